@@ -1,0 +1,81 @@
+# Headrace: everything a developer runs. `make help` lists it.
+PYTHON ?= python3
+ARGS ?=
+
+VENV := .venv
+BIN := $(VENV)/bin
+JARS := .headrace/jars
+INSTALLED := $(VENV)/.installed
+RESOLVED := $(JARS)/.resolved
+LOCK := $(BIN)/uv pip compile --quiet --universal --python-version 3.11 --no-emit-index-url --generate-hashes \
+	--no-annotate --custom-compile-command "make lock" pyproject.toml
+
+# A machine that has told pip where its packages are need not tell uv again.
+ifdef PIP_INDEX_URL
+export UV_DEFAULT_INDEX ?= $(PIP_INDEX_URL)
+endif
+export UV_HTTP_TIMEOUT ?= 300
+
+.DEFAULT_GOAL := help
+.PHONY: help setup demo demo-once test check guard bench lock clean again
+
+help: ## List what make can do
+	@awk 'BEGIN {FS = ":.*## "} /^[a-z-]+:.*## / {printf "  make %-10s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
+
+setup: $(INSTALLED) $(RESOLVED) ## Make .venv from the lock and fetch the jars; quick when nothing changed
+	@$(if $(filter setup,$(MAKECMDGOALS)),echo "setup: ready",:)
+
+demo: setup ## Broker, traffic, stream and the Dagster UI on this machine; Ctrl-C stops all of it
+	@$(BIN)/headrace demo $(ARGS)
+
+demo-once: setup ## The same once and without the UI: produce, stream, backfill, check, print the proof
+	@$(BIN)/headrace demo-once $(ARGS)
+
+test: setup ## Run every test; ARGS="-k broker" selects
+	@$(BIN)/python -m pytest --durations=15 $(ARGS)
+
+check: guard setup ## Lint, formatting, types, layout
+	@$(BIN)/ruff check .
+	@$(BIN)/ruff format --check .
+	@$(BIN)/mypy
+	@$(BIN)/python -m pytest -q tests/tidy
+
+bench: setup ## Measure throughput and latency on this machine
+	@$(BIN)/python -m benchmarks $(ARGS)
+
+lock: $(INSTALLED) ## Resolve dependencies anew: both requirements.lock files and the jars' digests
+	@$(LOCK) --extra dev --output-file requirements.lock $(ARGS)
+	@$(LOCK) --constraints requirements.lock --output-file deploy/image/requirements.lock
+	@$(BIN)/python deploy/jars/resolve.py $(JARS) --lock
+
+clean: ## Remove all that setup, demo and tests made, .venv and .headrace included
+	@rm -rf $(VENV) .headrace dist .hypothesis .mypy_cache .pytest_cache .ruff_cache
+	@find . -name __pycache__ -type d -prune -exec rm -rf {} +
+
+# Not a test: with this file in place pytest itself dies before it collects anything.
+guard:
+	@test ! -e platform/__init__.py || { \
+	  echo "platform/__init__.py exists: it shadows the standard library's platform. Delete it." >&2; exit 1; }
+
+# The stamp holds the place. A checkout that was moved or copied starts anew: its environment names the old one.
+HERE_ALREADY := $(filter $(CURDIR),$(shell cat $(INSTALLED) 2>/dev/null))
+ifndef HERE_ALREADY
+$(INSTALLED): again
+endif
+
+# uv comes out of the lock like everything else, by pip and by its hash; then uv does the rest.
+$(INSTALLED): requirements.lock pyproject.toml
+	@sh deploy/setup/prerequisites.sh "$(PYTHON)"
+	@echo "setup: installing $$(grep -c == requirements.lock) packages into $(VENV)"
+	@$(if $(HERE_ALREADY),$(BIN)/python -c "" 2>/dev/null ||) "$(PYTHON)" -m venv --clear $(VENV)
+	@$(BIN)/uv --version >/dev/null 2>&1 || { \
+	  awk '/^[^ ]/ {take = /^uv==/} take' requirements.lock > $(VENV)/uv.lock && \
+	  $(BIN)/python -m pip install --quiet --require-hashes --requirement $(VENV)/uv.lock; }
+	@$(BIN)/uv pip sync --quiet --python $(BIN)/python --require-hashes --build-constraints requirements.lock \
+	  requirements.lock
+	@$(BIN)/uv pip install --quiet --python $(BIN)/python --no-deps --no-build-isolation --editable .
+	@printf '%s\n' "$(CURDIR)" > $@
+
+$(RESOLVED): deploy/jars/ivy.xml deploy/jars/SHA256SUMS deploy/jars/resolve.py | $(INSTALLED)
+	@echo "setup: fetching the jars of Spark and of the Kafka broker into $(JARS)"
+	@$(BIN)/python deploy/jars/resolve.py $(JARS)

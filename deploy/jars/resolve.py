@@ -1,0 +1,104 @@
+"""Fetch the jars that deploy/jars/ivy.xml names, with the Ivy that PySpark ships, and verify their digests.
+
+Usage: python deploy/jars/resolve.py DESTINATION [--lock]
+
+Out:    DESTINATION/spark and DESTINATION/broker, complete or untouched, and DESTINATION/.resolved.
+        With --lock, deploy/jars/SHA256SUMS is written anew instead of being verified.
+Notes:  Standard library only. The repositories are Ivy's own defaults; HEADRACE_IVY_SETTINGS names an Ivy
+        settings file where a mirror is wanted.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import shutil
+import subprocess
+import sys
+import time
+from importlib.util import find_spec
+from pathlib import Path
+
+HERE = Path(__file__).resolve().parent
+SUMS = HERE / "SHA256SUMS"
+CONFIGURATIONS = ("spark", "broker")
+WAITS_S = (5, 20, 60)
+
+
+def main(destination: Path, *, lock: bool) -> None:
+    """Resolve into a folder beside the destination, verify it, and swap it in."""
+    fresh = destination.with_name(destination.name + ".new")
+    old = destination.with_name(destination.name + ".old")
+    for folder in (fresh, old):
+        shutil.rmtree(folder, ignore_errors=True)
+    fresh.mkdir(parents=True)
+    retrieve(fresh, cache=destination.with_name("ivy"))
+    if lock:
+        SUMS.write_text(digests(fresh))
+    verify(fresh)
+    (fresh / ".resolved").touch()
+    if destination.exists():
+        destination.rename(old)
+    fresh.rename(destination)
+    shutil.rmtree(old, ignore_errors=True)
+
+
+def retrieve(folder: Path, *, cache: Path) -> None:
+    """Run Ivy, again after a wait when the network failed; what it has fetched stays in its cache."""
+    command = ivy_command(folder, cache)
+    for wait_s in (*WAITS_S, None):
+        done = subprocess.run(command, capture_output=True, text=True, check=False)
+        if done.returncode == 0:
+            return
+        said = "\n".join((done.stdout + done.stderr).strip().splitlines()[-20:])
+        if wait_s is None:
+            sys.exit(f"{said}\njars: Ivy could not resolve {HERE / 'ivy.xml'}; see above. Is the network up?")
+        print(f"jars: not resolved, trying again in {wait_s} s", file=sys.stderr)
+        time.sleep(wait_s)
+
+
+def ivy_command(folder: Path, cache: Path) -> list[str]:
+    """Compose the command line that retrieves every configuration into a folder of its name."""
+    java = str(Path(os.environ["JAVA_HOME"], "bin", "java")) if os.environ.get("JAVA_HOME") else "java"
+    settings = os.environ.get("HEADRACE_IVY_SETTINGS")
+    return [
+        *(java, "-jar", str(ivy_jar())),
+        *(("-settings", settings) if settings else ()),
+        *("-ivy", str(HERE / "ivy.xml"), "-cache", str(cache), "-confs", *CONFIGURATIONS),
+        *("-retrieve", f"{folder}/[conf]/[artifact]-[revision].[ext]"),
+    ]
+
+
+def ivy_jar() -> Path:
+    """Find the Ivy that PySpark ships, without importing PySpark."""
+    spec = find_spec("pyspark")
+    found = sorted(Path(spec.origin).parent.glob("jars/ivy-*.jar")) if spec and spec.origin else []
+    if not found:
+        sys.exit(f"jars: {sys.executable} has no PySpark with an Ivy jar; install requirements.lock first.")
+    return found[-1]
+
+
+def digests(folder: Path) -> str:
+    """List the SHA-256 of every jar, one per line, in the form that `sha256sum -c` reads."""
+    jars = sorted(folder.glob("*/*.jar"))
+    return "".join(
+        f"{hashlib.sha256(jar.read_bytes()).hexdigest()}  {jar.relative_to(folder)}\n" for jar in jars
+    )
+
+
+def verify(folder: Path) -> None:
+    """Compare what was retrieved with SHA256SUMS; exit naming what differs."""
+    wanted, found = set(SUMS.read_text().splitlines()), set(digests(folder).splitlines())
+    if wanted != found:
+        differing = sorted({line.split()[1] for line in wanted ^ found})
+        sys.exit(
+            f"jars: {', '.join(differing)}: not what {SUMS} says. After a deliberate change of ivy.xml, "
+            "write it anew with `make lock`; otherwise do not trust the repository that served them."
+        )
+
+
+if __name__ == "__main__":
+    paths = [argument for argument in sys.argv[1:] if argument != "--lock"]
+    if len(paths) != 1:
+        sys.exit(__doc__)
+    main(Path(paths[0]), lock="--lock" in sys.argv)
