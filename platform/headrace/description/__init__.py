@@ -1,0 +1,28 @@
+"""Immutable descriptions of topics, streams and nodes, validated when they are built; nothing here runs anything."""
+
+from headrace.description.aggregates import Aggregate, avg, count, max, min, sum
+from headrace.description.durations import Duration, duration_ms, format_duration
+from headrace.description.expressions import Expression, parse_expression
+from headrace.description.node import GroupedStream, WindowedAggregate, WindowedStream
+from headrace.description.schema import (
+    Column,
+    is_decimal,
+    is_floating,
+    is_integral,
+    is_numeric,
+    parse_ddl,
+    quote,
+    to_ddl,
+)
+from headrace.description.stream import Branch, Select, Step, Stream, Transform, Where, WithColumn
+from headrace.description.suppression import UntilWindowCloses, until_window_closes
+from headrace.description.topic import Topic
+from headrace.description.windows import TimeWindows, hopping, tumbling
+
+__all__ = [
+    "Aggregate", "Branch", "Column", "Duration", "Expression", "GroupedStream", "Select", "Step", "Stream",
+    "TimeWindows", "Topic", "Transform", "UntilWindowCloses", "Where", "WindowedAggregate", "WindowedStream",
+    "WithColumn", "avg", "count", "duration_ms", "format_duration", "hopping", "is_decimal", "is_floating",
+    "is_integral", "is_numeric", "max", "min", "parse_ddl", "parse_expression", "quote", "sum", "to_ddl",
+    "tumbling", "until_window_closes",
+]  # fmt: skip

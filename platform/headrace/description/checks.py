@@ -1,0 +1,90 @@
+"""Checks of what a node is given: its aggregates against the stream's columns, and its owners."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from headrace.description.aggregates import Aggregate
+from headrace.description.schema import is_numeric, refuse_reserved
+from headrace.description.shape import Shape
+from headrace.description.wording import a_value, listed
+from headrace.errors import DescriptionError
+
+_ARITHMETIC = frozenset({"sum", "avg"})
+_ORDERED = frozenset({"min", "max"})
+
+
+def checked_aggregates(
+    shape: Shape, aggregates: Sequence[tuple[str, Aggregate]], taken: Sequence[str]
+) -> tuple[tuple[str, Aggregate], ...]:
+    """The aggregates with their columns as declared.
+
+    In: `taken`, the output columns that they stand beside.
+    Raises: DescriptionError for none at all, a repeated or reserved name, an unknown column, an unfit type.
+    """
+    if not aggregates:
+        raise DescriptionError("aggregate: nothing to compute.", hint="Write .aggregate(n=hr.count()).")
+    names = list(taken)
+    checked = []
+    for name, aggregate in aggregates:
+        _check_name(name, names)
+        names.append(name)
+        checked.append((name, _checked(name, aggregate, shape)))
+    return tuple(checked)
+
+
+def _check_name(name: object, taken: Sequence[str]) -> None:
+    if not isinstance(name, str) or not name.strip():
+        raise DescriptionError(f"aggregate: {a_value(name)} is not a column name.")
+    refuse_reserved([name], "aggregate")
+    if name.lower() in [other.lower() for other in taken]:
+        raise DescriptionError(
+            f"aggregate: '{name}' is an output column already; columns are {listed(taken)}.",
+            hint="Give the aggregate another name.",
+        )
+
+
+def _checked(name: str, aggregate: object, shape: Shape) -> Aggregate:
+    if not isinstance(aggregate, Aggregate):
+        raise DescriptionError(
+            f"aggregate: {name}={a_value(aggregate)} is no aggregate.",
+            hint=f"Write {name}=hr.count(), or hr.sum, hr.min, hr.max, hr.avg of a column.",
+        )
+    if aggregate.column is None:
+        return aggregate
+    what = f"aggregate: {name}={aggregate.kind}('{aggregate.column}')"
+    column = shape.resolve(aggregate.column, what)
+    _check_type(aggregate.kind, column, shape, what)
+    return Aggregate(aggregate.kind, column, aggregate.scale)
+
+
+def _check_type(kind: str, column: str, shape: Shape, what: str) -> None:
+    known = shape.type_of(column)
+    if known is None:
+        return
+    if kind in _ARITHMETIC and not is_numeric(known.type):
+        raise DescriptionError(
+            f"{what}: column '{column}' is {known.type}, not a number.",
+            hint=f"If it holds numbers: .with_column('{column}', 'try_cast({column} AS DOUBLE)').",
+        )
+    if kind in _ORDERED and "MAP<" in known.type:
+        raise DescriptionError(
+            f"{what}: column '{column}' is {known.type}, and maps have no order.",
+            hint="Take one of its entries with .with_column(…).",
+        )
+
+
+def checked_owners(owners: object) -> tuple[str, ...]:
+    """The owners as a tuple; raises DescriptionError when one is neither an e-mail address nor a team."""
+    if isinstance(owners, str) or not isinstance(owners, Sequence):
+        raise DescriptionError(
+            f"owners: {a_value(owners)} is not a list of owners.",
+            hint="Write owners=('team:data', 'ann@example.com').",
+        )
+    for owner in owners:
+        if not isinstance(owner, str) or not ("@" in owner or owner.startswith("team:")):
+            raise DescriptionError(
+                f"owners: {a_value(owner)} is neither an e-mail address nor a team.",
+                hint="Write for example 'ann@example.com' or 'team:data'.",
+            )
+    return tuple(owners)

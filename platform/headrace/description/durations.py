@@ -1,0 +1,106 @@
+"""Durations as people write them: "2 minutes", "1 hour 30 minutes", "500 ms".
+
+Law: a duration is a whole number of milliseconds, never negative, whatever the calendar says.
+"""
+
+from __future__ import annotations
+
+import re
+from datetime import timedelta
+from fractions import Fraction
+
+from headrace.description.wording import a_value, did_you_mean
+from headrace.errors import DescriptionError
+
+Duration = str | timedelta | int
+
+DURATION_MAX_MS = 36_525 * 86_400_000
+
+_UNITS: dict[str, Fraction] = {
+    unit: Fraction(ms)
+    for units, ms in (
+        ("us microsecond microseconds", "1/1000"),
+        ("ms milli millis millisecond milliseconds", "1"),
+        ("s sec secs second seconds", "1000"),
+        ("m min mins minute minutes", "60000"),
+        ("h hr hrs hour hours", "3600000"),
+        ("d day days", "86400000"),
+        ("w week weeks", "604800000"),
+    )
+    for unit in units.split()
+}
+_CALENDAR_UNITS = frozenset("mon mons month months quarter quarters y yr yrs year years".split())
+_PART = re.compile(r"([+-]?\d+(?:\.\d+)?)\s*([^\W\d_]+)\s*")
+_SPOKEN = (("day", 86_400_000), ("hour", 3_600_000), ("minute", 60_000), ("second", 1_000))
+_EXAMPLES = "Write for example '2 minutes', '1 hour 30 minutes' or '500 ms'."
+
+
+def duration_ms(text: Duration, what: str) -> int:
+    """A duration in milliseconds.
+
+    In: text such as "10 seconds", a timedelta, or whole milliseconds; `what` names it in errors.
+    Out: milliseconds, from 0 to 100 years.
+    Raises: DescriptionError when it is negative, too long, finer than a millisecond, or not a duration.
+    """
+    if isinstance(text, str):
+        exact = _parsed(text, what)
+    elif isinstance(text, timedelta):
+        exact = Fraction(text // timedelta(microseconds=1), 1000)
+    elif isinstance(text, int) and not isinstance(text, bool):
+        exact = Fraction(text)
+    else:
+        raise DescriptionError(f"{what}: {a_value(text)} is not a duration.", hint=_EXAMPLES)
+    return _whole(exact, text, what)
+
+
+def _parsed(text: str, what: str) -> Fraction:
+    total, position, stripped = Fraction(0), 0, text.strip()
+    while part := _PART.match(stripped, position):
+        total += Fraction(part[1]) * _unit_ms(part[2], text, what)
+        position = part.end()
+        if part[1].startswith("-"):
+            raise DescriptionError(f"{what}: {text!r} is negative.", hint="The shortest is '0 seconds'.")
+    if position == 0 or position < len(stripped):
+        raise DescriptionError(f"{what}: {text!r} is not a duration.", hint=_EXAMPLES)
+    return total
+
+
+def _unit_ms(unit: str, text: str, what: str) -> Fraction:
+    known = _UNITS.get(unit.lower())
+    if known is not None:
+        return known
+    if unit.lower() in _CALENDAR_UNITS:
+        raise DescriptionError(
+            f"{what}: {text!r} has no fixed length, because a {unit.lower().removesuffix('s')} has none.",
+            hint="Say it in days, for example '30 days'.",
+        )
+    raise DescriptionError(
+        f"{what}: {text!r} has an unknown unit '{unit}'; units are ms, seconds, minutes, hours, days, weeks.",
+        hint=did_you_mean(unit, [name for name in _UNITS if len(name) > 3]) or _EXAMPLES,
+    )
+
+
+def _whole(exact: Fraction, given: Duration, what: str) -> int:
+    if exact < 0:
+        raise DescriptionError(f"{what}: {a_value(given)} is negative.", hint="The shortest is '0 seconds'.")
+    if exact.denominator != 1:
+        raise DescriptionError(
+            f"{what}: {a_value(given)} is finer than a millisecond.", hint="Round it to whole milliseconds."
+        )
+    if exact > DURATION_MAX_MS:
+        raise DescriptionError(
+            f"{what}: {a_value(given)} is longer than 100 years.", hint="Is the unit right?"
+        )
+    return int(exact)
+
+
+def format_duration(ms: int) -> str:
+    """Milliseconds as people write them, in a form that `duration_ms` reads back: 5400000 is "1 hour 30 minutes"."""
+    parts, rest = [], ms
+    for unit, unit_ms in _SPOKEN:
+        count, rest = divmod(rest, unit_ms)
+        if count:
+            parts.append(f"{count} {unit}" + ("s" if count > 1 else ""))
+    if rest or not parts:
+        parts.append(f"{rest} ms")
+    return " ".join(parts)

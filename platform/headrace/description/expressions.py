@@ -1,0 +1,171 @@
+"""SQL expressions over one record, read before anything runs.
+
+Law: an expression is a function of its record alone. Aggregates, window functions, subqueries, and whatever depends
+on when or where the program runs (rand, current_timestamp, 'now' read as a time) are refused.
+Source: sqlglot's Spark dialect for the syntax; `functions.py` for the names.
+"""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from functools import lru_cache
+
+from sqlglot import Token, TokenType, exp, parse
+from sqlglot.dialects.dialect import Dialect
+from sqlglot.errors import ParseError, SqlglotError
+
+from headrace.description.functions import RUN_DEPENDENT_WORDS, why_refused
+from headrace.description.wording import a_value
+from headrace.errors import DescriptionError
+
+_SELECT = "SELECT "
+_SPECIAL_TIMES = re.compile(r"\s*(now|today|tomorrow|yesterday)(\s+\S+)?\s*", re.IGNORECASE)
+_QUANTIFIED = frozenset({"LIKE", "ILIKE", "RLIKE"})
+
+
+@dataclass(frozen=True)
+class Expression:
+    """An expression: its text, the column that it makes ("" when it names none), and the columns that it reads.
+
+    `source` is the column that it merely repeats, as in "value" or "value AS v"; otherwise None.
+    """
+
+    sql: str
+    name: str
+    columns: frozenset[str]
+    source: str | None = None
+    aliased: bool = False
+
+
+def parse_expression(sql: str, what: str) -> Expression:
+    """Read one expression.
+
+    In: `sql`, in Spark's dialect, with or without "AS name"; `what` names it in errors.
+    Out: columns as they are written; of a nested field `address.city` the column `address`.
+    Raises: DescriptionError with text and position when it cannot be read, or when it would break the law.
+    """
+    if not isinstance(sql, str) or not sql.strip():
+        raise DescriptionError(
+            f"{what}: {a_value(sql)} is not an expression.", hint="Write SQL, for example 'value >= 0'."
+        )
+    return _read(sql.strip(), what)
+
+
+@lru_cache(maxsize=1024)
+def _read(sql: str, what: str) -> Expression:
+    tree = _tree(sql, what)
+    _refuse_shapes(tree, sql, what)
+    _refuse_functions(sql, what)
+    _refuse_special_times(tree, sql, what)
+    inner = tree.this if isinstance(tree, exp.Alias) else tree
+    roots = frozenset(column.parts[0].name for column in tree.find_all(exp.Column))
+    is_plain = isinstance(inner, exp.Column) and len(inner.parts) == 1
+    return Expression(
+        sql, _name_of(tree), roots, inner.name if is_plain else None, isinstance(tree, exp.Alias)
+    )
+
+
+def _tree(sql: str, what: str) -> exp.Expr:
+    """The syntax tree, read as the only column of a SELECT, so that a column may be called `comment` or `set`."""
+    try:
+        statements = [statement for statement in parse(_SELECT + sql, dialect="spark") if statement]
+    except ParseError as error:
+        raise _syntax_error(sql, what, error) from None
+    except SqlglotError as error:
+        raise DescriptionError(
+            f"{what}: cannot read the expression {sql!r}.",
+            detail=str(error),
+            hint="Is every quotation mark closed?",
+        ) from None
+    query = statements[0]
+    others = [key for key, value in query.args.items() if value and key != "expressions"]
+    if len(statements) > 1 or not isinstance(query, exp.Select) or others:
+        raise DescriptionError(
+            f"{what}: {sql!r} is more than an expression.", hint="Write one expression alone."
+        )
+    if len(query.expressions) != 1:
+        raise DescriptionError(
+            f"{what}: {sql!r} is {len(query.expressions)} expressions.",
+            hint="Pass each expression as an argument of its own.",
+        )
+    tree: exp.Expr = query.expressions[0]
+    return tree
+
+
+def _syntax_error(sql: str, what: str, error: ParseError) -> DescriptionError:
+    first = error.errors[0] if error.errors else {}
+    near, line = first.get("highlight") or "", first.get("line") or 1
+    position = (
+        (first.get("col") or len(_SELECT + sql)) - max(len(near), 1) + 1 - (len(_SELECT) if line == 1 else 0)
+    )
+    place = f"position {max(position, 1)}" if line == 1 else f"line {line}, position {max(position, 1)}"
+    return DescriptionError(
+        f"{what}: cannot read the expression {sql!r} near '{near or sql}' at {place}.",
+        hint="Put a column whose name is an SQL word in backquotes.",
+    )
+
+
+def _name_of(tree: exp.Expr) -> str:
+    if isinstance(tree, exp.Alias):
+        return str(tree.alias)
+    named = isinstance(tree, exp.Column) or (
+        isinstance(tree, exp.Dot) and isinstance(tree.expression, exp.Identifier)
+    )
+    return str(tree.name) if named else ""
+
+
+def _refuse_shapes(tree: exp.Expr, sql: str, what: str) -> None:
+    """Refuse what is no expression over one record, whatever functions it calls."""
+    problems: tuple[tuple[tuple[type[exp.Expr], ...], str, str], ...] = (
+        (
+            (exp.Query, exp.Subquery),
+            "holds a subquery",
+            "An expression sees one record; join tables instead.",
+        ),
+        ((exp.Window, exp.WithinGroup), "looks at other records", "Use .group_by(…).window(…).aggregate(…)."),
+        ((exp.Star,), "holds a *", "Name the columns."),
+        ((exp.Placeholder, exp.Parameter, exp.SessionParameter), "holds a parameter", "Write its value."),
+        ((exp.Aliases,), "names several columns", "Write one expression for each column."),
+    )
+    for types, problem, hint in problems:
+        if tree.find(*types):
+            raise DescriptionError(f"{what}: {sql!r} {problem}.", hint=hint)
+
+
+def _refuse_functions(sql: str, what: str) -> None:
+    """Refuse functions by the names that the user wrote: a word before a parenthesis is a call."""
+    tokens = Dialect.get_or_raise("spark").tokenize(sql)
+    for index, token in enumerate(tokens):
+        if token.token_type == TokenType.STRING:
+            continue
+        following = [later.token_type for later in tokens[index + 1 : index + 3]]
+        if following[:1] == [TokenType.L_PAREN]:
+            if index and tokens[index - 1].text.upper() in _QUANTIFIED:
+                continue
+            refusal = why_refused(token.text, has_arguments=following[1:] != [TokenType.R_PAREN])
+        elif _is_run_dependent_word(tokens, index):
+            refusal = why_refused(token.text, has_arguments=False)
+        else:
+            continue
+        if refusal:
+            raise DescriptionError(f"{what}: {token.text} in {sql!r} {refusal[0]}.", hint=refusal[1])
+
+
+def _is_run_dependent_word(tokens: list[Token], index: int) -> bool:
+    token = tokens[index]
+    beside = [tokens[i].token_type for i in (index - 1, index + 1) if 0 <= i < len(tokens)]
+    is_part_of_name = token.token_type == TokenType.IDENTIFIER or TokenType.DOT in beside
+    return not is_part_of_name and token.text.lower() in RUN_DEPENDENT_WORDS
+
+
+def _refuse_special_times(tree: exp.Expr, sql: str, what: str) -> None:
+    """Refuse 'now' and its like: Spark reads them as the run's own time wherever a date or time is expected."""
+    for literal in tree.find_all(exp.Literal):
+        parent = literal.parent
+        is_text = isinstance(parent, exp.Cast) and parent.to.this == exp.DType.TEXT
+        if literal.is_string and not is_text and _SPECIAL_TIMES.fullmatch(literal.this):
+            raise DescriptionError(
+                f"{what}: '{literal.this}' in {sql!r} depends on the run wherever a date or time is expected.",
+                hint=f"If text is meant, write CAST('{literal.this}' AS STRING).",
+            )

@@ -1,0 +1,62 @@
+"""Which columns a stream is grouped by, checked against what the stream has."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
+from headrace.description.schema import refuse_repeats, refuse_reserved
+from headrace.description.wording import a_value, listed
+from headrace.errors import DescriptionError
+
+if TYPE_CHECKING:
+    from headrace.description.stream import Stream
+
+_FIX = "Name the columns: .group_by('…')."
+
+
+def key_of(stream: Stream) -> tuple[str, ...]:
+    """The columns of the record key, on which all the stream's topics must agree.
+
+    Raises: DescriptionError when a topic has no key, when keys differ, or when a key column was selected away.
+    """
+    keys = {topic.name: tuple(column.name for column in topic.key_columns) for topic in stream.topics}
+    for name, key in keys.items():
+        if not key:
+            raise DescriptionError(f"group_by: topic '{name}' has no key.", hint=_FIX)
+    first, *others = keys.values()
+    if any(key != first for key in others):
+        found = "; ".join(f"'{name}' by {listed(key)}" for name, key in keys.items())
+        raise DescriptionError(f"group_by: the topics are keyed differently: {found}.", hint=_FIX)
+    _refuse_lost_key(stream, first)
+    return first
+
+
+def _refuse_lost_key(stream: Stream, key: tuple[str, ...]) -> None:
+    lost = [] if stream.columns is None else [name for name in key if name not in stream.columns]
+    if lost:
+        raise DescriptionError(
+            f"group_by: key column '{lost[0]}' was selected away; columns are {listed(stream.columns or ())}.",
+            hint=f"Keep it in .select(…). {_FIX}",
+        )
+
+
+def grouping_columns(stream: Stream, by: Sequence[str]) -> tuple[str, ...]:
+    """The grouping columns as they are declared; raises DescriptionError when one is missing, repeated or unfit."""
+    if isinstance(by, str) or any(not isinstance(name, str) for name in by):
+        wrong = by if isinstance(by, str) else next(name for name in by if not isinstance(name, str))
+        raise DescriptionError(
+            f"group_by: {a_value(wrong)} is not a column name.", hint="Write .group_by('sensor_id', 'site')."
+        )
+    shape = stream.shape
+    names = tuple(shape.resolve(name, "group_by") for name in by)
+    refuse_repeats(names, "group_by")
+    refuse_reserved(names, "group_by")
+    for name in names:
+        known = shape.type_of(name)
+        if known and "MAP<" in known.type:
+            raise DescriptionError(
+                f"group_by: column '{name}' is {known.type}, and maps cannot be compared.",
+                hint="Group by its entries that matter, each as a column of its own.",
+            )
+    return names

@@ -1,0 +1,58 @@
+"""Settings of the Kafka client that a topic adds; their values may be secrets and are never shown."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+
+from headrace.description.wording import a_value
+from headrace.errors import DescriptionError
+
+_OWNED = {
+    "auto.offset.reset": "Say start='earliest' or start='latest'.",
+    "enable.auto.commit": "Positions are kept in the log.",
+    "isolation.level": "It is always read_committed.",
+    "key.deserializer": "Declare the key's columns with key='…'.",
+    "value.deserializer": "Declare the value's columns with value='…'.",
+}
+
+
+class KafkaSettings(Mapping[str, str]):
+    """An immutable mapping from setting to text, equal and hashed by content, whose repr hides the values."""
+
+    def __init__(self, settings: Mapping[str, str], what: str = "options") -> None:
+        if not isinstance(settings, Mapping):
+            raise DescriptionError(
+                f"{what}: {a_value(type(settings))} is no mapping.",
+                hint="Write options={'security.protocol': 'SSL'}.",
+            )
+        for name, value in settings.items():
+            _check(name, value, what)
+        self._items = tuple(sorted(settings.items()))
+
+    def __getitem__(self, name: str) -> str:
+        return dict(self._items)[name]
+
+    def __iter__(self) -> Iterator[str]:
+        return (name for name, _ in self._items)
+
+    def __len__(self) -> int:
+        return len(self._items)
+
+    def __hash__(self) -> int:
+        return hash(self._items)
+
+    def __repr__(self) -> str:
+        return "{" + ", ".join(f"{name!r}: '***'" for name in self) + "}"
+
+
+def _check(name: object, value: object, what: str) -> None:
+    if not isinstance(name, str) or not name.strip():
+        raise DescriptionError(f"{what}: {a_value(name)} is not the name of a setting.")
+    if not isinstance(value, str):
+        raise DescriptionError(
+            f"{what}: the value of '{name}' is of type {type(value).__name__}, not text.",
+            hint="Put it in quotes.",
+        )
+    fix = _OWNED.get(name.removeprefix("kafka."))
+    if fix:
+        raise DescriptionError(f"{what}: '{name}' is set by Headrace.", hint=fix)

@@ -1,0 +1,95 @@
+"""Columns and their types, written as Spark's DDL: "sensor_id STRING, value DOUBLE NOT NULL"."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+from headrace.description.ddl import DdlReader, quote
+from headrace.description.wording import a_value
+from headrace.errors import DescriptionError
+
+__all__ = [
+    "Column", "is_decimal", "is_floating", "is_integral", "is_numeric", "parse_ddl", "quote", "refuse_repeats",
+    "refuse_reserved", "to_ddl",
+]  # fmt: skip
+
+RESERVED_PREFIX = "__"
+_INTEGRAL = frozenset({"TINYINT", "SMALLINT", "INT", "BIGINT"})
+_FLOATING = frozenset({"FLOAT", "DOUBLE"})
+
+
+@dataclass(frozen=True)
+class Column:
+    """A column: its name, its type as Spark's DDL in upper case ("DECIMAL(10,2)"), and whether it may be null."""
+
+    name: str
+    type: str
+    nullable: bool
+
+
+def parse_ddl(ddl: str, what: str) -> tuple[Column, ...]:
+    """The columns of a DDL text.
+
+    In: `ddl`, such as "sensor_id STRING, address STRUCT<city: STRING>"; `what` names it in errors.
+    Raises: DescriptionError for an unknown type, a repeated name (without case), a name that starts with `__`.
+    """
+    if not isinstance(ddl, str) or not ddl.strip():
+        raise DescriptionError(
+            f"{what}: {a_value(ddl)} is not a list of columns.",
+            hint="Write for example 'sensor_id STRING, value DOUBLE'.",
+        )
+    columns = tuple(Column(*field) for field in DdlReader(ddl, what).fields())
+    names = [column.name for column in columns]
+    refuse_repeats(names, what)
+    refuse_reserved(names, what)
+    return columns
+
+
+def refuse_repeats(names: Iterable[str], what: str) -> None:
+    """Raise DescriptionError when two names are equal without regard to case, as Spark compares them."""
+    seen: dict[str, str] = {}
+    for name in names:
+        first = seen.setdefault(name.lower(), name)
+        if first is not name:
+            alike = (
+                f"'{name}' occurs twice" if first == name else f"'{first}' and '{name}' differ only in case"
+            )
+            raise DescriptionError(f"{what}: {alike}.", hint="Give each column a name of its own.")
+
+
+def refuse_reserved(names: Iterable[str], what: str) -> None:
+    """Raise DescriptionError when a name starts with `__`, which Headrace keeps for its own columns."""
+    for name in names:
+        if name.startswith(RESERVED_PREFIX):
+            raise DescriptionError(
+                f"{what}: '{name}' is reserved, because it starts with '{RESERVED_PREFIX}'.",
+                hint=f"Call it '{name.lstrip('_') or 'x'}'.",
+            )
+
+
+def to_ddl(columns: Iterable[Column]) -> str:
+    """The columns as DDL that Spark's schema parser reads; every name is quoted."""
+    return ", ".join(
+        f"{quote(column.name)} {column.type}" + ("" if column.nullable else " NOT NULL") for column in columns
+    )
+
+
+def is_integral(type: str) -> bool:
+    """Whether the type is a whole number of 8 to 64 bits."""
+    return type in _INTEGRAL
+
+
+def is_floating(type: str) -> bool:
+    """Whether the type is a binary floating-point number."""
+    return type in _FLOATING
+
+
+def is_decimal(type: str) -> bool:
+    """Whether the type is DECIMAL(p,s)."""
+    return type.startswith("DECIMAL(")
+
+
+def is_numeric(type: str) -> bool:
+    """Whether sums and averages of the type exist."""
+    return is_integral(type) or is_floating(type) or is_decimal(type)

@@ -1,0 +1,136 @@
+"""Row-wise steps: each makes one row, or none, of one record.
+
+Law: a step is a function of its record alone.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from typing import Any
+
+from headrace.description.expressions import Expression, parse_expression
+from headrace.description.schema import Column, refuse_repeats, refuse_reserved
+from headrace.description.shape import Shape, shape_of
+from headrace.description.wording import a_value
+from headrace.errors import DescriptionError
+
+
+@dataclass(frozen=True)
+class Where:
+    """Keep the records for which the expression is true."""
+
+    expression: str
+
+    def __post_init__(self) -> None:
+        _refuse_alias(self._parsed(), "where")
+
+    def applied_to(self, shape: Shape) -> Shape:
+        """The same columns; raises DescriptionError when the expression reads others."""
+        shape.require(self._parsed().columns, f"where({self.expression!r})")
+        return shape
+
+    def _parsed(self) -> Expression:
+        return parse_expression(self.expression, "where")
+
+
+@dataclass(frozen=True)
+class Select:
+    """Keep the columns that the expressions make, in their order."""
+
+    expressions: tuple[str, ...]
+
+    def __post_init__(self) -> None:
+        if isinstance(self.expressions, str) or not self.expressions:
+            raise DescriptionError(
+                f"select: {a_value(self.expressions)} names no columns.",
+                hint="Write .select('sensor_id', 'value').",
+            )
+        object.__setattr__(self, "expressions", tuple(self.expressions))
+        for parsed in self._parsed():
+            if not parsed.name:
+                raise DescriptionError(
+                    f"select: {parsed.sql!r} has no name.", hint=f"Add a name: {parsed.sql} AS name."
+                )
+        names = [parsed.name for parsed in self._parsed()]
+        refuse_repeats(names, "select")
+        refuse_reserved(names, "select")
+
+    def applied_to(self, shape: Shape) -> Shape:
+        """The columns that the expressions name; a type stays known where a column is merely repeated."""
+        columns, types = [], {}
+        for parsed in self._parsed():
+            shape.require(parsed.columns, f"select({parsed.sql!r})")
+            columns.append(parsed.name)
+            types.update(_typed_as(parsed, parsed.name, shape))
+        return Shape(tuple(columns), types)
+
+    def _parsed(self) -> list[Expression]:
+        return [parse_expression(expression, "select") for expression in self.expressions]
+
+
+@dataclass(frozen=True)
+class WithColumn:
+    """Add a column, or replace the one of that name in its place."""
+
+    name: str
+    expression: str
+
+    def __post_init__(self) -> None:
+        if not isinstance(self.name, str) or not self.name.strip():
+            raise DescriptionError(
+                f"with_column: {a_value(self.name)} is not a column name.",
+                hint="Write .with_column('name', 'expression').",
+            )
+        refuse_reserved([self.name], "with_column")
+        _refuse_alias(self._parsed(), f"with_column('{self.name}')")
+
+    def applied_to(self, shape: Shape) -> Shape:
+        """The columns with this one; its type is known only where it repeats another."""
+        parsed = self._parsed()
+        shape.require(parsed.columns, f"with_column('{self.name}', {self.expression!r})")
+        types = {name: column for name, column in shape.types.items() if name.lower() != self.name.lower()}
+        types.update(_typed_as(parsed, self.name, shape))
+        return Shape(self._columns(shape.columns), types)
+
+    def _columns(self, before: tuple[str, ...] | None) -> tuple[str, ...] | None:
+        if before is None:
+            return None
+        if self.name.lower() not in [column.lower() for column in before]:
+            return (*before, self.name)
+        return tuple(self.name if column.lower() == self.name.lower() else column for column in before)
+
+    def _parsed(self) -> Expression:
+        return parse_expression(self.expression, f"with_column('{self.name}')")
+
+
+@dataclass(frozen=True)
+class Transform:
+    """Apply a function from DataFrame to DataFrame; `columns` is what it returns, None when it was not declared."""
+
+    function: Callable[[Any], Any]
+    columns: tuple[Column, ...] | None
+
+    def __post_init__(self) -> None:
+        if not callable(self.function):
+            raise DescriptionError(
+                f"transform: {a_value(self.function)} is not a function.",
+                hint="Pass a function that takes a DataFrame and returns one.",
+            )
+
+    def applied_to(self, shape: Shape) -> Shape:
+        """The declared columns, or none known."""
+        return Shape(None) if self.columns is None else shape_of(self.columns)
+
+
+Step = Where | Select | WithColumn | Transform
+
+
+def _typed_as(parsed: Expression, name: str, shape: Shape) -> dict[str, Column]:
+    known = shape.type_of(parsed.source) if parsed.source else None
+    return {name: replace(known, name=name)} if known else {}
+
+
+def _refuse_alias(parsed: Expression, what: str) -> None:
+    if parsed.aliased:
+        raise DescriptionError(f"{what}: {parsed.sql!r} names a column.", hint="Leave out the name after AS.")

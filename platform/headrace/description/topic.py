@@ -1,0 +1,169 @@
+"""A topic: what its records look like, and what the sequencer decides about them."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from datetime import datetime
+from functools import cached_property
+
+from headrace.description.durations import Duration, duration_ms
+from headrace.description.kafka_settings import KafkaSettings
+from headrace.description.schema import Column, parse_ddl
+from headrace.description.start import normalised_start, start_ms
+from headrace.description.stream import Branch, RowOperators, Stream
+from headrace.description.wording import a_value, did_you_mean, listed
+from headrace.errors import DescriptionError
+
+FORMATS = ("json",)
+_LEGAL_NAME = re.compile(r"[A-Za-z0-9._-]{1,249}")
+_EVENT_TIME_TYPES = ("TIMESTAMP", "BIGINT")
+
+
+@dataclass(frozen=True, eq=False)
+class Topic(RowOperators):
+    """A Kafka topic, described; nothing is read until a runtime is given it.
+
+    In: `key`, `value`: columns as DDL (`key=None`: records without a key; one STRING column: plain UTF-8).
+    `timestamp`: the value column with the event time (TIMESTAMP, or BIGINT in epoch milliseconds); None is the
+    record's own. `idle_timeout`: after how long without records a partition no longer holds windows open; None is
+    never. `start`: "earliest", "latest", or a time with its zone. `max_future`: a record further ahead of the wall
+    clock is a dead letter. `options`: more settings of the Kafka client; their values are never shown.
+    Raises: DescriptionError naming the topic, the value and the fix.
+    """
+
+    name: str
+    key: str | None = None
+    value: str = ""
+    timestamp: str | None = None
+    format: str = "json"
+    replay_guard: object | None = None
+    idle_timeout: Duration | None = "1 minute"
+    start: str | datetime = "earliest"
+    max_future: Duration = "1 day"
+    options: Mapping[str, str] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        self._check_name()
+        if self.format not in FORMATS:
+            raise DescriptionError(
+                f"{self._what}: format {a_value(self.format)} does not exist; formats are {listed(FORMATS)}."
+            )
+        self._check_shared_columns()
+        self._check_timestamp()
+        self._check_idle_timeout()
+        duration_ms(self.max_future, f"{self._what}: max_future")
+        object.__setattr__(self, "start", normalised_start(self.start, f"{self._what}: start"))
+        object.__setattr__(self, "options", KafkaSettings(self.options, f"{self._what}: options"))
+
+    @property
+    def stream(self) -> Stream:
+        """The topic's records as they are."""
+        return Stream((Branch(self, ()),), self.columns)
+
+    @cached_property
+    def key_columns(self) -> tuple[Column, ...]:
+        """The columns of the record key; none when records have no key."""
+        return () if self.key is None else parse_ddl(self.key, f"{self._what}: key")
+
+    @cached_property
+    def value_columns(self) -> tuple[Column, ...]:
+        """The columns of the record value."""
+        return parse_ddl(self.value, f"{self._what}: value")
+
+    @property
+    def types(self) -> dict[str, Column]:
+        """The columns by name: those of the key, then those of the value that are not in the key."""
+        keys = {column.name: column for column in self.key_columns}
+        return keys | {column.name: column for column in self.value_columns if column.name not in keys}
+
+    @property
+    def columns(self) -> tuple[str, ...]:
+        """The names of the columns: those of the key, then those of the value that are not in the key."""
+        return tuple(self.types)
+
+    @property
+    def idle_timeout_ms(self) -> int | None:
+        """The idle timeout in milliseconds; None is strict event time."""
+        return (
+            None
+            if self.idle_timeout is None
+            else duration_ms(self.idle_timeout, f"{self._what}: idle_timeout")
+        )
+
+    @property
+    def max_future_ms(self) -> int:
+        """How far ahead of the wall clock a record's event time may lie, in milliseconds."""
+        return duration_ms(self.max_future, f"{self._what}: max_future")
+
+    @property
+    def start_ms(self) -> int | None:
+        """The time to start at, in epoch milliseconds; None for "earliest" and "latest"."""
+        return start_ms(str(self.start))
+
+    @property
+    def scalar_key(self) -> bool:
+        """Whether the key is one STRING column, which is plain UTF-8 in Kafka."""
+        return [column.type for column in self.key_columns] == ["STRING"]
+
+    @property
+    def _what(self) -> str:
+        return f"Topic '{self.name}'"
+
+    @property
+    def _content(self) -> tuple[object, ...]:
+        return (
+            self.name, self.key_columns, self.value_columns, self.timestamp, self.format,
+            self.idle_timeout_ms, self.start, self.max_future_ms, self.options,
+        )  # fmt: skip
+
+    def __eq__(self, other: object) -> bool:
+        if not isinstance(other, Topic):
+            return NotImplemented
+        return self._content == other._content and self.replay_guard == other.replay_guard
+
+    def __hash__(self) -> int:
+        return hash(self._content)
+
+    def _check_name(self) -> None:
+        if not isinstance(self.name, str) or not _LEGAL_NAME.fullmatch(self.name) or self.name in (".", ".."):
+            raise DescriptionError(
+                f"Topic: {a_value(self.name)} is not a topic name of Kafka's.",
+                hint="Use 1 to 249 of the letters A-Z and a-z, digits, '.', '_' and '-'.",
+            )
+
+    def _check_shared_columns(self) -> None:
+        keys = {column.name.lower(): column for column in self.key_columns}
+        for column in self.value_columns:
+            key = keys.get(column.name.lower(), column)
+            if (key.name, key.type) != (column.name, column.type):
+                raise DescriptionError(
+                    f"{self._what}: '{key.name} {key.type}' in the key and '{column.name} {column.type}' in the value"
+                    " are one column.",
+                    hint="Give both the same spelling and type, or rename one.",
+                )
+
+    def _check_timestamp(self) -> None:
+        if self.timestamp is None:
+            return
+        column = {column.name: column for column in self.value_columns}.get(self.timestamp)
+        names = [column.name for column in self.value_columns]
+        if column is None:
+            raise DescriptionError(
+                f"{self._what}: timestamp column {a_value(self.timestamp)} does not exist in the value; "
+                f"columns are {listed(names)}.",
+                hint=did_you_mean(str(self.timestamp), names),
+            )
+        if column.type not in _EVENT_TIME_TYPES:
+            raise DescriptionError(
+                f"{self._what}: timestamp column '{column.name}' is {column.type}.",
+                hint="Declare it TIMESTAMP, or BIGINT in epoch milliseconds.",
+            )
+
+    def _check_idle_timeout(self) -> None:
+        if self.idle_timeout_ms == 0:
+            raise DescriptionError(
+                f"{self._what}: idle_timeout {a_value(self.idle_timeout)} is too short.",
+                hint="Give a time such as '1 minute', or None for strict event time.",
+            )
