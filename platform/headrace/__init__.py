@@ -1,7 +1,8 @@
 """Headrace: streaming aggregations as Dagster assets on Spark and Delta, fed from Kafka.
 
-The law: every operator's result is a function of the log alone. How the log was cut into micro-batches, when the
-process ran, how often it crashed, and whether it ran as a stream or as a batch does not show in the result.
+The law: every operator's result is a function of the log alone. How the log was cut into micro-batches,
+when the process ran, how often it crashed, and whether it ran as a stream or as a batch does not show in
+the result.
 """
 
 from headrace.description import (

@@ -1,4 +1,4 @@
-"""Immutable descriptions of topics, streams and nodes, validated when they are built; nothing here runs anything."""
+"""Immutable descriptions of topics, streams and nodes, validated when they are built; nothing here runs."""
 
 from headrace.description.aggregates import Aggregate, avg, count, max, min, sum
 from headrace.description.durations import Duration, duration_ms, format_duration

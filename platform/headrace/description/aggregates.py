@@ -17,7 +17,7 @@ SCALE_MAX = 12
 
 @dataclass(frozen=True)
 class Aggregate:
-    """One aggregate: its kind, its input column (None: `count` of all records), and the decimals kept of a float."""
+    """One aggregate: kind, input column (None: `count` of all records), and the decimals kept of a float."""
 
     kind: str
     column: str | None
@@ -69,5 +69,5 @@ def max(column: str) -> Aggregate:
 
 
 def avg(column: str, scale: int = SCALE_DEFAULT) -> Aggregate:
-    """The average of `column`, from its exact sum and count; each float is first rounded to `scale` decimals."""
+    """The exact sum of `column` over its count; each float is first rounded to `scale` decimals."""
     return Aggregate("avg", column, scale)

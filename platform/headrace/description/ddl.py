@@ -1,6 +1,6 @@
 """Reads Spark's DDL for columns and types, and says where and why it cannot.
 
-Law: what this reader accepts, Spark accepts with the same meaning; the types are those that a Delta log can hold.
+Law: what this reader accepts, Spark accepts with the same meaning; the types are those that a log can hold.
 Source: Spark 4.1, sql/api SqlBaseParser.g4 (colTypeList, dataType) and StructType.toDDL for the normal form.
 """
 
@@ -21,21 +21,37 @@ _TOKEN = re.compile(
     re.DOTALL,
 )
 _SYNONYMS = {
-    "BYTE": "TINYINT", "SHORT": "SMALLINT", "INTEGER": "INT", "LONG": "BIGINT", "REAL": "FLOAT",
-    "TIMESTAMP_LTZ": "TIMESTAMP", "DEC": "DECIMAL", "NUMERIC": "DECIMAL",
-}  # fmt: skip
-_PLAIN = frozenset(
-    "BOOLEAN TINYINT SMALLINT INT BIGINT FLOAT DOUBLE STRING BINARY DATE TIMESTAMP TIMESTAMP_NTZ".split()
-)
-_ALL = ("BOOLEAN", "TINYINT", "SMALLINT", "INT", "BIGINT", "FLOAT", "DOUBLE", "DECIMAL(p,s)", "STRING", "BINARY",
-        "DATE", "TIMESTAMP", "TIMESTAMP_NTZ", "ARRAY<…>", "MAP<…, …>", "STRUCT<name: …>")  # fmt: skip
+    "BYTE": "TINYINT",
+    "SHORT": "SMALLINT",
+    "INTEGER": "INT",
+    "LONG": "BIGINT",
+    "REAL": "FLOAT",
+    "TIMESTAMP_LTZ": "TIMESTAMP",
+    "DEC": "DECIMAL",
+    "NUMERIC": "DECIMAL",
+}
+_NUMBERS = ("TINYINT", "SMALLINT", "INT", "BIGINT", "FLOAT", "DOUBLE")
+_PLAIN = ("BOOLEAN", *_NUMBERS, "STRING", "BINARY", "DATE", "TIMESTAMP", "TIMESTAMP_NTZ")
+_ALL = (*_PLAIN, "DECIMAL(p,s)", "ARRAY<…>", "MAP<…, …>", "STRUCT<name: …>")
 _MEANT = {
-    "TEXT": "STRING", "VARCHAR": "STRING", "CHAR": "STRING", "CHARACTER": "STRING", "STR": "STRING", "UUID": "STRING",
-    "JSON": "STRING", "VARIANT": "STRING", "TIME": "STRING", "BOOL": "BOOLEAN", "INT8": "TINYINT", "INT16": "SMALLINT",
-    "INT32": "INT", "INT64": "BIGINT", "FLOAT32": "FLOAT", "FLOAT64": "DOUBLE", "NUMBER": "DECIMAL(p,s)",
-    "DATETIME": "TIMESTAMP", "TIMESTAMPTZ": "TIMESTAMP", "BYTES": "BINARY", "BLOB": "BINARY", "LIST": "ARRAY<…>",
-    "INTERVAL": "BIGINT",
-}  # fmt: skip
+    foreign: meant
+    for meant, names in {
+        "STRING": ("TEXT", "VARCHAR", "CHAR", "CHARACTER", "STR", "UUID", "JSON", "VARIANT", "TIME", "ENUM"),
+        "BOOLEAN": ("BOOL", "BIT"),
+        "TINYINT": ("INT8",),
+        "SMALLINT": ("INT16",),
+        "INT": ("INT32",),
+        "BIGINT": ("INT64", "INTERVAL"),
+        "FLOAT": ("FLOAT32",),
+        "DOUBLE": ("FLOAT64",),
+        "DECIMAL(p,s)": ("NUMBER",),
+        "TIMESTAMP": ("DATETIME", "TIMESTAMPTZ"),
+        "BINARY": ("BYTES", "BLOB"),
+        "ARRAY<…>": ("LIST",),
+        "STRUCT<name: …>": ("RECORD", "OBJECT"),
+    }.items()
+    for foreign in names
+}
 
 
 def quote(name: str) -> str:
@@ -98,12 +114,10 @@ class DdlReader:
         self._next += 1
         if kind == "quoted":
             return text[1:-1].replace("``", "`")
-        if kind == "word" and not text.isdigit():
+        if kind == "word" and not text[0].isdigit():
             return text
         self._next -= 1
-        self._fail(
-            "expected a column name", "Put a name with other characters than A-Z, 0-9 and _ in backquotes."
-        )
+        self._fail("expected a column name", "Put a name that is not made of A-Z, 0-9 and _ in backquotes.")
 
     def _type(self) -> str:
         kind, text, position = self._peek()

@@ -29,7 +29,7 @@ _UNITS: dict[str, Fraction] = {
     )
     for unit in units.split()
 }
-_CALENDAR_UNITS = frozenset("mon mons month months quarter quarters y yr yrs year years".split())
+_CALENDAR_UNIT = re.compile(r"(mon|month|quarter|y|yr|year)s?", re.IGNORECASE)
 _PART = re.compile(r"([+-]?\d+(?:\.\d+)?)\s*([^\W\d_]+)\s*")
 _SPOKEN = (("day", 86_400_000), ("hour", 3_600_000), ("minute", 60_000), ("second", 1_000))
 _EXAMPLES = "Write for example '2 minutes', '1 hour 30 minutes' or '500 ms'."
@@ -69,7 +69,7 @@ def _unit_ms(unit: str, text: str, what: str) -> Fraction:
     known = _UNITS.get(unit.lower())
     if known is not None:
         return known
-    if unit.lower() in _CALENDAR_UNITS:
+    if _CALENDAR_UNIT.fullmatch(unit):
         raise DescriptionError(
             f"{what}: {text!r} has no fixed length, because a {unit.lower().removesuffix('s')} has none.",
             hint="Say it in days, for example '30 days'.",
@@ -95,7 +95,7 @@ def _whole(exact: Fraction, given: Duration, what: str) -> int:
 
 
 def format_duration(ms: int) -> str:
-    """Milliseconds as people write them, in a form that `duration_ms` reads back: 5400000 is "1 hour 30 minutes"."""
+    """Milliseconds as people write them, as `duration_ms` reads them back: 5400000 is "1 hour 30 minutes"."""
     parts, rest = [], ms
     for unit, unit_ms in _SPOKEN:
         count, rest = divmod(rest, unit_ms)

@@ -1,7 +1,7 @@
 """SQL expressions over one record, read before anything runs.
 
-Law: an expression is a function of its record alone. Aggregates, window functions, subqueries, and whatever depends
-on when or where the program runs (rand, current_timestamp, 'now' read as a time) are refused.
+Law: an expression is a function of its record alone. Aggregates, window functions, subqueries, and whatever
+depends on when or where the program runs (rand, current_timestamp, 'now' read as a time) are refused.
 Source: sqlglot's Spark dialect for the syntax; `functions.py` for the names.
 """
 
@@ -26,9 +26,10 @@ _QUANTIFIED = frozenset({"LIKE", "ILIKE", "RLIKE"})
 
 @dataclass(frozen=True)
 class Expression:
-    """An expression: its text, the column that it makes ("" when it names none), and the columns that it reads.
+    """An expression: its text, the column that it makes ("" when it names none), the columns that it reads.
 
-    `source` is the column that it merely repeats, as in "value" or "value AS v"; otherwise None.
+    `source` is the column that it merely repeats, as in "value" or "value AS v", otherwise None; `aliased`
+    says whether its name comes from "AS name".
     """
 
     sql: str
@@ -55,8 +56,8 @@ def parse_expression(sql: str, what: str) -> Expression:
 @lru_cache(maxsize=1024)
 def _read(sql: str, what: str) -> Expression:
     tree = _tree(sql, what)
-    _refuse_shapes(tree, sql, what)
     _refuse_functions(sql, what)
+    _refuse_shapes(tree, sql, what)
     _refuse_special_times(tree, sql, what)
     inner = tree.this if isinstance(tree, exp.Alias) else tree
     roots = frozenset(column.parts[0].name for column in tree.find_all(exp.Column))
@@ -67,7 +68,7 @@ def _read(sql: str, what: str) -> Expression:
 
 
 def _tree(sql: str, what: str) -> exp.Expr:
-    """The syntax tree, read as the only column of a SELECT, so that a column may be called `comment` or `set`."""
+    """The syntax tree, read as the one column of a SELECT, so that a column may be called `comment`."""
     try:
         statements = [statement for statement in parse(_SELECT + sql, dialect="spark") if statement]
     except ParseError as error:
@@ -102,17 +103,17 @@ def _syntax_error(sql: str, what: str, error: ParseError) -> DescriptionError:
     place = f"position {max(position, 1)}" if line == 1 else f"line {line}, position {max(position, 1)}"
     return DescriptionError(
         f"{what}: cannot read the expression {sql!r} near '{near or sql}' at {place}.",
-        hint="Put a column whose name is an SQL word in backquotes.",
+        hint=f"If '{near}' is a column, put it in backquotes." if near.isidentifier() else None,
     )
 
 
 def _name_of(tree: exp.Expr) -> str:
     if isinstance(tree, exp.Alias):
         return str(tree.alias)
-    named = isinstance(tree, exp.Column) or (
-        isinstance(tree, exp.Dot) and isinstance(tree.expression, exp.Identifier)
-    )
-    return str(tree.name) if named else ""
+    root = tree
+    while isinstance(root, exp.Dot) and isinstance(root.expression, exp.Identifier):
+        root = root.this
+    return str(tree.name) if isinstance(root, exp.Column) else ""
 
 
 def _refuse_shapes(tree: exp.Expr, sql: str, what: str) -> None:
@@ -125,7 +126,11 @@ def _refuse_shapes(tree: exp.Expr, sql: str, what: str) -> None:
         ),
         ((exp.Window, exp.WithinGroup), "looks at other records", "Use .group_by(…).window(…).aggregate(…)."),
         ((exp.Star,), "holds a *", "Name the columns."),
-        ((exp.Placeholder, exp.Parameter, exp.SessionParameter), "holds a parameter", "Write its value."),
+        (
+            (exp.Placeholder, exp.Parameter, exp.SessionParameter),
+            "holds a parameter or a ':' path",
+            "Write the parameter's value; for a path use get_json_object.",
+        ),
         ((exp.Aliases,), "names several columns", "Write one expression for each column."),
     )
     for types, problem, hint in problems:
@@ -160,12 +165,12 @@ def _is_run_dependent_word(tokens: list[Token], index: int) -> bool:
 
 
 def _refuse_special_times(tree: exp.Expr, sql: str, what: str) -> None:
-    """Refuse 'now' and its like: Spark reads them as the run's own time wherever a date or time is expected."""
+    """Refuse 'now' and its like: Spark reads them as the run's own time where a date or time is expected."""
     for literal in tree.find_all(exp.Literal):
         parent = literal.parent
         is_text = isinstance(parent, exp.Cast) and parent.to.this == exp.DType.TEXT
         if literal.is_string and not is_text and _SPECIAL_TIMES.fullmatch(literal.this):
             raise DescriptionError(
-                f"{what}: '{literal.this}' in {sql!r} depends on the run wherever a date or time is expected.",
+                f"{what}: '{literal.this}' in {sql!r} depends on the run where a date or time is expected.",
                 hint=f"If text is meant, write CAST('{literal.this}' AS STRING).",
             )

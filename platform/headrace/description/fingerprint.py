@@ -1,21 +1,17 @@
 """A fingerprint of what alters a node's rows, so that a changed description is noticed and can be backfilled.
 
-Law: equal fingerprints give equal rows from equal logs. A node's result is a function of the log alone, so what the
-sequencer decides and writes into the log (start, idle timeout, dead letters, event time) is not part of it; neither
-are the node's name, description and owners.
+Law: equal fingerprints give equal rows from equal logs. A node's result is a function of the log alone, so
+what the sequencer decides and writes into the log (start, idle timeout, dead letters, event time) is not part
+of it; neither are the node's name, description and owners. What a transform calls in turn is not seen.
 """
 
 from __future__ import annotations
 
-import hashlib
-import inspect
 import json
-import textwrap
-from collections.abc import Callable
 from dataclasses import asdict
-from functools import partial
 from typing import TYPE_CHECKING, Any
 
+from headrace.description.code_identity import digest, identity_of
 from headrace.description.schema import to_ddl
 from headrace.description.steps import Step, Transform
 
@@ -37,7 +33,7 @@ def fingerprint_of(node: WindowedAggregate) -> str:
         "aggregates": [[name, asdict(aggregate)] for name, aggregate in node.aggregates],
         "suppression": type(node.suppression).__name__ if node.suppression else None,
     }
-    return _digest(json.dumps(content, sort_keys=True, separators=(",", ":")))
+    return digest(json.dumps(content, sort_keys=True, separators=(",", ":")))
 
 
 def _branch(branch: Branch) -> dict[str, Any]:
@@ -55,25 +51,4 @@ def _step(step: Step) -> dict[str, Any]:
     if not isinstance(step, Transform):
         return {"step": kind, **asdict(step)}
     columns = None if step.columns is None else to_ddl(step.columns)
-    return {"step": kind, "columns": columns, "function": _function(step.function)}
-
-
-def _function(function: Callable[..., Any]) -> dict[str, Any]:
-    """The function's qualified name, with its source text where Python can find it; of a partial, its arguments too."""
-    if isinstance(function, partial):
-        arguments = {name: repr(value) for name, value in function.keywords.items()}
-        return {
-            "of": _function(function.func),
-            "args": [repr(value) for value in function.args],
-            "kw": arguments,
-        }
-    named = function if hasattr(function, "__qualname__") else type(function)
-    try:
-        source = _digest(textwrap.dedent(inspect.getsource(named)).strip())
-    except (OSError, TypeError):
-        return {"name": f"{named.__module__}.{named.__qualname__}", "source": None}
-    return {"name": named.__qualname__, "source": source}
-
-
-def _digest(text: str) -> str:
-    return hashlib.sha256(text.encode()).hexdigest()
+    return {"step": kind, "columns": columns, "function": identity_of(step.function)}

@@ -1,73 +1,67 @@
 """SQL functions that an expression over one record cannot use, and why.
 
-Source: Spark 4.1's function registry, by group (agg_funcs, window_funcs, generator_funcs), and the functions that it
-marks as non-deterministic or evaluates once per run.
+Source: Spark 4.1's function registry, by group (agg_funcs, window_funcs, generator_funcs), and the
+functions that it marks as non-deterministic or evaluates once per run.
 """
 
 from __future__ import annotations
 
-AGGREGATES = frozenset(
-    """
-    any any_value approx_count_distinct approx_percentile approx_top_k approx_top_k_accumulate approx_top_k_combine
-    array_agg avg bit_and bit_or bit_xor bitmap_and_agg bitmap_construct_agg bitmap_or_agg bool_and bool_or
-    collect_list collect_set corr count count_if count_min_sketch covar_pop covar_samp every first first_value
-    grouping grouping_id histogram_numeric hll_sketch_agg hll_union_agg kll_merge_agg_bigint kll_merge_agg_double
-    kll_merge_agg_float kll_sketch_agg_bigint kll_sketch_agg_double kll_sketch_agg_float kurtosis last last_value
-    listagg max max_by mean median min min_by mode percentile percentile_approx percentile_cont percentile_disc
-    regr_avgx regr_avgy regr_count regr_intercept regr_r2 regr_slope regr_sxx regr_sxy regr_syy
-    schema_of_variant_agg skewness some std stddev stddev_pop stddev_samp string_agg sum theta_intersection_agg
-    theta_sketch_agg theta_union_agg try_avg try_sum var_pop var_samp variance
-    """.split()
-)
 
-WINDOW_FUNCTIONS = frozenset(
-    "cume_dist dense_rank lag lead nth_value ntile percent_rank rank row_number".split()
-)
+def _names(text: str) -> frozenset[str]:
+    return frozenset(text.split())
 
-GENERATORS = frozenset(
-    "explode explode_outer inline inline_outer json_tuple posexplode posexplode_outer stack".split()
-)
 
-TIME_WINDOWS = frozenset("session_window window window_time".split())
+AGGREGATES = _names("""
+    any any_value approx_count_distinct approx_percentile approx_top_k approx_top_k_accumulate
+    approx_top_k_combine array_agg avg bit_and bit_or bit_xor bitmap_and_agg bitmap_construct_agg
+    bitmap_or_agg bool_and bool_or collect_list collect_set corr count count_if count_min_sketch covar_pop
+    covar_samp every first first_value grouping grouping_id histogram_numeric hll_sketch_agg hll_union_agg
+    kll_merge_agg_bigint kll_merge_agg_double kll_merge_agg_float kll_sketch_agg_bigint
+    kll_sketch_agg_double kll_sketch_agg_float kurtosis last last_value listagg max max_by mean median min
+    min_by mode percentile percentile_approx percentile_cont percentile_disc regr_avgx regr_avgy regr_count
+    regr_intercept regr_r2 regr_slope regr_sxx regr_sxy regr_syy schema_of_variant_agg skewness some std
+    stddev stddev_pop stddev_samp string_agg sum theta_intersection_agg theta_sketch_agg theta_union_agg
+    try_avg try_sum var_pop var_samp variance
+    """)
 
-RUN_DEPENDENT = frozenset(
-    """
-    curdate current_catalog current_database current_date current_schema current_time current_timestamp
-    current_timezone current_user input_file_block_length input_file_block_start input_file_name java_method
-    localtimestamp monotonically_increasing_id now rand randn random randstr reflect session_user shuffle
-    spark_partition_id try_reflect uniform user uuid version
-    """.split()
-)
+WINDOW_FUNCTIONS = _names("cume_dist dense_rank lag lead nth_value ntile percent_rank rank row_number")
 
-RUN_DEPENDENT_WITHOUT_ARGUMENTS = frozenset({"unix_timestamp", "to_unix_timestamp"})
+GENERATORS = _names("explode explode_outer inline inline_outer json_tuple posexplode posexplode_outer stack")
 
-RUN_DEPENDENT_WORDS = RUN_DEPENDENT & frozenset(
-    "current_catalog current_database current_date current_schema current_time current_timestamp current_user"
-    " localtimestamp session_user".split()
-)
+TIME_WINDOWS = _names("session_window window window_time")
+
+RUN_DEPENDENT = _names("""
+    aes_encrypt curdate current_catalog current_database current_date current_schema current_time
+    current_timestamp current_timezone current_user input_file_block_length input_file_block_start
+    input_file_name java_method localtimestamp monotonically_increasing_id now rand randn random randstr
+    reflect session_user shuffle spark_partition_id try_reflect uniform user uuid version
+    """)
+
+RUN_DEPENDENT_WITHOUT_ARGUMENTS = _names("to_unix_timestamp unix_timestamp")
+
+RUN_DEPENDENT_WORDS = _names("""
+    current_catalog current_database current_date current_schema current_time current_timestamp current_user
+    localtimestamp session_user
+    """)
 """Those that Spark also reads without parentheses. `user` is not among them: it is a common column name."""
+
+_AGGREGATE = ".group_by(…).window(…).aggregate(…)"
+_REFUSALS = (
+    (AGGREGATES, "is an aggregate", f"An expression sees one record; use {_AGGREGATE}."),
+    (WINDOW_FUNCTIONS, "looks at other records", f"An expression sees one record; use {_AGGREGATE}."),
+    (GENERATORS, "makes several rows of one record", "Use transform, filter or element_at on the array."),
+    (TIME_WINDOWS, "assigns windows", "Use .window(hr.tumbling('2 minutes'), grace='2 minutes')."),
+    (
+        RUN_DEPENDENT,
+        "depends on the run",
+        "Results are a function of the log alone; use a column of the record.",
+    ),
+)
 
 
 def why_refused(function: str, *, has_arguments: bool) -> tuple[str, str] | None:
     """The problem with a function and its fix, or None when a record's expression may call it."""
     name = function.lower()
-    if name in AGGREGATES:
-        return (
-            "is an aggregate",
-            "Aggregate with .group_by(…).window(…).aggregate(…), or name a column instead.",
-        )
-    if name in WINDOW_FUNCTIONS:
-        return (
-            "looks at other records",
-            "An expression sees one record; use .group_by(…).window(…).aggregate(…).",
-        )
-    if name in GENERATORS:
-        return (
-            "makes several rows of one record",
-            "Use array functions such as transform, filter or element_at.",
-        )
-    if name in TIME_WINDOWS:
-        return "assigns windows", "Use .window(hr.tumbling('2 minutes'), grace='2 minutes')."
-    if name in RUN_DEPENDENT or (name in RUN_DEPENDENT_WITHOUT_ARGUMENTS and not has_arguments):
-        return "depends on the run", "Results are a function of the log alone; use a column of the record."
-    return None
+    if name in RUN_DEPENDENT_WITHOUT_ARGUMENTS and not has_arguments:
+        name = "now"
+    return next(((problem, fix) for names, problem, fix in _REFUSALS if name in names), None)

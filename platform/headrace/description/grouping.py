@@ -18,7 +18,7 @@ _FIX = "Name the columns: .group_by('…')."
 def key_of(stream: Stream) -> tuple[str, ...]:
     """The columns of the record key, on which all the stream's topics must agree.
 
-    Raises: DescriptionError when a topic has no key, when keys differ, or when a key column was selected away.
+    Raises: DescriptionError when a topic has no key, keys differ, or a key column was selected away.
     """
     keys = {topic.name: tuple(column.name for column in topic.key_columns) for topic in stream.topics}
     for name, key in keys.items():
@@ -36,18 +36,20 @@ def _refuse_lost_key(stream: Stream, key: tuple[str, ...]) -> None:
     lost = [] if stream.columns is None else [name for name in key if name not in stream.columns]
     if lost:
         raise DescriptionError(
-            f"group_by: key column '{lost[0]}' was selected away; columns are {listed(stream.columns or ())}.",
+            f"group_by: key column '{lost[0]}' is gone; columns are {listed(stream.columns or ())}.",
             hint=f"Keep it in .select(…). {_FIX}",
         )
 
 
 def grouping_columns(stream: Stream, by: Sequence[str]) -> tuple[str, ...]:
-    """The grouping columns as they are declared; raises DescriptionError when one is missing, repeated or unfit."""
+    """The grouping columns as declared; raises DescriptionError when one is missing, repeated or unfit."""
     if isinstance(by, str) or any(not isinstance(name, str) for name in by):
         wrong = by if isinstance(by, str) else next(name for name in by if not isinstance(name, str))
         raise DescriptionError(
             f"group_by: {a_value(wrong)} is not a column name.", hint="Write .group_by('sensor_id', 'site')."
         )
+    if not by:
+        raise DescriptionError("group_by: no columns.", hint=_FIX)
     shape = stream.shape
     names = tuple(shape.resolve(name, "group_by") for name in by)
     refuse_repeats(names, "group_by")

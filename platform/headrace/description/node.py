@@ -36,7 +36,7 @@ class GroupedStream:
         object.__setattr__(self, "by", grouping_columns(self.stream, self.by))
 
     def window(self, window: TimeWindows, grace: Duration | None = None) -> WindowedStream:
-        """Group by windows too; a record is late for a window when stream time has reached its end plus `grace`.
+        """Group by windows too; a record is late for one when stream time has reached its end plus `grace`.
 
         Raises: DescriptionError when `grace` is missing or negative, or `window` is no window.
         """
@@ -87,6 +87,8 @@ class WindowedAggregate:
         _check_window(self.window, self.grace_ms)
         _check_suppression(self.suppression)
         _check_name(self.name)
+        if not isinstance(self.description, str):
+            raise DescriptionError(f"named: description {a_value(self.description)} is not text.")
         by = grouping_columns(self.stream, self.by)
         taken = (*by, *WINDOW_BOUNDS)
         object.__setattr__(self, "by", by)
@@ -136,7 +138,7 @@ class WindowedAggregate:
         return self.name
 
     def fingerprint(self) -> str:
-        """A sha256 in hex of everything that alters the rows computed from a log; equal wherever it is computed."""
+        """A sha256 in hex of everything that alters the rows computed from a log; equal in every process."""
         return fingerprint_of(self)
 
 

@@ -10,8 +10,8 @@ from headrace.description.wording import a_value
 from headrace.errors import DescriptionError
 
 __all__ = [
-    "Column", "is_decimal", "is_floating", "is_integral", "is_numeric", "parse_ddl", "quote", "refuse_repeats",
-    "refuse_reserved", "to_ddl",
+    "Column", "is_decimal", "is_floating", "is_integral", "is_numeric", "parse_ddl", "quote",
+    "refuse_repeats", "refuse_reserved", "to_ddl",
 ]  # fmt: skip
 
 RESERVED_PREFIX = "__"
@@ -21,7 +21,7 @@ _FLOATING = frozenset({"FLOAT", "DOUBLE"})
 
 @dataclass(frozen=True)
 class Column:
-    """A column: its name, its type as Spark's DDL in upper case ("DECIMAL(10,2)"), and whether it may be null."""
+    """A column: its name, its type as Spark's DDL in upper case ("DECIMAL(10,2)"), whether it may be null."""
 
     name: str
     type: str
@@ -32,7 +32,7 @@ def parse_ddl(ddl: str, what: str) -> tuple[Column, ...]:
     """The columns of a DDL text.
 
     In: `ddl`, such as "sensor_id STRING, address STRUCT<city: STRING>"; `what` names it in errors.
-    Raises: DescriptionError for an unknown type, a repeated name (without case), a name that starts with `__`.
+    Raises: DescriptionError for an unknown type, a repeated name (without case), a name starting with `__`.
     """
     if not isinstance(ddl, str) or not ddl.strip():
         raise DescriptionError(

@@ -1,4 +1,4 @@
-"""What is known of a stream's columns at one point: their names, and the types of those that no step has touched."""
+"""What is known of a stream's columns at one point: their names, and the types of those left untouched."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from headrace.errors import DescriptionError
 
 @dataclass(frozen=True)
 class Shape:
-    """`columns` in order, or None when a transform has left them unknown; `types` of those whose type is known."""
+    """`columns` in order, or None when a transform left them unknown; `types` where the type is known."""
 
     columns: tuple[str, ...] | None
     types: Mapping[str, Column] = field(default_factory=dict)

@@ -23,15 +23,12 @@ class Where:
     expression: str
 
     def __post_init__(self) -> None:
-        _refuse_alias(self._parsed(), "where")
+        predicate(self.expression, "where")
 
     def applied_to(self, shape: Shape) -> Shape:
         """The same columns; raises DescriptionError when the expression reads others."""
-        shape.require(self._parsed().columns, f"where({self.expression!r})")
+        shape.require(predicate(self.expression, "where").columns, f"where({self.expression!r})")
         return shape
-
-    def _parsed(self) -> Expression:
-        return parse_expression(self.expression, "where")
 
 
 @dataclass(frozen=True)
@@ -106,7 +103,7 @@ class WithColumn:
 
 @dataclass(frozen=True)
 class Transform:
-    """Apply a function from DataFrame to DataFrame; `columns` is what it returns, None when it was not declared."""
+    """Apply a function from DataFrame to DataFrame; `columns` is what it returns, None when not declared."""
 
     function: Callable[[Any], Any]
     columns: tuple[Column, ...] | None
@@ -129,6 +126,13 @@ Step = Where | Select | WithColumn | Transform
 def _typed_as(parsed: Expression, name: str, shape: Shape) -> dict[str, Column]:
     known = shape.type_of(parsed.source) if parsed.source else None
     return {name: replace(known, name=name)} if known else {}
+
+
+def predicate(expression: str, what: str) -> Expression:
+    """A condition, read; raises DescriptionError when it is none, or names a column."""
+    parsed = parse_expression(expression, what)
+    _refuse_alias(parsed, what)
+    return parsed
 
 
 def _refuse_alias(parsed: Expression, what: str) -> None:

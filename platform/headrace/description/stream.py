@@ -8,12 +8,11 @@ from dataclasses import dataclass
 from functools import reduce
 from typing import TYPE_CHECKING, Any
 
-from headrace.description.expressions import parse_expression
 from headrace.description.grouping import key_of
 from headrace.description.node import GroupedStream
 from headrace.description.schema import parse_ddl
 from headrace.description.shape import Shape
-from headrace.description.steps import Select, Step, Transform, Where, WithColumn
+from headrace.description.steps import Select, Step, Transform, Where, WithColumn, predicate
 from headrace.description.wording import a_value, listed
 from headrace.errors import DescriptionError
 
@@ -65,8 +64,8 @@ class RowOperators(ABC):
         """
         if not predicates:
             raise DescriptionError("branch: no predicates.", hint="Write .branch('value < 0', 'value >= 0').")
-        for predicate in predicates:
-            Where(predicate)
+        for condition in predicates:
+            self.stream.shape.require(predicate(condition, "branch").columns, f"branch({condition!r})")
         return tuple(self.where(_first_true(predicates, index)) for index in range(len(predicates)))
 
     def group_by(self, *columns: str) -> GroupedStream:
@@ -94,6 +93,10 @@ class Stream(RowOperators):
 
     branches: tuple[Branch, ...]
     columns: tuple[str, ...] | None
+
+    def __post_init__(self) -> None:
+        if not self.branches:
+            raise DescriptionError("Stream: no branches.", hint="Begin with a topic: hr.Topic(…).where(…).")
 
     @property
     def stream(self) -> Stream:
@@ -157,8 +160,6 @@ def _refuse_other_types(left: Stream, right: Stream) -> None:
 
 
 def _first_true(predicates: tuple[str, ...], index: int) -> str:
-    """The predicate at `index` where none before it is true; a line end guards against a comment at its end."""
-    for predicate in predicates:
-        parse_expression(predicate, "branch")
-    ended = [f"({predicate}\n)" if "--" in predicate else f"({predicate})" for predicate in predicates]
+    """The predicate at `index` where none before it is true; a line end closes a comment at its end."""
+    ended = [f"({condition}\n)" if "--" in condition else f"({condition})" for condition in predicates]
     return " AND ".join([f"NOT coalesce({earlier}, false)" for earlier in ended[:index]] + [ended[index]])

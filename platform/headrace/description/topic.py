@@ -25,11 +25,12 @@ _EVENT_TIME_TYPES = ("TIMESTAMP", "BIGINT")
 class Topic(RowOperators):
     """A Kafka topic, described; nothing is read until a runtime is given it.
 
-    In: `key`, `value`: columns as DDL (`key=None`: records without a key; one STRING column: plain UTF-8).
-    `timestamp`: the value column with the event time (TIMESTAMP, or BIGINT in epoch milliseconds); None is the
-    record's own. `idle_timeout`: after how long without records a partition no longer holds windows open; None is
-    never. `start`: "earliest", "latest", or a time with its zone. `max_future`: a record further ahead of the wall
-    clock is a dead letter. `options`: more settings of the Kafka client; their values are never shown.
+    In: `key`, `value`: columns as DDL (`key=None`: records without a key; one STRING column: plain UTF-8);
+    `timestamp`: the value column with the event time (TIMESTAMP, or BIGINT in epoch ms), None for Kafka's;
+    `idle_timeout`: how long a partition without records holds windows open, None for ever;
+    `start`: "earliest", "latest", or a time with its zone;
+    `max_future`: how far ahead of the wall clock a record may be without being a dead letter;
+    `options`: more settings of the Kafka client, whose values are never shown.
     Raises: DescriptionError naming the topic, the value and the fix.
     """
 
@@ -139,8 +140,8 @@ class Topic(RowOperators):
             key = keys.get(column.name.lower(), column)
             if (key.name, key.type) != (column.name, column.type):
                 raise DescriptionError(
-                    f"{self._what}: '{key.name} {key.type}' in the key and '{column.name} {column.type}' in the value"
-                    " are one column.",
+                    f"{self._what}: '{key.name} {key.type}' in the key and '{column.name} {column.type}' "
+                    "in the value are one column.",
                     hint="Give both the same spelling and type, or rename one.",
                 )
 
