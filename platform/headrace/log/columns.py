@@ -1,0 +1,70 @@
+"""The log's columns."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from pyspark.sql import types as T
+
+from headrace.description import to_ddl
+
+if TYPE_CHECKING:
+    from headrace.description import Column, Topic
+
+RECORD, DEAD_LETTER, TICK, CONTROL = "record", "dead_letter", "tick", "control"
+
+HEADERS = T.ArrayType(
+    T.StructType([T.StructField("key", T.StringType()), T.StructField("value", T.BinaryType())])
+)
+# What Spark's Kafka source delivers, with `includeHeaders`; one row per record.
+KAFKA = T.StructType(
+    [
+        T.StructField("key", T.BinaryType()),
+        T.StructField("value", T.BinaryType()),
+        T.StructField("topic", T.StringType()),
+        T.StructField("partition", T.IntegerType()),
+        T.StructField("offset", T.LongType()),
+        T.StructField("timestamp", T.TimestampType()),
+        T.StructField("headers", HEADERS),
+    ]
+)
+# Delta keeps minima and maxima of these alone: they carry every file-skipping predicate.
+SKIPPING = "ingested_at,partition,offset,timestamp,stream_time,kind"
+PROPERTIES = {"delta.appendOnly": "true", "delta.dataSkippingStatsColumns": SKIPPING}
+
+
+def struct_of(columns: tuple[Column, ...]) -> T.StructType:
+    """Spark's type of these columns, all nullable (absence is checked when a record is decoded)."""
+    schema = T.StructType.fromDDL(to_ddl(columns)) if columns else T.StructType([])
+    return T.StructType([T.StructField(field.name, field.dataType, True) for field in schema])
+
+
+def log_schema(topic: Topic) -> T.StructType:
+    """The columns of a topic's log, one row per record, dead letter, tick or control entry.
+
+    `key` and `value` are typed by the topic's schema; a topic without key columns has no `key` column.
+    """
+    fields: list[tuple[str, T.DataType]] = [
+        ("ingested_at", T.TimestampType()),
+        ("kind", T.StringType()),
+        ("topic", T.StringType()),
+        ("partition", T.IntegerType()),
+        ("offset", T.LongType()),
+        ("timestamp", T.TimestampType()),
+        ("stream_time", T.TimestampType()),
+        *([("key", struct_of(topic.key_columns))] if topic.key_columns else []),
+        ("value", struct_of(topic.value_columns)),
+        ("headers", HEADERS),
+        ("tombstone", T.BooleanType()),
+        ("size_bytes", T.IntegerType()),
+        ("root_topic", T.StringType()),
+        ("root_partition", T.IntegerType()),
+        ("root_offset", T.LongType()),
+        ("ordinals", T.ArrayType(T.IntegerType())),
+        ("replay", T.BooleanType()),
+        ("reason", T.StringType()),
+        ("raw_key", T.BinaryType()),
+        ("raw_value", T.BinaryType()),
+        ("control", T.StringType()),
+    ]
+    return T.StructType([T.StructField(name, data_type, True) for name, data_type in fields])

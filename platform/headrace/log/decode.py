@@ -1,0 +1,145 @@
+"""Decode Kafka records: typed key and value, event time, or the reason why not.
+
+Each kind of bad input has one reason, tried in this order; the first that applies is recorded.
+"""
+
+from __future__ import annotations
+
+from functools import reduce
+from typing import TYPE_CHECKING
+
+from pyspark.sql import functions as F
+
+from headrace.description import quote, to_ddl
+from headrace.description.durations import format_duration
+from headrace.log.columns import DEAD_LETTER, RECORD, struct_of
+
+if TYPE_CHECKING:
+    from pyspark.sql import Column as Expr
+    from pyspark.sql import DataFrame
+
+    from headrace.description import Column, Topic
+
+CORRUPT = "__corrupt"
+LAST_TIMESTAMP_MS = 253_402_300_799_999  # the end of the year 9999: beyond it no timestamp can be written
+
+
+def decode(raw: DataFrame, topic: Topic, ingested_at_ms: int) -> DataFrame:
+    """Type every record of a micro-batch.
+
+    In:     raw  as Spark's Kafka source delivers it, one row per record
+    Out:    the log's columns but `stream_time`, `ingested_at` and the source chain; `kind` is `record` or
+            `dead_letter` (then `reason`, `raw_key`, `raw_value` are set); `__event_ms` is the event time in ms.
+    Law:    a function of the row and of `ingested_at_ms`, which the log records.
+    """
+    frame = raw.select(
+        *("topic", "partition", "offset", "headers"),
+        F.col("key").alias("raw_key"),
+        F.col("value").alias("raw_value"),
+        F.unix_millis("timestamp").alias("__kafka_ms"),
+        _parse_key(topic).alias("__key"),
+        _parse_json("value", topic.value_columns).alias("__value"),
+        F.col("value").isNull().alias("tombstone"),
+        (F.coalesce(F.length("key"), F.lit(0)) + F.coalesce(F.length("value"), F.lit(0))).alias("size_bytes"),
+    )
+    frame = frame.withColumn("__event_ms", _event_ms(topic))
+    frame = frame.withColumn("reason", _reason(topic, ingested_at_ms))
+    dead = F.col("reason").isNotNull()
+    return frame.select(
+        F.when(dead, DEAD_LETTER).otherwise(RECORD).alias("kind"),
+        *("topic", "partition", "offset", "__event_ms"),
+        F.when(F.col("__event_ms").between(0, LAST_TIMESTAMP_MS), F.timestamp_millis("__event_ms")).alias("timestamp"),
+        *([_typed("__key", topic.key_columns, ~dead).alias("key")] if topic.key_columns else []),
+        _typed("__value", topic.value_columns, ~dead & ~F.col("tombstone")).alias("value"),
+        *("headers", "tombstone", "size_bytes", "reason"),
+        F.when(dead, F.col("raw_key")).alias("raw_key"),
+        F.when(dead, F.col("raw_value")).alias("raw_value"),
+    )
+
+
+def _parse_json(column: str, columns: tuple[Column, ...]) -> Expr:
+    schema = f"{to_ddl(columns)}, {CORRUPT} STRING"
+    options = {"mode": "PERMISSIVE", "columnNameOfCorruptRecord": CORRUPT}
+    return F.from_json(F.col(column).cast("string"), schema, options)
+
+
+def _parse_key(topic: Topic) -> Expr:
+    if topic.scalar_key:
+        return F.struct(F.col("key").cast("string").alias(topic.key_columns[0].name))
+    if topic.key_columns:
+        return _parse_json("key", topic.key_columns)
+    return F.lit(None)
+
+
+def _typed(source: str, columns: tuple[Column, ...], present: Expr) -> Expr:
+    struct = F.struct(*(_field(source, column.name).alias(column.name) for column in columns))
+    raw = {"__key": "raw_key", "__value": "raw_value"}[source]
+    return F.when(present & F.col(raw).isNotNull(), struct).cast(struct_of(columns))
+
+
+def _field(source: str, name: str) -> Expr:
+    return F.col(f"{source}.{quote(name)}")
+
+
+def _event_ms(topic: Topic) -> Expr:
+    kafka_ms = F.col("__kafka_ms")
+    if topic.timestamp is None:
+        return kafka_ms
+    field = _field("__value", topic.timestamp)
+    event_ms = F.unix_millis(field) if topic.types[topic.timestamp].type == "TIMESTAMP" else field
+    return F.when(F.col("tombstone"), kafka_ms).otherwise(event_ms)
+
+
+def _reason(topic: Topic, ingested_at_ms: int) -> Expr:
+    event_ms = F.col("__event_ms")
+    latest = ingested_at_ms + topic.max_future_ms
+    shown = F.coalesce(F.timestamp_millis(F.least(event_ms, F.lit(LAST_TIMESTAMP_MS))).cast("string"), F.lit("none"))
+    ahead = f" lies more than {format_duration(topic.max_future_ms)} ahead of its ingestion"
+    cases = [
+        *_malformed("raw_key", "__key", "key", topic.key_columns, plain=topic.scalar_key),
+        *_malformed("raw_value", "__value", "value", topic.value_columns, plain=False),
+        *_disagreements(topic),
+        (event_ms.isNull(), F.lit(f"timestamp: {topic.timestamp or 'the record timestamp'} is null")),
+        (event_ms < 0, F.lit("timestamp: before 1970")),
+        (event_ms > latest, F.concat(F.lit("timestamp: "), shown, F.lit(ahead))),
+    ]
+    return reduce(lambda rest, case: F.when(case[0], case[1]).otherwise(rest), reversed(cases), F.lit(None).cast("string"))
+
+
+def _malformed(
+    raw: str, parsed: str, what: str, columns: tuple[Column, ...], *, plain: bool
+) -> list[tuple[Expr, Expr]]:
+    if not columns:
+        return []
+    text = F.col(raw).cast("string")
+    present = F.col(raw).isNotNull()
+    cases = [(present & ~F.is_valid_utf8(text), F.lit(f"malformed {what}: not UTF-8"))]
+    if not plain:
+        # Spark's parser forgives what follows the object; a record must be one object and nothing else.
+        whole = F.startswith(F.ltrim(text), F.lit("{")) & F.endswith(F.rtrim(text), F.lit("}"))
+        cases += [
+            (present & ~whole, F.lit(f"malformed {what}: not a JSON object")),
+            (
+                present & F.col(f"{parsed}.{CORRUPT}").isNotNull(),
+                F.lit(f"malformed {what}: not JSON, or a field does not fit {to_ddl(columns)}"),
+            ),
+        ]
+    for column in columns:
+        if not column.nullable:
+            missing = present if what == "value" else F.lit(True)
+            cases.append(
+                (missing & _field(parsed, column.name).isNull(), F.lit(f"missing {what} field: {column.name} is NOT NULL"))
+            )
+    return cases
+
+
+def _disagreements(topic: Topic) -> list[tuple[Expr, Expr]]:
+    in_value = {column.name.lower() for column in topic.value_columns}
+    shared = [column.name for column in topic.key_columns if column.name.lower() in in_value]
+    return [
+        (
+            _field("__key", name) != _field("__value", name),
+            F.lit(f"disagreement: {name} differs between key and value"),
+        )
+        for name in shared
+    ]

@@ -1,0 +1,56 @@
+"""Stream time: the running maximum of event time in each partition, carried over micro-batches."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from pyspark.sql import Window
+from pyspark.sql import functions as F
+
+from headrace.log.columns import DEAD_LETTER
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from pyspark.sql import Column as Expr
+    from pyspark.sql import DataFrame
+
+    from headrace.log.state import LogState
+
+LAST = "__last"  # true on the last row of each partition in a micro-batch
+
+
+def only_new(raw: DataFrame, state: LogState) -> DataFrame:
+    """The records that the log does not hold yet: a repeated micro-batch adds nothing.
+
+    In, Out: one row per record, as Kafka delivers it
+    """
+    next_offset = _lookup({p: s.next_offset for p, s in state.partitions.items()})
+    return raw.where(F.coalesce(F.col("offset") >= next_offset, F.lit(True)))
+
+
+def assign_stream_time(decoded: DataFrame, state: LogState) -> DataFrame:
+    """Add `__stream_ms`, the highest event time of the partition up to and including the row, and `__last`.
+
+    In:     decoded  one row per record, with `partition`, `offset`, `kind`, `__event_ms`
+            state    of the log before this micro-batch
+    Law:    cutting the same offsets elsewhere changes no row's stream time within a commit sequence; a new
+            partition starts at the lowest stream time recorded before the commit. Dead letters advance nothing.
+    """
+    ordered = Window.partitionBy("partition").orderBy("offset")
+    event_ms = F.when(F.col("kind") != DEAD_LETTER, F.col("__event_ms"))
+    highest = F.max(event_ms).over(ordered.rowsBetween(Window.unboundedPreceding, Window.currentRow))
+    known = _lookup({p: s.stream_ms for p, s in state.partitions.items() if s.stream_ms is not None})
+    start = F.coalesce(known, F.lit(state.lowest_stream_ms()).cast("long"))
+    return decoded.select(
+        "*",
+        F.when(highest.isNotNull(), F.greatest(highest, start)).otherwise(known).alias("__stream_ms"),
+        F.lead("offset").over(ordered).isNull().alias(LAST),
+    )
+
+
+def _lookup(values: Mapping[int, int]) -> Expr:
+    if not values:
+        return F.lit(None).cast("long")
+    pairs = [F.lit(item) for p, value in values.items() for item in (p, value)]
+    return F.create_map(*pairs)[F.col("partition")].cast("long")

@@ -1,0 +1,81 @@
+"""What the sequencer carries from one log commit to the next."""
+
+from __future__ import annotations
+
+from dataclasses import asdict, dataclass, field, replace
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Mapping
+
+
+@dataclass(frozen=True)
+class PartitionState:
+    """One partition as of a commit. Times in ms since 1970.
+
+    `row_at_ms` and `record_at_ms` are the commit times of its last row of any kind and of its last record.
+    `stream_ms` is None until a record with an event time arrives.
+    """
+
+    next_offset: int
+    stream_ms: int | None = None
+    row_at_ms: int = 0
+    record_at_ms: int = 0
+
+
+@dataclass(frozen=True)
+class LogState:
+    """The log as of a commit: number of commits, time of the last, and each partition's state."""
+
+    batch: int = 0
+    ingested_at_ms: int = 0
+    highest_event_ms: int | None = None
+    partitions: Mapping[int, PartitionState] = field(default_factory=dict)
+
+    def lowest_stream_ms(self) -> int | None:
+        """The lowest stream time of the non-empty partitions; None before the first event time."""
+        return min((s.stream_ms for s in self.partitions.values() if s.stream_ms is not None), default=None)
+
+    def last_record_at_ms(self) -> int | None:
+        """When the topic's last record was committed; None before the first."""
+        return max((s.record_at_ms for s in self.partitions.values() if s.record_at_ms), default=None)
+
+    def next_commit_ms(self, now_ms: int) -> int:
+        """The next commit's `ingested_at`: strictly increasing whatever the machine's clock does."""
+        return max(now_ms, self.ingested_at_ms + 1)
+
+    def after(self, ingested_at_ms: int, rows: Iterable[LastRow]) -> LogState:
+        """The state after a commit whose partitions end in these rows."""
+        partitions = dict(self.partitions)
+        highest = self.highest_event_ms
+        for row in rows:
+            before = partitions.get(row.partition, PartitionState(0))
+            partitions[row.partition] = replace(
+                before,
+                next_offset=before.next_offset if row.offset is None else row.offset + 1,
+                stream_ms=before.stream_ms if row.stream_ms is None else row.stream_ms,
+                row_at_ms=ingested_at_ms,
+                record_at_ms=before.record_at_ms if row.offset is None else ingested_at_ms,
+            )
+            if row.offset is not None and row.stream_ms is not None:
+                highest = max(highest or 0, row.stream_ms)
+        return LogState(self.batch + 1, ingested_at_ms, highest, partitions)
+
+    def to_json(self) -> dict[str, Any]:
+        """The state as a JSON document."""
+        return asdict(self) | {"partitions": {str(p): asdict(s) for p, s in self.partitions.items()}}
+
+    @classmethod
+    def from_json(cls, document: Mapping[str, Any]) -> LogState:
+        """The state that `to_json` wrote."""
+        partitions = {int(p): PartitionState(**s) for p, s in document["partitions"].items()}
+        return cls(document["batch"], document["ingested_at_ms"], document["highest_event_ms"], partitions)
+
+
+@dataclass(frozen=True)
+class LastRow:
+    """A partition's last row in a commit; `offset` is None for ticks and control rows."""
+
+    partition: int
+    offset: int | None
+    stream_ms: int | None

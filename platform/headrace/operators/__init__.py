@@ -1,0 +1,1 @@
+"""Operators: folds of the log, as verbs on DataFrames. None of them knows how the log was cut."""

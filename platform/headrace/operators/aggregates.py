@@ -1,0 +1,115 @@
+"""Mergeable aggregates: partial over rows, merge over partials, finish once at the end.
+
+Law: `finish(merge(partials))` depends on the set of rows alone, not on how they were grouped into partials. So
+floats are rounded to a stated scale and summed as DECIMAL, and -0.0 is 0.0 to minima and maxima.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from pyspark.sql import functions as F
+from pyspark.sql import types as T
+
+from headrace.description import quote
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping
+
+    from pyspark.sql import Column as Expr
+
+    from headrace.description import Aggregate
+
+# An input may have 28 digits, a sum has 38: room for ten thousand million inputs of the largest size.
+INPUT_DIGITS, SUM_DIGITS = 28, 38
+SMALL_INTEGERS = (T.ByteType, T.ShortType, T.IntegerType)
+FLOATS = (T.FloatType, T.DoubleType)
+
+
+@dataclass(frozen=True)
+class Mergeable:
+    """One aggregate as Spark expressions.
+
+    partial   over input rows: suffix -> expression
+    merge     over partial columns: suffix -> the aggregate function that combines them
+    finish    from merged columns (given by suffix) to the result
+    unusable  true for a row whose input cannot be represented; None if every input can
+    """
+
+    partial: Mapping[str, Expr]
+    merge: Mapping[str, Callable[[Expr], Expr]]
+    finish: Callable[[Mapping[str, Expr]], Expr]
+    unusable: Expr | None = None
+
+
+def mergeable(aggregate: Aggregate, schema: T.StructType) -> Mergeable:
+    """The expressions of an aggregate over rows of this schema.
+
+    Raises: DescriptionError (from the description layer) has already refused unknown columns and kinds.
+    """
+    if aggregate.kind == "count":
+        return _count(aggregate)
+    assert aggregate.column is not None
+    column = F.col(quote(aggregate.column))
+    data_type = schema[_spelling(schema, aggregate.column)].dataType
+    match aggregate.kind:
+        case "sum":
+            return _sum(column, data_type, aggregate.scale)
+        case "avg":
+            return _avg(column, data_type, aggregate.scale)
+        case "min" | "max":
+            return _extreme(column, data_type, F.min if aggregate.kind == "min" else F.max)
+    raise ValueError(f"unknown aggregate {aggregate.kind!r}")
+
+
+def _spelling(schema: T.StructType, name: str) -> str:
+    return next(field.name for field in schema if field.name.lower() == name.lower())
+
+
+def _count(aggregate: Aggregate) -> Mergeable:
+    counted = F.count(F.lit(1)) if aggregate.column is None else F.count(F.col(quote(aggregate.column)))
+    return Mergeable({"n": counted}, {"n": F.sum}, lambda merged: merged["n"])
+
+
+def _sum(column: Expr, data_type: T.DataType, scale: int) -> Mergeable:
+    exact, sum_type, result_type = _exact(column, data_type, scale)
+    return Mergeable(
+        {"sum": F.sum(exact).cast(sum_type)},
+        {"sum": lambda partial: F.sum(partial).cast(sum_type)},
+        lambda merged: merged["sum"].try_cast(result_type),
+        column.isNotNull() & exact.isNull(),
+    )
+
+
+def _avg(column: Expr, data_type: T.DataType, scale: int) -> Mergeable:
+    exact, sum_type, _ = _exact(column, data_type, scale)
+    return Mergeable(
+        {"sum": F.sum(exact).cast(sum_type), "n": F.count(exact)},
+        {"sum": lambda partial: F.sum(partial).cast(sum_type), "n": F.sum},
+        lambda merged: F.try_divide(merged["sum"].cast("double"), merged["n"].cast("double")),
+        column.isNotNull() & exact.isNull(),
+    )
+
+
+def _extreme(column: Expr, data_type: T.DataType, function: Callable[[Expr], Expr]) -> Mergeable:
+    value = F.when(column == 0, F.lit(0.0).cast(data_type)).otherwise(column) if isinstance(data_type, FLOATS) else column
+    return Mergeable({"value": function(value)}, {"value": function}, lambda merged: merged["value"])
+
+
+def _exact(column: Expr, data_type: T.DataType, scale: int) -> tuple[Expr, T.DataType, T.DataType]:
+    """The input as an exact number, the type of its sums and the type of the result."""
+    if isinstance(data_type, SMALL_INTEGERS):
+        return column.cast("long"), T.LongType(), T.LongType()
+    if isinstance(data_type, T.LongType):
+        return column.cast("decimal(19,0)"), T.DecimalType(SUM_DIGITS, 0), T.LongType()
+    if isinstance(data_type, T.DecimalType):
+        digits = min(data_type.precision, INPUT_DIGITS)
+        places = min(data_type.scale, digits)
+        summed = T.DecimalType(SUM_DIGITS, places)
+        return column.try_cast(T.DecimalType(digits, places)), summed, summed
+    return (
+        column.cast("double").try_cast(T.DecimalType(INPUT_DIGITS, scale)),
+        T.DecimalType(SUM_DIGITS, scale),
+        T.DoubleType(),
+    )

@@ -1,0 +1,91 @@
+"""Rows of the log as a node sees them: its columns, the row's position, and the fate decided so far.
+
+A row is never removed on its way: what a `where` refuses is marked `filtered`, so that the ledger can account for
+every record that Kafka delivered.
+"""
+
+from __future__ import annotations
+
+from functools import reduce
+from typing import TYPE_CHECKING
+
+from pyspark.sql import functions as F
+
+from headrace.description import Select, Transform, Where, WithColumn, quote
+from headrace.errors import DescriptionError
+from headrace.log.columns import CONTROL, DEAD_LETTER, TICK
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from pyspark.sql import DataFrame
+
+    from headrace.description import Branch, Step, Stream, Topic
+
+USED, OPEN, LATE, REPLAY, FILTERED, TOMBSTONE = "used", "open", "late", "replay", "filtered", "tombstone"
+FATES = (USED, OPEN, LATE, REPLAY, FILTERED, TOMBSTONE, DEAD_LETTER)
+KEPT = "kept"  # in results or still open; which of the two depends on how far the log was read
+NOT_RECORDS = (TICK, CONTROL)
+
+POSITION = ("__topic", "__partition", "__offset", "__event_ms", "__stream_ms")
+META = (*POSITION, "__fate", "__reason")
+
+
+def rows_of(logs: Mapping[str, DataFrame], stream: Stream) -> DataFrame:
+    """The rows of a stream's topics after its row-wise steps.
+
+    In:     logs  for each topic's name, rows of its log
+    Out:    the stream's columns, then `META`: position, event time and stream time in ms, `__fate` (null while
+            undecided; ticks and control rows carry their kind), `__reason`. One row per row of the logs.
+    Law:    row by row; no row is dropped.
+    """
+    frames = [reduce(_apply, branch.steps, _source(logs[branch.topic.name], branch)) for branch in stream.branches]
+    return reduce(lambda left, right: left.unionByName(right), frames)
+
+
+def _source(log: DataFrame, branch: Branch) -> DataFrame:
+    topic = branch.topic
+    fate = (
+        F.when(F.col("kind").isin(*NOT_RECORDS, DEAD_LETTER), F.col("kind"))
+        .when(F.col("replay"), REPLAY)
+        .when(F.col("tombstone"), TOMBSTONE)
+    )
+    return log.select(
+        *(F.col(_origin(topic, name)).alias(name) for name in topic.columns),
+        F.col("topic").alias("__topic"),
+        F.col("partition").alias("__partition"),
+        F.col("offset").alias("__offset"),
+        F.unix_millis("timestamp").alias("__event_ms"),
+        F.unix_millis("stream_time").alias("__stream_ms"),
+        fate.alias("__fate"),
+        F.col("reason").alias("__reason"),
+    )
+
+
+def _origin(topic: Topic, name: str) -> str:
+    side = "key" if any(column.name == name for column in topic.key_columns) else "value"
+    return f"{side}.{quote(name)}"
+
+
+def _apply(frame: DataFrame, step: Step) -> DataFrame:
+    match step:
+        case Where(expression):
+            refused = F.col("__fate").isNull() & ~F.coalesce(F.expr(expression), F.lit(False))
+            return frame.withColumn("__fate", F.when(refused, FILTERED).otherwise(F.col("__fate")))
+        case Select(expressions):
+            return frame.select(*(F.expr(expression) for expression in expressions), *META)
+        case WithColumn(name, expression):
+            return frame.withColumn(name, F.expr(expression))
+        case Transform():
+            return _transform(frame, step)
+
+
+def _transform(frame: DataFrame, step: Transform) -> DataFrame:
+    result = step.function(frame)
+    lost = [name for name in META if name not in result.columns]
+    if lost:
+        raise DescriptionError(
+            f"transform({getattr(step.function, '__name__', step.function)!r}) dropped the columns {', '.join(lost)}.",
+            hint="Keep every column that begins with `__`: use withColumn, or select('*', …).",
+        )
+    return result

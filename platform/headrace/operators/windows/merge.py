@@ -1,0 +1,84 @@
+"""Merge partial aggregates into windows."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from pyspark.sql import functions as F
+
+from headrace.description import quote
+from headrace.operators.aggregates import mergeable
+from headrace.operators.windows.panes import last_window_start
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame
+    from pyspark.sql.types import StructType
+
+    from headrace.description import WindowedAggregate
+
+
+def merge_windows(
+    partials: DataFrame, node: WindowedAggregate, inputs: StructType, *, first_ms: int, last_ms: int | None
+) -> DataFrame:
+    """The windows that start from `first_ms` through `last_ms` (None: all later ones too).
+
+    In:     partials  as `partial_aggregates` gives them, kept rows only; several rows of one group and pane merge
+            inputs    the schema of the rows that were aggregated
+    Out:    group columns, `window_start`, `window_end`, the aggregates, `__timestamp` (the highest event time in the window)
+            and `__records` (the records whose last window this is); one row per group and window
+    """
+    return _merge(_explode_windows(partials, node, first_ms, last_ms), node, inputs)
+
+
+def running_windows(partials: DataFrame, node: WindowedAggregate, inputs: StructType) -> DataFrame:
+    """Each window after each micro-batch that touched it.
+
+    In:     partials  rows of the state table, with the micro-batch (`__batch`) that appended them
+    Out:    the columns of `merge_windows` and `__batch`; one row per group, window and micro-batch
+    """
+    pieces = _explode_windows(partials, node, 0, None)
+    window = [*node.by, "__start"]
+    touched = pieces.select(*(F.col(quote(name)) for name in window), F.col("__batch").alias("__as_of")).distinct()
+    known = pieces.join(touched, window).where(F.col("__batch") <= F.col("__as_of"))
+    return _merge(known, node, inputs, "__as_of").withColumnRenamed("__as_of", "__batch")
+
+
+def _merge(pieces: DataFrame, node: WindowedAggregate, inputs: StructType, *also_by: str) -> DataFrame:
+    aggregates = [(name, mergeable(aggregate, inputs)) for name, aggregate in node.aggregates]
+    merged = pieces.groupBy(*(F.col(quote(name)) for name in node.by), "__start", *also_by).agg(
+        *(
+            merge(F.col(quote(f"__{name}_{suffix}"))).alias(f"__{name}_{suffix}")
+            for name, expressions in aggregates
+            for suffix, merge in expressions.merge.items()
+        ),
+        F.max("__event_ms").alias("__event_ms"),
+        F.sum(F.when(F.col("__start") == F.col("__last"), F.col("__records")).otherwise(0)).alias("__records"),
+    )
+    return merged.select(
+        *(F.col(quote(name)) for name in node.by),
+        F.timestamp_millis("__start").alias("window_start"),
+        F.timestamp_millis(F.col("__start") + node.window.size_ms).alias("window_end"),
+        *(
+            expressions.finish({s: F.col(quote(f"__{name}_{s}")) for s in expressions.merge}).alias(name)
+            for name, expressions in aggregates
+        ),
+        F.timestamp_millis("__event_ms").alias("__timestamp"),
+        "__records",
+        *also_by,
+    )
+
+
+def _explode_windows(
+    partials: DataFrame, node: WindowedAggregate, first_ms: int, last_ms: int | None
+) -> DataFrame:
+    window = node.window
+    last = last_window_start(window, F.col("__pane"))
+    pieces = partials.where(F.col("__pane") >= first_ms).withColumn("__last", last)
+    from_ms, to_ms = F.greatest(F.col("__from"), F.lit(first_ms)), F.col("__last")
+    if last_ms is not None:
+        pieces = pieces.where(F.col("__pane") < last_ms + window.size_ms)
+        to_ms = F.least(to_ms, F.lit(last_ms))
+    if window.advance_ms == window.size_ms:
+        return pieces.withColumn("__start", F.col("__last"))
+    starts = F.sequence(from_ms, to_ms, F.lit(window.advance_ms))
+    return pieces.where(from_ms <= to_ms).withColumn("__start", F.explode(starts))

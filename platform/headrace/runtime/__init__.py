@@ -1,0 +1,1 @@
+"""Runs descriptions: commits in order, streams, backfills, leases. One function serves all of them."""

@@ -1,0 +1,170 @@
+"""Kafka, as far as the runtime asks it: settings, partitions and offsets. Records come through Spark's source."""
+
+from __future__ import annotations
+
+import datetime as dt
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from confluent_kafka import IsolationLevel, KafkaException, TopicPartition
+from confluent_kafka.admin import AdminClient, OffsetSpec
+from pydantic import SecretStr
+from pydantic_settings import BaseSettings, SettingsConfigDict
+from tenacity import retry, retry_if_exception_type, stop_after_attempt, wait_exponential_jitter
+
+from headrace.errors import TerminalError, TransientError
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Mapping
+
+    from headrace.description import Topic
+
+TIMEOUT_SECONDS = 10
+
+
+class BrokerUnreachableError(TransientError):
+    """No broker answered; it may come back."""
+
+
+class LostOffsetsError(TerminalError):
+    """Kafka no longer has records that the log still needs."""
+
+
+class KafkaSettings(BaseSettings):
+    """How to reach Kafka; read from the environment (`HEADRACE_KAFKA_…`), secrets included."""
+
+    model_config = SettingsConfigDict(env_prefix="HEADRACE_KAFKA_")
+
+    bootstrap_servers: str = "127.0.0.1:9092"
+    security_protocol: str | None = None
+    sasl_mechanism: str | None = None
+    username: str | None = None
+    password: SecretStr | None = None
+
+    def client_options(self) -> dict[str, str]:
+        """For librdkafka."""
+        options = self._shared()
+        if self.username and self.password:
+            options |= {"sasl.username": self.username, "sasl.password": self.password.get_secret_value()}
+        return options
+
+    def spark_options(self) -> dict[str, str]:
+        """For Spark's Kafka source; only committed records are read."""
+        options = {f"kafka.{key}": value for key, value in self._shared().items()}
+        if self.username and self.password:
+            scram = (self.sasl_mechanism or "").startswith("SCRAM")
+            module = f"org.apache.kafka.common.security.{'scram.Scram' if scram else 'plain.Plain'}LoginModule"
+            user, secret = _quoted(self.username), _quoted(self.password.get_secret_value())
+            options["kafka.sasl.jaas.config"] = f"{module} required username={user} password={secret};"
+        return options | {"kafka.isolation.level": "read_committed"}
+
+    def _shared(self) -> dict[str, str]:
+        options = {"bootstrap.servers": self.bootstrap_servers}
+        if self.security_protocol:
+            options["security.protocol"] = self.security_protocol
+        if self.sasl_mechanism:
+            options["sasl.mechanism"] = self.sasl_mechanism
+        return options
+
+
+def _quoted(text: str) -> str:
+    escaped = text.replace("\\", "\\\\").replace('"', '\\"')
+    return f'"{escaped}"'
+
+
+patiently = retry(
+    retry=retry_if_exception_type(BrokerUnreachableError),
+    stop=stop_after_attempt(3),
+    wait=wait_exponential_jitter(initial=0.5, max=5),
+    reraise=True,
+)
+
+
+@dataclass(frozen=True)
+class KafkaTopic:
+    """One topic on the broker."""
+
+    name: str
+    settings: KafkaSettings
+
+    @patiently
+    def partitions(self) -> list[int]:
+        """Its partitions.
+
+        Raises: BrokerUnreachableError; TerminalError when the broker has no such topic.
+        """
+        try:
+            found = self._admin().list_topics(self.name, timeout=TIMEOUT_SECONDS).topics[self.name]
+        except KafkaException as error:
+            raise self._unreachable(error) from error
+        if found.error is not None or not found.partitions:
+            raise TerminalError(
+                f"Topic '{self.name}' does not exist on {self.settings.bootstrap_servers}.",
+                hint="Create it, or correct the topic's name or the broker's address.",
+            )
+        return sorted(found.partitions)
+
+    def earliest(self, partitions: Iterable[int]) -> dict[int, int]:
+        """For each partition the first offset that Kafka still has."""
+        return self._offsets(partitions, OffsetSpec.earliest())
+
+    def ends(self, partitions: Iterable[int]) -> dict[int, int]:
+        """For each partition the offset after its last committed record."""
+        return self._offsets(partitions, OffsetSpec.latest())
+
+    def at_time(self, partitions: Iterable[int], time_ms: int) -> dict[int, int]:
+        """For each partition the first offset with a record timestamp at or after a time; else its end."""
+        partitions = list(partitions)
+        found, ends = self._offsets(partitions, OffsetSpec.for_timestamp(time_ms)), self.ends(partitions)
+        return {p: offset if offset >= 0 else ends[p] for p, offset in found.items()}
+
+    @patiently
+    def _offsets(self, partitions: Iterable[int], spec: OffsetSpec) -> dict[int, int]:
+        wanted = {TopicPartition(self.name, p): spec for p in partitions}
+        try:
+            futures = self._admin().list_offsets(
+                wanted, isolation_level=IsolationLevel.READ_COMMITTED, request_timeout=TIMEOUT_SECONDS
+            )
+            return {tp.partition: future.result(TIMEOUT_SECONDS + 2).offset for tp, future in futures.items()}
+        except (KafkaException, TimeoutError) as error:
+            raise self._unreachable(error) from error
+
+    def _admin(self) -> AdminClient:
+        return AdminClient({**self.settings.client_options()})
+
+    def _unreachable(self, error: Exception) -> BrokerUnreachableError:
+        return BrokerUnreachableError(
+            f"Topic '{self.name}': Kafka at {self.settings.bootstrap_servers} does not answer.",
+            detail=str(error),
+            hint="Start the broker or correct HEADRACE_KAFKA_BOOTSTRAP_SERVERS; the stream tries again by itself.",
+        )
+
+
+def first_offsets(topic: Topic, kafka: KafkaTopic, partitions: Iterable[int]) -> dict[int, int]:
+    """Where a new log begins: the topic's `start` (earliest, latest or a time) as offsets."""
+    partitions = list(partitions)
+    if topic.start == "earliest":
+        return kafka.earliest(partitions)
+    if topic.start == "latest":
+        return kafka.ends(partitions)
+    start = dt.datetime.fromisoformat(topic.start)
+    return kafka.at_time(partitions, int(start.timestamp() * 1000))
+
+
+def lost_offsets(next_offsets: Mapping[int, int], earliest: Mapping[int, int]) -> dict[int, tuple[int, int]]:
+    """For each partition that lost records: the first offset needed and the first still to be had."""
+    return {p: (need, earliest[p]) for p, need in next_offsets.items() if earliest.get(p, need) > need}
+
+
+def require_no_loss(topic: str, lost: Mapping[int, tuple[int, int]]) -> None:
+    """Raise when retention overtook the log.
+
+    Raises: LostOffsetsError naming every partition and stretch, and how to accept the gap.
+    """
+    if lost:
+        stretches = "; ".join(f"partition {p}: offsets {a} to {b - 1}" for p, (a, b) in sorted(lost.items()))
+        raise LostOffsetsError(
+            f"Topic '{topic}': Kafka has deleted records that the log does not hold yet.",
+            detail=stretches,
+            hint=f"If the loss is acceptable, record it: headrace accept-gap {topic}. Then start the stream again.",
+        )

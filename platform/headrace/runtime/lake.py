@@ -1,0 +1,36 @@
+"""Where everything lies: one root URI, one folder per concern."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True)
+class Lake:
+    """Paths below one root URI (a local folder, or any file system that Spark can reach).
+
+    `logs/<topic>` the log · `tables/<node>` results · `state/<node>` open partials and the plan ·
+    `leases/…` who writes.
+    """
+
+    root: str
+
+    def log(self, topic: str) -> str:
+        """The Delta table of a topic's log."""
+        return f"{self.root}/logs/{topic}"
+
+    def table(self, node: str) -> str:
+        """The Delta table of a node's results."""
+        return f"{self.root}/tables/{node}"
+
+    def state(self, node: str) -> str:
+        """The Delta table of a node's state."""
+        return f"{self.root}/state/{node}/partials"
+
+    def plan(self, node: str) -> str:
+        """The file that holds the node's planned micro-batch."""
+        return f"{self.root}/state/{node}/plan.json"
+
+    def lease(self, writer: str) -> str:
+        """The folder of the leases of one writer."""
+        return f"{self.root}/leases/{writer}"

@@ -1,0 +1,142 @@
+"""The running query of one log: Kafka's micro-batches into the sequencer, and ticks while it is quiet."""
+
+from __future__ import annotations
+
+import json
+import threading
+from typing import TYPE_CHECKING
+
+import structlog
+
+from headrace.log.sequencer import Sequencer
+from headrace.runtime.kafka import KafkaTopic, first_offsets, lost_offsets, require_no_loss
+from headrace.runtime.lease import Lease, take_lease
+from headrace.runtime.supervised import SupervisedQuery
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from pyspark.sql import DataFrame, SparkSession
+    from pyspark.sql.streaming import DataStreamWriter
+
+    from headrace.description import Topic
+    from headrace.log.clock import Clock
+    from headrace.runtime.kafka import KafkaSettings
+    from headrace.runtime.lake import Lake
+
+logger = structlog.get_logger(__name__)
+RECORDS_PER_TRIGGER = 500_000
+EARLIEST = -2  # Spark's code in `startingOffsets`
+
+
+class LogStream(SupervisedQuery):
+    """Sequences one topic for as long as it runs."""
+
+    kind = "log"
+
+    def __init__(
+        self,
+        spark: SparkSession,
+        topic: Topic,
+        lake: Lake,
+        kafka: KafkaSettings,
+        clock: Clock,
+        *,
+        longest_wait_ms: int,
+        trigger_ms: int,
+        tick_every_ms: int = 1_000,
+        on_step: Callable[[str], None] = lambda step: None,
+    ) -> None:
+        """In: trigger_ms between micro-batches; tick_every_ms between looks at the clock when the topic is quiet."""
+        super().__init__()
+        self.name, self.topic = topic.name, topic
+        self.sequencer: Sequencer | None = None
+        self.records = self.dead_letters = 0
+        self._spark, self._lake, self._clock, self._on_step = spark, lake, clock, on_step
+        self._settings, self._kafka = kafka, KafkaTopic(topic.name, kafka)
+        self._longest_wait_ms, self._trigger_ms, self._tick_every_ms = longest_wait_ms, trigger_ms, tick_every_ms
+        self._lease: Lease | None = None
+        self._ticking = threading.Event()
+
+    def open(self) -> DataStreamWriter:
+        """Recover the log's state, refuse a silent gap, and read on from the next offsets."""
+        partitions = self._kafka.partitions()
+        self._lease = take_lease(self._spark, self._lake.lease(f"log/{self.name}"), f"Log '{self.name}'", self._clock)
+        sequencer = Sequencer(
+            self._spark,
+            self.topic,
+            self._lake.log(self.name),
+            self._clock,
+            longest_wait_ms=self._longest_wait_ms,
+            on_step=self._before_commit,
+        )
+        if sequencer.state.batch == 0:
+            sequencer.start_at(first_offsets(self.topic, self._kafka, partitions))
+        next_offsets = {p: s.next_offset for p, s in sequencer.state.partitions.items()}
+        require_no_loss(self.name, lost_offsets(next_offsets, self._kafka.earliest(next_offsets)))
+        self.sequencer = sequencer
+        self._start_ticking()
+        starting = {str(p): next_offsets.get(p, EARLIEST) for p in partitions}
+        reader = self._spark.readStream.format("kafka").options(**self._settings.spark_options())
+        reader = reader.options(
+            subscribe=self.name,
+            startingOffsets=json.dumps({self.name: starting}),
+            includeHeaders="true",
+            failOnDataLoss="true",
+            maxOffsetsPerTrigger=str(RECORDS_PER_TRIGGER),
+            **self.topic.options,
+        )
+        return reader.load().writeStream.trigger(processingTime=f"{self._trigger_ms} milliseconds")
+
+    def work(self, batch: DataFrame) -> int:
+        """Append one micro-batch to the log."""
+        assert self.sequencer is not None
+        appended = self.sequencer.append(batch)
+        self.records += appended.records
+        self.dead_letters += appended.dead_letters
+        return appended.records
+
+    def close(self) -> None:
+        """Stop ticking and give the lease back."""
+        self._ticking.set()
+        if self._lease is not None:
+            self._lease.release()
+            self._lease = None
+
+    def lag_records(self) -> int:
+        """Records that Kafka holds and the log does not; asks the broker."""
+        position = self._position()
+        return sum(max(0, end - position.get(p, 0)) for p, end in self._kafka.ends(self._kafka.partitions()).items())
+
+    def _before_commit(self, step: str) -> None:
+        if step == "before log commit" and self._lease is not None:
+            self._lease.check()
+        self._on_step(step)
+
+    def _start_ticking(self) -> None:
+        self._ticking = threading.Event()
+        threading.Thread(target=self._tick_until, args=(self._ticking,), daemon=True, name=f"ticks-{self.name}").start()
+
+    def _tick_until(self, stop: threading.Event) -> None:
+        while not stop.wait(self._tick_every_ms / 1000):
+            try:
+                sequencer = self.sequencer
+                if sequencer is not None and sequencer.ticks_due():
+                    sequencer.tick(self._caught_up())
+            except Exception as error:
+                logger.warning("tick failed, will be tried again", topic=self.name, error=str(error))
+
+    def _caught_up(self) -> frozenset[int]:
+        position = self._position()
+        ends = self._kafka.ends(position)
+        return frozenset(p for p, end in ends.items() if position[p] >= end)
+
+    def _position(self) -> dict[int, int]:
+        """The next offset of each partition, transaction markers passed over where Spark has passed over them."""
+        assert self.sequencer is not None
+        position = {p: s.next_offset for p, s in self.sequencer.state.partitions.items()}
+        progress = self.query.lastProgress if self.query is not None else None
+        if progress is not None and progress.sources and progress.sources[0].endOffset:
+            read = json.loads(progress.sources[0].endOffset).get(self.name, {})
+            position |= {int(p): max(offset, position.get(int(p), 0)) for p, offset in read.items()}
+        return position

@@ -1,0 +1,92 @@
+"""The running query of one node: a commit to a log wakes it, and it folds whatever the logs hold beyond its progress."""
+
+from __future__ import annotations
+
+from functools import reduce
+from typing import TYPE_CHECKING
+
+from headrace.runtime.lease import Lease, take_lease
+from headrace.runtime.runner import NodeRunner
+from headrace.runtime.supervised import SupervisedQuery
+from headrace.spark import tables
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from pyspark.sql import DataFrame, SparkSession
+    from pyspark.sql.streaming import DataStreamWriter
+
+    from headrace.description import Topic, WindowedAggregate
+    from headrace.log.clock import Clock
+    from headrace.runtime.lake import Lake
+
+
+class NodeStream(SupervisedQuery):
+    """Advances one node for as long as it runs."""
+
+    kind = "node"
+
+    def __init__(
+        self,
+        spark: SparkSession,
+        node: WindowedAggregate,
+        lake: Lake,
+        clock: Clock,
+        *,
+        trigger_ms: int,
+        on_step: Callable[[str], None] = lambda step: None,
+    ) -> None:
+        """In: trigger_ms between looks at the logs."""
+        super().__init__()
+        self.name, self.node = node.required_name, node
+        self.runner: NodeRunner | None = None
+        self._spark, self._lake, self._clock = spark, lake, clock
+        self._trigger_ms, self._on_step = trigger_ms, on_step
+        self._lease: Lease | None = None
+
+    def open(self) -> DataStreamWriter:
+        """Recover the node's progress; Delta's streaming source serves as the wake-up alone."""
+        lease_folder = self._lake.lease(f"node/{self.name}")
+        self._lease = take_lease(self._spark, lease_folder, f"Node '{self.name}'", self._clock)
+        self.runner = NodeRunner(self._spark, self.node, self._lake, on_step=self._before_commit)
+        wakes = [self._wake(topic) for topic in self.node.topics]
+        woken = reduce(lambda left, right: left.unionByName(right), wakes)
+        return woken.writeStream.trigger(processingTime=f"{self._trigger_ms} milliseconds")
+
+    def work(self, batch: DataFrame) -> int:
+        """Fold until nothing is left; the batch itself is not read (it may hold half a commit)."""
+        assert self.runner is not None
+        before = _records(self.runner)
+        while self.runner.advance() and not self._closing.is_set():
+            pass
+        return _records(self.runner) - before
+
+    def close(self) -> None:
+        """Give the lease back."""
+        if self._lease is not None:
+            self._lease.release()
+            self._lease = None
+
+    def finish(self) -> None:
+        """Fold what the logs still hold, then stop; for a drain after the logs have stopped."""
+        if self.runner is not None and self.state == "running":
+            with self._busy:
+                while self.runner.advance():
+                    pass
+        self.drain()
+
+    def _wake(self, topic: Topic) -> DataFrame:
+        commit = tables.last_commit(self._spark, self._lake.log(topic.name), f"log/{topic.name}")
+        version = 0 if commit is None else commit.version
+        reader = self._spark.readStream.format("delta").option("startingVersion", version)
+        return reader.option("skipChangeCommits", "true").load(self._lake.log(topic.name)).select("ingested_at")
+
+    def _before_commit(self, step: str) -> None:
+        if step in ("before outputs", "after outputs") and self._lease is not None:
+            self._lease.check()
+        self._on_step(step)
+
+
+def _records(runner: NodeRunner) -> int:
+    partitions = (fates for topics in runner.progress.records.values() for fates in topics.values())
+    return sum(sum(fates.values()) for fates in partitions)

@@ -1,0 +1,122 @@
+"""One supervised streaming query: opened, watched, opened again with back-off after a transient failure."""
+
+from __future__ import annotations
+
+import tempfile
+import threading
+import time
+from abc import ABC, abstractmethod
+from collections import deque
+from typing import TYPE_CHECKING
+
+import structlog
+
+from headrace.errors import TerminalError
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame
+    from pyspark.sql.streaming import DataStreamWriter, StreamingQuery
+
+logger = structlog.get_logger(__name__)
+BACKOFF_SECONDS_MAX = 60.0
+RATE_SECONDS = 30.0
+
+
+class SupervisedQuery(ABC):
+    """A streaming query whose truth lies in our own commits; Spark's checkpoint is scratch and new at each start."""
+
+    kind: str
+    name: str
+
+    def __init__(self) -> None:
+        """Closed at first; `keep_running` opens it."""
+        self.query: StreamingQuery | None = None
+        self.error: BaseException | None = None
+        self.failures = 0
+        self.finished = False
+        self._closing = threading.Event()
+        self._busy = threading.Lock()
+        self._retry_at = 0.0
+        self._scratch: tempfile.TemporaryDirectory[str] | None = None
+        self._counted: deque[tuple[float, int]] = deque(maxlen=200)
+
+    @abstractmethod
+    def open(self) -> DataStreamWriter:
+        """Take the lease, recover, and describe the query to start."""
+
+    @abstractmethod
+    def work(self, batch: DataFrame) -> int:
+        """Handle one trigger; returns the rows handled."""
+
+    @abstractmethod
+    def close(self) -> None:
+        """Release what `open` took."""
+
+    @property
+    def state(self) -> str:
+        """`running`, `restarting`, `failed` (a person must act) or `stopped`."""
+        if self.finished:
+            return "failed" if self.error else "stopped"
+        return "running" if self.query is not None and self.query.isActive else "restarting"
+
+    def keep_running(self) -> None:
+        """Open the query if it is not running and its back-off has passed. Never raises."""
+        if self.finished or (self.query is not None and self.query.isActive):
+            return
+        if self.query is not None:
+            self._failed(self.error or self.query.exception() or RuntimeError("the query stopped by itself"))
+            self.query = None
+        if self.finished or time.monotonic() < self._retry_at:
+            return
+        try:
+            writer = self.open()
+            self._scratch = tempfile.TemporaryDirectory(prefix=f"headrace-{self.name}-", ignore_cleanup_errors=True)
+            writer = writer.foreachBatch(self._trigger).option("checkpointLocation", f"file:{self._scratch.name}")
+            self.query = writer.queryName(f"{self.kind}/{self.name}").start()
+            logger.info("stream started", kind=self.kind, name=self.name)
+        except Exception as error:
+            self._failed(error)
+
+    def drain(self) -> None:
+        """Let the micro-batch under way finish, then stop."""
+        self._closing.set()
+        with self._busy:
+            if self.query is not None:
+                self.query.stop()
+        if not self.finished:
+            self.finished = True
+            self._release()
+
+    def rows_per_second(self) -> float:
+        """Rows handled, averaged over the last half minute."""
+        now = time.monotonic()
+        recent = [(at, rows) for at, rows in self._counted if now - at <= RATE_SECONDS]
+        return sum(rows for _, rows in recent) / RATE_SECONDS
+
+    def _trigger(self, batch: DataFrame, _batch_id: int) -> None:
+        with self._busy:
+            if self._closing.is_set():
+                return  # nothing is lost: the next start reads on from our own last commit
+            try:
+                rows = self.work(batch)
+            except BaseException as error:
+                self.error = error
+                raise
+            self._counted.append((time.monotonic(), rows))
+            self.failures, self.error = 0, None
+
+    def _failed(self, error: BaseException) -> None:
+        self.error, self.failures = error, self.failures + 1
+        self._release()
+        self.finished = isinstance(error, TerminalError)
+        self._retry_at = time.monotonic() + min(2.0**self.failures, BACKOFF_SECONDS_MAX)
+        logger.error("stream failed", kind=self.kind, name=self.name, failures=self.failures, error=str(error)[:2000])
+
+    def _release(self) -> None:
+        try:
+            self.close()
+        except Exception as error:
+            logger.warning("could not release", kind=self.kind, name=self.name, error=str(error))
+        if self._scratch is not None:
+            self._scratch.cleanup()
+            self._scratch = None

@@ -1,0 +1,1 @@
+"""The one place that knows Spark sessions, Delta tables and small atomic files."""

@@ -1,0 +1,78 @@
+"""Small JSON files, written atomically to any Hadoop file system with Spark's own checkpoint writer."""
+
+from __future__ import annotations
+
+import json
+from typing import TYPE_CHECKING, Any
+
+from py4j.protocol import Py4JJavaError
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+
+def _path(spark: SparkSession, uri: str) -> Any:
+    return spark._jvm.org.apache.hadoop.fs.Path(uri)  # type: ignore[union-attr]
+
+
+def _hadoop_conf(spark: SparkSession) -> Any:
+    return spark._jsparkSession.sessionState().newHadoopConf()
+
+
+def _file_system(spark: SparkSession, uri: str) -> Any:
+    return _path(spark, uri).getFileSystem(_hadoop_conf(spark))
+
+
+def write_json(spark: SparkSession, uri: str, content: Any, *, overwrite: bool = True) -> bool:
+    """Write one file whole or not at all.
+
+    In:     overwrite  False: only if no such file exists (the basis of leases)
+    Out:    False if the file existed and `overwrite` was False
+    """
+    checkpointing = spark._jvm.org.apache.spark.sql.execution.streaming.checkpointing  # type: ignore[union-attr]
+    path = _path(spark, uri)
+    manager = checkpointing.CheckpointFileManager.create(path.getParent(), _hadoop_conf(spark))
+    manager.mkdirs(path.getParent())
+    try:
+        stream = manager.createAtomic(path, overwrite)
+        stream.write(bytearray(json.dumps(content, sort_keys=True).encode()))
+        stream.close()
+    except Py4JJavaError as error:
+        if not overwrite and "FileAlreadyExistsException" in str(error.java_exception.getClass().getName()):
+            return False
+        raise
+    return True
+
+
+def read_json(spark: SparkSession, uri: str) -> Any | None:
+    """The file's content, or None if there is no such file."""
+    text = read_text(spark, uri)
+    return None if text is None else json.loads(text)
+
+
+def read_text(spark: SparkSession, uri: str) -> str | None:
+    """The file's text (UTF-8), or None if there is no such file."""
+    jvm = spark._jvm
+    try:
+        stream = _file_system(spark, uri).open(_path(spark, uri))
+    except Py4JJavaError as error:
+        if "FileNotFoundException" in error.java_exception.getClass().getName():
+            return None
+        raise
+    try:
+        return str(jvm.org.apache.commons.io.IOUtils.toString(stream, "UTF-8"))  # type: ignore[union-attr]
+    finally:
+        stream.close()
+
+
+def delete(spark: SparkSession, uri: str) -> None:
+    """Remove a file or a folder with all below it; nothing happens when there is none."""
+    _file_system(spark, uri).delete(_path(spark, uri), True)
+
+
+def names(spark: SparkSession, uri: str) -> list[str]:
+    """The names directly below a folder, sorted; empty when there is no such folder."""
+    system, path = _file_system(spark, uri), _path(spark, uri)
+    if not system.exists(path):
+        return []
+    return sorted(status.getPath().getName() for status in system.listStatus(path))

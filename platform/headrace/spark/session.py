@@ -1,0 +1,77 @@
+"""The settings every Headrace session shares, wherever it runs."""
+
+from __future__ import annotations
+
+import os
+import sys
+from typing import TYPE_CHECKING
+
+from pyspark.sql import SparkSession
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+# Without these Delta tables cannot be read; they must be set when the session is built.
+DELTA = {
+    "spark.sql.extensions": "io.delta.sql.DeltaSparkSessionExtension",
+    "spark.sql.catalog.spark_catalog": "org.apache.spark.sql.delta.catalog.DeltaCatalog",
+}
+# Settings that results or the never-kill rule depend on; `pipeline_session` sets them on any session.
+SEMANTICS = {
+    "spark.sql.session.timeZone": "UTC",
+    # Bad input never kills a stream: an expression that cannot be computed is null, not an exception.
+    "spark.sql.ansi.enabled": "false",
+    "spark.sql.caseSensitive": "false",
+}
+# Small micro-batches on few cores: fewer tasks, no adaptive re-planning, no checksum files.
+SMALL_BATCHES = {
+    "spark.sql.shuffle.partitions": "2",
+    "spark.sql.adaptive.enabled": "false",
+    "spark.databricks.delta.snapshotPartitions": "2",
+    "spark.databricks.delta.writeChecksumFile.enabled": "false",
+    "spark.databricks.delta.stats.skipping": "true",
+    "spark.sql.streaming.metricsEnabled": "false",
+}
+LAPTOP = {
+    "spark.sql.catalogImplementation": "in-memory",
+    "spark.ui.enabled": "false",
+    "spark.driver.bindAddress": "127.0.0.1",
+    "spark.driver.host": "127.0.0.1",
+    "spark.ui.showConsoleProgress": "false",
+    "spark.driver.memory": "2g",
+    "spark.log.level": "ERROR",
+}
+
+
+def spark_conf(jars: Sequence[str] = (), *, master: str = "local[2]") -> dict[str, str]:
+    """The configuration for a new session.
+
+    In:     jars    paths or URIs of the jars beside PySpark's own; empty when the cluster provides them
+            master  a Spark master URL; `local[…]` adds what a laptop wants
+    Out:    settings for `SparkSession.builder` or dagster-pyspark's resource
+    """
+    os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
+    conf = {"spark.master": master, **DELTA, **SEMANTICS, **SMALL_BATCHES}
+    local = master.startswith("local[") or master == "local"
+    if local:
+        conf |= LAPTOP
+    if jars:
+        # In local mode the driver is the executor: a class path saves copying every jar at each start.
+        conf |= {"spark.driver.extraClassPath": ":".join(jars)} if local else {"spark.jars": ",".join(jars)}
+    return conf
+
+
+def build_session(conf: Mapping[str, str], app_name: str = "headrace") -> SparkSession:
+    """Start (or join) the process's Spark session with these settings."""
+    builder = SparkSession.builder.appName(app_name)
+    for key, value in conf.items():
+        builder = builder.config(key, value)
+    return builder.getOrCreate()
+
+
+def pipeline_session(spark: SparkSession) -> SparkSession:
+    """A sibling of `spark` (same cluster, own SQL settings) with the settings that results depend on."""
+    session = spark.newSession()
+    for key, value in (SEMANTICS | SMALL_BATCHES).items():
+        session.conf.set(key, value)
+    return session

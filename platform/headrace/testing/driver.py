@@ -1,0 +1,173 @@
+"""The test driver: the real sequencer, operators and commits, with a clock and crashes that a test controls."""
+
+from __future__ import annotations
+
+import shutil
+import tempfile
+from typing import TYPE_CHECKING, Any, TypeVar
+
+from headrace.errors import DescriptionError
+from headrace.local.jars import spark_jars
+from headrace.log.clock import ManualClock, SystemClock
+from headrace.log.sequencer import Sequencer
+from headrace.description.durations import duration_ms
+from headrace.runtime.lake import Lake
+from headrace.runtime.runner import NodeRunner
+from headrace.runtime.views import Views
+from headrace.spark.session import build_session, pipeline_session, spark_conf
+from headrace.testing.piped import PipedTopic
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+    from pyspark.sql import DataFrame, SparkSession
+
+    from headrace.description import Topic, WindowedAggregate
+
+T = TypeVar("T")
+STEPS = ("before outputs", "after outputs", "after state")
+
+
+class SimulatedCrashError(Exception):
+    """Raised inside the engine where a test asked for a crash."""
+
+
+class TestDriver:
+    """Runs nodes in one process: `pipe` records, `cut` micro-batches, `crash`, and read what came of it.
+
+    The clock starts now and moves only when told. Everything lies in a temporary folder until `close`.
+    """
+
+    __test__ = False  # not a test case, whatever pytest makes of the name
+
+    def __init__(self, nodes: Sequence[WindowedAggregate], spark: SparkSession | None = None) -> None:
+        """Start empty logs and tables for these nodes; a local session of its own if none is given."""
+        base = spark or build_session(spark_conf(spark_jars()), "headrace-test-driver")
+        self.spark = pipeline_session(base)
+        self._folder = tempfile.mkdtemp(prefix="headrace-")
+        self._lake = Lake(f"file:{self._folder}")
+        self._clock = ManualClock(SystemClock().now_ms())
+        self._nodes = {node.required_name: node for node in nodes}
+        if len(self._nodes) < len(nodes):
+            raise DescriptionError("Two nodes have the same name.", hint="Give each its own with .named(…).")
+        self._topics = _topics(nodes)
+        self._views = Views(self.spark, self._lake)
+        self._armed: str | None = None
+        self._sequencers = {name: self._open_sequencer(topic) for name, topic in self._topics.items()}
+        self._runners = {name: self._open_runner(node) for name, node in self._nodes.items()}
+        self._piped = {
+            name: PipedTopic(topic, {p: s.next_offset for p, s in self._sequencers[name].state.partitions.items()})
+            for name, topic in self._topics.items()
+        }
+
+    def pipe(
+        self,
+        topic: str,
+        *,
+        key: Mapping[str, Any] | bytes | str | None = None,
+        value: Mapping[str, Any] | bytes | str | None = None,
+        timestamp_ms: int,
+        partition: int = 0,
+        headers: Mapping[str, bytes | str] | None = None,
+    ) -> int:
+        """Add one record to a topic's partition; it is processed at the next `cut`. Its offset is returned.
+
+        In: key    text for a one-column STRING key, else a dict (sent as JSON); bytes as they come; None
+            value  a dict (sent as JSON), bytes as they come, malformed ones too; None is a tombstone
+        """
+        return self._named(self._piped, "topic", topic).add(key, value, timestamp_ms, partition, headers or {})
+
+    def cut(self) -> None:
+        """End the micro-batch here: run every sequencer (ticks due included) and every node to the end."""
+        for name, piped in self._piped.items():
+            raw = piped.take(self.spark)
+            if raw is not None:
+                self._sequencers[name].append(raw)
+            sequencer = self._sequencers[name]
+            sequencer.tick(frozenset(sequencer.state.partitions))
+        while not self._nodes_at_end():
+            self._runners = {name: self._open_runner(node) for name, node in self._nodes.items()}
+
+    def crash(self, step: str) -> None:
+        """Let the nodes' next micro-batch die at a commit step; a restart follows, and the cut still ends."""
+        if step not in STEPS:
+            raise DescriptionError(f"There is no commit step {step!r}.", hint=f"The steps are {', '.join(STEPS)}.")
+        self._armed = step
+
+    def advance_wall_clock(self, duration: str) -> None:
+        """Move the clock; what this makes due happens at the next `cut`."""
+        latest = max((s.state.ingested_at_ms for s in self._sequencers.values()), default=0)
+        self._clock.set(max(self._clock.now_ms(), latest) + duration_ms(duration, "advance_wall_clock"))
+
+    def read(self, node: str) -> DataFrame:
+        """The node's results (see `Views.read`)."""
+        return self._views.read(self._node(node))
+
+    def updates(self, node: str) -> DataFrame:
+        """The node's raw updates, conflated per micro-batch (see `Views.updates`)."""
+        return self._views.updates(self._node(node))
+
+    def late(self, node: str) -> DataFrame:
+        """The node's late records, one row for each record and closed window (see `Views.late`)."""
+        return self._views.late(self._node(node))
+
+    def ledger(self, node: str) -> DataFrame:
+        """Where every record ended up: topic, partition, fate, records (see `Views.ledger`)."""
+        return self._views.ledger(self._node(node))
+
+    def backfill(self, node: str) -> DataFrame:
+        """The node's results recomputed from the log in one go (see `Views.recompute`)."""
+        return self._views.recompute(self._node(node))
+
+    def dead_letters(self, topic: str) -> DataFrame:
+        """The topic's records that could not be used, with the reason (see `Views.dead_letters`)."""
+        described = self._named(self._topics, "topic", topic)
+        return self._views.dead_letters(described, [n for n in self._nodes.values() if described in n.topics])
+
+    def log(self, topic: str) -> DataFrame:
+        """The topic's log."""
+        return self.spark.read.format("delta").load(self._lake.log(self._named(self._topics, "topic", topic).name))
+
+    def close(self) -> None:
+        """Remove the temporary folder; the session and its JVM stay."""
+        shutil.rmtree(self._folder, ignore_errors=True)
+
+    def _nodes_at_end(self) -> bool:
+        """Run every node to the end; False when a crash struck."""
+        try:
+            for runner in self._runners.values():
+                while runner.advance():
+                    pass
+        except SimulatedCrashError:
+            return False
+        return True
+
+    def _open_sequencer(self, topic: Topic) -> Sequencer:
+        longest = max(node.longest_wait_ms for node in self._nodes.values() if topic in node.topics)
+        return Sequencer(self.spark, topic, self._lake.log(topic.name), self._clock, longest_wait_ms=longest)
+
+    def _open_runner(self, node: WindowedAggregate) -> NodeRunner:
+        return NodeRunner(self.spark, node, self._lake, on_step=self._on_step)
+
+    def _on_step(self, step: str) -> None:
+        if step == self._armed:
+            self._armed = None
+            raise SimulatedCrashError(step)
+
+    def _node(self, name: str) -> WindowedAggregate:
+        return self._named(self._nodes, "node", name)
+
+    @staticmethod
+    def _named(known: Mapping[str, T], kind: str, name: str) -> T:
+        if name not in known:
+            raise DescriptionError(f"There is no {kind} {name!r} here.", hint=f"There are: {', '.join(sorted(known))}.")
+        return known[name]
+
+
+def _topics(nodes: Sequence[WindowedAggregate]) -> dict[str, Topic]:
+    topics: dict[str, Topic] = {}
+    for node in nodes:
+        for topic in node.topics:
+            if topics.setdefault(topic.name, topic) != topic:
+                raise DescriptionError(f"Topic '{topic.name}' is described in two ways.", hint="Describe it once and share it.")
+    return topics

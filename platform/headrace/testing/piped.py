@@ -1,0 +1,64 @@
+"""Records piped into a test driver, in the shape in which Kafka delivers them."""
+
+from __future__ import annotations
+
+import datetime as dt
+import json
+from collections import Counter
+from typing import TYPE_CHECKING, Any
+
+from headrace.errors import DescriptionError
+from headrace.log.columns import KAFKA
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from pyspark.sql import DataFrame, SparkSession
+
+    from headrace.description import Topic
+
+    Bytes = Mapping[str, Any] | bytes | str | None
+
+
+class PipedTopic:
+    """Stands where a Kafka topic stands: numbers records and hands them over in micro-batches."""
+
+    def __init__(self, topic: Topic, next_offsets: Mapping[int, int]) -> None:
+        """Continue after the offsets that the log already holds."""
+        self.topic = topic
+        self._next_offset = Counter(next_offsets)
+        self._rows: list[tuple[Any, ...]] = []
+
+    def add(self, key: Bytes, value: Bytes, timestamp_ms: int, partition: int, headers: Mapping[str, bytes | str]) -> int:
+        """Append one record to a partition; its offset."""
+        offset = self._next_offset[partition]
+        self._next_offset[partition] += 1
+        stamp = dt.datetime.fromtimestamp(0, dt.UTC) + dt.timedelta(milliseconds=timestamp_ms)
+        sent = [(name, text.encode() if isinstance(text, str) else text) for name, text in headers.items()]
+        self._rows.append((self._key(key), _encoded(value), self.topic.name, partition, offset, stamp, sent or None))
+        return offset
+
+    def take(self, spark: SparkSession) -> DataFrame | None:
+        """All records added since the last call, one row each as `KAFKA`; None if there are none."""
+        rows, self._rows = self._rows, []
+        return spark.createDataFrame(rows, KAFKA).coalesce(1) if rows else None
+
+    def _key(self, key: Bytes) -> bytes | None:
+        if isinstance(key, dict) and self.topic.scalar_key:
+            return str(key[self.topic.key_columns[0].name]).encode()
+        if isinstance(key, str) and not self.topic.scalar_key:
+            raise DescriptionError(
+                f"Topic '{self.topic.name}': the key {key!r} is text, but the topic's key has several columns or another type.",
+                hint="Give the key as a dict (it is sent as JSON), or as bytes.",
+            )
+        return _encoded(key)
+
+
+def _encoded(content: Bytes) -> bytes | None:
+    match content:
+        case None | bytes():
+            return content
+        case str():
+            return content.encode()
+        case _:
+            return json.dumps(content).encode()
