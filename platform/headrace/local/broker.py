@@ -1,0 +1,218 @@
+"""A real Kafka broker on this machine, from its published jars: one node, KRaft, no Docker.
+
+    with Broker(Path("data")) as broker:
+        create_topics(broker.bootstrap_servers, {"readings": 3})
+
+Invariants:
+- it listens on the loopback interface only;
+- its data survives stop, kill and restart; one data folder serves one broker at a time;
+- it does not outlive the process that started it.
+"""
+
+from __future__ import annotations
+
+import atexit
+import fcntl
+import os
+import signal
+import socket
+import subprocess
+import threading
+import time
+from pathlib import Path
+from types import TracebackType
+from typing import Annotated, Self
+
+import typer
+from confluent_kafka import KafkaException
+from confluent_kafka.admin import AdminClient
+
+from headrace.errors import TerminalError
+from headrace.local import lifeline
+from headrace.local.broker_config import (
+    HOST,
+    JVM_FLAGS,
+    LOG_FLAGS,
+    free_port,
+    new_cluster_id,
+    port_is_free,
+    server_properties,
+)
+from headrace.local.jars import broker_classpath, java
+from headrace.local.topics import create_topics
+
+__all__ = ["Broker", "BrokerFailed", "create_topics"]
+
+
+class BrokerFailed(TerminalError):
+    """The broker did not start, or ended; the detail holds the last lines of its log."""
+
+
+class Broker:
+    """A single-node Kafka broker over one data folder.
+
+    In:     `port` None takes a free one, and keeps it over restarts of this object.
+    """
+
+    def __init__(self, data_dir: Path, port: int | None = None) -> None:
+        self.data_dir = data_dir.absolute()
+        self.port = port
+        self.log_file = self.data_dir / "broker.log"
+        self._process: subprocess.Popen[bytes] | None = None
+
+    @property
+    def bootstrap_servers(self) -> str:
+        """What clients connect to, as `host:port`."""
+        if self.port is None:
+            raise BrokerFailed("The broker has no port yet.", hint="Call start(), or name a port.")
+        return f"{HOST}:{self.port}"
+
+    @property
+    def pid(self) -> int | None:
+        """The process id while it runs."""
+        return self._process.pid if self._process and self._process.poll() is None else None
+
+    def start(self) -> Self:
+        """Launch the broker, and format its storage the first time; does not wait until it is ready.
+
+        Raises: BrokerFailed when the port or the data folder is taken; JarsMissing.
+        """
+        if self.pid is not None:
+            return self
+        self.data_dir.mkdir(parents=True, exist_ok=True)
+        held = self._hold_data_dir()
+        try:
+            self._choose_port()
+            properties = self._write_properties()
+            self._format_storage(properties)
+            command = [*self._java(), "kafka.Kafka", str(properties)]
+            self._process = lifeline.spawn(command, log=self.log_file, keep_fds=[held])
+        finally:
+            os.close(held)
+        atexit.register(self.stop)
+        return self
+
+    def wait_ready(self, timeout_s: float = 60.0) -> Self:
+        """Return when the broker answers.
+
+        Raises: BrokerFailed when it has ended or does not answer in time.
+        """
+        deadline = time.monotonic() + timeout_s
+        while not self._answers():
+            if self.pid is None:
+                ended = f"The broker on {self.bootstrap_servers} ended."
+                raise BrokerFailed(ended, detail=self._last_words())
+            if time.monotonic() > deadline:
+                silent = f"The broker on {self.bootstrap_servers} did not answer in {timeout_s:g} s."
+                raise BrokerFailed(silent, detail=self._last_words())
+            time.sleep(0.1)
+        return self
+
+    def stop(self) -> None:
+        """Shut the broker down in order; nothing happens when it does not run."""
+        if self._process is not None:
+            lifeline.stop(self._process)
+            self._process = None
+        atexit.unregister(self.stop)
+
+    def kill(self) -> None:
+        """End the broker with SIGKILL, as a crash does; start() brings it back with its data."""
+        if self._process is not None:
+            self._process.kill()
+            self._process.wait()
+            self._process = None
+
+    def __enter__(self) -> Self:
+        try:
+            return self.start().wait_ready()
+        except BaseException:
+            self.stop()
+            raise
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.stop()
+
+    def _hold_data_dir(self, timeout_s: float = 20.0) -> int:
+        """Lock the data folder; the child inherits the lock and ends it, so a dying one is waited for."""
+        held = os.open(self.data_dir / "lock", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC)
+        deadline = time.monotonic() + timeout_s
+        while True:
+            try:
+                fcntl.flock(held, fcntl.LOCK_EX | fcntl.LOCK_NB)
+                return held
+            except BlockingIOError:
+                if time.monotonic() > deadline:
+                    os.close(held)
+                    raise BrokerFailed(
+                        f"Another broker runs over '{self.data_dir}'.",
+                        hint="Stop it, or name another data folder.",
+                    ) from None
+                time.sleep(0.1)
+
+    def _choose_port(self) -> None:
+        if self.port is None:
+            self.port = free_port()
+        elif not port_is_free(self.port):
+            raise BrokerFailed(
+                f"Port {self.port} on {HOST} is taken.", hint="Stop what listens there, or name another port."
+            )
+
+    def _write_properties(self) -> Path:
+        assert self.port is not None
+        properties = self.data_dir / "server.properties"
+        properties.write_text(
+            server_properties(self.data_dir, port=self.port, controller_port=free_port()), encoding="utf-8"
+        )
+        return properties
+
+    def _format_storage(self, properties: Path) -> None:
+        if (self.data_dir / "log" / "meta.properties").exists():
+            return
+        arguments = ["format", "--ignore-formatted", "-t", new_cluster_id(), "-c", str(properties)]
+        command = [*self._java(), "kafka.tools.StorageTool", *arguments]
+        done = subprocess.run(command, capture_output=True, text=True, check=False)
+        if done.returncode != 0:
+            raise BrokerFailed(
+                f"Storage in '{self.data_dir}' could not be formatted.", detail=done.stdout + done.stderr
+            )
+
+    def _java(self) -> list[str]:
+        return [java(), *JVM_FLAGS, *LOG_FLAGS, "-cp", broker_classpath()]
+
+    def _answers(self) -> bool:
+        try:
+            socket.create_connection((HOST, self.port or 0), timeout=1).close()
+            admin = AdminClient({"bootstrap.servers": self.bootstrap_servers, "log_level": 0})
+            return bool(admin.list_topics(timeout=2).brokers)
+        except (OSError, KafkaException):
+            return False
+
+    def _last_words(self, lines: int = 15) -> str:
+        said = self.log_file.read_text(errors="replace").splitlines() if self.log_file.exists() else []
+        return "\n".join([f"The end of '{self.log_file}':", *said[-lines:]])
+
+
+def main(
+    data_dir: Annotated[Path, typer.Option(help="Folder for its data, kept for the next start.")],
+    port: Annotated[int, typer.Option(help="Port on the loopback interface.")] = 9092,
+) -> None:
+    """Run a Kafka broker on this machine until Ctrl-C."""
+    asked_to_stop = threading.Event()
+    for signum in (signal.SIGINT, signal.SIGTERM):
+        signal.signal(signum, lambda *_: asked_to_stop.set())
+    try:
+        with Broker(data_dir, port) as broker:
+            typer.echo(f"Kafka is ready on {broker.bootstrap_servers}; Ctrl-C stops it.")
+            while broker.pid is not None:
+                if asked_to_stop.wait(0.5):
+                    return
+            broker.wait_ready(0)  # it has ended by itself: this says why
+    except BrokerFailed as error:
+        typer.echo(str(error), err=True)
+        raise typer.Exit(1) from None
+
+
+if __name__ == "__main__":
+    typer.run(main)

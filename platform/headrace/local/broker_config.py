@@ -1,0 +1,82 @@
+"""The configuration of a single-node Kafka broker: KRaft, loopback only, light enough for a laptop."""
+
+from __future__ import annotations
+
+import base64
+import socket
+import uuid
+from pathlib import Path
+
+HOST = "127.0.0.1"
+MESSAGE_BYTES_MAX = 8 * 1024 * 1024
+JVM_FLAGS = ("-Xms128m", "-Xmx512m", "-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1")
+LOG_FLAGS = (
+    "-Dorg.slf4j.simpleLogger.defaultLogLevel=warn",
+    "-Dorg.slf4j.simpleLogger.showDateTime=true",
+    "-Dorg.slf4j.simpleLogger.dateTimeFormat=yyyy-MM-dd HH:mm:ss,SSS",
+)
+
+
+def server_properties(data_dir: Path, *, port: int, controller_port: int) -> str:
+    """Compose `server.properties`: broker and controller in one process, data kept for ever."""
+    listeners = f"PLAINTEXT://{HOST}:{port}"
+    properties = {
+        "process.roles": "broker,controller",
+        "node.id": 1,
+        "controller.quorum.voters": f"1@{HOST}:{controller_port}",
+        "controller.listener.names": "CONTROLLER",
+        "listeners": f"{listeners},CONTROLLER://{HOST}:{controller_port}",
+        "advertised.listeners": listeners,
+        "listener.security.protocol.map": "PLAINTEXT:PLAINTEXT,CONTROLLER:PLAINTEXT",
+        "log.dirs": data_dir / "log",
+        "auto.create.topics.enable": "false",
+        # One node: nothing to replicate to, no group to wait for.
+        "default.replication.factor": 1,
+        "offsets.topic.replication.factor": 1,
+        "offsets.topic.num.partitions": 1,
+        "transaction.state.log.replication.factor": 1,
+        "transaction.state.log.min.isr": 1,
+        "transaction.state.log.num.partitions": 1,
+        "share.coordinator.state.topic.replication.factor": 1,
+        "share.coordinator.state.topic.min.isr": 1,
+        "share.coordinator.state.topic.num.partitions": 1,
+        "group.initial.rebalance.delay.ms": 0,
+        # A killed broker is taken back when its former session has ended: not after Kafka's 9 s.
+        "broker.session.timeout.ms": 5000,
+        "broker.heartbeat.interval.ms": 500,
+        # Retention goes by the records' timestamps, and traffic may be dated long ago or far ahead.
+        "log.retention.ms": -1,
+        "log.message.timestamp.after.max.ms": 2**63 - 1,
+        "message.max.bytes": MESSAGE_BYTES_MAX,
+        "replica.fetch.max.bytes": MESSAGE_BYTES_MAX,
+        # A small heap and two cores.
+        "num.network.threads": 2,
+        "num.io.threads": 2,
+        "background.threads": 2,
+        "log.cleaner.dedupe.buffer.size": 16 * 1024 * 1024,
+    }
+    return "".join(f"{name}={value}\n" for name, value in properties.items())
+
+
+def new_cluster_id() -> str:
+    """Make a cluster id of the form that Kafka wants: 22 characters that do not begin with a dash."""
+    return "H" + base64.urlsafe_b64encode(uuid.uuid4().bytes).decode()[1:22]
+
+
+def free_port() -> int:
+    """Find a port of the loopback interface that nobody listens on."""
+    with socket.socket() as probe:
+        probe.bind((HOST, 0))
+        port: int = probe.getsockname()[1]
+        return port
+
+
+def port_is_free(port: int) -> bool:
+    """Say whether a listener could be bound to this port of the loopback interface."""
+    with socket.socket() as probe:
+        probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        try:
+            probe.bind((HOST, port))
+        except OSError:
+            return False
+        return True

@@ -1,0 +1,70 @@
+"""Where the jars of Spark and of the local Kafka broker are, and the Java that runs them."""
+
+from __future__ import annotations
+
+import os
+import shutil
+from pathlib import Path
+
+from headrace.errors import TerminalError
+
+VARIABLE = "HEADRACE_JARS"
+
+
+class JarsMissing(TerminalError):
+    """The jars are not where they should be, or Java is not; the hint says what to do."""
+
+
+def project_root() -> Path:
+    """Give the checkout that this package runs from, or the working directory when it is installed."""
+    checkout = Path(__file__).resolve().parents[3]
+    return checkout if (checkout / "pyproject.toml").is_file() else Path.cwd()
+
+
+def jars_dir() -> Path:
+    """Give the folder of `spark/` and `broker/`: $HEADRACE_JARS, or `.headrace/jars` of the project."""
+    named = os.environ.get(VARIABLE)
+    return Path(named).absolute() if named else project_root() / ".headrace" / "jars"
+
+
+def spark_jars() -> list[str]:
+    """List what Spark loads besides PySpark's own jars: Delta and the Kafka source.
+
+    Out:    absolute paths, in the order of their names.
+    Raises: JarsMissing.
+    """
+    return _jars("spark")
+
+
+def broker_classpath() -> str:
+    """Compose the class path of a Kafka broker.
+
+    Raises: JarsMissing.
+    """
+    return os.pathsep.join(_jars("broker"))
+
+
+def java() -> str:
+    """Give the Java that Spark would use too: the one of $JAVA_HOME, or the first on the path.
+
+    Raises: JarsMissing when there is none.
+    """
+    home = os.environ.get("JAVA_HOME")
+    named = str(Path(home, "bin", "java")) if home else "java"
+    found = shutil.which(named)
+    if found is None:
+        raise JarsMissing(
+            f"Java '{named}' is not there.", hint="Install a full JDK or JRE, 17 or 21, or set JAVA_HOME."
+        )
+    return found
+
+
+def _jars(kind: str) -> list[str]:
+    folder = jars_dir() / kind
+    found = sorted(str(jar) for jar in folder.glob("*.jar"))
+    if not found:
+        raise JarsMissing(
+            f"There are no jars in '{folder}'.",
+            hint=f"Run `make setup`, or point {VARIABLE} at a folder that holds spark/ and broker/.",
+        )
+    return found

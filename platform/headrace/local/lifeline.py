@@ -1,0 +1,87 @@
+"""Child processes that never outlive their parent, however it dies.
+
+`spawn` starts a command in a session of its own, so that Ctrl-C in a terminal reaches only the parent, which
+then stops its children in order. On Linux the kernel sends the child SIGTERM when the parent is gone, also
+after SIGKILL; elsewhere only an orderly exit is covered, by the `atexit` of whoever started the child.
+
+This file is also the first thing that the child runs, by its path, so it imports the standard library alone.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import os
+import signal
+import subprocess
+import sys
+import threading
+from collections.abc import Mapping, Sequence
+from concurrent.futures import Future
+from pathlib import Path
+
+PR_SET_PDEATHSIG = 1
+
+
+def spawn(
+    command: Sequence[str],
+    *,
+    log: Path,
+    env: Mapping[str, str] | None = None,
+    cwd: Path | None = None,
+    keep_fds: Sequence[int] = (),
+) -> subprocess.Popen[bytes]:
+    """Start a command whose life is tied to this process.
+
+    In:     what it prints is appended to `log`; `keep_fds` stay open in it.
+    Out:    the process; its pid is the command's own.
+    Raises: OSError when it cannot be started.
+    """
+    started: Future[subprocess.Popen[bytes]] = Future()
+
+    # The kernel takes the end of the *thread* that forked for the end of the parent: so this one stays.
+    def fork_and_stay() -> None:
+        try:
+            with log.open("ab") as output:
+                process = subprocess.Popen(
+                    [sys.executable, "-I", "-S", __file__, str(os.getpid()), *command],
+                    stdin=subprocess.DEVNULL,
+                    stdout=output,
+                    stderr=subprocess.STDOUT,
+                    env=env,
+                    cwd=cwd,
+                    pass_fds=keep_fds,
+                    start_new_session=True,
+                )
+        except BaseException as error:
+            started.set_exception(error)
+            return
+        started.set_result(process)
+        process.wait()
+
+    threading.Thread(target=fork_and_stay, name=f"lifeline of {command[0]}", daemon=True).start()
+    return started.result()
+
+
+def stop(process: subprocess.Popen[bytes], *, patience_s: float = 20.0) -> None:
+    """End a process with SIGTERM, and with SIGKILL when it has not gone after `patience_s`."""
+    if process.poll() is None:
+        process.terminate()
+    try:
+        process.wait(patience_s)
+    except subprocess.TimeoutExpired:
+        process.kill()
+        process.wait()
+
+
+def _become(parent: int, command: Sequence[str]) -> None:
+    for signum in (signal.SIGINT, signal.SIGTERM):
+        signal.signal(signum, signal.SIG_DFL)  # a parent in the background of a script has them ignored
+    if sys.platform == "linux":
+        ctypes.CDLL(None).prctl(PR_SET_PDEATHSIG, signal.SIGTERM)
+    if os.getppid() != parent:
+        sys.exit("The parent was gone before its child began.")
+    os.execvp(command[0], list(command))
+
+
+if __name__ == "__main__":
+    _become(int(sys.argv[1]), sys.argv[2:])

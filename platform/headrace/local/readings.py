@@ -1,0 +1,92 @@
+"""Readings of imaginary sensors: what real traffic looks like, drawn from a seed.
+
+The n-th reading is a function of the seed and of the nominal times asked for so far; no clock is read.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+import random
+from dataclasses import dataclass, field
+
+SECOND_MS = 1_000
+MINUTE_MS = 60 * SECOND_MS
+DAY_MS = 24 * 60 * MINUTE_MS
+FAR_FUTURE_MS = 4_070_908_800_000  # 2099-01-01: a clock set wrong
+
+
+@dataclass(frozen=True)
+class Reading:
+    """One Kafka record: `value` is JSON, or broken bytes, or None; `timestamp_ms` is its event time."""
+
+    key: str
+    value: bytes | None
+    timestamp_ms: int
+
+
+@dataclass(frozen=True)
+class Mischief:
+    """How often traffic misbehaves: shares of all records, but for the last."""
+
+    late: float = 0.02  # by one to three minutes
+    very_late: float = 0.002  # by up to ten
+    malformed: float = 0.001
+    null_value: float = 0.001
+    far_future: float = 0.0002
+    falls_idle_per_s: float = 0.01  # some sensor falls silent, for two to ten minutes
+
+
+@dataclass
+class Sensors:
+    """A fleet of sensors, read one at a time.
+
+    In:     `count` sensors named sensor-01, sensor-02, …; `seed` decides everything else.
+    """
+
+    seed: int = 7
+    count: int = 50
+    mischief: Mischief = field(default_factory=Mischief)
+
+    def __post_init__(self) -> None:
+        self._random = random.Random(self.seed)
+        self._idle_until_ms = [0] * self.count
+        self._last_ms: int | None = None
+        self._level = [self._random.uniform(15.0, 30.0) for _ in range(self.count)]
+
+    def read(self, now_ms: int) -> Reading:
+        """Read one sensor that is not idle, at the nominal time `now_ms`."""
+        number = self._choose(now_ms)
+        self._last_ms = now_ms
+        key = f"sensor-{number + 1:02d}"
+        return Reading(key, self._value(key, number, now_ms), self._timestamp_ms(now_ms))
+
+    def _choose(self, now_ms: int) -> int:
+        awake = [number for number in range(self.count) if self._idle_until_ms[number] <= now_ms]
+        number = self._random.choice(awake or range(self.count))
+        elapsed_s = (now_ms - (self._last_ms or now_ms)) / SECOND_MS
+        if self._happens(self.mischief.falls_idle_per_s * elapsed_s):
+            self._idle_until_ms[number] = now_ms + self._random.randint(2 * MINUTE_MS, 10 * MINUTE_MS)
+        return number
+
+    def _value(self, key: str, number: int, now_ms: int) -> bytes | None:
+        if self._happens(self.mischief.null_value):
+            return None
+        daily = 4.0 * math.sin(2 * math.pi * (now_ms % DAY_MS) / DAY_MS)
+        value = round(self._level[number] + daily + self._random.gauss(0.0, 0.5), 3)
+        text = json.dumps({"sensor_id": key, "value": value})
+        if self._happens(self.mischief.malformed):
+            text = text[: self._random.randint(1, len(text) - 1)]
+        return text.encode()
+
+    def _timestamp_ms(self, now_ms: int) -> int:
+        if self._happens(self.mischief.far_future):
+            return FAR_FUTURE_MS
+        if self._happens(self.mischief.very_late):
+            return now_ms - self._random.randint(3 * MINUTE_MS, 10 * MINUTE_MS)
+        if self._happens(self.mischief.late):
+            return now_ms - self._random.randint(1 * MINUTE_MS, 3 * MINUTE_MS)
+        return now_ms - self._random.randint(0, 2 * SECOND_MS)
+
+    def _happens(self, share: float) -> bool:
+        return self._random.random() < share

@@ -1,0 +1,86 @@
+"""Demo traffic: the same seed gives the same readings, and all of them reach the topic."""
+
+from __future__ import annotations
+
+import json
+from collections import Counter
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from headrace.local.broker import Broker, create_topics
+from headrace.local.readings import DAY_MS, FAR_FUTURE_MS, MINUTE_MS, Reading, Sensors
+from headrace.local.topics import records_in
+from headrace.local.traffic import DeliveryFailed, Sender, produce_history, produce_live
+
+NOON_MS = 1_700_000_000_000
+
+
+def hour_of_readings(seed: int) -> list[Reading]:
+    sensors = Sensors(seed)
+    return [sensors.read(NOON_MS + number * 100) for number in range(36_000)]
+
+
+def kind(reading: Reading) -> str:
+    try:
+        return (
+            "null" if reading.value is None else "well-formed" if json.loads(reading.value) else "malformed"
+        )
+    except ValueError:
+        return "malformed"
+
+
+@pytest.mark.fast
+def test_the_same_seed_gives_the_same_readings() -> None:
+    assert hour_of_readings(1)[:1000] == hour_of_readings(1)[:1000]
+    assert hour_of_readings(1)[:1000] != hour_of_readings(2)[:1000]
+
+
+@pytest.mark.fast
+def test_readings_misbehave_as_often_as_said() -> None:
+    readings = hour_of_readings(7)
+    kinds = Counter(kind(reading) for reading in readings)
+    late_by_ms = [NOON_MS + number * 100 - reading.timestamp_ms for number, reading in enumerate(readings)]
+    assert 10 <= kinds["malformed"] <= 80
+    assert 10 <= kinds["null"] <= 80
+    assert 1 <= sum(reading.timestamp_ms == FAR_FUTURE_MS for reading in readings) <= 30
+    assert 500 <= sum(late >= MINUTE_MS for late in late_by_ms) <= 1100
+    assert max(late_by_ms) <= 10 * MINUTE_MS
+    assert len({reading.key for reading in readings}) == 50
+
+
+@pytest.mark.fast
+def test_a_sensor_that_falls_idle_is_silent_for_minutes() -> None:
+    seen: dict[str, int] = {}
+    longest_ms = 0
+    for number, reading in enumerate(hour_of_readings(7)):
+        longest_ms = max(longest_ms, (number - seen.get(reading.key, number)) * 100)
+        seen[reading.key] = number
+    assert 2 * MINUTE_MS <= longest_ms <= 11 * MINUTE_MS
+
+
+@pytest.fixture(scope="module")
+def broker(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Broker]:
+    with Broker(tmp_path_factory.mktemp("kafka")) as running:
+        create_topics(running.bootstrap_servers, {"past": 3, "present": 3})
+        yield running
+
+
+@pytest.mark.broker
+def test_history_and_live_traffic_reach_the_topic_in_full(broker: Broker) -> None:
+    servers = broker.bootstrap_servers
+    assert (
+        produce_history(servers, topic="past", days=3, records=2_000, until_ms=NOON_MS + 3 * DAY_MS) == 2_000
+    )
+    assert records_in(servers, "past") == 2_000
+    assert produce_live(servers, topic="present", rate=1_000, records=500) == 500
+    assert records_in(servers, "present") == 500
+
+
+@pytest.mark.broker
+def test_what_a_broker_that_is_away_does_not_take_is_counted(tmp_path: Path) -> None:
+    sender = Sender("127.0.0.1:1", "nowhere", patience_s=1)
+    sender.send(Reading("k", b"{}", NOON_MS))
+    with pytest.raises(DeliveryFailed, match="'nowhere': 1 records were not delivered"):
+        sender.finish(20)
