@@ -27,7 +27,7 @@ def identity_of(function: Callable[..., Any]) -> dict[str, Any]:
     """A function as JSON values.
 
     Out: its qualified name, with a hash of its source text where Python can find it (otherwise with its
-    module), and the values that it carries: defaults, closure, arguments of a partial, fields of a callable dataclass.
+    module), and the values that it carries: defaults, closure, arguments of a partial, fields of a dataclass.
     """
     return _identity(function, frozenset())
 

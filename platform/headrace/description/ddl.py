@@ -30,6 +30,7 @@ _SYNONYMS = {
     "DEC": "DECIMAL",
     "NUMERIC": "DECIMAL",
 }
+_BACKQUOTES = "Put a name that is not made of A-Z, 0-9 and _ in backquotes."
 _NUMBERS = ("TINYINT", "SMALLINT", "INT", "BIGINT", "FLOAT", "DOUBLE")
 _PLAIN = ("BOOLEAN", *_NUMBERS, "STRING", "BINARY", "DATE", "TIMESTAMP", "TIMESTAMP_NTZ")
 _ALL = (*_PLAIN, "DECIMAL(p,s)", "ARRAY<…>", "MAP<…, …>", "STRUCT<name: …>")
@@ -112,17 +113,17 @@ class DdlReader:
     def _name(self) -> str:
         kind, text, _ = self._peek()
         self._next += 1
-        if kind == "quoted":
+        if kind == "quoted" and text[1:-1].strip():
             return text[1:-1].replace("``", "`")
         if kind == "word" and not text[0].isdigit():
             return text
         self._next -= 1
-        self._fail("expected a column name", "Put a name that is not made of A-Z, 0-9 and _ in backquotes.")
+        self._fail("expected a column name", _BACKQUOTES)
 
     def _type(self) -> str:
         kind, text, position = self._peek()
         if kind != "word":
-            self._fail("expected a type", f"Types are {listed(_ALL)}.")
+            self._fail("expected a type", _BACKQUOTES if kind == "other" else f"Types are {listed(_ALL)}.")
         self._next += 1
         name = _SYNONYMS.get(text.upper(), text.upper())
         if name in _PLAIN:

@@ -70,7 +70,7 @@ def _read(sql: str, what: str) -> Expression:
 def _tree(sql: str, what: str) -> exp.Expr:
     """The syntax tree, read as the one column of a SELECT, so that a column may be called `comment`."""
     try:
-        statements = [statement for statement in parse(_SELECT + sql, dialect="spark") if statement]
+        statements = parse(_SELECT + sql, dialect="spark")
     except ParseError as error:
         raise _syntax_error(sql, what, error) from None
     except SqlglotError as error:
@@ -80,8 +80,8 @@ def _tree(sql: str, what: str) -> exp.Expr:
             hint="Is every quotation mark closed?",
         ) from None
     query = statements[0]
-    others = [key for key, value in query.args.items() if value and key != "expressions"]
-    if len(statements) > 1 or not isinstance(query, exp.Select) or others:
+    is_select = isinstance(query, exp.Select) and len(statements) == 1 and not sql.endswith(";")
+    if query is None or not is_select or any(query.args[key] for key in query.args if key != "expressions"):
         raise DescriptionError(
             f"{what}: {sql!r} is more than an expression.", hint="Write one expression alone."
         )

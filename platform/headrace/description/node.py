@@ -90,6 +90,7 @@ class WindowedAggregate:
         if not isinstance(self.description, str):
             raise DescriptionError(f"named: description {a_value(self.description)} is not text.")
         by = grouping_columns(self.stream, self.by)
+        _check_bounds(by)
         taken = (*by, *WINDOW_BOUNDS)
         object.__setattr__(self, "by", by)
         object.__setattr__(self, "aggregates", checked_aggregates(self.stream.shape, self.aggregates, taken))
@@ -150,6 +151,15 @@ def _check_window(window: object, grace_ms: int) -> None:
         )
     if duration_ms(grace_ms, "grace") != grace_ms:
         raise DescriptionError(f"grace_ms: {a_value(grace_ms)} is not a number of milliseconds.")
+
+
+def _check_bounds(by: tuple[str, ...]) -> None:
+    for name in by:
+        if name.lower() in WINDOW_BOUNDS:
+            raise DescriptionError(
+                f"group_by: '{name}' is also the name of an output column, a bound of the window.",
+                hint=f"Rename it first: .with_column('its_{name}', '{name}').",
+            )
 
 
 def _check_suppression(policy: object) -> None:

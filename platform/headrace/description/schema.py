@@ -50,8 +50,10 @@ def refuse_repeats(names: Iterable[str], what: str) -> None:
     """Raise DescriptionError when two names are equal without regard to case, as Spark compares them."""
     seen: dict[str, str] = {}
     for name in names:
-        first = seen.setdefault(name.lower(), name)
-        if first is not name:
+        first = seen.get(name.lower())
+        if first is None:
+            seen[name.lower()] = name
+        else:
             alike = (
                 f"'{name}' occurs twice" if first == name else f"'{first}' and '{name}' differ only in case"
             )

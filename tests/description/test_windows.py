@@ -1,0 +1,71 @@
+"""Windows, aggregates and suppression are values with checked contents."""
+
+from __future__ import annotations
+
+from datetime import timedelta
+
+import pytest
+
+import headrace as hr
+from headrace.description import Aggregate
+from tests.description.refusal import refused
+
+pytestmark = pytest.mark.fast
+
+
+def test_tumbling_windows_follow_one_another() -> None:
+    assert hr.tumbling("2 minutes") == hr.TimeWindows(120_000, 120_000)
+    assert hash(hr.tumbling(timedelta(minutes=2))) == hash(hr.tumbling("120 seconds"))
+
+
+def test_hopping_windows_start_every_advance() -> None:
+    assert hr.hopping("2 minutes", advance="30 seconds") == hr.TimeWindows(120_000, 30_000)
+
+
+def test_an_advance_longer_than_the_size_is_refused() -> None:
+    with refused("advance", "2 minutes", "1 minute", "at most size"):
+        hr.hopping("1 minute", advance="2 minutes")
+
+
+def test_windows_of_no_length_are_refused() -> None:
+    with refused("window size: 0 ms", "'1 ms'"):
+        hr.tumbling("0 seconds")
+    with refused("window advance: 0 ms", "'1 ms'"):
+        hr.hopping("1 minute", "0 ms")
+    with refused("window size", "negative"):
+        hr.TimeWindows(-1, 1)
+    with refused("window size", "'2 minuts'"):
+        hr.tumbling("2 minuts")
+
+
+def test_aggregates_keep_kind_column_and_scale() -> None:
+    assert hr.count() == Aggregate("count", None, 0)
+    assert hr.count("value") == Aggregate("count", "value", 0)
+    assert hr.sum("value") == Aggregate("sum", "value", 6)
+    assert hr.avg("value", scale=2) == Aggregate("avg", "value", 2)
+    assert hr.min("value") == Aggregate("min", "value", 0)
+    assert hr.max("value") == Aggregate("max", "value", 0)
+
+
+@pytest.mark.parametrize("scale", [-1, 13, 1.5, "6", None, True])
+def test_a_scale_outside_0_to_12_is_refused(scale: object) -> None:
+    with refused("sum: scale", "from 0 to 12"):
+        hr.sum("value", scale=scale)  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize("column", [None, "", 5])
+def test_an_aggregate_needs_a_column(column: object) -> None:
+    with refused("max", "is not a column name", "hr.max('value')"):
+        hr.max(column)  # type: ignore[arg-type]
+
+
+def test_an_unknown_kind_is_refused() -> None:
+    with refused("unknown kind 'median'", "count, sum, min, max, avg"):
+        Aggregate("median", "value", 0)
+
+
+def test_policies_and_aggregates_cannot_be_changed() -> None:
+    with pytest.raises(AttributeError):
+        hr.sum("value").scale = 3  # type: ignore[misc]
+    assert hr.until_window_closes() == hr.UntilWindowCloses()
+    assert hash(hr.until_window_closes()) == hash(hr.UntilWindowCloses())
