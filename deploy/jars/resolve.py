@@ -29,18 +29,26 @@ def main(destination: Path, *, lock: bool) -> None:
     """Resolve into a folder beside the destination, verify it, and swap it in."""
     fresh = destination.with_name(destination.name + ".new")
     old = destination.with_name(destination.name + ".old")
-    for folder in (fresh, old):
-        shutil.rmtree(folder, ignore_errors=True)
+    remove(fresh)
+    remove(old)
     fresh.mkdir(parents=True)
     retrieve(fresh, cache=destination.with_name("ivy"))
     if lock:
         SUMS.write_text(digests(fresh))
     verify(fresh)
     (fresh / ".resolved").touch()
-    if destination.exists():
+    if destination.exists() or destination.is_symlink():
         destination.rename(old)
     fresh.rename(destination)
-    shutil.rmtree(old, ignore_errors=True)
+    remove(old)
+
+
+def remove(folder: Path) -> None:
+    """Delete a folder, or a link to one, if it is there; what a link points at stays."""
+    if folder.is_symlink():
+        folder.unlink()
+    elif folder.exists():
+        shutil.rmtree(folder)
 
 
 def retrieve(folder: Path, *, cache: Path) -> None:

@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import re
+import shutil
 import subprocess
 import zipfile
 from pathlib import Path
+from typing import Any, cast
 
 import pytest
+from dagster._core.instance.ref import InstanceRef
 from hatchling.builders.wheel import WheelBuilder
 
 pytestmark = pytest.mark.fast
@@ -81,6 +84,19 @@ def test_the_image_installs_a_part_of_the_developers_lock() -> None:
     developers, image = locked(ROOT / "requirements.lock"), locked(ROOT / "deploy/image/requirements.lock")
     assert image
     assert image <= developers, "run `make lock`"
+
+
+@pytest.mark.parametrize("config", ["deploy/dagster.yaml", "deploy/local/dagster.yaml"])
+def test_dagster_accepts_its_configuration(
+    config: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("DAGSTER_POSTGRES_URL", "postgresql://nobody@127.0.0.1/none")
+    shutil.copy(ROOT / config, tmp_path / "dagster.yaml")
+    settings = cast("dict[str, Any]", InstanceRef.from_dir(str(tmp_path)).settings)
+    assert settings["telemetry"] == settings["nux"] == {"enabled": False}
+    assert settings["run_monitoring"]["enabled"]
+    limits = settings["concurrency"]["runs"]["tag_concurrency_limits"]
+    assert limits == [{"key": "headrace/stream", "value": {"applyLimitPerUniqueValue": True}, "limit": 1}]
 
 
 def test_the_wheel_holds_the_engine_alone(tmp_path: Path) -> None:
