@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from dataclasses import asdict, dataclass, field
 from typing import TYPE_CHECKING, Any
 
@@ -54,6 +55,14 @@ class Progress:
         every_topic = all(stream_ms.get(topic) for topic in topics)
         closed_ms = min(ms for ps in stream_ms.values() for ms in ps.values()) if every_topic else None
         return Progress(self.batch + 1, {**self.upto_ms, **upto_ms}, stream_ms, closed_ms, records)
+
+    def totals(self) -> dict[str, int]:
+        """For each fate the records of all partitions."""
+        totals: Counter[str] = Counter()
+        for partitions in self.records.values():
+            for fates in partitions.values():
+                totals.update(fates)
+        return dict(totals)
 
     def to_json(self) -> dict[str, Any]:
         """The progress as a JSON document."""

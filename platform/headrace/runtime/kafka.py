@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-import datetime as dt
-from dataclasses import dataclass
+from functools import cached_property
 from typing import TYPE_CHECKING
 
 from confluent_kafka import IsolationLevel, KafkaException, TopicPartition
@@ -80,12 +79,12 @@ patiently = retry(
 )
 
 
-@dataclass(frozen=True)
 class KafkaTopic:
     """One topic on the broker."""
 
-    name: str
-    settings: KafkaSettings
+    def __init__(self, name: str, settings: KafkaSettings) -> None:
+        """Nothing is asked of the broker yet."""
+        self.name, self.settings = name, settings
 
     @patiently
     def partitions(self) -> list[int]:
@@ -94,7 +93,7 @@ class KafkaTopic:
         Raises: BrokerUnreachableError; TerminalError when the broker has no such topic.
         """
         try:
-            found = self._admin().list_topics(self.name, timeout=TIMEOUT_SECONDS).topics[self.name]
+            found = self._admin.list_topics(self.name, timeout=TIMEOUT_SECONDS).topics[self.name]
         except KafkaException as error:
             raise self._unreachable(error) from error
         if found.error is not None or not found.partitions:
@@ -122,15 +121,17 @@ class KafkaTopic:
     def _offsets(self, partitions: Iterable[int], spec: OffsetSpec) -> dict[int, int]:
         wanted = {TopicPartition(self.name, p): spec for p in partitions}
         try:
-            futures = self._admin().list_offsets(
+            futures = self._admin.list_offsets(
                 wanted, isolation_level=IsolationLevel.READ_COMMITTED, request_timeout=TIMEOUT_SECONDS
             )
             return {tp.partition: future.result(TIMEOUT_SECONDS + 2).offset for tp, future in futures.items()}
         except (KafkaException, TimeoutError) as error:
             raise self._unreachable(error) from error
 
+    @cached_property
     def _admin(self) -> AdminClient:
-        return AdminClient({**self.settings.client_options()})
+        # One client for all questions: librdkafka drops the answers of a client that is gone.
+        return AdminClient(self.settings.client_options())
 
     def _unreachable(self, error: Exception) -> BrokerUnreachableError:
         return BrokerUnreachableError(
@@ -147,8 +148,8 @@ def first_offsets(topic: Topic, kafka: KafkaTopic, partitions: Iterable[int]) ->
         return kafka.earliest(partitions)
     if topic.start == "latest":
         return kafka.ends(partitions)
-    start = dt.datetime.fromisoformat(topic.start)
-    return kafka.at_time(partitions, int(start.timestamp() * 1000))
+    assert topic.start_ms is not None
+    return kafka.at_time(partitions, topic.start_ms)
 
 
 def lost_offsets(next_offsets: Mapping[int, int], earliest: Mapping[int, int]) -> dict[int, tuple[int, int]]:

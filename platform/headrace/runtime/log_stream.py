@@ -84,7 +84,7 @@ class LogStream(SupervisedQuery):
             includeHeaders="true",
             failOnDataLoss="true",
             maxOffsetsPerTrigger=str(RECORDS_PER_TRIGGER),
-            **self.topic.options,
+            **{f"kafka.{name}": value for name, value in self.topic.options.items()},
         )
         return reader.load().writeStream.trigger(processingTime=f"{self._trigger_ms} milliseconds")
 
@@ -136,7 +136,7 @@ class LogStream(SupervisedQuery):
         assert self.sequencer is not None
         position = {p: s.next_offset for p, s in self.sequencer.state.partitions.items()}
         progress = self.query.lastProgress if self.query is not None else None
-        if progress is not None and progress.sources and progress.sources[0].endOffset:
-            read = json.loads(progress.sources[0].endOffset).get(self.name, {})
+        if progress is not None:
+            read = (json.loads(progress.json)["sources"][0].get("endOffset") or {}).get(self.name, {})
             position |= {int(p): max(offset, position.get(int(p), 0)) for p, offset in read.items()}
         return position

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import time
 from functools import reduce
 from typing import TYPE_CHECKING
 
 from headrace.runtime.lease import Lease, take_lease
-from headrace.runtime.runner import NodeRunner
+from headrace.runtime.runner import NodeRunner, frontier_ms
 from headrace.runtime.supervised import SupervisedQuery
 from headrace.spark import tables
 
@@ -24,7 +25,7 @@ if TYPE_CHECKING:
 class NodeStream(SupervisedQuery):
     """Advances one node for as long as it runs."""
 
-    kind = "node"
+    kind = "stream"
 
     def __init__(
         self,
@@ -43,6 +44,7 @@ class NodeStream(SupervisedQuery):
         self._spark, self._lake, self._clock = spark, lake, clock
         self._trigger_ms, self._on_step = trigger_ms, on_step
         self._lease: Lease | None = None
+        self.records = 0
 
     def open(self) -> DataStreamWriter:
         """Recover the node's progress; Delta's streaming source serves as the wake-up alone."""
@@ -59,7 +61,9 @@ class NodeStream(SupervisedQuery):
         before = _records(self.runner)
         while self.runner.advance() and not self._closing.is_set():
             pass
-        return _records(self.runner) - before
+        handled = _records(self.runner) - before
+        self.records += handled
+        return handled
 
     def close(self) -> None:
         """Give the lease back."""
@@ -67,13 +71,19 @@ class NodeStream(SupervisedQuery):
             self._lease.release()
             self._lease = None
 
-    def finish(self) -> None:
-        """Fold what the logs still hold, then stop; for a drain after the logs have stopped."""
+    def finish(self, deadline: float) -> None:
+        """Fold what the logs still hold, until a monotonic deadline; for a drain after the logs have stopped."""
         if self.runner is not None and self.state == "running":
             with self._busy:
-                while self.runner.advance():
+                while time.monotonic() < deadline and self.runner.advance():
                     pass
-        self.drain()
+
+    def lag_ms(self) -> int:
+        """How far, in commit time, the node is behind the logs that it reads."""
+        assert self.runner is not None
+        upto_ms = self.runner.progress.upto_ms
+        frontiers = {t.name: frontier_ms(self._spark, self._lake, t) for t in self.node.topics}
+        return max(ms - upto_ms.get(name, 0) for name, ms in frontiers.items())
 
     def _wake(self, topic: Topic) -> DataFrame:
         commit = tables.last_commit(self._spark, self._lake.log(topic.name), f"log/{topic.name}")

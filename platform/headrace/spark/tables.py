@@ -7,6 +7,7 @@ describes and costs nothing to write; Delta's own transaction identifiers cost 0
 from __future__ import annotations
 
 import json
+from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -71,6 +72,17 @@ def append(frame: DataFrame, path: str, record: Mapping[str, Any]) -> None:
     """Append rows and their commit record in one atomic commit; an empty frame still commits its record."""
     text = json.dumps(record, sort_keys=True)
     frame.write.format("delta").mode("append").option("userMetadata", text).save(path)
+
+
+@contextmanager
+def commit_record(spark: SparkSession, record: Mapping[str, Any]) -> Iterator[None]:
+    """Give the commits made inside (MERGE, DELETE, OPTIMIZE: they take no option) this record."""
+    key = "spark.databricks.delta.commitInfo.userMetadata"
+    spark.conf.set(key, json.dumps(record, sort_keys=True))
+    try:
+        yield
+    finally:
+        spark.conf.unset(key)
 
 
 def last_commit(spark: SparkSession, path: str, writer: str) -> Commit | None:

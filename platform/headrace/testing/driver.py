@@ -13,6 +13,7 @@ from headrace.log.sequencer import Sequencer
 from headrace.description.durations import duration_ms
 from headrace.runtime.lake import Lake
 from headrace.runtime.runner import NodeRunner
+from headrace.runtime.stream import longest_wait_ms, topics_of
 from headrace.runtime.views import Views
 from headrace.spark.session import build_session, pipeline_session, spark_conf
 from headrace.testing.piped import PipedTopic
@@ -48,9 +49,7 @@ class TestDriver:
         self._lake = Lake(f"file:{self._folder}")
         self._clock = ManualClock(SystemClock().now_ms())
         self._nodes = {node.required_name: node for node in nodes}
-        if len(self._nodes) < len(nodes):
-            raise DescriptionError("Two nodes have the same name.", hint="Give each its own with .named(…).")
-        self._topics = _topics(nodes)
+        self._topics = topics_of(nodes)
         self._views = Views(self.spark, self._lake)
         self._armed: str | None = None
         self._sequencers = {name: self._open_sequencer(topic) for name, topic in self._topics.items()}
@@ -143,8 +142,8 @@ class TestDriver:
         return True
 
     def _open_sequencer(self, topic: Topic) -> Sequencer:
-        longest = max(node.longest_wait_ms for node in self._nodes.values() if topic in node.topics)
-        return Sequencer(self.spark, topic, self._lake.log(topic.name), self._clock, longest_wait_ms=longest)
+        wait_ms = longest_wait_ms(topic, list(self._nodes.values()))
+        return Sequencer(self.spark, topic, self._lake.log(topic.name), self._clock, longest_wait_ms=wait_ms)
 
     def _open_runner(self, node: WindowedAggregate) -> NodeRunner:
         return NodeRunner(self.spark, node, self._lake, on_step=self._on_step)
@@ -163,11 +162,3 @@ class TestDriver:
             raise DescriptionError(f"There is no {kind} {name!r} here.", hint=f"There are: {', '.join(sorted(known))}.")
         return known[name]
 
-
-def _topics(nodes: Sequence[WindowedAggregate]) -> dict[str, Topic]:
-    topics: dict[str, Topic] = {}
-    for node in nodes:
-        for topic in node.topics:
-            if topics.setdefault(topic.name, topic) != topic:
-                raise DescriptionError(f"Topic '{topic.name}' is described in two ways.", hint="Describe it once and share it.")
-    return topics

@@ -1,0 +1,200 @@
+"""Backfill: recompute days from the log beside the stream's results, compare, and swap in only what differs.
+
+Law: the recomputation is the stream's own fold, over the whole log through the node's frontier, starting from nothing. Equal
+days are left alone; for others one MERGE changes just the differing rows, so that readers of the change feed see no more.
+The live stream only appends windows that close after the frontier, which the swap never touches.
+"""
+
+from __future__ import annotations
+
+import datetime as dt
+from collections import Counter
+from functools import reduce
+from typing import TYPE_CHECKING
+
+from delta.tables import DeltaTable
+from pyspark.sql import functions as F
+
+from headrace.description import quote
+from headrace.log.clock import SystemClock
+from headrace.operators.rows import KEPT, rows_of
+from headrace.operators.windows import assign_windows, merge_windows, partial_aggregates
+from headrace.operators.windows.panes import starts_closed_between
+from headrace.runtime.lease import take_lease
+from headrace.runtime.plan import STAGES, BackfillPlan, DayVerdict
+from headrace.runtime.runner import read_logs, read_progress
+from headrace.spark import tables
+from headrace.spark.session import pipeline_session
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+
+    from pyspark.sql import Column as Expr
+    from pyspark.sql import DataFrame, SparkSession
+
+    from headrace.description import WindowedAggregate
+    from headrace.runtime.lake import Lake
+
+DAY_MS = 86_400_000
+SHOWN = 5  # how many differing rows a verdict names
+
+
+class Backfill:
+    """Recomputes some days of a node; the stream may run meanwhile."""
+
+    def __init__(
+        self, spark: SparkSession, lake: Lake, node: WindowedAggregate, days: Sequence[dt.date] | None = None
+    ) -> None:
+        """In: days  UTC days of `window_start`; None: every day that has closed windows or results"""
+        self._spark, self._lake, self.node = pipeline_session(spark), lake, node
+        self.progress = read_progress(self._spark, lake, node)
+        self._closing = (
+            None
+            if self.progress.closed_ms is None
+            else starts_closed_between(node.window, node.grace_ms, None, self.progress.closed_ms)
+        )
+        self.days = tuple(sorted(set(days))) if days is not None else self._all_days()
+
+    def plan(self) -> BackfillPlan:
+        """What `run` will read and do."""
+        log = self._log_rows()
+        counted = log.agg(F.count("*").alias("rows"), F.count_distinct(F.input_file_name()).alias("files")).first()
+        rows, files = (counted["rows"], counted["files"]) if counted is not None else (0, 0)
+        name, upto_ms = self.node.required_name, dict(self.progress.upto_ms)
+        return BackfillPlan(name, self.days, upto_ms, self.progress.closed_ms, rows, files)
+
+    def run(self, *, swap: bool = True, on_stage: Callable[[str], None] = lambda stage: None) -> list[DayVerdict]:
+        """Recompute, compare, and with `swap` replace what differs, all days in one commit.
+
+        Raises: LeaseHeldError when another backfill of the node is running.
+        """
+        name = self.node.required_name
+        lease = take_lease(self._spark, self._lake.lease(f"backfill/{name}"), f"Backfill of '{name}'", SystemClock())
+        try:
+            on_stage(STAGES[0])
+            recomputed = self.recompute().persist()
+            on_stage(STAGES[1])
+            counts = _by_day(recomputed)
+            on_stage(STAGES[2])
+            stored = self._stored()
+            stored_counts = _by_day(stored)
+            differing = _differences(recomputed, stored).persist()
+            different, examples = _by_day(differing), self._examples(differing)
+            swapped = swap and bool(different)
+            if swapped:
+                on_stage(STAGES[3])
+                self._swap(recomputed, differing)
+            recomputed.unpersist()
+            differing.unpersist()
+        finally:
+            lease.release()
+        return [
+            DayVerdict(
+                day,
+                equal=not different[day],
+                rows_recomputed=counts[day],
+                rows_stored=stored_counts[day],
+                rows_differing=different[day],
+                first_differences=tuple(examples.get(day, ())),
+                swapped=swapped and bool(different[day]),
+            )
+            for day in self.days
+        ]
+
+    def recompute(self) -> DataFrame:
+        """The days' closed windows from the log alone; columns and grain of the result table."""
+        rows = assign_windows(rows_of(self._logs(), self.node.stream), self.node)
+        first_ms, last_ms = self._closing or (0, -1)
+        if self.days:
+            first_ms = max(first_ms, _ms(self.days[0]))
+            last_ms = min(last_ms, _ms(self.days[-1]) + DAY_MS - 1)
+            rows = rows.where(F.col("__event_ms").between(first_ms, last_ms + self.node.window.size_ms))
+        partials = partial_aggregates(rows, self.node).where(F.col("__fate") == KEPT)
+        last_ms = last_ms // self.node.window.advance_ms * self.node.window.advance_ms
+        windows = merge_windows(partials, self.node, rows.schema, first_ms=first_ms, last_ms=last_ms)
+        return windows.where(self._in_days() & (F.unix_millis("window_start") >= first_ms))
+
+    def _logs(self) -> dict[str, DataFrame]:
+        return read_logs(self._spark, self._lake, self.node, self.progress.upto_ms)
+
+    def _log_rows(self) -> DataFrame:
+        rows = reduce(lambda left, right: left.unionByName(right), (f.select("timestamp") for f in self._logs().values()))
+        if not self.days:
+            return rows.limit(0)
+        until = _ms(self.days[-1]) + DAY_MS + self.node.window.size_ms
+        return rows.where(F.unix_millis("timestamp").between(_ms(self.days[0]), until))
+
+    def _stored(self) -> DataFrame:
+        """What the stream wrote for these days, as far as the frontier of this backfill goes."""
+        stored = tables.read(self._spark, self._lake.table(self.node.required_name)).where(self._in_days())
+        last_ms = self._closing[1] if self._closing else -1
+        return stored.where(F.unix_millis("window_start") <= last_ms)
+
+    def _in_days(self) -> Expr:
+        return F.to_date("window_start").isin(list(self.days))
+
+    def _all_days(self) -> tuple[dt.date, ...]:
+        stored = tables.read(self._spark, self._lake.table(self.node.required_name))
+        found = {row[0] for row in stored.select(F.to_date("window_start")).distinct().collect()}
+        first, last = self._closing or (0, -1)
+        events = reduce(lambda left, right: left.unionByName(right), (f.select("timestamp") for f in self._logs().values()))
+        inside = events.where(F.unix_millis("timestamp").between(first, last + self.node.window.size_ms))
+        found |= {row[0] for row in inside.select(F.to_date("timestamp")).distinct().collect()}
+        return tuple(sorted(found))
+
+    def _examples(self, differing: DataFrame) -> dict[dt.date, list[str]]:
+        users = [name for name in differing.columns if not name.startswith("__")]
+        some = differing.orderBy(*(F.col(quote(n)) for n in (*self._identity(), "__side"))).limit(SHOWN * 2).collect()
+        words: dict[dt.date, list[str]] = {}
+        for row in some:
+            shown = ", ".join(f"{name}={row[name]}" for name in users)
+            words.setdefault(row["window_start"].date(), []).append(f"{row['__side']}: {shown}")
+        return words
+
+    def _identity(self) -> list[str]:
+        return [*self.node.by, "window_start"]
+
+    def _swap(self, recomputed: DataFrame, differing: DataFrame) -> None:
+        """One MERGE: every copy of a differing window goes, the recomputed one comes."""
+        identity, columns = self._identity(), recomputed.columns
+        windows = differing.select(*(F.col(quote(name)) for name in identity)).distinct()
+        come = recomputed.join(windows, identity, "left_semi").select("*", F.lit(True).alias("__insert"))
+        go = windows.withColumn("__insert", F.lit(False))
+        changes = come.unionByName(go, allowMissingColumns=True)
+        same = " AND ".join(f"row.{quote(name)} <=> change.{quote(name)}" for name in identity)
+        name = self.node.required_name
+        with tables.commit_record(self._spark, {"writer": f"backfill/{name}", "days": [str(d) for d in self.days]}):
+            (
+                DeltaTable.forPath(self._spark, self._lake.table(name))
+                .alias("row")
+                .merge(changes.alias("change"), f"NOT change.__insert AND {same}")
+                .whenMatchedDelete()
+                .whenNotMatchedInsert(
+                    condition="change.__insert", values={quote(n): F.col(f"change.{quote(n)}") for n in columns}
+                )
+                .execute()
+            )
+
+
+def verify(
+    spark: SparkSession, lake: Lake, node: WindowedAggregate, days: Sequence[dt.date] | None = None
+) -> list[DayVerdict]:
+    """Recompute and compare; change nothing."""
+    return Backfill(spark, lake, node, days).run(swap=False)
+
+
+def _differences(recomputed: DataFrame, stored: DataFrame) -> DataFrame:
+    """The rows that only one side has, whole; `__side` is `log` or `table`. Duplicates count."""
+    columns = [F.col(quote(name)) for name in stored.columns]
+    log, table = recomputed.select(columns), stored.select(columns)
+    only_log = log.exceptAll(table).withColumn("__side", F.lit("log"))
+    return only_log.unionByName(table.exceptAll(log).withColumn("__side", F.lit("table")))
+
+
+def _by_day(frame: DataFrame) -> Counter[dt.date]:
+    return Counter({r["day"]: r["count"] for r in frame.groupBy(F.to_date("window_start").alias("day")).count().collect()})
+
+
+def _ms(day: dt.date) -> int:
+    return int(dt.datetime.combine(day, dt.time(), dt.UTC).timestamp() * 1000)
+

@@ -1,0 +1,230 @@
+"""The stream runtime: one Spark session that hosts a query for each log and node, side by side."""
+
+from __future__ import annotations
+
+import time
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import structlog
+
+from headrace.errors import DescriptionError, TransientError
+from headrace.log.clock import SystemClock
+from headrace.runtime.log_stream import LogStream
+from headrace.runtime.node_stream import NodeStream
+from headrace.spark import tables
+from headrace.spark.session import pipeline_session
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Collection, Mapping, Sequence
+
+    from pyspark.sql import SparkSession
+
+    from headrace.description import Topic, WindowedAggregate
+    from headrace.log.clock import Clock
+    from headrace.runtime.kafka import KafkaSettings
+    from headrace.runtime.lake import Lake
+    from headrace.runtime.supervised import SupervisedQuery
+
+logger = structlog.get_logger(__name__)
+
+
+@dataclass(frozen=True)
+class StreamStatus:
+    """One query as of a poll.
+
+    kind, name      `log` and a topic's name, or `stream` and a node's
+    state           running, restarting (waits out a back-off), failed (a person must act), stopped
+    rows_total      records handled since the runtime started; `rows_per_second` over the last half minute
+    lag_records     records that Kafka still holds for a log; for a node 0 when it has read its logs; None: not known
+    lag_seconds     how far behind in commit time; None: not known
+    stream_time_ms  the lowest stream time of the non-empty partitions
+    batches         commits since the beginning
+    fates           records by fate since the beginning (for a log: record, dead_letter since the start)
+    """
+
+    kind: str
+    name: str
+    state: str
+    error: str | None
+    failures: int
+    rows_total: int
+    rows_per_second: float
+    lag_records: int | None
+    lag_seconds: float | None
+    stream_time_ms: int | None
+    batches: int
+    fates: Mapping[str, int]
+
+    @property
+    def asset(self) -> str:
+        """`log/<topic>` or `stream/<node>`."""
+        return f"{self.kind}/{self.name}"
+
+
+class StreamRuntime:
+    """Runs the logs and nodes of some descriptions until drained."""
+
+    def __init__(
+        self,
+        spark: SparkSession,
+        lake: Lake,
+        nodes: Sequence[WindowedAggregate],
+        *,
+        kafka: KafkaSettings,
+        clock: Clock | None = None,
+        only: Collection[str] | None = None,
+        trigger_ms: int = 1_000,
+        on_step: Callable[[str, str], None] = lambda asset, step: None,
+    ) -> None:
+        """Prepare; nothing runs before the first `poll`.
+
+        In: only        which queries to host, as `log/<topic>` and `stream/<node>`; None: all
+            trigger_ms  the shortest time between two micro-batches of a query
+            on_step     called with the asset and the step's name at each numbered commit step
+        """
+        session = pipeline_session(spark)
+        clock = clock or SystemClock()
+        self._topics = topics_of(nodes)
+
+        def stepper(asset: str) -> Callable[[str], None]:
+            return lambda step: on_step(asset, step)
+
+        logs = [
+            LogStream(
+                session,
+                topic,
+                lake,
+                kafka,
+                clock,
+                longest_wait_ms=longest_wait_ms(topic, nodes),
+                trigger_ms=trigger_ms,
+                on_step=stepper(f"log/{name}"),
+            )
+            for name, topic in self._topics.items()
+        ]
+        streams = [
+            NodeStream(
+                session, node, lake, clock, trigger_ms=trigger_ms, on_step=stepper(f"stream/{node.required_name}")
+            )
+            for node in nodes
+        ]
+        self._spark, self._lake, self._clock = session, lake, clock
+        self._logs = [s for s in logs if only is None or f"log/{s.name}" in only]
+        self._streams = [s for s in streams if only is None or f"stream/{s.name}" in only]
+        if not self._logs and not self._streams:
+            known = ", ".join([f"log/{s.name}" for s in logs] + [f"stream/{s.name}" for s in streams])
+            raise DescriptionError(f"None of {sorted(only or ())} is known.", hint=f"There are: {known}.")
+
+    def poll(self) -> list[StreamStatus]:
+        """Open what should run and does not, and say how each query fares. Never raises."""
+        for log in self._logs:
+            log.keep_running()
+        for stream in self._streams:
+            if self._has_logs(stream):
+                stream.keep_running()
+        return [self._log_status(log) for log in self._logs] + [self._node_status(s) for s in self._streams]
+
+    def drain(self, timeout_seconds: float = 60) -> None:
+        """Let micro-batches finish, fold what the logs hold, give back the leases.
+
+        In: timeout_seconds  after it the nodes stop where they are; the next start reads on from there
+        """
+        deadline = time.monotonic() + timeout_seconds
+        for log in self._logs:
+            log.drain()
+        for stream in self._streams:
+            if time.monotonic() < deadline:
+                stream.finish(deadline)
+            stream.drain()
+
+    def run_until_caught_up(self, timeout_seconds: float = 600, poll_seconds: float = 0.5) -> list[StreamStatus]:
+        """Poll until every log has read to Kafka's end and every node to its logs' end.
+
+        Raises: TransientError when the time runs out or a query failed for good.
+        """
+        deadline = time.monotonic() + timeout_seconds
+        while True:
+            statuses = self.poll()
+            if any(status.state == "failed" for status in statuses):
+                raise TransientError(f"Failed: {[f'{s.asset}: {s.error}' for s in statuses if s.state == 'failed']}")
+            if all(status.state == "running" and status.lag_records == 0 for status in statuses):
+                return statuses
+            if time.monotonic() > deadline:
+                raise TransientError(f"Not caught up after {timeout_seconds} s.", detail=str(statuses))
+            time.sleep(poll_seconds)
+
+    def _has_logs(self, stream: NodeStream) -> bool:
+        return all(tables.exists(self._spark, self._lake.log(topic.name)) for topic in stream.node.topics)
+
+    def _log_status(self, log: LogStream) -> StreamStatus:
+        state = log.sequencer.state if log.sequencer is not None else None
+        lag = _or_none(log.lag_records) if log.state == "running" else None
+        behind_ms = self._clock.now_ms() - state.ingested_at_ms if state is not None and lag else 0
+        return _status(
+            log,
+            rows_total=log.records,
+            lag_records=lag,
+            lag_seconds=None if lag is None else behind_ms / 1000,
+            stream_time_ms=None if state is None else state.lowest_stream_ms(),
+            batches=0 if state is None else state.batch,
+            fates={"record": log.records - log.dead_letters, "dead_letter": log.dead_letters},
+        )
+
+    def _node_status(self, stream: NodeStream) -> StreamStatus:
+        progress = stream.runner.progress if stream.runner is not None else None
+        lag = _or_none(stream.lag_ms) if stream.state == "running" else None
+        return _status(
+            stream,
+            rows_total=stream.records,
+            lag_records=0 if lag == 0 else None,
+            lag_seconds=None if lag is None else lag / 1000,
+            stream_time_ms=None if progress is None else progress.closed_ms,
+            batches=0 if progress is None else progress.batch,
+            fates={} if progress is None else progress.totals(),
+        )
+
+
+def topics_of(nodes: Sequence[WindowedAggregate]) -> dict[str, Topic]:
+    """The topics of some nodes by name.
+
+    Raises: DescriptionError when one topic is described in two ways, or two nodes share a name.
+    """
+    names = [node.required_name for node in nodes]
+    twice = sorted({name for name in names if names.count(name) > 1})
+    if twice:
+        raise DescriptionError(f"Two nodes are named {twice[0]!r}.", hint="Give each its own name with .named(…).")
+    topics: dict[str, Topic] = {}
+    for node in nodes:
+        for topic in node.topics:
+            if topics.setdefault(topic.name, topic) != topic:
+                raise DescriptionError(
+                    f"Topic '{topic.name}' is described in two ways.", hint="Describe it once and share the description."
+                )
+    return topics
+
+
+def longest_wait_ms(topic: Topic, nodes: Sequence[WindowedAggregate]) -> int:
+    """The longest that any of these nodes waits for the topic's stream time."""
+    return max((node.longest_wait_ms for node in nodes if topic in node.topics), default=0)
+
+
+def _status(query: SupervisedQuery, **measured: object) -> StreamStatus:
+    error = None if query.error is None else str(query.error)
+    return StreamStatus(
+        kind=query.kind,
+        name=query.name,
+        state=query.state,
+        error=error,
+        failures=query.failures,
+        rows_per_second=query.rows_per_second(),
+        **measured,  # type: ignore[arg-type]
+    )
+
+
+def _or_none(measure: Callable[[], int]) -> int | None:
+    try:
+        return measure()
+    except Exception as error:
+        logger.warning("could not measure", error=str(error))
+        return None
