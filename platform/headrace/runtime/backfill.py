@@ -57,8 +57,8 @@ class Backfill:
 
     def plan(self) -> BackfillPlan:
         """What `run` will read and do."""
-        log = self._log_rows()
-        counted = log.agg(F.count("*").alias("rows"), F.count_distinct(F.input_file_name()).alias("files")).first()
+        files = self._log_rows().groupBy(F.input_file_name().alias("file")).count()
+        counted = files.agg(F.coalesce(F.sum("count"), F.lit(0)).alias("rows"), F.count("*").alias("files")).first()
         rows, files = (counted["rows"], counted["files"]) if counted is not None else (0, 0)
         name, upto_ms = self.node.required_name, dict(self.progress.upto_ms)
         return BackfillPlan(name, self.days, upto_ms, self.progress.closed_ms, rows, files)

@@ -131,7 +131,8 @@ class KafkaTopic:
     @cached_property
     def _admin(self) -> AdminClient:
         # One client for all questions: librdkafka drops the answers of a client that is gone.
-        return AdminClient(self.settings.client_options())
+        # Its own log is silenced: what matters comes back as errors, said in our words.
+        return AdminClient(self.settings.client_options() | {"log_level": "2"})
 
     def _unreachable(self, error: Exception) -> BrokerUnreachableError:
         return BrokerUnreachableError(

@@ -44,7 +44,7 @@ class LogStream(SupervisedQuery):
         *,
         longest_wait_ms: int,
         trigger_ms: int,
-        tick_every_ms: int = 1_000,
+        tick_every_ms: int,
         on_step: Callable[[str], None] = lambda step: None,
     ) -> None:
         """In: trigger_ms between micro-batches; tick_every_ms between looks at the clock when the topic is quiet."""
@@ -107,6 +107,11 @@ class LogStream(SupervisedQuery):
         """Records that Kafka holds and the log does not; asks the broker."""
         position = self._position()
         return sum(max(0, end - position.get(p, 0)) for p, end in self._kafka.ends(self._kafka.partitions()).items())
+
+    def committed_ms(self) -> int:
+        """`ingested_at` of the log's last commit, in ms."""
+        assert self.sequencer is not None
+        return self.sequencer.state.ingested_at_ms
 
     def _before_commit(self, step: str) -> None:
         if step == "before log commit" and self._lease is not None:

@@ -6,13 +6,14 @@ import time
 from functools import reduce
 from typing import TYPE_CHECKING
 
+from headrace.operators.rows import NOT_RECORDS
 from headrace.runtime.lease import Lease, take_lease
 from headrace.runtime.runner import NodeRunner, frontier_ms
 from headrace.runtime.supervised import SupervisedQuery
 from headrace.spark import tables
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Mapping
 
     from pyspark.sql import DataFrame, SparkSession
     from pyspark.sql.streaming import DataStreamWriter
@@ -85,6 +86,13 @@ class NodeStream(SupervisedQuery):
         frontiers = {t.name: frontier_ms(self._spark, self._lake, t) for t in self.node.topics}
         return max(ms - upto_ms.get(name, 0) for name, ms in frontiers.items())
 
+    def has_folded(self, targets: Mapping[str, int]) -> bool:
+        """Whether the node has folded its logs through these commit times."""
+        if self.runner is None:
+            return False
+        upto_ms = self.runner.progress.upto_ms
+        return all(upto_ms.get(t.name, 0) >= targets.get(t.name, 0) for t in self.node.topics)
+
     def _wake(self, topic: Topic) -> DataFrame:
         commit = tables.last_commit(self._spark, self._lake.log(topic.name), f"log/{topic.name}")
         version = 0 if commit is None else commit.version
@@ -98,5 +106,5 @@ class NodeStream(SupervisedQuery):
 
 
 def _records(runner: NodeRunner) -> int:
-    partitions = (fates for topics in runner.progress.records.values() for fates in topics.values())
-    return sum(sum(fates.values()) for fates in partitions)
+    totals = runner.progress.totals()
+    return sum(records for fate, records in totals.items() if fate not in NOT_RECORDS)

@@ -99,6 +99,7 @@ class StreamRuntime:
                 clock,
                 longest_wait_ms=longest_wait_ms(topic, nodes),
                 trigger_ms=trigger_ms,
+                tick_every_ms=tick_every_ms(topic, nodes),
                 on_step=stepper(f"log/{name}"),
             )
             for name, topic in self._topics.items()
@@ -144,15 +145,18 @@ class StreamRuntime:
         Raises: TransientError when the time runs out or a query failed for good.
         """
         deadline = time.monotonic() + timeout_seconds
-        while True:
+        targets: dict[str, int] | None = None
+        while time.monotonic() < deadline:
             statuses = self.poll()
-            if any(status.state == "failed" for status in statuses):
-                raise TransientError(f"Failed: {[f'{s.asset}: {s.error}' for s in statuses if s.state == 'failed']}")
-            if all(status.state == "running" and status.lag_records == 0 for status in statuses):
+            failed = [f"{status.asset}: {status.error}" for status in statuses if status.state == "failed"]
+            if failed:
+                raise TransientError("A stream failed for good.", detail="; ".join(failed))
+            if targets is None and all(log.state == "running" and log.lag_records() == 0 for log in self._logs):
+                targets = {log.name: log.committed_ms() for log in self._logs}
+            if targets is not None and all(stream.has_folded(targets) for stream in self._streams):
                 return statuses
-            if time.monotonic() > deadline:
-                raise TransientError(f"Not caught up after {timeout_seconds} s.", detail=str(statuses))
             time.sleep(poll_seconds)
+        raise TransientError(f"Not caught up after {timeout_seconds:.0f} s.", detail=str(self.poll()))
 
     def _has_logs(self, stream: NodeStream) -> bool:
         return all(tables.exists(self._spark, self._lake.log(topic.name)) for topic in stream.node.topics)
@@ -207,6 +211,11 @@ def topics_of(nodes: Sequence[WindowedAggregate]) -> dict[str, Topic]:
 def longest_wait_ms(topic: Topic, nodes: Sequence[WindowedAggregate]) -> int:
     """The longest that any of these nodes waits for the topic's stream time."""
     return max((node.longest_wait_ms for node in nodes if topic in node.topics), default=0)
+
+
+def tick_every_ms(topic: Topic, nodes: Sequence[WindowedAggregate]) -> int:
+    """How often to look at the clock: a thirtieth of the longest wait, between one and ten seconds."""
+    return min(max(longest_wait_ms(topic, nodes) // 30, 1_000), 10_000)
 
 
 def _status(query: SupervisedQuery, **measured: object) -> StreamStatus:

@@ -1,0 +1,108 @@
+"""The command line: demos, and what a person does to a log or a node outside the Dagster UI."""
+
+from __future__ import annotations
+
+import datetime as dt
+import sys
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from headrace.errors import HeadraceError
+from headrace.settings import Settings, load_pipeline
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+app = typer.Typer(no_args_is_help=True, add_completion=False, help=__doc__)
+Pipeline = Annotated[str, typer.Option(envvar="HEADRACE_PIPELINE", help="Module that defines the nodes.")]
+Root = Annotated[str, typer.Option("--lake", envvar="HEADRACE_LAKE", help="Root URI of all tables.")]
+DEFAULTS = Settings()
+
+
+@app.command()
+def demo(
+    port: Annotated[int, typer.Option(help="Port of the Dagster UI.")] = 3000,
+    rate: Annotated[float, typer.Option(help="Live records per second.")] = 200.0,
+    fresh: Annotated[bool, typer.Option(help="Forget what an earlier demo left.")] = False,
+) -> None:
+    """Run a broker, traffic, the stream and the Dagster UI on this machine until Ctrl-C."""
+    from headrace.local.demo import run_demo
+
+    run_demo(port=port, rate=rate, fresh=fresh)
+
+
+@app.command("demo-once")
+def demo_once(
+    records: Annotated[int, typer.Option(help="Records to produce.")] = 20_000,
+    days: Annotated[int, typer.Option(help="Days they span.")] = 2,
+) -> None:
+    """Produce, stream until drained, backfill a day, run the checks, print the tables and the proof."""
+    from headrace.local.demo_once import run_demo_once
+
+    sys.exit(0 if run_demo_once(records=records, days=days) else 1)
+
+
+@app.command("accept-gap")
+def accept_gap(
+    topic: Annotated[str, typer.Argument(help="The topic that lost records.")],
+    pipeline: Pipeline = DEFAULTS.pipeline,
+    lake: Root = DEFAULTS.lake,
+) -> None:
+    """Record in a topic's log that records which Kafka has deleted are lost, so that its stream can go on."""
+    from headrace.runtime.gaps import accept_gap as accept
+    from headrace.runtime.kafka import KafkaSettings
+    from headrace.runtime.lake import Lake
+    from headrace.runtime.stream import topics_of
+
+    topics = topics_of(load_pipeline(pipeline))
+    if topic not in topics:
+        raise typer.BadParameter(f"no topic {topic!r} in {pipeline}; there are: {', '.join(sorted(topics))}")
+    lost = accept(_session(), Lake(lake), topics[topic], KafkaSettings())
+    for partition, (first, end) in sorted(lost.items()):
+        typer.echo(f"Partition {partition}: offsets {first} to {end - 1} recorded as lost.")
+    if not lost:
+        typer.echo(f"Topic '{topic}' has lost nothing that its log needs.")
+
+
+@app.command()
+def verify(
+    node: Annotated[str, typer.Argument(help="The node to recompute from its log.")],
+    day: Annotated[list[dt.datetime] | None, typer.Option(formats=["%Y-%m-%d"], help="UTC day; all by default.")] = None,
+    pipeline: Pipeline = DEFAULTS.pipeline,
+    lake: Root = DEFAULTS.lake,
+) -> None:
+    """Recompute a node from its log and compare, day by day; changes nothing. Exits 1 when a day differs."""
+    from headrace.runtime.backfill import verify as compare
+    from headrace.runtime.lake import Lake
+
+    nodes = {n.required_name: n for n in load_pipeline(pipeline)}
+    if node not in nodes:
+        raise typer.BadParameter(f"no node {node!r} in {pipeline}; there are: {', '.join(sorted(nodes))}")
+    verdicts = compare(_session(), Lake(lake), nodes[node], [d.date() for d in day] if day else None)
+    for verdict in verdicts:
+        word = "equal" if verdict.equal else f"{verdict.rows_differing} rows differ"
+        typer.echo(f"{verdict.day}  {verdict.rows_recomputed:>9,} rows recomputed  {word}")
+        for line in verdict.first_differences:
+            typer.echo(f"    {line}")
+    sys.exit(0 if all(verdict.equal for verdict in verdicts) else 1)
+
+
+def _session() -> SparkSession:
+    from headrace.local.jars import spark_jars
+    from headrace.spark.session import build_session, spark_conf
+
+    return build_session(spark_conf(spark_jars()))
+
+
+def main() -> None:
+    """Run the command line; errors of ours are shown without a traceback."""
+    try:
+        app()
+    except HeadraceError as error:
+        typer.secho(str(error), fg="red", err=True)
+        sys.exit(2)
+
+
+if __name__ == "__main__":
+    main()

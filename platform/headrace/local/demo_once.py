@@ -1,0 +1,118 @@
+"""The whole line once, without a UI: produce, stream until drained, backfill, check, print the proof."""
+
+from __future__ import annotations
+
+import shutil
+import time
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from rich.console import Console
+from rich.table import Table
+
+from headrace.local.broker import Broker
+from headrace.local.jars import spark_jars
+from headrace.local.topics import create_topics
+from headrace.local.traffic import produce_history
+from headrace.quality import check_log, check_node
+from headrace.runtime.backfill import Backfill
+from headrace.runtime.kafka import KafkaSettings
+from headrace.runtime.lake import Lake
+from headrace.runtime.stream import StreamRuntime, topics_of
+from headrace.runtime.views import Views
+from headrace.settings import Settings, load_pipeline
+from headrace.spark.session import build_session, pipeline_session, spark_conf
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from pyspark.sql import DataFrame, SparkSession
+
+    from headrace.description import WindowedAggregate
+    from headrace.quality import CheckResult
+    from headrace.runtime.plan import DayVerdict
+
+PARTITIONS = 3
+SHOWN = 5
+
+
+def run_demo_once(*, records: int, days: int) -> bool:
+    """Run the demo in `.headrace/demo-once`, made anew.
+
+    In:  records  how many to produce, spread over so many `days`
+    Out: whether every check passed and every day's backfill equals the stream
+    """
+    console = Console()
+    folder = Path.cwd() / ".headrace" / "demo-once"
+    shutil.rmtree(folder, ignore_errors=True)
+    folder.mkdir(parents=True)
+    lake, docs = Lake(f"file:{folder / 'lake'}"), str(folder / "docs")
+    nodes = load_pipeline(Settings().pipeline)
+    with console.status("starting a Kafka broker") as status, Broker(folder / "kafka") as broker:
+        create_topics(broker.bootstrap_servers, dict.fromkeys(topics_of(nodes), PARTITIONS))
+        status.update(f"producing {records:,} records of {days} days")
+        produced = produce_history(broker.bootstrap_servers, days=days, records=records)
+        console.print(f"[bold]1. produced[/]   {produced:,} records, late, malformed and far-future ones among them")
+        status.update("starting Spark")
+        spark = pipeline_session(build_session(spark_conf(spark_jars())))
+        status.update("streaming until everything is folded")
+        kafka = KafkaSettings(bootstrap_servers=broker.bootstrap_servers)
+        _stream(console, spark, lake, nodes, kafka)
+        status.update("backfilling")
+        verdicts = {node.required_name: _backfill(console, spark, lake, node) for node in nodes}
+        status.update("checking")
+        results = [r for topic in topics_of(nodes).values() for r in check_log(spark, lake, topic, docs)]
+        for node in nodes:
+            results += check_node(spark, lake, node, docs, verdicts=verdicts[node.required_name])
+    views = Views(spark, lake)
+    for node in nodes:
+        name = node.required_name
+        finals = views.read(node)
+        console.print(_table(f"{name}: {finals.count():,} final windows", finals.orderBy("window_start", *node.by)))
+        fates = views.ledger(node).groupBy("fate").sum("records").withColumnRenamed("sum(records)", "records")
+        console.print(_table(f"{name}: the ledger, where every record ended up", fates.orderBy("fate"), shown=10))
+    return _proof(console, results, [v for day in verdicts.values() for v in day], docs)
+
+
+def _stream(
+    console: Console, spark: SparkSession, lake: Lake, nodes: Sequence[WindowedAggregate], kafka: KafkaSettings
+) -> None:
+    began = time.monotonic()
+    runtime = StreamRuntime(spark, lake, nodes, kafka=kafka)
+    try:
+        statuses = runtime.run_until_caught_up()
+    finally:
+        runtime.drain()
+    seconds = time.monotonic() - began
+    for status in statuses:
+        console.print(f"[bold]2. streamed[/]   {status.asset}: {status.rows_total:,} records")
+    console.print(f"                in {seconds:.0f} s, the start of the queries included")
+
+
+def _backfill(console: Console, spark: SparkSession, lake: Lake, node: WindowedAggregate) -> list[DayVerdict]:
+    backfill = Backfill(spark, lake, node)
+    console.print("[bold]3. backfill[/]")
+    console.print(backfill.plan().explain())
+    return backfill.run()
+
+
+def _table(title: str, frame: DataFrame, *, shown: int = SHOWN) -> Table:
+    table = Table(title=title, title_justify="left")
+    for column in frame.columns:
+        table.add_column(column)
+    for row in frame.limit(shown).collect():
+        table.add_row(*(str(value) for value in row))
+    return table
+
+
+def _proof(console: Console, results: Sequence[CheckResult], verdicts: Sequence[DayVerdict], docs: str) -> bool:
+    for result in results:
+        mark = "[green]passed[/]" if result.passed else "[red]FAILED[/]"
+        console.print(f"{mark}  {result.name}: {result.sentence}")
+    for verdict in verdicts:
+        word = "[green]equal[/]" if verdict.equal else f"[red]{verdict.rows_differing} rows differ[/]"
+        console.print(f"{verdict.day}  {verdict.rows_recomputed:,} windows recomputed from the log: {word}")
+    proven = all(r.passed for r in results) and bool(verdicts) and all(v.equal for v in verdicts)
+    console.print("[bold green]The stream and the backfill wrote the same tables.[/]" if proven else "[bold red]Not proven.[/]")
+    console.print(f"The report: {docs}/index.html")
+    return proven

@@ -1,0 +1,39 @@
+"""Accept the loss of records that Kafka deleted before the log had them."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from headrace.log.clock import SystemClock
+from headrace.log.sequencer import Sequencer
+from headrace.runtime.kafka import KafkaTopic, lost_offsets
+from headrace.runtime.lease import take_lease
+from headrace.spark.session import pipeline_session
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+    from headrace.description import Topic
+    from headrace.runtime.kafka import KafkaSettings
+    from headrace.runtime.lake import Lake
+
+
+def accept_gap(
+    spark: SparkSession, lake: Lake, topic: Topic, kafka: KafkaSettings
+) -> dict[int, tuple[int, int]]:
+    """Record the gap between the log and what Kafka still has as control rows; the stream then goes on after it.
+
+    Out:    for each partition that lost records, the first offset lost and the first still there
+    Raises: LeaseHeldError while the topic's stream runs.
+    """
+    clock, session = SystemClock(), pipeline_session(spark)
+    lease = take_lease(session, lake.lease(f"log/{topic.name}"), f"Log '{topic.name}'", clock)
+    try:
+        sequencer = Sequencer(session, topic, lake.log(topic.name), clock)
+        needed = {p: state.next_offset for p, state in sequencer.state.partitions.items()}
+        lost = lost_offsets(needed, KafkaTopic(topic.name, kafka).earliest(needed))
+        if lost:
+            sequencer.accept_gap({partition: end for partition, (_, end) in lost.items()})
+        return lost
+    finally:
+        lease.release()

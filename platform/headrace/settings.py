@@ -1,0 +1,53 @@
+"""Settings from the environment: where the lake lies, and which pipeline the command line means."""
+
+from __future__ import annotations
+
+import importlib
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from pydantic_settings import BaseSettings, SettingsConfigDict
+
+from headrace.description import WindowedAggregate
+from headrace.errors import TerminalError
+
+if TYPE_CHECKING:
+    from headrace.runtime.lake import Lake
+
+
+class Settings(BaseSettings):
+    """`HEADRACE_LAKE` (root URI of all tables), `HEADRACE_PIPELINE` (module with the nodes), `HEADRACE_DOCS` (reports)."""
+
+    model_config = SettingsConfigDict(env_prefix="HEADRACE_")
+
+    lake: str = f"file:{Path.cwd() / '.headrace' / 'lake'}"
+    docs: str = str(Path.cwd() / ".headrace" / "docs")
+    pipeline: str = "assets.readings"
+
+    def open_lake(self) -> Lake:
+        """The lake at the root."""
+        from headrace.runtime.lake import Lake
+
+        return Lake(self.lake)
+
+
+def load_pipeline(module: str) -> list[WindowedAggregate]:
+    """The nodes that a module defines, in the order of its lines.
+
+    Raises: TerminalError when there is no such module or it defines no named node.
+    """
+    if str(Path.cwd()) not in sys.path:
+        sys.path.insert(0, str(Path.cwd()))
+    try:
+        found = importlib.import_module(module)
+    except ModuleNotFoundError as error:
+        raise TerminalError(
+            f"There is no module {module!r} to read the pipeline from.",
+            detail=str(error),
+            hint="Run in the project's root, or name another module with --pipeline or HEADRACE_PIPELINE.",
+        ) from error
+    nodes = [value for value in vars(found).values() if isinstance(value, WindowedAggregate) and value.name]
+    if not nodes:
+        raise TerminalError(f"Module {module!r} defines no named node.", hint="End a description with .named(…).")
+    return nodes
