@@ -1,0 +1,1 @@
+"""What exists: the pipelines as descriptions."""

@@ -1,0 +1,1 @@
+"""What runs: the code location that Dagster loads."""

@@ -1,0 +1,13 @@
+"""The code location `headrace`: assets, checks, jobs, sensor and schedule of the pipelines in `assets/`."""
+
+import os
+
+from assets.readings import reading_counts
+from headrace.orchestration import build_definitions
+
+defs = build_definitions(
+    [reading_counts],
+    group="readings",
+    partitions_start=os.environ.get("HEADRACE_PARTITIONS_START", "2026-11-01"),
+    sensor_running=os.environ.get("HEADRACE_SENSOR") == "running",
+)

@@ -1,0 +1,113 @@
+"""Assets: for each topic its log, for each node the running query and the table, as people see them."""
+
+from collections.abc import Iterator
+
+import dagster as dg
+from dagster_pyspark import LazyPySparkResource
+
+from headrace.description import Topic, WindowedAggregate, format_duration
+from headrace.orchestration.backfills import BackfillConfig, backfill
+from headrace.orchestration.columns import log_table_schema, result_table_schema
+from headrace.orchestration.keys import log_key, op_name, stream_key, table_key
+from headrace.orchestration.pipeline import Pipeline
+from headrace.orchestration.resources import LakeResource
+from headrace.orchestration.streams import StreamConfig, host_streams
+
+SCHEMA = "dagster/column_schema"
+
+
+def streaming_assets(pipeline: Pipeline) -> dg.AssetsDefinition:
+    """Every log and running query of a pipeline: one run hosts those selected."""
+    specs = [_log_spec(topic, pipeline) for topic in pipeline.topics]
+    specs += [_stream_spec(node, pipeline) for node in pipeline.nodes]
+
+    @dg.multi_asset(name=op_name("host", pipeline.name), specs=specs, can_subset=True)
+    def streams(
+        context: dg.AssetExecutionContext,
+        config: StreamConfig,
+        spark: LazyPySparkResource,
+        lake: LakeResource,
+    ) -> Iterator[dg.MaterializeResult[None]]:
+        host_streams(context, pipeline, config, spark, lake)
+        yield from ()  # all was reported while it ran
+
+    return streams
+
+
+def table_asset(node: WindowedAggregate, pipeline: Pipeline) -> dg.AssetsDefinition:
+    """A node's result table; materializing days of it is a backfill."""
+
+    @dg.asset(
+        key=table_key(node),
+        deps=[stream_key(node)],
+        group_name=pipeline.group,
+        kinds={"delta", "spark"},
+        description=_table_text(node),
+        owners=list(node.owners),
+        code_version=node.fingerprint()[:12],
+        partitions_def=pipeline.days,
+        backfill_policy=dg.BackfillPolicy.single_run(),
+        metadata={SCHEMA: result_table_schema(node)},
+    )
+    def table(
+        context: dg.AssetExecutionContext,
+        config: BackfillConfig,
+        spark: LazyPySparkResource,
+        lake: LakeResource,
+    ) -> dg.MaterializeResult[None]:
+        return backfill(context, node, config, spark, lake)
+
+    return table
+
+
+def _log_spec(topic: Topic, pipeline: Pipeline) -> dg.AssetSpec:
+    return dg.AssetSpec(
+        log_key(topic),
+        group_name=pipeline.group,
+        kinds={"kafka", "delta", "spark"},
+        description=(
+            f"The log of Kafka topic `{topic.name}`: every record once, in one recorded order, with all that "
+            "would depend on when the program ran decided and written down.\n\n" + _how_to_start(pipeline)
+        ),
+        metadata={SCHEMA: log_table_schema(topic), "topic": topic.name, "starts at": str(topic.start)},
+        skippable=True,
+    )
+
+
+def _stream_spec(node: WindowedAggregate, pipeline: Pipeline) -> dg.AssetSpec:
+    name = node.required_name
+    return dg.AssetSpec(
+        stream_key(node),
+        deps=[log_key(topic) for topic in node.topics],
+        group_name=pipeline.group,
+        kinds={"spark", "delta"},
+        description=(
+            f"The running query that writes `{name}`, where its results, backfill and checks are. "
+            "Its observations show rows per second, lag, stream time and late records while it runs.\n\n"
+            + _how_to_start(pipeline)
+        ),
+        owners=list(node.owners),
+        code_version=node.fingerprint()[:12],
+        skippable=True,
+    )
+
+
+def _how_to_start(pipeline: Pipeline) -> str:
+    return (
+        f"To start it, switch on the sensor `keep_{pipeline.name}_running`; materializing it here starts it "
+        "once. To stop it, terminate its run: it finishes what it is doing first."
+    )
+
+
+def _table_text(node: WindowedAggregate) -> str:
+    size, advance = format_duration(node.window.size_ms), format_duration(node.window.advance_ms)
+    kind = "tumbling" if node.window.size_ms == node.window.advance_ms else f"hopping (every {advance})"
+    facts = (
+        f"One row per {', '.join(node.by)} and {kind} window of {size}, "
+        f"final {format_duration(node.grace_ms)} of stream time after the window's end."
+    )
+    how = (
+        "The stream writes it, and reports each day that it has completed. Materializing days recomputes "
+        "them from the log, compares row by row, and replaces only what differs."
+    )
+    return "\n\n".join(filter(None, (node.description, facts, how)))

@@ -1,0 +1,97 @@
+"""The body of a backfill: say the plan, run it stage by stage, report each day and the verdict in words."""
+
+import datetime as dt
+from collections.abc import Sequence
+
+import dagster as dg
+from dagster_pyspark import LazyPySparkResource
+from pydantic import Field
+
+from headrace.description import WindowedAggregate
+from headrace.orchestration.keys import DATA_VERSION_TAG
+from headrace.orchestration.resources import LakeResource, session
+from headrace.runtime.backfill import Backfill
+from headrace.runtime.plan import STAGES, DayVerdict
+
+DAYS_SHOWN, DAYS_NAMED = 60, 10
+
+
+class BackfillConfig(dg.Config):
+    """What a backfill does with days that differ."""
+
+    swap: bool = Field(True, description="Replace the rows that differ; false: compare only, change nothing.")
+
+
+def backfill(
+    context: dg.AssetExecutionContext,
+    node: WindowedAggregate,
+    config: BackfillConfig,
+    spark: LazyPySparkResource,
+    lake: LakeResource,
+) -> dg.MaterializeResult[None]:
+    """Recompute the run's days from the log beside the table, and swap in what differs."""
+    days = [dt.date.fromisoformat(key) for key in context.partition_keys]
+    work = Backfill(session(spark), lake.lake, node, days)
+    plan = work.plan().explain()
+    context.log.info(plan)
+
+    def on_stage(stage: str) -> None:
+        context.log.info(f"Stage {STAGES.index(stage) + 1} of {len(STAGES)}: {stage}.")
+
+    verdicts = work.run(swap=config.swap, on_stage=on_stage)
+    for verdict in verdicts:
+        context.add_asset_metadata(metadata=_figures(verdict), partition_key=verdict.day.isoformat())
+    words = in_words(verdicts)
+    context.log.info(words)
+    return dg.MaterializeResult(
+        metadata={
+            "verdict": dg.MetadataValue.md(words),
+            "days": dg.MetadataValue.md(as_table(verdicts)),
+            "plan": dg.MetadataValue.md(plan),
+        },
+        tags={DATA_VERSION_TAG: node.fingerprint()[:12]},
+    )
+
+
+def in_words(verdicts: Sequence[DayVerdict]) -> str:
+    """Whether the log gives what the table held, what was done, and the rows that differ first."""
+    different = [verdict for verdict in verdicts if not verdict.equal]
+    if not different:
+        rows = sum(verdict.rows_stored for verdict in verdicts)
+        held = f"{_days(len(verdicts))}, {rows:,} rows: the log gives exactly what the table held."
+        return f"**Equal.** {held} Nothing was changed."
+    rows = sum(verdict.rows_differing for verdict in different)
+    swapped = any(verdict.swapped for verdict in different)
+    done = "They were replaced in one commit." if swapped else "They were left as they were."
+    named = ", ".join(verdict.day.isoformat() for verdict in different[:DAYS_NAMED])
+    more = f" and {len(different) - DAYS_NAMED} more" if len(different) > DAYS_NAMED else ""
+    first = (
+        f"**Different.** {len(different)} of {_days(len(verdicts))} ({named}{more}), {rows:,} rows. {done}"
+    )
+    examples = [f"- {words}" for verdict in different for words in verdict.first_differences]
+    return "\n".join([first, "", *examples[:DAYS_NAMED]])
+
+
+def as_table(verdicts: Sequence[DayVerdict]) -> str:
+    """The days as a Markdown table, the last ones when there are many."""
+    head = "| day | verdict | rows from the log | rows in the table | rows that differ |"
+    return "\n".join([head, "| --- | --- | --: | --: | --: |", *map(_row, verdicts[-DAYS_SHOWN:])])
+
+
+def _row(verdict: DayVerdict) -> str:
+    word = "equal" if verdict.equal else "different, replaced" if verdict.swapped else "different"
+    cells = (verdict.day, word, verdict.rows_recomputed, verdict.rows_stored, verdict.rows_differing)
+    return f"| {' | '.join(map(str, cells))} |"
+
+
+def _figures(verdict: DayVerdict) -> dict[str, int | bool]:
+    return {
+        "rows": verdict.rows_recomputed if verdict.swapped else verdict.rows_stored,
+        "equal": verdict.equal,
+        "rows differing": verdict.rows_differing,
+        "swapped": verdict.swapped,
+    }
+
+
+def _days(count: int) -> str:
+    return "1 day" if count == 1 else f"{count} days"

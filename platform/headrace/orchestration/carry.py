@@ -1,0 +1,78 @@
+"""Materialize an asset without hiding what its checks said.
+
+Dagster shows a check as "not evaluated" once its asset has a newer materialization. A stream's only says
+that rows were added, so a verdict that was current before is reported again for the new one, with the time at
+which it was reached. A backfill's carries nothing: it may have changed rows.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from dagster import AssetCheckEvaluation, MetadataValue
+from dagster._core.definitions.asset_checks.asset_check_evaluation import (
+    AssetCheckEvaluationTargetMaterializationData as Target,
+)
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from dagster import (
+        AssetCheckKey,
+        AssetExecutionContext,
+        AssetKey,
+        AssetMaterialization,
+        DagsterInstance,
+        EventLogRecord,
+    )
+    from dagster._core.storage.asset_check_execution_record import AssetCheckExecutionRecord
+
+EVALUATED_AT = "evaluated_at"
+
+
+def materialize(
+    context: AssetExecutionContext, materialization: AssetMaterialization, checks: Sequence[AssetCheckKey]
+) -> None:
+    """Report a materialization from a running stream and carry the current verdicts of these checks over."""
+    instance, key = context.instance, materialization.asset_key
+    before = _latest(instance, key)
+    latest = instance.event_log_storage.get_latest_asset_check_execution_by_key(checks) if checks else {}
+    current = [record for record in latest.values() if _is_current(record, before)]
+    context.log_event(materialization)
+    after = _latest(instance, key)
+    if after is not None:
+        for record in current:
+            instance.report_runless_asset_event(_carried(record, after))
+
+
+def _latest(instance: DagsterInstance, key: AssetKey) -> EventLogRecord | None:
+    records = instance.fetch_materializations(key, limit=1).records
+    return records[0] if records else None
+
+
+def _is_current(record: AssetCheckExecutionRecord, before: EventLogRecord | None) -> bool:
+    if not isinstance(record.evaluation, AssetCheckEvaluation):
+        return False  # planned, and not run yet
+    if before is None or before.run_id == record.run_id:
+        return True
+    target = record.evaluation.target_materialization_data
+    if target is None:
+        return before.timestamp < record.create_timestamp
+    return bool(target.storage_id == before.storage_id)
+
+
+def _carried(record: AssetCheckExecutionRecord, after: EventLogRecord) -> AssetCheckEvaluation:
+    evaluation = record.evaluation
+    assert evaluation is not None
+    reached = {EVALUATED_AT: MetadataValue.timestamp(record.create_timestamp)}
+    return AssetCheckEvaluation(
+        asset_key=evaluation.asset_key,
+        check_name=evaluation.check_name,
+        passed=evaluation.passed,
+        severity=evaluation.severity,
+        description=evaluation.description,
+        metadata=reached | dict(evaluation.metadata),
+        target_materialization_data=Target(
+            storage_id=after.storage_id, run_id=after.run_id, timestamp=after.timestamp
+        ),
+    )

@@ -1,0 +1,102 @@
+"""Asset checks: the claims of `headrace.quality`, judged apart from the runs that write the tables."""
+
+import datetime as dt
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any
+
+import dagster as dg
+from dagster_pyspark import LazyPySparkResource
+
+from headrace.description import Topic, WindowedAggregate
+from headrace.orchestration.keys import log_key, op_name, table_key
+from headrace.orchestration.pipeline import Pipeline
+from headrace.orchestration.resources import LakeResource, session
+from headrace.quality import LOG_CHECKS, NODE_CHECKS, CheckResult, check_log, check_node
+from headrace.runtime.backfill import verify
+from headrace.runtime.plan import DayVerdict
+
+RANGE_START, RANGE_END = "dagster/asset_partition_range_start", "dagster/asset_partition_range_end"
+SEVERITIES = {"error": dg.AssetCheckSeverity.ERROR, "warn": dg.AssetCheckSeverity.WARN}
+
+
+def checks_of(pipeline: Pipeline) -> list[dg.AssetChecksDefinition]:
+    """The checks of every log and table of a pipeline."""
+    return [*map(_log_checks, pipeline.topics), *map(_node_checks, pipeline.nodes)]
+
+
+def _log_checks(topic: Topic) -> dg.AssetChecksDefinition:
+    @dg.multi_asset_check(
+        name=op_name("check", "log", topic.name),
+        specs=_specs(log_key(topic), LOG_CHECKS),
+        can_subset=True,
+        description=f"Judges the log of topic `{topic.name}`.",
+    )
+    def check(
+        context: dg.AssetCheckExecutionContext, spark: LazyPySparkResource, lake: LakeResource
+    ) -> Iterator[dg.AssetCheckResult]:
+        results = check_log(session(spark), lake.lake, topic, lake.docs_folder)
+        yield from _selected(context, results, log_key(topic), lake)
+
+    return check
+
+
+def _node_checks(node: WindowedAggregate) -> dg.AssetChecksDefinition:
+    @dg.multi_asset_check(
+        name=op_name("check", node.required_name),
+        specs=_specs(table_key(node), NODE_CHECKS),
+        can_subset=True,
+        description=f"Judges the results of `{node.required_name}`.",
+    )
+    def check(
+        context: dg.AssetCheckExecutionContext, spark: LazyPySparkResource, lake: LakeResource
+    ) -> Iterator[dg.AssetCheckResult]:
+        started, days = session(spark), _days_of_run(context)
+        verdicts = _recomputed(started, lake, node, days)
+        results = check_node(started, lake.lake, node, lake.docs_folder, verdicts=verdicts)
+        yield from _selected(context, results, table_key(node), lake)
+
+    return check
+
+
+def _specs(key: dg.AssetKey, claims: Mapping[str, str]) -> list[dg.AssetCheckSpec]:
+    return [dg.AssetCheckSpec(name, asset=key, description=claim) for name, claim in claims.items()]
+
+
+def _days_of_run(context: dg.AssetCheckExecutionContext) -> list[dt.date] | None:
+    """The days that this run is about, if it is a backfill; None: all."""
+    tags = context.run.tags
+    first, last = tags.get(RANGE_START), tags.get(RANGE_END)
+    first, last = (first, last) if first and last else (tags.get("dagster/partition"),) * 2
+    if not first or not last:
+        return None
+    start, end = dt.date.fromisoformat(first), dt.date.fromisoformat(last)
+    return [start + dt.timedelta(days=n) for n in range((end - start).days + 1)]
+
+
+def _recomputed(
+    spark: Any, lake: LakeResource, node: WindowedAggregate, days: Sequence[dt.date] | None
+) -> list[DayVerdict] | None:
+    return None if days is None else verify(spark, lake.lake, node, days)
+
+
+def _selected(
+    context: dg.AssetCheckExecutionContext,
+    results: Sequence[CheckResult],
+    key: dg.AssetKey,
+    lake: LakeResource,
+) -> Iterator[dg.AssetCheckResult]:
+    wanted = {check.name for check in context.selected_asset_check_keys}
+    return (as_asset_check(result, key, lake) for result in results if result.name in wanted)
+
+
+def as_asset_check(result: CheckResult, key: dg.AssetKey, lake: LakeResource) -> dg.AssetCheckResult:
+    """The result in Dagster's words: the sentence as description, the numbers and the page as metadata."""
+    page = {} if result.report is None else {"report": lake.page(result.report)}
+    return dg.AssetCheckResult(
+        asset_key=key,
+        check_name=result.name,
+        passed=result.passed,
+        severity=SEVERITIES[result.severity],
+        description=result.sentence,
+        metadata={"verdict": dg.MetadataValue.md(result.sentence), **page, **result.metadata},
+    )

@@ -1,0 +1,81 @@
+"""The columns of logs and result tables, as the catalogue shows them."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from dagster import TableColumn, TableSchema
+
+from headrace.description import is_decimal, is_integral
+
+if TYPE_CHECKING:
+    from headrace.description import Aggregate, Column, Topic, WindowedAggregate
+
+# Name, type ("key" and "value": the topic's own columns), meaning; in the log's order.
+LOG_COLUMNS = (
+    ("ingested_at", "TIMESTAMP", "When the row was logged: one value per commit, strictly increasing."),
+    ("kind", "STRING", "record, dead_letter (could not be decoded or dated), tick (time passed) or control."),
+    ("topic", "STRING", "Kafka topic."),
+    ("partition", "INT", "Kafka partition."),
+    ("offset", "BIGINT", "Kafka offset; none for ticks and control rows."),
+    ("timestamp", "TIMESTAMP", "Event time."),
+    ("stream_time", "TIMESTAMP", "The highest event time of the partition so far; decides what is late."),
+    ("key", "key", "The record's key."),
+    ("value", "value", "The record's value."),
+    ("headers", "ARRAY<STRUCT<key: STRING, value: BINARY>>", "The record's headers."),
+    ("tombstone", "BOOLEAN", "Whether the value was null."),
+    ("size_bytes", "INT", "Key and value, as they came."),
+    ("root_topic", "STRING", "Topic of the first entry of the source chain."),
+    ("root_partition", "INT", "Partition of the first entry of the source chain."),
+    ("root_offset", "BIGINT", "Offset of the first entry of the source chain."),
+    ("ordinals", "ARRAY<INT>", "Which outputs of flat-mapped inputs led here, in chain order."),
+    ("replay", "BOOLEAN", "Whether the replay guard has seen it before."),
+    ("reason", "STRING", "Why it is a dead letter."),
+    ("raw_key", "BINARY", "A dead letter's key, as it came."),
+    ("raw_value", "BINARY", "A dead letter's value, as it came."),
+    ("control", "STRING", "What a person did: JSON."),
+)
+BOUNDS = {"window_start": "First moment of the window.", "window_end": "End of the window, itself outside."}
+
+
+def log_table_schema(topic: Topic) -> TableSchema:
+    """The columns of a topic's log."""
+    structs = {"key": _struct(topic.key_columns), "value": _struct(topic.value_columns)}
+    present = [entry for entry in LOG_COLUMNS if entry[0] != "key" or topic.key_columns]
+    return TableSchema([TableColumn(name, structs.get(kind, kind), says) for name, kind, says in present])
+
+
+def result_table_schema(node: WindowedAggregate) -> TableSchema:
+    """The columns of a node's results."""
+    groups = [TableColumn(name, _type_of(node, name), "Grouped by this.") for name in node.by]
+    bounds = [TableColumn(name, "TIMESTAMP", meaning) for name, meaning in BOUNDS.items()]
+    results = [TableColumn(n, _result_type(node, a), _meaning(a)) for n, a in node.aggregates]
+    return TableSchema([*groups, *bounds, *results])
+
+
+def _struct(columns: tuple[Column, ...]) -> str:
+    return f"STRUCT<{', '.join(f'{column.name}: {column.type}' for column in columns)}>"
+
+
+def _type_of(node: WindowedAggregate, name: str) -> str:
+    known = node.stream.shape.type_of(name)
+    return known.type if known else "computed"
+
+
+def _result_type(node: WindowedAggregate, aggregate: Aggregate) -> str:
+    if aggregate.kind == "count" or aggregate.column is None:
+        return "BIGINT"
+    of = _type_of(node, aggregate.column)
+    if aggregate.kind in ("min", "max") or of == "computed":
+        return of
+    if aggregate.kind == "avg":
+        return "DOUBLE"
+    if is_integral(of):
+        return "BIGINT"
+    return of.replace(of[len("DECIMAL(") : of.index(",")], "38", 1) if is_decimal(of) else "DOUBLE"
+
+
+def _meaning(aggregate: Aggregate) -> str:
+    if aggregate.column is None:
+        return "Number of records."
+    return f"{aggregate.kind.capitalize()} of `{aggregate.column}`."

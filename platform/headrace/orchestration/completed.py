@@ -1,0 +1,77 @@
+"""Report each day of a result table once the stream has closed its windows, as a materialized partition."""
+
+from __future__ import annotations
+
+import datetime as dt
+import time
+from typing import TYPE_CHECKING
+
+from dagster import AssetMaterialization
+
+from headrace.orchestration.carry import materialize
+from headrace.orchestration.days import last_complete_day, rows_by_day
+from headrace.orchestration.keys import DATA_VERSION_TAG, stream_key, table_key
+
+if TYPE_CHECKING:
+    from dagster import AssetExecutionContext
+    from pyspark.sql import SparkSession
+
+    from headrace.description import WindowedAggregate
+    from headrace.orchestration.pipeline import Pipeline
+    from headrace.runtime.lake import Lake
+
+RETRY_SECONDS = 60.0
+
+
+class CompletedDays:
+    """The days of one node; one that is completed while the run lasts is reported whatever was before."""
+
+    def __init__(
+        self,
+        context: AssetExecutionContext,
+        pipeline: Pipeline,
+        node: WindowedAggregate,
+        spark: SparkSession,
+        lake: Lake,
+    ) -> None:
+        """Nothing is read before the first `report`."""
+        self._context, self._node, self._spark, self._lake = context, node, spark, lake
+        self._key = table_key(node)
+        self._first_day = pipeline.days.start.date()
+        self._version = pipeline.versions()[stream_key(node)]
+        self._checks = pipeline.checks()[self._key]
+        self._through: dt.date | None = None
+        self._retry_at = 0.0
+
+    def report(self, closed_ms: int | None) -> None:
+        """Report what was completed since the last call; costs nothing until a day ends. Never raises."""
+        last = last_complete_day(self._node, closed_ms)
+        known = self._through is not None and last is not None and last <= self._through
+        if last is None or known or time.monotonic() < self._retry_at:
+            return
+        try:
+            self._report_through(last)
+        except Exception as error:
+            self._retry_at = time.monotonic() + RETRY_SECONDS
+            self._context.log.warning(
+                f"{self._key.to_user_string()}: completed days not reported yet: {error}"
+            )
+
+    def _report_through(self, last: dt.date) -> None:
+        found = rows_by_day(self._spark, self._lake, self._node, after=self._through, through=last)
+        starting = self._through is None
+        known = self._context.instance.get_materialized_partitions(self._key) if starting else set()
+        for day, rows in found.items():
+            if day >= self._first_day and day.isoformat() not in known:
+                self._report_day(day, rows)
+        self._through = last
+
+    def _report_day(self, day: dt.date, rows: int) -> None:
+        completed = AssetMaterialization(
+            self._key,
+            partition=day.isoformat(),
+            description="All windows of the day are closed.",
+            metadata={"rows": rows, "written by": "the stream"},
+            tags={DATA_VERSION_TAG: self._version},
+        )
+        materialize(self._context, completed, self._checks)

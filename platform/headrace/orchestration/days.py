@@ -1,0 +1,53 @@
+"""Which days of a result table the stream has completed: every window that starts in them is closed."""
+
+from __future__ import annotations
+
+import datetime as dt
+from typing import TYPE_CHECKING
+
+from pyspark.sql import functions as F
+
+from headrace.spark import tables
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from pyspark.sql import SparkSession
+
+    from headrace.description import WindowedAggregate
+    from headrace.runtime.lake import Lake
+
+DAY_MS = 86_400_000
+
+
+def last_complete_day(node: WindowedAggregate, closed_ms: int | None) -> dt.date | None:
+    """The latest UTC day with all its windows closed.
+
+    In: closed_ms  every window with end + grace at or before it is closed; None: none is
+    """
+    if closed_ms is None:
+        return None
+    advance_ms = node.window.advance_ms
+    next_open_ms = ((closed_ms - node.longest_wait_ms) // advance_ms + 1) * advance_ms
+    return _date(next_open_ms) - dt.timedelta(days=1)
+
+
+def rows_by_day(
+    spark: SparkSession, lake: Lake, node: WindowedAggregate, *, after: dt.date | None, through: dt.date
+) -> dict[dt.date, int]:
+    """Rows of results for each day from the first that has any; days without rows in between count 0."""
+    day = F.to_date("window_start")
+    stored = tables.read(spark, lake.table(node.required_name)).where(day <= F.lit(through))
+    if after is not None:
+        stored = stored.where(F.col("window_start") >= F.lit(after + dt.timedelta(days=1)).cast("timestamp"))
+    counts = {row["day"]: row["count"] for row in stored.groupBy(day.alias("day")).count().collect()}
+    first = after + dt.timedelta(days=1) if after is not None else min(counts, default=None)
+    return {} if first is None else {each: counts.get(each, 0) for each in _days(first, through)}
+
+
+def _days(first: dt.date, last: dt.date) -> Iterator[dt.date]:
+    return (first + dt.timedelta(days=n) for n in range((last - first).days + 1))
+
+
+def _date(ms: int) -> dt.date:
+    return dt.datetime.fromtimestamp(ms / 1000, dt.UTC).date()

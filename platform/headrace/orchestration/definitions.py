@@ -1,0 +1,97 @@
+"""Descriptions in, Dagster definitions out."""
+
+import warnings
+from collections.abc import Mapping, Sequence
+
+import dagster as dg
+from dagster._core.definitions.unresolved_asset_job_definition import UnresolvedAssetJobDefinition as AssetJob
+
+from headrace.description import WindowedAggregate
+from headrace.orchestration.assets import streaming_assets, table_asset
+from headrace.orchestration.checks import checks_of
+from headrace.orchestration.keys import STREAM_TAG, op_name
+from headrace.orchestration.pipeline import Pipeline
+from headrace.orchestration.resources import LakeResource, spark_resource
+from headrace.orchestration.sensors import keep_running_sensor
+from headrace.runtime.kafka import KafkaSettings
+
+
+def build_definitions(
+    nodes: Sequence[WindowedAggregate],
+    *,
+    partitions_start: str,
+    lake_root: str | dg.EnvVar | None = None,
+    kafka: KafkaSettings | None = None,
+    docs: str | None = None,
+    docs_url: str | None = None,
+    group: str = "streams",
+    stream_name: str = "streams",
+    sensor_running: bool = False,
+    quality_cron: str = "0 * * * *",
+    spark: Mapping[str, str] | None = None,
+) -> dg.Definitions:
+    """For every topic and node the assets, checks, jobs, sensor and schedule that run and watch them.
+
+    In: partitions_start  first day of the result tables, YYYY-MM-DD
+        lake_root         where the tables lie, a URI; default $HEADRACE_LAKE
+        kafka             default: from $HEADRACE_KAFKA_…, when a run starts
+        docs, docs_url    where the quality pages go, and the address that serves them (see LakeResource)
+        stream_name       of the stream run; nodes given in one call share one run and one Spark
+        sensor_running    whether the sensor starts switched on
+        quality_cron      when the checks run once their schedule is switched on
+        spark             more of Spark's configuration
+    """
+    warnings.filterwarnings("ignore", "Parameter `backfill_policy`", category=dg.BetaWarning)
+    days = dg.DailyPartitionsDefinition(
+        partitions_start, end_offset=1
+    )  # today too: it can be verified so far
+    pipeline = Pipeline(op_name(stream_name), tuple(nodes), group, days, kafka)
+    checks = checks_of(pipeline)
+    streams, backfill, quality = _jobs(pipeline, checks)
+    status = dg.DefaultSensorStatus.RUNNING if sensor_running else dg.DefaultSensorStatus.STOPPED
+    return dg.Definitions(
+        assets=[streaming_assets(pipeline), *(table_asset(node, pipeline) for node in pipeline.nodes)],
+        asset_checks=checks,
+        jobs=[streams, backfill, quality],
+        sensors=[keep_running_sensor(pipeline, streams, status)],
+        schedules=[
+            dg.ScheduleDefinition(
+                name=f"{quality.name}_schedule",
+                job=quality,
+                cron_schedule=quality_cron,
+                description="Runs every check of every log and table.",
+            )
+        ],
+        resources={
+            "lake": LakeResource(root=lake_root or dg.EnvVar("HEADRACE_LAKE"), docs=docs, docs_url=docs_url),
+            "spark": spark_resource(spark),
+        },
+        executor=dg.in_process_executor,  # one process, one JVM: one for each step would cost seconds each
+    )
+
+
+def _jobs(
+    pipeline: Pipeline, checks: Sequence[dg.AssetChecksDefinition]
+) -> tuple[AssetJob, AssetJob, AssetJob]:
+    suffix = "" if pipeline.name == "streams" else f"_{pipeline.name}"
+    streams = dg.define_asset_job(
+        pipeline.name,
+        dg.AssetSelection.assets(*pipeline.streaming_keys).without_checks(),
+        description="Runs every log and query in one process until terminated. The sensor starts it.",
+        tags={STREAM_TAG: pipeline.name},
+        executor_def=dg.in_process_executor,
+    )
+    backfill = dg.define_asset_job(
+        f"backfill{suffix}",
+        dg.AssetSelection.assets(*pipeline.table_keys).without_checks(),
+        description="Recomputes days of the tables from the logs and replaces only the rows that differ.",
+        partitions_def=pipeline.days,
+        executor_def=dg.in_process_executor,
+    )
+    quality = dg.define_asset_job(
+        f"quality{suffix}",
+        dg.AssetSelection.checks(*checks),
+        description="Runs every check of every log and table and writes their pages.",
+        executor_def=dg.in_process_executor,
+    )
+    return streams, backfill, quality

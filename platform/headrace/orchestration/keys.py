@@ -1,0 +1,37 @@
+"""Names: asset keys, run tags and the names of ops."""
+
+from __future__ import annotations
+
+import re
+import zlib
+from typing import TYPE_CHECKING
+
+from dagster import AssetKey
+
+if TYPE_CHECKING:
+    from headrace.description import Topic, WindowedAggregate
+
+STREAM_TAG = "headrace/stream"  # on every stream run; dagster.yaml allows one run for each of its values
+DATA_VERSION_TAG = "dagster/data_version"
+
+
+def log_key(topic: Topic) -> AssetKey:
+    """`log/<topic>`: the topic's log."""
+    return AssetKey(["log", topic.name])
+
+
+def stream_key(node: WindowedAggregate) -> AssetKey:
+    """`stream/<node>`: the running query."""
+    return AssetKey(["stream", node.required_name])
+
+
+def table_key(node: WindowedAggregate) -> AssetKey:
+    """`<node>`: the Delta table of results, by day."""
+    return AssetKey([node.required_name])
+
+
+def op_name(*parts: str) -> str:
+    """A legal name of an op; names that differ only in what is not legal stay different."""
+    raw = "_".join(parts)
+    legal = re.sub(r"\W", "_", raw, flags=re.ASCII)
+    return legal if legal == raw else f"{legal}_{zlib.crc32(raw.encode()):08x}"

@@ -1,0 +1,62 @@
+"""A pipeline: the nodes that one stream run hosts, and what Dagster calls them."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from dagster import AssetCheckKey
+
+from headrace.orchestration.keys import log_key, stream_key, table_key
+from headrace.quality import LOG_CHECKS, NODE_CHECKS
+from headrace.runtime.stream import topics_of
+
+if TYPE_CHECKING:
+    from dagster import AssetKey, DailyPartitionsDefinition
+
+    from headrace.description import Topic, WindowedAggregate
+    from headrace.runtime.kafka import KafkaSettings
+
+
+@dataclass(frozen=True)
+class Pipeline:
+    """Some nodes and their topics.
+
+    name   of the stream run, its job and its tag
+    group  under which the asset graph shows them
+    days   the partitions of the result tables, UTC days of `window_start`
+    kafka  None: read from the environment when a run starts
+    """
+
+    name: str
+    nodes: tuple[WindowedAggregate, ...]
+    group: str
+    days: DailyPartitionsDefinition
+    kafka: KafkaSettings | None = None
+
+    @property
+    def topics(self) -> tuple[Topic, ...]:
+        """The topics that the nodes read, each once."""
+        return tuple(topics_of(self.nodes).values())
+
+    @property
+    def streaming_keys(self) -> list[AssetKey]:
+        """The assets that a stream run keeps up to date."""
+        return [*map(log_key, self.topics), *map(stream_key, self.nodes)]
+
+    @property
+    def table_keys(self) -> list[AssetKey]:
+        """The result tables."""
+        return [table_key(node) for node in self.nodes]
+
+    def versions(self) -> dict[AssetKey, str]:
+        """For each asset what changes only with its description: new rows make no table downstream stale."""
+        logs = {log_key(topic): "log" for topic in self.topics}
+        streams = {stream_key(node): node.fingerprint()[:12] for node in self.nodes}
+        return logs | streams
+
+    def checks(self) -> dict[AssetKey, list[AssetCheckKey]]:
+        """The checks of each log and table."""
+        logs = {log_key(topic): LOG_CHECKS for topic in self.topics}
+        tables = {table_key(node): NODE_CHECKS for node in self.nodes}
+        return {key: [AssetCheckKey(key, name) for name in names] for key, names in (logs | tables).items()}

@@ -1,0 +1,70 @@
+"""What runs need from outside: the lake, where the quality pages go, and Spark."""
+
+import os
+from collections.abc import Mapping
+from pathlib import Path
+from urllib.parse import quote
+
+from dagster import ConfigurableResource, MetadataValue
+from dagster_pyspark import LazyPySparkResource
+from pyspark.sql import SparkSession
+
+from headrace.local.jars import JarsMissing, spark_jars
+from headrace.runtime.lake import Lake
+from headrace.spark.session import spark_conf
+
+DOCS, DOCS_URL, MASTER = "HEADRACE_DOCS", "HEADRACE_DOCS_URL", "HEADRACE_SPARK_MASTER"
+
+
+class LakeResource(ConfigurableResource["LakeResource"]):
+    """Where the tables lie (a URI), and where the quality pages are written (a local folder).
+
+    docs      None: $HEADRACE_DOCS, or `quality/` beside the tables of a local lake
+    docs_url  under which address that folder is served; None: $HEADRACE_DOCS_URL, or checks show the path
+    """
+
+    root: str
+    docs: str | None = None
+    docs_url: str | None = None
+
+    @property
+    def lake(self) -> Lake:
+        """The paths below the root."""
+        return Lake(self.root)
+
+    @property
+    def docs_folder(self) -> str:
+        """Where the quality pages are written."""
+        return self.docs or os.environ.get(DOCS) or f"{self.root.removeprefix('file:')}/quality"
+
+    def page(self, path: str) -> MetadataValue:
+        """A link to a page in the folder, or its path when the folder is not served."""
+        url = self.docs_url or os.environ.get(DOCS_URL)
+        if url is None:
+            return MetadataValue.path(path)
+        inside = Path(path).resolve().relative_to(Path(self.docs_folder).resolve())
+        return MetadataValue.url(f"{url.rstrip('/')}/{quote(inside.as_posix())}")
+
+
+def spark_resource(settings: Mapping[str, str] | None = None) -> LazyPySparkResource:
+    """dagster-pyspark's session, started when a run first asks for it.
+
+    In: settings  more of Spark's configuration; the master is $HEADRACE_SPARK_MASTER, or this machine
+    """
+    try:
+        jars = spark_jars()
+    except JarsMissing:
+        jars = []  # definitions load without them; `session` says what is missing
+    conf = spark_conf(jars, master=os.environ.get(MASTER, "local[2]"))
+    return LazyPySparkResource(spark_config={**conf, **(settings or {})})
+
+
+def session(spark: LazyPySparkResource) -> SparkSession:
+    """The session of this run.
+
+    Raises: JarsMissing when it would run on this machine without Delta and Kafka.
+    """
+    if str(spark.spark_config["spark.master"]).startswith("local"):
+        spark_jars()
+    started: SparkSession = spark.spark_session
+    return started

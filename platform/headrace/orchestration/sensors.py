@@ -1,0 +1,140 @@
+"""The sensor that keeps a stream run going, and its rule.
+
+| newest run | then |
+| --- | --- |
+| none, or SUCCESS (a rotation) | start |
+| queued, starting, running, being canceled | leave it |
+| running, but silent for a minute | declare it failed |
+| CANCELED since the sensor was switched on | leave it: a person stopped it |
+| FAILURE | start, after 10 s, 20 s, 40 s … at most 10 minutes |
+
+Switching the sensor off and on forgets cancellations and failures.
+"""
+
+import time
+from collections.abc import Sequence
+
+from dagster import (
+    DagsterInstance,
+    DagsterRunStatus,
+    DefaultSensorStatus,
+    RunRecord,
+    RunRequest,
+    RunsFilter,
+    SensorDefinition,
+    SensorEvaluationContext,
+    SkipReason,
+    sensor,
+)
+from dagster._core.definitions.unresolved_asset_job_definition import UnresolvedAssetJobDefinition as AssetJob
+
+from headrace.orchestration.heartbeat import SILENCE_SECONDS_MAX, read_heartbeat
+from headrace.orchestration.keys import STREAM_TAG
+from headrace.orchestration.pipeline import Pipeline
+
+LOOK_EVERY_SECONDS = 10
+BACKOFF_SECONDS, BACKOFF_SECONDS_MAX = 10.0, 600.0
+HEALTHY_SECONDS = 600.0  # a run that lasted so long before it failed does not add to the back-off
+STARTUP_SECONDS_MAX = 180.0  # between STARTED and the first heartbeat
+RUNS_SEEN = 25
+ACTIVE = (
+    DagsterRunStatus.QUEUED,
+    DagsterRunStatus.NOT_STARTED,
+    DagsterRunStatus.STARTING,
+    DagsterRunStatus.STARTED,
+    DagsterRunStatus.CANCELING,
+)
+
+
+def keep_running_sensor(
+    pipeline: Pipeline, job: AssetJob, default_status: DefaultSensorStatus
+) -> SensorDefinition:
+    """The sensor of one stream run."""
+
+    @sensor(
+        name=f"keep_{pipeline.name}_running",
+        job=job,
+        minimum_interval_seconds=LOOK_EVERY_SECONDS,
+        default_status=default_status,
+        description=(
+            "Switch on: the streams run, and start again after a fault or a rotation. "
+            "To stop them, terminate the run: it stays stopped until you switch this off and on. "
+            "Switching this off alone stops nothing."
+        ),
+    )
+    def keep_running(context: SensorEvaluationContext) -> RunRequest | SkipReason:
+        return supervise(context.instance, pipeline, context.last_sensor_start_time, time.time())
+
+    return keep_running
+
+
+def supervise(
+    instance: DagsterInstance, pipeline: Pipeline, switched_on_at: float | None, now: float
+) -> RunRequest | SkipReason:
+    """Decide what the sensor does; times in seconds since 1970."""
+    filters = RunsFilter(tags={STREAM_TAG: pipeline.name})
+    records = instance.get_run_records(filters, limit=RUNS_SEEN)
+    active = [record for record in records if record.dagster_run.status in ACTIVE]
+    silent = [record for record in active if _is_silent(instance, record, now)]
+    for record in silent:
+        instance.report_run_failed(
+            record.dagster_run,
+            f"No sign of life for {SILENCE_SECONDS_MAX:g} s: its process is gone; nothing is lost.",
+        )
+    if active:
+        newest = active[0].dagster_run
+        what = "declared failed, it was silent" if silent else newest.status.value.lower()
+        return SkipReason(f"Run {newest.run_id[:8]} is {what}.")
+    reason = _reason_to_wait(records, switched_on_at or 0.0, now)
+    return SkipReason(reason) if reason else _start(pipeline, records, switched_on_at)
+
+
+def backoff_seconds(failures: int) -> float:
+    """How long to wait after so many failures in a row."""
+    return min(BACKOFF_SECONDS * 2.0 ** min(failures - 1, 30), BACKOFF_SECONDS_MAX)
+
+
+def _reason_to_wait(records: Sequence[RunRecord], switched_on_at: float, now: float) -> str | None:
+    if not records or (records[0].end_time or now) < switched_on_at:
+        return None
+    newest = records[0]
+    if newest.dagster_run.status is DagsterRunStatus.CANCELED:
+        return (
+            f"Run {newest.dagster_run.run_id[:8]} was stopped by a person and stays stopped. "
+            "To start again, switch this sensor off and on, or launch the job."
+        )
+    failures = _failures_in_a_row(records, switched_on_at)
+    if not failures:
+        return None
+    left = (newest.end_time or now) + backoff_seconds(failures) - now
+    return f"Failed {failures} time(s) in a row; next start in {left:.0f} s." if left > 0 else None
+
+
+def _failures_in_a_row(records: Sequence[RunRecord], switched_on_at: float) -> int:
+    failures = 0
+    for record in records:
+        ended_at = record.end_time or 0.0
+        if record.dagster_run.status is not DagsterRunStatus.FAILURE or ended_at < switched_on_at:
+            break
+        failures += 1
+        if ended_at - (record.start_time or ended_at) >= HEALTHY_SECONDS:
+            break
+    return failures
+
+
+def _is_silent(instance: DagsterInstance, record: RunRecord, now: float) -> bool:
+    if record.dagster_run.status is not DagsterRunStatus.STARTED:
+        return False
+    beat = read_heartbeat(instance, record.dagster_run.run_id)
+    if beat is None:
+        return now - (record.start_time or now) > STARTUP_SECONDS_MAX
+    return now - beat > SILENCE_SECONDS_MAX
+
+
+def _start(pipeline: Pipeline, records: Sequence[RunRecord], switched_on_at: float | None) -> RunRequest:
+    last = records[0].dagster_run.run_id if records else "none"
+    return RunRequest(
+        run_key=f"{pipeline.name}:{last}:{switched_on_at or 0:.3f}",
+        asset_selection=pipeline.streaming_keys,
+        asset_check_keys=[],  # else they are planned, and show "in progress" while the stream runs
+    )

@@ -1,0 +1,135 @@
+"""The body of a stream run: poll the queries each second until asked to stop or time to rotate.
+
+How it ends: interrupted, it drains and is CANCELED (a person's choice); after `rotate_after_hours` it drains
+and SUCCEEDS (the sensor starts the next); when every query has failed for good it FAILS with the causes.
+"""
+
+import time
+from collections.abc import Sequence
+
+import dagster as dg
+from dagster_pyspark import LazyPySparkResource
+from pydantic import Field
+from pyspark.sql import SparkSession
+
+from headrace.orchestration.completed import CompletedDays
+from headrace.orchestration.heartbeat import Heartbeat
+from headrace.orchestration.interrupts import StopRequest
+from headrace.orchestration.keys import STREAM_TAG, stream_key
+from headrace.orchestration.pipeline import Pipeline
+from headrace.orchestration.progress import ProgressReporter
+from headrace.orchestration.resources import LakeResource, session
+from headrace.runtime.kafka import KafkaSettings
+from headrace.runtime.stream import StreamRuntime, StreamStatus
+
+POLL_SECONDS = 1.0
+
+
+class StreamConfig(dg.Config):
+    """How a stream run behaves; every value has a default that serves."""
+
+    observe_every_seconds: float = Field(20.0, description="One observation per asset in this time.")
+    materialize_every_minutes: float = Field(15.0, description="One materialization per asset in this time.")
+    rotate_after_hours: float = Field(12.0, description="Then drain, and let the sensor start a fresh run.")
+    drain_timeout_seconds: float = Field(60.0, description="How long a stop may go on folding the logs.")
+    trigger_ms: int = Field(1_000, description="The shortest time between two micro-batches of a query.")
+
+
+def host_streams(
+    context: dg.AssetExecutionContext,
+    pipeline: Pipeline,
+    config: StreamConfig,
+    spark: LazyPySparkResource,
+    lake: LakeResource,
+) -> None:
+    """Run the selected queries in this process until something ends it (see above).
+
+    Raises: DagsterExecutionInterruptedError when a person stopped it; Failure when all queries have failed.
+    """
+    if STREAM_TAG not in context.run.tags:  # launched from an asset's page, not as the job
+        context.instance.add_run_tags(context.run_id, {STREAM_TAG: pipeline.name})
+    with StopRequest() as stop, Heartbeat(context.instance, context.run_id, stop.ask):
+        started = _start_spark(context, spark, stop)
+        if started is not None and stop.reason is None:
+            _Watch(context, pipeline, config, started, lake).until(stop)
+    if stop.reason is not None:
+        context.log.info(f"Stopped: {stop.reason}.")
+        raise dg.DagsterExecutionInterruptedError(stop.reason)
+
+
+def _start_spark(
+    context: dg.AssetExecutionContext, spark: LazyPySparkResource, stop: StopRequest
+) -> SparkSession | None:
+    context.log.info("Starting Spark; this takes 10 to 40 seconds.")
+    try:
+        return session(spark)
+    except KeyboardInterrupt:  # Spark's own handler, had it just taken the signal
+        stop.ask("interrupted while Spark started")
+        return None
+    finally:
+        stop.install()
+
+
+class _Watch:
+    """The loop around a runtime."""
+
+    def __init__(
+        self,
+        context: dg.AssetExecutionContext,
+        pipeline: Pipeline,
+        config: StreamConfig,
+        spark: SparkSession,
+        lake: LakeResource,
+    ) -> None:
+        self._context, self._config = context, config
+        self._runtime = StreamRuntime(
+            spark,
+            lake.lake,
+            pipeline.nodes,
+            kafka=pipeline.kafka or KafkaSettings(),
+            only={key.to_user_string() for key in context.selected_asset_keys},
+            trigger_ms=config.trigger_ms,
+        )
+        self._progress = ProgressReporter(
+            context,
+            pipeline.versions(),
+            pipeline.checks(),
+            observe_seconds=config.observe_every_seconds,
+            materialize_seconds=config.materialize_every_minutes * 60,
+        )
+        self._days = {
+            stream_key(node).to_user_string(): CompletedDays(context, pipeline, node, spark, lake.lake)
+            for node in pipeline.nodes
+        }
+
+    def until(self, stop: StopRequest) -> None:
+        """Poll and report until stopped, then drain; whatever happens, the queries are drained."""
+        rotate_at = time.monotonic() + self._config.rotate_after_hours * 3600
+        try:
+            while stop.reason is None and time.monotonic() < rotate_at:
+                statuses = self._runtime.poll()
+                self._report(statuses)
+                _fail_if_all_failed(statuses)
+                stop.wait(POLL_SECONDS)
+        finally:
+            self._drain(stop)
+
+    def _report(self, statuses: Sequence[StreamStatus]) -> None:
+        self._progress.report(statuses, now=time.monotonic(), wall=time.time())
+        for status in statuses:
+            if status.kind == "stream":
+                self._days[status.asset].report(status.stream_time_ms)
+
+    def _drain(self, stop: StopRequest) -> None:
+        why = stop.reason or "it is time for a fresh run"
+        self._context.log.info(f"Draining ({why}): micro-batches finish, what the logs hold is folded.")
+        self._runtime.drain(self._config.drain_timeout_seconds)
+        self._progress.farewell(self._runtime.poll(), wall=time.time())
+
+
+def _fail_if_all_failed(statuses: Sequence[StreamStatus]) -> None:
+    if statuses and all(status.state == "failed" for status in statuses):
+        causes = {status.asset: status.error or "unknown" for status in statuses}
+        told = "\n".join(f"{asset}: {error}" for asset, error in causes.items())
+        text = f"Every query of this run has failed for good.\n{told}"
+        raise dg.Failure(text, metadata=causes, allow_retries=False)
