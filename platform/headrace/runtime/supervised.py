@@ -56,7 +56,7 @@ class SupervisedQuery(ABC):
     def state(self) -> str:
         """`running`, `restarting`, `failed` (a person must act) or `stopped`."""
         if self.finished:
-            return "failed" if self.error else "stopped"
+            return "failed" if isinstance(self.error, TerminalError) else "stopped"
         return "running" if self.query is not None and self.query.isActive else "restarting"
 
     def keep_running(self) -> None:
@@ -81,8 +81,10 @@ class SupervisedQuery(ABC):
         """Let the micro-batch under way finish, then stop."""
         self._closing.set()
         with self._busy:
-            if self.query is not None:
-                self.query.stop()
+            pass  # the micro-batch under way is done; one that begins now returns at once
+        # Not under the lock: `stop` waits for Spark's thread, which may be waiting for the lock in `_trigger`.
+        if self.query is not None:
+            self.query.stop()
         if not self.finished:
             self.finished = True
             self._release()
