@@ -1,7 +1,7 @@
 """Data quality: claims about logs and results, judged by Great Expectations; the one place that knows it.
 
-Law: a check states a fact about one snapshot of the tables. It writes nothing but its pages, and a stream that
-runs meanwhile cannot make it fail.
+Law: a check states a fact about one snapshot of the tables. It writes nothing but its pages, and a stream
+that runs meanwhile cannot make it fail.
 """
 
 from headrace.quality.checks import check_log, check_node

@@ -1,29 +1,57 @@
-"""Check a log, or a node, and write the page about it."""
+"""Check a log, or a node: read one snapshot, have it judged, say it in words, write the page."""
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from dataclasses import replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+from urllib.parse import unquote, urlparse
 
-from headrace.quality.results import CheckResult, Thresholds
+from headrace.errors import TerminalError
+from headrace.quality import conservation, pages, parity, ratios, uniqueness
+from headrace.quality.books import open_books
+from headrace.quality.claims import Check, Finding
+from headrace.quality.log_profile import profile
+from headrace.quality.results import (
+    DEFAULT_THRESHOLDS,
+    ERROR,
+    LOG_CHECKS,
+    NODE_CHECKS,
+    SEVERITIES,
+    CheckResult,
+    Thresholds,
+)
+from headrace.quality.suites import Outcome, judge
+from headrace.spark import tables
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Mapping, Sequence
 
     from pyspark.sql import SparkSession
 
     from headrace.description import Topic, WindowedAggregate
-    from headrace.runtime.backfill import DayVerdict
+    from headrace.quality.books import Books
     from headrace.runtime.lake import Lake
+    from headrace.runtime.plan import DayVerdict
+
+JUDGED = Outcome(passed=True)
 
 
 def check_log(
-    spark: SparkSession, lake: Lake, topic: Topic, docs: str, *, thresholds: Thresholds = Thresholds()
+    spark: SparkSession, lake: Lake, topic: Topic, docs: str, *, thresholds: Thresholds = DEFAULT_THRESHOLDS
 ) -> list[CheckResult]:
     """Judge the claims of `LOG_CHECKS` about a topic's log, in that order.
 
     In: docs  a local folder for the pages; `index.html` in it lists all assets ever checked there
     """
-    raise NotImplementedError
+    log = profile(spark, lake, topic)
+    checks = [
+        uniqueness.no_duplicate_offset(log.rows, topic.name, log.records),
+        ratios.dead_letters_below(
+            spark, log.dead_letters, log.records, log.reasons, thresholds.dead_letter_ratio_max
+        ),
+    ]
+    return _report(docs, pages.Asset("log", topic.name, log.read_to_ms), checks, LOG_CHECKS, log.evidence())
 
 
 def check_node(
@@ -32,12 +60,81 @@ def check_node(
     node: WindowedAggregate,
     docs: str,
     *,
-    thresholds: Thresholds = Thresholds(),
+    thresholds: Thresholds = DEFAULT_THRESHOLDS,
     verdicts: Sequence[DayVerdict] | None = None,
 ) -> list[CheckResult]:
     """Judge the claims of `NODE_CHECKS` about a node's results, in that order.
 
-    In: docs      a local folder for the pages; `index.html` in it lists all assets ever checked there
-        verdicts  of the days already recomputed; None: recompute every closed day now
+    In:     docs      a local folder for the pages; `index.html` in it lists all assets ever checked there
+            verdicts  of the days already recomputed; None: recompute every day now, and swap nothing
+    Raises: TerminalError when the node's state was written by another description of it.
     """
-    raise NotImplementedError
+    name = node.required_name
+    books = open_books(spark, lake, node)
+    days = _verify(spark, lake, books) if verdicts is None else verdicts
+    checks = [
+        conservation.every_offset_accounted_for(spark, lake, books),
+        uniqueness.windows_are_final(books.results, node),
+        ratios.late_drops_below(spark, books, thresholds.late_ratio_max),
+        parity.backfill_equals_stream(spark, name, days, log_intact=books.log_intact),
+    ]
+    evidence = pages.node_evidence(books, () if isinstance(days, str) else days)
+    read_to_ms = max(books.progress.upto_ms.values(), default=None)
+    return _report(docs, pages.Asset("node", name, read_to_ms), checks, NODE_CHECKS, evidence)
+
+
+def _verify(spark: SparkSession, lake: Lake, books: Books) -> Sequence[DayVerdict] | str:
+    """The verdicts of every day, or why they cannot be had."""
+    from headrace.runtime.backfill import verify
+    from headrace.runtime.lease import LeaseHeldError
+
+    name = books.node.required_name
+    if not tables.exists(spark, lake.table(name)):
+        gone = (
+            f"The result table of {name} is gone although its state is not: restore it, or rebuild the node."
+        )
+        return gone if books.accounts else ()
+    try:
+        return verify(spark, lake, books.node)
+    except LeaseHeldError:
+        return f"{name} could not be compared: a backfill of it is running; run the check again after it."
+
+
+def _report(
+    docs: str,
+    asset: pages.Asset,
+    checks: Sequence[Check],
+    claims: Mapping[str, str],
+    evidence: Mapping[str, Any],
+) -> list[CheckResult]:
+    folder = _local(docs)
+    judged = {
+        check.name: (check.claim, claims[check.name], SEVERITIES.get(check.name, ERROR))
+        for check in checks
+        if check.claim is not None
+    }
+    outcomes = judge(judged, folder / "gx" / asset.file)
+    results = [_result(check, outcomes.get(check.name)) for check in checks]
+    page = pages.write(folder, asset, results, claims, evidence)
+    return [replace(result, report=str(page)) for result in results]
+
+
+def _result(check: Check, outcome: Outcome | None) -> CheckResult:
+    passed = check.unjudged if outcome is None else outcome.passed
+    if outcome is not None and outcome.error is not None:
+        words = f"{check.name} could not be judged: {outcome.error}; mend that and run the check again."
+        finding = Finding(words)
+    else:
+        finding = check.explain(passed)
+    severity = SEVERITIES.get(check.name, ERROR)
+    return CheckResult(check.name, passed, severity, finding.sentence, finding.metadata)
+
+
+def _local(docs: str) -> Path:
+    parsed = urlparse(docs)
+    if parsed.scheme not in ("", "file"):
+        raise TerminalError(
+            f"The folder for quality pages, {docs!r}, is not a local one.",
+            hint="Give a path on this machine; publish it from there.",
+        )
+    return Path(unquote(parsed.path) if parsed.scheme else docs).resolve()

@@ -6,18 +6,19 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 ERROR, WARN = "error", "warn"
+Number = int | float | str
 
 LOG_CHECKS: Mapping[str, str] = {
     "no_duplicate_offset": "Every offset that Kafka delivered stands in the log exactly once.",
-    "dead_letters_below": "Of the records delivered, few could not be decoded or dated (ratio).",
+    "dead_letters_below": "Few of the records delivered could not be decoded or dated.",
 }
 NODE_CHECKS: Mapping[str, str] = {
     "every_offset_accounted_for": (
-        "Per partition, records delivered = used + open + late + replay + filtered + tombstone + dead letter, "
-        "and what the ledger calls used stands in the results."
+        "In each partition, the records delivered are those used, open, late, replayed, filtered, tombstones "
+        "and dead letters; and those used are the ones in the results."
     ),
     "windows_are_final": "The results hold one row per group and window: nothing was emitted twice.",
-    "late_drops_below": "Of the records delivered, few came after every window of theirs had closed (ratio).",
+    "late_drops_below": "Few of the records delivered came after every window of theirs had closed.",
     "backfill_equals_stream": "Each day, recomputed from the log, equals row for row what the stream wrote.",
 }
 SEVERITIES: Mapping[str, str] = {"dead_letters_below": WARN, "late_drops_below": WARN}
@@ -25,10 +26,13 @@ SEVERITIES: Mapping[str, str] = {"dead_letters_below": WARN, "late_drops_below":
 
 @dataclass(frozen=True)
 class Thresholds:
-    """How much is too much; ratios of the records delivered, from 0 to 1."""
+    """How much is too much: ratios of the records delivered, from 0 to 1."""
 
     late_ratio_max: float = 0.05
     dead_letter_ratio_max: float = 0.01
+
+
+DEFAULT_THRESHOLDS = Thresholds()
 
 
 @dataclass(frozen=True)
@@ -38,12 +42,12 @@ class CheckResult:
     severity  "error", or "warn" where the tables are right but someone should look
     sentence  what is wrong and what to do, or what was verified, with the numbers
     metadata  the numbers by name
-    report    path of the page that shows this result with everything it rests on; None if none was written
+    report    path of the page that shows this result and what it rests on
     """
 
     name: str
     passed: bool
     severity: str
     sentence: str
-    metadata: Mapping[str, int | float | str] = field(default_factory=dict)
+    metadata: Mapping[str, Number] = field(default_factory=dict)
     report: str | None = None

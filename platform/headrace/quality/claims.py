@@ -1,0 +1,82 @@
+"""Claims about frames, in the few expectations that the checks need, and how a claim becomes a check.
+
+No value of a record may reach the pages of Great Expectations: they do not escape what they show. So the
+small frames hold numbers and names of ours alone, and a claim about a table is judged without samples.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+
+from pyspark.sql import functions as F
+
+from headrace.description import quote
+from headrace.quality.results import Number
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from pyspark.sql import DataFrame
+
+
+@dataclass(frozen=True)
+class Claim:
+    """One expectation about one frame.
+
+    expectation  name of a class in `great_expectations.expectations`
+    samples      whether its page may show rows that break the claim
+    """
+
+    frame: DataFrame
+    expectation: str
+    arguments: Mapping[str, Any]
+    samples: bool
+
+
+@dataclass(frozen=True)
+class Finding:
+    """What to say about a claim that was judged."""
+
+    sentence: str
+    metadata: Mapping[str, Number] = field(default_factory=dict)
+
+
+@dataclass(frozen=True)
+class Check:
+    """A claim, and how to put into words that it holds or does not.
+
+    claim    None: there is nothing to judge
+    explain  from whether it holds; it may look for the culprit, so it is asked only once
+    unjudged whether the check passes when there is nothing to judge
+    """
+
+    name: str
+    claim: Claim | None
+    explain: Callable[[bool], Finding]
+    unjudged: bool = True
+
+
+def pairs_equal(frame: DataFrame, left: str, right: str) -> Claim:
+    """Two numbers of each row are the same."""
+    return Claim(
+        frame, "ExpectColumnPairValuesToBeEqual", {"column_A": left, "column_B": right}, samples=True
+    )
+
+
+def at_most(frame: DataFrame, column: str, limit: float) -> Claim:
+    """No number of the column exceeds the limit."""
+    return Claim(frame, "ExpectColumnValuesToBeBetween", {"column": column, "max_value": limit}, samples=True)
+
+
+def rows_unique(frame: DataFrame, columns: Sequence[str]) -> Claim:
+    """No two rows agree in all these columns. Great Expectations is given them under names it can quote."""
+    safe = {
+        name: f"key_{i}_{''.join(c if c.isalnum() else '_' for c in name)}" for i, name in enumerate(columns)
+    }
+    keys = frame.select(*(F.col(quote(name)).alias(alias) for name, alias in safe.items()))
+    if len(safe) == 1:
+        return Claim(keys, "ExpectColumnValuesToBeUnique", {"column": keys.columns[0]}, samples=False)
+    arguments = {"column_list": keys.columns, "ignore_row_if": "never"}
+    return Claim(keys, "ExpectCompoundColumnsToBeUnique", arguments, samples=False)

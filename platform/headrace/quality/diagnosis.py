@@ -1,0 +1,139 @@
+"""Where the books of a node disagree with its log.
+
+Asked only when they do not balance, for it reads the whole log.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from pyspark.sql import functions as F
+
+from headrace.description import quote
+from headrace.operators.rows import KEPT, OPEN, rows_of
+from headrace.operators.windows import assign_windows
+from headrace.operators.windows.panes import last_window_start
+from headrace.quality.books import Account
+from headrace.quality.words import group_text
+from headrace.runtime.runner import read_logs
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, SparkSession
+
+    from headrace.quality.books import Books
+    from headrace.runtime.lake import Lake
+
+WINDOWS_SHOWN = 5
+
+
+@dataclass(frozen=True)
+class OpenDifference:
+    """A partition whose state holds another number of records of open windows than its log."""
+
+    account: Account
+    in_log: int
+
+    @property
+    def in_state(self) -> int:
+        """The records that the state holds."""
+        return self.account.fates[OPEN]
+
+
+@dataclass(frozen=True)
+class WindowDifference:
+    """A window whose row stands for another number of records than the log has for it."""
+
+    group: str
+    start_ms: int
+    partitions: tuple[str, ...]
+    in_log: int
+    in_results: int
+
+
+@dataclass(frozen=True)
+class Diagnosis:
+    """What differs; `windows` are the largest differences among `windows_differing`, `days` those of all."""
+
+    open: tuple[OpenDifference, ...]
+    windows: tuple[WindowDifference, ...]
+    windows_differing: int
+    days: tuple[str, ...]
+
+
+def diagnose(spark: SparkSession, lake: Lake, books: Books) -> Diagnosis:
+    """Count what the log says is open and used, and compare it with state and results."""
+    kept = _kept(spark, lake, books).persist()
+    differing = _differing_windows(kept.where("__closed"), books).persist()
+    try:
+        largest = F.abs(F.col("in_log") - F.col("in_results")).desc()
+        worst = differing.orderBy(largest, "__start").limit(WINDOWS_SHOWN).collect()
+        days = (
+            differing.select(F.to_date(F.timestamp_millis("__start")).alias("day"))
+            .distinct()
+            .orderBy("day")
+            .collect()
+        )
+        return Diagnosis(
+            _open_differences(kept, books),
+            tuple(_window_difference(row.asDict(), books) for row in worst),
+            differing.count(),
+            tuple(str(row["day"]) for row in days),
+        )
+    finally:
+        differing.unpersist()
+        kept.unpersist()
+
+
+def _window_difference(row: dict[str, Any], books: Books) -> WindowDifference:
+    group, partitions = group_text(row, books.node.by), tuple(sorted(row["partitions"]))
+    return WindowDifference(group, row["__start"], partitions, row["in_log"], row["in_results"])
+
+
+def _kept(spark: SparkSession, lake: Lake, books: Books) -> DataFrame:
+    """One row per record that entered windows: group, partition, start of its last window, if that closed."""
+    node = books.node
+    rows = assign_windows(rows_of(read_logs(spark, lake, node, books.progress.upto_ms), node.stream), node)
+    closed_ms = F.lit(books.progress.closed_ms).cast("long")
+    start = last_window_start(node.window, F.col("__event_ms"))
+    closed = F.coalesce(start + (node.window.size_ms + node.grace_ms) <= closed_ms, F.lit(False))
+    return rows.where(F.col("__fate") == KEPT).select(
+        *(F.col(quote(name)) for name in node.by),
+        *("__topic", "__partition"),
+        start.alias("__start"),
+        closed.alias("__closed"),
+    )
+
+
+def _differing_windows(closed: DataFrame, books: Books) -> DataFrame:
+    """One row per window whose records differ: the group columns, __start, in_log, in_results, partitions."""
+    groups = [F.col(quote(name)) for name in books.node.by]
+    partition = F.concat_ws(" partition ", "__topic", F.col("__partition").cast("string"))
+    log = closed.select(
+        *groups, "__start", F.lit(1).alias("in_log"), F.lit(0).alias("in_results"), partition.alias("at")
+    )
+    start = F.unix_millis("window_start").alias("__start")
+    nowhere = F.lit(None).cast("string").alias("at")
+    results = books.results.select(
+        *groups, start, F.lit(0).alias("in_log"), F.col("__records").alias("in_results"), nowhere
+    )
+    return (
+        log.unionByName(results)
+        .groupBy(*groups, "__start")
+        .agg(
+            F.sum("in_log").alias("in_log"),
+            F.sum("in_results").alias("in_results"),
+            F.collect_set("at").alias("partitions"),
+        )
+        .where("in_log <> in_results")
+    )
+
+
+def _open_differences(kept: DataFrame, books: Books) -> tuple[OpenDifference, ...]:
+    counted = kept.where("NOT __closed").groupBy("__topic", "__partition").count().collect()
+    in_log = {(row["__topic"], row["__partition"]): row["count"] for row in counted}
+    return tuple(
+        OpenDifference(account, in_log.get((account.topic, account.partition), 0))
+        for account in books.accounts
+        if account.fates[OPEN] != in_log.get((account.topic, account.partition), 0)
+    )

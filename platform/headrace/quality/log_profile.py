@@ -1,0 +1,81 @@
+"""What a log holds, in numbers: records, dead letters and their reasons, how far each partition goes."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from pyspark.sql import functions as F
+
+from headrace.log.columns import CONTROL, DEAD_LETTER, RECORD, TICK, log_schema
+from headrace.quality.books import at_version
+from headrace.quality.words import moment
+from headrace.spark import tables
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from pyspark.sql import DataFrame, SparkSession
+
+    from headrace.description import Topic
+    from headrace.runtime.lake import Lake
+
+REASONS_SHOWN = 8
+
+
+@dataclass(frozen=True)
+class LogProfile:
+    """One version of a log.
+
+    records     rows with an offset, dead letters included
+    reasons     of dead letters, commonest first: how many
+    partitions  one row of numbers for each
+    """
+
+    rows: DataFrame
+    records: int
+    dead_letters: int
+    reasons: Mapping[str, int]
+    partitions: tuple[Mapping[str, Any], ...]
+    read_to_ms: int | None
+
+    def evidence(self) -> dict[str, Any]:
+        """What the page shows beside the checks."""
+        return {
+            "delivered": self.records,
+            "dead_letters": self.dead_letters,
+            "reasons": [{"reason": reason, "records": number} for reason, number in self.reasons.items()],
+            "partitions": self.partitions,
+        }
+
+
+def profile(spark: SparkSession, lake: Lake, topic: Topic) -> LogProfile:
+    """Read a topic's log once, as of its newest version."""
+    path = lake.log(topic.name)
+    if tables.exists(spark, path):
+        rows = at_version(spark, path, tables.latest_version(spark, path))
+    else:
+        rows = spark.createDataFrame([], log_schema(topic))
+    counts = rows.groupBy("partition").agg(
+        *(F.count_if(F.col("kind") == kind).alias(kind) for kind in (RECORD, DEAD_LETTER, TICK, CONTROL)),
+        F.min("offset").alias("first"),
+        F.max("offset").alias("last"),
+        F.unix_millis(F.max("stream_time")).alias("stream_ms"),
+        F.unix_millis(F.max("ingested_at")).alias("ingested_ms"),
+    )
+    found = sorted((row.asDict() for row in counts.collect()), key=lambda row: row["partition"])
+    dead_letters = sum(row[DEAD_LETTER] for row in found)
+    return LogProfile(
+        rows,
+        sum(row[RECORD] for row in found) + dead_letters,
+        dead_letters,
+        _reasons(rows) if dead_letters else {},
+        tuple({**row, "stream_time": moment(row["stream_ms"])} for row in found),
+        max((row["ingested_ms"] for row in found), default=None),
+    )
+
+
+def _reasons(rows: DataFrame) -> dict[str, int]:
+    dead = rows.where(F.col("kind") == DEAD_LETTER).groupBy("reason").count()
+    common = dead.orderBy(F.col("count").desc(), "reason").limit(REASONS_SHOWN).collect()
+    return {row["reason"] or "no reason recorded": row["count"] for row in common}

@@ -1,0 +1,75 @@
+"""`late_drops_below` and `dead_letters_below`: how much of what was delivered came to nothing.
+
+Law: the ratio's numerator and denominator are counted in one snapshot; a ratio equal to its limit passes.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import TYPE_CHECKING
+
+from headrace.operators.rows import LATE
+from headrace.quality.claims import Check, Finding, at_most
+from headrace.quality.results import Number
+from headrace.quality.words import counted, joined, percent, short
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+    from headrace.quality.books import Books
+
+COLUMNS = "records BIGINT, delivered BIGINT, ratio DOUBLE"
+
+
+def late_drops_below(spark: SparkSession, books: Books, limit: float) -> Check:
+    """The check of a node's late records against `limit`, a ratio of the records delivered."""
+    worst = max(books.accounts, key=lambda account: account.fates[LATE], default=None)
+    where = f", most of them ({worst.fates[LATE]:,}) in {worst.name}" if worst and worst.fates[LATE] else ""
+    advice = (
+        f"{where}; find out what delays them, give {books.node.required_name} a longer grace, "
+        "or raise late_ratio_max"
+    )
+    return _below(
+        "late_drops_below", spark, ("late", "late"), books.total(LATE), books.delivered, limit, advice
+    )
+
+
+def dead_letters_below(
+    spark: SparkSession, dead_letters: int, records: int, reasons: Mapping[str, int], limit: float
+) -> Check:
+    """The check of a log's dead letters against `limit`, a ratio of the records delivered.
+
+    In: reasons  the commonest, most frequent first
+    """
+    words = [f"{short(reason)!r} ({number:,})" for reason, number in reasons.items()]
+    common = f", most often {joined(words, at_most=2)}" if words else ""
+    advice = f"{common}; mend their producer or the topic's schema, or raise dead_letter_ratio_max"
+    return _below(
+        "dead_letters_below", spark, ("a dead letter", "dead letters"), dead_letters, records, limit, advice
+    )
+
+
+def _below(
+    name: str,
+    spark: SparkSession,
+    kind: tuple[str, str],
+    number: int,
+    delivered: int,
+    limit: float,
+    advice: str,
+) -> Check:
+    """In: kind  what one of them is, and what several are."""
+    if not delivered:
+        return Check(name, None, lambda _: Finding("No record has been delivered yet: nothing to judge."))
+    ratio = number / delivered
+    frame = spark.createDataFrame([(number, delivered, ratio)], COLUMNS).coalesce(1)
+    facts: dict[str, Number] = {"records": number, "delivered": delivered, "ratio": ratio, "limit": limit}
+    are = f"is {kind[0]}" if number == 1 else f"are {kind[1]}"
+    said = f"{number:,} of {counted(delivered, 'record')} delivered {are}, {percent(ratio)}"
+
+    def explain(passed: bool) -> Finding:
+        if passed:
+            return Finding(f"{said}, and up to {percent(limit)} may be.", facts)
+        return Finding(f"{said} where {percent(limit)} may be{advice}.", facts)
+
+    return Check(name, at_most(frame, "ratio", limit), explain)

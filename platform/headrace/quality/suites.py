@@ -1,0 +1,114 @@
+"""Run claims as Great Expectations suites and keep its own pages of them.
+
+Each run builds a file-backed context anew beside the last one and then takes its place: nothing grows with
+the number of runs, and a run that dies leaves the last pages as they were.
+"""
+
+from __future__ import annotations
+
+import fcntl
+import os
+import shutil
+import threading
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping
+    from pathlib import Path
+
+    from headrace.quality.claims import Claim
+
+# Great Expectations keeps its current project in a global of the process.
+_ONE_AT_A_TIME = threading.Lock()
+DOCS_INDEX = "gx/uncommitted/data_docs/local_site/index.html"
+SAMPLES_MAX = 20
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """Whether a claim holds; `error` says why it could not be judged (then it does not pass)."""
+
+    passed: bool
+    error: str | None = None
+
+
+def judge(claims: Mapping[str, tuple[Claim, str, str]], folder: Path) -> dict[str, Outcome]:
+    """Judge claims and write their pages.
+
+    In:     claims  for each check's name: the claim, what it says in words, and its severity
+            folder  where the context is kept; its docs begin at `DOCS_INDEX` below it
+    Out:    the outcome by name
+    """
+    folder.parent.mkdir(parents=True, exist_ok=True)
+    with _ONE_AT_A_TIME, _alone(folder):
+        built = folder.with_name(folder.name + ".next")
+        shutil.rmtree(built, ignore_errors=True)
+        context = _context(built)
+        source = context.data_sources.add_spark("headrace")
+        outcomes = {name: _run(context, source, name, *claim) for name, claim in claims.items()}
+        _drop_tour(built)
+        shutil.rmtree(folder, ignore_errors=True)
+        built.rename(folder)
+    return outcomes
+
+
+def _context(root: Path) -> Any:
+    # Its import takes seconds, and it would send usage statistics.
+    os.environ["GX_ANALYTICS_ENABLED"] = "false"
+    import great_expectations as gx
+
+    root.mkdir(parents=True)
+    context = gx.get_context(mode="file", project_root_dir=root)
+    context.variables.progress_bars = {"globally": False}  # type: ignore[assignment]
+    return context
+
+
+def _run(context: Any, source: Any, name: str, claim: Claim, words: str, severity: str) -> Outcome:
+    import great_expectations as gx
+    from great_expectations.checkpoint.actions import UpdateDataDocsAction
+
+    expectation = getattr(gx.expectations, claim.expectation)(
+        **claim.arguments, description=words, severity="critical" if severity == "error" else "warning"
+    )
+    batch = source.add_dataframe_asset(name).add_batch_definition_whole_dataframe("snapshot")
+    suite = context.suites.add(gx.ExpectationSuite(name=name, expectations=[expectation]))
+    definition = context.validation_definitions.add(
+        gx.ValidationDefinition(name=name, data=batch, suite=suite)
+    )
+    checkpoint = gx.Checkpoint(
+        name=name,
+        validation_definitions=[definition],
+        actions=[UpdateDataDocsAction(name="pages")],
+        result_format={
+            "result_format": "BASIC",
+            "partial_unexpected_count": SAMPLES_MAX if claim.samples else 0,
+        },
+    )
+    run = context.checkpoints.add(checkpoint).run(batch_parameters={"dataframe": claim.frame})
+    (result,) = (result for validation in run.run_results.values() for result in validation.results)
+    return Outcome(bool(result.success), _error(result.exception_info))
+
+
+def _error(info: Mapping[str, Any] | None) -> str | None:
+    """The first line of what was raised during the judgement; `info` is one entry, or one per metric."""
+    entries = [info, *info.values()] if info else []
+    messages = [e["exception_message"] for e in entries if isinstance(e, dict) and e.get("raised_exception")]
+    return str(messages[0]).splitlines()[0] if messages else None
+
+
+def _drop_tour(root: Path) -> None:
+    """Films of its guided tour and a font, 4 MB per asset: nothing that a result needs."""
+    static = (root / DOCS_INDEX).parent / "static"
+    shutil.rmtree(static / "fonts", ignore_errors=True)
+    for film in static.glob("images/*.gif"):
+        film.unlink()
+
+
+@contextmanager
+def _alone(folder: Path) -> Iterator[None]:
+    """One process at a time rebuilds a folder."""
+    with folder.with_name(folder.name + ".lock").open("w") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        yield

@@ -1,0 +1,104 @@
+"""`no_duplicate_offset` and `windows_are_final`: what has an identity stands once.
+
+Law: no two rows of the log with an offset agree in topic, partition and offset; no two rows of the results
+agree in the group columns and `window_start`.
+"""
+
+from __future__ import annotations
+
+from contextlib import contextmanager
+from typing import TYPE_CHECKING
+
+from pyspark.sql import functions as F
+
+from headrace.description import quote
+from headrace.quality.claims import Check, Finding, rows_unique
+from headrace.quality.words import counted, group_text, joined, moment
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
+
+    from pyspark.sql import DataFrame
+
+    from headrace.description import WindowedAggregate
+
+OFFSET = ("topic", "partition", "offset")
+SHOWN = 3
+COPIES = "__copies"
+
+
+def no_duplicate_offset(log: DataFrame, topic: str, records: int) -> Check:
+    """The check of one log; `records` is its number of rows with an offset."""
+    name = "no_duplicate_offset"
+    if not records:
+        return Check(name, None, lambda _: Finding("The log holds no record yet: nothing can stand twice."))
+    rows = log.where(F.col("offset").isNotNull())
+
+    def explain(unique: bool) -> Finding:
+        if unique:
+            words = (
+                f"Each of the {counted(records, 'offset')} in the log of {topic} stands there exactly once."
+            )
+            return Finding(words, {"records": records, "duplicates": 0})
+        with _copies(rows, OFFSET) as several:
+            found, surplus = _totals(several)
+            first = several.orderBy(*OFFSET).limit(SHOWN).collect()
+        shown = [f"partition {r['partition']} offset {r['offset']} ({r[COPIES]} rows)" for r in first]
+        return Finding(
+            f"{_more_than_once(found, 'offset', f'the log of {topic}', surplus)}, first {joined(shown)}; not "
+            "the sequencer wrote them: look in the table's history for who did, and restore the version before.",
+            {"records": records, "duplicates": surplus, "offsets_duplicated": found},
+        )
+
+    return Check(name, rows_unique(rows, OFFSET), explain)
+
+
+def windows_are_final(results: DataFrame, node: WindowedAggregate) -> Check:
+    """The check of one node's result table."""
+    name, table, identity = "windows_are_final", node.required_name, (*node.by, "window_start")
+    rows = results.count()
+    if not rows:
+        words = f"{table} holds no closed window yet: nothing can stand twice."
+        return Check(name, None, lambda _: Finding(words))
+
+    def explain(unique: bool) -> Finding:
+        if unique:
+            words = f"Each of the {counted(rows, 'window')} in {table} stands there exactly once."
+            return Finding(words, {"windows": rows, "duplicates": 0})
+        with _copies(results, identity) as several:
+            found, surplus = _totals(several)
+            starts = several.withColumn("__start", F.unix_millis("window_start"))
+            first = starts.orderBy("__start", *(F.col(quote(n)) for n in node.by)).limit(SHOWN).collect()
+            days = several.select(F.to_date("window_start").alias("day")).distinct().orderBy("day").collect()
+        shown = [
+            f"{group_text(r.asDict(), node.by)} from {moment(r['__start'])} ({r[COPIES]} rows)" for r in first
+        ]
+        return Finding(
+            f"{_more_than_once(found, 'window', table, surplus)}, first {joined(shown)}; "
+            f"backfill {joined([r['day'] for r in days])} to leave one row of each.",
+            {"windows": rows - surplus, "duplicates": surplus, "windows_duplicated": found},
+        )
+
+    return Check(name, rows_unique(results, identity), explain)
+
+
+@contextmanager
+def _copies(rows: DataFrame, identity: Sequence[str]) -> Iterator[DataFrame]:
+    """The identities that occur more than once, and how often each; one row per identity."""
+    counts = rows.groupBy(*(F.col(quote(name)) for name in identity)).agg(F.count(F.lit(1)).alias(COPIES))
+    several = counts.where(F.col(COPIES) > 1).persist()
+    try:
+        yield several
+    finally:
+        several.unpersist()
+
+
+def _totals(several: DataFrame) -> tuple[int, int]:
+    """How many identities there are, and how many rows are too many."""
+    total = several.agg(F.count(F.lit(1)).alias("found"), F.sum(F.col(COPIES) - 1).alias("surplus")).first()
+    return (total["found"], total["surplus"] or 0) if total is not None else (0, 0)
+
+
+def _more_than_once(found: int, noun: str, where: str, surplus: int) -> str:
+    stand = "stands" if found == 1 else "stand"
+    return f"{counted(found, noun)} of {where} {stand} more than once, {counted(surplus, 'row')} too many"
