@@ -68,7 +68,9 @@ def accept_gap(
 @app.command()
 def verify(
     node: Annotated[str, typer.Argument(help="The node to recompute from its log.")],
-    day: Annotated[list[dt.datetime] | None, typer.Option(formats=["%Y-%m-%d"], help="UTC day; all by default.")] = None,
+    day: Annotated[
+        list[dt.datetime] | None, typer.Option(formats=["%Y-%m-%d"], help="UTC day; all by default.")
+    ] = None,
     pipeline: Pipeline = DEFAULTS.pipeline,
     lake: Root = DEFAULTS.lake,
 ) -> None:

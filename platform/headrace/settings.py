@@ -49,5 +49,7 @@ def load_pipeline(module: str) -> list[WindowedAggregate]:
         ) from error
     nodes = [value for value in vars(found).values() if isinstance(value, WindowedAggregate) and value.name]
     if not nodes:
-        raise TerminalError(f"Module {module!r} defines no named node.", hint="End a description with .named(…).")
+        raise TerminalError(
+            f"Module {module!r} defines no named node.", hint="End a description with .named(…)."
+        )
     return nodes

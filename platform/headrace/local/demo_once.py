@@ -52,7 +52,9 @@ def run_demo_once(*, records: int, days: int) -> bool:
         create_topics(broker.bootstrap_servers, dict.fromkeys(topics_of(nodes), PARTITIONS))
         status.update(f"producing {records:,} records of {days} days")
         produced = produce_history(broker.bootstrap_servers, days=days, records=records)
-        console.print(f"[bold]1. produced[/]   {produced:,} records, late, malformed and far-future ones among them")
+        console.print(
+            f"[bold]1. produced[/]   {produced:,} records, late, malformed and far-future ones among them"
+        )
         status.update("starting Spark")
         spark = pipeline_session(build_session(spark_conf(spark_jars())))
         status.update("streaming until everything is folded")
@@ -68,14 +70,22 @@ def run_demo_once(*, records: int, days: int) -> bool:
     for node in nodes:
         name = node.required_name
         finals = views.read(node)
-        console.print(_table(f"{name}: {finals.count():,} final windows", finals.orderBy("window_start", *node.by)))
+        console.print(
+            _table(f"{name}: {finals.count():,} final windows", finals.orderBy("window_start", *node.by))
+        )
         fates = views.ledger(node).groupBy("fate").sum("records").withColumnRenamed("sum(records)", "records")
-        console.print(_table(f"{name}: the ledger, where every record ended up", fates.orderBy("fate"), shown=10))
+        console.print(
+            _table(f"{name}: the ledger, where every record ended up", fates.orderBy("fate"), shown=10)
+        )
     return _proof(console, results, [v for day in verdicts.values() for v in day], docs)
 
 
 def _stream(
-    console: Console, spark: SparkSession, lake: Lake, nodes: Sequence[WindowedAggregate], kafka: KafkaSettings
+    console: Console,
+    spark: SparkSession,
+    lake: Lake,
+    nodes: Sequence[WindowedAggregate],
+    kafka: KafkaSettings,
 ) -> None:
     began = time.monotonic()
     runtime = StreamRuntime(spark, lake, nodes, kafka=kafka)
@@ -105,7 +115,9 @@ def _table(title: str, frame: DataFrame, *, shown: int = SHOWN) -> Table:
     return table
 
 
-def _proof(console: Console, results: Sequence[CheckResult], verdicts: Sequence[DayVerdict], docs: str) -> bool:
+def _proof(
+    console: Console, results: Sequence[CheckResult], verdicts: Sequence[DayVerdict], docs: str
+) -> bool:
     for result in results:
         mark = "[green]passed[/]" if result.passed else "[red]FAILED[/]"
         console.print(f"{mark}  {result.name}: {result.sentence}")
@@ -113,6 +125,10 @@ def _proof(console: Console, results: Sequence[CheckResult], verdicts: Sequence[
         word = "[green]equal[/]" if verdict.equal else f"[red]{verdict.rows_differing} rows differ[/]"
         console.print(f"{verdict.day}  {verdict.rows_recomputed:,} windows recomputed from the log: {word}")
     proven = all(r.passed for r in results) and bool(verdicts) and all(v.equal for v in verdicts)
-    console.print("[bold green]The stream and the backfill wrote the same tables.[/]" if proven else "[bold red]Not proven.[/]")
+    console.print(
+        "[bold green]The stream and the backfill wrote the same tables.[/]"
+        if proven
+        else "[bold red]Not proven.[/]"
+    )
     console.print(f"The report: {docs}/index.html")
     return proven

@@ -35,8 +35,11 @@ PROPERTIES = {"delta.appendOnly": "true", "delta.dataSkippingStatsColumns": SKIP
 
 def struct_of(columns: tuple[Column, ...]) -> T.StructType:
     """Spark's type of these columns, all nullable (absence is checked when a record is decoded)."""
-    schema = T.StructType.fromDDL(to_ddl(columns)) if columns else T.StructType([])
-    return T.StructType([T.StructField(field.name, field.dataType, True) for field in schema])
+    if not columns:
+        return T.StructType([])
+    schema = T.StructType.fromDDL(to_ddl(columns))
+    assert isinstance(schema, T.StructType)
+    return T.StructType([T.StructField(field.name, field.dataType, True) for field in schema.fields])
 
 
 def log_schema(topic: Topic) -> T.StructType:

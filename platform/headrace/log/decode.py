@@ -48,7 +48,9 @@ def decode(raw: DataFrame, topic: Topic, ingested_at_ms: int) -> DataFrame:
     return frame.select(
         F.when(dead, DEAD_LETTER).otherwise(RECORD).alias("kind"),
         *("topic", "partition", "offset", "__event_ms"),
-        F.when(F.col("__event_ms").between(0, LAST_TIMESTAMP_MS), F.timestamp_millis("__event_ms")).alias("timestamp"),
+        F.when(F.col("__event_ms").between(0, LAST_TIMESTAMP_MS), F.timestamp_millis("__event_ms")).alias(
+            "timestamp"
+        ),
         *([_typed("__key", topic.key_columns, ~dead).alias("key")] if topic.key_columns else []),
         _typed("__value", topic.value_columns, ~dead & ~F.col("tombstone")).alias("value"),
         *("headers", "tombstone", "size_bytes", "reason"),
@@ -93,7 +95,9 @@ def _event_ms(topic: Topic) -> Expr:
 def _reason(topic: Topic, ingested_at_ms: int) -> Expr:
     event_ms = F.col("__event_ms")
     latest = ingested_at_ms + topic.max_future_ms
-    shown = F.coalesce(F.timestamp_millis(F.least(event_ms, F.lit(LAST_TIMESTAMP_MS))).cast("string"), F.lit("none"))
+    shown = F.coalesce(
+        F.timestamp_millis(F.least(event_ms, F.lit(LAST_TIMESTAMP_MS))).cast("string"), F.lit("none")
+    )
     ahead = f" lies more than {format_duration(topic.max_future_ms)} ahead of its ingestion"
     cases = [
         *_malformed("raw_key", "__key", "key", topic.key_columns, plain=topic.scalar_key),
@@ -103,7 +107,11 @@ def _reason(topic: Topic, ingested_at_ms: int) -> Expr:
         (event_ms < 0, F.lit("timestamp: before 1970")),
         (event_ms > latest, F.concat(F.lit("timestamp: "), shown, F.lit(ahead))),
     ]
-    return reduce(lambda rest, case: F.when(case[0], case[1]).otherwise(rest), reversed(cases), F.lit(None).cast("string"))
+    return reduce(
+        lambda rest, case: F.when(case[0], case[1]).otherwise(rest),
+        reversed(cases),
+        F.lit(None).cast("string"),
+    )
 
 
 def _malformed(
@@ -128,7 +136,10 @@ def _malformed(
         if not column.nullable:
             missing = present if what == "value" else F.lit(True)
             cases.append(
-                (missing & _field(parsed, column.name).isNull(), F.lit(f"missing {what} field: {column.name} is NOT NULL"))
+                (
+                    missing & _field(parsed, column.name).isNull(),
+                    F.lit(f"missing {what} field: {column.name} is NOT NULL"),
+                )
             )
     return cases
 

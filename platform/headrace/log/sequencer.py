@@ -104,7 +104,7 @@ class Sequencer:
             at_ms = self.state.next_commit_ms(self._clock.now_ms())
             ticks = self._due(at_ms, caught_up)
             if ticks:
-                self._write_decisions(TICK, {tick: None for tick in ticks}, at_ms, self.state.after(at_ms, ticks))
+                self._write_decisions(TICK, dict.fromkeys(ticks), at_ms, self.state.after(at_ms, ticks))
             return len(ticks)
 
     def _due(self, now_ms: int, caught_up: Set[int]) -> list[LastRow]:
@@ -141,7 +141,9 @@ class Sequencer:
     ) -> None:
         values = [(row.partition, row.stream_ms, control) for row, control in rows.items()]
         frame = self._spark.createDataFrame(values, "partition INT, __stream_ms BIGINT, control STRING")
-        frame = frame.coalesce(1).select("*", F.lit(kind).alias("kind"), F.lit(self.topic.name).alias("topic"))
+        frame = frame.coalesce(1).select(
+            "*", F.lit(kind).alias("kind"), F.lit(self.topic.name).alias("topic")
+        )
         self._commit(self._as_log_rows(frame, at_ms), at_ms, {"after": after.to_json()})
         self.state = after
 
@@ -153,7 +155,9 @@ class Sequencer:
         }
         columns = []
         for field in self._schema:
-            present = decided.get(field.name, F.col(field.name) if field.name in frame.columns else F.lit(None))
+            present = decided.get(
+                field.name, F.col(field.name) if field.name in frame.columns else F.lit(None)
+            )
             columns.append(present.cast(field.dataType).alias(field.name))
         return frame.select(columns)
 
@@ -180,4 +184,3 @@ class Sequencer:
         )
         last_rows = [LastRow(r["partition"], r["offset"], r["stream_ms"]) for r in rows]
         return LogState.from_json(commit.record["before"]).after(at_ms, last_rows)
-

@@ -93,7 +93,11 @@ def _avg(column: Expr, data_type: T.DataType, scale: int) -> Mergeable:
 
 
 def _extreme(column: Expr, data_type: T.DataType, function: Callable[[Expr], Expr]) -> Mergeable:
-    value = F.when(column == 0, F.lit(0.0).cast(data_type)).otherwise(column) if isinstance(data_type, FLOATS) else column
+    value = (
+        F.when(column == 0, F.lit(0.0).cast(data_type)).otherwise(column)
+        if isinstance(data_type, FLOATS)
+        else column
+    )
     return Mergeable({"value": function(value)}, {"value": function}, lambda merged: merged["value"])
 
 

@@ -39,7 +39,9 @@ def rows_of(logs: Mapping[str, DataFrame], stream: Stream) -> DataFrame:
             undecided; ticks and control rows carry their kind), `__reason`. One row per row of the logs.
     Law:    row by row; no row is dropped.
     """
-    frames = [reduce(_apply, branch.steps, _source(logs[branch.topic.name], branch)) for branch in stream.branches]
+    frames = [
+        reduce(_apply, branch.steps, _source(logs[branch.topic.name], branch)) for branch in stream.branches
+    ]
     return reduce(lambda left, right: left.unionByName(right), frames)
 
 
@@ -81,7 +83,7 @@ def _apply(frame: DataFrame, step: Step) -> DataFrame:
 
 
 def _transform(frame: DataFrame, step: Transform) -> DataFrame:
-    result = step.function(frame)
+    result: DataFrame = step.function(frame)
     lost = [name for name in META if name not in result.columns]
     if lost:
         raise DescriptionError(

@@ -37,17 +37,11 @@ def streaming_assets(pipeline: Pipeline) -> dg.AssetsDefinition:
 def table_asset(node: WindowedAggregate, pipeline: Pipeline) -> dg.AssetsDefinition:
     """A node's result table; materializing days of it is a backfill."""
 
-    @dg.asset(
-        key=table_key(node),
-        deps=[stream_key(node)],
-        group_name=pipeline.group,
-        kinds={"delta", "spark"},
-        description=_table_text(node),
-        owners=list(node.owners),
-        code_version=node.fingerprint()[:12],
+    @dg.multi_asset(
+        name=op_name("recompute", node.required_name),
+        specs=[_table_spec(node, pipeline)],
         partitions_def=pipeline.days,
         backfill_policy=dg.BackfillPolicy.single_run(),
-        metadata={SCHEMA: result_table_schema(node)},
     )
     def table(
         context: dg.AssetExecutionContext,
@@ -89,6 +83,20 @@ def _stream_spec(node: WindowedAggregate, pipeline: Pipeline) -> dg.AssetSpec:
         owners=list(node.owners),
         code_version=node.fingerprint()[:12],
         skippable=True,
+    )
+
+
+def _table_spec(node: WindowedAggregate, pipeline: Pipeline) -> dg.AssetSpec:
+    return dg.AssetSpec(
+        table_key(node),
+        deps=[stream_key(node)],
+        group_name=pipeline.group,
+        kinds={"delta", "spark"},
+        description=_table_text(node),
+        owners=list(node.owners),
+        code_version=node.fingerprint()[:12],
+        partitions_def=pipeline.days,
+        metadata={SCHEMA: result_table_schema(node)},
     )
 
 

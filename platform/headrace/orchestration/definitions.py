@@ -2,6 +2,8 @@
 
 import warnings
 from collections.abc import Mapping, Sequence
+from functools import cache
+from typing import Any
 
 import dagster as dg
 from dagster._core.definitions.unresolved_asset_job_definition import UnresolvedAssetJobDefinition as AssetJob
@@ -9,8 +11,8 @@ from dagster._core.definitions.unresolved_asset_job_definition import Unresolved
 from headrace.description import WindowedAggregate
 from headrace.orchestration.assets import streaming_assets, table_asset
 from headrace.orchestration.checks import checks_of
-from headrace.orchestration.keys import STREAM_TAG, op_name
-from headrace.orchestration.pipeline import Pipeline
+from headrace.orchestration.keys import STREAM_TAG
+from headrace.orchestration.pipeline import Pipeline, pipeline_of
 from headrace.orchestration.resources import LakeResource, spark_resource
 from headrace.orchestration.sensors import keep_running_sensor
 from headrace.runtime.kafka import KafkaSettings
@@ -42,10 +44,9 @@ def build_definitions(
         spark             more of Spark's configuration
     """
     warnings.filterwarnings("ignore", "Parameter `backfill_policy`", category=dg.BetaWarning)
-    days = dg.DailyPartitionsDefinition(
-        partitions_start, end_offset=1
-    )  # today too: it can be verified so far
-    pipeline = Pipeline(op_name(stream_name), tuple(nodes), group, days, kafka)
+    pipeline = pipeline_of(
+        nodes, partitions_start=partitions_start, group=group, name=stream_name, kafka=kafka
+    )
     checks = checks_of(pipeline)
     streams, backfill, quality = _jobs(pipeline, checks)
     status = dg.DefaultSensorStatus.RUNNING if sensor_running else dg.DefaultSensorStatus.STOPPED
@@ -62,12 +63,19 @@ def build_definitions(
                 description="Runs every check of every log and table.",
             )
         ],
-        resources={
-            "lake": LakeResource(root=lake_root or dg.EnvVar("HEADRACE_LAKE"), docs=docs, docs_url=docs_url),
-            "spark": spark_resource(spark),
-        },
+        resources=_resources(
+            lake_root or dg.EnvVar("HEADRACE_LAKE"), docs, docs_url, tuple(sorted((spark or {}).items()))
+        ),
         executor=dg.in_process_executor,  # one process, one JVM: one for each step would cost seconds each
     )
+
+
+@cache  # Dagster merges definitions whose resources are the same objects
+def _resources(
+    lake_root: str, docs: str | None, docs_url: str | None, spark: tuple[tuple[str, str], ...]
+) -> dict[str, Any]:
+    lake = LakeResource(root=lake_root, docs=docs, docs_url=docs_url)
+    return {"lake": lake, "spark": spark_resource(dict(spark))}
 
 
 def _jobs(
@@ -85,7 +93,6 @@ def _jobs(
         f"backfill{suffix}",
         dg.AssetSelection.assets(*pipeline.table_keys).without_checks(),
         description="Recomputes days of the tables from the logs and replaces only the rows that differ.",
-        partitions_def=pipeline.days,
         executor_def=dg.in_process_executor,
     )
     quality = dg.define_asset_job(

@@ -12,6 +12,9 @@ if TYPE_CHECKING:
     from headrace.description import Topic, WindowedAggregate
 
 STREAM_TAG = "headrace/stream"  # on every stream run; dagster.yaml allows one run for each of its values
+SHUTDOWN_TAG = (
+    "headrace/stopped_by"  # on runs that ended because the whole instance went down: they start again
+)
 DATA_VERSION_TAG = "dagster/data_version"
 
 

@@ -5,14 +5,16 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from dagster import AssetCheckKey
+from dagster import AssetCheckKey, DailyPartitionsDefinition
 
-from headrace.orchestration.keys import log_key, stream_key, table_key
+from headrace.orchestration.keys import log_key, op_name, stream_key, table_key
 from headrace.quality import LOG_CHECKS, NODE_CHECKS
 from headrace.runtime.stream import topics_of
 
 if TYPE_CHECKING:
-    from dagster import AssetKey, DailyPartitionsDefinition
+    from collections.abc import Sequence
+
+    from dagster import AssetKey
 
     from headrace.description import Topic, WindowedAggregate
     from headrace.runtime.kafka import KafkaSettings
@@ -60,3 +62,16 @@ class Pipeline:
         logs = {log_key(topic): LOG_CHECKS for topic in self.topics}
         tables = {table_key(node): NODE_CHECKS for node in self.nodes}
         return {key: [AssetCheckKey(key, name) for name in names] for key, names in (logs | tables).items()}
+
+
+def pipeline_of(
+    nodes: Sequence[WindowedAggregate],
+    *,
+    partitions_start: str,
+    group: str = "streams",
+    name: str = "streams",
+    kafka: KafkaSettings | None = None,
+) -> Pipeline:
+    """A pipeline whose tables have a partition for each day from YYYY-MM-DD through today."""
+    days = DailyPartitionsDefinition(partitions_start, end_offset=1)  # today can be verified as far as it is
+    return Pipeline(op_name(name), tuple(nodes), group, days, kafka)

@@ -6,6 +6,7 @@
 | queued, starting, running, being canceled | leave it |
 | running, but silent for a minute | declare it failed |
 | CANCELED since the sensor was switched on | leave it: a person stopped it |
+| CANCELED because the instance was shut down (tag `headrace/stopped_by`) | start |
 | FAILURE | start, after 10 s, 20 s, 40 s … at most 10 minutes |
 
 Switching the sensor off and on forgets cancellations and failures.
@@ -29,7 +30,7 @@ from dagster import (
 from dagster._core.definitions.unresolved_asset_job_definition import UnresolvedAssetJobDefinition as AssetJob
 
 from headrace.orchestration.heartbeat import SILENCE_SECONDS_MAX, read_heartbeat
-from headrace.orchestration.keys import STREAM_TAG
+from headrace.orchestration.keys import SHUTDOWN_TAG, STREAM_TAG
 from headrace.orchestration.pipeline import Pipeline
 
 LOOK_EVERY_SECONDS = 10
@@ -99,6 +100,8 @@ def _reason_to_wait(records: Sequence[RunRecord], switched_on_at: float, now: fl
         return None
     newest = records[0]
     if newest.dagster_run.status is DagsterRunStatus.CANCELED:
+        if SHUTDOWN_TAG in newest.dagster_run.tags:
+            return None
         return (
             f"Run {newest.dagster_run.run_id[:8]} was stopped by a person and stays stopped. "
             "To start again, switch this sensor off and on, or launch the job."
@@ -135,6 +138,7 @@ def _start(pipeline: Pipeline, records: Sequence[RunRecord], switched_on_at: flo
     last = records[0].dagster_run.run_id if records else "none"
     return RunRequest(
         run_key=f"{pipeline.name}:{last}:{switched_on_at or 0:.3f}",
+        tags={STREAM_TAG: pipeline.name},
         asset_selection=pipeline.streaming_keys,
         asset_check_keys=[],  # else they are planned, and show "in progress" while the stream runs
     )

@@ -45,7 +45,7 @@ class Backfill:
     def __init__(
         self, spark: SparkSession, lake: Lake, node: WindowedAggregate, days: Sequence[dt.date] | None = None
     ) -> None:
-        """In: days  UTC days of `window_start`; None: every day that has closed windows or results"""
+        """Prepare; `days` are UTC days of `window_start`, None is every day that has closed windows or results."""
         self._spark, self._lake, self.node = pipeline_session(spark), lake, node
         self.progress = read_progress(self._spark, lake, node)
         self._closing = (
@@ -58,18 +58,24 @@ class Backfill:
     def plan(self) -> BackfillPlan:
         """What `run` will read and do."""
         files = self._log_rows().groupBy(F.input_file_name().alias("file")).count()
-        counted = files.agg(F.coalesce(F.sum("count"), F.lit(0)).alias("rows"), F.count("*").alias("files")).first()
-        rows, files = (counted["rows"], counted["files"]) if counted is not None else (0, 0)
+        counted = files.agg(
+            F.coalesce(F.sum("count"), F.lit(0)).alias("rows"), F.count("*").alias("files")
+        ).first()
+        log_rows, log_files = (counted["rows"], counted["files"]) if counted is not None else (0, 0)
         name, upto_ms = self.node.required_name, dict(self.progress.upto_ms)
-        return BackfillPlan(name, self.days, upto_ms, self.progress.closed_ms, rows, files)
+        return BackfillPlan(name, self.days, upto_ms, self.progress.closed_ms, log_rows, log_files)
 
-    def run(self, *, swap: bool = True, on_stage: Callable[[str], None] = lambda stage: None) -> list[DayVerdict]:
+    def run(
+        self, *, swap: bool = True, on_stage: Callable[[str], None] = lambda stage: None
+    ) -> list[DayVerdict]:
         """Recompute, compare, and with `swap` replace what differs, all days in one commit.
 
         Raises: LeaseHeldError when another backfill of the node is running.
         """
         name = self.node.required_name
-        lease = take_lease(self._spark, self._lake.lease(f"backfill/{name}"), f"Backfill of '{name}'", SystemClock())
+        lease = take_lease(
+            self._spark, self._lake.lease(f"backfill/{name}"), f"Backfill of '{name}'", SystemClock()
+        )
         try:
             on_stage(STAGES[0])
             recomputed = self.recompute().persist()
@@ -118,7 +124,10 @@ class Backfill:
         return read_logs(self._spark, self._lake, self.node, self.progress.upto_ms)
 
     def _log_rows(self) -> DataFrame:
-        rows = reduce(lambda left, right: left.unionByName(right), (f.select("timestamp") for f in self._logs().values()))
+        rows = reduce(
+            lambda left, right: left.unionByName(right),
+            (f.select("timestamp") for f in self._logs().values()),
+        )
         if not self.days:
             return rows.limit(0)
         until = _ms(self.days[-1]) + DAY_MS + self.node.window.size_ms
@@ -137,14 +146,21 @@ class Backfill:
         stored = tables.read(self._spark, self._lake.table(self.node.required_name))
         found = {row[0] for row in stored.select(F.to_date("window_start")).distinct().collect()}
         first, last = self._closing or (0, -1)
-        events = reduce(lambda left, right: left.unionByName(right), (f.select("timestamp") for f in self._logs().values()))
+        events = reduce(
+            lambda left, right: left.unionByName(right),
+            (f.select("timestamp") for f in self._logs().values()),
+        )
         inside = events.where(F.unix_millis("timestamp").between(first, last + self.node.window.size_ms))
         found |= {row[0] for row in inside.select(F.to_date("timestamp")).distinct().collect()}
         return tuple(sorted(found))
 
     def _examples(self, differing: DataFrame) -> dict[dt.date, list[str]]:
         users = [name for name in differing.columns if not name.startswith("__")]
-        some = differing.orderBy(*(F.col(quote(n)) for n in (*self._identity(), "__side"))).limit(SHOWN * 2).collect()
+        some = (
+            differing.orderBy(*(F.col(quote(n)) for n in (*self._identity(), "__side")))
+            .limit(SHOWN * 2)
+            .collect()
+        )
         words: dict[dt.date, list[str]] = {}
         for row in some:
             shown = ", ".join(f"{name}={row[name]}" for name in users)
@@ -163,14 +179,17 @@ class Backfill:
         changes = come.unionByName(go, allowMissingColumns=True)
         same = " AND ".join(f"row.{quote(name)} <=> change.{quote(name)}" for name in identity)
         name = self.node.required_name
-        with tables.commit_record(self._spark, {"writer": f"backfill/{name}", "days": [str(d) for d in self.days]}):
+        with tables.commit_record(
+            self._spark, {"writer": f"backfill/{name}", "days": [str(d) for d in self.days]}
+        ):
             (
                 DeltaTable.forPath(self._spark, self._lake.table(name))
                 .alias("row")
                 .merge(changes.alias("change"), f"NOT change.__insert AND {same}")
                 .whenMatchedDelete()
                 .whenNotMatchedInsert(
-                    condition="change.__insert", values={quote(n): F.col(f"change.{quote(n)}") for n in columns}
+                    condition="change.__insert",
+                    values={quote(n): F.col(f"change.{quote(n)}") for n in columns},
                 )
                 .execute()
             )
@@ -192,9 +211,13 @@ def _differences(recomputed: DataFrame, stored: DataFrame) -> DataFrame:
 
 
 def _by_day(frame: DataFrame) -> Counter[dt.date]:
-    return Counter({r["day"]: r["count"] for r in frame.groupBy(F.to_date("window_start").alias("day")).count().collect()})
+    return Counter(
+        {
+            r["day"]: r["count"]
+            for r in frame.groupBy(F.to_date("window_start").alias("day")).count().collect()
+        }
+    )
 
 
 def _ms(day: dt.date) -> int:
     return int(dt.datetime.combine(day, dt.time(), dt.UTC).timestamp() * 1000)
-

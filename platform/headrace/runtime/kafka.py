@@ -6,7 +6,7 @@ from functools import cached_property
 from typing import TYPE_CHECKING
 
 from confluent_kafka import IsolationLevel, KafkaException, TopicPartition
-from confluent_kafka.admin import AdminClient, OffsetSpec
+from confluent_kafka.admin import AdminClient, OffsetSpec  # type: ignore[attr-defined]
 from pydantic import SecretStr
 from pydantic_settings import BaseSettings, SettingsConfigDict
 from tenacity import retry, retry_if_exception_type, stop_after_attempt, wait_exponential_jitter
@@ -52,7 +52,9 @@ class KafkaSettings(BaseSettings):
         options = {f"kafka.{key}": value for key, value in self._shared().items()}
         if self.username and self.password:
             scram = (self.sasl_mechanism or "").startswith("SCRAM")
-            module = f"org.apache.kafka.common.security.{'scram.Scram' if scram else 'plain.Plain'}LoginModule"
+            module = (
+                f"org.apache.kafka.common.security.{'scram.Scram' if scram else 'plain.Plain'}LoginModule"
+            )
             user, secret = _quoted(self.username), _quoted(self.password.get_secret_value())
             options["kafka.sasl.jaas.config"] = f"{module} required username={user} password={secret};"
         return options | {"kafka.isolation.level": "read_committed"}
@@ -105,11 +107,11 @@ class KafkaTopic:
 
     def earliest(self, partitions: Iterable[int]) -> dict[int, int]:
         """For each partition the first offset that Kafka still has."""
-        return self._offsets(partitions, OffsetSpec.earliest())
+        return self._offsets(partitions, OffsetSpec.earliest())  # type: ignore[no-untyped-call]
 
     def ends(self, partitions: Iterable[int]) -> dict[int, int]:
         """For each partition the offset after its last committed record."""
-        return self._offsets(partitions, OffsetSpec.latest())
+        return self._offsets(partitions, OffsetSpec.latest())  # type: ignore[no-untyped-call]
 
     def at_time(self, partitions: Iterable[int], time_ms: int) -> dict[int, int]:
         """For each partition the first offset with a record timestamp at or after a time; else its end."""
@@ -132,7 +134,7 @@ class KafkaTopic:
     def _admin(self) -> AdminClient:
         # One client for all questions: librdkafka drops the answers of a client that is gone.
         # Its own log is silenced: what matters comes back as errors, said in our words.
-        return AdminClient(self.settings.client_options() | {"log_level": "2"})
+        return AdminClient({**self.settings.client_options(), "log_level": 2})
 
     def _unreachable(self, error: Exception) -> BrokerUnreachableError:
         return BrokerUnreachableError(

@@ -83,7 +83,9 @@ def take_lease(spark: SparkSession, folder: str, writer: str, clock: Clock) -> L
             )
     claim = {"host": socket.gethostname(), "pid": os.getpid(), "born": _born(os.getpid()), "taken_ms": now_ms}
     if not files.write_json(spark, _claim(folder, epoch + 1), claim, overwrite=False):
-        raise LeaseHeldError(f"{writer}: another process took the lease at the same moment.", hint="Try again.")
+        raise LeaseHeldError(
+            f"{writer}: another process took the lease at the same moment.", hint="Try again."
+        )
     files.delete(spark, _claim(folder, epoch - 1))
     files.delete(spark, _renewal(folder, epoch - 1))
     return Lease(spark, folder, writer, epoch + 1, clock, now_ms)
@@ -126,4 +128,3 @@ def _claim(folder: str, epoch: int) -> str:
 
 def _renewal(folder: str, epoch: int) -> str:
     return f"{folder}/{epoch}.renewed.json"
-

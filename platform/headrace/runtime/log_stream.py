@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from pyspark.sql import DataFrame, SparkSession
-    from pyspark.sql.streaming import DataStreamWriter
+    from pyspark.sql.streaming.readwriter import DataStreamWriter
 
     from headrace.description import Topic
     from headrace.log.clock import Clock
@@ -54,14 +54,20 @@ class LogStream(SupervisedQuery):
         self.records = self.dead_letters = 0
         self._spark, self._lake, self._clock, self._on_step = spark, lake, clock, on_step
         self._settings, self._kafka = kafka, KafkaTopic(topic.name, kafka)
-        self._longest_wait_ms, self._trigger_ms, self._tick_every_ms = longest_wait_ms, trigger_ms, tick_every_ms
+        self._longest_wait_ms, self._trigger_ms, self._tick_every_ms = (
+            longest_wait_ms,
+            trigger_ms,
+            tick_every_ms,
+        )
         self._lease: Lease | None = None
         self._ticking = threading.Event()
 
     def open(self) -> DataStreamWriter:
         """Recover the log's state, refuse a silent gap, and read on from the next offsets."""
         partitions = self._kafka.partitions()
-        self._lease = take_lease(self._spark, self._lake.lease(f"log/{self.name}"), f"Log '{self.name}'", self._clock)
+        self._lease = take_lease(
+            self._spark, self._lake.lease(f"log/{self.name}"), f"Log '{self.name}'", self._clock
+        )
         sequencer = Sequencer(
             self._spark,
             self.topic,
@@ -106,7 +112,9 @@ class LogStream(SupervisedQuery):
     def lag_records(self) -> int:
         """Records that Kafka holds and the log does not; asks the broker."""
         position = self._position()
-        return sum(max(0, end - position.get(p, 0)) for p, end in self._kafka.ends(self._kafka.partitions()).items())
+        return sum(
+            max(0, end - position.get(p, 0)) for p, end in self._kafka.ends(self._kafka.partitions()).items()
+        )
 
     def committed_ms(self) -> int:
         """`ingested_at` of the log's last commit, in ms."""
@@ -120,7 +128,9 @@ class LogStream(SupervisedQuery):
 
     def _start_ticking(self) -> None:
         self._ticking = threading.Event()
-        threading.Thread(target=self._tick_until, args=(self._ticking,), daemon=True, name=f"ticks-{self.name}").start()
+        threading.Thread(
+            target=self._tick_until, args=(self._ticking,), daemon=True, name=f"ticks-{self.name}"
+        ).start()
 
     def _tick_until(self, stop: threading.Event) -> None:
         while not stop.wait(self._tick_every_ms / 1000):

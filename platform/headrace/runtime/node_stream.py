@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
     from pyspark.sql import DataFrame, SparkSession
-    from pyspark.sql.streaming import DataStreamWriter
+    from pyspark.sql.streaming.readwriter import DataStreamWriter
 
     from headrace.description import Topic, WindowedAggregate
     from headrace.log.clock import Clock
@@ -97,7 +97,9 @@ class NodeStream(SupervisedQuery):
         commit = tables.last_commit(self._spark, self._lake.log(topic.name), f"log/{topic.name}")
         version = 0 if commit is None else commit.version
         reader = self._spark.readStream.format("delta").option("startingVersion", version)
-        return reader.option("skipChangeCommits", "true").load(self._lake.log(topic.name)).select("ingested_at")
+        return (
+            reader.option("skipChangeCommits", "true").load(self._lake.log(topic.name)).select("ingested_at")
+        )
 
     def _before_commit(self, step: str) -> None:
         if step in ("before outputs", "after outputs") and self._lease is not None:

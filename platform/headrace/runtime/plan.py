@@ -52,4 +52,8 @@ class BackfillPlan:
 
 
 def _time(ms: int | None) -> str:
-    return "none" if ms is None else dt.datetime.fromtimestamp(ms / 1000, dt.UTC).isoformat(timespec="milliseconds")
+    return (
+        "none"
+        if ms is None
+        else dt.datetime.fromtimestamp(ms / 1000, dt.UTC).isoformat(timespec="milliseconds")
+    )

@@ -63,8 +63,13 @@ class NodeRunner:
         if plan is None:
             return False
         progress, upto_ms = self.progress, plan["upto_ms"]
-        logs = {t.name: self._increment(t, progress.upto_ms.get(t.name), upto_ms[t.name]) for t in self.node.topics}
-        state = tables.read(self._spark, self._lake.state(self.name)).where(F.col("__batch") <= progress.batch)
+        logs = {
+            t.name: self._increment(t, progress.upto_ms.get(t.name), upto_ms[t.name])
+            for t in self.node.topics
+        }
+        state = tables.read(self._spark, self._lake.state(self.name)).where(
+            F.col("__batch") <= progress.batch
+        )
         folded = fold_windows(self.node, logs, upto_ms, state, progress)
         batch = folded.progress.batch
         self._on_step("before outputs")
@@ -102,7 +107,11 @@ class NodeRunner:
         return commit is not None and commit.record["batch"] >= batch
 
     def _record(self, progress: Progress) -> dict[str, Any]:
-        return {"writer": self._writer, "fingerprint": self.node.fingerprint(), "progress": progress.to_json()}
+        return {
+            "writer": self._writer,
+            "fingerprint": self.node.fingerprint(),
+            "progress": progress.to_json(),
+        }
 
 
 def node_schemas(spark: SparkSession, node: WindowedAggregate) -> tuple[StructType, StructType]:

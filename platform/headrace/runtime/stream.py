@@ -106,7 +106,12 @@ class StreamRuntime:
         ]
         streams = [
             NodeStream(
-                session, node, lake, clock, trigger_ms=trigger_ms, on_step=stepper(f"stream/{node.required_name}")
+                session,
+                node,
+                lake,
+                clock,
+                trigger_ms=trigger_ms,
+                on_step=stepper(f"stream/{node.required_name}"),
             )
             for node in nodes
         ]
@@ -139,7 +144,9 @@ class StreamRuntime:
                 stream.finish(deadline)
             stream.drain()
 
-    def run_until_caught_up(self, timeout_seconds: float = 600, poll_seconds: float = 0.5) -> list[StreamStatus]:
+    def run_until_caught_up(
+        self, timeout_seconds: float = 600, poll_seconds: float = 0.5
+    ) -> list[StreamStatus]:
         """Poll until every log has read to Kafka's end and every node to its logs' end.
 
         Raises: TransientError when the time runs out or a query failed for good.
@@ -151,7 +158,9 @@ class StreamRuntime:
             failed = [f"{status.asset}: {status.error}" for status in statuses if status.state == "failed"]
             if failed:
                 raise TransientError("A stream failed for good.", detail="; ".join(failed))
-            if targets is None and all(log.state == "running" and log.lag_records() == 0 for log in self._logs):
+            if targets is None and all(
+                log.state == "running" and log.lag_records() == 0 for log in self._logs
+            ):
                 targets = {log.name: log.committed_ms() for log in self._logs}
             if targets is not None and all(stream.has_folded(targets) for stream in self._streams):
                 return statuses
@@ -197,13 +206,16 @@ def topics_of(nodes: Sequence[WindowedAggregate]) -> dict[str, Topic]:
     names = [node.required_name for node in nodes]
     twice = sorted({name for name in names if names.count(name) > 1})
     if twice:
-        raise DescriptionError(f"Two nodes are named {twice[0]!r}.", hint="Give each its own name with .named(…).")
+        raise DescriptionError(
+            f"Two nodes are named {twice[0]!r}.", hint="Give each its own name with .named(…)."
+        )
     topics: dict[str, Topic] = {}
     for node in nodes:
         for topic in node.topics:
             if topics.setdefault(topic.name, topic) != topic:
                 raise DescriptionError(
-                    f"Topic '{topic.name}' is described in two ways.", hint="Describe it once and share the description."
+                    f"Topic '{topic.name}' is described in two ways.",
+                    hint="Describe it once and share the description.",
                 )
     return topics
 

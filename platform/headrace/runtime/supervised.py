@@ -15,7 +15,8 @@ from headrace.errors import TerminalError
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
-    from pyspark.sql.streaming import DataStreamWriter, StreamingQuery
+    from pyspark.sql.streaming.query import StreamingQuery
+    from pyspark.sql.streaming.readwriter import DataStreamWriter
 
 logger = structlog.get_logger(__name__)
 BACKOFF_SECONDS_MAX = 60.0
@@ -70,8 +71,12 @@ class SupervisedQuery(ABC):
             return
         try:
             writer = self.open()
-            self._scratch = tempfile.TemporaryDirectory(prefix=f"headrace-{self.name}-", ignore_cleanup_errors=True)
-            writer = writer.foreachBatch(self._trigger).option("checkpointLocation", f"file:{self._scratch.name}")
+            self._scratch = tempfile.TemporaryDirectory(
+                prefix=f"headrace-{self.name}-", ignore_cleanup_errors=True
+            )
+            writer = writer.foreachBatch(self._trigger).option(
+                "checkpointLocation", f"file:{self._scratch.name}"
+            )
             self.query = writer.queryName(f"{self.kind}/{self.name}").start()
             logger.info("stream started", kind=self.kind, name=self.name)
         except Exception as error:
@@ -112,7 +117,9 @@ class SupervisedQuery(ABC):
         self._release()
         self.finished = isinstance(error, TerminalError)
         self._retry_at = time.monotonic() + min(2.0**self.failures, BACKOFF_SECONDS_MAX)
-        logger.error("stream failed", kind=self.kind, name=self.name, failures=self.failures, error=str(error)[:2000])
+        logger.error(
+            "stream failed", kind=self.kind, name=self.name, failures=self.failures, error=str(error)[:2000]
+        )
 
     def _release(self) -> None:
         try:

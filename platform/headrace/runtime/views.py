@@ -12,7 +12,13 @@ from headrace.log.columns import DEAD_LETTER
 from headrace.log.views import dead_letters as log_dead_letters
 from headrace.operators.progress import Progress
 from headrace.operators.rows import FATES, KEPT, OPEN, USED, rows_of
-from headrace.operators.windows import assign_windows, fold_windows, late_records, merge_windows, running_windows
+from headrace.operators.windows import (
+    assign_windows,
+    fold_windows,
+    late_records,
+    merge_windows,
+    running_windows,
+)
 from headrace.operators.windows.fold import still_open
 from headrace.runtime.runner import read_logs, read_progress
 from headrace.spark import tables
@@ -50,8 +56,8 @@ class Views:
     def updates(self, node: WindowedAggregate) -> DataFrame:
         """Raw updates, conflated per micro-batch: what each window was worth after each that touched it.
 
-        Out: the columns of `read`, `__batch` (micro-batch; null on the last word about a closed window); to fold them take each
-             window's row with the highest `__batch`, nulls last
+        Out: the columns of `read`, `__batch` (micro-batch; null on the last word about a closed window); to fold them
+             take each window's row with the highest `__batch`, nulls last
         Law: they fold to the same windows however the log was cut; the rows in between depend on the cuts.
         """
         finals = self._finals(node).withColumn("__batch", F.lit(None).cast("long"))
@@ -66,7 +72,9 @@ class Views:
         log = tables.read(self._spark, self._lake.log(topic.name))
         frames = [log_dead_letters(log)]
         for node in nodes:
-            dead = self._assigned(node).where((F.col("__fate") == DEAD_LETTER) & (F.col("__topic") == topic.name))
+            dead = self._assigned(node).where(
+                (F.col("__fate") == DEAD_LETTER) & (F.col("__topic") == topic.name)
+            )
             position = {"topic": "__topic", "partition": "__partition", "offset": "__offset"}
             unusable = dead.select(
                 *(F.col(source).alias(name) for name, source in position.items()),
@@ -78,7 +86,9 @@ class Views:
                 own.select(
                     *("topic", "partition", "offset", "timestamp"),
                     F.col("node_reason").alias("reason"),
-                    (F.to_json("key").cast("binary") if topic.key_columns else F.lit(None).cast("binary")).alias("key"),
+                    (
+                        F.to_json("key").cast("binary") if topic.key_columns else F.lit(None).cast("binary")
+                    ).alias("key"),
                     F.to_json("value").cast("binary").alias("value"),
                     *("headers", "ingested_at"),
                     F.col("node_name").alias("node"),
@@ -118,7 +128,13 @@ class Views:
         if node.suppression is None:
             schema = self._row_schema(node)
             finals = finals.unionByName(
-                merge_windows(folded.partials, node, schema, first_ms=self._first_open(node, folded.progress), last_ms=None)
+                merge_windows(
+                    folded.partials,
+                    node,
+                    schema,
+                    first_ms=self._first_open(node, folded.progress),
+                    last_ms=None,
+                )
             )
         return without_internal(finals)
 

@@ -38,7 +38,9 @@ def exists(spark: SparkSession, path: str) -> bool:
     return DeltaTable.isDeltaTable(spark, path)
 
 
-def create(spark: SparkSession, path: str, schema: StructType, properties: Mapping[str, str] | None = None) -> None:
+def create(
+    spark: SparkSession, path: str, schema: StructType, properties: Mapping[str, str] | None = None
+) -> None:
     """Create an empty table if there is none; an existing table must have these columns and types."""
     if exists(spark, path):
         _require_same_columns(path, spark.read.format("delta").load(path).schema, schema)
@@ -54,8 +56,12 @@ def _require_same_columns(path: str, found: StructType, wanted: StructType) -> N
     wanted_types = {field.name: field.dataType.simpleString() for field in wanted}
     if found_types == wanted_types:
         return
-    changed = sorted(n for n in found_types.keys() | wanted_types.keys() if found_types.get(n) != wanted_types.get(n))
-    listing = "; ".join(f"{n}: {found_types.get(n, 'absent')} -> {wanted_types.get(n, 'absent')}" for n in changed)
+    changed = sorted(
+        n for n in found_types.keys() | wanted_types.keys() if found_types.get(n) != wanted_types.get(n)
+    )
+    listing = "; ".join(
+        f"{n}: {found_types.get(n, 'absent')} -> {wanted_types.get(n, 'absent')}" for n in changed
+    )
     raise TerminalError(
         f"The table at {path} has other columns than the description.",
         detail=f"stored -> described: {listing}",

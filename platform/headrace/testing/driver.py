@@ -6,11 +6,11 @@ import shutil
 import tempfile
 from typing import TYPE_CHECKING, Any, TypeVar
 
+from headrace.description.durations import duration_ms
 from headrace.errors import DescriptionError
 from headrace.local.jars import spark_jars
 from headrace.log.clock import ManualClock, SystemClock
 from headrace.log.sequencer import Sequencer
-from headrace.description.durations import duration_ms
 from headrace.runtime.lake import Lake
 from headrace.runtime.runner import NodeRunner
 from headrace.runtime.stream import longest_wait_ms, topics_of
@@ -55,7 +55,9 @@ class TestDriver:
         self._sequencers = {name: self._open_sequencer(topic) for name, topic in self._topics.items()}
         self._runners = {name: self._open_runner(node) for name, node in self._nodes.items()}
         self._piped = {
-            name: PipedTopic(topic, {p: s.next_offset for p, s in self._sequencers[name].state.partitions.items()})
+            name: PipedTopic(
+                topic, {p: s.next_offset for p, s in self._sequencers[name].state.partitions.items()}
+            )
             for name, topic in self._topics.items()
         }
 
@@ -74,7 +76,9 @@ class TestDriver:
         In: key    text for a one-column STRING key, else a dict (sent as JSON); bytes as they come; None
             value  a dict (sent as JSON), bytes as they come, malformed ones too; None is a tombstone
         """
-        return self._named(self._piped, "topic", topic).add(key, value, timestamp_ms, partition, headers or {})
+        return self._named(self._piped, "topic", topic).add(
+            key, value, timestamp_ms, partition, headers or {}
+        )
 
     def cut(self) -> None:
         """End the micro-batch here: run every sequencer (ticks due included) and every node to the end."""
@@ -90,7 +94,9 @@ class TestDriver:
     def crash(self, step: str) -> None:
         """Let the nodes' next micro-batch die at a commit step; a restart follows, and the cut still ends."""
         if step not in STEPS:
-            raise DescriptionError(f"There is no commit step {step!r}.", hint=f"The steps are {', '.join(STEPS)}.")
+            raise DescriptionError(
+                f"There is no commit step {step!r}.", hint=f"The steps are {', '.join(STEPS)}."
+            )
         self._armed = step
 
     def advance_wall_clock(self, duration: str) -> None:
@@ -125,7 +131,9 @@ class TestDriver:
 
     def log(self, topic: str) -> DataFrame:
         """The topic's log."""
-        return self.spark.read.format("delta").load(self._lake.log(self._named(self._topics, "topic", topic).name))
+        return self.spark.read.format("delta").load(
+            self._lake.log(self._named(self._topics, "topic", topic).name)
+        )
 
     def close(self) -> None:
         """Remove the temporary folder; the session and its JVM stay."""
@@ -159,6 +167,7 @@ class TestDriver:
     @staticmethod
     def _named(known: Mapping[str, T], kind: str, name: str) -> T:
         if name not in known:
-            raise DescriptionError(f"There is no {kind} {name!r} here.", hint=f"There are: {', '.join(sorted(known))}.")
+            raise DescriptionError(
+                f"There is no {kind} {name!r} here.", hint=f"There are: {', '.join(sorted(known))}."
+            )
         return known[name]
-

@@ -29,13 +29,17 @@ class PipedTopic:
         self._next_offset = Counter(next_offsets)
         self._rows: list[tuple[Any, ...]] = []
 
-    def add(self, key: Bytes, value: Bytes, timestamp_ms: int, partition: int, headers: Mapping[str, bytes | str]) -> int:
+    def add(
+        self, key: Bytes, value: Bytes, timestamp_ms: int, partition: int, headers: Mapping[str, bytes | str]
+    ) -> int:
         """Append one record to a partition; its offset."""
         offset = self._next_offset[partition]
         self._next_offset[partition] += 1
         stamp = dt.datetime.fromtimestamp(0, dt.UTC) + dt.timedelta(milliseconds=timestamp_ms)
         sent = [(name, text.encode() if isinstance(text, str) else text) for name, text in headers.items()]
-        self._rows.append((self._key(key), _encoded(value), self.topic.name, partition, offset, stamp, sent or None))
+        self._rows.append(
+            (self._key(key), _encoded(value), self.topic.name, partition, offset, stamp, sent or None)
+        )
         return offset
 
     def take(self, spark: SparkSession) -> DataFrame | None:
@@ -48,7 +52,7 @@ class PipedTopic:
             return str(key[self.topic.key_columns[0].name]).encode()
         if isinstance(key, str) and not self.topic.scalar_key:
             raise DescriptionError(
-                f"Topic '{self.topic.name}': the key {key!r} is text, but the topic's key has several columns or another type.",
+                f"Topic '{self.topic.name}': the key {key!r} is text, but the topic's key is not one STRING column.",
                 hint="Give the key as a dict (it is sent as JSON), or as bytes.",
             )
         return _encoded(key)

@@ -18,4 +18,12 @@ from headrace.operators.windows.late import late_records
 from headrace.operators.windows.merge import merge_windows, running_windows
 from headrace.operators.windows.partials import partial_aggregates
 
-__all__ = ["Folded", "assign_windows", "fold_windows", "late_records", "merge_windows", "partial_aggregates", "running_windows"]
+__all__ = [
+    "Folded",
+    "assign_windows",
+    "fold_windows",
+    "late_records",
+    "merge_windows",
+    "partial_aggregates",
+    "running_windows",
+]

@@ -11,7 +11,12 @@ from headrace.description import quote
 from headrace.log.columns import DEAD_LETTER
 from headrace.operators.aggregates import mergeable
 from headrace.operators.rows import KEPT, LATE
-from headrace.operators.windows.panes import first_open_start, first_window_start, last_window_start, pane_start
+from headrace.operators.windows.panes import (
+    first_open_start,
+    first_window_start,
+    last_window_start,
+    pane_start,
+)
 
 if TYPE_CHECKING:
     from pyspark.sql import Column as Expr

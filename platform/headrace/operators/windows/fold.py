@@ -71,7 +71,9 @@ def fold_windows(
         if closing is not None:
             parts = kept if state is None else kept.unionByName(state.drop("__batch"))
             finals = merge_windows(parts, node, rows.schema, first_ms=closing[0], last_ms=closing[1])
-    return Folded(finals, still_open(kept, node, after).withColumn("__batch", F.lit(after.batch)), after, partials)
+    return Folded(
+        finals, still_open(kept, node, after).withColumn("__batch", F.lit(after.batch)), after, partials
+    )
 
 
 def still_open(partials: DataFrame, node: WindowedAggregate, progress: Progress) -> DataFrame:
@@ -87,5 +89,6 @@ def _tallies(partials: DataFrame) -> list[Tally]:
         F.sum("__records").alias("records"), F.max("__stream_ms").alias("stream_ms")
     )
     return [
-        Tally(r["__topic"], r["__partition"], r["__fate"], r["records"], r["stream_ms"]) for r in counted.collect()
+        Tally(r["__topic"], r["__partition"], r["__fate"], r["records"], r["stream_ms"])
+        for r in counted.collect()
     ]

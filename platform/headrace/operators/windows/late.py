@@ -20,8 +20,8 @@ def late_records(assigned: DataFrame, node: WindowedAggregate) -> DataFrame:
     """The windows that records came too late for.
 
     In:     assigned  as `assign_windows` gives it
-    Out:    topic, partition, offset, timestamp, stream_time, the group columns, window_start, window_end, late_by_ms (how long the
-            window had been closed, in stream time); one row per record and closed window
+    Out:    topic, partition, offset, timestamp, stream_time, the group columns, window_start, window_end,
+            late_by_ms (how long the window had been closed, in stream time); one row per record and closed window
     """
     window = node.window
     event_ms, advance_ms = F.col("__event_ms"), F.lit(window.advance_ms)

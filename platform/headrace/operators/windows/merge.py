@@ -38,7 +38,9 @@ def running_windows(partials: DataFrame, node: WindowedAggregate, inputs: Struct
     """
     pieces = _explode_windows(partials, node, 0, None)
     window = [*node.by, "__start"]
-    touched = pieces.select(*(F.col(quote(name)) for name in window), F.col("__batch").alias("__as_of")).distinct()
+    touched = pieces.select(
+        *(F.col(quote(name)) for name in window), F.col("__batch").alias("__as_of")
+    ).distinct()
     known = pieces.join(touched, window).where(F.col("__batch") <= F.col("__as_of"))
     return _merge(known, node, inputs, "__as_of").withColumnRenamed("__as_of", "__batch")
 
@@ -52,7 +54,9 @@ def _merge(pieces: DataFrame, node: WindowedAggregate, inputs: StructType, *also
             for suffix, merge in expressions.merge.items()
         ),
         F.max("__event_ms").alias("__event_ms"),
-        F.sum(F.when(F.col("__start") == F.col("__last"), F.col("__records")).otherwise(0)).alias("__records"),
+        F.sum(F.when(F.col("__start") == F.col("__last"), F.col("__records")).otherwise(0)).alias(
+            "__records"
+        ),
     )
     return merged.select(
         *(F.col(quote(name)) for name in node.by),

@@ -11,6 +11,7 @@ from headrace.operators.aggregates import mergeable
 from headrace.operators.rows import KEPT
 
 if TYPE_CHECKING:
+    from pyspark.sql import Column as Expr
     from pyspark.sql import DataFrame
 
     from headrace.description import WindowedAggregate
@@ -26,8 +27,8 @@ def partial_aggregates(assigned: DataFrame, node: WindowedAggregate) -> DataFram
     Law:    rows of the output merge: aggregating a log in pieces and merging equals aggregating it whole.
     """
     kept = F.col("__fate") == KEPT
-    keys = [
-        *("__topic", "__partition", "__fate"),
+    keys: list[Expr] = [
+        *(F.col(name) for name in ("__topic", "__partition", "__fate")),
         *(F.when(kept, F.col(quote(name))).alias(name) for name in node.by),
         F.when(kept, F.col("__pane")).alias("__pane"),
         F.when(kept, F.col("__from")).alias("__from"),

@@ -1,0 +1,224 @@
+"""The demo with everything on: broker, traffic, Dagster's UI and daemon, and the stream that its sensor starts."""
+
+from __future__ import annotations
+
+import datetime as dt
+import os
+import shutil
+import signal
+import socket
+import sys
+import threading
+import time
+import urllib.request
+from contextlib import ExitStack, suppress
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from rich.console import Console
+
+from headrace.errors import TerminalError
+from headrace.local import lifeline
+from headrace.local.broker import Broker
+from headrace.local.jars import project_root
+from headrace.local.topics import create_topics, records_in
+from headrace.local.traffic import produce_history, produce_live
+from headrace.runtime.stream import topics_of
+from headrace.settings import Settings, load_pipeline
+
+if TYPE_CHECKING:
+    import subprocess
+    from collections.abc import Iterator
+
+    from dagster import AssetKey, DagsterInstance
+
+PARTITIONS, HISTORY_DAYS, HISTORY_RECORDS = 3, 3, 40_000
+SHOWN_EVERY_SECONDS = 10
+
+
+def run_demo(*, port: int, rate: float, fresh: bool) -> None:
+    """Start everything in order, show progress, and stop everything in the opposite order on Ctrl-C.
+
+    In: port   of the Dagster UI, on loopback; `rate` live records per second; `fresh` forgets an earlier demo
+    """
+    console, home = Console(), project_root() / ".headrace" / "demo"
+    _require_free(port)
+    if fresh:
+        shutil.rmtree(home, ignore_errors=True)
+    home.mkdir(parents=True, exist_ok=True)
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(0))
+    with ExitStack() as stack, suppress(KeyboardInterrupt):
+        console.print("starting a Kafka broker")
+        broker = stack.enter_context(Broker(home / "kafka"))
+        _fill(console, broker.bootstrap_servers)
+        stack.enter_context(_traffic(broker.bootstrap_servers, rate))
+        console.print("starting Dagster: webserver, daemon and code location (half a minute)")
+        environment = _environment(home, broker.bootstrap_servers)
+        dagster = lifeline.spawn(
+            [
+                sys.executable,
+                "-m",
+                "dagster",
+                "dev",
+                "-h",
+                "127.0.0.1",
+                "-p",
+                str(port),
+                "-w",
+                "workspace.yaml",
+            ],
+            log=home / "dagster.log",
+            env=environment,
+            cwd=project_root(),
+        )
+        stack.callback(_stop, console, dagster, port)
+        _wait_for_ui(dagster, port, home / "dagster.log")
+        console.print(_invitation(port, home))
+        _show_progress(console, dagster)
+
+
+def _require_free(port: int) -> None:
+    with socket.socket() as probe:
+        if probe.connect_ex(("127.0.0.1", port)) == 0:
+            raise TerminalError(
+                f"Port {port} is taken.", hint='Another demo may be running; or: make demo ARGS="--port 3001"'
+            )
+
+
+def _fill(console: Console, bootstrap: str) -> None:
+    create_topics(bootstrap, dict.fromkeys(topics_of(load_pipeline(Settings().pipeline)), PARTITIONS))
+    if not records_in(bootstrap, "readings"):
+        produced = produce_history(bootstrap, days=HISTORY_DAYS, records=HISTORY_RECORDS)
+        console.print(f"produced {produced:,} records of the last {HISTORY_DAYS} days")
+
+
+class _traffic:  # noqa: N801 - a context manager, named as one
+    """Live records in a thread, until the block ends."""
+
+    def __init__(self, bootstrap: str, rate: float) -> None:
+        self._stop = threading.Event()
+        arguments = {"rate": rate, "stop": self._stop}
+        self._thread = threading.Thread(target=produce_live, args=(bootstrap,), kwargs=arguments, daemon=True)
+
+    def __enter__(self) -> None:
+        self._thread.start()
+
+    def __exit__(self, *_: object) -> None:
+        self._stop.set()
+        self._thread.join(10)
+
+
+def _environment(home: Path, bootstrap: str) -> dict[str, str]:
+    dagster_home = home / "dagster"
+    dagster_home.mkdir(exist_ok=True)
+    shutil.copyfile(project_root() / "deploy" / "local" / "dagster.yaml", dagster_home / "dagster.yaml")
+    ours = {
+        "DAGSTER_HOME": str(dagster_home),
+        "HEADRACE_LAKE": f"file:{home / 'lake'}",
+        "HEADRACE_DOCS": str(home / "docs"),
+        "HEADRACE_KAFKA_BOOTSTRAP_SERVERS": bootstrap,
+        "HEADRACE_SENSOR": "running",
+        "HEADRACE_PARTITIONS_START": _partitions_start(home),
+        "GX_ANALYTICS_ENABLED": "false",
+        "PYTHONUNBUFFERED": "1",
+    }
+    os.environ.update(ours)
+    return os.environ | ours
+
+
+def _partitions_start(home: Path) -> str:
+    """The first day of the demo's history, fixed when the demo first starts."""
+    noted = home / "first_day"
+    if not noted.exists():
+        first = dt.datetime.now(dt.UTC).date() - dt.timedelta(days=HISTORY_DAYS)
+        noted.write_text(first.isoformat())
+    return noted.read_text()
+
+
+def _wait_for_ui(dagster: subprocess.Popen[bytes], port: int, log: Path) -> None:
+    deadline = time.monotonic() + 180
+    while time.monotonic() < deadline:
+        if dagster.poll() is not None:
+            raise TerminalError("Dagster did not start.", detail=_tail(log), hint=f"Read {log}.")
+        with suppress(OSError), urllib.request.urlopen(f"http://127.0.0.1:{port}/server_info", timeout=2):
+            return
+        time.sleep(0.5)
+    raise TerminalError(
+        "Dagster's UI did not answer within three minutes.", detail=_tail(log), hint=f"Read {log}."
+    )
+
+
+def _tail(log: Path) -> str:
+    return "\n".join(log.read_text(errors="replace").splitlines()[-15:]) if log.exists() else ""
+
+
+def _invitation(port: int, home: Path) -> str:
+    base = f"http://127.0.0.1:{port}"
+    return f"""
+[bold]Open {base}[/]
+  {base}/asset-groups      the graph: the log, the running query, the table of results
+  {base}/runs              the stream is a run; Terminate drains it, and it then stays stopped
+  {base}/automation        keep_streams_running starts what is missing
+  {base}/assets/reading_counts?view=partitions   Materialize… some days: a backfill, with its verdict
+  {base}/assets/reading_counts?view=checks       the proof, and the report behind its link
+Everything lies below {home}. Ctrl-C stops all of it; the next start goes on from here.
+"""
+
+
+def _show_progress(console: Console, dagster: subprocess.Popen[bytes]) -> None:
+    from dagster import DagsterInstance
+
+    instance = DagsterInstance.get()
+    while dagster.poll() is None:
+        time.sleep(SHOWN_EVERY_SECONDS)
+        for line in _progress(instance):
+            console.print(f"{time.strftime('%H:%M:%S')}  {line}")
+    raise TerminalError("Dagster ended by itself.", hint="Read .headrace/demo/dagster.log.")
+
+
+def _progress(instance: DagsterInstance) -> Iterator[str]:
+    from dagster import AssetKey, DagsterRunStatus, RunsFilter
+
+    runs = instance.get_runs(
+        RunsFilter(statuses=[DagsterRunStatus.STARTED, DagsterRunStatus.STARTING]), limit=5
+    )
+    if not runs:
+        yield "no run yet: the sensor starts the stream within half a minute"
+        return
+    for node in load_pipeline(Settings().pipeline):
+        for topic in node.topics:
+            yield _observed(instance, AssetKey(["log", topic.name]))
+        yield _observed(instance, AssetKey(["stream", node.required_name]))
+
+
+def _observed(instance: DagsterInstance, key: AssetKey) -> str:
+    records = instance.fetch_observations(key, limit=1).records
+    if not records or records[0].asset_observation is None:
+        return f"{key.to_user_string()}: starting"
+    metadata = records[0].asset_observation.metadata
+    shown = ("state", "rows_per_second", "lag_records", "stream_time", "late", "dead_letters")
+    return f"{key.to_user_string()}: " + "  ".join(f"{n} {metadata[n].value}" for n in shown if n in metadata)
+
+
+def _stop(console: Console, dagster: subprocess.Popen[bytes], port: int) -> None:
+    """Drain the runs first: they are children of Dagster's code server, and would outlive it."""
+    from dagster import DagsterInstance, RunsFilter
+    from dagster._core.storage.dagster_run import IN_PROGRESS_RUN_STATUSES
+    from dagster_graphql import DagsterGraphQLClient
+
+    from headrace.orchestration.keys import SHUTDOWN_TAG
+
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
+    console.print("\nstopping: the stream finishes its micro-batches first")
+    instance = DagsterInstance.get()
+    client: Any = DagsterGraphQLClient("127.0.0.1", port_number=port)
+    in_progress = RunsFilter(statuses=IN_PROGRESS_RUN_STATUSES)
+    for run in instance.get_runs(in_progress):
+        instance.add_run_tags(run.run_id, {SHUTDOWN_TAG: "demo"})
+        with suppress(Exception):
+            client.terminate_run(run.run_id)
+    deadline = time.monotonic() + 90
+    while instance.get_runs_count(in_progress) and time.monotonic() < deadline and dagster.poll() is None:
+        time.sleep(0.5)
+    lifeline.stop(dagster, patience_s=30)
+    console.print("stopped")
