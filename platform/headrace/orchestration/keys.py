@@ -15,6 +15,7 @@ STREAM_TAG = "headrace/stream"  # on every stream run; dagster.yaml allows one r
 SHUTDOWN_TAG = (
     "headrace/stopped_by"  # on runs that ended because the whole instance went down: they start again
 )
+SHUTDOWN_TAG = "headrace/shutdown"  # on a run that is canceled because Dagster itself is about to stop
 DATA_VERSION_TAG = "dagster/data_version"
 
 

@@ -1,0 +1,149 @@
+"""The graph of assets, jobs, sensors and checks as a snapshot, so that a change shows as a reviewed diff.
+
+`pytest tests/orchestration --snapshot-update` takes it anew.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from dagster import AssetCheckSpec, AssetKey, Definitions
+from syrupy.assertion import SnapshotAssertion
+from syrupy.extensions.json import JSONSnapshotExtension
+
+import headrace as hr
+from assets.readings import reading_counts
+from headrace.orchestration import build_definitions
+from headrace.orchestration.checks import checks_of
+from headrace.orchestration.columns import log_table_schema, result_table_schema
+from headrace.orchestration.keys import op_name
+from headrace.orchestration.pipeline import pipeline_of
+from jobs.definitions import defs
+
+pytestmark = pytest.mark.dagster
+
+COLUMNS = "dagster/column_schema"
+
+
+def graph_of(definitions: Definitions) -> dict[str, Any]:
+    repository = definitions.get_repository_def()
+    graph = repository.asset_graph
+    checks = check_specs()
+    return {
+        "assets": {key.to_user_string(): asset(graph.get(key)) for key in sorted(graph.get_all_asset_keys())},
+        "checks": {
+            f"{check.key.asset_key.to_user_string()}: {check.key.name}": check.description for check in checks
+        },
+        "jobs": {job.name: sorted(node.name for node in job.nodes) for job in repository.get_all_jobs()},
+        "job tags": {job.name: dict(job.run_tags) for job in repository.get_all_jobs() if job.run_tags},
+        "sensors": {sensor.name: sensor.default_status.value for sensor in repository.sensor_defs},
+        "schedules": {each.name: str(each.cron_schedule) for each in repository.schedule_defs},
+    }
+
+
+def check_specs() -> list[AssetCheckSpec]:
+    pipeline = pipeline_of([reading_counts], partitions_start="2026-11-01")
+    return [spec for checks in checks_of(pipeline) for spec in checks.check_specs]
+
+
+def asset(node: Any) -> dict[str, Any]:
+    columns = node.metadata[COLUMNS].columns if COLUMNS in node.metadata else []
+    return {
+        "deps": sorted(parent.to_user_string() for parent in node.parent_keys),
+        "group": node.group_name,
+        "kinds": sorted(node.kinds),
+        "partitioned": node.is_partitioned,
+        "columns": [f"{column.name} {column.type}" for column in columns],
+        "description": node.description,
+    }
+
+
+def test_the_graph_of_the_demo_is_as_reviewed(snapshot: SnapshotAssertion) -> None:
+    assert graph_of(defs) == snapshot(extension_class=JSONSnapshotExtension)
+
+
+def test_what_people_see_has_a_description() -> None:
+    repository = defs.get_repository_def()
+    graph = repository.asset_graph
+    described: list[str | None] = [graph.get(key).description for key in graph.get_all_asset_keys()]
+    described += [check.description for check in check_specs()]
+    described += [job.description for job in repository.get_all_jobs() if job.name != "__ASSET_JOB"]
+    described += [sensor.description for sensor in repository.sensor_defs]
+    described += [schedule.description for schedule in repository.schedule_defs]
+    assert all(described)
+
+
+def test_two_nodes_of_one_topic_share_its_log() -> None:
+    topic = hr.Topic("visits", key="who STRING", value="seconds BIGINT")
+    grouped = topic.group_by("who").window(hr.tumbling("1 hour"), grace=0)
+    nodes = [grouped.aggregate(n=hr.count()).named("visits"), grouped.aggregate(n=hr.count()).named("calls")]
+    graph = build_definitions(nodes, partitions_start="2026-01-01").get_repository_def().asset_graph
+    assert {key.to_user_string() for key in graph.get_all_asset_keys()} == {
+        *("log/visits", "stream/visits", "stream/calls"),
+        *("visits", "calls"),
+    }
+    assert graph.get(AssetKey(["stream", "calls"])).parent_keys == {AssetKey(["log", "visits"])}
+
+
+def test_two_pipelines_stand_side_by_side_in_one_code_location() -> None:
+    topics = [hr.Topic(name, key="who STRING", value="seconds BIGINT") for name in ("a.b", "a-b")]
+    nodes = [
+        topic.group_by("who").window(hr.tumbling("1 hour"), grace=0).aggregate(n=hr.count()).named(name)
+        for topic, name in zip(topics, ("first", "second"), strict=True)
+    ]
+    both = Definitions.merge(
+        *(
+            build_definitions([node], partitions_start="2026-01-01", stream_name=str(node.name))
+            for node in nodes
+        )
+    )
+    Definitions.validate_loadable(both)
+    assert {sensor.name for sensor in both.get_repository_def().sensor_defs} == {
+        "keep_first_running",
+        "keep_second_running",
+    }
+
+
+def test_names_that_differ_only_in_illegal_characters_stay_different() -> None:
+    assert op_name("check", "a.b") != op_name("check", "a-b")
+    assert op_name("check", "ab") == "check_ab"
+
+
+def test_the_catalogue_knows_the_type_of_every_aggregate() -> None:
+    topic = hr.Topic("t", key="k STRING", value="small INT, big BIGINT, price DECIMAL(10,2), level DOUBLE")
+    node = (
+        topic.with_column("twice", "2 * level")
+        .group_by("k")
+        .window(hr.tumbling("1 hour"), grace=0)
+        .aggregate(
+            n=hr.count(),
+            small=hr.sum("small"),
+            big=hr.sum("big"),
+            price=hr.sum("price"),
+            level=hr.sum("level"),
+            lowest=hr.min("price"),
+            mean=hr.avg("big"),
+            twice=hr.max("twice"),
+        )
+        .named("n")
+    )
+    assert [(column.name, column.type) for column in result_table_schema(node).columns] == [
+        ("k", "STRING"),
+        ("window_start", "TIMESTAMP"),
+        ("window_end", "TIMESTAMP"),
+        ("n", "BIGINT"),
+        ("small", "BIGINT"),
+        ("big", "BIGINT"),
+        ("price", "DECIMAL(38,2)"),
+        ("level", "DOUBLE"),
+        ("lowest", "DECIMAL(10,2)"),
+        ("mean", "DOUBLE"),
+        ("twice", "computed"),
+    ]
+
+
+def test_a_log_without_keys_has_no_key_column() -> None:
+    names = [column.name for column in log_table_schema(hr.Topic("t", value="v INT")).columns]
+    assert "key" not in names
+    assert "value" in names

@@ -1,0 +1,176 @@
+"""The sensor's rule, against a real Dagster instance; times are counted from when the last run ended."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+import pytest
+from dagster import DagsterEvent, DagsterEventType, DagsterInstance, DagsterRunStatus, RunRequest, SkipReason
+from dagster import build_sensor_context as sensor_context
+
+from assets.readings import reading_counts
+from headrace.orchestration.heartbeat import write_heartbeat
+from headrace.orchestration.keys import STREAM_TAG
+from headrace.orchestration.pipeline import Pipeline, pipeline_of
+from headrace.orchestration.sensors import backoff_seconds, supervise
+from jobs.definitions import defs
+
+pytestmark = pytest.mark.dagster
+
+HOUR = 3600.0
+
+
+@dataclass
+class Past:
+    """What has happened to the stream run so far."""
+
+    instance: DagsterInstance
+
+    def run(self, *events: DagsterEventType, status: DagsterRunStatus = DagsterRunStatus.NOT_STARTED) -> str:
+        job = defs.resolve_job_def("streams")
+        run = self.instance.create_run_for_job(job, status=status, tags={STREAM_TAG: "streams"})
+        for event in events:
+            self.instance.report_dagster_event(DagsterEvent(event.value, job.name), run.run_id)
+        return run.run_id
+
+    def status(self, run_id: str) -> DagsterRunStatus:
+        run = self.instance.get_run_by_id(run_id)
+        assert run is not None
+        return run.status
+
+    def look(self, *, after: float = 1.0, switched_on: float = 0.0) -> RunRequest | SkipReason:
+        return supervise(self.instance, pipeline(), switched_on, time.time() + after)
+
+
+START, SUCCESS = DagsterEventType.RUN_START, DagsterEventType.RUN_SUCCESS
+FAILURE, CANCELED = DagsterEventType.RUN_FAILURE, DagsterEventType.RUN_CANCELED
+
+
+def pipeline() -> Pipeline:
+    return pipeline_of([reading_counts], partitions_start="2026-11-01")
+
+
+@pytest.fixture
+def past() -> Iterator[Past]:
+    with DagsterInstance.ephemeral() as instance:
+        yield Past(instance)
+
+
+def starts(decision: RunRequest | SkipReason) -> bool:
+    return isinstance(decision, RunRequest)
+
+
+def why(decision: RunRequest | SkipReason) -> str:
+    assert isinstance(decision, SkipReason), decision
+    return decision.skip_message or ""
+
+
+def test_nothing_has_run_so_it_starts_every_stream_and_no_check(past: Past) -> None:
+    decision = past.look()
+    assert isinstance(decision, RunRequest)
+    assert [key.to_user_string() for key in decision.asset_selection or ()] == [
+        "log/readings",
+        "stream/reading_counts",
+    ]
+    assert decision.asset_check_keys == []
+
+
+@pytest.mark.parametrize("status", [DagsterRunStatus.NOT_STARTED, DagsterRunStatus.STARTING])
+def test_a_run_that_is_about_to_start_is_left_alone(past: Past, status: DagsterRunStatus) -> None:
+    past.run(status=status)
+    assert status.value.lower() in why(past.look(after=HOUR))
+
+
+def test_a_run_that_gives_signs_of_life_is_left_alone(past: Past) -> None:
+    run = past.run(START)
+    write_heartbeat(past.instance, run, time.time() + HOUR - 59)
+    assert "started" in why(past.look(after=HOUR))
+
+
+def test_a_run_that_a_person_stopped_stays_stopped(past: Past) -> None:
+    past.run(START, CANCELED)
+    assert "stopped by a person" in why(past.look(after=100 * HOUR))
+
+
+def test_switching_the_sensor_off_and_on_starts_what_a_person_had_stopped(past: Past) -> None:
+    past.run(START, CANCELED)
+    assert starts(past.look(after=2, switched_on=time.time() + 1))
+
+
+def test_a_run_that_rotated_is_followed_at_once(past: Past) -> None:
+    past.run(START, SUCCESS)
+    assert starts(past.look())
+
+
+def test_a_failed_run_is_followed_after_ten_seconds(past: Past) -> None:
+    past.run(START, FAILURE)
+    assert "next start in" in why(past.look(after=8))
+    assert starts(past.look(after=11))
+
+
+def test_each_failure_in_a_row_doubles_the_wait(past: Past) -> None:
+    for _ in range(3):
+        past.run(START, FAILURE)
+    assert "Failed 3 time(s)" in why(past.look(after=38))
+    assert starts(past.look(after=41))
+    assert [backoff_seconds(n) for n in (1, 2, 3, 7, 2000)] == [10, 20, 40, 600, 600]
+
+
+def test_a_rotation_ends_the_row_of_failures(past: Past) -> None:
+    for events in ((START, FAILURE), (START, FAILURE), (START, SUCCESS), (START, FAILURE)):
+        past.run(*events)
+    assert starts(past.look(after=11))
+
+
+def test_switching_the_sensor_on_forgets_failures(past: Past) -> None:
+    for _ in range(5):
+        past.run(START, FAILURE)
+    assert starts(past.look(after=2, switched_on=time.time() + 1))
+
+
+def test_a_silent_run_is_declared_failed_and_then_followed(past: Past) -> None:
+    run = past.run(START)
+    write_heartbeat(past.instance, run, time.time())
+    assert "silent" in why(past.look(after=61))
+    assert past.status(run) is DagsterRunStatus.FAILURE
+    assert starts(past.look(after=11))
+
+
+def test_a_run_that_never_gave_a_sign_of_life_has_three_minutes_to_begin(past: Past) -> None:
+    run = past.run(START)
+    assert "started" in why(past.look(after=170))
+    assert "silent" in why(past.look(after=190))
+    assert past.status(run) is DagsterRunStatus.FAILURE
+
+
+def test_a_second_run_that_failed_beside_one_that_lives_starts_nothing(past: Past) -> None:
+    lives = past.run(START)
+    write_heartbeat(past.instance, lives, time.time() + HOUR)
+    past.run(START, FAILURE)
+    assert lives[:8] in why(past.look(after=HOUR))
+
+
+def test_runs_of_another_stream_do_not_count(past: Past) -> None:
+    past.instance.create_run_for_job(defs.resolve_job_def("streams"), tags={STREAM_TAG: "others"})
+    assert starts(past.look())
+
+
+def test_each_start_has_a_run_key_of_its_own(past: Past) -> None:
+    keys = set()
+    for _ in range(3):
+        decision = past.look(after=HOUR)
+        assert isinstance(decision, RunRequest)
+        keys.add(decision.run_key)
+        past.run(START, FAILURE)
+    assert len(keys) == 3
+
+
+def test_the_sensor_asks_dagster_for_a_run_of_the_job(past: Past) -> None:
+    sensor = defs.get_repository_def().get_sensor_def("keep_streams_running")
+    with sensor_context(past.instance, repository_def=defs.get_repository_def()) as context:
+        tick = sensor.evaluate_tick(context)
+    (request,) = tick.run_requests or ()
+    assert request.tags[STREAM_TAG] == "streams"
+    assert [target.job_name for target in sensor.targets] == ["streams"]
