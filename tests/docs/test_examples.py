@@ -1,0 +1,58 @@
+"""The Python in README.md and docs/guides runs as it stands.
+
+The blocks of a document run in order in one namespace; then every `test_…` function in them is called with the
+fixtures that it names. Blocks marked `python notest` need a broker or a lake: they must compile, and what they import
+must exist.
+"""
+
+from __future__ import annotations
+
+import ast
+import importlib
+import inspect
+import os
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.docs.documents import WITH_CODE, Block, name, python_blocks
+
+
+@pytest.fixture
+def environment() -> Iterator[None]:
+    """Give the environment back as it was, whatever an example sets."""
+    before = dict(os.environ)
+    yield
+    os.environ.clear()
+    os.environ.update(before)
+
+
+@pytest.mark.spark
+@pytest.mark.usefixtures("environment")
+@pytest.mark.parametrize("path", WITH_CODE, ids=name)
+def test_the_examples_run(path: Path, request: pytest.FixtureRequest) -> None:
+    namespace: dict[str, Any] = {"__name__": "example"}
+    for block in python_blocks(path):
+        if not block.notest:
+            exec(compiled(block, path), namespace)
+    for test in [value for key, value in namespace.items() if key.startswith("test_")]:
+        test(**{fixture: request.getfixturevalue(fixture) for fixture in inspect.signature(test).parameters})
+
+
+@pytest.mark.fast
+@pytest.mark.parametrize("path", WITH_CODE, ids=name)
+def test_the_examples_that_do_not_run_import_what_exists(path: Path) -> None:
+    for block in python_blocks(path):
+        compiled(block, path)
+        for node in ast.walk(ast.parse(block.code)) if block.notest else ():
+            if isinstance(node, ast.ImportFrom) and node.module:
+                module = importlib.import_module(node.module)
+                missing = [alias.name for alias in node.names if not hasattr(module, alias.name)]
+                assert not missing, f"{name(path)}:{block.line}: {node.module} has no {missing}"
+
+
+def compiled(block: Block, path: Path) -> Any:
+    """The block's code; errors in it name the document's own lines."""
+    return compile("\n" * (block.line - 1) + block.code, name(path), "exec")
