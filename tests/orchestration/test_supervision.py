@@ -12,7 +12,7 @@ from dagster import build_sensor_context as sensor_context
 
 from assets.readings import reading_counts
 from headrace.orchestration.heartbeat import write_heartbeat
-from headrace.orchestration.keys import STREAM_TAG
+from headrace.orchestration.keys import SHUTDOWN_TAG, STREAM_TAG
 from headrace.orchestration.pipeline import Pipeline, pipeline_of
 from headrace.orchestration.sensors import backoff_seconds, supervise
 from jobs.definitions import defs
@@ -97,6 +97,12 @@ def test_a_run_that_a_person_stopped_stays_stopped(past: Past) -> None:
 def test_switching_the_sensor_off_and_on_starts_what_a_person_had_stopped(past: Past) -> None:
     past.run(START, CANCELED)
     assert starts(past.look(after=2, switched_on=time.time() + 1))
+
+
+def test_a_run_that_was_canceled_because_dagster_went_down_comes_back_with_it(past: Past) -> None:
+    past.instance.add_run_tags(past.run(START, CANCELED), {SHUTDOWN_TAG: "demo"})
+    assert "going down" in why(past.look(after=5))
+    assert starts(past.look(after=25))
 
 
 def test_a_run_that_rotated_is_followed_at_once(past: Past) -> None:

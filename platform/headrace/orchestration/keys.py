@@ -13,9 +13,8 @@ if TYPE_CHECKING:
 
 STREAM_TAG = "headrace/stream"  # on every stream run; dagster.yaml allows one run for each of its values
 SHUTDOWN_TAG = (
-    "headrace/stopped_by"  # on runs that ended because the whole instance went down: they start again
+    "headrace/stopped_by"  # on runs canceled because Dagster itself goes down: they come back with it
 )
-SHUTDOWN_TAG = "headrace/shutdown"  # on a run that is canceled because Dagster itself is about to stop
 DATA_VERSION_TAG = "dagster/data_version"
 
 

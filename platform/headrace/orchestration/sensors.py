@@ -6,7 +6,7 @@
 | queued, starting, running, being canceled | leave it |
 | running, but silent for a minute | declare it failed |
 | CANCELED since the sensor was switched on | leave it: a person stopped it |
-| CANCELED because the instance was shut down (tag `headrace/stopped_by`) | start |
+| CANCELED because Dagster goes down (tag `headrace/stopped_by`) | start, but not while it goes down |
 | FAILURE | start, after 10 s, 20 s, 40 s … at most 10 minutes |
 
 Switching the sensor off and on forgets cancellations and failures.
@@ -37,6 +37,7 @@ LOOK_EVERY_SECONDS = 10
 BACKOFF_SECONDS, BACKOFF_SECONDS_MAX = 10.0, 600.0
 HEALTHY_SECONDS = 600.0  # a run that lasted so long before it failed does not add to the back-off
 STARTUP_SECONDS_MAX = 180.0  # between STARTED and the first heartbeat
+SHUTDOWN_SECONDS = 20.0  # what Dagster is given to be gone after its last stream
 RUNS_SEEN = 25
 ACTIVE = (
     DagsterRunStatus.QUEUED,
@@ -99,9 +100,10 @@ def _reason_to_wait(records: Sequence[RunRecord], switched_on_at: float, now: fl
     if not records or (records[0].end_time or now) < switched_on_at:
         return None
     newest = records[0]
+    ended_at = newest.end_time or now
     if newest.dagster_run.status is DagsterRunStatus.CANCELED:
         if SHUTDOWN_TAG in newest.dagster_run.tags:
-            return None
+            return "Dagster is going down." if now < ended_at + SHUTDOWN_SECONDS else None
         return (
             f"Run {newest.dagster_run.run_id[:8]} was stopped by a person and stays stopped. "
             "To start again, switch this sensor off and on, or launch the job."
@@ -109,7 +111,7 @@ def _reason_to_wait(records: Sequence[RunRecord], switched_on_at: float, now: fl
     failures = _failures_in_a_row(records, switched_on_at)
     if not failures:
         return None
-    left = (newest.end_time or now) + backoff_seconds(failures) - now
+    left = ended_at + backoff_seconds(failures) - now
     return f"Failed {failures} time(s) in a row; next start in {left:.0f} s." if left > 0 else None
 
 

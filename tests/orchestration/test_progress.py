@@ -1,0 +1,153 @@
+"""What is said, how often, and in which words; no Spark."""
+
+from __future__ import annotations
+
+import datetime as dt
+import os
+import signal
+import threading
+import time
+from dataclasses import replace
+
+import pytest
+from dagster import DagsterInstance, MetadataValue
+
+import headrace as hr
+from assets.readings import reading_counts, readings
+from headrace.orchestration.backfills import as_table, in_words
+from headrace.orchestration.days import last_complete_day
+from headrace.orchestration.heartbeat import Heartbeat, read_heartbeat
+from headrace.orchestration.interrupts import StopRequest
+from headrace.orchestration.progress import Throttle, figures
+from headrace.orchestration.resources import LakeResource
+from headrace.runtime.plan import DayVerdict
+from headrace.runtime.stream import StreamStatus
+
+pytestmark = pytest.mark.dagster
+
+DAY = dt.date(2026, 11, 18)
+MINUTE_MS, DAY_MS = 60_000, 86_400_000
+MIDNIGHT_MS = int(dt.datetime(2026, 11, 19, tzinfo=dt.UTC).timestamp() * 1000)
+RUNNING = StreamStatus(
+    *("stream", "reading_counts", "running", None, 0, 5_000, 12.345, 7, 0.25, MIDNIGHT_MS, 40),
+    fates={"kept": 4_990, "late": 8, "replay": 2, "dead_letter": 0},
+)
+EQUAL = DayVerdict(DAY, True, 720, 720, 0, (), False)
+
+
+def test_an_asset_speaks_once_an_interval_however_often_it_is_asked() -> None:
+    throttle = Throttle(20)
+    assert [now for now in range(100) if throttle.due("a", "running", now)] == [0, 20, 40, 60, 80]
+
+
+def test_each_asset_has_an_interval_of_its_own() -> None:
+    throttle = Throttle(20)
+    assert throttle.due("a", "running", 0)
+    assert throttle.due("b", "running", 1)
+    assert not throttle.due("b", "running", 20)
+
+
+def test_a_change_of_state_is_told_sooner_but_flapping_does_not_flood() -> None:
+    throttle = Throttle(20)
+    states = ("running", "restarting")
+    assert [now for now in range(40) if throttle.due("a", states[now % 2], now)] == [
+        0,
+        5,
+        10,
+        15,
+        20,
+        25,
+        30,
+        35,
+    ]
+
+
+def test_an_observation_shows_rates_lag_stream_time_and_fates() -> None:
+    shown = figures(RUNNING, wall=MIDNIGHT_MS / 1000 + 90)
+    assert shown == {
+        "state": "running",
+        "rows_per_second": 12.3,
+        "rows_total": 5_000,
+        "lag_records": 7,
+        "lag_seconds": 0.2,
+        "late": 8,
+        "replays": 2,
+        "dead_letters": 0,
+        "failures": 0,
+        "stream_time": MetadataValue.timestamp(MIDNIGHT_MS / 1000),
+        "stream_time_behind_seconds": 90.0,
+    }
+
+
+def test_what_is_not_known_is_left_out_and_not_shown_as_zero() -> None:
+    unknown = replace(RUNNING, lag_records=None, lag_seconds=None, stream_time_ms=None, fates={})
+    assert figures(unknown, wall=0).keys().isdisjoint({"lag_records", "lag_seconds", "stream_time", "late"})
+
+
+def test_a_failed_query_shows_its_error() -> None:
+    failed = replace(RUNNING, state="failed", error="offsets 3 to 9 are gone")
+    assert figures(failed, wall=0)["error"] == "offsets 3 to 9 are gone"
+
+
+def test_a_day_is_complete_when_its_last_window_has_closed() -> None:
+    # windows of two minutes, two more of grace: the day's last window closes at 00:02 of the next
+    closed_at = [MIDNIGHT_MS + minutes * MINUTE_MS for minutes in (0, 1.99, 2, 1439)]
+    expected = [DAY - dt.timedelta(days=1), DAY - dt.timedelta(days=1), DAY, DAY]
+    assert [last_complete_day(reading_counts, round(ms)) for ms in closed_at] == expected
+    assert last_complete_day(reading_counts, None) is None
+
+
+def test_a_day_of_hopping_windows_waits_for_those_that_start_in_it_and_end_in_the_next() -> None:
+    node = (
+        readings.group_by()
+        .window(hr.hopping("1 hour", advance="10 minutes"), grace=0)
+        .aggregate(n=hr.count())
+    )
+    last_start = MIDNIGHT_MS - 10 * MINUTE_MS
+    assert last_complete_day(node, last_start + 60 * MINUTE_MS - 1) == DAY - dt.timedelta(days=1)
+    assert last_complete_day(node, last_start + 60 * MINUTE_MS) == DAY
+
+
+def test_equal_days_are_told_in_one_sentence() -> None:
+    words = in_words([EQUAL, replace(EQUAL, day=DAY + dt.timedelta(days=1))])
+    assert words.startswith("**Equal.** 2 days, 1,440 rows: the log gives exactly what the table held.")
+
+
+def test_days_that_differ_are_named_with_what_was_done_and_the_first_rows() -> None:
+    differs = replace(
+        EQUAL, equal=False, rows_differing=3, first_differences=("table: sensor_id=s1, n=4",), swapped=True
+    )
+    words = in_words([EQUAL, differs])
+    assert "1 of 2 days (2026-11-18), 3 rows. They were replaced in one commit." in words
+    assert "- table: sensor_id=s1, n=4" in words
+    assert "left as they were" in in_words([replace(differs, swapped=False)])
+    assert "| 2026-11-18 | different, replaced | 720 | 720 | 3 |" in as_table([differs])
+
+
+def test_a_stop_request_keeps_the_first_reason_and_ends_the_wait() -> None:
+    before = signal.getsignal(signal.SIGINT)
+    with StopRequest() as stop:
+        threading.Timer(0.1, os.kill, (os.getpid(), signal.SIGINT)).start()
+        began = time.monotonic()
+        stop.wait(10)
+        assert time.monotonic() - began < 5
+        stop.ask("later")
+        assert stop.reason == "interrupted (SIGINT)"
+    assert signal.getsignal(signal.SIGINT) is before
+
+
+def test_a_run_whose_record_was_closed_elsewhere_is_told_so() -> None:
+    with DagsterInstance.ephemeral() as instance:
+        told: list[str] = []
+        with Heartbeat(instance, "no-such-run", told.append, every_seconds=60):
+            beat = read_heartbeat(instance, "no-such-run")
+        assert beat is not None
+        assert time.time() - beat < 60
+        assert told == ["the run's record was closed by someone else"]
+        assert read_heartbeat(instance, "another") is None
+
+
+def test_a_page_is_a_link_when_its_folder_is_served_and_a_path_when_not() -> None:
+    served = LakeResource(root="/lake", docs="/docs", docs_url="http://127.0.0.1:3001/")
+    assert served.page("/docs/a page.html") == MetadataValue.url("http://127.0.0.1:3001/a%20page.html")
+    assert LakeResource(root="/lake", docs="/docs").page("/docs/a.html") == MetadataValue.path("/docs/a.html")
