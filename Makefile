@@ -16,6 +16,9 @@ export UV_DEFAULT_INDEX ?= $(PIP_INDEX_URL)
 endif
 export UV_HTTP_TIMEOUT ?= 300
 
+# Tests start many JVMs that live for seconds: the quick compiler alone is twice as fast there.
+SHORT_LIVED_JVM := -XX:TieredStopAtLevel=1 -XX:+UseSerialGC
+
 .DEFAULT_GOAL := help
 .PHONY: help setup demo demo-once test check guard bench lock clean again
 
@@ -32,7 +35,7 @@ demo-once: setup ## The same once and without the UI: produce, stream, backfill,
 	@$(BIN)/headrace demo-once $(ARGS)
 
 test: setup ## Run every test; ARGS="-k broker" selects
-	@$(BIN)/python -m pytest --durations=15 $(ARGS)
+	@JDK_JAVA_OPTIONS="$(SHORT_LIVED_JVM)" $(BIN)/python -m pytest --durations=15 $(ARGS)
 
 check: guard setup ## Lint, formatting, types, layout
 	@$(BIN)/ruff check .

@@ -32,6 +32,8 @@ SMALL_BATCHES = {
     "spark.databricks.delta.stats.skipping": "true",
     "spark.sql.streaming.metricsEnabled": "false",
 }
+# A handful of rows is folded sooner than Java is generated and compiled for it: half the CPU of a small batch.
+INTERPRETED = {"spark.sql.codegen.wholeStage": "false", "spark.sql.codegen.factoryMode": "NO_CODEGEN"}
 LAPTOP = {
     "spark.sql.catalogImplementation": "in-memory",
     "spark.ui.enabled": "false",
@@ -69,9 +71,12 @@ def build_session(conf: Mapping[str, str], app_name: str = "headrace") -> SparkS
     return builder.getOrCreate()
 
 
-def pipeline_session(spark: SparkSession) -> SparkSession:
-    """A sibling of `spark` (same cluster, own SQL settings) with the settings that results depend on."""
+def pipeline_session(spark: SparkSession, *, interpreted: bool = False) -> SparkSession:
+    """A sibling of `spark` (same cluster, own SQL settings) with the settings that results depend on.
+
+    In: interpreted  True when micro-batches hold a handful of rows, as in tests
+    """
     session = spark.newSession()
-    for key, value in (SEMANTICS | SMALL_BATCHES).items():
+    for key, value in (SEMANTICS | SMALL_BATCHES | (INTERPRETED if interpreted else {})).items():
         session.conf.set(key, value)
     return session

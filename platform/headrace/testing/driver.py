@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import shutil
 import tempfile
+from functools import partial
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from headrace.description.durations import duration_ms
@@ -19,7 +20,7 @@ from headrace.spark.session import build_session, pipeline_session, spark_conf
 from headrace.testing.piped import PipedTopic
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Collection, Mapping, Sequence
 
     from pyspark.sql import DataFrame, SparkSession
 
@@ -44,14 +45,14 @@ class TestDriver:
     def __init__(self, nodes: Sequence[WindowedAggregate], spark: SparkSession | None = None) -> None:
         """Start empty logs and tables for these nodes; a local session of its own if none is given."""
         base = spark or build_session(spark_conf(spark_jars()), "headrace-test-driver")
-        self.spark = pipeline_session(base)
+        self.spark = pipeline_session(base, interpreted=True)
         self._folder = tempfile.mkdtemp(prefix="headrace-")
         self._lake = Lake(f"file:{self._folder}")
         self._clock = ManualClock(SystemClock().now_ms())
         self._nodes = {node.required_name: node for node in nodes}
         self._topics = topics_of(nodes)
         self._views = Views(self.spark, self._lake)
-        self._armed: str | None = None
+        self._armed: list[tuple[str, str | None]] = []
         self._sequencers = {name: self._open_sequencer(topic) for name, topic in self._topics.items()}
         self._runners = {name: self._open_runner(node) for name, node in self._nodes.items()}
         self._piped = {
@@ -80,24 +81,37 @@ class TestDriver:
             key, value, timestamp_ms, partition, headers or {}
         )
 
-    def cut(self) -> None:
-        """End the micro-batch here: run every sequencer (ticks due included) and every node to the end."""
+    def cut(self, nodes: Collection[str] | None = None) -> None:
+        """End the micro-batch here: run every sequencer (ticks due included) and every node to the end.
+
+        In: nodes  only these run, the others catch up at a later cut: the same log, cut differently. None: all
+        """
+        running = list(self._nodes) if nodes is None else [self._node(name).required_name for name in nodes]
         for name, piped in self._piped.items():
             raw = piped.take(self.spark)
             if raw is not None:
                 self._sequencers[name].append(raw)
             sequencer = self._sequencers[name]
             sequencer.tick(frozenset(sequencer.state.partitions))
-        while not self._nodes_at_end():
-            self._runners = {name: self._open_runner(node) for name, node in self._nodes.items()}
+        for name in running:
+            while not self._at_end(name):
+                self._runners[name] = self._open_runner(self._nodes[name])
 
-    def crash(self, step: str) -> None:
-        """Let the nodes' next micro-batch die at a commit step; a restart follows, and the cut still ends."""
+    def crash(self, step: str, node: str | None = None) -> None:
+        """Let the nodes' next micro-batch die at a commit step; a restart follows, and the cut still ends.
+
+        In: node  the node that dies. None: the first that comes to that step
+        """
         if step not in STEPS:
             raise DescriptionError(
                 f"There is no commit step {step!r}.", hint=f"The steps are {', '.join(STEPS)}."
             )
-        self._armed = step
+        self._armed.append((step, None if node is None else self._node(node).required_name))
+
+    @property
+    def now_ms(self) -> int:
+        """The driver's clock, in milliseconds since 1970."""
+        return self._clock.now_ms()
 
     def advance_wall_clock(self, duration: str) -> None:
         """Move the clock; what this makes due happens at the next `cut`."""
@@ -139,12 +153,11 @@ class TestDriver:
         """Remove the temporary folder; the session and its JVM stay."""
         shutil.rmtree(self._folder, ignore_errors=True)
 
-    def _nodes_at_end(self) -> bool:
-        """Run every node to the end; False when a crash struck."""
+    def _at_end(self, name: str) -> bool:
+        """Run a node to the end; False when a crash struck."""
         try:
-            for runner in self._runners.values():
-                while runner.advance():
-                    pass
+            while self._runners[name].advance():
+                pass
         except SimulatedCrashError:
             return False
         return True
@@ -154,12 +167,13 @@ class TestDriver:
         return Sequencer(self.spark, topic, self._lake.log(topic.name), self._clock, longest_wait_ms=wait_ms)
 
     def _open_runner(self, node: WindowedAggregate) -> NodeRunner:
-        return NodeRunner(self.spark, node, self._lake, on_step=self._on_step)
+        return NodeRunner(self.spark, node, self._lake, on_step=partial(self._on_step, node.required_name))
 
-    def _on_step(self, step: str) -> None:
-        if step == self._armed:
-            self._armed = None
-            raise SimulatedCrashError(step)
+    def _on_step(self, node: str, step: str) -> None:
+        for crash in [(step, node), (step, None)]:
+            if crash in self._armed:
+                self._armed.remove(crash)
+                raise SimulatedCrashError(f"{node}: {step}")
 
     def _node(self, name: str) -> WindowedAggregate:
         return self._named(self._nodes, "node", name)

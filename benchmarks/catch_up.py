@@ -1,0 +1,87 @@
+"""Catch up: from a full topic to committed final windows, the log included."""
+
+from __future__ import annotations
+
+import time
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from pyspark.sql import functions as F
+
+from benchmarks.readings import expected, reading_counts
+from headrace.errors import TerminalError
+from headrace.runtime.lake import Lake
+from headrace.runtime.stream import StreamRuntime
+from headrace.runtime.views import Views
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+    from headrace.runtime.kafka import KafkaSettings
+
+
+@dataclass(frozen=True)
+class Measured:
+    """One run. Seconds from the first poll of the runtime to the last commit; CPU seconds of Python and its JVM."""
+
+    records: int
+    seconds: float
+    cpu_seconds: float
+    peak_mib: float
+    written_mib: float
+
+    @property
+    def records_per_second(self) -> float:
+        """Records over wall-clock seconds."""
+        return self.records / self.seconds
+
+
+def catch_up(spark: SparkSession, folder: Path, kafka: KafkaSettings, records: int) -> Measured:
+    """Fold the whole topic into a new lake, check the result, and say what it took.
+
+    Raises: TerminalError when the windows are not what the log says.
+    """
+    lake = Lake(f"file:{folder}")
+    runtime = StreamRuntime(spark, lake, [reading_counts], kafka=kafka, trigger_ms=100)
+    cpu, began = _cpu_seconds(), time.monotonic()
+    try:
+        runtime.run_until_caught_up(poll_seconds=0.2)
+        seconds, cpu = time.monotonic() - began, _cpu_seconds() - cpu
+    finally:
+        runtime.drain()
+    _require_right(spark, lake, records)
+    written = sum(file.stat().st_size for file in folder.rglob("*") if file.is_file())
+    return Measured(records, seconds, cpu, _peak_mib(), written / 2**20)
+
+
+def _require_right(spark: SparkSession, lake: Lake, records: int) -> None:
+    views, right = Views(spark, lake), expected(records)
+    found = views.read(reading_counts).agg(F.count("*"), F.sum("n"), F.sum("total")).first()
+    late = views.ledger(reading_counts).where("fate = 'late'").agg(F.sum("records")).first()
+    measured = (*(found or ()), *(late or ()))
+    wanted = (right.windows, right.records, right.total, right.late)
+    if measured != wanted:
+        raise TerminalError(f"Wrong result: windows, records, total, late are {measured}, not {wanted}.")
+
+
+def _processes() -> list[Path]:
+    """This process and the JVM that it started."""
+    me = Path("/proc/self").resolve()
+    children = (me / "task" / me.name / "children").read_text().split()
+    return [me, *(Path("/proc") / pid for pid in children if (Path("/proc") / pid).exists())]
+
+
+def _cpu_seconds() -> float:
+    ticks = 0
+    for process in _processes():
+        fields = (process / "stat").read_text().rpartition(")")[2].split()
+        ticks += int(fields[11]) + int(fields[12])
+    return ticks / 100
+
+
+def _peak_mib() -> float:
+    peaks = [
+        line for p in _processes() for line in (p / "status").read_text().splitlines() if "VmHWM" in line
+    ]
+    return sum(int(line.split()[1]) for line in peaks) / 1024

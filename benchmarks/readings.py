@@ -1,0 +1,91 @@
+"""A deterministic log of readings, and what its final windows must be."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import numpy as np
+from confluent_kafka import Producer
+
+import headrace as hr
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+BASE_MS = 1_780_000_080_000  # a multiple of two minutes, so that windows align with the start of the log
+WINDOW_MS = 120_000
+PARTITIONS = 2
+
+readings = hr.Topic(
+    "readings", key="sensor_id STRING", value="sensor_id STRING, value BIGINT", idle_timeout=None
+)
+reading_counts = (
+    readings.group_by("sensor_id")
+    .window(hr.tumbling("2 minutes"), grace="2 minutes")
+    .aggregate(n=hr.count(), total=hr.sum("value"))
+    .suppress(hr.until_window_closes())
+    .named("reading_counts")
+)
+
+
+@dataclass(frozen=True)
+class Expected:
+    """What must come out: the closed windows, their records and sums, and the records that came too late."""
+
+    windows: int
+    records: int
+    total: int
+    late: int
+
+
+def log(
+    records: int, *, keys: int = 5_000, windows: int = 500, seed: int = 2
+) -> Iterator[tuple[int, str, int, int]]:
+    """Partition, key, value and event time in ms; a fifth of the records lie up to three minutes back.
+
+    The last record of each partition lies far ahead and closes every earlier window.
+    """
+    rng = np.random.default_rng(seed)
+    sensor, value = rng.integers(0, keys, records), rng.integers(0, 1_000, records)
+    event_ms = BASE_MS + np.arange(records) * (windows * WINDOW_MS) // records
+    back_ms = np.where(rng.random(records) < 0.2, rng.integers(0, 180_001, records), 0)
+    event_ms = np.maximum(event_ms - back_ms, BASE_MS)
+    for s, v, ms in zip(sensor.tolist(), value.tolist(), event_ms.tolist(), strict=True):
+        yield s % PARTITIONS, f"s{s}", v, ms
+    for partition in range(PARTITIONS):
+        yield partition, f"__flush{partition}", 0, BASE_MS + (windows + 10) * WINDOW_MS
+
+
+def expected(records: int) -> Expected:
+    """What the final windows of `log(records)` are, in plain Python: stream time by partition, grace of one window."""
+    stream_ms = dict.fromkeys(range(PARTITIONS), 0)
+    seen, late, total, used = set(), 0, 0, 0
+    for partition, key, value, ms in log(records):
+        stream_ms[partition] = max(stream_ms[partition], ms)
+        start = ms - ms % WINDOW_MS
+        if start + 2 * WINDOW_MS <= stream_ms[partition]:
+            late += 1
+        elif not key.startswith("__flush"):
+            seen.add((key, start))
+            total, used = total + value, used + 1
+    return Expected(len(seen), used, total, late)
+
+
+def produce(bootstrap: str, records: int) -> None:
+    """Write the log to its topic."""
+    producer = Producer(
+        {"bootstrap.servers": bootstrap, "linger.ms": 20, "queue.buffering.max.messages": 500_000}
+    )
+    for number, (partition, key, value, ms) in enumerate(log(records)):
+        payload = json.dumps({"sensor_id": key, "value": value})
+        while True:
+            try:
+                producer.produce(readings.name, payload, key, partition, timestamp=ms)
+                break
+            except BufferError:
+                producer.poll(0.1)
+        if number % 1_000 == 0:
+            producer.poll(0)
+    producer.flush()
