@@ -67,7 +67,6 @@ def test_topics_are_equal_by_content() -> None:
         {"idle_timeout": None},
         {"max_future": "1 hour"},
         {"options": {"a": "1"}},
-        {"replay_guard": object()},
     ],
 )
 def test_topics_that_differ_anywhere_are_not_equal(changed: dict[str, Any]) -> None:
@@ -199,3 +198,7 @@ def test_wrong_durations_name_the_topic_and_the_setting() -> None:
 
 def test_without_idle_timeout_event_time_is_strict() -> None:
     assert topic(idle_timeout=None).idle_timeout_ms is None
+
+
+def test_a_replay_guard_is_refused_and_not_ignored() -> None:
+    assert "no guard is built yet" in refused(lambda: topic(replay_guard=object()))

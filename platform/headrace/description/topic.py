@@ -51,6 +51,11 @@ class Topic(RowOperators):
             raise DescriptionError(
                 f"{self._what}: format {a_value(self.format)} does not exist; formats are {listed(FORMATS)}."
             )
+        if self.replay_guard is not None:
+            raise DescriptionError(
+                f"{self._what}: replay_guard {a_value(self.replay_guard)} cannot be honoured: no guard is built yet.",
+                hint="Leave it out.",
+            )
         self._check_shared_columns()
         self._check_timestamp()
         self._check_idle_timeout()

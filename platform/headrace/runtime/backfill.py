@@ -13,13 +13,15 @@ from functools import reduce
 from typing import TYPE_CHECKING
 
 from delta.tables import DeltaTable
+from pyspark.sql import Window
 from pyspark.sql import functions as F
 
 from headrace.description import quote
+from headrace.errors import TerminalError
 from headrace.log.clock import SystemClock
 from headrace.operators.rows import KEPT, rows_of
 from headrace.operators.windows import assign_windows, merge_windows, partial_aggregates
-from headrace.operators.windows.panes import starts_closed_between
+from headrace.operators.windows.panes import first_window_start, last_window_start, starts_closed_between
 from headrace.runtime.lease import take_lease
 from headrace.runtime.plan import STAGES, BackfillPlan, DayVerdict
 from headrace.runtime.runner import read_logs, read_progress
@@ -45,8 +47,16 @@ class Backfill:
     def __init__(
         self, spark: SparkSession, lake: Lake, node: WindowedAggregate, days: Sequence[dt.date] | None = None
     ) -> None:
-        """Prepare; `days` are UTC days of `window_start`, None is every day that has closed windows or results."""
+        """Prepare; `days` are UTC days of `window_start`, None is every day that has closed windows or results.
+
+        Raises: TerminalError when the node has never run.
+        """
         self._spark, self._lake, self.node = pipeline_session(spark), lake, node
+        if not tables.exists(self._spark, lake.table(node.required_name)):
+            raise TerminalError(
+                f"Node '{node.required_name}' has not run yet: there is nothing to compare or to swap.",
+                hint="Start its stream; it reads its log from the beginning.",
+            )
         self.progress = read_progress(self._spark, lake, node)
         self._closing = (
             None
@@ -89,6 +99,7 @@ class Backfill:
             swapped = swap and bool(different)
             if swapped:
                 on_stage(STAGES[3])
+                lease.check()
                 self._swap(recomputed, differing)
             recomputed.unpersist()
             differing.unpersist()
@@ -112,7 +123,8 @@ class Backfill:
         rows = assign_windows(rows_of(self._logs(), self.node.stream), self.node)
         first_ms, last_ms = self._closing or (0, -1)
         if self.days:
-            first_ms = max(first_ms, _ms(self.days[0]))
+            advance_ms = self.node.window.advance_ms
+            first_ms = max(first_ms, -(-_ms(self.days[0]) // advance_ms) * advance_ms)
             last_ms = min(last_ms, _ms(self.days[-1]) + DAY_MS - 1)
             rows = rows.where(F.col("__event_ms").between(first_ms, last_ms + self.node.window.size_ms))
         partials = partial_aggregates(rows, self.node).where(F.col("__fate") == KEPT)
@@ -145,26 +157,29 @@ class Backfill:
     def _all_days(self) -> tuple[dt.date, ...]:
         stored = tables.read(self._spark, self._lake.table(self.node.required_name))
         found = {row[0] for row in stored.select(F.to_date("window_start")).distinct().collect()}
-        first, last = self._closing or (0, -1)
-        events = reduce(
-            lambda left, right: left.unionByName(right),
-            (f.select("timestamp") for f in self._logs().values()),
-        )
-        inside = events.where(F.unix_millis("timestamp").between(first, last + self.node.window.size_ms))
-        found |= {row[0] for row in inside.select(F.to_date("timestamp")).distinct().collect()}
+        if self._closing is not None:
+            events = reduce(
+                lambda left, right: left.unionByName(right),
+                (f.select(F.unix_millis("timestamp").alias("ms")) for f in self._logs().values()),
+            )
+            first = first_window_start(self.node.window, F.col("ms"))
+            last = F.least(last_window_start(self.node.window, F.col("ms")), F.lit(self._closing[1]))
+            starts = F.sequence(F.to_date(F.timestamp_millis(first)), F.to_date(F.timestamp_millis(last)))
+            days = events.where(first <= last).select(F.explode(starts)).distinct()
+            found |= {row[0] for row in days.collect()}
         return tuple(sorted(found))
 
     def _examples(self, differing: DataFrame) -> dict[dt.date, list[str]]:
+        """For each day a few differing rows in words, as Spark writes them: times in UTC, wherever this process runs."""
         users = [name for name in differing.columns if not name.startswith("__")]
-        some = (
-            differing.orderBy(*(F.col(quote(n)) for n in (*self._identity(), "__side")))
-            .limit(SHOWN * 2)
-            .collect()
-        )
+        order = [F.col(quote(name)) for name in (*self._identity(), "__side")]
+        within = F.row_number().over(Window.partitionBy(F.to_date("window_start")).orderBy(*order))
+        some = differing.withColumn("__number", within).where(F.col("__number") <= SHOWN * 2).orderBy(*order)
+        shown = (F.col(quote(name)).cast("string").alias(name) for name in users)
         words: dict[dt.date, list[str]] = {}
-        for row in some:
-            shown = ", ".join(f"{name}={row[name]}" for name in users)
-            words.setdefault(row["window_start"].date(), []).append(f"{row['__side']}: {shown}")
+        for row in some.select(F.to_date("window_start").alias("__day"), "__side", *shown).collect():
+            values = ", ".join(f"{name}={row[name]}" for name in users)
+            words.setdefault(row["__day"], []).append(f"{row['__side']}: {values}")
         return words
 
     def _identity(self) -> list[str]:

@@ -22,6 +22,8 @@ SEMANTICS = {
     # Bad input never kills a stream: an expression that cannot be computed is null, not an exception.
     "spark.sql.ansi.enabled": "false",
     "spark.sql.caseSensitive": "false",
+    # A commit without rows still carries its record: a micro-batch of ticks alone makes progress too.
+    "spark.databricks.delta.skipRecordingEmptyCommits": "false",
 }
 # Small micro-batches on few cores: fewer tasks, no adaptive re-planning, no checksum files.
 SMALL_BATCHES = {
