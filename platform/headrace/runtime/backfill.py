@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import datetime as dt
 from collections import Counter
-from functools import reduce
+from functools import cached_property, reduce
 from typing import TYPE_CHECKING
 
 from delta.tables import DeltaTable
@@ -21,7 +21,7 @@ from headrace.errors import TerminalError
 from headrace.log.clock import SystemClock
 from headrace.operators.rows import KEPT, rows_of
 from headrace.operators.windows import assign_windows, merge_windows, partial_aggregates
-from headrace.operators.windows.panes import first_window_start, last_window_start, starts_closed_between
+from headrace.operators.windows.panes import starts_closed_between
 from headrace.runtime.lease import take_lease
 from headrace.runtime.plan import STAGES, BackfillPlan, DayVerdict
 from headrace.runtime.runner import read_logs, read_progress
@@ -63,7 +63,14 @@ class Backfill:
             if self.progress.closed_ms is None
             else starts_closed_between(node.window, node.grace_ms, None, self.progress.closed_ms)
         )
-        self.days = tuple(sorted(set(days))) if days is not None else self._all_days()
+        self._chosen = None if days is None else tuple(sorted(set(days)))
+
+    @cached_property
+    def days(self) -> tuple[dt.date, ...]:
+        """The days chosen; without a choice those that have windows, recomputed or stored."""
+        if self._chosen is not None:
+            return self._chosen
+        return tuple(sorted({*_by_day(self._recomputed), *_by_day(self._stored())}))
 
     def plan(self) -> BackfillPlan:
         """What `run` will read and do."""
@@ -88,7 +95,7 @@ class Backfill:
         )
         try:
             on_stage(STAGES[0])
-            recomputed = self.recompute().persist()
+            recomputed = self._recomputed
             on_stage(STAGES[1])
             counts = _by_day(recomputed)
             on_stage(STAGES[2])
@@ -101,10 +108,10 @@ class Backfill:
                 on_stage(STAGES[3])
                 lease.check()
                 self._swap(recomputed, differing)
-            recomputed.unpersist()
             differing.unpersist()
         finally:
             lease.release()
+            self._release()
         return [
             DayVerdict(
                 day,
@@ -118,14 +125,23 @@ class Backfill:
             for day in self.days
         ]
 
+    @cached_property
+    def _recomputed(self) -> DataFrame:
+        return self.recompute().persist()
+
+    def _release(self) -> None:
+        self.days  # noqa: B018 - known before what it is read from goes
+        self._recomputed.unpersist()
+        del self._recomputed
+
     def recompute(self) -> DataFrame:
         """The days' closed windows from the log alone; columns and grain of the result table."""
         rows = assign_windows(rows_of(self._logs(), self.node.stream), self.node)
         first_ms, last_ms = self._closing or (0, -1)
-        if self.days:
+        if self._chosen:
             advance_ms = self.node.window.advance_ms
-            first_ms = max(first_ms, -(-_ms(self.days[0]) // advance_ms) * advance_ms)
-            last_ms = min(last_ms, _ms(self.days[-1]) + DAY_MS - 1)
+            first_ms = max(first_ms, -(-_ms(self._chosen[0]) // advance_ms) * advance_ms)
+            last_ms = min(last_ms, _ms(self._chosen[-1]) + DAY_MS - 1)
             rows = rows.where(F.col("__event_ms").between(first_ms, last_ms + self.node.window.size_ms))
         partials = partial_aggregates(rows, self.node).where(F.col("__fate") == KEPT)
         last_ms = last_ms // self.node.window.advance_ms * self.node.window.advance_ms
@@ -140,10 +156,12 @@ class Backfill:
             lambda left, right: left.unionByName(right),
             (f.select("timestamp") for f in self._logs().values()),
         )
-        if not self.days:
+        if self._chosen is None:
+            return rows
+        if not self._chosen:
             return rows.limit(0)
-        until = _ms(self.days[-1]) + DAY_MS + self.node.window.size_ms
-        return rows.where(F.unix_millis("timestamp").between(_ms(self.days[0]), until))
+        until = _ms(self._chosen[-1]) + DAY_MS + self.node.window.size_ms
+        return rows.where(F.unix_millis("timestamp").between(_ms(self._chosen[0]), until))
 
     def _stored(self) -> DataFrame:
         """What the stream wrote for these days, as far as the frontier of this backfill goes."""
@@ -152,22 +170,7 @@ class Backfill:
         return stored.where(F.unix_millis("window_start") <= last_ms)
 
     def _in_days(self) -> Expr:
-        return F.to_date("window_start").isin(list(self.days))
-
-    def _all_days(self) -> tuple[dt.date, ...]:
-        stored = tables.read(self._spark, self._lake.table(self.node.required_name))
-        found = {row[0] for row in stored.select(F.to_date("window_start")).distinct().collect()}
-        if self._closing is not None:
-            events = reduce(
-                lambda left, right: left.unionByName(right),
-                (f.select(F.unix_millis("timestamp").alias("ms")) for f in self._logs().values()),
-            )
-            first = first_window_start(self.node.window, F.col("ms"))
-            last = F.least(last_window_start(self.node.window, F.col("ms")), F.lit(self._closing[1]))
-            starts = F.sequence(F.to_date(F.timestamp_millis(first)), F.to_date(F.timestamp_millis(last)))
-            days = events.where(first <= last).select(F.explode(starts)).distinct()
-            found |= {row[0] for row in days.collect()}
-        return tuple(sorted(found))
+        return F.lit(True) if self._chosen is None else F.to_date("window_start").isin(list(self._chosen))
 
     def _examples(self, differing: DataFrame) -> dict[dt.date, list[str]]:
         """For each day a few differing rows in words, as Spark writes them: times in UTC, wherever this process runs."""
