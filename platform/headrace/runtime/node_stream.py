@@ -7,7 +7,7 @@ from functools import reduce
 from typing import TYPE_CHECKING
 
 from headrace.operators.rows import NOT_RECORDS
-from headrace.runtime.lease import Lease, take_lease
+from headrace.runtime.lease import Lease, LeaseLostError, take_lease
 from headrace.runtime.runner import NodeRunner, frontier_ms
 from headrace.runtime.supervised import SupervisedQuery
 from headrace.spark import tables
@@ -21,6 +21,8 @@ if TYPE_CHECKING:
     from headrace.description import Topic, WindowedAggregate
     from headrace.log.clock import Clock
     from headrace.runtime.lake import Lake
+
+EXPIRE_EVERY = 200  # micro-batches between two clearings of the state
 
 
 class NodeStream(SupervisedQuery):
@@ -61,7 +63,8 @@ class NodeStream(SupervisedQuery):
         assert self.runner is not None
         before = _records(self.runner)
         while self.runner.advance() and not self._closing.is_set():
-            pass
+            if self.runner.progress.batch % EXPIRE_EVERY == 0:
+                self.runner.expire()
         handled = _records(self.runner) - before
         self.records += handled
         return handled
@@ -102,7 +105,11 @@ class NodeStream(SupervisedQuery):
         )
 
     def _before_commit(self, step: str) -> None:
-        if step in ("before outputs", "after outputs") and self._lease is not None:
+        if step in ("before outputs", "after outputs"):
+            if self._lease is None:
+                raise LeaseLostError(
+                    f"Node '{self.name}': its lease was given back; nothing more is written."
+                )
             self._lease.check()
         self._on_step(step)
 

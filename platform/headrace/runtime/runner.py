@@ -12,13 +12,14 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+from delta.tables import DeltaTable
 from pyspark.sql import functions as F
 
 from headrace.errors import TerminalError
 from headrace.log.columns import log_schema
 from headrace.operators.progress import Progress
 from headrace.operators.rows import KEPT, rows_of
-from headrace.operators.windows import assign_windows, fold_windows, merge_windows, partial_aggregates
+from headrace.operators.windows import assign_windows, closed, fold_windows, merge_windows, partial_aggregates
 from headrace.spark import files, tables
 
 if TYPE_CHECKING:
@@ -30,6 +31,9 @@ if TYPE_CHECKING:
     from headrace.description import Topic, WindowedAggregate
     from headrace.runtime.lake import Lake
 
+RESULTS = {
+    "delta.enableChangeDataFeed": "true"
+}  # an append costs nothing more; a swap says which rows it changed
 STATE_SKIPPING = {"delta.dataSkippingStatsColumns": "__pane,__batch"}
 
 
@@ -52,7 +56,7 @@ class NodeRunner:
         self._spark, self._lake, self._on_step = spark, lake, on_step
         self._writer = f"node/{self.name}"
         output, state = node_schemas(spark, node)
-        tables.create(spark, lake.table(self.name), output)
+        tables.create(spark, lake.table(self.name), output, RESULTS)
         tables.create(spark, lake.state(self.name), state, STATE_SKIPPING)
         self.progress = read_progress(spark, lake, node)
         self._repeating = True
@@ -82,6 +86,15 @@ class NodeRunner:
         folded.release()
         self.progress, self._repeating = folded.progress, False
         return True
+
+    def expire(self) -> None:
+        """Drop the partials of closed windows and gather what is left in few files; results do not change."""
+        state = DeltaTable.forPath(self._spark, self._lake.state(self.name))
+        if self.progress.closed_ms is not None:
+            state.delete(
+                closed(self.node, self.progress.closed_ms) & (F.col("__batch") <= self.progress.batch)
+            )
+        state.optimize().executeCompaction()
 
     def _plan(self) -> dict[str, Any] | None:
         path, batch = self._lake.plan(self.name), self.progress.batch + 1

@@ -13,7 +13,7 @@ al., "On-the-fly sharing for streamed aggregation" (SIGMOD 2006).
 """
 
 from headrace.operators.windows.assign import assign_windows
-from headrace.operators.windows.fold import Folded, fold_windows
+from headrace.operators.windows.fold import Folded, closed, fold_windows
 from headrace.operators.windows.late import late_records
 from headrace.operators.windows.merge import merge_windows, running_windows
 from headrace.operators.windows.partials import partial_aggregates
@@ -21,6 +21,7 @@ from headrace.operators.windows.partials import partial_aggregates
 __all__ = [
     "Folded",
     "assign_windows",
+    "closed",
     "fold_windows",
     "late_records",
     "merge_windows",

@@ -20,6 +20,7 @@ from headrace.operators.windows.partials import partial_aggregates
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
+    from pyspark.sql import Column as Expr
     from pyspark.sql import DataFrame
 
     from headrace.description import WindowedAggregate
@@ -80,8 +81,13 @@ def still_open(partials: DataFrame, node: WindowedAggregate, progress: Progress)
     """The partials that belong to a window not yet closed."""
     if progress.closed_ms is None:
         return partials
+    return partials.where(~closed(node, progress.closed_ms))
+
+
+def closed(node: WindowedAggregate, closed_ms: int) -> Expr:
+    """Whether the last window of a partial is closed: nothing will read it any more."""
     closes_ms = last_window_start(node.window, F.col("__pane")) + (node.window.size_ms + node.grace_ms)
-    return partials.where(closes_ms > progress.closed_ms)
+    return closes_ms <= closed_ms
 
 
 def _tallies(partials: DataFrame) -> list[Tally]:
