@@ -1,11 +1,5 @@
 from __future__ import annotations
 
-from pathlib import Path
+from tests.broker.harness import kafka
 
-import pytest
-
-
-@pytest.fixture(autouse=True)
-def lake(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    monkeypatch.setenv("HEADRACE_LAKE", str(tmp_path / "lake"))
-    return tmp_path / "lake"
+__all__ = ["kafka"]

@@ -53,7 +53,8 @@ def pipeline() -> Pipeline:
 
 
 @pytest.fixture
-def past() -> Iterator[Past]:
+def past(monkeypatch: pytest.MonkeyPatch) -> Iterator[Past]:
+    monkeypatch.setenv("HEADRACE_LAKE", "/nowhere")
     with DagsterInstance.ephemeral() as instance:
         yield Past(instance)
 

@@ -113,6 +113,11 @@ class ProgressReporter:
             log.info(f"{status.asset} is {status.state}.")
 
 
+def _lag_seconds(status: StreamStatus) -> float | None:
+    unknown = status.lag_seconds is None or status.batches == 0  # before its first commit nothing is behind
+    return None if unknown else round(float(status.lag_seconds or 0), 1)
+
+
 def figures(status: StreamStatus, wall: float) -> dict[str, Any]:
     """What the asset's page shows and plots; what is not known is left out."""
     shown: dict[str, Any] = {
@@ -120,7 +125,7 @@ def figures(status: StreamStatus, wall: float) -> dict[str, Any]:
         "rows_per_second": round(float(status.rows_per_second), 1),
         "rows_total": status.rows_total,
         "lag_records": status.lag_records,
-        "lag_seconds": None if status.lag_seconds is None else round(float(status.lag_seconds), 1),
+        "lag_seconds": _lag_seconds(status),
         **{name: status.fates.get(fate) for fate, name in FATES.items()},
         "failures": status.failures,
         "error": status.error,

@@ -1,0 +1,21 @@
+"""The code location under test: one topic, one node, strict event time. No Spark and no broker to import it."""
+
+from __future__ import annotations
+
+import dagster as dg
+
+from headrace.orchestration import build_definitions
+from tests.broker.pipeline import counts_of
+
+OBSERVE_SECONDS = 2.0
+
+
+def definitions_of(topic: str) -> dg.Definitions:
+    """The lake, the docs and Kafka come from the environment."""
+    return build_definitions([counts_of(topic)], partitions_start="2024-04-01", group="test")
+
+
+def stream_config(**changed: float) -> dict[str, object]:
+    """Run configuration of the stream job: quick to speak."""
+    config = {"observe_every_seconds": OBSERVE_SECONDS, "materialize_every_minutes": 0.1, **changed}
+    return {"ops": {"host_streams": {"config": config}}}

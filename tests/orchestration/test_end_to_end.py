@@ -1,0 +1,143 @@
+"""A pipeline in a real Dagster instance: streamed from a real broker, stopped, backfilled, judged.
+
+The stream runs once for all tests; each test leaves the tables as it found them.
+"""
+
+from __future__ import annotations
+
+import uuid
+from collections.abc import Iterator
+
+import dagster as dg
+import pytest
+from delta.tables import DeltaTable
+from pyspark.sql import SparkSession
+
+from headrace.local.broker import Broker
+from headrace.local.topics import create_topics
+from tests.broker.harness import produce
+from tests.orchestration.location import OBSERVE_SECONDS
+from tests.orchestration.world import HOURS, STREAM, TABLE, World, new_world, two_days
+
+pytestmark = [pytest.mark.dagster, pytest.mark.broker, pytest.mark.spark, pytest.mark.slow]
+
+DAYS = ("2024-05-01", "2024-05-02")
+RANGE = {"dagster/asset_partition_range_start": DAYS[0], "dagster/asset_partition_range_end": DAYS[1]}
+ROWS = {"2024-05-01": 36, "2024-05-02": 72}
+CHECKS = {
+    *("no_duplicate_offset", "dead_letters_below"),
+    *("every_offset_accounted_for", "windows_are_final", "late_drops_below", "backfill_equals_stream"),
+}
+
+
+@pytest.fixture(scope="module")
+def world(tmp_path_factory: pytest.TempPathFactory, kafka: Broker) -> Iterator[World]:
+    """Two days streamed until all is folded, then terminated as Dagster does it."""
+    topic = f"story-{uuid.uuid4().hex[:8]}"
+    create_topics(kafka.bootstrap_servers, {topic: 3})
+    produce(kafka, topic, two_days())
+    root = tmp_path_factory.mktemp("world")
+    with new_world(root, kafka.bootstrap_servers, topic) as world, world.stream() as stream:
+
+        def all_folded() -> bool:
+            seen = world.observations(STREAM)
+            days = world.instance.get_materialized_partitions(TABLE)
+            return bool(seen) and seen[0]["rows_total"] >= len(two_days()) and set(DAYS) <= days
+
+        stream.until(all_folded)
+        world.terminate(stream)
+        yield world
+
+
+def test_a_terminated_run_is_canceled_and_its_assets_are_shown_as_stopped(world: World) -> None:
+    (run,) = world.instance.get_runs(dg.RunsFilter(job_name="streams"))
+    assert run.status is dg.DagsterRunStatus.CANCELED
+    for key in (world.log_key, STREAM):
+        assert world.observations(key)[0]["state"] == "stopped"
+
+
+def test_progress_shows_on_the_page_of_each_asset(world: World) -> None:
+    log, stream = world.observations(world.log_key)[0], world.observations(STREAM)[0]
+    assert (log["rows_total"], log["dead_letters"]) == (len(two_days()), 1)
+    assert (stream["late"], stream["dead_letters"]) == (1, 1)
+    running = [seen for seen in world.observations(world.log_key) if seen["state"] == "running"]
+    assert any(seen["lag_records"] == 0 for seen in running)
+    assert any(seen["rows_per_second"] > 0 for seen in running)
+    assert "stream_time" in running[0]
+
+
+def test_observations_come_by_time_and_not_by_micro_batch(world: World) -> None:
+    (record,) = world.instance.get_run_records(dg.RunsFilter(job_name="streams"))
+    assert record.end_time is not None
+    assert record.start_time is not None
+    seconds = record.end_time - record.start_time
+    for key in (world.log_key, STREAM):
+        assert len(world.observations(key)) <= 4 * seconds / OBSERVE_SECONDS
+
+
+def test_the_streaming_assets_are_materialized_while_they_run_and_plan_no_check(world: World) -> None:
+    for key in (world.log_key, STREAM):
+        (newest,) = world.instance.fetch_materializations(key, limit=1).records
+        assert newest.run_id == world.instance.get_runs(dg.RunsFilter(job_name="streams"))[0].run_id
+    run = world.instance.get_runs(dg.RunsFilter(job_name="streams"))[0]
+    planned = world.instance.all_logs(run.run_id, of_type=dg.DagsterEventType.ASSET_CHECK_EVALUATION_PLANNED)
+    assert not planned
+
+
+def test_each_day_that_the_stream_has_completed_is_reported_with_its_rows(world: World) -> None:
+    reported = {}
+    for record in world.instance.fetch_materializations(TABLE, limit=100, ascending=True).records:
+        assert record.asset_materialization is not None
+        if "written by" in record.asset_materialization.metadata:
+            reported[record.partition_key] = record.asset_materialization.metadata["rows"].value
+    assert reported == ROWS
+
+
+def test_a_backfill_of_equal_days_changes_nothing_and_says_so(world: World, spark: SparkSession) -> None:
+    table = DeltaTable.forPath(spark, world.lake.table("reading_counts"))
+    before = table.history(1).collect()[0]["version"]
+    result = world.run("backfill", RANGE)
+    assert result.success
+    events = result.asset_materializations_for_node("recompute_reading_counts")
+    assert {event.partition for event in events} == set(DAYS)
+    (words,) = {str(event.metadata["verdict"].value) for event in events}
+    assert words.startswith("**Equal.** 2 days, 108 rows")
+    assert "Backfill of" in str(events[0].metadata["plan"].value)
+    assert table.history(1).collect()[0]["version"] == before
+
+
+def test_every_check_passes_and_says_what_it_has_verified(world: World) -> None:
+    assert world.run("quality").success
+    verdicts = world.evaluations()
+    assert verdicts.keys() == CHECKS
+    assert {name for name, verdict in verdicts.items() if not verdict.passed} <= {"late_drops_below"}
+    for verdict in verdicts.values():
+        assert verdict.description
+        assert "report" in verdict.metadata
+
+
+def test_a_changed_row_fails_the_proof_and_a_backfill_mends_it(world: World, spark: SparkSession) -> None:
+    table = DeltaTable.forPath(spark, world.lake.table("reading_counts"))
+    table.update("sensor_id = 's1' AND to_date(window_start) = '2024-05-02'", {"n": "n + 1"})
+    world.run("quality")
+    assert not world.evaluations()["backfill_equals_stream"].passed
+    result = world.run("backfill", RANGE)
+    words = str(
+        result.asset_materializations_for_node("recompute_reading_counts")[0].metadata["verdict"].value
+    )
+    assert "1 of 2 days (2024-05-02)" in words
+    assert "replaced in one commit" in words
+    assert "sensor_id=s1" in words
+    world.run("quality")
+    assert world.evaluations()["backfill_equals_stream"].passed
+
+
+def test_a_run_rotates_after_its_time_and_the_next_goes_on_where_it_ended(
+    world: World, kafka: Broker, spark: SparkSession
+) -> None:
+    with world.stream("0.002") as stream:
+        stream.end()
+    newest = world.newest_run()
+    assert (newest.job_name, newest.status) == ("streams", dg.DagsterRunStatus.SUCCESS)
+    results = spark.read.format("delta").load(world.lake.table("reading_counts"))
+    assert results.count() == 3 * (HOURS - 1)
