@@ -138,7 +138,7 @@ def _verdict(asset: Asset, results: Sequence[CheckResult], evidence: Mapping[str
     what = f"The log of {asset.name}" if asset.kind == "log" else asset.name
     if not failed:
         records = counted(evidence["delivered"], "record")
-        return f"{what} is in order: its {len(results)} checks hold, over {records} delivered."
+        return f"{what} is in order: every check holds over the {records} delivered."
     others = len(failed) - 1
     also = f" {counted(others, 'other check fails', 'other checks fail')} too." if others else ""
     standing = "is not to be trusted" if failed[0].severity == ERROR else "is right, but needs a look"

@@ -44,9 +44,10 @@ def no_duplicate_offset(log: DataFrame, topic: str, records: int) -> Check:
             found, surplus = _totals(several)
             first = several.orderBy(*OFFSET).limit(SHOWN).collect()
         shown = [f"partition {r['partition']} offset {r['offset']} ({r[COPIES]} rows)" for r in first]
+        words = _more_than_once(found, "offset", f"the log of {topic}", surplus)
         return Finding(
-            f"{_more_than_once(found, 'offset', f'the log of {topic}', surplus)}, first {joined(shown)}; not "
-            "the sequencer wrote them: look in the table's history for who did, and restore the version before.",
+            f"{words}, first {joined(shown)}; the sequencer never writes an offset twice: look in the table's "
+            "history for who did, and restore the version before.",
             {"records": records, "duplicates": surplus, "offsets_duplicated": found},
         )
 

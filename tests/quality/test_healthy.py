@@ -1,0 +1,86 @@
+"""What holds is said to hold, with the numbers, at rest and in the middle of a commit."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from headrace.description import WindowedAggregate
+from headrace.quality import LOG_CHECKS, NODE_CHECKS
+from headrace.quality.books import open_books
+from headrace.runtime.views import Views
+from tests.quality.conftest import COUNTS, EVIL, HOPS, Ground
+
+pytestmark = pytest.mark.spark
+
+
+def test_a_healthy_log_passes_but_for_its_many_dead_letters(ground: Ground) -> None:
+    results = ground.log()
+    assert list(results) == list(LOG_CHECKS)
+    unique, dead = results.values()
+    assert unique.passed
+    assert unique.severity == "error"
+    assert unique.sentence == "Each of the 19 offsets in the log of readings stands there exactly once."
+    assert not dead.passed
+    assert dead.severity == "warn"
+    assert dead.sentence.startswith("1 of 19 records delivered is a dead letter, 5.26 % where 1.00 % may be")
+    assert "malformed" in dead.sentence
+
+
+def test_every_check_of_a_healthy_node_passes_and_its_page_says_the_same(ground: Ground) -> None:
+    results = ground.node(verdicts=None)
+    assert list(results) == list(NODE_CHECKS)
+    assert [result.sentence for result in results.values() if not result.passed] == []
+    assert results["every_offset_accounted_for"].sentence == (
+        "All 19 records delivered in 2 partitions are accounted for (12 used, 2 open, 1 late, 1 filtered, "
+        "1 tombstone and 2 dead letters), and the results are made of exactly those used."
+    )
+    assert results["every_offset_accounted_for"].metadata["delivered"] == 19
+    assert "9 windows" in results["windows_are_final"].sentence
+    assert "2 days (1970-01-01 to 1970-01-02) with 9 rows equal" in results["backfill_equals_stream"].sentence
+    page = Path(results["windows_are_final"].report or "")
+    assert page == ground.docs / "node-reading_counts.html"
+    text = page.read_text()
+    assert "is in order" in text
+    assert all(f'id="{name}"' in text for name in NODE_CHECKS)
+
+
+def test_hopping_windows_that_share_panes_balance_too(ground: Ground) -> None:
+    results = ground.node(HOPS, verdicts=None)
+    assert [result.sentence for result in results.values() if not result.passed] == []
+
+
+@pytest.mark.parametrize("node", [COUNTS, HOPS], ids=lambda node: node.name)
+def test_the_books_hold_the_ledger_that_people_see(ground: Ground, node: WindowedAggregate) -> None:
+    seen = Views(ground.spark, ground.lake).ledger(node).collect()
+    books = open_books(ground.spark, ground.lake, node)
+    kept = {(a.topic, a.partition, fate): n for a in books.accounts for fate, n in a.fates.items()}
+    assert kept == {(row["topic"], row["partition"], row["fate"]): row["records"] for row in seen}
+
+
+@pytest.mark.parametrize("node", [COUNTS, HOPS], ids=lambda node: node.name)
+def test_a_stream_between_outputs_and_state_does_not_fail(ground: Ground, node: WindowedAggregate) -> None:
+    rows = ground.read(ground.lake.table(node.required_name)).count()
+    ground.undo_last_commit(ground.lake.state(node.required_name))
+    books = open_books(ground.spark, ground.lake, node)
+    assert books.results.count() < rows
+    results = ground.node(node, verdicts=None)
+    assert [result.sentence for result in results.values() if not result.passed] == []
+
+
+def test_before_the_first_record_there_is_nothing_to_judge(nothing_yet: Ground) -> None:
+    results = [*nothing_yet.log().values(), *nothing_yet.node(verdicts=None).values()]
+    assert all(result.passed for result in results)
+    assert all("nothing to" in result.sentence or "nothing can" in result.sentence for result in results)
+    assert (nothing_yet.docs / "index.html").is_file()
+
+
+def test_no_value_of_a_record_reaches_a_page_unescaped(ground: Ground) -> None:
+    ground.append(ground.read(ground.lake.table("reading_counts")), ground.lake.table("reading_counts"))
+    results = ground.node(verdicts=None)
+    assert EVIL in results["windows_are_final"].sentence or EVIL in results["backfill_equals_stream"].sentence
+    pages = list(ground.docs.rglob("*.html"))
+    assert {page.name for page in pages} >= {"index.html", "node-reading_counts.html"}
+    assert [page for page in pages if "<script>alert" in page.read_text()] == []
+    assert "&lt;script&gt;alert" in (ground.docs / "node-reading_counts.html").read_text()

@@ -1,0 +1,111 @@
+"""The pages: one sentence first, nothing unescaped, nothing from elsewhere, safe when several write at once."""
+
+from __future__ import annotations
+
+import json
+import re
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from headrace.errors import TerminalError
+from headrace.quality.checks import _local
+from headrace.quality.pages import Asset, write, write_atomically
+from headrace.quality.results import CheckResult
+
+pytestmark = pytest.mark.fast
+
+EVIL = "<img src=x onerror=alert(1)>"
+CLAIMS = {"first": "the first claim", "second": "the second claim"}
+LOG: dict[str, Any] = {"delivered": 10, "dead_letters": 0, "reasons": [], "partitions": []}
+
+
+def page(docs: Path, name: str, *results: CheckResult, evidence: dict[str, Any] = LOG) -> str:
+    return write(docs, Asset("log", name, 660_000), results, CLAIMS, evidence).read_text()
+
+
+def result(passed: bool, sentence: str = "", severity: str = "error", name: str = "first") -> CheckResult:
+    return CheckResult(name, passed, severity, sentence or "Said.", {"rows": 1, "ratio": 0.5, "limit": 0.1})
+
+
+def test_a_page_begins_with_what_is_wrong(tmp_path: Path) -> None:
+    text = page(
+        tmp_path,
+        "readings",
+        result(False, "Look here.", "warn"),
+        result(False, "Mend this.", "error", "second"),
+    )
+    verdict = re.search(r'<div class="card verdict (\w+)">(.*?)</div>', text)
+    assert verdict is not None
+    assert verdict.groups() == (
+        "fail",
+        "The log of readings is not to be trusted: Mend this. 1 other check fails too.",
+    )
+
+
+def test_a_page_of_what_holds_says_over_how_much(tmp_path: Path) -> None:
+    assert "The log of readings is in order: every check holds over the 10 records" in page(
+        tmp_path, "readings", result(True)
+    )
+
+
+def test_values_are_escaped_wherever_they_stand(tmp_path: Path) -> None:
+    reasons = [{"reason": EVIL, "records": 1}]
+    text = page(tmp_path, "readings", result(False, EVIL), evidence={**LOG, "reasons": reasons})
+    index = (tmp_path / "index.html").read_text()
+    assert "<img" not in text + index
+    assert text.count("&lt;img") == 3
+    assert "&lt;img" in index
+
+
+def test_a_page_needs_neither_network_nor_script(tmp_path: Path) -> None:
+    text = page(tmp_path, "readings", result(True)) + (tmp_path / "index.html").read_text()
+    assert "default-src &#39;none&#39;" in text or "default-src 'none'" in text
+    assert not re.search(r'<script|<link|src=|href="https?:|@import|url\(', text)
+
+
+def test_the_index_names_what_fails_first_and_links_every_asset(tmp_path: Path) -> None:
+    page(tmp_path, "a_fine", result(True))
+    page(tmp_path, "b_warned", result(False, "Look.", "warn"))
+    page(tmp_path, "c_broken", result(False, "Mend this."))
+    text = (tmp_path / "index.html").read_text()
+    assert "2 of 3 assets can be trusted. The log of c_broken is not to be trusted: Mend this." in text
+    order = re.findall(r'href="log-(\w+)\.html"', text)
+    assert order == ["c_broken", "b_warned", "a_fine"]
+
+
+def test_the_summary_is_there_for_programs(tmp_path: Path) -> None:
+    page(tmp_path, "readings", result(True, "Said."))
+    summary = json.loads((tmp_path / "summaries/log-readings.json").read_text())
+    assert summary["status"] == "pass"
+    assert summary["checks"][0]["sentence"] == "Said."
+
+
+def test_writers_at_once_lose_no_asset(tmp_path: Path) -> None:
+    def write_often(number: int) -> None:
+        for _ in range(5):
+            page(tmp_path, f"asset_{number}", result(True))
+
+    with ThreadPoolExecutor(6) as pool:
+        list(pool.map(write_often, range(6)))
+    text = (tmp_path / "index.html").read_text()
+    assert all(f'href="log-asset_{n}.html"' in text for n in range(6))
+    assert [path for path in tmp_path.rglob("*") if path.name.startswith(".")] == []
+
+
+def test_a_file_is_replaced_whole(tmp_path: Path) -> None:
+    path = tmp_path / "page.html"
+    write_atomically(path, "old")
+    with path.open() as reader:
+        write_atomically(path, "new")
+        assert reader.read() == "old"
+    assert path.read_text() == "new"
+
+
+def test_pages_go_to_a_local_folder(tmp_path: Path) -> None:
+    assert _local(f"file:{tmp_path}/a%20b") == tmp_path / "a b"
+    assert _local(str(tmp_path)) == tmp_path
+    with pytest.raises(TerminalError, match="'s3://bucket/docs', is not a local one"):
+        _local("s3://bucket/docs")
