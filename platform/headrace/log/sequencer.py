@@ -9,12 +9,14 @@ from __future__ import annotations
 
 import json
 import threading
+from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 from pyspark.sql import Observation
 from pyspark.sql import functions as F
 
+from headrace.errors import TransientError
 from headrace.log.columns import CONTROL, DEAD_LETTER, PROPERTIES, TICK, log_schema
 from headrace.log.decode import decode
 from headrace.log.sequence import LAST, assign_stream_time, only_new
@@ -23,7 +25,7 @@ from headrace.log.ticks import due_ticks
 from headrace.spark import tables
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping, Set
+    from collections.abc import Callable, Iterator, Mapping, Set
 
     from pyspark.sql import DataFrame, SparkSession
 
@@ -65,13 +67,14 @@ class Sequencer:
         self._lock = threading.Lock()
         tables.create(spark, path, self._schema, PROPERTIES)
         self.state = self._recover()
+        self.sound = True  # False while it is not known whether a commit went through
 
     def append(self, raw: DataFrame) -> Appended:
         """Commit one micro-batch of Kafka records.
 
         In: raw  as Spark's Kafka source delivers it (see `columns.KAFKA`); offsets already held are passed over
         """
-        with self._lock:
+        with self._alone():
             state = self.state
             at_ms = state.next_commit_ms(self._clock.now_ms())
             decoded = decode(only_new(raw, state), self.topic, at_ms)
@@ -87,7 +90,7 @@ class Sequencer:
             self._commit(self._as_log_rows(observed, at_ms), at_ms, {"before": state.to_json()})
             found = seen.get
             rows = [LastRow(r["partition"], r["offset"], r["stream_ms"]) for r in found["last_rows"]]
-            self.state = state.after(at_ms, rows)
+            self._settle(state.after(at_ms, rows))
             return Appended(found["records"], found["dead_letters"])
 
     def ticks_due(self) -> bool:
@@ -100,7 +103,7 @@ class Sequencer:
         In:  caught_up  the partitions read to Kafka's end offsets
         Out: how many partitions were advanced
         """
-        with self._lock:
+        with self._alone():
             at_ms = self.state.next_commit_ms(self._clock.now_ms())
             ticks = self._due(at_ms, caught_up)
             if ticks:
@@ -124,8 +127,38 @@ class Sequencer:
         """
         self._move_to(offsets, "accept_gap")
 
-    def _move_to(self, offsets: Mapping[int, int], action: str) -> None:
+    def pass_over(self, offsets: Mapping[int, int]) -> None:
+        """Record how far Kafka was read beyond its last record: transaction markers have offsets, but are no loss.
+
+        In: offsets  the next offset to read, for each partition; nothing is committed if the log knows all of them
+        """
+        with self._alone():
+            known = self.state.partitions
+            beyond = {
+                p: replace(known.get(p, PartitionState(0)), next_offset=offset)
+                for p, offset in offsets.items()
+                if offset > known.get(p, PartitionState(0)).next_offset
+            }
+            if beyond:
+                at_ms = self.state.next_commit_ms(self._clock.now_ms())
+                after = replace(self.state, partitions={**known, **beyond}).after(at_ms, [])
+                self._write_decisions(CONTROL, {}, at_ms, after)
+
+    @contextmanager
+    def _alone(self) -> Iterator[None]:
         with self._lock:
+            if not self.sound:
+                raise TransientError(
+                    f"Topic '{self.topic.name}': whether the last commit to its log went through is not known.",
+                    hint="The log is read when its stream opens again, which it does by itself.",
+                )
+            yield
+
+    def _settle(self, state: LogState) -> None:
+        self.state, self.sound = state, True
+
+    def _move_to(self, offsets: Mapping[int, int], action: str) -> None:
+        with self._alone():
             at_ms = self.state.next_commit_ms(self._clock.now_ms())
             rows, partitions = {}, dict(self.state.partitions)
             for partition, offset in sorted(offsets.items()):
@@ -145,7 +178,7 @@ class Sequencer:
             "*", F.lit(kind).alias("kind"), F.lit(self.topic.name).alias("topic")
         )
         self._commit(self._as_log_rows(frame, at_ms), at_ms, {"after": after.to_json()})
-        self.state = after
+        self._settle(after)
 
     def _as_log_rows(self, frame: DataFrame, at_ms: int) -> DataFrame:
         decided = {
@@ -164,6 +197,7 @@ class Sequencer:
     def _commit(self, rows: DataFrame, at_ms: int, state: Mapping[str, Any]) -> None:
         record = {"writer": self._writer, "ingested_at_ms": at_ms, **state}
         self._on_step("before log commit")
+        self.sound = False
         tables.append(rows, self._path, record)
         self._on_step("after log commit")
 
