@@ -1,17 +1,24 @@
 """Leases: one writer for each log and node, and a second one is told who the first is.
 
-A lease is a file `<epoch>.json`, created only if it does not exist. Whoever creates the next epoch holds the lease; a
-holder that was overtaken notices before its next commit and stops.
+A lease is a file `<epoch>.claim.json`, created only if it does not exist. Whoever creates the next epoch holds the lease; a
+holder that was overtaken notices before its next commit and stops. A holder renews its lease by itself, also while it
+has nothing to commit. On one machine it holds it as long as its process lives, whatever the clock says: one that was
+only slow is not overtaken, one that was killed is not waited for (but its Spark is, which may still be committing).
 """
 
 from __future__ import annotations
 
 import os
 import socket
-from dataclasses import dataclass
+import threading
+import time
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
+import structlog
+
 from headrace.errors import TerminalError
+from headrace.runtime.processes import born, is_gone, process_space, runs
 from headrace.spark import files
 
 if TYPE_CHECKING:
@@ -19,8 +26,10 @@ if TYPE_CHECKING:
 
     from headrace.log.clock import Clock
 
+logger = structlog.get_logger(__name__)
 EXPIRES_MS = 60_000
 RENEWED_EVERY_MS = 10_000
+ORPHAN_SECONDS = 30.0  # how long the Spark of a killed process may take to end
 
 
 class LeaseHeldError(TerminalError):
@@ -41,80 +50,118 @@ class Lease:
     epoch: int
     clock: Clock
     renewed_ms: int
+    _released: threading.Event = field(default_factory=threading.Event)
+    _writing: threading.Lock = field(default_factory=threading.Lock)
 
     def check(self) -> None:
         """Renew the lease when it is time.
 
-        Raises: LeaseLostError when another writer has taken it over.
+        Raises: LeaseLostError when another writer has taken it over, or when it was given back.
         """
-        newest = _newest_epoch(self.spark, self.folder)
-        if newest != self.epoch:
-            raise LeaseLostError(
-                f"{self.writer}: this writer's lease (epoch {self.epoch}) was taken over (epoch {newest}).",
-                hint="Another run writes this asset now; this one stops without committing.",
-            )
-        now_ms = self.clock.now_ms()
-        if now_ms - self.renewed_ms >= RENEWED_EVERY_MS:
-            files.write_json(self.spark, _renewal(self.folder, self.epoch), {"renewed_ms": now_ms})
-            self.renewed_ms = now_ms
+        with self._writing:
+            newest = _newest_epoch(self.spark, self.folder)
+            if newest != self.epoch or self._released.is_set():
+                lost = f"was taken over (epoch {newest})" if newest != self.epoch else "was given back"
+                raise LeaseLostError(
+                    f"{self.writer}: this writer's lease (epoch {self.epoch}) {lost}.",
+                    hint="Another run may write this asset now; this one stops without committing.",
+                )
+            now_ms = self.clock.now_ms()
+            if now_ms - self.renewed_ms >= RENEWED_EVERY_MS:
+                files.write_json(self.spark, _renewal(self.folder, self.epoch), {"renewed_ms": now_ms})
+                self.renewed_ms = now_ms
 
     def release(self) -> None:
         """Give the lease back, so that the next writer need not wait."""
-        files.write_json(self.spark, _renewal(self.folder, self.epoch), {"renewed_ms": 0})
+        self._released.set()
+        with self._writing:
+            files.write_json(self.spark, _renewal(self.folder, self.epoch), {"renewed_ms": 0})
+
+    def keep(self) -> Lease:
+        """Renew the lease in the background, until it is released or overtaken."""
+        threading.Thread(target=self._keep, daemon=True, name=f"lease of {self.writer}").start()
+        return self
+
+    def _keep(self) -> None:
+        while not self._released.wait(RENEWED_EVERY_MS / 1000):
+            try:
+                self.check()
+            except LeaseLostError:
+                return  # the next commit finds out, and stops
+            except Exception as error:
+                logger.warning("lease not renewed, will be tried again", writer=self.writer, error=str(error))
 
 
 def take_lease(spark: SparkSession, folder: str, writer: str, clock: Clock) -> Lease:
-    """Become the one writer.
+    """Become the one writer, and stay it until the lease is released.
 
     In:     folder  where this writer's leases lie; `writer` names it in messages
     Raises: LeaseHeldError when another process holds it and is alive.
     """
-    now_ms = clock.now_ms()
     epoch = _newest_epoch(spark, folder)
     if epoch:
-        holder = files.read_json(spark, _claim(folder, epoch)) or {}
-        renewal = files.read_json(spark, _renewal(folder, epoch)) or {}
-        renewed_ms = renewal.get("renewed_ms", holder.get("taken_ms", 0))
-        if _alive(holder, renewed_ms, now_ms):
-            raise LeaseHeldError(
-                f"{writer} is already being written by process {holder.get('pid')} on {holder.get('host')}.",
-                detail=f"Its lease (epoch {epoch}) was last renewed {max(0, now_ms - renewed_ms) / 1000:.0f} s ago.",
-                hint=f"Stop that run first; a lease left by a lost machine expires after {EXPIRES_MS // 1000} s.",
-            )
-    claim = {"host": socket.gethostname(), "pid": os.getpid(), "born": _born(os.getpid()), "taken_ms": now_ms}
+        _require_free(spark, folder, epoch, writer, clock)
+    now_ms = clock.now_ms()
+    spark_pid = spark._jvm.java.lang.ProcessHandle.current().pid()  # type: ignore[union-attr]
+    claim = {
+        "host": socket.gethostname(),
+        "space": process_space(),
+        "pid": os.getpid(),
+        "born": born(os.getpid()),
+        "spark_pid": spark_pid,
+        "spark_born": born(spark_pid),
+        "taken_ms": now_ms,
+    }
     if not files.write_json(spark, _claim(folder, epoch + 1), claim, overwrite=False):
         raise LeaseHeldError(
             f"{writer}: another process took the lease at the same moment.", hint="Try again."
         )
     files.delete(spark, _claim(folder, epoch - 1))
     files.delete(spark, _renewal(folder, epoch - 1))
-    return Lease(spark, folder, writer, epoch + 1, clock, now_ms)
+    return Lease(spark, folder, writer, epoch + 1, clock, now_ms).keep()
 
 
-def _alive(holder: dict[str, Any], renewed_ms: int, now_ms: int) -> bool:
-    if renewed_ms == 0 or now_ms - renewed_ms > EXPIRES_MS:
+def _require_free(spark: SparkSession, folder: str, epoch: int, writer: str, clock: Clock) -> None:
+    holder = files.read_json(spark, _claim(folder, epoch)) or {}
+    renewal = files.read_json(spark, _renewal(folder, epoch)) or {}
+    renewed_ms = renewal.get("renewed_ms", holder.get("taken_ms", 0))
+    if renewed_ms == 0:
+        return
+    if _alive(holder, clock.now_ms() - renewed_ms):
+        raise LeaseHeldError(
+            f"{writer} is already being written by process {holder.get('pid')} on {holder.get('host')}.",
+            detail=f"Its lease (epoch {epoch}) was last renewed {max(0, clock.now_ms() - renewed_ms) / 1000:.0f} s ago.",
+            hint=f"Stop that run first; a lease left by a lost machine expires after {EXPIRES_MS // 1000} s.",
+        )
+    if _ours_to_see(holder) and not _orphan_ends(holder):
+        raise LeaseHeldError(
+            f"{writer} was being written by process {holder.get('pid')} on {holder.get('host')}, which is dead; "
+            f"its Spark, process {holder.get('spark_pid')}, is not.",
+            hint="Stop that process first: it may still be committing.",
+        )
+
+
+def _alive(holder: dict[str, Any], silent_ms: int) -> bool:
+    if _ours_to_see(holder):
+        return runs(holder["pid"], holder["born"])
+    if process_space() is None and holder.get("host") == socket.gethostname() and is_gone(holder["pid"]):
         return False
-    if holder.get("host") != socket.gethostname():
-        return True
-    # On one machine a dead holder is known at once: no waiting after a crash.
-    return bool(_born(holder.get("pid", -1)) == holder.get("born") is not None)
+    return silent_ms <= EXPIRES_MS
 
 
-def _born(pid: int) -> str | None:
-    """When a process of this machine began, in its kernel's ticks; None when there is none."""
-    try:
-        with open(f"/proc/{pid}/stat", encoding="utf-8") as stat:
-            return stat.read().rpartition(")")[2].split()[19]
-    except OSError:
-        return None if os.path.isdir("/proc/self") else _born_without_proc(pid)
+def _ours_to_see(holder: dict[str, Any]) -> bool:
+    """Whether the holder's process ids mean something here: not those of another machine or container."""
+    here = process_space()
+    return here is not None and (holder.get("host"), holder.get("space")) == (socket.gethostname(), here)
 
 
-def _born_without_proc(pid: int) -> str | None:
-    try:
-        os.kill(pid, 0)
-    except OSError:
-        return None
-    return "alive"
+def _orphan_ends(holder: dict[str, Any]) -> bool:
+    deadline = time.monotonic() + ORPHAN_SECONDS
+    while runs(holder["spark_pid"], holder["spark_born"]):
+        if time.monotonic() > deadline:
+            return False
+        time.sleep(0.05)
+    return True
 
 
 def _newest_epoch(spark: SparkSession, folder: str) -> int:
