@@ -2,7 +2,8 @@
 
 Law: the recomputation is the stream's own fold, over the whole log through the node's frontier, starting from nothing. Equal
 days are left alone; for others one MERGE changes just the differing rows, so that readers of the change feed see no more.
-The live stream only appends windows that close after the frontier, which the swap never touches.
+The live stream only appends windows that close after the frontier, which the swap never touches; Delta still refuses a
+MERGE that such a commit overtook, so it is repeated. The stream itself is never refused.
 """
 
 from __future__ import annotations
@@ -12,17 +13,19 @@ from collections import Counter
 from functools import cached_property, reduce
 from typing import TYPE_CHECKING
 
+from delta.exceptions import ConcurrentAppendException, ConcurrentDeleteReadException
 from delta.tables import DeltaTable
 from pyspark.sql import Window
 from pyspark.sql import functions as F
+from tenacity import Retrying, retry_if_exception_type, stop_after_attempt, wait_random_exponential
 
 from headrace.description import quote
-from headrace.errors import TerminalError
+from headrace.errors import TerminalError, TransientError
 from headrace.log.clock import SystemClock
 from headrace.operators.rows import KEPT, rows_of
 from headrace.operators.windows import assign_windows, merge_windows, partial_aggregates
 from headrace.operators.windows.panes import starts_closed_between
-from headrace.runtime.lease import take_lease
+from headrace.runtime.lease import Lease, take_lease
 from headrace.runtime.plan import STAGES, BackfillPlan, DayVerdict
 from headrace.runtime.runner import read_logs, read_progress
 from headrace.spark import tables
@@ -39,6 +42,14 @@ if TYPE_CHECKING:
 
 DAY_MS = 86_400_000
 SHOWN = 5  # how many differing rows a verdict names
+SWAPS_MAX = 10
+OVERTAKEN = (ConcurrentAppendException, ConcurrentDeleteReadException)
+overtaken_tries = Retrying(
+    retry=retry_if_exception_type(OVERTAKEN),
+    stop=stop_after_attempt(SWAPS_MAX),
+    wait=wait_random_exponential(multiplier=0.1, max=10),
+    reraise=True,
+)
 
 
 class Backfill:
@@ -106,8 +117,7 @@ class Backfill:
             swapped = swap and bool(different)
             if swapped:
                 on_stage(STAGES[3])
-                lease.check()
-                self._swap(recomputed, differing)
+                self._swap_beside_the_stream(lease, recomputed, differing)
             differing.unpersist()
         finally:
             lease.release()
@@ -187,6 +197,19 @@ class Backfill:
 
     def _identity(self) -> list[str]:
         return [*self.node.by, "window_start"]
+
+    def _swap_beside_the_stream(self, lease: Lease, recomputed: DataFrame, differing: DataFrame) -> None:
+        try:
+            for attempt in overtaken_tries:
+                with attempt:
+                    lease.check()
+                    self._swap(recomputed, differing)
+        except OVERTAKEN as error:
+            raise TransientError(
+                f"Backfill of '{self.node.required_name}': its swap was overtaken by the stream {SWAPS_MAX} times.",
+                detail=str(error),
+                hint="Run it again when the stream has caught up and closes windows less often.",
+            ) from error
 
     def _swap(self, recomputed: DataFrame, differing: DataFrame) -> None:
         """One MERGE: every copy of a differing window goes, the recomputed one comes."""
