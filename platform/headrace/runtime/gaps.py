@@ -30,8 +30,10 @@ def accept_gap(
     lease = take_lease(session, lake.lease(f"log/{topic.name}"), f"Log '{topic.name}'", clock)
     try:
         sequencer = Sequencer(session, topic, lake.log(topic.name), clock)
-        needed = {p: state.next_offset for p, state in sequencer.state.partitions.items()}
-        lost = lost_offsets(needed, KafkaTopic(topic.name, kafka).earliest(needed))
+        on_broker = KafkaTopic(topic.name, kafka)
+        needed = dict.fromkeys(on_broker.partitions(), 0)
+        needed |= {p: state.next_offset for p, state in sequencer.state.partitions.items()}
+        lost = lost_offsets(needed, on_broker.earliest(needed))
         if lost:
             sequencer.accept_gap({partition: end for partition, (_, end) in lost.items()})
         return lost

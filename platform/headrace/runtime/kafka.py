@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
     from headrace.description import Topic
 
-TIMEOUT_SECONDS = 10
+TIMEOUT_SECONDS = 5
 
 
 class BrokerUnreachableError(TransientError):
@@ -27,6 +27,10 @@ class BrokerUnreachableError(TransientError):
 
 class LostOffsetsError(TerminalError):
     """Kafka no longer has records that the log still needs."""
+
+
+class TopicBehindError(TransientError):
+    """Kafka's records end before the log does."""
 
 
 class KafkaSettings(BaseSettings):
@@ -75,8 +79,8 @@ def _quoted(text: str) -> str:
 
 patiently = retry(
     retry=retry_if_exception_type(BrokerUnreachableError),
-    stop=stop_after_attempt(3),
-    wait=wait_exponential_jitter(initial=0.5, max=5),
+    stop=stop_after_attempt(2),
+    wait=wait_exponential_jitter(multiplier=0.5, max=5),
     reraise=True,
 )
 
@@ -171,4 +175,23 @@ def require_no_loss(topic: str, lost: Mapping[int, tuple[int, int]]) -> None:
             f"Topic '{topic}': Kafka has deleted records that the log does not hold yet.",
             detail=stretches,
             hint=f"If the loss is acceptable, record it: headrace accept-gap {topic}. Then start the stream again.",
+        )
+
+
+def require_same_topic(topic: str, next_offsets: Mapping[int, int], ends: Mapping[int, int]) -> None:
+    """Raise when the log holds offsets that Kafka has not given out: it is not the topic that the log was read from.
+
+    Raises: TopicBehindError naming every partition; transient, for a broker that has just taken over may lag.
+    """
+    behind = {p: ends.get(p) for p, need in next_offsets.items() if need > ends.get(p, 0)}
+    if behind:
+        found = [
+            f"partition {p}: the log needs offset {next_offsets[p]}, "
+            + ("which partition Kafka does not have" if end is None else f"Kafka ends before {end}")
+            for p, end in sorted(behind.items())
+        ]
+        raise TopicBehindError(
+            f"Topic '{topic}': Kafka's records end before the log does.",
+            detail="; ".join(found),
+            hint="If the topic was deleted and created again, it is another topic: read it into a new lake.",
         )

@@ -8,9 +8,16 @@ from typing import TYPE_CHECKING
 
 import structlog
 
+from headrace.errors import TerminalError
 from headrace.log.sequencer import Sequencer
-from headrace.runtime.kafka import KafkaTopic, first_offsets, lost_offsets, require_no_loss
-from headrace.runtime.lease import Lease, take_lease
+from headrace.runtime.kafka import (
+    KafkaTopic,
+    first_offsets,
+    lost_offsets,
+    require_no_loss,
+    require_same_topic,
+)
+from headrace.runtime.lease import Lease, LeaseLostError, take_lease
 from headrace.runtime.supervised import SupervisedQuery
 
 if TYPE_CHECKING:
@@ -61,6 +68,7 @@ class LogStream(SupervisedQuery):
         )
         self._lease: Lease | None = None
         self._ticking = threading.Event()
+        self._tick_under_way = threading.Lock()
 
     def open(self) -> DataStreamWriter:
         """Recover the log's state, refuse a silent gap, and read on from the next offsets."""
@@ -79,7 +87,11 @@ class LogStream(SupervisedQuery):
         if sequencer.state.batch == 0:
             sequencer.start_at(first_offsets(self.topic, self._kafka, partitions))
         next_offsets = {p: s.next_offset for p, s in sequencer.state.partitions.items()}
-        require_no_loss(self.name, lost_offsets(next_offsets, self._kafka.earliest(next_offsets)))
+        require_same_topic(self.name, next_offsets, self._kafka.ends(partitions))
+        needed = (
+            dict.fromkeys(partitions, 0) | next_offsets
+        )  # a partition added since then is needed from its start
+        require_no_loss(self.name, lost_offsets(needed, self._kafka.earliest(needed)))
         self.sequencer = sequencer
         self._start_ticking()
         starting = {str(p): next_offsets.get(p, EARLIEST) for p in partitions}
@@ -103,11 +115,18 @@ class LogStream(SupervisedQuery):
         return appended.records
 
     def close(self) -> None:
-        """Stop ticking and give the lease back."""
+        """Stop ticking, record how far Kafka was read, give the lease back."""
         self._ticking.set()
-        if self._lease is not None:
-            self._lease.release()
+        with self._tick_under_way:
+            pass
+        lease, sequencer = self._lease, self.sequencer
+        try:
+            if lease is not None and sequencer is not None and sequencer.sound:
+                sequencer.pass_over(self._position())
+        finally:
             self._lease = None
+            if lease is not None:
+                lease.release()
 
     def lag_records(self) -> int:
         """Records that Kafka holds and the log does not; asks the broker."""
@@ -122,7 +141,9 @@ class LogStream(SupervisedQuery):
         return self.sequencer.state.ingested_at_ms
 
     def _before_commit(self, step: str) -> None:
-        if step == "before log commit" and self._lease is not None:
+        if step == "before log commit":
+            if self._lease is None:
+                raise LeaseLostError(f"Log '{self.name}': its lease was given back; nothing more is written.")
             self._lease.check()
         self._on_step(step)
 
@@ -137,7 +158,13 @@ class LogStream(SupervisedQuery):
             try:
                 sequencer = self.sequencer
                 if sequencer is not None and sequencer.ticks_due():
-                    sequencer.tick(self._caught_up())
+                    caught_up = self._caught_up()
+                    with self._tick_under_way:  # `close` waits here before it gives the lease back
+                        if not stop.is_set():
+                            sequencer.tick(caught_up)
+            except TerminalError as error:
+                self.give_up(error)
+                return
             except Exception as error:
                 logger.warning("tick failed, will be tried again", topic=self.name, error=str(error))
 

@@ -6,8 +6,6 @@ import time
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-import structlog
-
 from headrace.errors import DescriptionError, TransientError
 from headrace.log.clock import SystemClock
 from headrace.runtime.log_stream import LogStream
@@ -25,8 +23,6 @@ if TYPE_CHECKING:
     from headrace.runtime.kafka import KafkaSettings
     from headrace.runtime.lake import Lake
     from headrace.runtime.supervised import SupervisedQuery
-
-logger = structlog.get_logger(__name__)
 
 
 @dataclass(frozen=True)
@@ -158,12 +154,10 @@ class StreamRuntime:
             failed = [f"{status.asset}: {status.error}" for status in statuses if status.state == "failed"]
             if failed:
                 raise TransientError("A stream failed for good.", detail="; ".join(failed))
-            if targets is None and all(
-                log.state == "running" and log.lag_records() == 0 for log in self._logs
-            ):
+            if targets is None and all(s.lag_records == 0 for s in statuses if s.kind == "log"):
                 targets = {log.name: log.committed_ms() for log in self._logs}
             if targets is not None and all(stream.has_folded(targets) for stream in self._streams):
-                return statuses
+                return self.poll()
             time.sleep(poll_seconds)
         raise TransientError(f"Not caught up after {timeout_seconds:.0f} s.", detail=str(self.poll()))
 
@@ -172,10 +166,11 @@ class StreamRuntime:
 
     def _log_status(self, log: LogStream) -> StreamStatus:
         state = log.sequencer.state if log.sequencer is not None else None
-        lag = _or_none(log.lag_records) if log.state == "running" else None
+        lag, trouble = _measured(log.lag_records) if log.state == "running" else (None, None)
         behind_ms = self._clock.now_ms() - state.ingested_at_ms if state is not None and lag else 0
         return _status(
             log,
+            trouble,
             rows_total=log.records,
             lag_records=lag,
             lag_seconds=None if lag is None else behind_ms / 1000,
@@ -186,9 +181,10 @@ class StreamRuntime:
 
     def _node_status(self, stream: NodeStream) -> StreamStatus:
         progress = stream.runner.progress if stream.runner is not None else None
-        lag = _or_none(stream.lag_ms) if stream.state == "running" else None
+        lag, trouble = _measured(stream.lag_ms) if stream.state == "running" else (None, None)
         return _status(
             stream,
+            trouble,
             rows_total=stream.records,
             lag_records=0 if lag == 0 else None,
             lag_seconds=None if lag is None else lag / 1000,
@@ -230,22 +226,22 @@ def tick_every_ms(topic: Topic, nodes: Sequence[WindowedAggregate]) -> int:
     return min(max(longest_wait_ms(topic, nodes) // 30, 1_000), 10_000)
 
 
-def _status(query: SupervisedQuery, **measured: object) -> StreamStatus:
-    error = None if query.error is None else str(query.error)
+def _status(query: SupervisedQuery, trouble: Exception | None, **measured: object) -> StreamStatus:
+    error = query.error or trouble
     return StreamStatus(
         kind=query.kind,
         name=query.name,
         state=query.state,
-        error=error,
+        error=None if error is None else str(error),
         failures=query.failures,
         rows_per_second=query.rows_per_second(),
         **measured,  # type: ignore[arg-type]
     )
 
 
-def _or_none(measure: Callable[[], int]) -> int | None:
+def _measured(measure: Callable[[], int]) -> tuple[int | None, Exception | None]:
+    """The measure, or why there is none: Spark keeps trying for minutes before it reports a broker that is away."""
     try:
-        return measure()
+        return measure(), None
     except Exception as error:
-        logger.warning("could not measure", error=str(error))
-        return None
+        return None, error

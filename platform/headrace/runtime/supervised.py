@@ -94,6 +94,12 @@ class SupervisedQuery(ABC):
             self.finished = True
             self._release()
 
+    def give_up(self, error: TerminalError) -> None:
+        """End the query because of something found outside its micro-batches; `keep_running` then sees why."""
+        self.error = error
+        if self.query is not None:
+            self.query.stop()
+
     def rows_per_second(self) -> float:
         """Rows handled, averaged over the last half minute."""
         now = time.monotonic()
