@@ -18,7 +18,7 @@ from headrace.orchestration.backfills import as_table, in_words
 from headrace.orchestration.days import last_complete_day
 from headrace.orchestration.heartbeat import Heartbeat, read_heartbeat
 from headrace.orchestration.interrupts import StopRequest
-from headrace.orchestration.progress import Throttle, figures
+from headrace.orchestration.progress import Cadence, Throttle, figures
 from headrace.orchestration.resources import LakeResource
 from headrace.runtime.plan import DayVerdict
 from headrace.runtime.stream import StreamStatus
@@ -28,6 +28,7 @@ pytestmark = pytest.mark.dagster
 DAY = dt.date(2026, 11, 18)
 MINUTE_MS, DAY_MS = 60_000, 86_400_000
 MIDNIGHT_MS = int(dt.datetime(2026, 11, 19, tzinfo=dt.UTC).timestamp() * 1000)
+STEADY = Cadence(20, 20)
 RUNNING = StreamStatus(
     *("stream", "reading_counts", "running", None, 0, 5_000, 12.345, 7, 0.25, MIDNIGHT_MS, 40),
     fates={"kept": 4_990, "late": 8, "replay": 2, "dead_letter": 0},
@@ -36,19 +37,24 @@ EQUAL = DayVerdict(DAY, True, 720, 720, 0, (), False)
 
 
 def test_an_asset_speaks_once_an_interval_however_often_it_is_asked() -> None:
-    throttle = Throttle(20)
+    throttle = Throttle(STEADY)
     assert [now for now in range(100) if throttle.due("a", "running", now)] == [0, 20, 40, 60, 80]
 
 
+def test_a_run_that_has_settled_speaks_less() -> None:
+    throttle = Throttle(Cadence(20, 120, settles_after=60))
+    assert [now for now in range(500) if throttle.due("a", "running", now)] == [0, 20, 40, 160, 280, 400]
+
+
 def test_each_asset_has_an_interval_of_its_own() -> None:
-    throttle = Throttle(20)
+    throttle = Throttle(STEADY)
     assert throttle.due("a", "running", 0)
     assert throttle.due("b", "running", 1)
     assert not throttle.due("b", "running", 20)
 
 
 def test_a_change_of_state_is_told_sooner_but_flapping_does_not_flood() -> None:
-    throttle = Throttle(20)
+    throttle = Throttle(STEADY)
     states = ("running", "restarting")
     assert [now for now in range(40) if throttle.due("a", states[now % 2], now)] == [
         0,
@@ -73,7 +79,6 @@ def test_an_observation_shows_rates_lag_stream_time_and_fates() -> None:
         "late": 8,
         "replays": 2,
         "dead_letters": 0,
-        "failures": 0,
         "stream_time": MetadataValue.timestamp(MIDNIGHT_MS / 1000),
         "stream_time_behind_seconds": 90.0,
     }

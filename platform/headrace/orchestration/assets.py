@@ -60,8 +60,8 @@ def _log_spec(topic: Topic, pipeline: Pipeline) -> dg.AssetSpec:
         group_name=pipeline.group,
         kinds={"kafka", "delta", "spark"},
         description=(
-            f"The log of Kafka topic `{topic.name}`: every record once, in one recorded order, with all that "
-            "would depend on when the program ran decided and written down.\n\n" + _how_to_start(pipeline)
+            f"Log of Kafka topic {topic.name}: each record once, in one recorded order, with all that would "
+            "depend on when the program ran decided and written down.\n\n" + _how_to_start(pipeline)
         ),
         metadata={SCHEMA: log_table_schema(topic), "topic": topic.name, "starts at": str(topic.start)},
         skippable=True,
@@ -74,9 +74,9 @@ def _stream_spec(node: WindowedAggregate, pipeline: Pipeline) -> dg.AssetSpec:
         stream_key(node),
         deps=[log_key(topic) for topic in node.topics],
         group_name=pipeline.group,
-        kinds={"spark", "delta"},
+        kinds={"spark", "stream"},
         description=(
-            f"The running query that writes `{name}`, where its results, backfill and checks are. "
+            f"The running query that writes {name}, where its results, backfill and checks are. "
             "Its observations show rows per second, lag, stream time and late records while it runs.\n\n"
             + _how_to_start(pipeline)
         ),
@@ -91,7 +91,7 @@ def _table_spec(node: WindowedAggregate, pipeline: Pipeline) -> dg.AssetSpec:
         table_key(node),
         deps=[stream_key(node)],
         group_name=pipeline.group,
-        kinds={"delta", "spark"},
+        kinds={"delta", "table"},
         description=_table_text(node),
         owners=list(node.owners),
         code_version=node.fingerprint()[:12],

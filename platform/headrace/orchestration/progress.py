@@ -1,7 +1,8 @@
 """Progress of the queries as events of their assets.
 
 Law: one observation per asset and interval, whatever the number of micro-batches; a change of state may come
-a little sooner, at most four times an interval.
+a little sooner, at most four times an interval. An event costs Dagster's database 2 to 5 KB, so the interval is
+short only while a run is young and someone is likely to watch.
 """
 
 from __future__ import annotations
@@ -30,19 +31,32 @@ FATES = {
 }
 
 
+@dataclass(frozen=True)
+class Cadence:
+    """How often an asset speaks, in seconds: at first, and once the run has settled."""
+
+    first: float
+    settled: float
+    settles_after: float = 0.0
+
+    def interval(self, age: float) -> float:
+        """The time between two events of one asset in a run of this age."""
+        return self.first if age < self.settles_after else self.settled
+
+
 @dataclass
 class Throttle:
-    """When each asset may speak again. `interval` in seconds; `now` from a monotonic clock."""
+    """When each asset may speak again; `now` in seconds since the run began."""
 
-    interval: float
+    cadence: Cadence
     _last: dict[str, tuple[float, str]] = field(default_factory=dict)
 
     def due(self, asset: str, state: str, now: float) -> bool:
         """Whether to speak now; taken as spoken when true."""
         spoken_at, spoken_state = self._last.get(asset, (None, None))
         if spoken_at is not None:
-            wait = self.interval if state == spoken_state else self.interval / 4
-            if now - spoken_at < wait:
+            interval = self.cadence.interval(now)
+            if now - spoken_at < (interval if state == spoken_state else interval / 4):
                 return False
         self._last[asset] = (now, state)
         return True
@@ -57,8 +71,8 @@ class ProgressReporter:
         versions: Mapping[AssetKey, str],
         checks: Mapping[AssetKey, Sequence[AssetCheckKey]],
         *,
-        observe_seconds: float,
-        materialize_seconds: float,
+        observe: Cadence,
+        materialize: Cadence,
     ) -> None:
         """Say nothing yet.
 
@@ -66,37 +80,45 @@ class ProgressReporter:
             checks    by asset, those whose verdicts outlive a materialization
         """
         self._context, self._versions, self._checks = context, versions, checks
-        self._observe, self._materialize = Throttle(observe_seconds), Throttle(materialize_seconds)
+        self._observe, self._materialize = Throttle(observe), Throttle(materialize)
+        self._materialize_checked = Throttle(Cadence(materialize.settled, materialize.settled))
         self._states: dict[str, tuple[str, int]] = {}
 
     def report(self, statuses: Sequence[StreamStatus], *, now: float, wall: float) -> None:
         """Say what is due.
 
-        In: now   monotonic seconds
+        In: now   seconds since the run began
             wall  seconds since 1970
         """
         for status in statuses:
             self._log_change(status)
             if self._observe.due(status.asset, status.state, now):
                 self._observe_now(status, wall)
-            if status.state == "running" and self._materialize.due(status.asset, "running", now):
-                self._materialize_now(status)
+            if status.state == "running" and status.batches and self._materialization_due(status, now):
+                self._materialize_now(status, wall)
 
     def farewell(self, statuses: Sequence[StreamStatus], *, wall: float) -> None:
-        """One last observation of each asset, so that its page does not call an ended stream running."""
+        """One last word on each asset, so that its page does not call an ended stream running."""
         for status in statuses:
             self._log_change(status)
             self._observe_now(status, wall)
+            if status.state == "stopped" and status.batches:
+                self._materialize_now(status, wall)
+
+    def _materialization_due(self, status: StreamStatus, now: float) -> bool:
+        """Less often for an asset with checks: each materialization repeats their verdicts."""
+        checked = AssetKey.from_user_string(status.asset) in self._checks
+        throttle = self._materialize_checked if checked else self._materialize
+        return throttle.due(status.asset, "running", now)
 
     def _observe_now(self, status: StreamStatus, wall: float) -> None:
         key = AssetKey.from_user_string(status.asset)
         self._context.log_event(AssetObservation(key, metadata=figures(status, wall)))
 
-    def _materialize_now(self, status: StreamStatus) -> None:
+    def _materialize_now(self, status: StreamStatus, wall: float) -> None:
         key = AssetKey.from_user_string(status.asset)
         tags = {DATA_VERSION_TAG: self._versions[key]}
-        metadata = {"rows in this run": status.rows_total, "commits": status.batches}
-        event = AssetMaterialization(key, metadata=metadata, tags=tags)
+        event = AssetMaterialization(key, metadata=figures(status, wall), tags=tags)
         materialize(self._context, event, self._checks.get(key, ()))
 
     def _log_change(self, status: StreamStatus) -> None:
@@ -127,7 +149,7 @@ def figures(status: StreamStatus, wall: float) -> dict[str, Any]:
         "lag_records": status.lag_records,
         "lag_seconds": _lag_seconds(status),
         **{name: status.fates.get(fate) for fate, name in FATES.items()},
-        "failures": status.failures,
+        "failures": status.failures or None,
         "error": status.error,
     }
     if status.stream_time_ms is not None:

@@ -17,7 +17,7 @@ from headrace.orchestration.heartbeat import Heartbeat
 from headrace.orchestration.interrupts import StopRequest
 from headrace.orchestration.keys import STREAM_TAG, stream_key
 from headrace.orchestration.pipeline import Pipeline
-from headrace.orchestration.progress import ProgressReporter
+from headrace.orchestration.progress import Cadence, ProgressReporter
 from headrace.orchestration.resources import LakeResource, session
 from headrace.runtime.kafka import KafkaSettings
 from headrace.runtime.stream import StreamRuntime, StreamStatus
@@ -28,8 +28,12 @@ POLL_SECONDS = 1.0
 class StreamConfig(dg.Config):
     """How a stream run behaves; every value has a default that serves."""
 
-    observe_every_seconds: float = Field(20.0, description="One observation per asset in this time.")
-    materialize_every_minutes: float = Field(15.0, description="One materialization per asset in this time.")
+    observe_every_seconds: float = Field(
+        20.0, description="One observation per asset in this time, at first."
+    )
+    settle_after_minutes: float = Field(30.0, description="When a run counts as settled.")
+    observe_settled_every_seconds: float = Field(120.0, description="The same once the run has settled.")
+    materialize_every_minutes: float = Field(10.0, description="One materialization per asset in this time.")
     rotate_after_hours: float = Field(12.0, description="Then drain, and let the sensor start a fresh run.")
     drain_timeout_seconds: float = Field(60.0, description="How long a stop may go on folding the logs.")
     trigger_ms: int = Field(1_000, description="The shortest time between two micro-batches of a query.")
@@ -94,8 +98,16 @@ class _Watch:
             context,
             pipeline.versions(),
             pipeline.checks(),
-            observe_seconds=config.observe_every_seconds,
-            materialize_seconds=config.materialize_every_minutes * 60,
+            observe=Cadence(
+                config.observe_every_seconds,
+                config.observe_settled_every_seconds,
+                config.settle_after_minutes * 60,
+            ),
+            materialize=Cadence(
+                min(60, config.materialize_every_minutes * 60),
+                config.materialize_every_minutes * 60,
+                config.settle_after_minutes * 60,
+            ),
         )
         self._days = {
             stream_key(node).to_user_string(): CompletedDays(context, pipeline, node, spark, lake.lake)
@@ -104,18 +116,19 @@ class _Watch:
 
     def until(self, stop: StopRequest) -> None:
         """Poll and report until stopped, then drain; whatever happens, the queries are drained."""
-        rotate_at = time.monotonic() + self._config.rotate_after_hours * 3600
+        began = time.monotonic()
+        rotate_at = began + self._config.rotate_after_hours * 3600
         try:
             while stop.reason is None and time.monotonic() < rotate_at:
                 statuses = self._runtime.poll()
-                self._report(statuses)
+                self._report(statuses, time.monotonic() - began)
                 _fail_if_all_failed(statuses)
                 stop.wait(POLL_SECONDS)
         finally:
             self._drain(stop)
 
-    def _report(self, statuses: Sequence[StreamStatus]) -> None:
-        self._progress.report(statuses, now=time.monotonic(), wall=time.time())
+    def _report(self, statuses: Sequence[StreamStatus], age: float) -> None:
+        self._progress.report(statuses, now=age, wall=time.time())
         for status in statuses:
             if status.kind == "stream":
                 self._days[status.asset].report(status.stream_time_ms)
