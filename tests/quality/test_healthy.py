@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 
 import pytest
@@ -24,7 +25,7 @@ def test_a_healthy_log_passes_but_for_its_many_dead_letters(ground: Ground) -> N
     assert unique.sentence == "Each of the 19 offsets in the log of readings stands there exactly once."
     assert not dead.passed
     assert dead.severity == "warn"
-    assert dead.sentence.startswith("1 of 19 records delivered is a dead letter, 5.26 % where 1.00 % may be")
+    assert dead.sentence.startswith("1 of 19 records delivered is a dead letter, 5.26% where 1.00% may be")
     assert "malformed" in dead.sentence
 
 
@@ -44,6 +45,8 @@ def test_every_check_of_a_healthy_node_passes_and_its_page_says_the_same(ground:
     text = page.read_text()
     assert "is in order" in text
     assert all(f'id="{name}"' in text for name in NODE_CHECKS)
+    (link,) = re.findall(r'href="(gx/[^"]+)"', text)
+    assert (ground.docs / link).is_file()
 
 
 def test_hopping_windows_that_share_panes_balance_too(ground: Ground) -> None:

@@ -104,7 +104,7 @@ def test_a_lower_threshold_makes_late_records_a_warning(ground: Ground) -> None:
     assert not late.passed
     assert late.severity == "warn"
     assert late.sentence.startswith(
-        "1 of 19 records delivered is late, 5.26 % where 5.00 % may be, most of them (1) in readings partition 0"
+        "1 of 19 records delivered is late, 5.26% where 5.00% may be, most of them (1) in readings partition 0"
     )
     assert "is right, but needs a look" in Path(late.report or "").read_text()
 

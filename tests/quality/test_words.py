@@ -16,7 +16,7 @@ def test_a_number_agrees_with_its_noun() -> None:
 
 @pytest.mark.parametrize(
     ("ratio", "words"),
-    [(0, "0.00 %"), (0.05, "5.00 %"), (1, "100.00 %"), (0.000004, "0.0004 %"), (1e-12, "1e-10 %")],
+    [(0, "0.00%"), (0.05, "5.00%"), (1, "100.00%"), (0.000004, "0.0004%"), (1e-12, "1e-10%")],
 )
 def test_a_percentage_never_rounds_to_nothing(ratio: float, words: str) -> None:
     assert percent(ratio) == words

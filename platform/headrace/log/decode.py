@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from headrace.description import Column, Topic
 
 CORRUPT = "__corrupt"
+BLANKS = " \t\r\n"  # JSON's white space
 LAST_TIMESTAMP_MS = 253_402_300_799_999  # the end of the year 9999: beyond it no timestamp can be written
 
 
@@ -123,13 +124,15 @@ def _malformed(
     present = F.col(raw).isNotNull()
     cases = [(present & ~F.is_valid_utf8(text), F.lit(f"malformed {what}: not UTF-8"))]
     if not plain:
-        # Spark's parser forgives what follows the object; a record must be one object and nothing else.
-        whole = F.startswith(F.ltrim(text), F.lit("{")) & F.endswith(F.rtrim(text), F.lit("}"))
         cases += [
-            (present & ~whole, F.lit(f"malformed {what}: not a JSON object")),
+            (present & ~_looks_like_an_object(text), F.lit(f"malformed {what}: not a JSON object")),
             (
                 present & F.col(f"{parsed}.{CORRUPT}").isNotNull(),
                 F.lit(f"malformed {what}: not JSON, or a field does not fit {to_ddl(columns)}"),
+            ),
+            (
+                present & _goes_on_behind_the_object(text),
+                F.lit(f"malformed {what}: more than one JSON object"),
             ),
         ]
     for column in columns:
@@ -142,6 +145,22 @@ def _malformed(
                 )
             )
     return cases
+
+
+def _looks_like_an_object(text: Expr) -> Expr:
+    return F.startswith(F.ltrim(text, F.lit(BLANKS)), F.lit("{")) & F.endswith(
+        F.rtrim(text, F.lit(BLANKS)), F.lit("}")
+    )
+
+
+def _goes_on_behind_the_object(text: Expr) -> Expr:
+    """Spark's parser stops at the end of the first object and forgives what follows.
+
+    Only a text with a brace closed before its end can hold more; as part of an array it is then parsed to its end.
+    """
+    closes_early = F.locate("}", text) < F.length(F.rtrim(text, F.lit(BLANKS)))
+    in_an_array = F.from_json(F.concat(F.lit("["), text, F.lit(", 0]")), "array<string>")
+    return F.when(closes_early, F.coalesce(F.size(in_an_array) != 2, F.lit(True))).otherwise(False)
 
 
 def _disagreements(topic: Topic) -> list[tuple[Expr, Expr]]:

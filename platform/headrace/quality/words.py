@@ -18,8 +18,8 @@ def percent(ratio: float) -> str:
     """A ratio as a percentage that never rounds a difference away."""
     for digits in (2, 4, 6):
         if ratio == 0 or round(ratio * 100, digits) > 0:
-            return f"{ratio * 100:.{digits}f} %"
-    return f"{ratio * 100:.2g} %"
+            return f"{ratio * 100:.{digits}f}%"
+    return f"{ratio * 100:.2g}%"
 
 
 def amount(difference: int) -> str:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import shutil
 import tempfile
 from functools import partial
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from headrace.description.durations import duration_ms
@@ -46,21 +47,28 @@ class TestDriver:
         """Start empty logs and tables for these nodes; a local session of its own if none is given."""
         base = spark or build_session(spark_conf(spark_jars()), "headrace-test-driver")
         self.spark = pipeline_session(base, interpreted=True)
-        self._folder = tempfile.mkdtemp(prefix="headrace-")
-        self._lake = Lake(f"file:{self._folder}")
+        self._folder = Path(tempfile.mkdtemp(prefix="headrace-"))
         self._clock = ManualClock(SystemClock().now_ms())
         self._nodes = {node.required_name: node for node in nodes}
         self._topics = topics_of(nodes)
+        self._begin("0")
+        shutil.copytree(self._folder / "0", self._folder / "empty")
+
+    def reset(self) -> None:
+        """Begin again with empty logs and tables, much sooner than a new driver; the clock goes on."""
+        number = int(self._place) + 1
+        shutil.copytree(self._folder / "empty", self._folder / str(number))
+        shutil.rmtree(self._folder / self._place)
+        self._begin(str(number))
+
+    def _begin(self, place: str) -> None:
+        self._place = place  # never one used before: Spark remembers what it has read by path
+        self._lake = Lake(f"file:{self._folder / place}")
         self._views = Views(self.spark, self._lake)
         self._armed: list[tuple[str, str | None]] = []
         self._sequencers = {name: self._open_sequencer(topic) for name, topic in self._topics.items()}
         self._runners = {name: self._open_runner(node) for name, node in self._nodes.items()}
-        self._piped = {
-            name: PipedTopic(
-                topic, {p: s.next_offset for p, s in self._sequencers[name].state.partitions.items()}
-            )
-            for name, topic in self._topics.items()
-        }
+        self._piped = {name: PipedTopic(topic, {}) for name, topic in self._topics.items()}
 
     def pipe(
         self,
@@ -93,9 +101,7 @@ class TestDriver:
                 self._sequencers[name].append(raw)
             sequencer = self._sequencers[name]
             sequencer.tick(frozenset(sequencer.state.partitions))
-        for name in running:
-            while not self._at_end(name):
-                self._runners[name] = self._open_runner(self._nodes[name])
+        self._run(running)
 
     def crash(self, step: str, node: str | None = None) -> None:
         """Let the nodes' next micro-batch die at a commit step; a restart follows, and the cut still ends.
@@ -152,6 +158,11 @@ class TestDriver:
     def close(self) -> None:
         """Remove the temporary folder; the session and its JVM stay."""
         shutil.rmtree(self._folder, ignore_errors=True)
+
+    def _run(self, names: Collection[str]) -> None:
+        for name in names:
+            while not self._at_end(name):
+                self._runners[name] = self._open_runner(self._nodes[name])
 
     def _at_end(self, name: str) -> bool:
         """Run a node to the end; False when a crash struck."""

@@ -1,0 +1,199 @@
+"""What the tests against a real broker share: the broker, topics of their own, and a runtime that ends.
+
+Import the fixtures into a folder's `conftest.py`; whichever folder comes first starts the broker, and all share it.
+"""
+
+from __future__ import annotations
+
+import time
+import uuid
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
+from contextlib import contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import pytest
+from confluent_kafka import Producer, TopicPartition
+from confluent_kafka.admin import AdminClient
+from confluent_kafka.admin._config import AlterConfigOpType, ConfigEntry, ConfigResource
+from pyspark.sql import functions as F
+
+from headrace.local.broker import Broker
+from headrace.local.topics import create_topics
+from headrace.runtime.kafka import KafkaSettings
+from headrace.runtime.lake import Lake
+from headrace.runtime.stream import StreamRuntime, StreamStatus
+from headrace.runtime.views import Views
+from tests.broker.pipeline import Record, counts_of
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, SparkSession
+
+    from headrace.description import WindowedAggregate
+
+PATIENCE_S = 120.0
+_shared: list[Broker] = []
+
+
+@pytest.fixture(scope="session")
+def kafka(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Broker]:
+    """The one broker of the test session."""
+    if not _shared:
+        _shared.append(Broker(tmp_path_factory.mktemp("shared-kafka")).start().wait_ready())
+    yield _shared[0]
+    _shared[0].stop()
+
+
+@pytest.fixture
+def lake(tmp_path: Path) -> Lake:
+    """An empty lake of the test's own."""
+    return Lake(f"file:{tmp_path}/lake")
+
+
+@pytest.fixture
+def new_topic(kafka: Broker) -> Callable[[int], str]:
+    """Make a topic with so many partitions, under a name that no other test has."""
+
+    def make(partitions: int) -> str:
+        name = f"readings-{uuid.uuid4().hex[:8]}"
+        create_topics(kafka.bootstrap_servers, {name: partitions})
+        return name
+
+    return make
+
+
+def produce(broker: Broker, topic: str, records: Iterable[Record]) -> None:
+    """Send records, and return when the broker has all of them."""
+    settings = {"linger.ms": 5, "acks": "all", "message.max.bytes": 2_000_000}
+    producer = Producer({"bootstrap.servers": broker.bootstrap_servers, **settings})
+    for record in records:
+        producer.produce(
+            topic, record.value, record.key, partition=record.partition, timestamp=record.timestamp_ms
+        )
+    assert producer.flush(60) == 0
+
+
+def delete_records(broker: Broker, topic: str, before: Mapping[int, int]) -> None:
+    """Do what retention does: delete each partition's records before an offset."""
+    admin = AdminClient({"bootstrap.servers": broker.bootstrap_servers})
+    positions = [TopicPartition(topic, partition, offset) for partition, offset in before.items()]
+    for future in admin.delete_records(positions).values():
+        future.result(30)
+
+
+def set_topic(broker: Broker, topic: str, settings: Mapping[str, str]) -> None:
+    """Change settings of a topic."""
+    resource = ConfigResource(ConfigResource.Type.TOPIC, topic)
+    for name, value in settings.items():
+        entry = ConfigEntry(name, value, incremental_operation=AlterConfigOpType.SET)
+        resource.add_incremental_config(entry)
+    admin = AdminClient({"bootstrap.servers": broker.bootstrap_servers})
+    for future in admin.incremental_alter_configs([resource]).values():
+        future.result(30)
+
+
+def delete_topic(broker: Broker, topic: str) -> None:
+    """Delete a topic, and return when the broker no longer knows it."""
+    admin = AdminClient({"bootstrap.servers": broker.bootstrap_servers})
+    for future in admin.delete_topics([topic]).values():
+        future.result(30)
+    deadline = time.monotonic() + PATIENCE_S
+    while topic in admin.list_topics(timeout=10).topics:
+        assert time.monotonic() < deadline
+        time.sleep(0.1)
+
+
+class Running:
+    """A runtime under test, its node, and the tables that it writes."""
+
+    def __init__(
+        self,
+        spark: SparkSession,
+        lake: Lake,
+        bootstrap: str,
+        node: WindowedAggregate,
+        *,
+        only: Collection[str] | None = None,
+        on_step: Callable[[str, str], None] = lambda asset, step: None,
+    ) -> None:
+        self.spark, self.lake, self.node = spark, lake, node
+        self.topic = node.topics[0].name
+        settings = KafkaSettings(bootstrap_servers=bootstrap)
+        self.runtime = StreamRuntime(
+            spark, lake, [node], kafka=settings, trigger_ms=100, only=only, on_step=on_step
+        )
+
+    def catch_up(self) -> dict[str, StreamStatus]:
+        """Run until everything in Kafka is in the log and folded; the statuses by asset."""
+        return {s.asset: s for s in self.runtime.run_until_caught_up(PATIENCE_S, poll_seconds=0.1)}
+
+    def poll(self) -> dict[str, StreamStatus]:
+        """Poll once; the statuses by asset."""
+        return {status.asset: status for status in self.runtime.poll()}
+
+    def poll_until(self, reached: Callable[[dict[str, StreamStatus]], bool]) -> dict[str, StreamStatus]:
+        """Poll until the statuses say so; fails with the last of them after two minutes."""
+        deadline = time.monotonic() + PATIENCE_S
+        while not reached(statuses := self.poll()):
+            assert time.monotonic() < deadline, statuses
+            time.sleep(0.2)
+        return statuses
+
+    def log_status(self) -> StreamStatus:
+        """How the log fares, without polling its node's health."""
+        return self.poll()[f"log/{self.topic}"]
+
+    def queries(self) -> list[str]:
+        """The names of the streaming queries that Spark runs, of whatever runtime."""
+        sessions = self.spark._jsparkSession, self.runtime._spark._jsparkSession
+        return [query.name() for session in sessions for query in session.streams().active()]
+
+    def log(self) -> DataFrame:
+        """The topic's log."""
+        return self.spark.read.format("delta").load(self.lake.log(self.topic))
+
+    def offsets(self) -> dict[int, list[int]]:
+        """For each partition the offsets in the log, in order, duplicates included."""
+        rows = (
+            self.log()
+            .where("offset IS NOT NULL")
+            .groupBy("partition")
+            .agg(F.sort_array(F.collect_list("offset")))
+        )
+        return {row[0]: row[1] for row in rows.collect()}
+
+    def results(self) -> list[tuple[object, ...]]:
+        """The final windows, in order."""
+        return rows_of(Views(self.spark, self.lake).read(self.node))
+
+    def recomputed(self) -> list[tuple[object, ...]]:
+        """The same, from the whole log in one go."""
+        return rows_of(Views(self.spark, self.lake).recompute(self.node))
+
+    def fates(self) -> dict[str, int]:
+        """The ledger over all partitions, fates with records only."""
+        ledger = Views(self.spark, self.lake).ledger(self.node).where("records > 0")
+        return {row[0]: row[1] for row in ledger.groupBy("fate").sum("records").collect()}
+
+
+@contextmanager
+def running(
+    spark: SparkSession,
+    lake: Lake,
+    broker: Broker,
+    topic: str,
+    *,
+    on_step: Callable[[str, str], None] = lambda asset, step: None,
+    **described: Any,
+) -> Iterator[Running]:
+    """Run the counts of a topic; drained at the end, whatever happens."""
+    run = Running(spark, lake, broker.bootstrap_servers, counts_of(topic, **described), on_step=on_step)
+    try:
+        yield run
+    finally:
+        run.runtime.drain(timeout_seconds=30)
+
+
+def rows_of(frame: DataFrame) -> list[tuple[object, ...]]:
+    """The rows of a frame in a fixed order."""
+    return sorted((tuple(row) for row in frame.collect()), key=repr)

@@ -1,0 +1,127 @@
+"""Records that Kafka deleted before the log had them: an error that says which, until a person accepts the gap."""
+
+from __future__ import annotations
+
+import json
+import threading
+from collections.abc import Callable
+from typing import TYPE_CHECKING
+
+import pytest
+
+from headrace.local.broker import Broker, create_topics
+from headrace.local.topics import add_partitions
+from headrace.runtime.gaps import accept_gap
+from headrace.runtime.kafka import KafkaSettings
+from headrace.runtime.lake import Lake
+from headrace.runtime.lease import LeaseHeldError
+from tests.broker.harness import delete_records, delete_topic, produce, running
+from tests.broker.pipeline import minutes
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+pytestmark = pytest.mark.broker
+
+NewTopic = Callable[[int], str]
+
+
+def test_a_loss_stops_the_log_until_it_is_accepted_and_is_then_recorded(
+    spark: SparkSession, lake: Lake, kafka: Broker, new_topic: NewTopic
+) -> None:
+    topic, settings = new_topic(2), KafkaSettings(bootstrap_servers=kafka.bootstrap_servers)
+    produce(kafka, topic, [*minutes(0, 0, 9), *minutes(1, 0, 9)])
+    with running(spark, lake, kafka, topic) as run:
+        run.catch_up()
+        with pytest.raises(LeaseHeldError, match=f"Log '{topic}' is already being written by process"):
+            accept_gap(spark, lake, run.node.topics[0], settings)
+    produce(kafka, topic, [*minutes(0, 10, 19), *minutes(1, 10, 19)])
+    delete_records(kafka, topic, {0: 14})
+
+    with running(spark, lake, kafka, topic) as run:
+        status = run.poll_until(lambda s: s[f"log/{topic}"].error is not None)[f"log/{topic}"]
+        assert status.state == "failed"
+        assert (status.error or "").splitlines() == [
+            f"Topic '{topic}': Kafka has deleted records that the log does not hold yet.",
+            "partition 0: offsets 10 to 13",
+            f"If the loss is acceptable, record it: headrace accept-gap {topic}. Then start the stream again.",
+        ]
+        # The node is not hurt by its log's failure.
+        run.poll_until(lambda s: s["stream/reading_counts"].state == "running")
+    assert run.offsets() == {0: list(range(10)), 1: list(range(10))}
+
+    assert accept_gap(spark, lake, run.node.topics[0], settings) == {0: (10, 14)}
+    assert accept_gap(spark, lake, run.node.topics[0], settings) == {}
+    with running(spark, lake, kafka, topic) as run:
+        run.catch_up()
+    assert run.offsets() == {0: [*range(10), *range(14, 20)], 1: list(range(20))}
+    gaps = run.log().where("kind = 'control' AND control LIKE '%accept_gap%'").collect()
+    assert [(row["partition"], row["offset"], json.loads(row["control"])) for row in gaps] == [
+        (0, None, {"action": "accept_gap", "from_offset": 10, "to_offset": 14})
+    ]
+    assert sum(run.fates().values()) == 36
+    assert run.results() == run.recomputed()
+
+
+def test_a_partition_added_meanwhile_is_needed_from_its_first_record(
+    spark: SparkSession, lake: Lake, kafka: Broker, new_topic: NewTopic
+) -> None:
+    topic, settings = new_topic(1), KafkaSettings(bootstrap_servers=kafka.bootstrap_servers)
+    produce(kafka, topic, minutes(0, 0, 4))
+    with running(spark, lake, kafka, topic) as run:
+        run.catch_up()
+    add_partitions(kafka.bootstrap_servers, topic, 2)
+    produce(kafka, topic, minutes(1, 0, 9))
+    delete_records(kafka, topic, {1: 3})
+    with running(spark, lake, kafka, topic) as run:
+        status = run.poll_until(lambda s: s[f"log/{topic}"].error is not None)[f"log/{topic}"]
+    assert "partition 1: offsets 0 to 2" in (status.error or "")
+    assert accept_gap(spark, lake, run.node.topics[0], settings) == {1: (0, 3)}
+    with running(spark, lake, kafka, topic) as run:
+        run.catch_up()
+    assert run.offsets() == {0: list(range(5)), 1: list(range(3, 10))}
+
+
+def test_records_lost_while_it_runs_are_named_too(
+    spark: SparkSession, lake: Lake, kafka: Broker, new_topic: NewTopic
+) -> None:
+    topic, armed, reached, deleted = new_topic(1), threading.Event(), threading.Event(), threading.Event()
+
+    def hold(_asset: str, step: str) -> None:
+        if step == "before log commit" and armed.is_set():
+            reached.set()
+            deleted.wait(60)
+
+    produce(kafka, topic, minutes(0, 0, 4))
+    with running(spark, lake, kafka, topic, on_step=hold) as run:
+        run.catch_up()
+        armed.set()
+        produce(kafka, topic, minutes(0, 5, 19))
+        assert reached.wait(60)
+        delete_records(kafka, topic, {0: 12})  # the micro-batch has chosen its offsets, and not read them yet
+        armed.clear()
+        deleted.set()
+        status = run.poll_until(lambda s: s[f"log/{topic}"].state == "failed")[f"log/{topic}"]
+        assert "partition 0: offsets 5 to 11" in (status.error or "")
+    assert run.offsets() == {0: list(range(5))}
+
+
+def test_a_topic_that_was_made_anew_is_not_taken_for_the_old_one(
+    spark: SparkSession, lake: Lake, kafka: Broker, new_topic: NewTopic
+) -> None:
+    topic = new_topic(2)
+    produce(kafka, topic, [*minutes(0, 0, 9), *minutes(1, 0, 4)])
+    with running(spark, lake, kafka, topic) as run:
+        run.catch_up()
+    delete_topic(kafka, topic)
+    create_topics(kafka.bootstrap_servers, {topic: 1})
+    produce(kafka, topic, minutes(0, 0, 4))
+    with running(spark, lake, kafka, topic) as run:
+        status = run.poll_until(lambda s: s[f"log/{topic}"].error is not None)[f"log/{topic}"]
+    assert status.state == "restarting"
+    assert (status.error or "").splitlines()[:2] == [
+        f"Topic '{topic}': Kafka's records end before the log does.",
+        "partition 0: the log needs offset 10, Kafka ends before 5; "
+        "partition 1: the log needs offset 5, which partition Kafka does not have",
+    ]
+    assert run.offsets() == {0: list(range(10)), 1: list(range(5))}

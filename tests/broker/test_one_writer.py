@@ -1,0 +1,46 @@
+"""Two runtimes over one lake: the second is told who the first is, and takes over at once when that is dead."""
+
+from __future__ import annotations
+
+import signal
+import socket
+from collections.abc import Callable
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import pytest
+
+from headrace.local.broker import Broker
+from headrace.runtime.lake import Lake
+from tests.broker.harness import produce, running
+from tests.broker.pipeline import minutes
+from tests.crashes.process import victim
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+pytestmark = pytest.mark.broker
+
+
+def test_a_second_runtime_is_refused_and_takes_over_when_the_first_is_killed(
+    spark: SparkSession, lake: Lake, kafka: Broker, new_topic: Callable[[int], str], tmp_path: Path
+) -> None:
+    topic = new_topic(1)
+    produce(kafka, topic, minutes(0, 0, 9))
+    with victim(kafka, lake, topic, tmp_path / "first.log") as first:
+        first.wait_for("caught up")
+        with running(spark, lake, kafka, topic) as run:
+            refused = run.poll_until(lambda s: all(status.state == "failed" for status in s.values()))
+        holder = f"is already being written by process {first.process.pid} on {socket.gethostname()}."
+        assert (refused[f"log/{topic}"].error or "").splitlines()[0] == f"Log '{topic}' {holder}"
+        assert (refused["stream/reading_counts"].error or "").splitlines()[
+            0
+        ] == f"Node 'reading_counts' {holder}"
+
+        produce(kafka, topic, minutes(0, 10, 19))
+        first.process.send_signal(signal.SIGKILL)
+        with running(spark, lake, kafka, topic) as run:
+            statuses = run.catch_up()  # fails at once if a lease is refused
+        assert {status.state for status in statuses.values()} == {"running"}
+    assert run.offsets() == {0: list(range(20))}
+    assert run.results() == run.recomputed()

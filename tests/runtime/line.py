@@ -1,0 +1,62 @@
+"""A log and a node driven by hand: what a stream does, one commit and one micro-batch at a time, and no broker."""
+
+from __future__ import annotations
+
+import datetime as dt
+import json
+from typing import TYPE_CHECKING
+
+from headrace.log.clock import ManualClock
+from headrace.log.sequencer import Sequencer
+from headrace.runtime.runner import NodeRunner
+from headrace.spark import tables
+from headrace.testing.piped import PipedTopic
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+    from headrace.description import WindowedAggregate
+    from headrace.runtime.lake import Lake
+
+
+def at(text: str) -> int:
+    """A time in UTC, as `2024-05-01 12:00:00.000`, in ms since 1970."""
+    return round(dt.datetime.fromisoformat(text).replace(tzinfo=dt.UTC).timestamp() * 1000)
+
+
+class Line:
+    """One topic, its log, one node, its tables."""
+
+    def __init__(self, spark: SparkSession, lake: Lake, node: WindowedAggregate) -> None:
+        self.spark, self.lake, self.node = spark, lake, node
+        self.topic = node.topics[0]
+        self.clock = ManualClock(at("2024-06-01 00:00:00"))
+        self.sequencer = Sequencer(spark, self.topic, lake.log(self.topic.name), self.clock)
+        self.runner = NodeRunner(spark, node, lake)
+        known = {p: s.next_offset for p, s in self.sequencer.state.partitions.items()}
+        self._piped = PipedTopic(self.topic, known)
+
+    def pipe(self, time: str, sensor: str = "s1", value: float = 1.0, partition: int = 0) -> None:
+        """One reading at a time in UTC."""
+        text = json.dumps({"sensor_id": sensor, "value": value})
+        self._piped.add(sensor, text, at(time), partition, {})
+
+    def commit(self) -> None:
+        """Commit what was piped to the log."""
+        raw = self._piped.take(self.spark)
+        assert raw is not None
+        self.sequencer.append(raw)
+
+    def fold(self) -> None:
+        """Run the node to the end of its log."""
+        while self.runner.advance():
+            pass
+
+    @property
+    def table(self) -> str:
+        """Where the results lie."""
+        return self.lake.table(self.node.required_name)
+
+    def version(self) -> int:
+        """The result table's newest version."""
+        return tables.latest_version(self.spark, self.table)

@@ -1,0 +1,163 @@
+"""One writer at a time: refused while the holder lives, taken over at once when it is dead, noticed when overtaken."""
+
+from __future__ import annotations
+
+import os
+import socket
+import subprocess
+import sys
+import threading
+from contextlib import suppress
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from headrace.log.clock import ManualClock
+from headrace.runtime import lease as lease_module
+from headrace.runtime.lease import EXPIRES_MS, Lease, LeaseHeldError, LeaseLostError, take_lease
+from headrace.runtime.processes import born, runs
+from headrace.spark import files
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+    from headrace.runtime.lake import Lake
+
+pytestmark = pytest.mark.spark
+
+NOW_MS = 1_714_564_800_000
+
+
+@pytest.fixture
+def folder(lake: Lake) -> str:
+    return lake.lease("log/readings")
+
+
+def take(spark: SparkSession, folder: str, now_ms: int = NOW_MS) -> Lease:
+    return take_lease(spark, folder, "Log 'readings'", ManualClock(now_ms))
+
+
+def claim_as(spark: SparkSession, folder: str, **changed: Any) -> None:
+    """Let the lease of epoch 1 appear to be held by somebody else."""
+    path = f"{folder}/1.claim.json"
+    claim = files.read_json(spark, path)
+    assert claim is not None
+    files.write_json(spark, path, claim | changed)
+
+
+def test_a_second_writer_is_told_who_the_first_is(spark: SparkSession, folder: str) -> None:
+    first = take(spark, folder)
+    with pytest.raises(LeaseHeldError) as refused:
+        take(spark, folder, NOW_MS + 5_000)
+    assert str(refused.value).splitlines() == [
+        f"Log 'readings' is already being written by process {os.getpid()} on {socket.gethostname()}.",
+        "Its lease (epoch 1) was last renewed 5 s ago.",
+        "Stop that run first; a lease left by a lost machine expires after 60 s.",
+    ]
+    first.release()
+    assert take(spark, folder, NOW_MS + 5_001).epoch == 2
+
+
+def test_a_quiet_or_slow_process_of_this_machine_is_not_overtaken(spark: SparkSession, folder: str) -> None:
+    take(spark, folder)
+    with pytest.raises(LeaseHeldError):
+        take(spark, folder, NOW_MS + 100 * EXPIRES_MS)
+
+
+def test_a_dead_process_of_this_machine_is_not_waited_for(spark: SparkSession, folder: str) -> None:
+    take(spark, folder)
+    with subprocess.Popen([sys.executable, "-c", ""]) as dead:
+        dead.wait()
+    claim_as(spark, folder, pid=dead.pid, spark_pid=dead.pid)
+    assert take(spark, folder).epoch == 2
+
+
+def test_a_killed_process_that_its_parent_has_not_noted_is_dead() -> None:
+    process = subprocess.Popen([sys.executable, "-c", "import time; time.sleep(600)"])
+    began = born(process.pid)
+    assert runs(process.pid, began)
+    process.kill()
+    os.waitid(os.P_PID, process.pid, os.WEXITED | os.WNOWAIT)  # dead, and still in the process table
+    assert not runs(process.pid, began)
+    process.wait()
+
+
+def test_another_process_with_a_dead_ones_number_is_not_the_holder(spark: SparkSession, folder: str) -> None:
+    take(spark, folder)
+    claim_as(spark, folder, born="1", spark_born="1")
+    assert take(spark, folder).epoch == 2
+
+
+def test_a_dead_processs_spark_is_waited_for_and_then_named(
+    spark: SparkSession, folder: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(lease_module, "ORPHAN_SECONDS", 0.2)
+    take(spark, folder)
+    claim_as(spark, folder, born="1")
+    with pytest.raises(LeaseHeldError, match=r"which is dead; its Spark, process \d+, is not"):
+        take(spark, folder)
+
+
+@pytest.mark.parametrize("other", [{"host": "elsewhere"}, {"space": "another container"}])
+def test_a_lease_from_elsewhere_expires_when_it_is_not_renewed(
+    other: dict[str, str], spark: SparkSession, folder: str
+) -> None:
+    take(spark, folder)
+    claim_as(spark, folder, pid=1, **other)
+    with pytest.raises(LeaseHeldError, match="process 1 on"):
+        take(spark, folder, NOW_MS + EXPIRES_MS)
+    assert take(spark, folder, NOW_MS + EXPIRES_MS + 1).epoch == 2
+
+
+def test_a_holder_renews_its_lease_while_it_has_nothing_to_commit(
+    spark: SparkSession, folder: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(lease_module, "RENEWED_EVERY_MS", 20)
+    clock = ManualClock(NOW_MS)
+    held = take_lease(spark, folder, "Log 'readings'", clock)
+    clock.set(NOW_MS + EXPIRES_MS)
+    waited = threading.Event()
+    while held.renewed_ms == NOW_MS and not waited.wait(0.02):
+        pass
+    claim_as(spark, folder, host="elsewhere")
+    with pytest.raises(LeaseHeldError, match="last renewed 60 s ago"):
+        take(spark, folder, NOW_MS + 2 * EXPIRES_MS)
+    held.release()
+
+
+def test_an_overtaken_holder_notices_and_cannot_take_it_back(spark: SparkSession, folder: str) -> None:
+    first = take(spark, folder)
+    first.check()
+    claim_as(spark, folder, born="1", spark_born="1")
+    second = take(spark, folder)
+    with pytest.raises(LeaseLostError, match=r"lease \(epoch 1\) was taken over \(epoch 2\)"):
+        first.check()
+    first.release()
+    second.check()
+    with pytest.raises(LeaseHeldError):
+        take(spark, folder)
+
+
+def test_a_lease_given_back_permits_nothing_more(spark: SparkSession, folder: str) -> None:
+    held = take(spark, folder)
+    held.release()
+    with pytest.raises(LeaseLostError, match="was given back"):
+        held.check()
+
+
+def test_of_many_that_reach_out_at_the_same_moment_one_gets_it(spark: SparkSession, lake: Lake) -> None:
+    for attempt in range(5):
+        won: list[Lease] = []
+        folder, start = lake.lease(f"log/{attempt}"), threading.Barrier(6)
+
+        def reach(folder: str = folder, won: list[Lease] = won, start: threading.Barrier = start) -> None:
+            start.wait()
+            with suppress(LeaseHeldError):
+                won.append(take(spark, folder))
+
+        threads = [threading.Thread(target=reach) for _ in range(6)]
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join()
+        assert len(won) == 1

@@ -1,0 +1,121 @@
+"""The sequencer between commits: repeats add nothing, and after a doubtful commit nothing is written on a guess."""
+
+from __future__ import annotations
+
+import json
+from typing import TYPE_CHECKING
+
+import pytest
+
+from headrace.errors import TransientError
+from headrace.log.sequencer import Sequencer
+from headrace.spark import tables
+from tests.broker.pipeline import counts_of
+from tests.runtime.line import Line
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, SparkSession
+
+    from headrace.runtime.lake import Lake
+
+pytestmark = pytest.mark.spark
+
+
+@pytest.fixture
+def line(spark: SparkSession, lake: Lake) -> Line:
+    return Line(spark, lake, counts_of("readings", idle_timeout="1 second"))
+
+
+def reopened(line: Line) -> Sequencer:
+    return Sequencer(line.spark, line.topic, line.lake.log("readings"), line.clock, longest_wait_ms=180_000)
+
+
+def three_records(line: Line) -> DataFrame:
+    for second in range(3):
+        line.pipe(f"2024-05-01 12:00:0{second}")
+    raw = line._piped.take(line.spark)
+    assert raw is not None
+    return raw
+
+
+def offsets(line: Line) -> list[int]:
+    log = line.spark.read.format("delta").load(line.lake.log("readings"))
+    return sorted(row["offset"] for row in log.where("offset IS NOT NULL").collect())
+
+
+def test_a_repeated_micro_batch_adds_no_row(line: Line) -> None:
+    raw = three_records(line)
+    assert line.sequencer.append(raw).records == 3
+    assert line.sequencer.append(raw).records == 0
+    assert reopened(line).append(raw).records == 0
+    assert offsets(line) == [0, 1, 2]
+
+
+def test_after_a_commit_of_unknown_outcome_nothing_is_written_until_the_log_is_read_again(
+    line: Line, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    raw, append = three_records(line), tables.append
+
+    def commit_and_lose_the_answer(*arguments: object) -> None:
+        append(*arguments)  # type: ignore[arg-type]
+        raise ConnectionError("the answer was lost")
+
+    sequencer = reopened(line)
+    with monkeypatch.context() as patch:
+        patch.setattr(tables, "append", commit_and_lose_the_answer)
+        with pytest.raises(ConnectionError):
+            sequencer.append(raw)
+    line.clock.set(line.clock.now_ms() + 60_000)
+    for attempt in (
+        lambda: sequencer.tick(frozenset({0})),
+        lambda: sequencer.append(raw),
+        lambda: sequencer.pass_over({0: 9}),
+        lambda: sequencer.accept_gap({0: 9}),
+    ):
+        with pytest.raises(
+            TransientError, match="whether the last commit to its log went through is not known"
+        ):
+            attempt()
+    again = reopened(line)
+    assert again.append(raw).records == 0
+    assert offsets(line) == [0, 1, 2]
+    assert again.tick(frozenset({0})) == 1
+
+
+def test_what_fails_before_the_commit_leaves_no_doubt(line: Line) -> None:
+    raw, armed = three_records(line), [True]
+
+    def refuse_once(step: str) -> None:
+        if step == "before log commit" and armed:
+            armed.pop()
+            raise InterruptedError
+
+    sequencer = Sequencer(line.spark, line.topic, line.lake.log("readings"), line.clock, on_step=refuse_once)
+    with pytest.raises(InterruptedError):
+        sequencer.append(raw)
+    assert sequencer.append(raw).records == 3
+
+
+def test_markers_at_the_end_are_passed_over_without_a_row(line: Line) -> None:
+    line.sequencer.append(three_records(line))
+    line.sequencer.pass_over({0: 5, 1: 0})
+    state = reopened(line).state
+    assert {p: s.next_offset for p, s in state.partitions.items()} == {0: 5}
+    assert (state.batch, offsets(line)) == (2, [0, 1, 2])
+    version = tables.latest_version(line.spark, line.lake.log("readings"))
+    reopened(line).pass_over({0: 5})
+    assert tables.latest_version(line.spark, line.lake.log("readings")) == version
+
+
+def test_an_accepted_gap_is_a_control_row_and_moves_no_time(line: Line) -> None:
+    line.sequencer.append(three_records(line))
+    line.sequencer.accept_gap({0: 10, 3: 4})
+    log = line.spark.read.format("delta").load(line.lake.log("readings"))
+    rows = log.where("kind = 'control'").orderBy("partition").collect()
+    assert [(row["partition"], row["offset"], json.loads(row["control"])) for row in rows] == [
+        (0, None, {"action": "accept_gap", "from_offset": 3, "to_offset": 10}),
+        (3, None, {"action": "accept_gap", "from_offset": 0, "to_offset": 4}),
+    ]
+    assert rows[0]["stream_time"] == log.agg({"stream_time": "max"}).collect()[0][0]
+    assert rows[1]["stream_time"] is None
+    assert {p: s.next_offset for p, s in reopened(line).state.partitions.items()} == {0: 10, 3: 4}
