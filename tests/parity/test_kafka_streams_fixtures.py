@@ -1,11 +1,12 @@
-"""The same input gives what Kafka Streams 4.1 gives: final windows, timestamps, late records, last updates.
+"""The windows that Kafka Streams 4.1 emits for recorded inputs are those that Headrace emits, however they are cut.
 
-Source: cases recorded with Kafka Streams' TopologyTestDriver, in `tests/fixtures`. One node of each case reads the log in one
-go, another in several random cuts.
+All cases of both families run in one driver: each is a topic of its own, and one cut serves them all.
+Source: cases recorded with Kafka Streams' TopologyTestDriver, in `tests/fixtures`.
 """
 
 from __future__ import annotations
 
+import datetime as dt
 import json
 import random
 from collections.abc import Iterator
@@ -16,132 +17,114 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 import headrace as hr
-from headrace.description import WindowedAggregate
 from headrace.testing import TestDriver
-from tests.laws import tables
 
 if TYPE_CHECKING:
-    from pyspark.sql import SparkSession
+    from pyspark.sql import DataFrame, SparkSession
+
+    from headrace.description import WindowedAggregate
 
 pytestmark = pytest.mark.spark
 
-FIXTURES = Path(__file__).resolve().parents[1] / "fixtures"
-CUTS = 4
-Key = tuple[str, int]
+FIXTURES = Path(__file__).parents[1] / "fixtures"
+CUTS = 3
+Row = dict[str, Any]
 
 
 @dataclass(frozen=True)
 class Case:
-    """A recorded run: settings, input, and what came out."""
+    """One recorded input with what Kafka Streams made of it."""
 
-    family: str
     name: str
-    settings: dict[str, Any]
+    settings: Row
+    records: list[Row]
+    emitted: list[Row]
 
     @property
-    def id(self) -> str:
-        return f"{self.family}_{self.name}"
+    def node(self) -> WindowedAggregate:
+        """The same topology as a description."""
+        topic = hr.Topic(self.name, key="key STRING", value="value BIGINT", idle_timeout=None)
+        size_ms, grace_ms = self.settings["size_ms"], self.settings["grace_ms"]
+        window = hr.hopping(size_ms, self.settings.get("advance_ms", size_ms))
+        windowed = topic.group_by("key").window(window, grace=grace_ms)
+        counted = windowed.aggregate(count=hr.count(), sum=hr.sum("value"))
+        return counted.suppress(hr.until_window_closes()).named(self.name)
 
-    def lines(self, side: str) -> list[dict[str, Any]]:
-        text = (FIXTURES / self.family / f"{self.name}.{side}.jsonl").read_text(encoding="utf-8")
-        return [json.loads(line) for line in text.splitlines()]
-
-    def emitted(self, kind: str) -> dict[Key, dict[str, Any]]:
-        """The last row of each key and window of the output of this kind."""
-        rows = [row for row in self.lines("out") if row.get("kind", "closed") == kind]
-        return {
-            (row["key"], row["window_start"]): {name: row[name] for name in ("count", "sum", "timestamp")}
-            for row in rows
-        }
-
-    def node(self, topic: hr.Topic, suffix: str) -> WindowedAggregate:
-        size, grace = self.settings["size_ms"], self.settings["grace_ms"]
-        window = (
-            hr.hopping(size, self.settings["advance_ms"]) if self.family == "hopping" else hr.tumbling(size)
-        )
-        grouped = topic.group_by("key").window(window, grace=grace)
-        counted = grouped.aggregate(count=hr.count(), sum=hr.sum("value"))
-        return counted.suppress(hr.until_window_closes()).named(f"{self.id}_{suffix}")
+    def rows(self, kind: str) -> list[Row]:
+        """What was emitted: `closed` windows or `change`s."""
+        return [row for row in self.emitted if row.get("kind", "closed") == kind]
 
 
 def cases() -> list[Case]:
-    return [
-        Case(family, name, settings)
-        for family in ("suppress", "hopping")
-        for name, settings in json.loads(
-            (FIXTURES / family / "cases.json").read_text(encoding="utf-8")
-        ).items()
-    ]
+    found = []
+    for family in ("suppress", "hopping"):
+        for name, settings in json.loads((FIXTURES / family / "cases.json").read_text()).items():
+            given, emitted = (
+                lines(FIXTURES / family / f"{name}.in.jsonl"),
+                lines(FIXTURES / family / f"{name}.out.jsonl"),
+            )
+            found.append(Case(f"{family}_{name}", settings, given, emitted))
+    return found
 
 
-CASES = cases()
-in_both_ways = pytest.mark.parametrize("way", ["at_once", "in_cuts"])
-in_every_case = pytest.mark.parametrize("case", CASES, ids=lambda case: case.id)
+def lines(file: Path) -> list[Row]:
+    return [json.loads(line) for line in file.read_text().splitlines()]
+
+
+CASES = {case.name: case for case in cases()}
 
 
 @pytest.fixture(scope="module")
-def driver(spark: SparkSession) -> Iterator[TestDriver]:
-    topics = {
-        case: hr.Topic(
-            case.id, key="key STRING", value="value BIGINT", idle_timeout=None, max_future="36500 days"
-        )
-        for case in CASES
+def streamed(spark: SparkSession) -> Iterator[TestDriver]:
+    """Every case, streamed in a few random cuts."""
+    driver, chance = TestDriver([case.node for case in CASES.values()], spark), random.Random(41)
+    cuts = {
+        name: sorted(chance.sample(range(1, len(case.records)), CUTS - 1)) for name, case in CASES.items()
     }
-    nodes = [case.node(topic, way) for case, topic in topics.items() for way in ("at_once", "in_cuts")]
-    started = TestDriver(nodes, spark)
-    chance = random.Random(4)
-    inputs = {case: case.lines("in") for case in CASES}
-    ends = {
-        case: [*sorted(chance.sample(range(1, len(inputs[case])), CUTS)), len(inputs[case])] for case in CASES
-    }
-    for cut in range(CUTS + 1):
-        for case, lines in inputs.items():
-            for line in lines[ends[case][cut - 1] if cut else 0 : ends[case][cut]]:
-                started.pipe(case.id, key=line["key"], value=line["value"], timestamp_ms=line["timestamp"])
-        started.cut([f"{case.id}_in_cuts" for case in CASES])
-    started.cut()
-    yield started
-    started.close()
+    for cut in range(CUTS):
+        for name, case in CASES.items():
+            bounds = [0, *cuts[name], len(case.records)]
+            for record in case.records[bounds[cut] : bounds[cut + 1]]:
+                driver.pipe(name, key=record["key"], value=record["value"], timestamp_ms=record["timestamp"])
+        driver.cut()
+    yield driver
+    driver.close()
 
 
-@in_every_case
-@in_both_ways
-def test_final_windows_and_their_timestamps_are_those_of_kafka_streams(
-    driver: TestDriver, case: Case, way: str
-) -> None:
-    node = f"{case.id}_{way}"
-    results = driver.spark.read.format("delta").load(driver._lake.table(node))
-    expected = case.emitted("closed")
-    finals = tables.windows(
-        tables.rows(results.withColumnRenamed("__timestamp", "timestamp").drop("__records"))
+def windows(frame: DataFrame) -> list[tuple[Any, ...]]:
+    return sorted(
+        (r["key"], ms(r["window_start"]), ms(r["window_end"]), r["count"], r["sum"]) for r in frame.collect()
     )
-    assert finals == expected
-    shown = tables.windows(tables.rows(driver.read(node)))
-    assert shown == {at: {"count": row["count"], "sum": row["sum"]} for at, row in expected.items()}
 
 
-@in_every_case
-@in_both_ways
-def test_as_many_records_are_late_for_a_window_as_kafka_streams_dropped(
-    driver: TestDriver, case: Case, way: str
+def ms(time: dt.datetime) -> int:
+    return round(time.replace(tzinfo=dt.UTC).timestamp() * 1000)
+
+
+def of(rows: list[Row]) -> list[tuple[Any, ...]]:
+    return sorted((r["key"], r["window_start"], r["window_end"], r["count"], r["sum"]) for r in rows)
+
+
+@pytest.mark.parametrize("name", CASES)
+def test_final_windows_are_those_of_kafka_streams_streamed_and_backfilled(
+    streamed: TestDriver, name: str
 ) -> None:
-    assert driver.late(f"{case.id}_{way}").count() == case.settings["dropped"]
+    wanted = of(CASES[name].rows("closed"))
+    assert windows(streamed.read(name)) == wanted
+    assert windows(streamed.backfill(name)) == wanted
 
 
-@in_every_case
-@in_both_ways
-def test_every_record_is_in_the_ledger(driver: TestDriver, case: Case, way: str) -> None:
-    ledger = tables.ledger(tables.rows(driver.ledger(f"{case.id}_{way}")))
-    assert sum(ledger.values()) == case.settings["records"]
-    assert {fate for _, fate in ledger} <= {"used", "open", "late"}
+@pytest.mark.parametrize("name", CASES)
+def test_as_many_records_miss_a_window_as_kafka_streams_drops(streamed: TestDriver, name: str) -> None:
+    assert streamed.late(name).count() == CASES[name].settings["dropped"]
 
 
-@pytest.mark.parametrize(
-    "case", [case for case in CASES if case.family == "hopping"], ids=lambda case: case.id
-)
-@in_both_ways
-def test_updates_fold_to_the_last_change_of_each_window(driver: TestDriver, case: Case, way: str) -> None:
-    folded = tables.folded(tables.rows(driver.updates(f"{case.id}_{way}")))
-    assert folded == {
-        at: {"count": row["count"], "sum": row["sum"]} for at, row in case.emitted("change").items()
-    }
+@pytest.mark.parametrize("name", [name for name in CASES if name.startswith("hopping")])
+def test_updates_fold_to_what_the_changes_of_kafka_streams_fold_to(streamed: TestDriver, name: str) -> None:
+    changes = {(row["key"], row["window_start"]): row for row in CASES[name].rows("change")}
+    updates = streamed.updates(name).collect()
+    last = {(r["key"], r["window_start"]): r for r in sorted(updates, key=lambda r: r["__batch"] or 2**62)}
+    folded = sorted(
+        (r["key"], ms(r["window_start"]), ms(r["window_end"]), r["count"], r["sum"]) for r in last.values()
+    )
+    assert folded == of(list(changes.values()))

@@ -157,7 +157,7 @@ def test_a_crash_after_any_step_changes_nothing(drive: Drive, step: str) -> None
     )
     assert shown(driver.read("counts")) == shown(driver.backfill("counts"))
     assert shown(driver.read("counts")) == [
-        "s1 10.5-14.5 2", "s1 12-16 2", "s1 13.5-17.5 2", "s1 7.5-11.5 2", "s1 9-13 2",
+        "s1 10.5-14.5 2", "s1 12-16 3", "s1 13.5-17.5 2", "s1 7.5-11.5 2", "s1 9-13 2",
         "s2 10.5-14.5 1", "s2 7.5-11.5 1", "s2 9-13 1",
     ]  # fmt: skip
 
