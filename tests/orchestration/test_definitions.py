@@ -5,6 +5,10 @@
 
 from __future__ import annotations
 
+import os
+import subprocess
+import sys
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -23,6 +27,7 @@ from jobs.definitions import defs
 
 pytestmark = pytest.mark.dagster
 
+ROOT = Path(__file__).resolve().parents[2]
 COLUMNS = "dagster/column_schema"
 
 
@@ -61,6 +66,14 @@ def asset(node: Any) -> dict[str, Any]:
 
 def test_the_graph_of_the_demo_is_as_reviewed(snapshot: SnapshotAssertion) -> None:
     assert graph_of(defs) == snapshot(extension_class=JSONSnapshotExtension)
+
+
+def test_the_workspace_loads_as_the_webserver_loads_it() -> None:
+    command = [sys.executable, "-m", "dagster", "definitions", "validate", "-w", "workspace.yaml"]
+    environment = os.environ | {"PYTHONPATH": str(ROOT / "platform")}
+    done = subprocess.run(command, cwd=ROOT, env=environment, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
+    assert "Validation successful for code location headrace" in done.stdout + done.stderr
 
 
 def test_what_people_see_has_a_description() -> None:

@@ -20,6 +20,7 @@ from headrace.orchestration.heartbeat import Heartbeat, read_heartbeat
 from headrace.orchestration.interrupts import StopRequest
 from headrace.orchestration.progress import Cadence, Throttle, figures
 from headrace.orchestration.resources import LakeResource
+from headrace.orchestration.streams import StreamConfig
 from headrace.runtime.plan import DayVerdict
 from headrace.runtime.stream import StreamStatus
 
@@ -44,6 +45,17 @@ def test_an_asset_speaks_once_an_interval_however_often_it_is_asked() -> None:
 def test_a_run_that_has_settled_speaks_less() -> None:
     throttle = Throttle(Cadence(20, 120, settles_after=60))
     assert [now for now in range(500) if throttle.due("a", "running", now)] == [0, 20, 40, 160, 280, 400]
+
+
+def test_a_day_of_two_assets_adds_few_thousand_events_to_dagsters_database() -> None:
+    config = StreamConfig()
+    settles_after = config.settle_after_minutes * 60
+    observe = Cadence(config.observe_every_seconds, config.observe_settled_every_seconds, settles_after)
+    run_seconds = round(config.rotate_after_hours * 3600)
+    throttle = Throttle(observe)
+    events = sum(throttle.due("a", "running", now) for now in range(run_seconds))
+    runs_a_day = 24 / config.rotate_after_hours
+    assert events * runs_a_day * 2 < 2_000  # of 2.4 KB each
 
 
 def test_each_asset_has_an_interval_of_its_own() -> None:

@@ -19,7 +19,9 @@ DAYS_SHOWN, DAYS_NAMED = 60, 10
 class BackfillConfig(dg.Config):
     """What a backfill does with days that differ."""
 
-    swap: bool = Field(True, description="Replace the rows that differ; false: compare only, change nothing.")
+    swap: bool = Field(
+        default=True, description="Replace the rows that differ; false: compare only, change nothing."
+    )
 
 
 def backfill(
@@ -31,7 +33,7 @@ def backfill(
 ) -> dg.MaterializeResult[None]:
     """Recompute the run's days from the log beside the table, and swap in what differs."""
     days = [dt.date.fromisoformat(key) for key in context.partition_keys]
-    work = Backfill(session(spark), lake.lake, node, days)
+    work = Backfill(session(spark, context.log), lake.lake, node, days)
     plan = work.plan().explain()
     context.log.info(plan)
 

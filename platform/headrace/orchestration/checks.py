@@ -13,6 +13,7 @@ from headrace.orchestration.pipeline import Pipeline
 from headrace.orchestration.resources import LakeResource, session
 from headrace.quality import LOG_CHECKS, NODE_CHECKS, CheckResult, check_log, check_node
 from headrace.runtime.backfill import verify
+from headrace.runtime.lease import LeaseHeldError
 from headrace.runtime.plan import DayVerdict
 
 RANGE_START, RANGE_END = "dagster/asset_partition_range_start", "dagster/asset_partition_range_end"
@@ -34,7 +35,7 @@ def _log_checks(topic: Topic) -> dg.AssetChecksDefinition:
     def check(
         context: dg.AssetCheckExecutionContext, spark: LazyPySparkResource, lake: LakeResource
     ) -> Iterator[dg.AssetCheckResult]:
-        results = check_log(session(spark), lake.lake, topic, lake.docs_folder)
+        results = check_log(session(spark, context.log), lake.lake, topic, lake.docs_folder)
         yield from _selected(context, results, log_key(topic), lake)
 
     return check
@@ -50,7 +51,7 @@ def _node_checks(node: WindowedAggregate) -> dg.AssetChecksDefinition:
     def check(
         context: dg.AssetCheckExecutionContext, spark: LazyPySparkResource, lake: LakeResource
     ) -> Iterator[dg.AssetCheckResult]:
-        started, days = session(spark), _days_of_run(context)
+        started, days = session(spark, context.log), _days_of_run(context)
         verdicts = _recomputed(started, lake, node, days)
         results = check_node(started, lake.lake, node, lake.docs_folder, verdicts=verdicts)
         yield from _selected(context, results, table_key(node), lake)
@@ -76,7 +77,11 @@ def _days_of_run(context: dg.AssetCheckExecutionContext) -> list[dt.date] | None
 def _recomputed(
     spark: Any, lake: LakeResource, node: WindowedAggregate, days: Sequence[dt.date] | None
 ) -> list[DayVerdict] | None:
-    return None if days is None else verify(spark, lake.lake, node, days)
+    """The verdicts on these days; None: `check_node` recomputes, or says why it cannot."""
+    try:
+        return None if days is None else verify(spark, lake.lake, node, days)
+    except LeaseHeldError:  # another backfill of the node is running
+        return None
 
 
 def _selected(

@@ -1,5 +1,6 @@
 """What runs need from outside: the lake, where the quality pages go, and Spark."""
 
+import logging
 import os
 from collections.abc import Mapping
 from pathlib import Path
@@ -59,12 +60,13 @@ def spark_resource(settings: Mapping[str, str] | None = None) -> LazyPySparkReso
     return LazyPySparkResource(spark_config={**conf, **(settings or {})})
 
 
-def session(spark: LazyPySparkResource) -> SparkSession:
-    """The session of this run.
+def session(spark: LazyPySparkResource, log: logging.Logger) -> SparkSession:
+    """The session of this run; says in its log that it starts, because that takes a while.
 
     Raises: JarsMissing when it would run on this machine without Delta and Kafka.
     """
     if str(spark.spark_config["spark.master"]).startswith("local"):
         spark_jars()
+    log.info("Starting Spark: 10 to 40 seconds, if this process has none yet.")
     started: SparkSession = spark.spark_session
     return started

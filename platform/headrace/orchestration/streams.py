@@ -31,12 +31,22 @@ class StreamConfig(dg.Config):
     observe_every_seconds: float = Field(
         20.0, description="One observation per asset in this time, at first."
     )
-    settle_after_minutes: float = Field(30.0, description="When a run counts as settled.")
-    observe_settled_every_seconds: float = Field(120.0, description="The same once the run has settled.")
-    materialize_every_minutes: float = Field(10.0, description="One materialization per asset in this time.")
-    rotate_after_hours: float = Field(12.0, description="Then drain, and let the sensor start a fresh run.")
-    drain_timeout_seconds: float = Field(60.0, description="How long a stop may go on folding the logs.")
-    trigger_ms: int = Field(1_000, description="The shortest time between two micro-batches of a query.")
+    settle_after_minutes: float = Field(default=30.0, description="When a run counts as settled.")
+    observe_settled_every_seconds: float = Field(
+        default=120.0, description="The same once the run has settled."
+    )
+    materialize_every_minutes: float = Field(
+        default=10.0, description="One materialization per asset in this time."
+    )
+    rotate_after_hours: float = Field(
+        default=12.0, description="Then drain, and let the sensor start a fresh run."
+    )
+    drain_timeout_seconds: float = Field(
+        default=60.0, description="How long a stop may go on folding the logs."
+    )
+    trigger_ms: int = Field(
+        default=1_000, description="The shortest time between two micro-batches of a query."
+    )
 
 
 def host_streams(
@@ -64,9 +74,8 @@ def host_streams(
 def _start_spark(
     context: dg.AssetExecutionContext, spark: LazyPySparkResource, stop: StopRequest
 ) -> SparkSession | None:
-    context.log.info("Starting Spark; this takes 10 to 40 seconds.")
     try:
-        return session(spark)
+        return session(spark, context.log)
     except KeyboardInterrupt:  # Spark's own handler, had it just taken the signal
         stop.ask("interrupted while Spark started")
         return None
