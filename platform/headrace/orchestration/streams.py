@@ -29,7 +29,7 @@ class StreamConfig(dg.Config):
     """How a stream run behaves; every value has a default that serves."""
 
     observe_every_seconds: float = Field(
-        20.0, description="One observation per asset in this time, at first."
+        default=20.0, description="One observation per asset in this time, at first."
     )
     settle_after_minutes: float = Field(default=30.0, description="When a run counts as settled.")
     observe_settled_every_seconds: float = Field(
