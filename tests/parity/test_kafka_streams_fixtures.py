@@ -44,8 +44,9 @@ class Case:
     def node(self) -> WindowedAggregate:
         """The same topology as a description."""
         topic = hr.Topic(self.name, key="key STRING", value="value BIGINT", idle_timeout=None)
-        size_ms, grace_ms = self.settings["size_ms"], self.settings["grace_ms"]
-        window = hr.hopping(size_ms, self.settings.get("advance_ms", size_ms))
+        size_ms: int = self.settings["size_ms"]
+        advance_ms: int = self.settings.get("advance_ms", size_ms)
+        window, grace_ms = hr.hopping(size_ms, advance_ms), self.settings["grace_ms"]
         windowed = topic.group_by("key").window(window, grace=grace_ms)
         counted = windowed.aggregate(count=hr.count(), sum=hr.sum("value"))
         return counted.suppress(hr.until_window_closes()).named(self.name)

@@ -7,6 +7,7 @@ import socket
 import subprocess
 import sys
 import threading
+from collections.abc import Iterator
 from contextlib import suppress
 from typing import TYPE_CHECKING, Any
 
@@ -31,6 +32,22 @@ NOW_MS = 1_714_564_800_000
 @pytest.fixture
 def folder(lake: Lake) -> str:
     return lake.lease("log/readings")
+
+
+@pytest.fixture(autouse=True)
+def given_back(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    """Whatever a test takes is given back, so that nothing goes on renewing it."""
+    taken: list[Lease] = []
+    keep = Lease.keep
+
+    def noted(lease: Lease) -> Lease:
+        taken.append(lease)
+        return keep(lease)
+
+    monkeypatch.setattr(Lease, "keep", noted)
+    yield
+    for lease in taken:
+        lease.release()
 
 
 def take(spark: SparkSession, folder: str, now_ms: int = NOW_MS) -> Lease:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from functools import cached_property
 from typing import TYPE_CHECKING
 
-from confluent_kafka import IsolationLevel, KafkaException, TopicPartition
+from confluent_kafka import IsolationLevel, KafkaError, KafkaException, TopicPartition
 from confluent_kafka.admin import AdminClient, OffsetSpec  # type: ignore[attr-defined]
 from pydantic import SecretStr
 from pydantic_settings import BaseSettings, SettingsConfigDict
@@ -102,6 +102,8 @@ class KafkaTopic:
             found = self._admin.list_topics(self.name, timeout=TIMEOUT_SECONDS).topics[self.name]
         except KafkaException as error:
             raise self._unreachable(error) from error
+        if found.error is not None and found.error.code() != KafkaError.UNKNOWN_TOPIC_OR_PART:
+            raise self._unreachable(KafkaException(found.error))  # such as a leader that is not elected yet
         if found.error is not None or not found.partitions:
             raise TerminalError(
                 f"Topic '{self.name}' does not exist on {self.settings.bootstrap_servers}.",
