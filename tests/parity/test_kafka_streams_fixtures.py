@@ -6,7 +6,6 @@ Source: cases recorded with Kafka Streams' TopologyTestDriver, in `tests/fixture
 
 from __future__ import annotations
 
-import datetime as dt
 import json
 import random
 from collections.abc import Iterator
@@ -18,17 +17,18 @@ import pytest
 
 import headrace as hr
 from headrace.testing import TestDriver
+from tests.laws import tables
 
 if TYPE_CHECKING:
-    from pyspark.sql import DataFrame, SparkSession
+    from pyspark.sql import SparkSession
 
     from headrace.description import WindowedAggregate
 
 pytestmark = pytest.mark.spark
 
-FIXTURES = Path(__file__).parents[1] / "fixtures"
+FIXTURES = Path(__file__).resolve().parents[1] / "fixtures"
 CUTS = 3
-Row = dict[str, Any]
+Line = dict[str, Any]
 
 
 @dataclass(frozen=True)
@@ -36,40 +36,44 @@ class Case:
     """One recorded input with what Kafka Streams made of it."""
 
     name: str
-    settings: Row
-    records: list[Row]
-    emitted: list[Row]
+    settings: Line
+    records: list[Line]
+    emitted: list[Line]
 
     @property
     def node(self) -> WindowedAggregate:
         """The same topology as a description."""
-        topic = hr.Topic(self.name, key="key STRING", value="value BIGINT", idle_timeout=None)
-        size_ms: int = self.settings["size_ms"]
-        advance_ms: int = self.settings.get("advance_ms", size_ms)
-        window, grace_ms = hr.hopping(size_ms, advance_ms), self.settings["grace_ms"]
+        # No wall clock in the recordings, so no ticks; and their times must not lie in the future of any machine.
+        topic = hr.Topic(
+            self.name, key="key STRING", value="value BIGINT", idle_timeout=None, max_future="36500 days"
+        )
+        size_ms, grace_ms = int(self.settings["size_ms"]), self.settings["grace_ms"]
+        window = hr.hopping(size_ms, int(self.settings.get("advance_ms", size_ms)))
         windowed = topic.group_by("key").window(window, grace=grace_ms)
         counted = windowed.aggregate(count=hr.count(), sum=hr.sum("value"))
         return counted.suppress(hr.until_window_closes()).named(self.name)
 
-    def rows(self, kind: str) -> list[Row]:
-        """What was emitted: `closed` windows or `change`s."""
-        return [row for row in self.emitted if row.get("kind", "closed") == kind]
+    def last(self, kind: str, *columns: str) -> dict[tuple[str, int], Line]:
+        """The last row of each key and window: `closed` windows or `change`s."""
+        rows = [row for row in self.emitted if row.get("kind", "closed") == kind]
+        return {(row["key"], row["window_start"]): {name: row[name] for name in columns} for row in rows}
 
 
 def cases() -> list[Case]:
-    found = []
-    for family in ("suppress", "hopping"):
-        for name, settings in json.loads((FIXTURES / family / "cases.json").read_text()).items():
-            given, emitted = (
-                lines(FIXTURES / family / f"{name}.in.jsonl"),
-                lines(FIXTURES / family / f"{name}.out.jsonl"),
-            )
-            found.append(Case(f"{family}_{name}", settings, given, emitted))
-    return found
+    return [
+        Case(
+            f"{folder.name}_{name}",
+            settings,
+            lines(folder / f"{name}.in.jsonl"),
+            lines(folder / f"{name}.out.jsonl"),
+        )
+        for folder in (FIXTURES / "suppress", FIXTURES / "hopping")
+        for name, settings in json.loads((folder / "cases.json").read_text(encoding="utf-8")).items()
+    ]
 
 
-def lines(file: Path) -> list[Row]:
-    return [json.loads(line) for line in file.read_text().splitlines()]
+def lines(file: Path) -> list[Line]:
+    return [json.loads(line) for line in file.read_text(encoding="utf-8").splitlines()]
 
 
 CASES = {case.name: case for case in cases()}
@@ -92,27 +96,20 @@ def streamed(spark: SparkSession) -> Iterator[TestDriver]:
     driver.close()
 
 
-def windows(frame: DataFrame) -> list[tuple[Any, ...]]:
-    return sorted(
-        (r["key"], ms(r["window_start"]), ms(r["window_end"]), r["count"], r["sum"]) for r in frame.collect()
-    )
-
-
-def ms(time: dt.datetime) -> int:
-    return round(time.replace(tzinfo=dt.UTC).timestamp() * 1000)
-
-
-def of(rows: list[Row]) -> list[tuple[Any, ...]]:
-    return sorted((r["key"], r["window_start"], r["window_end"], r["count"], r["sum"]) for r in rows)
-
-
 @pytest.mark.parametrize("name", CASES)
 def test_final_windows_are_those_of_kafka_streams_streamed_and_backfilled(
     streamed: TestDriver, name: str
 ) -> None:
-    wanted = of(CASES[name].rows("closed"))
-    assert windows(streamed.read(name)) == wanted
-    assert windows(streamed.backfill(name)) == wanted
+    wanted = CASES[name].last("closed", "count", "sum")
+    assert tables.windows(tables.rows(streamed.read(name))) == wanted
+    assert tables.windows(tables.rows(streamed.backfill(name))) == wanted
+
+
+@pytest.mark.parametrize("name", CASES)
+def test_a_window_carries_the_timestamp_that_kafka_streams_gives_it(streamed: TestDriver, name: str) -> None:
+    results = streamed.spark.read.format("delta").load(streamed._lake.table(name))
+    timed = results.select("key", "window_start", "window_end", results["__timestamp"].alias("timestamp"))
+    assert tables.windows(tables.rows(timed)) == CASES[name].last("closed", "timestamp")
 
 
 @pytest.mark.parametrize("name", CASES)
@@ -121,11 +118,6 @@ def test_as_many_records_miss_a_window_as_kafka_streams_drops(streamed: TestDriv
 
 
 @pytest.mark.parametrize("name", [name for name in CASES if name.startswith("hopping")])
-def test_updates_fold_to_what_the_changes_of_kafka_streams_fold_to(streamed: TestDriver, name: str) -> None:
-    changes = {(row["key"], row["window_start"]): row for row in CASES[name].rows("change")}
-    updates = streamed.updates(name).collect()
-    last = {(r["key"], r["window_start"]): r for r in sorted(updates, key=lambda r: r["__batch"] or 2**62)}
-    folded = sorted(
-        (r["key"], ms(r["window_start"]), ms(r["window_end"]), r["count"], r["sum"]) for r in last.values()
-    )
-    assert folded == of(list(changes.values()))
+def test_updates_fold_to_the_last_change_of_each_window(streamed: TestDriver, name: str) -> None:
+    folded = tables.folded(tables.rows(streamed.updates(name)))
+    assert folded == CASES[name].last("change", "count", "sum")

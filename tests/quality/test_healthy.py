@@ -10,6 +10,7 @@ import pytest
 from headrace.description import WindowedAggregate
 from headrace.quality import LOG_CHECKS, NODE_CHECKS
 from headrace.quality.books import open_books
+from headrace.runtime.runner import NodeRunner
 from headrace.runtime.views import Views
 from tests.quality.conftest import COUNTS, EVIL, HOPS, Ground
 
@@ -60,6 +61,13 @@ def test_the_books_hold_the_ledger_that_people_see(ground: Ground, node: Windowe
     books = open_books(ground.spark, ground.lake, node)
     kept = {(a.topic, a.partition, fate): n for a in books.accounts for fate, n in a.fates.items()}
     assert kept == {(row["topic"], row["partition"], row["fate"]): row["records"] for row in seen}
+
+
+def test_the_books_balance_when_the_state_of_closed_windows_has_expired(ground: Ground) -> None:
+    before = open_books(ground.spark, ground.lake, COUNTS)
+    NodeRunner(ground.spark, COUNTS, ground.lake).expire()
+    after = open_books(ground.spark, ground.lake, COUNTS)
+    assert (after.accounts, after.in_results) == (before.accounts, before.in_results)
 
 
 @pytest.mark.parametrize("node", [COUNTS, HOPS], ids=lambda node: node.name)

@@ -1,7 +1,7 @@
 """The double-entry books of a node: what was delivered, what became of it, what stands in the results.
 
-Law: all numbers belong to one micro-batch of the node. Progress is read first; the log is read as far as it
-goes, and the results at the version that holds that micro-batch and nothing of a later one.
+Law: all numbers belong to one micro-batch of the node: the log is read as far as its progress goes, and state and
+results at versions that hold that micro-batch and nothing of a later one.
 """
 
 from __future__ import annotations
@@ -85,41 +85,61 @@ def open_books(spark: SparkSession, lake: Lake, node: WindowedAggregate) -> Book
     Raises: TerminalError when the state was written by another description of the node;
             TransientError when the node moves on faster than it can be read.
     """
-    progress, results = _settled(spark, lake, node)
-    delivered = _delivered(spark, lake, node, progress)
-    fates = _fates(spark, lake, node, progress)
+    snapshot = _snapshot(spark, lake, node)
+    delivered = _delivered(spark, lake, node, snapshot.progress)
+    fates = _fates(node, snapshot)
+    none = dict.fromkeys(FATES, 0)
     accounts = [
-        Account(
-            topic,
-            partition,
-            delivered[topic, partition],
-            fates.get((topic, partition), dict.fromkeys(FATES, 0)),
-        )
+        Account(topic, partition, delivered[topic, partition], fates.get((topic, partition), none))
         for topic, partition in sorted(delivered.keys() | fates.keys())
     ]
-    row = results.agg(F.sum("__records").alias("records")).first()
-    return Books(node, progress, results, (row["records"] if row else 0) or 0, tuple(accounts))
+    row = snapshot.results.agg(F.sum("__records").alias("records")).first()
+    in_results = (row["records"] if row else 0) or 0
+    return Books(node, snapshot.progress, snapshot.results, in_results, tuple(accounts))
 
 
-def _settled(spark: SparkSession, lake: Lake, node: WindowedAggregate) -> tuple[Progress, DataFrame]:
-    """The node's progress, and its results as of exactly that micro-batch."""
+@dataclass(frozen=True)
+class _Snapshot:
+    """A node's progress, and its tables as of exactly that micro-batch; no state before the first."""
+
+    progress: Progress
+    state: DataFrame | None
+    results: DataFrame
+
+
+def _snapshot(spark: SparkSession, lake: Lake, node: WindowedAggregate) -> _Snapshot:
     name = node.required_name
-    path = lake.table(name)
     for _ in range(ATTEMPTS):
+        # The newest version first: what the stream commits after it shows in the progress, and is then not read.
+        version = tables.latest_version(spark, lake.state(name))
         progress = read_progress(spark, lake, node)
-        if not tables.exists(spark, path):
-            return progress, spark.createDataFrame([], node_schemas(spark, node)[0])
-        version = tables.latest_version(spark, path)
-        newest = tables.last_commit(spark, path, f"node/{name}")
-        ahead = 0 if newest is None else newest.record["batch"] - progress.batch
-        if newest is not None and ahead == 1:
-            version = min(version, newest.version - 1)  # its state is not committed yet
-        if ahead <= 1:
-            return progress, at_version(spark, path, version)
+        state = tables.last_commit(spark, lake.state(name), f"node/{name}")
+        unmoved = state is None or (
+            state.version <= version and state.record["progress"]["batch"] == progress.batch
+        )
+        results = _results(spark, lake, node, progress)
+        if unmoved and results is not None:
+            known = None if version < 0 else at_version(spark, lake.state(name), version)
+            return _Snapshot(progress, known, results)
         time.sleep(PAUSE_SECONDS)
     raise TransientError(
         f"Node '{name}' moved on {ATTEMPTS} times while its books were read.", hint="Run the check again."
     )
+
+
+def _results(
+    spark: SparkSession, lake: Lake, node: WindowedAggregate, progress: Progress
+) -> DataFrame | None:
+    """The results as of a micro-batch; None when they are more than one ahead of it."""
+    name, path = node.required_name, lake.table(node.required_name)
+    if not tables.exists(spark, path):
+        return spark.createDataFrame([], node_schemas(spark, node)[0])
+    version = tables.latest_version(spark, path)
+    newest = tables.last_commit(spark, path, f"node/{name}")
+    ahead = 0 if newest is None else newest.record["batch"] - progress.batch
+    if newest is not None and ahead == 1:
+        version = min(version, newest.version - 1)  # its state is not committed yet
+    return at_version(spark, path, version) if ahead <= 1 else None
 
 
 def at_version(spark: SparkSession, path: str, version: int) -> DataFrame:
@@ -139,19 +159,14 @@ def _delivered(spark: SparkSession, lake: Lake, node: WindowedAggregate, progres
     return counts
 
 
-def _fates(
-    spark: SparkSession, lake: Lake, node: WindowedAggregate, progress: Progress
-) -> dict[tuple[str, int], Mapping[str, int]]:
-    """The ledger as `Views.ledger` gives it, as of this progress: a running stream moves the view on."""
-    still: Counts = Counter()
-    if tables.exists(spark, lake.state(node.required_name)):
-        state = tables.read(spark, lake.state(node.required_name)).where(F.col("__batch") <= progress.batch)
-        counted = (
-            still_open(state, node, progress)
-            .groupBy("__topic", "__partition")
-            .agg(F.sum("__records").alias("n"))
-        )
-        still.update({(row["__topic"], row["__partition"]): row["n"] for row in counted.collect()})
+def _fates(node: WindowedAggregate, snapshot: _Snapshot) -> dict[tuple[str, int], Mapping[str, int]]:
+    """The ledger as `Views.ledger` gives it, as of this snapshot: a running stream moves the view on."""
+    progress, still = snapshot.progress, Counter[tuple[str, int]]()
+    if snapshot.state is not None:
+        state = snapshot.state.where(F.col("__batch") <= progress.batch)
+        counted = still_open(state, node, progress).groupBy("__topic", "__partition")
+        rows = counted.agg(F.sum("__records").alias("n")).collect()
+        still.update({(row["__topic"], row["__partition"]): row["n"] for row in rows})
     fates: dict[tuple[str, int], Mapping[str, int]] = {}
     for topic, partitions in progress.records.items():
         for number, known in partitions.items():

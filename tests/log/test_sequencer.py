@@ -1,0 +1,231 @@
+"""The sequencer decides once: order, stream time, ticks and control rows, also after a restart.
+
+(What a commit of unknown outcome leads to is in tests/runtime/test_sequencer.py.)
+"""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import pytest
+from pyspark.sql import functions as F
+
+import headrace as hr
+from headrace.log.sequencer import Sequencer
+from headrace.spark.session import pipeline_session
+from headrace.testing.piped import PipedTopic
+from tests.laws import tables
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, SparkSession
+
+pytestmark = pytest.mark.spark
+
+TOPIC = hr.Topic("readings", key="key STRING", value="value DOUBLE", idle_timeout="10 seconds")
+START_MS = 1_700_000_000_000
+WAIT_MS = 60_000
+
+
+class Clock:
+    """A clock that a test can also set back."""
+
+    def __init__(self) -> None:
+        self.ms = START_MS
+
+    def now_ms(self) -> int:
+        return self.ms
+
+
+class Bench:
+    """A sequencer on a log of its own."""
+
+    def __init__(self, spark: SparkSession, folder: Path) -> None:
+        self.spark, self.folder, self.clock = spark, folder, Clock()
+        self.sequencer = self.opened()
+        self.topic = PipedTopic(TOPIC, {})
+
+    def opened(self) -> Sequencer:
+        """A sequencer as after a restart."""
+        return Sequencer(self.spark, TOPIC, f"file:{self.folder}", self.clock, longest_wait_ms=WAIT_MS)
+
+    def batch(self, *records: tuple[int, int | None]) -> DataFrame:
+        """A micro-batch of (partition, event time in s); None: it cannot be decoded."""
+        for partition, second in records:
+            value = b"?" if second is None else b"{}"
+            self.topic.add("k", value, START_MS + (second or 0) * 1000, partition, {})
+        raw = self.topic.take(self.spark)
+        assert raw is not None
+        return raw
+
+    def append(self, *records: tuple[int, int | None]) -> None:
+        self.sequencer.append(self.batch(*records))
+
+    def tick(self, after_s: int = 0) -> int:
+        self.clock.ms += after_s * 1000
+        return self.sequencer.tick(frozenset(self.sequencer.state.partitions))
+
+    def rows(self, kind: str | None = None) -> list[dict[str, Any]]:
+        """The log in its order, times in s after the start."""
+        log = (
+            self.spark.read.format("delta")
+            .load(f"file:{self.folder}")
+            .orderBy("ingested_at", "partition", "offset")
+        )
+        chosen = log if kind is None else log.where(F.col("kind") == kind)
+        found = [row.asDict() for row in tables.rows(chosen.drop("headers"))]
+        for row in found:
+            row["stream_s"] = None if row["stream_time"] is None else (row["stream_time"] - START_MS) / 1000
+        return found
+
+    def stream(self) -> dict[int, list[float]]:
+        """For each partition the stream times in the order of its rows."""
+        times: dict[int, list[float]] = {}
+        for row in self.rows():
+            times.setdefault(row["partition"], []).append(row["stream_s"])
+        return times
+
+
+@pytest.fixture
+def bench(spark: SparkSession, tmp_path: Path) -> Bench:
+    return Bench(pipeline_session(spark, interpreted=True), tmp_path / "log")
+
+
+def test_ingested_at_increases_strictly_also_when_the_clock_goes_back(bench: Bench) -> None:
+    bench.append((0, 1), (0, 2))
+    bench.append((0, 3))
+    bench.clock.ms -= 3_600_000
+    bench.append((0, 4))
+    bench.sequencer = bench.opened()
+    bench.append((0, 5))
+    bench.clock.ms += 3_700_000
+    bench.append((0, 6))
+    times = [row["ingested_at"] - START_MS for row in bench.rows()]
+    assert times == [0, 0, 1, 2, 3, 100_000]
+
+
+def test_stream_time_is_the_running_maximum_of_each_partition(bench: Bench) -> None:
+    bench.append((0, 5), (0, 3), (1, 2), (0, 9), (1, 1))
+    bench.append((1, 4), (0, 1), (0, None))
+    assert bench.stream() == {0: [5, 5, 9, 9, 9], 1: [2, 2, 4]}
+
+
+def test_a_new_partition_begins_at_the_lowest_stream_time_of_the_previous_commit(bench: Bench) -> None:
+    bench.append((0, 5), (1, 8))
+    bench.append((2, 1), (0, 20), (2, 7))  # the 20 of this commit does not count
+    bench.append((3, None), (3, 1), (0, 6))  # lowest now: 7; a dead letter has no time of its own
+    assert bench.stream() == {0: [5, 20, 20], 1: [8], 2: [5, 7], 3: [None, 7]}
+
+
+def test_a_partition_of_dead_letters_has_no_stream_time_and_holds_nothing_back(bench: Bench) -> None:
+    bench.append((0, 5), (1, None))
+    assert bench.sequencer.state.lowest_stream_ms() == START_MS + 5_000
+    bench.append((1, 2))
+    assert bench.stream() == {0: [5], 1: [None, 5]}
+
+
+def test_a_repeated_micro_batch_adds_no_row_and_a_longer_one_its_new_rows(bench: Bench) -> None:
+    raw = bench.batch((0, 1), (0, 2))
+    bench.sequencer.append(raw)
+    assert bench.sequencer.append(raw).records == 0
+    assert bench.sequencer.append(raw.unionByName(bench.batch((0, 3), (1, 4)))).records == 2
+    assert [(row["partition"], row["offset"]) for row in bench.rows()] == [(0, 0), (0, 1), (0, 2), (1, 0)]
+
+
+def test_a_data_commit_is_recovered_from_its_own_rows(bench: Bench) -> None:
+    bench.append((0, 5), (1, 8))
+    bench.append((1, 9), (2, None))
+    assert bench.opened().state == bench.sequencer.state
+    assert bench.sequencer.state.partitions[1].stream_ms == START_MS + 9_000
+
+
+def test_a_repeated_micro_batch_is_recovered_too(bench: Bench) -> None:
+    raw = bench.batch((0, 5))
+    bench.sequencer.append(raw)
+    bench.sequencer.append(raw)
+    assert bench.opened().state == bench.sequencer.state
+
+
+def test_a_tick_and_a_control_commit_are_recovered(bench: Bench) -> None:
+    bench.append((0, 5), (1, 8))
+    assert bench.tick(after_s=15) == 2
+    assert bench.opened().state == bench.sequencer.state
+    bench.sequencer.accept_gap({0: 7})
+    assert bench.opened().state == bench.sequencer.state
+
+
+def test_recovery_reads_no_history(bench: Bench) -> None:
+    for second in range(3):
+        bench.clock.ms += 1000  # file statistics are in ms, give or take one
+        bench.append((0, second))
+    kept = {row[0].rpartition("/")[2] for row in bench.spark.read.format("delta").load(f"file:{bench.folder}")
+            .where("offset = 2").select(F.input_file_name()).collect()}  # fmt: skip
+    for file in bench.folder.glob("*.parquet"):
+        if file.name not in kept:
+            file.unlink()
+    assert bench.opened().state == bench.sequencer.state
+
+
+def test_the_start_is_recorded_before_the_first_record(bench: Bench) -> None:
+    bench.sequencer.start_at({0: 3, 1: 0})
+    assert [json.loads(row["control"]) for row in bench.rows("control")] == [
+        {"action": "start", "from_offset": 0, "to_offset": 3},
+        {"action": "start", "from_offset": 0, "to_offset": 0},
+    ]
+    for _ in range(3):
+        bench.batch((0, 1))  # offsets 0 to 2 lie before the start
+    bench.append((0, 1))
+    assert [row["offset"] for row in bench.rows("record")] == [3]
+
+
+def test_an_accepted_gap_moves_on_and_keeps_stream_time(bench: Bench) -> None:
+    bench.append((0, 5))
+    bench.sequencer.accept_gap({0: 2})
+    bench.batch((0, 6))  # offset 1 is the loss
+    bench.append((0, 4))
+    assert [(row["kind"], row["offset"], row["stream_s"]) for row in bench.rows()] == [
+        ("record", 0, 5), ("control", None, 5), ("record", 2, 5),
+    ]  # fmt: skip
+
+
+def test_an_idle_partition_ticks_up_to_the_lowest_busy_one(bench: Bench) -> None:
+    bench.append((0, 5), (1, 5))
+    bench.clock.ms += 10_000
+    bench.append((0, 30), (2, 20))
+    assert bench.tick() == 1
+    assert [(row["partition"], row["offset"], row["stream_s"]) for row in bench.rows("tick")] == [
+        (1, None, 20)
+    ]
+    assert bench.tick() == 0, "nothing more to gain"
+
+
+def test_a_partition_that_is_behind_in_kafka_is_not_idle(bench: Bench) -> None:
+    bench.append((0, 5), (1, 8))
+    bench.clock.ms += 60_000
+    assert bench.sequencer.tick(frozenset({1})) == 0, "partition 0 may hold records that nobody has read"
+    assert bench.sequencer.tick(frozenset({0})) == 1
+    assert bench.rows("tick")[0]["stream_s"] == 8
+
+
+def test_when_all_are_idle_time_passes_until_nobody_waits(bench: Bench) -> None:
+    bench.append((0, 5), (1, 8))
+    assert bench.tick(after_s=9) == 0
+    assert bench.tick(after_s=1) == 2
+    assert bench.tick(after_s=50) == 2
+    assert bench.stream() == {0: [5, 15, 65], 1: [8, 18, 68]}
+    assert bench.tick(after_s=3) == 2  # 68 is the last record's 8 and the longest wait
+    assert bench.tick(after_s=600) == 0
+    assert not bench.sequencer.ticks_due()
+
+
+def test_stream_time_never_decreases_through_ticks_gaps_and_restarts(bench: Bench) -> None:
+    bench.append((0, 5), (1, 50))
+    bench.tick(after_s=12)
+    bench.sequencer = bench.opened()
+    bench.append((0, 1), (2, 3))
+    bench.sequencer.accept_gap({1: 9})
+    bench.tick(after_s=30)
+    bench.append((0, 4), (0, 90), (2, 2), (0, None), (0, 3))
+    for times in bench.stream().values():
+        assert times == sorted(times)
