@@ -16,7 +16,7 @@ from headrace.testing import TestDriver
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-    from headrace.description import WindowedAggregate
+    from headrace.description import Node
 
 # `CI` decides the profile; HEADRACE_EXAMPLES says how many random worlds each law is tried in.
 COMMON: dict[str, Any] = {
@@ -53,7 +53,7 @@ def drive(spark: SparkSession) -> Iterator[Drive]:
     """Start test drivers for nodes, and close them after the test."""
     drivers: list[TestDriver] = []
 
-    def start(*nodes: WindowedAggregate) -> TestDriver:
+    def start(*nodes: Node) -> TestDriver:
         drivers.append(TestDriver(nodes, spark))
         return drivers[-1]
 

@@ -10,17 +10,23 @@ from headrace.description import (
     Topic,
     UntilWindowCloses,
     avg,
+    collect,
     count,
+    first,
     hopping,
+    last,
     max,
     min,
+    stddev,
     sum,
     tumbling,
     until_window_closes,
+    variance,
 )
 from headrace.errors import DescriptionError, HeadraceError, TerminalError, TransientError
 
 __all__ = [
     "DescriptionError", "HeadraceError", "TerminalError", "TimeWindows", "Topic", "TransientError",
-    "UntilWindowCloses", "avg", "count", "hopping", "max", "min", "sum", "tumbling", "until_window_closes",
+    "UntilWindowCloses", "avg", "collect", "count", "first", "hopping", "last", "max", "min", "stddev", "sum", "tumbling",
+    "until_window_closes", "variance",
 ]  # fmt: skip

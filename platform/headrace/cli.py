@@ -84,7 +84,7 @@ def verify(
     verdicts = compare(_session(), Lake(lake), nodes[node], [d.date() for d in day] if day else None)
     for verdict in verdicts:
         word = "equal" if verdict.equal else f"{verdict.rows_differing} rows differ"
-        typer.echo(f"{verdict.day}  {verdict.rows_recomputed:>9,} rows recomputed  {word}")
+        typer.echo(f"{verdict.what}  {verdict.rows_recomputed:>9,} rows recomputed  {word}")
         for line in verdict.first_differences:
             typer.echo(f"    {line}")
     sys.exit(0 if all(verdict.equal for verdict in verdicts) else 1)

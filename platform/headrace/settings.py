@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 from pydantic_settings import BaseSettings, SettingsConfigDict
 
-from headrace.description import WindowedAggregate
+from headrace.description import Node
 from headrace.errors import TerminalError
 
 if TYPE_CHECKING:
@@ -32,7 +32,7 @@ class Settings(BaseSettings):
         return Lake(self.lake)
 
 
-def load_pipeline(module: str) -> list[WindowedAggregate]:
+def load_pipeline(module: str) -> list[Node]:
     """The nodes that a module defines, in the order of its lines.
 
     Raises: TerminalError when there is no such module or it defines no named node.
@@ -47,7 +47,7 @@ def load_pipeline(module: str) -> list[WindowedAggregate]:
             detail=str(error),
             hint="Run in the project's root, or name another module with --pipeline or HEADRACE_PIPELINE.",
         ) from error
-    nodes = [value for value in vars(found).values() if isinstance(value, WindowedAggregate) and value.name]
+    nodes = [value for value in vars(found).values() if isinstance(value, Node) and value.name]
     if not nodes:
         raise TerminalError(
             f"Module {module!r} defines no named node.", hint="End a description with .named(…)."

@@ -29,7 +29,7 @@ from tests.broker.pipeline import Record, counts_of
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
-    from headrace.description import WindowedAggregate
+    from headrace.description import Node
 
 PATIENCE_S = 120.0
 _shared: list[Broker] = []
@@ -111,7 +111,7 @@ class Running:
         spark: SparkSession,
         lake: Lake,
         bootstrap: str,
-        node: WindowedAggregate,
+        node: Node,
         *,
         only: Collection[str] | None = None,
         on_step: Callable[[str, str], None] = lambda asset, step: None,

@@ -216,7 +216,7 @@ def test_such_names_are_accepted(name: str, readings: hr.Topic) -> None:
 
 
 def test_a_node_without_a_name_says_so_when_one_is_needed(readings: hr.Topic) -> None:
-    with refused("the aggregate of n, total", ".named("):
+    with refused("the node of sensor_id, window_start, window_end, n, total", ".named("):
         _ = counts(readings).required_name
 
 

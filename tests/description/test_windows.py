@@ -60,7 +60,9 @@ def test_an_aggregate_needs_a_column(column: object) -> None:
 
 
 def test_an_unknown_kind_is_refused() -> None:
-    with refused("unknown kind 'median'", "count, sum, min, max, avg"):
+    with refused(
+        "unknown kind 'median'", "count, sum, avg, variance, stddev, min, max, first, last, collect"
+    ):
         Aggregate("median", "value", 0)
 
 

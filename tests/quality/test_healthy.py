@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from headrace.description import WindowedAggregate
-from headrace.quality import LOG_CHECKS, NODE_CHECKS
+from headrace.quality import LOG_CHECKS, node_checks
 from headrace.quality.books import open_books
 from headrace.runtime.runner import NodeRunner
 from headrace.runtime.views import Views
@@ -32,7 +32,7 @@ def test_a_healthy_log_passes_but_for_its_many_dead_letters(ground: Ground) -> N
 
 def test_every_check_of_a_healthy_node_passes_and_its_page_says_the_same(ground: Ground) -> None:
     results = ground.node(verdicts=None)
-    assert list(results) == list(NODE_CHECKS)
+    assert list(results) == list(node_checks(COUNTS))
     assert [result.sentence for result in results.values() if not result.passed] == []
     assert results["every_offset_accounted_for"].sentence == (
         "All 19 records delivered in 2 partitions are accounted for (12 used, 2 open, 1 late, 1 filtered, "
@@ -45,7 +45,7 @@ def test_every_check_of_a_healthy_node_passes_and_its_page_says_the_same(ground:
     assert page == ground.docs / "node-reading_counts.html"
     text = page.read_text()
     assert "is in order" in text
-    assert all(f'id="{name}"' in text for name in NODE_CHECKS)
+    assert all(f'id="{name}"' in text for name in node_checks(COUNTS))
     (link,) = re.findall(r'href="(gx/[^"]+)"', text)
     assert (ground.docs / link).is_file()
 
@@ -65,7 +65,7 @@ def test_the_books_hold_the_ledger_that_people_see(ground: Ground, node: Windowe
 
 def test_the_books_balance_when_the_state_of_closed_windows_has_expired(ground: Ground) -> None:
     before = open_books(ground.spark, ground.lake, COUNTS)
-    NodeRunner(ground.spark, COUNTS, ground.lake).expire()
+    NodeRunner(ground.spark, COUNTS, ground.lake).maintain()
     after = open_books(ground.spark, ground.lake, COUNTS)
     assert (after.accounts, after.in_results) == (before.accounts, before.in_results)
 

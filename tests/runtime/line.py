@@ -15,7 +15,7 @@ from headrace.testing.piped import PipedTopic
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-    from headrace.description import WindowedAggregate
+    from headrace.description import Node
     from headrace.runtime.lake import Lake
 
 
@@ -27,7 +27,7 @@ def at(text: str) -> int:
 class Line:
     """One topic, its log, one node, its tables."""
 
-    def __init__(self, spark: SparkSession, lake: Lake, node: WindowedAggregate) -> None:
+    def __init__(self, spark: SparkSession, lake: Lake, node: Node) -> None:
         self.spark, self.lake, self.node = spark, lake, node
         self.topic = node.topics[0]
         self.clock = ManualClock(at("2024-06-01 00:00:00"))

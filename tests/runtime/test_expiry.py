@@ -41,7 +41,7 @@ def test_expiry_leaves_only_open_windows_in_the_state_and_changes_no_result(
         line.fold()
     before = [sorted(view(node).collect()) for view in (views.read, views.ledger, views.open_windows)]
 
-    line.runner.expire()
+    line.runner.maintain()
 
     assert tables.read(spark, lake.state("counts")).count() == 1
     assert [sorted(view(node).collect()) for view in (views.read, views.ledger, views.open_windows)] == before
@@ -54,6 +54,6 @@ def test_a_stream_goes_on_after_expiry_and_equals_its_backfill(spark: SparkSessi
         line.pipe(f"2024-05-01 12:{minute}:00")
         line.commit()
         line.fold()
-        line.runner.expire()
+        line.runner.maintain()
     assert sorted(views.read(node).collect()) == sorted(views.recompute(node).collect())
     assert [row["n"] for row in views.read(node).orderBy("window_start").collect()] == [1, 2]

@@ -1,11 +1,26 @@
 """Immutable descriptions of topics, streams and nodes, validated when they are built; nothing here runs."""
 
-from headrace.description.aggregates import Aggregate, avg, count, max, min, sum
+from headrace.description.aggregates import (
+    Aggregate,
+    avg,
+    collect,
+    count,
+    first,
+    last,
+    max,
+    min,
+    stddev,
+    sum,
+    variance,
+)
 from headrace.description.durations import Duration, duration_ms, format_duration
 from headrace.description.expressions import Expression, parse_expression
-from headrace.description.node import GroupedStream, WindowedAggregate, WindowedStream
+from headrace.description.grouped import GroupedStream, WindowedStream
+from headrace.description.node import Node
+from headrace.description.running import RunningAggregate
 from headrace.description.schema import (
     Column,
+    ResultColumn,
     is_decimal,
     is_floating,
     is_integral,
@@ -17,12 +32,14 @@ from headrace.description.schema import (
 from headrace.description.stream import Branch, Select, Step, Stream, Transform, Where, WithColumn
 from headrace.description.suppression import UntilWindowCloses, until_window_closes
 from headrace.description.topic import Topic
+from headrace.description.windowed import WindowedAggregate
 from headrace.description.windows import TimeWindows, hopping, tumbling
 
 __all__ = [
-    "Aggregate", "Branch", "Column", "Duration", "Expression", "GroupedStream", "Select", "Step", "Stream",
-    "TimeWindows", "Topic", "Transform", "UntilWindowCloses", "Where", "WindowedAggregate", "WindowedStream",
-    "WithColumn", "avg", "count", "duration_ms", "format_duration", "hopping", "is_decimal", "is_floating",
-    "is_integral", "is_numeric", "max", "min", "parse_ddl", "parse_expression", "quote", "sum", "to_ddl",
-    "tumbling", "until_window_closes",
+    "Aggregate", "Branch", "Column", "Duration", "Expression", "GroupedStream", "Node", "ResultColumn",
+    "RunningAggregate", "Select", "Step", "Stream", "TimeWindows", "Topic", "Transform",
+    "UntilWindowCloses", "Where", "WindowedAggregate", "WindowedStream", "WithColumn", "avg", "collect",
+    "count", "duration_ms", "first", "format_duration", "hopping", "is_decimal", "is_floating",
+    "is_integral", "is_numeric", "last", "max", "min", "parse_ddl", "parse_expression", "quote", "stddev",
+    "sum", "to_ddl", "tumbling", "until_window_closes", "variance",
 ]  # fmt: skip

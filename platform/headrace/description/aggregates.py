@@ -5,23 +5,33 @@ Law: all merge exactly; floats are rounded to `scale` decimals one by one and ac
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
+from typing import TYPE_CHECKING, Any
 
+from headrace.description.schema import ResultColumn, is_decimal, is_integral
 from headrace.description.wording import a_value, listed
 from headrace.errors import DescriptionError
 
-KINDS = ("count", "sum", "min", "max", "avg")
+if TYPE_CHECKING:
+    from headrace.description.shape import Shape
+
+ARITHMETIC = ("sum", "avg", "variance", "stddev")
+ORDERED = ("min", "max", "first", "last", "collect")
+KINDS = ("count", *ARITHMETIC, *ORDERED)
 SCALE_DEFAULT = 6
 SCALE_MAX = 12
 
 
 @dataclass(frozen=True)
 class Aggregate:
-    """One aggregate: kind, input column (None: `count` of all records), and the decimals kept of a float."""
+    """One aggregate: kind, input column (None: `count` of all records), the decimals kept of a float, and a bound
+    on how many values it keeps (`collect` alone has one).
+    """
 
     kind: str
     column: str | None
     scale: int
+    max_items: int | None = None
 
     def __post_init__(self) -> None:
         if self.kind not in KINDS:
@@ -38,6 +48,15 @@ class Aggregate:
                 f"{self.kind}: scale {a_value(self.scale)} is not a whole number from 0 to {SCALE_MAX}.",
                 hint="Scale is the number of decimals to which each float is rounded; 6 is the default.",
             )
+        if (self.kind == "collect") != (type(self.max_items) is int and self.max_items > 0):
+            raise DescriptionError(
+                f"{self.kind}: max_items {a_value(self.max_items)} is not a positive number of values to keep.",
+                hint="Write for example hr.collect('value', max_items=100).",
+            )
+
+    def rules(self) -> dict[str, Any]:
+        """What its result depends on, as JSON."""
+        return {name: value for name, value in asdict(self).items() if value is not None or name == "column"}
 
     def _check_column(self) -> None:
         nameless = self.column is None and self.kind == "count"
@@ -71,3 +90,53 @@ def max(column: str) -> Aggregate:
 def avg(column: str, scale: int = SCALE_DEFAULT) -> Aggregate:
     """The exact sum of `column` over its count; each float is first rounded to `scale` decimals."""
     return Aggregate("avg", column, scale)
+
+
+def variance(column: str, scale: int = SCALE_DEFAULT) -> Aggregate:
+    """The sample variance of `column`, null below two values; inputs have at most 15 digits, `scale` of them decimals."""
+    return Aggregate("variance", column, scale)
+
+
+def stddev(column: str, scale: int = SCALE_DEFAULT) -> Aggregate:
+    """The square root of the sample variance of `column`."""
+    return Aggregate("stddev", column, scale)
+
+
+def first(column: str) -> Aggregate:
+    """The value of `column`, null too, in the first record in the log's order."""
+    return Aggregate("first", column, 0)
+
+
+def last(column: str) -> Aggregate:
+    """The value of `column`, null too, in the last record in the log's order."""
+    return Aggregate("last", column, 0)
+
+
+def collect(column: str, max_items: int) -> Aggregate:
+    """The first `max_items` values of `column` that are not null, in the log's order, as an array."""
+    return Aggregate("collect", column, 0, max_items)
+
+
+def aggregate_column(shape: Shape, name: str, aggregate: Aggregate) -> ResultColumn:
+    """The column that an aggregate makes of a stream of this shape."""
+    if aggregate.column is None:
+        return ResultColumn(name, "BIGINT", "Number of records.")
+    bound = f", the first {aggregate.max_items}" if aggregate.max_items else ""
+    meaning = f"{aggregate.kind.capitalize()} of `{aggregate.column}`{bound}."
+    return ResultColumn(name, _result_type(shape, aggregate.kind, aggregate.column), meaning)
+
+
+def _result_type(shape: Shape, kind: str, column: str) -> str:
+    known = shape.type_of(column)
+    of = known.type if known else "computed"
+    if kind == "count":
+        return "BIGINT"
+    if kind in ("avg", "variance", "stddev"):
+        return "DOUBLE"
+    if kind == "collect":
+        return f"ARRAY<{of}>" if known else of
+    if kind != "sum" or not known:
+        return of
+    if is_integral(of):
+        return "BIGINT"
+    return of.replace(of[len("DECIMAL(") : of.index(",")], "38", 1) if is_decimal(of) else "DOUBLE"

@@ -1,17 +1,19 @@
-"""Checks of what a node is given: its aggregates against the stream's columns, and its owners."""
+"""Checks of what a node is given: its aggregates against the stream's columns, its owners and its sinks."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any
 
-from headrace.description.aggregates import Aggregate
+from headrace.description.aggregates import ARITHMETIC, ORDERED, Aggregate
 from headrace.description.schema import is_numeric, refuse_reserved
 from headrace.description.shape import Shape
 from headrace.description.wording import a_value, listed
 from headrace.errors import DescriptionError
 
-_ARITHMETIC = frozenset({"sum", "avg"})
-_ORDERED = frozenset({"min", "max"})
+if TYPE_CHECKING:
+    from headrace.sinks import Sink
 
 
 def checked_aggregates(
@@ -55,19 +57,19 @@ def _checked(name: str, aggregate: object, shape: Shape) -> Aggregate:
     what = f"aggregate: {name}={aggregate.kind}('{aggregate.column}')"
     column = shape.resolve(aggregate.column, what)
     _check_type(aggregate.kind, column, shape, what)
-    return Aggregate(aggregate.kind, column, aggregate.scale)
+    return replace(aggregate, column=column)
 
 
 def _check_type(kind: str, column: str, shape: Shape, what: str) -> None:
     known = shape.type_of(column)
     if known is None:
         return
-    if kind in _ARITHMETIC and not is_numeric(known.type):
+    if kind in ARITHMETIC and not is_numeric(known.type):
         raise DescriptionError(
             f"{what}: column '{column}' is {known.type}, not a number.",
             hint=f"If it holds numbers: .with_column('{column}', 'try_cast({column} AS DOUBLE)').",
         )
-    if kind in _ORDERED and "MAP<" in known.type:
+    if kind in ORDERED and "MAP<" in known.type:
         raise DescriptionError(
             f"{what}: column '{column}' is {known.type}, and maps have no order.",
             hint="Take one of its entries with .with_column(…).",
@@ -88,3 +90,17 @@ def checked_owners(owners: object) -> tuple[str, ...]:
                 hint="Write for example 'ann@example.com' or 'team:data'.",
             )
     return tuple(owners)
+
+
+def checked_sinks(sinks: Sequence[Any]) -> tuple[Sink, ...]:
+    """The sinks as a tuple; raises DescriptionError when one cannot deliver, or two have one name."""
+    for sink in sinks:
+        if isinstance(sink, type) or not callable(getattr(sink, "deliver", None)):
+            raise DescriptionError(
+                f"to: {a_value(sink)} is no sink.", hint="Write for example .to(hr.KafkaSink('totals'))."
+            )
+    names = [sink.name for sink in sinks]
+    for name in names:
+        if names.count(name) > 1:
+            raise DescriptionError(f"to: two sinks are named '{name}'.", hint="Deliver to it once.")
+    return tuple(sinks)

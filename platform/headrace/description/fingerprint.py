@@ -1,8 +1,8 @@
 """A fingerprint of what alters a node's rows, so that a changed description is noticed and can be backfilled.
 
 Law: equal fingerprints give equal rows from equal logs. A node's result is a function of the log alone, so
-what the sequencer decides and writes into the log (start, idle timeout, dead letters, event time) is not part
-of it; neither are the node's name, description and owners. What a transform calls in turn is not seen.
+what the sequencer decides and writes into the log (start, idle timeout, dead letters, event time, replays) is not
+part of it; neither are the node's name, description, owners and sinks. What a transform calls in turn is not seen.
 """
 
 from __future__ import annotations
@@ -16,24 +16,19 @@ from headrace.description.schema import to_ddl
 from headrace.description.steps import Step, Transform
 
 if TYPE_CHECKING:
-    from headrace.description.node import WindowedAggregate
-    from headrace.description.stream import Branch
+    from headrace.description.stream import Branch, Stream
 
 VERSION = 1
 
 
-def fingerprint_of(node: WindowedAggregate) -> str:
-    """The sha256, in hex, of the node's canonical JSON."""
-    content = {
-        "version": VERSION,
-        "branches": [_branch(branch) for branch in node.stream.branches],
-        "by": node.by,
-        "window": asdict(node.window),
-        "grace_ms": node.grace_ms,
-        "aggregates": [[name, asdict(aggregate)] for name, aggregate in node.aggregates],
-        "suppression": type(node.suppression).__name__ if node.suppression else None,
-    }
-    return digest(json.dumps(content, sort_keys=True, separators=(",", ":")))
+def digest_of(rules: dict[str, Any]) -> str:
+    """The sha256, in hex, of rules as canonical JSON."""
+    return digest(json.dumps({"version": VERSION, **rules}, sort_keys=True, separators=(",", ":")))
+
+
+def rules_of(stream: Stream) -> dict[str, Any]:
+    """What a stream's rows depend on: topics with their columns, and the steps."""
+    return {"branches": [_branch(branch) for branch in stream.branches]}
 
 
 def _branch(branch: Branch) -> dict[str, Any]:

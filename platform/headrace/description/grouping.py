@@ -5,11 +5,12 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
-from headrace.description.schema import refuse_repeats, refuse_reserved
+from headrace.description.schema import ResultColumn, refuse_repeats, refuse_reserved
 from headrace.description.wording import a_value, listed
 from headrace.errors import DescriptionError
 
 if TYPE_CHECKING:
+    from headrace.description.shape import Shape
     from headrace.description.stream import Stream
 
 _FIX = "Name the columns: .group_by('…')."
@@ -62,3 +63,9 @@ def grouping_columns(stream: Stream, by: Sequence[str]) -> tuple[str, ...]:
                 hint="Group by its entries that matter, each as a column of its own.",
             )
     return names
+
+
+def group_column(shape: Shape, name: str) -> ResultColumn:
+    """A group column as it stands in a node's table."""
+    known = shape.type_of(name)
+    return ResultColumn(name, known.type if known else "computed", "Grouped by this.")

@@ -1,172 +1,107 @@
-"""Nodes: from a grouped stream over its windows to an aggregate that can be run and read as a table."""
+"""A node: what can be run and read as a table. Each kind of operator describes its own."""
 
 from __future__ import annotations
 
 import re
+from abc import ABC, abstractmethod
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any, Self
 
-from headrace.description.aggregates import Aggregate
-from headrace.description.checks import checked_aggregates, checked_owners
-from headrace.description.durations import Duration, duration_ms
-from headrace.description.fingerprint import fingerprint_of
-from headrace.description.grouping import grouping_columns
-from headrace.description.suppression import UntilWindowCloses
-from headrace.description.windows import TimeWindows
+from headrace.description.checks import checked_owners, checked_sinks
+from headrace.description.fingerprint import digest_of
 from headrace.description.wording import a_value
 from headrace.errors import DescriptionError
 
 if TYPE_CHECKING:
-    from headrace.description.stream import Stream
+    from headrace.description.schema import ResultColumn
     from headrace.description.topic import Topic
+    from headrace.sinks import Sink
 
 NAME_MAX = 80
-WINDOW_BOUNDS = ("window_start", "window_end")
 _NAME = re.compile(r"[a-z][a-z0-9]*(_[a-z0-9]+)*")
 
 
-@dataclass(frozen=True)
-class GroupedStream:
-    """A stream and the columns that it is grouped by."""
+@dataclass(frozen=True, kw_only=True)
+class Node(ABC):
+    """What all nodes share: the name of its table and assets, a description for people, owners, sinks.
 
-    stream: Stream
-    by: tuple[str, ...]
-
-    def __post_init__(self) -> None:
-        object.__setattr__(self, "by", grouping_columns(self.stream, self.by))
-
-    def window(self, window: TimeWindows, grace: Duration | None = None) -> WindowedStream:
-        """Group by windows too; a record is late for one when stream time has reached its end plus `grace`.
-
-        Raises: DescriptionError when `grace` is missing or negative, or `window` is no window.
-        """
-        if grace is None:
-            raise DescriptionError(
-                "window: grace is missing.", hint="Say how long to wait for late records: grace='2 minutes'."
-            )
-        return WindowedStream(self, window, duration_ms(grace, "grace"))
-
-
-@dataclass(frozen=True)
-class WindowedStream:
-    """A grouped stream and its windows, each open until stream time reaches its end plus `grace_ms`."""
-
-    grouped: GroupedStream
-    window: TimeWindows
-    grace_ms: int
-
-    def __post_init__(self) -> None:
-        _check_window(self.window, self.grace_ms)
-
-    def aggregate(self, **aggregates: Aggregate) -> WindowedAggregate:
-        """One row per group and window, with a column for each aggregate."""
-        return WindowedAggregate(
-            self.grouped.stream, self.grouped.by, self.window, self.grace_ms, tuple(aggregates.items())
-        )
-
-
-@dataclass(frozen=True)
-class WindowedAggregate:
-    """A windowed aggregate: one row per group and window.
-
-    Out: columns `by`, `window_start`, `window_end` (TIMESTAMP), then the aggregates by name.
-    Law: a function of the logs of its topics alone.
+    Law: its results are a function of the logs of its topics alone.
     """
 
-    stream: Stream
-    by: tuple[str, ...]
-    window: TimeWindows
-    grace_ms: int
-    aggregates: tuple[tuple[str, Aggregate], ...]
-    suppression: UntilWindowCloses | None = None
     name: str | None = None
     description: str = ""
     owners: tuple[str, ...] = ()
+    sinks: tuple[Sink, ...] = ()
 
     def __post_init__(self) -> None:
-        _check_window(self.window, self.grace_ms)
-        _check_suppression(self.suppression)
         _check_name(self.name)
         if not isinstance(self.description, str):
             raise DescriptionError(f"named: description {a_value(self.description)} is not text.")
-        by = grouping_columns(self.stream, self.by)
-        _check_bounds(by)
-        taken = (*by, *WINDOW_BOUNDS)
-        object.__setattr__(self, "by", by)
-        object.__setattr__(self, "aggregates", checked_aggregates(self.stream.shape, self.aggregates, taken))
         object.__setattr__(self, "owners", checked_owners(self.owners))
+        object.__setattr__(self, "sinks", checked_sinks(self.sinks))
 
-    def suppress(self, policy: UntilWindowCloses) -> WindowedAggregate:
-        """Emit what the policy says instead of every update."""
-        if self.suppression is not None:
-            raise DescriptionError(
-                f"suppress: this aggregate is suppressed already, by {self.suppression}.",
-                hint="Remove one of the two .suppress(…).",
-            )
-        if policy is None:
-            raise DescriptionError("suppress: None is no policy.", hint="Write hr.until_window_closes().")
-        return replace(self, suppression=policy)
-
-    def named(self, name: str, description: str = "", owners: tuple[str, ...] = ()) -> WindowedAggregate:
+    def named(self, name: str, description: str = "", owners: tuple[str, ...] = ()) -> Self:
         """Give the node its name: that of its table and of its assets."""
         if name is None:
             _check_name("")
         return replace(self, name=name, description=description, owners=owners)
 
+    def to(self, sink: Sink) -> Self:
+        """Deliver what the node emits to a sink too, beside its Delta table."""
+        return replace(self, sinks=(*self.sinks, sink))
+
     @property
+    @abstractmethod
     def topics(self) -> tuple[Topic, ...]:
         """The topics that it reads."""
-        return self.stream.topics
+
+    @property
+    @abstractmethod
+    def identity(self) -> tuple[str, ...]:
+        """The columns that tell one row of its table from all others."""
+
+    @property
+    @abstractmethod
+    def result_columns(self) -> tuple[ResultColumn, ...]:
+        """The columns of its table."""
+
+    @property
+    def day_column(self) -> str | None:
+        """The TIMESTAMP whose UTC day a row belongs to, for good; None: rows are revised, and belong to no day."""
+        return None
+
+    @property
+    @abstractmethod
+    def longest_wait_ms(self) -> int:
+        """How long after a record something can still wait for time to pass; 0: nothing ever does."""
+
+    @property
+    @abstractmethod
+    def in_words(self) -> str:
+        """One sentence for people: the grain of its table, and when its rows are final."""
+
+    @abstractmethod
+    def rules(self) -> dict[str, Any]:
+        """Everything that alters the rows computed from a log, as JSON; its fingerprint is made of it."""
 
     @property
     def columns(self) -> tuple[str, ...]:
-        """The columns of its table."""
-        return (*self.by, *WINDOW_BOUNDS, *(name for name, _ in self.aggregates))
-
-    @property
-    def longest_wait_ms(self) -> int:
-        """How long after a record the last window that it is in can still be open: size plus grace."""
-        return self.window.size_ms + self.grace_ms
+        """The names of the columns of its table."""
+        return tuple(column.name for column in self.result_columns)
 
     @property
     def required_name(self) -> str:
         """The name; raises DescriptionError when there is none."""
         if self.name is None:
             raise DescriptionError(
-                f"the aggregate of {', '.join(name for name, _ in self.aggregates)} has no name.",
+                f"the node of {', '.join(self.columns)} has no name.",
                 hint="Add .named('…'): it is the name of its table and of its assets.",
             )
         return self.name
 
     def fingerprint(self) -> str:
         """A sha256 in hex of everything that alters the rows computed from a log; equal in every process."""
-        return fingerprint_of(self)
-
-
-def _check_window(window: object, grace_ms: int) -> None:
-    if not isinstance(window, TimeWindows):
-        raise DescriptionError(
-            f"window: {a_value(window)} is no window.",
-            hint="Write hr.tumbling('2 minutes') or hr.hopping('2 minutes', advance='1 minute').",
-        )
-    if duration_ms(grace_ms, "grace") != grace_ms:
-        raise DescriptionError(f"grace_ms: {a_value(grace_ms)} is not a number of milliseconds.")
-
-
-def _check_bounds(by: tuple[str, ...]) -> None:
-    for name in by:
-        if name.lower() in WINDOW_BOUNDS:
-            raise DescriptionError(
-                f"group_by: '{name}' is also the name of an output column, a bound of the window.",
-                hint=f"Rename it first: .with_column('its_{name}', '{name}').",
-            )
-
-
-def _check_suppression(policy: object) -> None:
-    if policy is not None and not isinstance(policy, UntilWindowCloses):
-        raise DescriptionError(
-            f"suppress: {a_value(policy)} is no policy.", hint="Write hr.until_window_closes()."
-        )
+        return digest_of(self.rules())
 
 
 def _check_name(name: object) -> None:

@@ -10,7 +10,7 @@ from headrace.description.wording import a_value
 from headrace.errors import DescriptionError
 
 __all__ = [
-    "Column", "is_decimal", "is_floating", "is_integral", "is_numeric", "parse_ddl", "quote",
+    "Column", "ResultColumn", "is_decimal", "is_floating", "is_integral", "is_numeric", "parse_ddl", "quote",
     "refuse_repeats", "refuse_reserved", "to_ddl",
 ]  # fmt: skip
 
@@ -26,6 +26,15 @@ class Column:
     name: str
     type: str
     nullable: bool
+
+
+@dataclass(frozen=True)
+class ResultColumn:
+    """A column of a node's table: its type as DDL ("computed" when only Spark knows it) and its meaning."""
+
+    name: str
+    type: str
+    meaning: str
 
 
 def parse_ddl(ddl: str, what: str) -> tuple[Column, ...]:

@@ -8,8 +8,8 @@ from dataclasses import dataclass
 from functools import reduce
 from typing import TYPE_CHECKING, Any
 
+from headrace.description.grouped import GroupedStream
 from headrace.description.grouping import key_of
-from headrace.description.node import GroupedStream
 from headrace.description.schema import parse_ddl
 from headrace.description.shape import Shape
 from headrace.description.steps import Select, Step, Transform, Where, WithColumn, predicate

@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 
     from pyspark.sql import DataFrame, SparkSession
 
-    from headrace.description import WindowedAggregate
+    from headrace.description import Node
     from headrace.quality import CheckResult
     from headrace.runtime.plan import DayVerdict
 
@@ -70,9 +70,7 @@ def run_demo_once(*, records: int, days: int) -> bool:
     for node in nodes:
         name = node.required_name
         finals = views.read(node)
-        console.print(
-            _table(f"{name}: {finals.count():,} final windows", finals.orderBy("window_start", *node.by))
-        )
+        console.print(_table(f"{name}: {finals.count():,} rows", finals.orderBy(*node.identity)))
         fates = views.ledger(node).groupBy("fate").sum("records").withColumnRenamed("sum(records)", "records")
         console.print(
             _table(f"{name}: the ledger, where every record ended up", fates.orderBy("fate"), shown=10)
@@ -84,7 +82,7 @@ def _stream(
     console: Console,
     spark: SparkSession,
     lake: Lake,
-    nodes: Sequence[WindowedAggregate],
+    nodes: Sequence[Node],
     kafka: KafkaSettings,
 ) -> None:
     began = time.monotonic()
@@ -99,7 +97,7 @@ def _stream(
     console.print(f"                in {seconds:.0f} s, the start of the queries included")
 
 
-def _backfill(console: Console, spark: SparkSession, lake: Lake, node: WindowedAggregate) -> list[DayVerdict]:
+def _backfill(console: Console, spark: SparkSession, lake: Lake, node: Node) -> list[DayVerdict]:
     backfill = Backfill(spark, lake, node)
     console.print("[bold]3. backfill[/]")
     console.print(backfill.plan().explain())
@@ -123,7 +121,7 @@ def _proof(
         console.print(f"{mark}  {result.name}: {result.sentence}")
     for verdict in verdicts:
         word = "[green]equal[/]" if verdict.equal else f"[red]{verdict.rows_differing} rows differ[/]"
-        console.print(f"{verdict.day}  {verdict.rows_recomputed:,} windows recomputed from the log: {word}")
+        console.print(f"{verdict.what}  {verdict.rows_recomputed:,} rows recomputed from the log: {word}")
     proven = all(r.passed for r in results) and bool(verdicts) and all(v.equal for v in verdicts)
     console.print(
         "[bold green]The stream and the backfill wrote the same tables.[/]"

@@ -13,6 +13,7 @@ from pyspark.sql import functions as F
 from pyspark.sql import types as T
 
 from headrace.description import quote
+from headrace.operators.rows import position
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
@@ -23,6 +24,8 @@ if TYPE_CHECKING:
 
 # An input may have 28 digits, a sum has 38: room for ten thousand million inputs of the largest size.
 INPUT_DIGITS, SUM_DIGITS = 28, 38
+# The square of an input has twice its digits: room for a hundred million inputs of the largest size.
+SPREAD_DIGITS = 15
 SMALL_INTEGERS = (T.ByteType, T.ShortType, T.IntegerType)
 FLOATS = (T.FloatType, T.DoubleType)
 
@@ -58,8 +61,14 @@ def mergeable(aggregate: Aggregate, schema: T.StructType) -> Mergeable:
             return _sum(column, data_type, aggregate.scale)
         case "avg":
             return _avg(column, data_type, aggregate.scale)
+        case "variance" | "stddev":
+            return _spread(column, data_type, aggregate)
         case "min" | "max":
             return _extreme(column, data_type, F.min if aggregate.kind == "min" else F.max)
+        case "first" | "last":
+            return _by_position(column, F.min if aggregate.kind == "first" else F.max)
+        case "collect":
+            return _collect(column, aggregate.max_items or 0)
     raise ValueError(f"unknown aggregate {aggregate.kind!r}")
 
 
@@ -99,6 +108,66 @@ def _extreme(column: Expr, data_type: T.DataType, function: Callable[[Expr], Exp
         else column
     )
     return Mergeable({"value": function(value)}, {"value": function}, lambda merged: merged["value"])
+
+
+def _spread(column: Expr, data_type: T.DataType, aggregate: Aggregate) -> Mergeable:
+    """Exact sums of the inputs and of their squares; what is left to floats is small beside them.
+
+    With the mean rounded to an input's decimals, m, and the rest r = sum - n m, the squares around m add up to
+    `squares - m (sum + r)`; the variance is that less r²/n, over n - 1. The product is exact while it has 38 digits.
+    """
+    exact, sum_type, _ = _exact(column, data_type, aggregate.scale)
+    places = sum_type.scale if isinstance(sum_type, T.DecimalType) else 0
+    exact = exact.try_cast(T.DecimalType(SPREAD_DIGITS, places))
+    square_type = T.DecimalType(SUM_DIGITS, 2 * places)
+
+    def finish(merged: Mapping[str, Expr]) -> Expr:
+        n, total, squares = merged["n"], merged["sum"], merged["squares"]
+        mean = F.try_divide(total, n.cast("decimal(20,0)")).cast(T.DecimalType(SPREAD_DIGITS, places))
+        rest = total - n.cast("decimal(20,0)") * mean
+        factor = (total + rest).try_cast(T.DecimalType(SUM_DIGITS - SPREAD_DIGITS - 1, places))
+        exactly = (squares - (mean * factor).cast(square_type)).cast("double")
+        roughly = squares.cast("double") - mean.cast("double") * (total + rest).cast("double")
+        around = F.coalesce(exactly, roughly)
+        variance = (around - rest.cast("double") * rest.cast("double") / n) / (n - 1)
+        variance = F.when(n > 1, F.greatest(variance, F.lit(0.0)))
+        return F.sqrt(variance) if aggregate.kind == "stddev" else variance
+
+    return Mergeable(
+        {
+            "sum": F.sum(exact).cast(T.DecimalType(SUM_DIGITS, places)),
+            "squares": F.sum((exact * exact).cast(T.DecimalType(2 * SPREAD_DIGITS, 2 * places))).cast(
+                square_type
+            ),
+            "n": F.count(exact),
+        },
+        {
+            "sum": lambda partial: F.sum(partial).cast(T.DecimalType(SUM_DIGITS, places)),
+            "squares": lambda partial: F.sum(partial).cast(square_type),
+            "n": F.sum,
+        },
+        finish,
+        column.isNotNull() & exact.isNull(),
+    )
+
+
+def _by_position(column: Expr, function: Callable[[Expr], Expr]) -> Mergeable:
+    """The value that stands lowest, or highest, in the log's order; positions differ, so values are never compared."""
+    at = F.struct(position().alias("position"), column.alias("value"))
+    return Mergeable({"at": function(at)}, {"at": function}, lambda merged: merged["at"]["value"])
+
+
+def _collect(column: Expr, max_items: int) -> Mergeable:
+    at = F.when(column.isNotNull(), F.struct(position().alias("position"), column.alias("value")))
+
+    def bounded(items: Expr) -> Expr:
+        return F.slice(F.sort_array(items), 1, max_items)
+
+    return Mergeable(
+        {"items": bounded(F.collect_list(at))},
+        {"items": lambda partial: bounded(F.flatten(F.collect_list(partial)))},
+        lambda merged: F.transform(merged["items"], lambda item: item["value"]),
+    )
 
 
 def _exact(column: Expr, data_type: T.DataType, scale: int) -> tuple[Expr, T.DataType, T.DataType]:

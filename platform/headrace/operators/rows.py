@@ -18,6 +18,7 @@ from headrace.log.columns import CONTROL, DEAD_LETTER, TICK
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
+    from pyspark.sql import Column as Expr
     from pyspark.sql import DataFrame
 
     from headrace.description import Branch, Step, Stream, Topic
@@ -27,16 +28,21 @@ FATES = (USED, OPEN, LATE, REPLAY, FILTERED, TOMBSTONE, DEAD_LETTER)
 KEPT = "kept"  # in results or still open; which of the two depends on how far the log was read
 NOT_RECORDS = (TICK, CONTROL)
 
-POSITION = ("__topic", "__partition", "__offset", "__event_ms", "__stream_ms")
+POSITION = ("__ingested_ms", "__topic", "__partition", "__offset", "__event_ms", "__stream_ms")
 META = (*POSITION, "__fate", "__reason")
+
+
+def position() -> Expr:
+    """A row's place in the log's order, as a struct that compares so."""
+    return F.struct("__ingested_ms", "__topic", "__partition", "__offset")
 
 
 def rows_of(logs: Mapping[str, DataFrame], stream: Stream) -> DataFrame:
     """The rows of a stream's topics after its row-wise steps.
 
     In:     logs  for each topic's name, rows of its log
-    Out:    the stream's columns, then `META`: position, event time and stream time in ms, `__fate` (null while
-            undecided; ticks and control rows carry their kind), `__reason`. One row per row of the logs.
+    Out:    the stream's columns, then `META`: position, commit time, event time and stream time in ms, `__fate` (null
+            while undecided; ticks and control rows carry their kind), `__reason`. One row per row of the logs.
     Law:    row by row; no row is dropped.
     """
     frames = [
@@ -54,6 +60,7 @@ def _source(log: DataFrame, branch: Branch) -> DataFrame:
     )
     return log.select(
         *(F.col(_origin(topic, name)).alias(name) for name in topic.columns),
+        F.unix_millis("ingested_at").alias("__ingested_ms"),
         F.col("topic").alias("__topic"),
         F.col("partition").alias("__partition"),
         F.col("offset").alias("__offset"),

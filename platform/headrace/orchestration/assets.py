@@ -5,7 +5,7 @@ from collections.abc import Iterator
 import dagster as dg
 from dagster_pyspark import LazyPySparkResource
 
-from headrace.description import Topic, WindowedAggregate, format_duration
+from headrace.description import Node, Topic
 from headrace.orchestration.backfills import BackfillConfig, backfill
 from headrace.orchestration.columns import log_table_schema, result_table_schema
 from headrace.orchestration.keys import log_key, op_name, stream_key, table_key
@@ -34,13 +34,13 @@ def streaming_assets(pipeline: Pipeline) -> dg.AssetsDefinition:
     return streams
 
 
-def table_asset(node: WindowedAggregate, pipeline: Pipeline) -> dg.AssetsDefinition:
+def table_asset(node: Node, pipeline: Pipeline) -> dg.AssetsDefinition:
     """A node's result table; materializing days of it is a backfill."""
 
     @dg.multi_asset(
         name=op_name("recompute", node.required_name),
         specs=[_table_spec(node, pipeline)],
-        partitions_def=pipeline.days,
+        partitions_def=_days(node, pipeline),
         backfill_policy=dg.BackfillPolicy.single_run(),
     )
     def table(
@@ -68,7 +68,7 @@ def _log_spec(topic: Topic, pipeline: Pipeline) -> dg.AssetSpec:
     )
 
 
-def _stream_spec(node: WindowedAggregate, pipeline: Pipeline) -> dg.AssetSpec:
+def _stream_spec(node: Node, pipeline: Pipeline) -> dg.AssetSpec:
     name = node.required_name
     return dg.AssetSpec(
         stream_key(node),
@@ -86,7 +86,7 @@ def _stream_spec(node: WindowedAggregate, pipeline: Pipeline) -> dg.AssetSpec:
     )
 
 
-def _table_spec(node: WindowedAggregate, pipeline: Pipeline) -> dg.AssetSpec:
+def _table_spec(node: Node, pipeline: Pipeline) -> dg.AssetSpec:
     return dg.AssetSpec(
         table_key(node),
         deps=[stream_key(node)],
@@ -95,9 +95,14 @@ def _table_spec(node: WindowedAggregate, pipeline: Pipeline) -> dg.AssetSpec:
         description=_table_text(node),
         owners=list(node.owners),
         code_version=node.fingerprint()[:12],
-        partitions_def=pipeline.days,
+        partitions_def=_days(node, pipeline),
         metadata={SCHEMA: result_table_schema(node)},
     )
+
+
+def _days(node: Node, pipeline: Pipeline) -> dg.DailyPartitionsDefinition | None:
+    """Rows that are revised belong to no day: their table is recomputed as a whole."""
+    return None if node.day_column is None else pipeline.days
 
 
 def _how_to_start(pipeline: Pipeline) -> str:
@@ -107,15 +112,12 @@ def _how_to_start(pipeline: Pipeline) -> str:
     )
 
 
-def _table_text(node: WindowedAggregate) -> str:
-    size, advance = format_duration(node.window.size_ms), format_duration(node.window.advance_ms)
-    kind = "tumbling" if node.window.size_ms == node.window.advance_ms else f"hopping (every {advance})"
-    facts = (
-        f"One row per {', '.join(node.by)} and {kind} window of {size}, "
-        f"final {format_duration(node.grace_ms)} of stream time after the window's end."
-    )
+def _table_text(node: Node) -> str:
     how = (
         "The stream writes it, and reports each day that it has completed. Materializing days recomputes "
         "them from the log, compares row by row, and replaces only what differs."
+        if node.day_column
+        else "The stream folds what changes into it about once a minute. Materializing it recomputes it from the log, "
+        "compares row by row, and replaces only what differs."
     )
-    return "\n\n".join(filter(None, (node.description, facts, how)))
+    return "\n\n".join(filter(None, (node.description, node.in_words, how)))

@@ -7,7 +7,7 @@ import dagster as dg
 from dagster_pyspark import LazyPySparkResource
 from pydantic import Field
 
-from headrace.description import WindowedAggregate
+from headrace.description import Node
 from headrace.orchestration.keys import DATA_VERSION_TAG
 from headrace.orchestration.resources import LakeResource, session
 from headrace.runtime.backfill import Backfill
@@ -26,13 +26,14 @@ class BackfillConfig(dg.Config):
 
 def backfill(
     context: dg.AssetExecutionContext,
-    node: WindowedAggregate,
+    node: Node,
     config: BackfillConfig,
     spark: LazyPySparkResource,
     lake: LakeResource,
 ) -> dg.MaterializeResult[None]:
     """Recompute the run's days from the log beside the table, and swap in what differs."""
-    days = [dt.date.fromisoformat(key) for key in context.partition_keys]
+    dated = node.day_column is not None
+    days = [dt.date.fromisoformat(key) for key in context.partition_keys] if dated else None
     work = Backfill(session(spark, context.log), lake.lake, node, days)
     plan = work.plan().explain()
     context.log.info(plan)
@@ -42,7 +43,8 @@ def backfill(
 
     verdicts = work.run(swap=config.swap, on_stage=on_stage)
     for verdict in verdicts:
-        context.add_asset_metadata(metadata=_figures(verdict), partition_key=verdict.day.isoformat())
+        key = verdict.day.isoformat() if verdict.day else None
+        context.add_asset_metadata(metadata=_figures(verdict), partition_key=key)
     words = in_words(verdicts)
     context.log.info(words)
     return dg.MaterializeResult(
@@ -65,7 +67,7 @@ def in_words(verdicts: Sequence[DayVerdict]) -> str:
     rows = sum(verdict.rows_differing for verdict in different)
     swapped = any(verdict.swapped for verdict in different)
     done = "They were replaced in one commit." if swapped else "They were left as they were."
-    named = ", ".join(verdict.day.isoformat() for verdict in different[:DAYS_NAMED])
+    named = ", ".join(verdict.what for verdict in different[:DAYS_NAMED])
     more = f" and {len(different) - DAYS_NAMED} more" if len(different) > DAYS_NAMED else ""
     first = (
         f"**Different.** {len(different)} of {_days(len(verdicts))} ({named}{more}), {rows:,} rows. {done}"
@@ -82,7 +84,7 @@ def as_table(verdicts: Sequence[DayVerdict]) -> str:
 
 def _row(verdict: DayVerdict) -> str:
     word = "equal" if verdict.equal else "different, replaced" if verdict.swapped else "different"
-    cells = (verdict.day, word, verdict.rows_recomputed, verdict.rows_stored, verdict.rows_differing)
+    cells = (verdict.what, word, verdict.rows_recomputed, verdict.rows_stored, verdict.rows_differing)
     return f"| {' | '.join(map(str, cells))} |"
 
 

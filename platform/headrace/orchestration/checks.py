@@ -7,11 +7,11 @@ from typing import Any
 import dagster as dg
 from dagster_pyspark import LazyPySparkResource
 
-from headrace.description import Topic, WindowedAggregate
+from headrace.description import Node, Topic
 from headrace.orchestration.keys import log_key, op_name, table_key
 from headrace.orchestration.pipeline import Pipeline
 from headrace.orchestration.resources import LakeResource, session
-from headrace.quality import LOG_CHECKS, NODE_CHECKS, CheckResult, check_log, check_node
+from headrace.quality import LOG_CHECKS, CheckResult, check_log, check_node, node_checks
 from headrace.runtime.backfill import verify
 from headrace.runtime.lease import LeaseHeldError
 from headrace.runtime.plan import DayVerdict
@@ -41,10 +41,10 @@ def _log_checks(topic: Topic) -> dg.AssetChecksDefinition:
     return check
 
 
-def _node_checks(node: WindowedAggregate) -> dg.AssetChecksDefinition:
+def _node_checks(node: Node) -> dg.AssetChecksDefinition:
     @dg.multi_asset_check(
         name=op_name("check", node.required_name),
-        specs=_specs(table_key(node), NODE_CHECKS),
+        specs=_specs(table_key(node), node_checks(node)),
         can_subset=True,
         description=f"Judges the results of `{node.required_name}`.",
     )
@@ -75,7 +75,7 @@ def _days_of_run(context: dg.AssetCheckExecutionContext) -> list[dt.date] | None
 
 
 def _recomputed(
-    spark: Any, lake: LakeResource, node: WindowedAggregate, days: Sequence[dt.date] | None
+    spark: Any, lake: LakeResource, node: Node, days: Sequence[dt.date] | None
 ) -> list[DayVerdict] | None:
     """The verdicts on these days; None: `check_node` recomputes, or says why it cannot."""
     try:

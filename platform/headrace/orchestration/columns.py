@@ -6,10 +6,8 @@ from typing import TYPE_CHECKING
 
 from dagster import TableColumn, TableSchema
 
-from headrace.description import is_decimal, is_integral
-
 if TYPE_CHECKING:
-    from headrace.description import Aggregate, Column, Topic, WindowedAggregate
+    from headrace.description import Column, Node, Topic
 
 # Name, type ("key" and "value": the topic's own columns), meaning; in the log's order.
 LOG_COLUMNS = (
@@ -35,7 +33,6 @@ LOG_COLUMNS = (
     ("raw_value", "BINARY", "A dead letter's value, as it came."),
     ("control", "STRING", "What a person did: JSON."),
 )
-BOUNDS = {"window_start": "First moment of the window.", "window_end": "End of the window, itself outside."}
 
 
 def log_table_schema(topic: Topic) -> TableSchema:
@@ -45,37 +42,10 @@ def log_table_schema(topic: Topic) -> TableSchema:
     return TableSchema([TableColumn(name, structs.get(kind, kind), says) for name, kind, says in present])
 
 
-def result_table_schema(node: WindowedAggregate) -> TableSchema:
+def result_table_schema(node: Node) -> TableSchema:
     """The columns of a node's results."""
-    groups = [TableColumn(name, _type_of(node, name), "Grouped by this.") for name in node.by]
-    bounds = [TableColumn(name, "TIMESTAMP", meaning) for name, meaning in BOUNDS.items()]
-    results = [TableColumn(n, _result_type(node, a), _meaning(a)) for n, a in node.aggregates]
-    return TableSchema([*groups, *bounds, *results])
+    return TableSchema([TableColumn(c.name, c.type, c.meaning) for c in node.result_columns])
 
 
 def _struct(columns: tuple[Column, ...]) -> str:
     return f"STRUCT<{', '.join(f'{column.name}: {column.type}' for column in columns)}>"
-
-
-def _type_of(node: WindowedAggregate, name: str) -> str:
-    known = node.stream.shape.type_of(name)
-    return known.type if known else "computed"
-
-
-def _result_type(node: WindowedAggregate, aggregate: Aggregate) -> str:
-    if aggregate.kind == "count" or aggregate.column is None:
-        return "BIGINT"
-    of = _type_of(node, aggregate.column)
-    if aggregate.kind in ("min", "max") or of == "computed":
-        return of
-    if aggregate.kind == "avg":
-        return "DOUBLE"
-    if is_integral(of):
-        return "BIGINT"
-    return of.replace(of[len("DECIMAL(") : of.index(",")], "38", 1) if is_decimal(of) else "DOUBLE"
-
-
-def _meaning(aggregate: Aggregate) -> str:
-    if aggregate.column is None:
-        return "Number of records."
-    return f"{aggregate.kind.capitalize()} of `{aggregate.column}`."

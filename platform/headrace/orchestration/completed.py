@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from dagster import AssetExecutionContext
     from pyspark.sql import SparkSession
 
-    from headrace.description import WindowedAggregate
+    from headrace.description import Node
     from headrace.orchestration.pipeline import Pipeline
     from headrace.runtime.lake import Lake
 
@@ -30,7 +30,7 @@ class CompletedDays:
         self,
         context: AssetExecutionContext,
         pipeline: Pipeline,
-        node: WindowedAggregate,
+        node: Node,
         spark: SparkSession,
         lake: Lake,
     ) -> None:

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 from pyspark.sql import functions as F
 
+from headrace.description import WindowedAggregate
 from headrace.spark import tables
 
 if TYPE_CHECKING:
@@ -14,18 +15,18 @@ if TYPE_CHECKING:
 
     from pyspark.sql import SparkSession
 
-    from headrace.description import WindowedAggregate
+    from headrace.description import Node
     from headrace.runtime.lake import Lake
 
 DAY_MS = 86_400_000
 
 
-def last_complete_day(node: WindowedAggregate, closed_ms: int | None) -> dt.date | None:
+def last_complete_day(node: Node, closed_ms: int | None) -> dt.date | None:
     """The latest UTC day with all its windows closed.
 
     In: closed_ms  every window with end + grace at or before it is closed; None: none is
     """
-    if closed_ms is None:
+    if closed_ms is None or not isinstance(node, WindowedAggregate):
         return None
     advance_ms = node.window.advance_ms
     next_open_ms = ((closed_ms - node.longest_wait_ms) // advance_ms + 1) * advance_ms
@@ -33,7 +34,7 @@ def last_complete_day(node: WindowedAggregate, closed_ms: int | None) -> dt.date
 
 
 def rows_by_day(
-    spark: SparkSession, lake: Lake, node: WindowedAggregate, *, after: dt.date | None, through: dt.date
+    spark: SparkSession, lake: Lake, node: Node, *, after: dt.date | None, through: dt.date
 ) -> dict[dt.date, int]:
     """Rows of results for each day from the first that has any; days without rows in between count 0."""
     day = F.to_date("window_start")

@@ -8,7 +8,7 @@ from typing import Any
 import dagster as dg
 from dagster._core.definitions.unresolved_asset_job_definition import UnresolvedAssetJobDefinition as AssetJob
 
-from headrace.description import WindowedAggregate
+from headrace.description import Node
 from headrace.orchestration.assets import streaming_assets, table_asset
 from headrace.orchestration.checks import checks_of
 from headrace.orchestration.keys import STREAM_TAG
@@ -19,7 +19,7 @@ from headrace.runtime.kafka import KafkaSettings
 
 
 def build_definitions(
-    nodes: Sequence[WindowedAggregate],
+    nodes: Sequence[Node],
     *,
     partitions_start: str,
     lake_root: str | dg.EnvVar | None = None,

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 from dagster import AssetKey
 
 if TYPE_CHECKING:
-    from headrace.description import Topic, WindowedAggregate
+    from headrace.description import Node, Topic
 
 STREAM_TAG = "headrace/stream"  # on every stream run; dagster.yaml allows one run for each of its values
 SHUTDOWN_TAG = (
@@ -23,12 +23,12 @@ def log_key(topic: Topic) -> AssetKey:
     return AssetKey(["log", topic.name])
 
 
-def stream_key(node: WindowedAggregate) -> AssetKey:
+def stream_key(node: Node) -> AssetKey:
     """`stream/<node>`: the running query."""
     return AssetKey(["stream", node.required_name])
 
 
-def table_key(node: WindowedAggregate) -> AssetKey:
+def table_key(node: Node) -> AssetKey:
     """`<node>`: the Delta table of results, by day."""
     return AssetKey([node.required_name])
 

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from dagster import AssetCheckKey, DailyPartitionsDefinition
 
 from headrace.orchestration.keys import log_key, op_name, stream_key, table_key
-from headrace.quality import LOG_CHECKS, NODE_CHECKS
+from headrace.quality import LOG_CHECKS, node_checks
 from headrace.runtime.stream import topics_of
 
 if TYPE_CHECKING:
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
     from dagster import AssetKey
 
-    from headrace.description import Topic, WindowedAggregate
+    from headrace.description import Node, Topic
     from headrace.runtime.kafka import KafkaSettings
 
 
@@ -31,7 +31,7 @@ class Pipeline:
     """
 
     name: str
-    nodes: tuple[WindowedAggregate, ...]
+    nodes: tuple[Node, ...]
     group: str
     days: DailyPartitionsDefinition
     kafka: KafkaSettings | None = None
@@ -60,12 +60,12 @@ class Pipeline:
     def checks(self) -> dict[AssetKey, list[AssetCheckKey]]:
         """The checks of each log and table."""
         logs = {log_key(topic): LOG_CHECKS for topic in self.topics}
-        tables = {table_key(node): NODE_CHECKS for node in self.nodes}
+        tables = {table_key(node): node_checks(node) for node in self.nodes}
         return {key: [AssetCheckKey(key, name) for name in names] for key, names in (logs | tables).items()}
 
 
 def pipeline_of(
-    nodes: Sequence[WindowedAggregate],
+    nodes: Sequence[Node],
     *,
     partitions_start: str,
     group: str = "streams",

@@ -5,6 +5,6 @@ that runs meanwhile cannot make it fail.
 """
 
 from headrace.quality.checks import check_log, check_node
-from headrace.quality.results import LOG_CHECKS, NODE_CHECKS, CheckResult, Thresholds
+from headrace.quality.results import LOG_CHECKS, CheckResult, Thresholds, node_checks
 
-__all__ = ["LOG_CHECKS", "NODE_CHECKS", "CheckResult", "Thresholds", "check_log", "check_node"]
+__all__ = ["LOG_CHECKS", "CheckResult", "Thresholds", "check_log", "check_node", "node_checks"]

@@ -15,9 +15,11 @@ from pyspark.sql import functions as F
 
 from headrace.errors import TransientError
 from headrace.log.columns import DEAD_LETTER, RECORD
-from headrace.operators.rows import FATES, KEPT, OPEN, USED
-from headrace.operators.windows.fold import still_open
-from headrace.runtime.runner import node_schemas, read_log, read_progress
+from headrace.operators import operator_of
+from headrace.operators.operator import Held
+from headrace.operators.rows import FATES
+from headrace.runtime.node_tables import base_of, empty_logs, node_schemas, read_log, read_progress
+from headrace.runtime.views import fates_of
 from headrace.spark import tables
 
 if TYPE_CHECKING:
@@ -25,7 +27,7 @@ if TYPE_CHECKING:
 
     from pyspark.sql import DataFrame, SparkSession
 
-    from headrace.description import WindowedAggregate
+    from headrace.description import Node
     from headrace.operators.progress import Progress
     from headrace.runtime.lake import Lake
 
@@ -58,7 +60,7 @@ class Account:
 class Books:
     """A node's accounts as of one micro-batch; `in_results` are the records of which its table is made."""
 
-    node: WindowedAggregate
+    node: Node
     progress: Progress
     results: DataFrame
     in_results: int
@@ -79,35 +81,37 @@ class Books:
         return sum(account.fates[fate] for account in self.accounts)
 
 
-def open_books(spark: SparkSession, lake: Lake, node: WindowedAggregate) -> Books:
+def open_books(spark: SparkSession, lake: Lake, node: Node) -> Books:
     """Read a node's books.
 
     Raises: TerminalError when the state was written by another description of the node;
             TransientError when the node moves on faster than it can be read.
     """
-    snapshot = _snapshot(spark, lake, node)
-    delivered = _delivered(spark, lake, node, snapshot.progress)
-    fates = _fates(node, snapshot)
+    held, progress = _snapshot(spark, lake, node)
+    delivered = _delivered(spark, lake, node, progress)
+    fates = fates_of(node, held, progress)
     none = dict.fromkeys(FATES, 0)
     accounts = [
         Account(topic, partition, delivered[topic, partition], fates.get((topic, partition), none))
         for topic, partition in sorted(delivered.keys() | fates.keys())
     ]
-    row = snapshot.results.agg(F.sum("__records").alias("records")).first()
+    results = _results_in(spark, node, held, progress)
+    row = results.agg(F.sum("__records").alias("records")).first()
     in_results = (row["records"] if row else 0) or 0
-    return Books(node, snapshot.progress, snapshot.results, in_results, tuple(accounts))
+    return Books(node, progress, results, in_results, tuple(accounts))
 
 
-@dataclass(frozen=True)
-class _Snapshot:
-    """A node's progress, and its tables as of exactly that micro-batch; no state before the first."""
+def _results_in(spark: SparkSession, node: Node, held: Held, progress: Progress) -> DataFrame:
+    """The result rows with `__records`; current results with what is not folded into their table yet."""
+    assert held.results is not None
+    operator = operator_of(node)
+    if operator.appended:
+        return held.results
+    return operator.read(held, progress, operator.decide(empty_logs(spark, node)).schema)
 
-    progress: Progress
-    state: DataFrame | None
-    results: DataFrame
 
-
-def _snapshot(spark: SparkSession, lake: Lake, node: WindowedAggregate) -> _Snapshot:
+def _snapshot(spark: SparkSession, lake: Lake, node: Node) -> tuple[Held, Progress]:
+    """The node's tables as of exactly one micro-batch, and its progress; no state before the first."""
     name = node.required_name
     for _ in range(ATTEMPTS):
         # The newest version first: what the stream commits after it shows in the progress, and is then not read.
@@ -117,37 +121,35 @@ def _snapshot(spark: SparkSession, lake: Lake, node: WindowedAggregate) -> _Snap
         unmoved = state is None or (
             state.version <= version and state.record["progress"]["batch"] == progress.batch
         )
-        results = _results(spark, lake, node, progress)
+        results = _base(spark, lake, node, progress)
         if unmoved and results is not None:
-            known = None if version < 0 else at_version(spark, lake.state(name), version)
-            return _Snapshot(progress, known, results)
+            known = None if version < 0 else tables.read(spark, lake.state(name), version)
+            if known is not None:
+                known = known.where(F.col("__batch").between(results[1] + 1, progress.batch))
+            return Held(results[0], known), progress
         time.sleep(PAUSE_SECONDS)
     raise TransientError(
         f"Node '{name}' moved on {ATTEMPTS} times while its books were read.", hint="Run the check again."
     )
 
 
-def _results(
-    spark: SparkSession, lake: Lake, node: WindowedAggregate, progress: Progress
-) -> DataFrame | None:
-    """The results as of a micro-batch; None when they are more than one ahead of it."""
+def _base(spark: SparkSession, lake: Lake, node: Node, progress: Progress) -> tuple[DataFrame, int] | None:
+    """The result table as of a micro-batch, and the one folded into it; None when they are ahead of it."""
     name, path = node.required_name, lake.table(node.required_name)
     if not tables.exists(spark, path):
-        return spark.createDataFrame([], node_schemas(spark, node)[0])
+        return spark.createDataFrame([], node_schemas(spark, node).results), 0
+    if not operator_of(node).appended:
+        base = base_of(spark, lake, node)
+        return (base.read(spark), base.batch) if base.batch <= progress.batch else None
     version = tables.latest_version(spark, path)
     newest = tables.last_commit(spark, path, f"node/{name}")
     ahead = 0 if newest is None else newest.record["batch"] - progress.batch
     if newest is not None and ahead == 1:
         version = min(version, newest.version - 1)  # its state is not committed yet
-    return at_version(spark, path, version) if ahead <= 1 else None
+    return (tables.read(spark, path, version), 0) if ahead <= 1 else None
 
 
-def at_version(spark: SparkSession, path: str, version: int) -> DataFrame:
-    """A Delta table as it was at a version."""
-    return spark.read.format("delta").option("versionAsOf", version).load(path)
-
-
-def _delivered(spark: SparkSession, lake: Lake, node: WindowedAggregate, progress: Progress) -> Counts:
+def _delivered(spark: SparkSession, lake: Lake, node: Node, progress: Progress) -> Counts:
     counts: Counts = Counter()
     for topic in node.topics:
         if tables.exists(spark, lake.log(topic.name)):
@@ -157,20 +159,3 @@ def _delivered(spark: SparkSession, lake: Lake, node: WindowedAggregate, progres
             )
             counts.update({(topic.name, row["partition"]): row["count"] for row in records})
     return counts
-
-
-def _fates(node: WindowedAggregate, snapshot: _Snapshot) -> dict[tuple[str, int], Mapping[str, int]]:
-    """The ledger as `Views.ledger` gives it, as of this snapshot: a running stream moves the view on."""
-    progress, still = snapshot.progress, Counter[tuple[str, int]]()
-    if snapshot.state is not None:
-        state = snapshot.state.where(F.col("__batch") <= progress.batch)
-        counted = still_open(state, node, progress).groupBy("__topic", "__partition")
-        rows = counted.agg(F.sum("__records").alias("n")).collect()
-        still.update({(row["__topic"], row["__partition"]): row["n"] for row in rows})
-    fates: dict[tuple[str, int], Mapping[str, int]] = {}
-    for topic, partitions in progress.records.items():
-        for number, known in partitions.items():
-            key = (topic, int(number))
-            counts = {**known, OPEN: still[key], USED: known.get(KEPT, 0) - still[key]}
-            fates[key] = {fate: counts.get(fate, 0) for fate in FATES}
-    return fates

@@ -16,10 +16,10 @@ from headrace.quality.results import (
     DEFAULT_THRESHOLDS,
     ERROR,
     LOG_CHECKS,
-    NODE_CHECKS,
     SEVERITIES,
     CheckResult,
     Thresholds,
+    node_checks,
 )
 from headrace.quality.suites import Outcome, judge
 from headrace.spark import tables
@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 
     from pyspark.sql import SparkSession
 
-    from headrace.description import Topic, WindowedAggregate
+    from headrace.description import Node, Topic
     from headrace.quality.books import Books
     from headrace.runtime.lake import Lake
     from headrace.runtime.plan import DayVerdict
@@ -57,13 +57,13 @@ def check_log(
 def check_node(
     spark: SparkSession,
     lake: Lake,
-    node: WindowedAggregate,
+    node: Node,
     docs: str,
     *,
     thresholds: Thresholds = DEFAULT_THRESHOLDS,
     verdicts: Sequence[DayVerdict] | None = None,
 ) -> list[CheckResult]:
-    """Judge the claims of `NODE_CHECKS` about a node's results, in that order.
+    """Judge the claims of `node_checks` about a node's results, in that order.
 
     In:     docs      a local folder for the pages; `index.html` in it lists all assets ever checked there
             verdicts  of the days already recomputed; None: recompute every day now, and swap nothing
@@ -72,15 +72,20 @@ def check_node(
     name = node.required_name
     books = open_books(spark, lake, node)
     days = _verify(spark, lake, books) if verdicts is None else verdicts
-    checks = [
-        conservation.every_offset_accounted_for(spark, lake, books),
-        uniqueness.windows_are_final(books.results, node),
-        ratios.late_drops_below(spark, books, thresholds.late_ratio_max),
-        parity.backfill_equals_stream(spark, name, days, log_intact=books.log_intact),
-    ]
+    judged = {
+        "every_offset_accounted_for": lambda: conservation.every_offset_accounted_for(spark, lake, books),
+        "windows_are_final": lambda: uniqueness.windows_are_final(books.results, node),
+        "rows_are_unique": lambda: uniqueness.rows_are_unique(books.results, node),
+        "late_drops_below": lambda: ratios.late_drops_below(spark, books, thresholds.late_ratio_max),
+        "backfill_equals_stream": lambda: parity.backfill_equals_stream(
+            spark, name, days, log_intact=books.log_intact
+        ),
+    }
+    claims = node_checks(node)
+    checks = [judged[check]() for check in claims]
     evidence = pages.node_evidence(books, () if isinstance(days, str) else days)
     read_to_ms = max(books.progress.upto_ms.values(), default=None)
-    return _report(docs, pages.Asset("node", name, read_to_ms), checks, NODE_CHECKS, evidence)
+    return _report(docs, pages.Asset("node", name, read_to_ms), checks, claims, evidence)
 
 
 def _verify(spark: SparkSession, lake: Lake, books: Books) -> Sequence[DayVerdict] | str:

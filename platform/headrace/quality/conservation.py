@@ -108,7 +108,12 @@ def _misplaced(diagnosis: Diagnosis, books: Books) -> str:
     )
     words += f" where the ledger of {books.node.required_name} has {used:,} used"
     if not diagnosis.windows:
-        return f"{words}; rebuild the node from the log under a new name."
+        cure = (
+            "backfill it"
+            if books.node.day_column is None
+            else "rebuild the node from the log under a new name"
+        )
+        return f"{words}; {cure}."
     first, others = diagnosis.windows[0], diagnosis.windows_differing - 1
     more = f" (and {counted(others, 'window')} more)" if others else ""
     return (

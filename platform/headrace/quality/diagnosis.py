@@ -10,13 +10,13 @@ from typing import TYPE_CHECKING, Any
 
 from pyspark.sql import functions as F
 
-from headrace.description import quote
+from headrace.description import WindowedAggregate, quote
 from headrace.operators.rows import KEPT, OPEN, rows_of
-from headrace.operators.windows import assign_windows
+from headrace.operators.windows.assign import assign_windows
 from headrace.operators.windows.panes import last_window_start
 from headrace.quality.books import Account
 from headrace.quality.words import group_text
-from headrace.runtime.runner import read_logs
+from headrace.runtime.node_tables import read_logs
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -62,7 +62,9 @@ class Diagnosis:
 
 
 def diagnose(spark: SparkSession, lake: Lake, books: Books) -> Diagnosis:
-    """Count what the log says is open and used, and compare it with state and results."""
+    """Count what the log says is open and used, and compare it with state and results; windows alone can be told apart."""
+    if not isinstance(books.node, WindowedAggregate):
+        return Diagnosis((), (), 0, ())
     kept = _kept(spark, lake, books).persist()
     differing = _differing_windows(kept.where("__closed"), books).persist()
     try:
@@ -86,13 +88,14 @@ def diagnose(spark: SparkSession, lake: Lake, books: Books) -> Diagnosis:
 
 
 def _window_difference(row: dict[str, Any], books: Books) -> WindowDifference:
-    group, partitions = group_text(row, books.node.by), tuple(sorted(row["partitions"]))
+    group, partitions = group_text(row, books.node.identity[:-1]), tuple(sorted(row["partitions"]))
     return WindowDifference(group, row["__start"], partitions, row["in_log"], row["in_results"])
 
 
 def _kept(spark: SparkSession, lake: Lake, books: Books) -> DataFrame:
     """One row per record that entered windows: group, partition, start of its last window, if that closed."""
     node = books.node
+    assert isinstance(node, WindowedAggregate)
     rows = assign_windows(rows_of(read_logs(spark, lake, node, books.progress.upto_ms), node.stream), node)
     closed_ms = F.lit(books.progress.closed_ms).cast("long")
     start = last_window_start(node.window, F.col("__event_ms"))
@@ -107,7 +110,7 @@ def _kept(spark: SparkSession, lake: Lake, books: Books) -> DataFrame:
 
 def _differing_windows(closed: DataFrame, books: Books) -> DataFrame:
     """One row per window whose records differ: the group columns, __start, in_log, in_results, partitions."""
-    groups = [F.col(quote(name)) for name in books.node.by]
+    groups = [F.col(quote(name)) for name in books.node.identity[:-1]]
     partition = F.concat_ws(" partition ", "__topic", F.col("__partition").cast("string"))
     log = closed.select(
         *groups, "__start", F.lit(1).alias("in_log"), F.lit(0).alias("in_results"), partition.alias("at")

@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING, Any
 from pyspark.sql import functions as F
 
 from headrace.log.columns import CONTROL, DEAD_LETTER, RECORD, TICK, log_schema
-from headrace.quality.books import at_version
 from headrace.quality.words import moment
 from headrace.spark import tables
 
@@ -53,7 +52,7 @@ def profile(spark: SparkSession, lake: Lake, topic: Topic) -> LogProfile:
     """Read a topic's log once, as of its newest version."""
     path = lake.log(topic.name)
     if tables.exists(spark, path):
-        rows = at_version(spark, path, tables.latest_version(spark, path))
+        rows = tables.read(spark, path, tables.latest_version(spark, path))
     else:
         rows = spark.createDataFrame([], log_schema(topic))
     counts = rows.groupBy("partition").agg(

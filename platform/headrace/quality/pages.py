@@ -51,16 +51,16 @@ class Asset:
 
 def node_evidence(books: Books, days: Sequence[DayVerdict]) -> dict[str, Any]:
     """What a node's page shows beside the checks: the ledger, the days, the late ratio."""
-    equal = sorted((v for v in days if v.equal), key=lambda v: v.day)
+    equal = sorted((v for v in days if v.equal), key=lambda v: v.what)
     shown = [v for v in days if not v.equal] + equal[-EQUAL_DAYS_SHOWN:]
-    shown.sort(key=lambda v: v.day, reverse=True)
+    shown.sort(key=lambda v: v.what, reverse=True)
     return {
         "delivered": books.delivered,
         "fates": [{"fate": fate, "records": books.total(fate)} for fate in FATES],
         "ledger": [{**asdict(account), "accounted": account.accounted} for account in books.accounts],
         "in_results": books.in_results,
         "late_ratio": books.total(LATE) / books.delivered if books.delivered else 0.0,
-        "days": [{**asdict(v), "day": str(v.day), "rows_differing": differing_rows(v)} for v in shown],
+        "days": [{**asdict(v), "day": v.what, "rows_differing": differing_rows(v)} for v in shown],
         "days_hidden": len(days) - len(shown),
     }
 

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from headrace.runtime.plan import DayVerdict
 
 NAME = "backfill_equals_stream"
-COLUMNS = "day DATE, rows_stored BIGINT, rows_recomputed BIGINT, rows_differing BIGINT"
+COLUMNS = "day STRING, rows_stored BIGINT, rows_recomputed BIGINT, rows_differing BIGINT"
 ROW_CHARACTERS, EXAMPLES = 200, 2
 
 
@@ -37,7 +37,7 @@ def backfill_equals_stream(
         return Check(
             NAME, None, lambda _: Finding(f"{table} has no day with a closed window yet: nothing to compare.")
         )
-    rows = [(v.day, v.rows_stored, v.rows_recomputed, differing_rows(v)) for v in verdicts]
+    rows = [(v.what, v.rows_stored, v.rows_recomputed, differing_rows(v)) for v in verdicts]
     claim = at_most(spark.createDataFrame(rows, COLUMNS).coalesce(1), "rows_differing", 0)
     return Check(NAME, claim, lambda equal: _finding(table, verdicts, equal, log_intact))
 
@@ -73,8 +73,8 @@ def _equal(table: str, verdicts: Sequence[DayVerdict]) -> str:
 
 def _differs(table: str, verdicts: Sequence[DayVerdict], log_intact: bool) -> str:
     differing = [v for v in verdicts if not v.equal]
-    waiting = [v.day for v in differing if not v.swapped]
-    words = [f"{v.day} in {counted(differing_rows(v), 'row')}" for v in differing]
+    waiting = [v.what for v in differing if not v.swapped]
+    words = [f"{v.what} in {counted(differing_rows(v), 'row')}" for v in differing]
     examples = [short(text, ROW_CHARACTERS) for v in differing for text in v.first_differences]
     first = f", first {joined(examples[:EXAMPLES])}" if examples else ""
     if not log_intact:
@@ -89,5 +89,5 @@ def _differs(table: str, verdicts: Sequence[DayVerdict], log_intact: bool) -> st
 
 
 def _span(verdicts: Sequence[DayVerdict]) -> str:
-    days = sorted(v.day for v in verdicts)
-    return str(days[0]) if len(days) == 1 else f"{days[0]} to {days[-1]}"
+    days = sorted(v.what for v in verdicts)
+    return days[0] if len(days) == 1 else f"{days[0]} to {days[-1]}"

@@ -4,6 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+from headrace.description import WindowedAggregate
+
+if TYPE_CHECKING:
+    from headrace.description import Node
 
 ERROR, WARN = "error", "warn"
 Number = int | float | str
@@ -12,16 +18,32 @@ LOG_CHECKS: Mapping[str, str] = {
     "no_duplicate_offset": "Every offset that Kafka delivered stands in the log exactly once.",
     "dead_letters_below": "Few of the records delivered could not be decoded or dated.",
 }
-NODE_CHECKS: Mapping[str, str] = {
+CONSERVATION = {
     "every_offset_accounted_for": (
         "In each partition, the records delivered are those used, open, late, replayed, filtered, tombstones "
         "and dead letters; and those used are the ones in the results."
     ),
-    "windows_are_final": "The results hold one row per group and window: nothing was emitted twice.",
-    "late_drops_below": "Few of the records delivered came after every window of theirs had closed.",
+}
+PARITY = {
     "backfill_equals_stream": "Each day, recomputed from the log, equals row for row what the stream wrote.",
 }
+WINDOW_CHECKS: Mapping[str, str] = {
+    **CONSERVATION,
+    "windows_are_final": "The results hold one row per group and window: nothing was emitted twice.",
+    "late_drops_below": "Few of the records delivered came after every window of theirs had closed.",
+    **PARITY,
+}
+CURRENT_CHECKS: Mapping[str, str] = {
+    **CONSERVATION,
+    "rows_are_unique": "The results hold one row for each identity.",
+    **PARITY,
+}
 SEVERITIES: Mapping[str, str] = {"dead_letters_below": WARN, "late_drops_below": WARN}
+
+
+def node_checks(node: Node) -> Mapping[str, str]:
+    """The claims about a node's results by name, in the order in which they are judged."""
+    return WINDOW_CHECKS if isinstance(node, WindowedAggregate) else CURRENT_CHECKS
 
 
 @dataclass(frozen=True)

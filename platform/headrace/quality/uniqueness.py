@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
     from pyspark.sql import DataFrame
 
-    from headrace.description import WindowedAggregate
+    from headrace.description import Node
 
 OFFSET = ("topic", "partition", "offset")
 SHOWN = 3
@@ -54,10 +54,32 @@ def no_duplicate_offset(log: DataFrame, topic: str, records: int) -> Check:
     return Check(name, rows_unique(rows, OFFSET), explain)
 
 
-def windows_are_final(results: DataFrame, node: WindowedAggregate) -> Check:
-    """The check of one node's result table."""
-    name, table, identity = "windows_are_final", node.required_name, (*node.by, "window_start")
+def rows_are_unique(results: DataFrame, node: Node) -> Check:
+    """The check of a result table whose rows are revised."""
+    name, table = "rows_are_unique", node.required_name
     rows = results.count()
+
+    def explain(unique: bool) -> Finding:
+        if unique:
+            words = f"Each of the {counted(rows, 'row')} in {table} is the only one of its {joined(node.identity)}."
+            return Finding(words, {"rows": rows, "duplicates": 0})
+        with _copies(results, node.identity) as several:
+            found, surplus = _totals(several)
+            first = several.limit(SHOWN).collect()
+        shown = [f"{group_text(r.asDict(), node.identity)} ({r[COPIES]} rows)" for r in first]
+        words = _more_than_once(found, "row", table, surplus)
+        return Finding(
+            f"{words}, first {joined(shown)}; backfill the table to leave one row of each.",
+            {"rows": rows - surplus, "duplicates": surplus},
+        )
+
+    return Check(name, rows_unique(results, node.identity) if rows else None, explain)
+
+
+def windows_are_final(results: DataFrame, node: Node) -> Check:
+    """The check of the result table of a windowed aggregate."""
+    name, table, identity = "windows_are_final", node.required_name, node.identity
+    by, rows = identity[:-1], results.count()
     if not rows:
         words = f"{table} holds no closed window yet: nothing can stand twice."
         return Check(name, None, lambda _: Finding(words))
@@ -69,10 +91,10 @@ def windows_are_final(results: DataFrame, node: WindowedAggregate) -> Check:
         with _copies(results, identity) as several:
             found, surplus = _totals(several)
             starts = several.withColumn("__start", F.unix_millis("window_start"))
-            first = starts.orderBy("__start", *(F.col(quote(n)) for n in node.by)).limit(SHOWN).collect()
+            first = starts.orderBy("__start", *(F.col(quote(n)) for n in by)).limit(SHOWN).collect()
             days = several.select(F.to_date("window_start").alias("day")).distinct().orderBy("day").collect()
         shown = [
-            f"{group_text(r.asDict(), node.by)} from {moment(r['__start'])} ({r[COPIES]} rows)" for r in first
+            f"{group_text(r.asDict(), by)} from {moment(r['__start'])} ({r[COPIES]} rows)" for r in first
         ]
         return Finding(
             f"{_more_than_once(found, 'window', table, surplus)}, first {joined(shown)}; "

@@ -1,9 +1,12 @@
-"""Backfill: recompute days from the log beside the stream's results, compare, and swap in only what differs.
+"""Backfill: recompute from the log beside the stream's results, compare, and swap in only what differs.
 
-Law: the recomputation is the stream's own fold, over the whole log through the node's frontier, starting from nothing. Equal
-days are left alone; for others one MERGE changes just the differing rows, so that readers of the change feed see no more.
-The live stream only appends windows that close after the frontier, which the swap never touches; Delta still refuses a
-MERGE that such a commit overtook, so it is repeated. The stream itself is never refused.
+Law: the recomputation is the stream's own fold, over the whole log through the node's frontier, starting from nothing. What
+is equal is left alone; one MERGE changes just the differing rows, so that readers of the change feed see no more.
+
+- appended results are compared by day. The stream only appends rows that lie beyond the frontier, which the swap never
+  touches; Delta still refuses a MERGE that such a commit overtook, so it is repeated. The stream itself is never refused;
+- current results have no days: their base is compared with the log as far as it is folded into it. The changes since
+  stay where they are, and the stream does not fold them while a backfill runs.
 """
 
 from __future__ import annotations
@@ -17,32 +20,38 @@ from delta.exceptions import ConcurrentAppendException, ConcurrentDeleteReadExce
 from delta.tables import DeltaTable
 from pyspark.sql import Window
 from pyspark.sql import functions as F
-from tenacity import Retrying, retry_if_exception_type, stop_after_attempt, wait_random_exponential
+from tenacity import (
+    Retrying,
+    retry_if_exception_type,
+    stop_after_attempt,
+    stop_after_delay,
+    wait_fixed,
+    wait_random_exponential,
+)
 
 from headrace.description import quote
 from headrace.errors import TerminalError, TransientError
 from headrace.log.clock import SystemClock
-from headrace.operators.rows import KEPT, rows_of
-from headrace.operators.windows import assign_windows, merge_windows, partial_aggregates
-from headrace.operators.windows.panes import starts_closed_between
-from headrace.runtime.lease import Lease, take_lease
+from headrace.operators import operator_of
+from headrace.runtime.lease import Lease, LeaseHeldError, take_lease
+from headrace.runtime.node_tables import Base, base_of, read_logs, read_progress
 from headrace.runtime.plan import STAGES, BackfillPlan, DayVerdict
-from headrace.runtime.runner import read_logs, read_progress
 from headrace.spark import tables
 from headrace.spark.session import pipeline_session
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Callable, Mapping, Sequence
 
     from pyspark.sql import Column as Expr
     from pyspark.sql import DataFrame, SparkSession
 
-    from headrace.description import WindowedAggregate
+    from headrace.description import Node
     from headrace.runtime.lake import Lake
 
 DAY_MS = 86_400_000
 SHOWN = 5  # how many differing rows a verdict names
 SWAPS_MAX = 10
+PATIENCE_SECONDS = 60  # for the stream to end the fold of current results that is under way
 OVERTAKEN = (ConcurrentAppendException, ConcurrentDeleteReadException)
 overtaken_tries = Retrying(
     retry=retry_if_exception_type(OVERTAKEN),
@@ -56,9 +65,9 @@ class Backfill:
     """Recomputes some days of a node; the stream may run meanwhile."""
 
     def __init__(
-        self, spark: SparkSession, lake: Lake, node: WindowedAggregate, days: Sequence[dt.date] | None = None
+        self, spark: SparkSession, lake: Lake, node: Node, days: Sequence[dt.date] | None = None
     ) -> None:
-        """Prepare; `days` are UTC days of `window_start`, None is every day that has closed windows or results.
+        """Prepare; `days` are UTC days of the rows (of `window_start`), None is every day; current results have none.
 
         Raises: TerminalError when the node has never run.
         """
@@ -68,20 +77,22 @@ class Backfill:
                 f"Node '{node.required_name}' has not run yet: there is nothing to compare or to swap.",
                 hint="Start its stream; it reads its log from the beginning.",
             )
+        self._operator = operator_of(node)
         self.progress = read_progress(self._spark, lake, node)
-        self._closing = (
-            None
-            if self.progress.closed_ms is None
-            else starts_closed_between(node.window, node.grace_ms, None, self.progress.closed_ms)
-        )
+        if not self._operator.appended:
+            days = ()
         self._chosen = None if days is None else tuple(sorted(set(days)))
 
     @cached_property
-    def days(self) -> tuple[dt.date, ...]:
-        """The days chosen; without a choice those that have windows, recomputed or stored."""
+    def days(self) -> tuple[dt.date | None, ...]:
+        """The days chosen; without a choice those that have rows, recomputed or stored; None is the whole table."""
+        if not self._operator.appended:
+            return (None,)
         if self._chosen is not None:
             return self._chosen
-        return tuple(sorted({*_by_day(self._recomputed), *_by_day(self._stored())}))
+        return tuple(
+            sorted(day for day in {*self._by_day(self._recomputed), *self._by_day(self._stored())} if day)
+        )
 
     def plan(self) -> BackfillPlan:
         """What `run` will read and do."""
@@ -90,7 +101,7 @@ class Backfill:
             F.coalesce(F.sum("count"), F.lit(0)).alias("rows"), F.count("*").alias("files")
         ).first()
         log_rows, log_files = (counted["rows"], counted["files"]) if counted is not None else (0, 0)
-        name, upto_ms = self.node.required_name, dict(self.progress.upto_ms)
+        name, upto_ms = self.node.required_name, dict(self._upto_ms)
         return BackfillPlan(name, self.days, upto_ms, self.progress.closed_ms, log_rows, log_files)
 
     def run(
@@ -101,19 +112,17 @@ class Backfill:
         Raises: LeaseHeldError when another backfill of the node is running.
         """
         name = self.node.required_name
-        lease = take_lease(
-            self._spark, self._lake.lease(f"backfill/{name}"), f"Backfill of '{name}'", SystemClock()
-        )
+        lease = self._take_lease(name)
         try:
             on_stage(STAGES[0])
             recomputed = self._recomputed
             on_stage(STAGES[1])
-            counts = _by_day(recomputed)
+            counts = self._by_day(recomputed)
             on_stage(STAGES[2])
             stored = self._stored()
-            stored_counts = _by_day(stored)
+            stored_counts = self._by_day(stored)
             differing = _differences(recomputed, stored).persist()
-            different, examples = _by_day(differing), self._examples(differing)
+            different, examples = self._by_day(differing), self._examples(differing)
             swapped = swap and bool(different)
             if swapped:
                 on_stage(STAGES[3])
@@ -145,58 +154,78 @@ class Backfill:
         del self._recomputed
 
     def recompute(self) -> DataFrame:
-        """The days' closed windows from the log alone; columns and grain of the result table."""
-        rows = assign_windows(rows_of(self._logs(), self.node.stream), self.node)
-        first_ms, last_ms = self._closing or (0, -1)
-        if self._chosen:
-            advance_ms = self.node.window.advance_ms
-            first_ms = max(first_ms, -(-_ms(self._chosen[0]) // advance_ms) * advance_ms)
-            last_ms = min(last_ms, _ms(self._chosen[-1]) + DAY_MS - 1)
-            rows = rows.where(F.col("__event_ms").between(first_ms, last_ms + self.node.window.size_ms))
-        partials = partial_aggregates(rows, self.node).where(F.col("__fate") == KEPT)
-        last_ms = last_ms // self.node.window.advance_ms * self.node.window.advance_ms
-        windows = merge_windows(partials, self.node, rows.schema, first_ms=first_ms, last_ms=last_ms)
-        return windows.where(self._in_days() & (F.unix_millis("window_start") >= first_ms))
+        """The rows from the log alone; columns and grain of the result table."""
+        span_ms = (_ms(self._chosen[0]), _ms(self._chosen[-1]) + DAY_MS - 1) if self._chosen else None
+        return self._operator.recompute(self._logs(), self.progress, span_ms).where(self._in_days())
+
+    @cached_property
+    def _base(self) -> Base:
+        return base_of(self._spark, self._lake, self.node)
+
+    @property
+    def _upto_ms(self) -> Mapping[str, int]:
+        """How far the log is folded into what is compared."""
+        return self.progress.upto_ms if self._operator.appended else self._base.upto_ms
+
+    def _take_lease(self, name: str) -> Lease:
+        """The stream folds current results under the same lease, for a second or two."""
+        patience = PATIENCE_SECONDS if not self._operator.appended else 0
+        folder = self._lake.lease(f"backfill/{name}")
+        for attempt in Retrying(
+            retry=retry_if_exception_type(LeaseHeldError),
+            stop=stop_after_delay(patience),
+            wait=wait_fixed(1),
+            reraise=True,
+        ):
+            with attempt:
+                return take_lease(self._spark, folder, f"Backfill of '{name}'", SystemClock())
+        raise AssertionError("unreachable: the last attempt raises")
 
     def _logs(self) -> dict[str, DataFrame]:
-        return read_logs(self._spark, self._lake, self.node, self.progress.upto_ms)
+        return read_logs(self._spark, self._lake, self.node, self._upto_ms)
 
     def _log_rows(self) -> DataFrame:
         rows = reduce(
             lambda left, right: left.unionByName(right),
             (f.select("timestamp") for f in self._logs().values()),
         )
-        if self._chosen is None:
+        if self._chosen is None or not self._operator.appended:
             return rows
         if not self._chosen:
             return rows.limit(0)
-        until = _ms(self._chosen[-1]) + DAY_MS + self.node.window.size_ms
+        until = _ms(self._chosen[-1]) + DAY_MS + self.node.longest_wait_ms
         return rows.where(F.unix_millis("timestamp").between(_ms(self._chosen[0]), until))
 
     def _stored(self) -> DataFrame:
         """What the stream wrote for these days, as far as the frontier of this backfill goes."""
-        stored = tables.read(self._spark, self._lake.table(self.node.required_name)).where(self._in_days())
-        last_ms = self._closing[1] if self._closing else -1
-        return stored.where(F.unix_millis("window_start") <= last_ms)
+        stored = self._base.read(self._spark)
+        return stored.where(self._in_days() & self._operator.settled(self.progress))
+
+    def _day(self) -> Expr:
+        column = self.node.day_column
+        return F.lit(None).cast("date") if column is None else F.to_date(column)
 
     def _in_days(self) -> Expr:
-        return F.lit(True) if self._chosen is None else F.to_date("window_start").isin(list(self._chosen))
+        if self._chosen is None or not self._operator.appended:
+            return F.lit(True)
+        return self._day().isin(list(self._chosen))
 
-    def _examples(self, differing: DataFrame) -> dict[dt.date, list[str]]:
+    def _by_day(self, frame: DataFrame) -> Counter[dt.date | None]:
+        counted = frame.groupBy(self._day().alias("day")).count().collect()
+        return Counter({row["day"]: row["count"] for row in counted})
+
+    def _examples(self, differing: DataFrame) -> dict[dt.date | None, list[str]]:
         """For each day a few differing rows in words, as Spark writes them: times in UTC, wherever this process runs."""
         users = [name for name in differing.columns if not name.startswith("__")]
-        order = [F.col(quote(name)) for name in (*self._identity(), "__side")]
-        within = F.row_number().over(Window.partitionBy(F.to_date("window_start")).orderBy(*order))
+        order = [F.col(quote(name)) for name in (*self.node.identity, "__side")]
+        within = F.row_number().over(Window.partitionBy(self._day()).orderBy(*order))
         some = differing.withColumn("__number", within).where(F.col("__number") <= SHOWN * 2).orderBy(*order)
         shown = (F.col(quote(name)).cast("string").alias(name) for name in users)
-        words: dict[dt.date, list[str]] = {}
-        for row in some.select(F.to_date("window_start").alias("__day"), "__side", *shown).collect():
+        words: dict[dt.date | None, list[str]] = {}
+        for row in some.select(self._day().alias("__day"), "__side", *shown).collect():
             values = ", ".join(f"{name}={row[name]}" for name in users)
             words.setdefault(row["__day"], []).append(f"{row['__side']}: {values}")
         return words
-
-    def _identity(self) -> list[str]:
-        return [*self.node.by, "window_start"]
 
     def _swap_beside_the_stream(self, lease: Lease, recomputed: DataFrame, differing: DataFrame) -> None:
         try:
@@ -213,7 +242,7 @@ class Backfill:
 
     def _swap(self, recomputed: DataFrame, differing: DataFrame) -> None:
         """One MERGE: every copy of a differing window goes, the recomputed one comes."""
-        identity, columns = self._identity(), recomputed.columns
+        identity, columns = [*self.node.identity], recomputed.columns
         windows = differing.select(*(F.col(quote(name)) for name in identity)).distinct()
         come = recomputed.join(windows, identity, "left_semi").select("*", F.lit(True).alias("__insert"))
         go = windows.withColumn("__insert", F.lit(False))
@@ -221,7 +250,7 @@ class Backfill:
         same = " AND ".join(f"row.{quote(name)} <=> change.{quote(name)}" for name in identity)
         name = self.node.required_name
         with tables.commit_record(
-            self._spark, {"writer": f"backfill/{name}", "days": [str(d) for d in self.days]}
+            self._spark, {"writer": f"backfill/{name}", "days": [str(d) for d in self.days if d]}
         ):
             (
                 DeltaTable.forPath(self._spark, self._lake.table(name))
@@ -237,7 +266,7 @@ class Backfill:
 
 
 def verify(
-    spark: SparkSession, lake: Lake, node: WindowedAggregate, days: Sequence[dt.date] | None = None
+    spark: SparkSession, lake: Lake, node: Node, days: Sequence[dt.date] | None = None
 ) -> list[DayVerdict]:
     """Recompute and compare; change nothing."""
     return Backfill(spark, lake, node, days).run(swap=False)
@@ -249,15 +278,6 @@ def _differences(recomputed: DataFrame, stored: DataFrame) -> DataFrame:
     log, table = recomputed.select(columns), stored.select(columns)
     only_log = log.exceptAll(table).withColumn("__side", F.lit("log"))
     return only_log.unionByName(table.exceptAll(log).withColumn("__side", F.lit("table")))
-
-
-def _by_day(frame: DataFrame) -> Counter[dt.date]:
-    return Counter(
-        {
-            r["day"]: r["count"]
-            for r in frame.groupBy(F.to_date("window_start").alias("day")).count().collect()
-        }
-    )
 
 
 def _ms(day: dt.date) -> int:

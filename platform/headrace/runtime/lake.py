@@ -10,7 +10,7 @@ class Lake:
     """Paths below one root URI (a local folder, or any file system that Spark can reach).
 
     `logs/<topic>` the log · `tables/<node>` results · `state/<node>` open partials and the plan ·
-    `leases/…` who writes.
+    `refused/<node>/<sink>` what a sink's store refused · `leases/…` who writes.
     """
 
     root: str
@@ -30,6 +30,10 @@ class Lake:
     def plan(self, node: str) -> str:
         """The file that holds the node's planned micro-batch."""
         return f"{self.root}/state/{node}/plan.json"
+
+    def refused(self, node: str, sink: str) -> str:
+        """The Delta table of rows that a sink's store refused."""
+        return f"{self.root}/refused/{node}/{sink}"
 
     def lease(self, writer: str) -> str:
         """The folder of the leases of one writer."""

@@ -7,8 +7,9 @@ from functools import reduce
 from typing import TYPE_CHECKING
 
 from headrace.operators.rows import NOT_RECORDS
-from headrace.runtime.lease import Lease, LeaseLostError, take_lease
-from headrace.runtime.runner import NodeRunner, frontier_ms
+from headrace.runtime.lease import Lease, LeaseHeldError, LeaseLostError, take_lease
+from headrace.runtime.node_tables import frontier_ms
+from headrace.runtime.runner import NodeRunner
 from headrace.runtime.supervised import SupervisedQuery
 from headrace.spark import tables
 
@@ -18,11 +19,12 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
     from pyspark.sql.streaming.readwriter import DataStreamWriter
 
-    from headrace.description import Topic, WindowedAggregate
+    from headrace.description import Node, Topic
     from headrace.log.clock import Clock
     from headrace.runtime.lake import Lake
 
-EXPIRE_EVERY = 200  # micro-batches between two clearings of the state
+MAINTAIN_EVERY = 200  # micro-batches between two clearings of the state
+FOLD_SECONDS = 60.0  # between two folds of current results into their table
 
 
 class NodeStream(SupervisedQuery):
@@ -33,7 +35,7 @@ class NodeStream(SupervisedQuery):
     def __init__(
         self,
         spark: SparkSession,
-        node: WindowedAggregate,
+        node: Node,
         lake: Lake,
         clock: Clock,
         *,
@@ -47,6 +49,7 @@ class NodeStream(SupervisedQuery):
         self._spark, self._lake, self._clock = spark, lake, clock
         self._trigger_ms, self._on_step = trigger_ms, on_step
         self._lease: Lease | None = None
+        self._fold_at = time.monotonic() + FOLD_SECONDS
         self.records = 0
 
     def open(self) -> DataStreamWriter:
@@ -58,16 +61,24 @@ class NodeStream(SupervisedQuery):
         woken = reduce(lambda left, right: left.unionByName(right), wakes)
         return woken.writeStream.trigger(processingTime=f"{self._trigger_ms} milliseconds")
 
-    def work(self, batch: DataFrame) -> int:
+    def work(self, batch: DataFrame | None) -> int:
         """Fold until nothing is left; the batch itself is not read (it may hold half a commit)."""
         assert self.runner is not None
         before = _records(self.runner)
-        while self.runner.advance() and not self._closing.is_set():
-            if self.runner.progress.batch % EXPIRE_EVERY == 0:
-                self.runner.expire()
+        while self.runner.due(self._clock.now_ms()) and self.runner.advance() and not self._closing.is_set():
+            if self.runner.progress.batch % MAINTAIN_EVERY == 0:
+                self._maintain(self.runner)
+        if self.runner.unfolded and time.monotonic() >= self._fold_at:
+            self._maintain(self.runner)
         handled = _records(self.runner) - before
         self.records += handled
         return handled
+
+    def rouse(self) -> None:
+        """Work although no log woke the query: a throttled interval or a fold may be due when a topic has fallen silent."""
+        runner = self.runner
+        if runner is not None and (runner.operator.throttle_ms or runner.unfolded):
+            self.do(lambda: self.work(None))
 
     def close(self) -> None:
         """Give the lease back."""
@@ -81,6 +92,21 @@ class NodeStream(SupervisedQuery):
             with self._busy:
                 while time.monotonic() < deadline and self.runner.advance():
                     pass
+                if self.runner.unfolded and time.monotonic() < deadline:
+                    self._maintain(self.runner)
+
+    def _maintain(self, runner: NodeRunner) -> None:
+        """Under the lease of backfills: none may compare the table meanwhile. One that runs is waited for next time."""
+        self._fold_at = time.monotonic() + FOLD_SECONDS
+        folder = self._lake.lease(f"backfill/{self.name}")
+        try:
+            lease = take_lease(self._spark, folder, f"Fold of '{self.name}'", self._clock)
+        except LeaseHeldError:
+            return
+        try:
+            runner.maintain()
+        finally:
+            lease.release()
 
     def lag_ms(self) -> int:
         """How far, in commit time, the node is behind the logs that it reads."""

@@ -12,12 +12,13 @@ STAGES = ("read the log", "recompute", "compare", "swap")
 class DayVerdict:
     """Whether a day's recomputation equals what the stream had written.
 
+    day                None: the whole table, of current results
     rows_differing     rows of one side that the other lacks, or has with other values
     first_differences  some of them, in words
     swapped            whether the differing rows were replaced
     """
 
-    day: dt.date
+    day: dt.date | None
     equal: bool
     rows_recomputed: int
     rows_stored: int
@@ -25,13 +26,18 @@ class DayVerdict:
     first_differences: tuple[str, ...]
     swapped: bool
 
+    @property
+    def what(self) -> str:
+        """The day, or that it is the whole table."""
+        return self.day.isoformat() if self.day else "the whole table"
+
 
 @dataclass(frozen=True)
 class BackfillPlan:
     """What a backfill is about to do. Times in ms since 1970; `closed_ms` None: no window is closed yet."""
 
     node: str
-    days: tuple[dt.date, ...]
+    days: tuple[dt.date | None, ...]
     upto_ms: dict[str, int]
     closed_ms: int | None
     log_rows: int
@@ -40,11 +46,11 @@ class BackfillPlan:
     def explain(self) -> str:
         """The plan in Markdown."""
         frontier = max(self.upto_ms.values(), default=0)
+        dated = [day for day in self.days if day]
+        what = f"{len(dated)} day(s), {dated[0]} to {dated[-1]}" if dated else "no day has rows yet"
         lines = [
-            f"**Backfill of `{self.node}`**: {len(self.days)} day(s), {self.days[0]} to {self.days[-1]}"
-            if self.days
-            else f"**Backfill of `{self.node}`**: no day has closed windows yet",
-            f"- log through `ingested_at` {_time(frontier)}, windows closed through stream time {_time(self.closed_ms)}",
+            f"**Backfill of `{self.node}`**: {'the whole table' if self.days == (None,) else what}",
+            f"- log through `ingested_at` {_time(frontier)}, lowest stream time {_time(self.closed_ms)}",
             f"- to read: {self.log_rows:,} log rows in {self.log_files:,} files",
             *(f"{number}. {stage}" for number, stage in enumerate(STAGES, 1)),
         ]

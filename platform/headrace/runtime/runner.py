@@ -3,7 +3,8 @@
 One micro-batch, in this order (the names are the crash marks of the tests):
   1. the plan: how far to read, persisted and reused if the micro-batch is repeated;
   2. "before outputs"   everything is computed, nothing is written;
-  3. "after outputs"    results are durable; a repeat finds their commit record and passes over them;
+  3. "after outputs"    sinks have their rows, appended results are durable; a repeat finds their commit record and passes
+                        over both, or delivers the same rows again, which changes nothing;
   4. "after state"      state and progress are durable in one commit: the micro-batch is done.
 Spark's own checkpoint comes last and holds nothing that these do not: it may be thrown away.
 """
@@ -15,26 +16,34 @@ from typing import TYPE_CHECKING, Any
 from delta.tables import DeltaTable
 from pyspark.sql import functions as F
 
-from headrace.errors import TerminalError
-from headrace.log.columns import log_schema
-from headrace.operators.progress import Progress
-from headrace.operators.rows import KEPT, rows_of
-from headrace.operators.windows import assign_windows, closed, fold_windows, merge_windows, partial_aggregates
+from headrace.operators import operator_of
+from headrace.operators.operator import Held
+from headrace.runtime.node_tables import (
+    base_of,
+    empty_logs,
+    frontier_ms,
+    node_schemas,
+    read_log,
+    read_progress,
+)
+from headrace.sinks import Delivery
 from headrace.spark import files, tables
+from headrace.spark.merge import upsert
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
+    from collections.abc import Callable
 
     from pyspark.sql import DataFrame, SparkSession
     from pyspark.sql.types import StructType
 
-    from headrace.description import Topic, WindowedAggregate
+    from headrace.description import Node, Topic
+    from headrace.operators.operator import Folded
+    from headrace.operators.progress import Progress
     from headrace.runtime.lake import Lake
 
 RESULTS = {
     "delta.enableChangeDataFeed": "true"
 }  # an append costs nothing more; a swap says which rows it changed
-STATE_SKIPPING = {"delta.dataSkippingStatsColumns": "__pane,__batch"}
 
 
 class NodeRunner:
@@ -43,7 +52,7 @@ class NodeRunner:
     def __init__(
         self,
         spark: SparkSession,
-        node: WindowedAggregate,
+        node: Node,
         lake: Lake,
         *,
         on_step: Callable[[str], None] = lambda step: None,
@@ -52,12 +61,14 @@ class NodeRunner:
 
         In: on_step  called with each numbered step's name; it may raise to stop there
         """
-        self.node, self.name = node, node.required_name
+        self.node, self.name, self.operator = node, node.required_name, operator_of(node)
         self._spark, self._lake, self._on_step = spark, lake, on_step
         self._writer = f"node/{self.name}"
-        output, state = node_schemas(spark, node)
-        tables.create(spark, lake.table(self.name), output, RESULTS)
-        tables.create(spark, lake.state(self.name), state, STATE_SKIPPING)
+        schemas = node_schemas(spark, node)
+        skipping = {"delta.dataSkippingStatsColumns": ",".join(_bookkeeping(schemas.state.names))}
+        tables.create(spark, lake.table(self.name), schemas.results, RESULTS)
+        tables.create(spark, lake.state(self.name), schemas.state, skipping)
+        self._folded = base_of(spark, lake, node).batch
         self.progress = read_progress(spark, lake, node)
         self._repeating = True
 
@@ -71,30 +82,69 @@ class NodeRunner:
             t.name: self._increment(t, progress.upto_ms.get(t.name), upto_ms[t.name])
             for t in self.node.topics
         }
-        state = tables.read(self._spark, self._lake.state(self.name)).where(
-            F.col("__batch") <= progress.batch
-        )
-        folded = fold_windows(self.node, logs, upto_ms, state, progress)
-        batch = folded.progress.batch
+        folded = self.operator.fold(logs, upto_ms, self._held(), progress)
         self._on_step("before outputs")
-        if folded.finals is not None and not self._has_outputs(batch):
-            record = {"writer": self._writer, "batch": batch}
-            tables.append(folded.finals, self._lake.table(self.name), record)
+        if not self._has_outputs(folded.progress.batch):
+            self._write_outputs(folded)
         self._on_step("after outputs")
-        tables.append(folded.partials, self._lake.state(self.name), self._record(folded.progress))
+        tables.append(folded.state, self._lake.state(self.name), self._record(folded.progress))
         self._on_step("after state")
         folded.release()
         self.progress, self._repeating = folded.progress, False
         return True
 
-    def expire(self) -> None:
-        """Drop the partials of closed windows and gather what is left in few files; results do not change."""
+    def due(self, now_ms: int) -> bool:
+        """Whether a throttled node's next interval of commit time has begun; always, for others."""
+        throttle_ms = self.operator.throttle_ms
+        last_ms = max(self.progress.upto_ms.values(), default=0)
+        return not throttle_ms or now_ms // throttle_ms > last_ms // throttle_ms
+
+    @property
+    def unfolded(self) -> int:
+        """Micro-batches whose changes are not folded into the table of current results yet."""
+        return 0 if self.operator.appended else self.progress.batch - self._folded
+
+    def maintain(self) -> None:
+        """Fold changes into the table of current results, drop the state that nothing reads; results do not change."""
+        if self.unfolded:
+            self._compact()
+        expired = self.operator.expired(self.progress)
         state = DeltaTable.forPath(self._spark, self._lake.state(self.name))
-        if self.progress.closed_ms is not None:
-            state.delete(
-                closed(self.node, self.progress.closed_ms) & (F.col("__batch") <= self.progress.batch)
-            )
+        if expired is not None:
+            state.delete(expired & (F.col("__batch") <= self.progress.batch))
         state.optimize().executeCompaction()
+
+    def _compact(self) -> None:
+        """One MERGE; the state keeps what it folded until the next one, for readers that began before."""
+        batch, folded = self.progress.batch, self._folded
+        changes = self.operator.compacted(self._held(), self._inputs())
+        record = {"writer": f"fold/{self.name}", "batch": batch, "upto_ms": dict(self.progress.upto_ms)}
+        upsert(self._spark, self._lake.table(self.name), changes, self.node.identity, record)
+        self._folded = batch
+        DeltaTable.forPath(self._spark, self._lake.state(self.name)).delete(F.col("__batch") <= folded)
+
+    def _inputs(self) -> StructType:
+        return self.operator.decide(empty_logs(self._spark, self.node)).schema
+
+    def _held(self) -> Held:
+        state = tables.read(self._spark, self._lake.state(self.name))
+        state = state.where(F.col("__batch") <= self.progress.batch)
+        if self.operator.appended:
+            return Held(None, state)
+        base = base_of(self._spark, self._lake, self.node)  # a backfill may have mended it since
+        return Held(base.read(self._spark), state.where(F.col("__batch") > base.batch))
+
+    def _write_outputs(self, folded: Folded) -> None:
+        """Most downstream first: the commit of the results says that the sinks have theirs."""
+        if self.node.sinks and folded.emitted is not None:
+            rows = folded.emitted().persist()
+            for sink in self.node.sinks:
+                refused = self._lake.refused(self.name, sink.name)
+                sink.deliver(rows, Delivery(self.name, self.node.identity, self.node.columns, refused))
+            rows.unpersist()
+        if folded.results is not None:
+            record = {"writer": self._writer, "batch": folded.progress.batch}
+            tables.append(folded.results, self._lake.table(self.name), record)
 
     def _plan(self) -> dict[str, Any] | None:
         path, batch = self._lake.plan(self.name), self.progress.batch + 1
@@ -114,7 +164,7 @@ class NodeRunner:
         return read_log(self._spark, self._lake, topic, after_ms=after_ms, upto_ms=upto_ms)
 
     def _has_outputs(self, batch: int) -> bool:
-        if not self._repeating:
+        if not self._repeating or not self.operator.appended:
             return False
         commit = tables.last_commit(self._spark, self._lake.table(self.name), self._writer)
         return commit is not None and commit.record["batch"] >= batch
@@ -127,54 +177,6 @@ class NodeRunner:
         }
 
 
-def node_schemas(spark: SparkSession, node: WindowedAggregate) -> tuple[StructType, StructType]:
-    """The columns of a node's result table and of its state table."""
-    logs = {topic.name: spark.createDataFrame([], log_schema(topic)) for topic in node.topics}
-    rows = assign_windows(rows_of(logs, node.stream), node)
-    partials = partial_aggregates(rows, node).where(F.col("__fate") == KEPT).drop("__fate")
-    output = merge_windows(partials, node, rows.schema, first_ms=0, last_ms=None)
-    return _nullable(output), _nullable(partials.withColumn("__batch", F.lit(0)))
-
-
-def _nullable(frame: DataFrame) -> StructType:
-    return type(frame.schema)([type(f)(f.name, f.dataType, True) for f in frame.schema])
-
-
-def read_progress(spark: SparkSession, lake: Lake, node: WindowedAggregate) -> Progress:
-    """How far a node has come.
-
-    Raises: TerminalError when the state was written by another description of the node.
-    """
-    name = node.required_name
-    commit = tables.last_commit(spark, lake.state(name), f"node/{name}")
-    if commit is None:
-        return Progress()
-    if commit.record["fingerprint"] != node.fingerprint():
-        raise TerminalError(
-            f"Node '{name}': its state was written by another description of it.",
-            detail=f"stored {commit.record['fingerprint'][:12]}, described {node.fingerprint()[:12]}",
-            hint="Restore the description, or give the changed node a new name: it is then built from the log.",
-        )
-    return Progress.from_json(commit.record["progress"])
-
-
-def frontier_ms(spark: SparkSession, lake: Lake, topic: Topic) -> int:
-    """`ingested_at` of the last commit of a topic's log, in ms; 0 when it has none."""
-    commit = tables.last_commit(spark, lake.log(topic.name), f"log/{topic.name}")
-    return 0 if commit is None else int(commit.record["ingested_at_ms"])
-
-
-def read_log(
-    spark: SparkSession, lake: Lake, topic: Topic, *, after_ms: int | None = None, upto_ms: int
-) -> DataFrame:
-    """Whole commits of a log, after one `ingested_at` and through another."""
-    log = tables.read(spark, lake.log(topic.name))
-    log = log.where(F.col("ingested_at") <= F.timestamp_millis(F.lit(upto_ms)))
-    return log if not after_ms else log.where(F.col("ingested_at") > F.timestamp_millis(F.lit(after_ms)))
-
-
-def read_logs(
-    spark: SparkSession, lake: Lake, node: WindowedAggregate, upto_ms: Mapping[str, int]
-) -> dict[str, DataFrame]:
-    """For each topic of a node, the whole log through a frontier."""
-    return {t.name: read_log(spark, lake, t, upto_ms=upto_ms.get(t.name, 0)) for t in node.topics}
+def _bookkeeping(columns: list[str]) -> list[str]:
+    """The columns that predicates on the state name: Delta keeps minima and maxima of these alone."""
+    return [name for name in columns if name in ("__pane", "__batch")]

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
     from pyspark.sql import SparkSession
 
-    from headrace.description import Topic, WindowedAggregate
+    from headrace.description import Node, Topic
     from headrace.log.clock import Clock
     from headrace.runtime.kafka import KafkaSettings
     from headrace.runtime.lake import Lake
@@ -65,7 +65,7 @@ class StreamRuntime:
         self,
         spark: SparkSession,
         lake: Lake,
-        nodes: Sequence[WindowedAggregate],
+        nodes: Sequence[Node],
         *,
         kafka: KafkaSettings,
         clock: Clock | None = None,
@@ -125,6 +125,7 @@ class StreamRuntime:
         for stream in self._streams:
             if self._has_logs(stream):
                 stream.keep_running()
+                stream.rouse()
         return [self._log_status(log) for log in self._logs] + [self._node_status(s) for s in self._streams]
 
     def drain(self, timeout_seconds: float = 60) -> None:
@@ -194,7 +195,7 @@ class StreamRuntime:
         )
 
 
-def topics_of(nodes: Sequence[WindowedAggregate]) -> dict[str, Topic]:
+def topics_of(nodes: Sequence[Node]) -> dict[str, Topic]:
     """The topics of some nodes by name.
 
     Raises: DescriptionError when one topic is described in two ways, or two nodes share a name.
@@ -216,12 +217,12 @@ def topics_of(nodes: Sequence[WindowedAggregate]) -> dict[str, Topic]:
     return topics
 
 
-def longest_wait_ms(topic: Topic, nodes: Sequence[WindowedAggregate]) -> int:
+def longest_wait_ms(topic: Topic, nodes: Sequence[Node]) -> int:
     """The longest that any of these nodes waits for the topic's stream time."""
     return max((node.longest_wait_ms for node in nodes if topic in node.topics), default=0)
 
 
-def tick_every_ms(topic: Topic, nodes: Sequence[WindowedAggregate]) -> int:
+def tick_every_ms(topic: Topic, nodes: Sequence[Node]) -> int:
     """How often to look at the clock: a thirtieth of the longest wait, between one and ten seconds."""
     return min(max(longest_wait_ms(topic, nodes) // 30, 1_000), 10_000)
 

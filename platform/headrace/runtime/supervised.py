@@ -14,6 +14,8 @@ import structlog
 from headrace.errors import TerminalError
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from pyspark.sql import DataFrame
     from pyspark.sql.streaming.query import StreamingQuery
     from pyspark.sql.streaming.readwriter import DataStreamWriter
@@ -106,17 +108,35 @@ class SupervisedQuery(ABC):
         recent = [(at, rows) for at, rows in self._counted if now - at <= RATE_SECONDS]
         return sum(rows for _, rows in recent) / RATE_SECONDS
 
+    def do(self, work: Callable[[], int]) -> None:
+        """Work beside the query's own triggers, unless one is under way; a failure ends the query as its own would."""
+        if self.state != "running" or not self._busy.acquire(blocking=False):
+            return
+        try:
+            self._work(work)
+        except Exception as error:
+            logger.warning(
+                "work beside the triggers failed", kind=self.kind, name=self.name, error=str(error)
+            )
+        finally:
+            self._busy.release()
+        if self.error is not None and self.query is not None:
+            self.query.stop()
+
     def _trigger(self, batch: DataFrame, _batch_id: int) -> None:
         with self._busy:
-            if self._closing.is_set():
-                return  # nothing is lost: the next start reads on from our own last commit
-            try:
-                rows = self.work(batch)
-            except BaseException as error:
-                self.error = error
-                raise
-            self._counted.append((time.monotonic(), rows))
-            self.failures, self.error = 0, None
+            self._work(lambda: self.work(batch))
+
+    def _work(self, work: Callable[[], int]) -> None:
+        if self._closing.is_set():
+            return  # nothing is lost: the next start reads on from our own last commit
+        try:
+            rows = work()
+        except BaseException as error:
+            self.error = error
+            raise
+        self._counted.append((time.monotonic(), rows))
+        self.failures, self.error = 0, None
 
     def _failed(self, error: BaseException) -> None:
         self.error, self.failures = error, self.failures + 1

@@ -7,29 +7,25 @@ from typing import TYPE_CHECKING
 
 from pyspark.sql import functions as F
 
-from headrace.description import quote
+from headrace.description import WindowedAggregate, quote
+from headrace.errors import DescriptionError
 from headrace.log.columns import DEAD_LETTER
 from headrace.log.views import dead_letters as log_dead_letters
+from headrace.operators import operator_of
+from headrace.operators.operator import Held
 from headrace.operators.progress import Progress
-from headrace.operators.rows import FATES, KEPT, OPEN, USED, rows_of
-from headrace.operators.windows import (
-    assign_windows,
-    fold_windows,
-    late_records,
-    merge_windows,
-    running_windows,
-)
-from headrace.operators.windows.fold import still_open
-from headrace.runtime.runner import read_logs, read_progress
+from headrace.operators.rows import FATES, KEPT, OPEN, USED
+from headrace.operators.windows import WindowOperator
+from headrace.runtime.node_tables import empty_logs, node_schemas, read_logs, read_progress, snapshot
 from headrace.spark import tables
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Iterable, Mapping
 
     from pyspark.sql import DataFrame, SparkSession
     from pyspark.sql.types import StructType
 
-    from headrace.description import Topic, WindowedAggregate
+    from headrace.description import Node, Topic
     from headrace.runtime.lake import Lake
 
 
@@ -40,39 +36,47 @@ class Views:
         """Read with this session, below this lake."""
         self._spark, self._lake = spark, lake
 
-    def read(self, node: WindowedAggregate) -> DataFrame:
-        """The node's results: final windows if suppressed, else every window as of now.
+    def read(self, node: Node) -> DataFrame:
+        """The node's results: final windows if suppressed, else every window as of now; the current totals.
 
-        Out: group columns, window_start, window_end, the aggregates; one row per group and window
+        Out: the columns of the node's table; one row for each of its identities
         """
-        finals = self._finals(node)
-        frame = finals if node.suppression is not None else finals.unionByName(self._open(node))
-        return without_internal(frame)
+        held, progress = snapshot(self._spark, self._lake, node)
+        return without_internal(operator_of(node).read(held, progress, self._inputs(node)))
 
     def open_windows(self, node: WindowedAggregate) -> DataFrame:
-        """The windows that are not closed yet, with their values so far; columns and grain as `read`."""
-        return without_internal(self._open(node))
+        """The windows that are not closed yet, with their values so far; columns and grain as `read`.
 
-    def updates(self, node: WindowedAggregate) -> DataFrame:
-        """Raw updates, conflated per micro-batch: what each window was worth after each that touched it.
+        Raises: DescriptionError when the node has no windows.
+        """
+        operator = operator_of(node)
+        if not isinstance(operator, WindowOperator):
+            raise DescriptionError(f"Node '{node.required_name}' has no windows.", hint="Read its table.")
+        held, progress = snapshot(self._spark, self._lake, node)
+        assert held.state is not None
+        return without_internal(operator.open_windows(held.state, progress, self._inputs(node)))
+
+    def updates(self, node: Node) -> DataFrame:
+        """Raw updates, conflated per micro-batch: what each row was worth after each that touched it.
 
         Out: the columns of `read`, `__batch` (micro-batch; null on the last word about a closed window); to fold them
-             take each window's row with the highest `__batch`, nulls last
-        Law: they fold to the same windows however the log was cut; the rows in between depend on the cuts.
+             take each identity's row with the highest `__batch`, nulls last
+        Law: they fold to the same rows however the log was cut; the rows in between depend on the cuts.
         """
-        finals = self._finals(node).withColumn("__batch", F.lit(None).cast("long"))
-        return finals.unionByName(self._running(node)).drop("__timestamp", "__records")
+        held, progress = snapshot(self._spark, self._lake, node)
+        updates = operator_of(node).updates(held, progress, self._inputs(node))
+        return updates.select(*(F.col(quote(name)) for name in (*node.columns, "__batch")))
 
-    def late(self, node: WindowedAggregate) -> DataFrame:
+    def late(self, node: Node) -> DataFrame:
         """Late records: one row for each record and closed window (see `late_records`)."""
-        return late_records(self._assigned(node), node)
+        return operator_of(node).late(self._decided(node))
 
-    def dead_letters(self, topic: Topic, nodes: Iterable[WindowedAggregate] = ()) -> DataFrame:
+    def dead_letters(self, topic: Topic, nodes: Iterable[Node] = ()) -> DataFrame:
         """Records that the topic, or one of these nodes (then named in `node`), could not use; one row each."""
         log = tables.read(self._spark, self._lake.log(topic.name))
         frames = [log_dead_letters(log)]
         for node in nodes:
-            dead = self._assigned(node).where(
+            dead = self._decided(node).where(
                 (F.col("__fate") == DEAD_LETTER) & (F.col("__topic") == topic.name)
             )
             position = {"topic": "__topic", "partition": "__partition", "offset": "__offset"}
@@ -96,79 +100,53 @@ class Views:
             )
         return reduce(lambda left, right: left.unionByName(right), frames)
 
-    def ledger(self, node: WindowedAggregate) -> DataFrame:
+    def ledger(self, node: Node) -> DataFrame:
         """Where every record that Kafka delivered ended up.
 
         Out: topic, partition, fate, records; one row for each fate and partition
         Law: over the fates, `records` sums to the records delivered. `open` is counted in the state table; `used` is
              what was kept and is no longer open, to be compared with what the results say (see the checks).
         """
-        progress = read_progress(self._spark, self._lake, node)
-        open_records = {
-            (r["__topic"], r["__partition"]): r["records"]
-            for r in still_open(self._state(node, progress), node, progress)
-            .groupBy("__topic", "__partition")
-            .agg(F.sum("__records").alias("records"))
-            .collect()
-        }
-        rows = []
-        for topic, partitions in progress.records.items():
-            for partition, fates in partitions.items():
-                still = open_records.get((topic, int(partition)), 0)
-                counts = {**fates, OPEN: still, USED: fates.get(KEPT, 0) - still}
-                rows += [(topic, int(partition), fate, counts.get(fate, 0)) for fate in FATES]
+        held, progress = snapshot(self._spark, self._lake, node)
+        fates = fates_of(node, held, progress)
+        rows = [
+            (topic, partition, fate, counts[fate])
+            for (topic, partition), counts in fates.items()
+            for fate in FATES
+        ]
         return self._spark.createDataFrame(rows, "topic STRING, partition INT, fate STRING, records BIGINT")
 
-    def recompute(self, node: WindowedAggregate) -> DataFrame:
+    def recompute(self, node: Node) -> DataFrame:
         """The node's results, computed from the whole log in one go, as far as the stream has read it."""
-        progress = read_progress(self._spark, self._lake, node)
+        progress, operator = read_progress(self._spark, self._lake, node), operator_of(node)
         logs = read_logs(self._spark, self._lake, node, progress.upto_ms)
-        folded = fold_windows(node, logs, progress.upto_ms, None, Progress())
-        finals = self._finals(node).limit(0) if folded.finals is None else folded.finals
-        if node.suppression is None:
-            schema = self._row_schema(node)
-            finals = finals.unionByName(
-                merge_windows(
-                    folded.partials,
-                    node,
-                    schema,
-                    first_ms=self._first_open(node, folded.progress),
-                    last_ms=None,
-                )
-            )
-        return without_internal(finals)
+        folded = operator.fold(logs, progress.upto_ms, Held(), Progress())
+        nothing = self._spark.createDataFrame([], node_schemas(self._spark, node).results)
+        held = Held(nothing if folded.results is None else folded.results, folded.state)
+        return without_internal(operator.read(held, folded.progress, self._inputs(node)))
 
-    def _finals(self, node: WindowedAggregate) -> DataFrame:
-        return tables.read(self._spark, self._lake.table(node.required_name))
+    def _inputs(self, node: Node) -> StructType:
+        return operator_of(node).decide(empty_logs(self._spark, node)).schema
 
-    def _state(self, node: WindowedAggregate, progress: Progress) -> DataFrame:
-        state = tables.read(self._spark, self._lake.state(node.required_name))
-        return state.where(F.col("__batch") <= progress.batch)
-
-    def _open(self, node: WindowedAggregate) -> DataFrame:
+    def _decided(self, node: Node) -> DataFrame:
         progress = read_progress(self._spark, self._lake, node)
-        partials = self._state(node, progress).drop("__batch")
-        first_ms = self._first_open(node, progress)
-        return merge_windows(partials, node, self._row_schema(node), first_ms=first_ms, last_ms=None)
+        return operator_of(node).decide(read_logs(self._spark, self._lake, node, progress.upto_ms))
 
-    def _running(self, node: WindowedAggregate) -> DataFrame:
-        """Each window of the state after each micro-batch that touched it."""
-        progress = read_progress(self._spark, self._lake, node)
-        return running_windows(self._state(node, progress), node, self._row_schema(node))
 
-    def _first_open(self, node: WindowedAggregate, progress: Progress) -> int:
-        if progress.closed_ms is None:
-            return 0
-        advance = node.window.advance_ms
-        return max(0, ((progress.closed_ms - node.window.size_ms - node.grace_ms) // advance + 1) * advance)
-
-    def _row_schema(self, node: WindowedAggregate) -> StructType:
-        return self._assigned(node).schema
-
-    def _assigned(self, node: WindowedAggregate) -> DataFrame:
-        progress = read_progress(self._spark, self._lake, node)
-        logs = read_logs(self._spark, self._lake, node, progress.upto_ms)
-        return assign_windows(rows_of(logs, node.stream), node)
+def fates_of(node: Node, held: Held, progress: Progress) -> Mapping[tuple[str, int], Mapping[str, int]]:
+    """For each topic and partition the records that met each fate, as of a snapshot."""
+    open_rows = None if held.state is None else operator_of(node).open_records(held.state, progress)
+    still: dict[tuple[str, int], int] = {}
+    if open_rows is not None:
+        counted = open_rows.groupBy("__topic", "__partition").agg(F.sum("__records").alias("records"))
+        still = {(r["__topic"], r["__partition"]): r["records"] for r in counted.collect()}
+    fates = {}
+    for topic, partitions in progress.records.items():
+        for number, known in partitions.items():
+            waiting = still.get((topic, int(number)), 0)
+            counts = {**known, OPEN: waiting, USED: known.get(KEPT, 0) - waiting}
+            fates[topic, int(number)] = {fate: counts.get(fate, 0) for fate in FATES}
+    return fates
 
 
 def without_internal(frame: DataFrame) -> DataFrame:

@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from delta.tables import DeltaTable
+from pyspark.sql.types import ArrayType, DataType, MapType, StructType
 
 from headrace.errors import TerminalError
 from headrace.spark import files
@@ -20,9 +21,11 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
 
     from pyspark.sql import DataFrame, SparkSession
-    from pyspark.sql.types import StructType
 
 PROPERTIES = {"delta.checkpointInterval": "100"}
+# Parquet cannot hold these in a column's name; where a user's column has one, Delta maps names to ids.
+NOT_IN_PARQUET = frozenset(" ,;{}()\n\t=")
+MAPPED_NAMES = {"delta.columnMapping.mode": "name"}
 
 
 @dataclass(frozen=True)
@@ -46,9 +49,24 @@ def create(
         _require_same_columns(path, spark.read.format("delta").load(path).schema, schema)
         return
     builder = DeltaTable.createIfNotExists(spark).location(path).addColumns(schema)
-    for key, value in (PROPERTIES | dict(properties or {})).items():
+    mapped = MAPPED_NAMES if any(NOT_IN_PARQUET & set(name) for name in _names(schema)) else {}
+    for key, value in (PROPERTIES | mapped | dict(properties or {})).items():
         builder = builder.property(key, value)
     builder.execute()
+
+
+def _names(data_type: DataType) -> Iterator[str]:
+    """The names of all fields, however deep they lie."""
+    match data_type:
+        case StructType():
+            for field in data_type.fields:
+                yield field.name
+                yield from _names(field.dataType)
+        case ArrayType():
+            yield from _names(data_type.elementType)
+        case MapType():
+            yield from _names(data_type.keyType)
+            yield from _names(data_type.valueType)
 
 
 def _require_same_columns(path: str, found: StructType, wanted: StructType) -> None:
@@ -69,9 +87,10 @@ def _require_same_columns(path: str, found: StructType, wanted: StructType) -> N
     )
 
 
-def read(spark: SparkSession, path: str) -> DataFrame:
-    """The table as of now."""
-    return spark.read.format("delta").load(path)
+def read(spark: SparkSession, path: str, version: int | None = None) -> DataFrame:
+    """The table as of now, or as it was at a version."""
+    reader = spark.read.format("delta")
+    return (reader if version is None else reader.option("versionAsOf", version)).load(path)
 
 
 def append(frame: DataFrame, path: str, record: Mapping[str, Any]) -> None:
@@ -91,20 +110,20 @@ def commit_record(spark: SparkSession, record: Mapping[str, Any]) -> Iterator[No
         spark.conf.unset(key)
 
 
-def last_commit(spark: SparkSession, path: str, writer: str) -> Commit | None:
-    """The newest commit whose record names this writer; None if the table has none.
+def last_commit(spark: SparkSession, path: str, writer: str, *, through: int | None = None) -> Commit | None:
+    """The newest commit, through a version, whose record names this writer; None if the table has none.
 
     Reads the commit files of the Delta log (public protocol) from the newest backwards: a few milliseconds,
     while `DeltaTable.history` launches a Spark job. Commits by maintenance (OPTIMIZE, VACUUM) are passed over.
     """
-    for version, record in _records(spark, path):
+    for version, record in _records(spark, path, latest_version(spark, path) if through is None else through):
         if record is not None and record.get("writer") == writer:
             return Commit(version, record)
     return None
 
 
-def _records(spark: SparkSession, path: str) -> Iterator[tuple[int, Mapping[str, Any] | None]]:
-    for version in range(latest_version(spark, path), -1, -1):
+def _records(spark: SparkSession, path: str, through: int) -> Iterator[tuple[int, Mapping[str, Any] | None]]:
+    for version in range(through, -1, -1):
         text = files.read_text(spark, f"{path}/_delta_log/{version:020d}.json")
         if text is None:
             raise TerminalError(

@@ -12,19 +12,6 @@ Source: KIP-328 (final results), Kafka Streams' TimeWindows and KTableSuppressPr
 al., "On-the-fly sharing for streamed aggregation" (SIGMOD 2006).
 """
 
-from headrace.operators.windows.assign import assign_windows
-from headrace.operators.windows.fold import Folded, closed, fold_windows
-from headrace.operators.windows.late import late_records
-from headrace.operators.windows.merge import merge_windows, running_windows
-from headrace.operators.windows.partials import partial_aggregates
+from headrace.operators.windows.operator import WindowOperator
 
-__all__ = [
-    "Folded",
-    "assign_windows",
-    "closed",
-    "fold_windows",
-    "late_records",
-    "merge_windows",
-    "partial_aggregates",
-    "running_windows",
-]
+__all__ = ["WindowOperator"]

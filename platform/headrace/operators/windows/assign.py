@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-from functools import reduce
 from typing import TYPE_CHECKING
 
 from pyspark.sql import functions as F
 
-from headrace.description import quote
 from headrace.log.columns import DEAD_LETTER
-from headrace.operators.aggregates import mergeable
+from headrace.operators.partials import unusable
 from headrace.operators.rows import KEPT, LATE
 from headrace.operators.windows.panes import (
     first_open_start,
@@ -19,7 +17,6 @@ from headrace.operators.windows.panes import (
 )
 
 if TYPE_CHECKING:
-    from pyspark.sql import Column as Expr
     from pyspark.sql import DataFrame
 
     from headrace.description import WindowedAggregate
@@ -36,11 +33,12 @@ def assign_windows(rows: DataFrame, node: WindowedAggregate) -> DataFrame:
     Law:    row by row.
     """
     window, event_ms, stream_ms = node.window, F.col("__event_ms"), F.col("__stream_ms")
+    cannot = unusable(rows.schema, node.by, node.aggregates)
     rows = rows.withColumns(
         {
             "__pane": pane_start(window, event_ms),
             "__first": first_window_start(window, event_ms),
-            "__reason": F.when(F.col("__fate").isNull(), _unusable(rows, node)).otherwise(F.col("__reason")),
+            "__reason": F.when(F.col("__fate").isNull(), cannot).otherwise(F.col("__reason")),
         }
     )
     open_from = F.greatest(F.col("__first"), first_open_start(window, node.grace_ms, stream_ms))
@@ -51,13 +49,3 @@ def assign_windows(rows: DataFrame, node: WindowedAggregate) -> DataFrame:
         .otherwise(KEPT)
     )
     return rows.withColumn("__from", open_from).withColumn("__fate", fate)
-
-
-def _unusable(rows: DataFrame, node: WindowedAggregate) -> Expr:
-    cases = [(F.col(quote(name)).isNull(), f"group: {name} is null") for name in node.by]
-    for name, aggregate in node.aggregates:
-        unusable = mergeable(aggregate, rows.schema).unusable
-        if unusable is not None:
-            cases.append((unusable, f"out of range: {aggregate.column} for {aggregate.kind} {name}"))
-    nothing = F.lit(None).cast("string")
-    return reduce(lambda rest, case: F.when(case[0], case[1]).otherwise(rest), reversed(cases), nothing)

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 from pyspark.sql import functions as F
 
 from headrace.description import quote
-from headrace.operators.aggregates import mergeable
+from headrace.operators.partials import finished_columns, merged_columns
 from headrace.operators.windows.panes import last_window_start
 
 if TYPE_CHECKING:
@@ -46,13 +46,8 @@ def running_windows(partials: DataFrame, node: WindowedAggregate, inputs: Struct
 
 
 def _merge(pieces: DataFrame, node: WindowedAggregate, inputs: StructType, *also_by: str) -> DataFrame:
-    aggregates = [(name, mergeable(aggregate, inputs)) for name, aggregate in node.aggregates]
     merged = pieces.groupBy(*(F.col(quote(name)) for name in node.by), "__start", *also_by).agg(
-        *(
-            merge(F.col(quote(f"__{name}_{suffix}"))).alias(f"__{name}_{suffix}")
-            for name, expressions in aggregates
-            for suffix, merge in expressions.merge.items()
-        ),
+        *merged_columns(node.aggregates, inputs),
         F.max("__event_ms").alias("__event_ms"),
         F.sum(F.when(F.col("__start") == F.col("__last"), F.col("__records")).otherwise(0)).alias(
             "__records"
@@ -62,10 +57,7 @@ def _merge(pieces: DataFrame, node: WindowedAggregate, inputs: StructType, *also
         *(F.col(quote(name)) for name in node.by),
         F.timestamp_millis("__start").alias("window_start"),
         F.timestamp_millis(F.col("__start") + node.window.size_ms).alias("window_end"),
-        *(
-            expressions.finish({s: F.col(quote(f"__{name}_{s}")) for s in expressions.merge}).alias(name)
-            for name, expressions in aggregates
-        ),
+        *finished_columns(node.aggregates, inputs),
         F.timestamp_millis("__event_ms").alias("__timestamp"),
         "__records",
         *also_by,

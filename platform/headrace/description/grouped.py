@@ -1,0 +1,61 @@
+"""Grouped streams: what `group_by` gives, and what can be made of it."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from headrace.description.durations import Duration, duration_ms
+from headrace.description.grouping import grouping_columns
+from headrace.description.running import RunningAggregate
+from headrace.description.windowed import WindowedAggregate, check_window
+from headrace.errors import DescriptionError
+
+if TYPE_CHECKING:
+    from headrace.description.aggregates import Aggregate
+    from headrace.description.stream import Stream
+    from headrace.description.windows import TimeWindows
+
+
+@dataclass(frozen=True)
+class GroupedStream:
+    """A stream and the columns that it is grouped by."""
+
+    stream: Stream
+    by: tuple[str, ...]
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "by", grouping_columns(self.stream, self.by))
+
+    def window(self, window: TimeWindows, grace: Duration | None = None) -> WindowedStream:
+        """Group by windows too; a record is late for one when stream time has reached its end plus `grace`.
+
+        Raises: DescriptionError when `grace` is missing or negative, or `window` is no window.
+        """
+        if grace is None:
+            raise DescriptionError(
+                "window: grace is missing.", hint="Say how long to wait for late records: grace='2 minutes'."
+            )
+        return WindowedStream(self, window, duration_ms(grace, "grace"))
+
+    def aggregate(self, **aggregates: Aggregate) -> RunningAggregate:
+        """One row per group, with a column for each aggregate over all its records so far."""
+        return RunningAggregate(self.stream, self.by, tuple(aggregates.items()))
+
+
+@dataclass(frozen=True)
+class WindowedStream:
+    """A grouped stream and its windows, each open until stream time reaches its end plus `grace_ms`."""
+
+    grouped: GroupedStream
+    window: TimeWindows
+    grace_ms: int
+
+    def __post_init__(self) -> None:
+        check_window(self.window, self.grace_ms)
+
+    def aggregate(self, **aggregates: Aggregate) -> WindowedAggregate:
+        """One row per group and window, with a column for each aggregate."""
+        return WindowedAggregate(
+            self.grouped.stream, self.grouped.by, self.window, self.grace_ms, tuple(aggregates.items())
+        )

@@ -1,0 +1,95 @@
+"""Running aggregates: one row per group, over all its records so far."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Any
+
+from headrace.description.aggregates import Aggregate, aggregate_column
+from headrace.description.checks import checked_aggregates
+from headrace.description.durations import Duration, duration_ms, format_duration
+from headrace.description.fingerprint import rules_of
+from headrace.description.grouping import group_column, grouping_columns
+from headrace.description.node import Node
+from headrace.description.schema import ResultColumn
+from headrace.description.wording import a_value
+from headrace.errors import DescriptionError
+
+if TYPE_CHECKING:
+    from headrace.description.stream import Stream
+    from headrace.description.topic import Topic
+
+
+@dataclass(frozen=True)
+class RunningAggregate(Node):
+    """A running aggregate: one row per group.
+
+    Out: columns `by`, then the aggregates by name; the table holds the current totals.
+    Law: a function of the logs of its topics alone; `throttle_ms` decides how often it is worked out, not what it is.
+    """
+
+    stream: Stream
+    by: tuple[str, ...]
+    aggregates: tuple[tuple[str, Aggregate], ...]
+    throttle_ms: int = 0
+
+    def __post_init__(self) -> None:
+        if duration_ms(self.throttle_ms, "throttle") != self.throttle_ms:
+            raise DescriptionError(
+                f"throttle_ms: {a_value(self.throttle_ms)} is not a number of milliseconds."
+            )
+        by = grouping_columns(self.stream, self.by)
+        object.__setattr__(self, "by", by)
+        object.__setattr__(self, "aggregates", checked_aggregates(self.stream.shape, self.aggregates, by))
+        super().__post_init__()
+
+    def throttle(self, every: Duration) -> RunningAggregate:
+        """Conflate: persist and emit at most once in each interval of commit time; a drain brings it up to date.
+
+        Raises: DescriptionError when the duration is zero or the aggregate is throttled already.
+        """
+        every_ms = duration_ms(every, "throttle")
+        if self.throttle_ms or not every_ms:
+            found = "is throttled already" if self.throttle_ms else f"cannot be throttled to {a_value(every)}"
+            raise DescriptionError(
+                f"throttle: this aggregate {found}.", hint="Write .throttle('1 minute') once."
+            )
+        return replace(self, throttle_ms=every_ms)
+
+    @property
+    def topics(self) -> tuple[Topic, ...]:
+        """The topics that it reads."""
+        return self.stream.topics
+
+    @property
+    def identity(self) -> tuple[str, ...]:
+        """The group columns."""
+        return self.by
+
+    @property
+    def result_columns(self) -> tuple[ResultColumn, ...]:
+        """The group columns, then the aggregates."""
+        shape = self.stream.shape
+        return (
+            *(group_column(shape, name) for name in self.by),
+            *(aggregate_column(shape, name, aggregate) for name, aggregate in self.aggregates),
+        )
+
+    @property
+    def longest_wait_ms(self) -> int:
+        """Nothing waits for stream time."""
+        return 0
+
+    @property
+    def in_words(self) -> str:
+        """One sentence for people."""
+        throttled = f", worked out every {format_duration(self.throttle_ms)}" if self.throttle_ms else ""
+        return f"One row per {', '.join(self.by)}, over all its records so far{throttled}."
+
+    def rules(self) -> dict[str, Any]:
+        """Stream, groups and aggregates."""
+        return rules_of(self.stream) | {
+            "running": True,
+            "by": self.by,
+            "aggregates": [[name, aggregate.rules()] for name, aggregate in self.aggregates],
+        }

@@ -1,0 +1,142 @@
+"""Windowed aggregates: one row per group and window."""
+
+from __future__ import annotations
+
+from dataclasses import asdict, dataclass, replace
+from typing import TYPE_CHECKING, Any
+
+from headrace.description.aggregates import Aggregate, aggregate_column
+from headrace.description.checks import checked_aggregates
+from headrace.description.durations import duration_ms, format_duration
+from headrace.description.fingerprint import rules_of
+from headrace.description.grouping import group_column, grouping_columns
+from headrace.description.node import Node
+from headrace.description.schema import ResultColumn
+from headrace.description.suppression import UntilWindowCloses
+from headrace.description.windows import TimeWindows
+from headrace.description.wording import a_value
+from headrace.errors import DescriptionError
+
+if TYPE_CHECKING:
+    from headrace.description.stream import Stream
+    from headrace.description.topic import Topic
+
+WINDOW_BOUNDS = (
+    ResultColumn("window_start", "TIMESTAMP", "First moment of the window."),
+    ResultColumn("window_end", "TIMESTAMP", "End of the window, itself outside."),
+)
+BOUND_NAMES = tuple(bound.name for bound in WINDOW_BOUNDS)
+
+
+@dataclass(frozen=True)
+class WindowedAggregate(Node):
+    """A windowed aggregate: one row per group and window.
+
+    Out: columns `by`, `window_start`, `window_end` (TIMESTAMP), then the aggregates by name.
+    Law: a function of the logs of its topics alone.
+    """
+
+    stream: Stream
+    by: tuple[str, ...]
+    window: TimeWindows
+    grace_ms: int
+    aggregates: tuple[tuple[str, Aggregate], ...]
+    suppression: UntilWindowCloses | None = None
+
+    def __post_init__(self) -> None:
+        check_window(self.window, self.grace_ms)
+        _check_suppression(self.suppression)
+        by = grouping_columns(self.stream, self.by)
+        _check_bounds(by)
+        taken = (*by, *BOUND_NAMES)
+        object.__setattr__(self, "by", by)
+        object.__setattr__(self, "aggregates", checked_aggregates(self.stream.shape, self.aggregates, taken))
+        super().__post_init__()
+
+    def suppress(self, policy: UntilWindowCloses) -> WindowedAggregate:
+        """Emit what the policy says instead of every update."""
+        if self.suppression is not None:
+            raise DescriptionError(
+                f"suppress: this aggregate is suppressed already, by {self.suppression}.",
+                hint="Remove one of the two .suppress(…).",
+            )
+        if policy is None:
+            raise DescriptionError("suppress: None is no policy.", hint="Write hr.until_window_closes().")
+        return replace(self, suppression=policy)
+
+    @property
+    def topics(self) -> tuple[Topic, ...]:
+        """The topics that it reads."""
+        return self.stream.topics
+
+    @property
+    def identity(self) -> tuple[str, ...]:
+        """The group columns and `window_start`."""
+        return (*self.by, "window_start")
+
+    @property
+    def result_columns(self) -> tuple[ResultColumn, ...]:
+        """The group columns, the bounds of the window, the aggregates."""
+        shape = self.stream.shape
+        return (
+            *(group_column(shape, name) for name in self.by),
+            *WINDOW_BOUNDS,
+            *(aggregate_column(shape, name, aggregate) for name, aggregate in self.aggregates),
+        )
+
+    @property
+    def day_column(self) -> str:
+        """A window belongs to the day in which it starts."""
+        return "window_start"
+
+    @property
+    def longest_wait_ms(self) -> int:
+        """How long after a record the last window that it is in can still be open: size plus grace."""
+        return self.window.size_ms + self.grace_ms
+
+    @property
+    def in_words(self) -> str:
+        """One sentence for people."""
+        size, advance = format_duration(self.window.size_ms), format_duration(self.window.advance_ms)
+        kind = "tumbling" if self.window.size_ms == self.window.advance_ms else f"hopping (every {advance})"
+        return (
+            f"One row per {', '.join(self.by)} and {kind} window of {size}, "
+            f"final {format_duration(self.grace_ms)} of stream time after the window's end."
+        )
+
+    def rules(self) -> dict[str, Any]:
+        """Stream, groups, windows, grace, aggregates and suppression."""
+        return rules_of(self.stream) | {
+            "by": self.by,
+            "window": asdict(self.window),
+            "grace_ms": self.grace_ms,
+            "aggregates": [[name, aggregate.rules()] for name, aggregate in self.aggregates],
+            "suppression": type(self.suppression).__name__ if self.suppression else None,
+        }
+
+
+def check_window(window: object, grace_ms: int) -> None:
+    """Raise DescriptionError when these are no window and no grace."""
+    if not isinstance(window, TimeWindows):
+        raise DescriptionError(
+            f"window: {a_value(window)} is no window.",
+            hint="Write hr.tumbling('2 minutes') or hr.hopping('2 minutes', advance='1 minute').",
+        )
+    if duration_ms(grace_ms, "grace") != grace_ms:
+        raise DescriptionError(f"grace_ms: {a_value(grace_ms)} is not a number of milliseconds.")
+
+
+def _check_bounds(by: tuple[str, ...]) -> None:
+    for name in by:
+        if name.lower() in BOUND_NAMES:
+            raise DescriptionError(
+                f"group_by: '{name}' is also the name of an output column, a bound of the window.",
+                hint=f"Rename it first: .with_column('its_{name}', '{name}').",
+            )
+
+
+def _check_suppression(policy: object) -> None:
+    if policy is not None and not isinstance(policy, UntilWindowCloses):
+        raise DescriptionError(
+            f"suppress: {a_value(policy)} is no policy.", hint="Write hr.until_window_closes()."
+        )

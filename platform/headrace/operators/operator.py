@@ -1,0 +1,187 @@
+"""What every kind of node gives the runtime: verbs on frames. The runtime knows nothing of windows, totals or joins.
+
+A node's results are of one of two kinds:
+- *appended*: written once and never revised (closed windows, batches), each row on a UTC day;
+- *current*: one row per identity, revised. Its result table is a base that is folded off the hot path, and the rows of
+  the state table that are not folded into it yet are the changes since (merge on read).
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, ClassVar, Generic, TypeVar
+
+from pyspark.sql import functions as F
+from pyspark.sql import types as T
+
+from headrace.description import Node
+from headrace.errors import DescriptionError
+from headrace.operators.progress import Progress, Tally
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping
+
+    from pyspark.sql import Column as Expr
+    from pyspark.sql import DataFrame
+
+N = TypeVar("N", bound=Node)
+
+
+@dataclass(frozen=True)
+class Schemas:
+    """The columns of a node's result table and of its state table."""
+
+    results: T.StructType
+    state: T.StructType
+
+
+@dataclass(frozen=True)
+class Held:
+    """What a node's tables hold as of a micro-batch.
+
+    results  rows of the result table; None: none yet, or (appended results, while folding) not needed
+    state    rows of the state table; of current results those that are not folded into `results` yet; None: none yet
+    """
+
+    results: DataFrame | None = None
+    state: DataFrame | None = None
+
+
+@dataclass(frozen=True)
+class Folded:
+    """What one increment leads to.
+
+    results   appended results: the rows to append; None when there are none
+    state     what to add to the state table
+    progress  the node's progress afterwards
+    emitted   gives the rows for sinks: the result columns, `__deleted` BOOLEAN, `__timestamp` TIMESTAMP, and `__sequence`
+              BIGINT and `__ordinal` INT, which increase in the log's order; None when there are none
+    release   frees what was cached; call it when everything has been written
+    """
+
+    results: DataFrame | None
+    state: DataFrame
+    progress: Progress
+    emitted: Callable[[], DataFrame] | None
+    release: Callable[[], object]
+
+
+class Operator(ABC, Generic[N]):
+    """One kind of node. Every method is a pure function of its arguments and of the description."""
+
+    appended: ClassVar[bool]
+
+    def __init__(self, node: N) -> None:
+        """The operator of one node."""
+        self.node = node
+
+    @property
+    def throttle_ms(self) -> int:
+        """The shortest time, of commit time, between two micro-batches; 0: none."""
+        return 0
+
+    @abstractmethod
+    def decide(self, logs: Mapping[str, DataFrame]) -> DataFrame:
+        """The rows of the logs after the row-wise steps (see `rows_of`), with `__fate` and `__reason` completed.
+
+        Law: row by row; no row is dropped.
+        """
+
+    @abstractmethod
+    def schemas(self, logs: Mapping[str, DataFrame]) -> Schemas:
+        """The columns of the node's tables, read off logs that may be empty; all nullable."""
+
+    @abstractmethod
+    def fold(
+        self, logs: Mapping[str, DataFrame], upto_ms: Mapping[str, int], held: Held, progress: Progress
+    ) -> Folded:
+        """Fold rows of the logs into what is held.
+
+        In:     logs  for each topic, whole log commits after `progress.upto_ms` and through `upto_ms`
+        Law:    folding a log in pieces leads to the same results as folding it whole.
+        """
+
+    @abstractmethod
+    def read(self, held: Held, progress: Progress, inputs: T.StructType) -> DataFrame:
+        """The results as people see them; columns beginning with `__` are internal.
+
+        In: held    with its results; inputs: the schema of `decide`
+        """
+
+    @abstractmethod
+    def updates(self, held: Held, progress: Progress, inputs: T.StructType) -> DataFrame:
+        """Raw updates, conflated per micro-batch: the columns of `read` and `__batch` (null: the last word).
+
+        Law: each identity's row with the highest `__batch`, nulls last, is what `read` (and open windows) hold.
+        """
+
+    @abstractmethod
+    def open_records(self, state: DataFrame, progress: Progress) -> DataFrame | None:
+        """Rows of the state that stand for records still open: `__topic`, `__partition`, `__records`; None: none can be."""
+
+    def late(self, decided: DataFrame) -> DataFrame:
+        """Late records, one row for each record and closed window.
+
+        Raises: DescriptionError when nothing can be late.
+        """
+        raise DescriptionError(
+            f"Node '{self.node.required_name}' has no windows: nothing can be late for it.",
+            hint="Ask a node with .window(…).",
+        )
+
+    def expired(self, progress: Progress) -> Expr | None:
+        """Which rows of the state nothing will read any more; None: none."""
+        return None
+
+    def settled(self, progress: Progress) -> Expr:
+        """Of appended results: which rows of the table a log read that far leads to."""
+        return F.lit(True)
+
+    def recompute(
+        self, logs: Mapping[str, DataFrame], progress: Progress, span_ms: tuple[int, int] | None
+    ) -> DataFrame:
+        """Rows of the result table from the log alone, as of a progress.
+
+        In:     span_ms  of appended results: rows of these days at least, as first and last moment; None: all
+        """
+        raise NotImplementedError
+
+    def compacted(self, held: Held, inputs: T.StructType) -> DataFrame:
+        """Of current results: the rows to put into the base, and `__deleted`; one row for each identity in `held.state`."""
+        raise NotImplementedError
+
+
+def tallies(partials: DataFrame) -> list[Tally]:
+    """Count the fates of an increment.
+
+    In: partials  rows with `__topic`, `__partition`, `__fate`, `__records`, `__stream_ms`
+    """
+    counted = partials.groupBy("__topic", "__partition", "__fate").agg(
+        F.sum("__records").alias("records"), F.max("__stream_ms").alias("stream_ms")
+    )
+    return [
+        Tally(r["__topic"], r["__partition"], r["__fate"], r["records"], r["stream_ms"])
+        for r in counted.collect()
+    ]
+
+
+def nullable(frame: DataFrame) -> T.StructType:
+    """The frame's schema with everything in it nullable, as tables have it."""
+    schema = _nullable(frame.schema)
+    assert isinstance(schema, T.StructType)
+    return schema
+
+
+def _nullable(data_type: Any) -> Any:
+    match data_type:
+        case T.StructType():
+            return T.StructType(
+                [T.StructField(f.name, _nullable(f.dataType), True) for f in data_type.fields]
+            )
+        case T.ArrayType():
+            return T.ArrayType(_nullable(data_type.elementType), True)
+        case T.MapType():
+            return T.MapType(_nullable(data_type.keyType), _nullable(data_type.valueType), True)
+        case _:
+            return data_type

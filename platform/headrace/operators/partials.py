@@ -1,0 +1,88 @@
+"""Partial aggregates: the only thing that a micro-batch appends to the state of an aggregate."""
+
+from __future__ import annotations
+
+from functools import reduce
+from typing import TYPE_CHECKING
+
+from pyspark.sql import functions as F
+
+from headrace.description import quote
+from headrace.operators.aggregates import mergeable
+from headrace.operators.rows import KEPT
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+    from pyspark.sql import Column as Expr
+    from pyspark.sql import DataFrame
+    from pyspark.sql.types import StructType
+
+    from headrace.description import Aggregate
+
+    Aggregates = Sequence[tuple[str, Aggregate]]
+
+
+def unusable(inputs: StructType, by: Sequence[str], aggregates: Aggregates) -> Expr:
+    """Why a row cannot enter any group: a group column is null, or an input is out of range; else null."""
+    cases = [(F.col(quote(name)).isNull(), f"group: {name} is null") for name in by]
+    for name, aggregate in aggregates:
+        out_of_range = mergeable(aggregate, inputs).unusable
+        if out_of_range is not None:
+            cases.append((out_of_range, f"out of range: {aggregate.column} for {aggregate.kind} {name}"))
+    nothing = F.lit(None).cast("string")
+    return reduce(lambda rest, case: F.when(case[0], case[1]).otherwise(rest), reversed(cases), nothing)
+
+
+def partial_aggregates(
+    decided: DataFrame,
+    by: Sequence[str],
+    aggregates: Aggregates,
+    *,
+    also_by: Mapping[str, Expr] | None = None,
+    also: Mapping[str, Expr] | None = None,
+) -> DataFrame:
+    """Aggregate the rows that are kept, and count the rest.
+
+    In:     decided  rows with `__fate` completed
+            also_by  more columns to group kept rows by; `also`: more columns to aggregate
+    Out:    `by`, `__topic`, `__partition`, `__fate`, `also_by`, the partial columns (`__<name>_<suffix>`), `__records`,
+            `__event_ms` and `__stream_ms` (highest), `also`. One row per group and partition for rows that are kept; one
+            row per partition and fate for all others.
+    Law:    rows of the output merge: aggregating a log in pieces and merging equals aggregating it whole.
+    """
+    kept = F.col("__fate") == KEPT
+    keys: list[Expr] = [
+        *(F.col(name) for name in ("__topic", "__partition", "__fate")),
+        *(F.when(kept, F.col(quote(name))).alias(name) for name in by),
+        *(F.when(kept, expression).alias(name) for name, expression in (also_by or {}).items()),
+    ]
+    partials = [
+        expression.alias(f"__{name}_{suffix}")
+        for name, aggregate in aggregates
+        for suffix, expression in mergeable(aggregate, decided.schema).partial.items()
+    ]
+    return decided.groupBy(*keys).agg(
+        *partials,
+        F.count(F.lit(1)).alias("__records"),
+        F.max("__event_ms").alias("__event_ms"),
+        F.max("__stream_ms").alias("__stream_ms"),
+        *(expression.alias(name) for name, expression in (also or {}).items()),
+    )
+
+
+def merged_columns(aggregates: Aggregates, inputs: StructType) -> list[Expr]:
+    """Aggregate functions that combine partial columns, under their own names."""
+    return [
+        merge(F.col(quote(f"__{name}_{suffix}"))).alias(f"__{name}_{suffix}")
+        for name, aggregate in aggregates
+        for suffix, merge in mergeable(aggregate, inputs).merge.items()
+    ]
+
+
+def finished_columns(aggregates: Aggregates, inputs: StructType) -> list[Expr]:
+    """The aggregates by name, from merged partial columns."""
+    return [
+        expressions.finish({s: F.col(quote(f"__{name}_{s}")) for s in expressions.merge}).alias(name)
+        for name, expressions in ((name, mergeable(aggregate, inputs)) for name, aggregate in aggregates)
+    ]

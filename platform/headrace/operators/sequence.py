@@ -1,0 +1,46 @@
+"""Number emitted rows in the log's order, by their place in it and by nothing that a micro-batch decides."""
+
+from __future__ import annotations
+
+from functools import reduce
+from typing import TYPE_CHECKING
+
+from pyspark.sql import Window
+from pyspark.sql import functions as F
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from pyspark.sql import DataFrame
+
+
+def numbered(emitted: DataFrame, logs: Mapping[str, DataFrame], at: str) -> DataFrame:
+    """Add `__sequence` (the log commit, as `ingested_at` in ms) and `__ordinal` (the place within that commit).
+
+    In:     emitted  rows with `at`, the position of a record of these logs (see `rows.position`)
+            logs     for each topic the increment that holds those records
+    Law:    increases in the log's order. Offsets of a partition within one commit are a block; blocks follow one another
+            in the order of topic and partition, so the ordinal needs no sort of the records.
+    """
+    offsets = [
+        log.where(F.col("offset").isNotNull()).select(
+            F.unix_millis("ingested_at").alias("__ingested_ms"),
+            F.col("topic").alias("__topic"),
+            F.col("partition").alias("__partition"),
+            F.col("offset").alias("__offset"),
+        )
+        for log in logs.values()
+    ]
+    block = ("__ingested_ms", "__topic", "__partition")
+    blocks = reduce(lambda left, right: left.unionByName(right), offsets).groupBy(*block)
+    ranges = blocks.agg(F.min("__offset").alias("__first"), F.max("__offset").alias("__last"))
+    width = F.col("__last") - F.col("__first") + 1
+    before = Window.partitionBy("__ingested_ms").orderBy("__topic", "__partition")
+    begun = F.coalesce(F.sum(width).over(before.rowsBetween(Window.unboundedPreceding, -1)), F.lit(0))
+    begins = ranges.select(*block, (begun - F.col("__first")).alias("__begins"))
+    placed = emitted.select("*", *(F.col(f"{at}.{name}").alias(name) for name in (*block, "__offset")))
+    return placed.join(F.broadcast(begins), list(block)).select(
+        *(F.col(f"`{name}`") for name in emitted.columns),
+        F.col("__ingested_ms").alias("__sequence"),
+        (F.col("__begins") + F.col("__offset")).cast("int").alias("__ordinal"),
+    )

@@ -1,0 +1,151 @@
+"""Windowed aggregates as an operator: the stream folds increments into its state, a backfill folds the whole log."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from pyspark.sql import Window
+from pyspark.sql import functions as F
+
+from headrace.description import WindowedAggregate, quote
+from headrace.operators.operator import Folded, Held, Operator, Schemas, nullable, tallies
+from headrace.operators.partials import partial_aggregates
+from headrace.operators.progress import Progress
+from headrace.operators.rows import KEPT, rows_of
+from headrace.operators.windows.assign import assign_windows
+from headrace.operators.windows.late import late_records
+from headrace.operators.windows.merge import merge_windows, running_windows
+from headrace.operators.windows.panes import last_window_start, starts_closed_between
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from pyspark.sql import Column as Expr
+    from pyspark.sql import DataFrame
+    from pyspark.sql.types import StructType
+
+
+class WindowOperator(Operator[WindowedAggregate]):
+    """Tumbling and hopping windows; see the package for their law."""
+
+    appended = True
+
+    def decide(self, logs: Mapping[str, DataFrame]) -> DataFrame:
+        """Late, dead or kept, and the windows entered (see `assign_windows`)."""
+        return assign_windows(rows_of(logs, self.node.stream), self.node)
+
+    def schemas(self, logs: Mapping[str, DataFrame]) -> Schemas:
+        """Windows, and partials with the micro-batch that appended them."""
+        rows = self.decide(logs)
+        partials = self._partials(rows).where(F.col("__fate") == KEPT).drop("__fate")
+        results = merge_windows(partials, self.node, rows.schema, first_ms=0, last_ms=None)
+        return Schemas(nullable(results), nullable(partials.withColumn("__batch", F.lit(0))))
+
+    def fold(
+        self, logs: Mapping[str, DataFrame], upto_ms: Mapping[str, int], held: Held, progress: Progress
+    ) -> Folded:
+        """Results are the windows that the increment closes; the state gains partials of windows still open."""
+        rows = self.decide(logs)
+        partials = self._partials(rows).persist()
+        after = progress.after(upto_ms, tallies(partials), (topic.name for topic in self.node.topics))
+        kept = partials.where(F.col("__fate") == KEPT).drop("__fate")
+        results = None
+        if after.closed_ms is not None and after.closed_ms != progress.closed_ms:
+            closing = starts_closed_between(
+                self.node.window, self.node.grace_ms, progress.closed_ms, after.closed_ms
+            )
+            if closing is not None:
+                parts = kept if held.state is None else kept.unionByName(held.state.drop("__batch"))
+                results = merge_windows(
+                    parts, self.node, rows.schema, first_ms=closing[0], last_ms=closing[1]
+                )
+        state = self._still_open(kept, after).withColumn("__batch", F.lit(after.batch))
+        emitted = None if results is None else lambda: self._emitted(results)
+        return Folded(results, state, after, emitted, partials.unpersist)
+
+    def read(self, held: Held, progress: Progress, inputs: StructType) -> DataFrame:
+        """Final windows if suppressed, else every window as of now."""
+        assert held.results is not None
+        if self.node.suppression is not None or held.state is None:
+            return held.results
+        return held.results.unionByName(self.open_windows(held.state, progress, inputs))
+
+    def open_windows(self, state: DataFrame, progress: Progress, inputs: StructType) -> DataFrame:
+        """The windows that are not closed yet, with their values so far."""
+        partials = state.drop("__batch")
+        return merge_windows(
+            partials, self.node, inputs, first_ms=self._first_open_ms(progress), last_ms=None
+        )
+
+    def updates(self, held: Held, progress: Progress, inputs: StructType) -> DataFrame:
+        """What each window was worth after each micro-batch that touched it."""
+        assert held.results is not None
+        finals = held.results.withColumn("__batch", F.lit(None).cast("long"))
+        if held.state is None:
+            return finals
+        return finals.unionByName(running_windows(held.state, self.node, inputs))
+
+    def late(self, decided: DataFrame) -> DataFrame:
+        """See `late_records`."""
+        return late_records(decided, self.node)
+
+    def open_records(self, state: DataFrame, progress: Progress) -> DataFrame | None:
+        """A record is open while the last of its windows is."""
+        return self._still_open(state, progress)
+
+    def expired(self, progress: Progress) -> Expr | None:
+        """Partials of closed windows."""
+        return None if progress.closed_ms is None else self._closed(progress.closed_ms)
+
+    def settled(self, progress: Progress) -> Expr:
+        """Windows that start no later than the last one closed."""
+        closing = self._all_closed(progress)
+        return F.unix_millis("window_start") <= (closing[1] if closing else -1)
+
+    def recompute(
+        self, logs: Mapping[str, DataFrame], progress: Progress, span_ms: tuple[int, int] | None
+    ) -> DataFrame:
+        """The closed windows that start in the span."""
+        window, rows = self.node.window, self.decide(logs)
+        first_ms, last_ms = self._all_closed(progress) or (0, -1)
+        if span_ms is not None:
+            first_ms = max(first_ms, -(-span_ms[0] // window.advance_ms) * window.advance_ms)
+            last_ms = min(last_ms, span_ms[1])
+            rows = rows.where(F.col("__event_ms").between(first_ms, last_ms + window.size_ms))
+        partials = self._partials(rows).where(F.col("__fate") == KEPT)
+        last_ms = last_ms // window.advance_ms * window.advance_ms
+        windows = merge_windows(partials, self.node, rows.schema, first_ms=first_ms, last_ms=last_ms)
+        return windows.where(F.unix_millis("window_start") >= first_ms)
+
+    def _partials(self, rows: DataFrame) -> DataFrame:
+        panes = {"__pane": F.col("__pane"), "__from": F.col("__from")}
+        return partial_aggregates(rows, self.node.by, self.node.aggregates, also_by=panes)
+
+    def _still_open(self, partials: DataFrame, progress: Progress) -> DataFrame:
+        return partials if progress.closed_ms is None else partials.where(~self._closed(progress.closed_ms))
+
+    def _closed(self, closed_ms: int) -> Expr:
+        """Whether the last window of a partial is closed: nothing will read it any more."""
+        window = self.node.window
+        return last_window_start(window, F.col("__pane")) + (window.size_ms + self.node.grace_ms) <= closed_ms
+
+    def _all_closed(self, progress: Progress) -> tuple[int, int] | None:
+        if progress.closed_ms is None:
+            return None
+        return starts_closed_between(self.node.window, self.node.grace_ms, None, progress.closed_ms)
+
+    def _first_open_ms(self, progress: Progress) -> int:
+        closing = self._all_closed(progress)
+        return 0 if closing is None else closing[1] + self.node.window.advance_ms
+
+    def _emitted(self, windows: DataFrame) -> DataFrame:
+        """Windows close in the order of their ends, however the log was cut; those of one end are counted by group."""
+        by_group = [F.col(quote(name)) for name in self.node.by]
+        ordinal = F.row_number().over(Window.partitionBy("window_end").orderBy(*by_group)) - 1
+        return windows.select(
+            *(F.col(quote(name)) for name in self.node.columns),
+            F.lit(False).alias("__deleted"),
+            F.col("__timestamp"),
+            F.unix_millis("window_end").alias("__sequence"),
+            ordinal.alias("__ordinal"),
+        )

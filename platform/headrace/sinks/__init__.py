@@ -1,0 +1,9 @@
+"""Sinks: where what a node emits goes beside its Delta table.
+
+Law: a sink is idempotent by identity. The runtime delivers before it commits the micro-batch, and delivers the same rows
+again when it could not commit; so after any crash every row has arrived, and a second arrival changes nothing.
+"""
+
+from headrace.sinks.protocol import Delivery, Sink
+
+__all__ = ["Delivery", "Sink"]

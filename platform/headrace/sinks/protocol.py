@@ -1,0 +1,45 @@
+"""The protocol of sinks; a user's own sink is a class with a `name` and a `deliver` like these."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Protocol, runtime_checkable
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame
+
+
+@dataclass(frozen=True)
+class Delivery:
+    """What the rows of one delivery are.
+
+    node      the node's name
+    identity  the columns that tell one row from all others; a later row of the same identity replaces an earlier one
+    columns   the columns to deliver; others begin with `__`
+    refused   URI of the Delta table for rows that the sink's store refuses (the sink creates it when it needs it)
+    """
+
+    node: str
+    identity: tuple[str, ...]
+    columns: tuple[str, ...]
+    refused: str
+
+
+@runtime_checkable
+class Sink(Protocol):
+    """A store that takes rows again without harm."""
+
+    @property
+    def name(self) -> str:
+        """Tells the sinks of a node apart; stable over restarts."""
+        ...
+
+    def deliver(self, rows: DataFrame, delivery: Delivery) -> None:
+        """Put rows into the store; return when they are there for good.
+
+        In:     rows  `delivery.columns`; `__deleted` BOOLEAN (the identity is gone, other columns are null); `__timestamp`
+                TIMESTAMP (event time); `__sequence` BIGINT and `__ordinal` INT (together strictly increasing in the log's
+                order); one row for each identity
+        Raises: TransientError when the store is away: the stream waits, and delivers the same rows again.
+        """
+        ...

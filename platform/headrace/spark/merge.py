@@ -1,0 +1,40 @@
+"""Put changed rows into a Delta table by identity, in one commit."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from delta.tables import DeltaTable
+from pyspark.sql import functions as F
+
+from headrace.description import quote
+from headrace.spark import tables
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+    from pyspark.sql import Column, DataFrame, SparkSession
+
+
+def upsert(
+    spark: SparkSession, path: str, changes: DataFrame, identity: Sequence[str], record: Mapping[str, Any]
+) -> None:
+    """Update, insert or delete rows.
+
+    In:     changes  the table's columns and `__deleted`; one row for each identity
+            record   of the commit; it is written although nothing changes
+    """
+    same = " AND ".join(f"row.{quote(name)} <=> change.{quote(name)}" for name in identity)
+    values: dict[str, str | Column] = {
+        quote(n): F.col(f"change.{quote(n)}") for n in changes.columns if n != "__deleted"
+    }
+    with tables.commit_record(spark, record):
+        (
+            DeltaTable.forPath(spark, path)
+            .alias("row")
+            .merge(changes.alias("change"), same)
+            .whenMatchedDelete(condition="change.__deleted")
+            .whenMatchedUpdate(set=values)
+            .whenNotMatchedInsert(condition="NOT change.__deleted", values=values)
+            .execute()
+        )

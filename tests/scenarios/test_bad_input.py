@@ -1,0 +1,175 @@
+"""Bad input never stops a stream: each kind has a stated outcome, a line in the ledger, and a place to look at it.
+
+What cannot be decoded is a dead letter of the log; what a node cannot use is a dead letter of that node. (Every kind of text
+is in tests/log/test_decode.py.)
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import TYPE_CHECKING
+
+import pytest
+
+import headrace as hr
+from headrace.testing import TestDriver
+from tests.laws import tables
+
+if TYPE_CHECKING:
+    from pyspark.sql import Row, SparkSession
+
+    from tests.conftest import Drive
+
+pytestmark = pytest.mark.spark
+
+MINUTE = 60_000
+AD_2099 = 4_070_908_800_000
+USED, LATE, TOMBSTONE, DEAD = "used", "late", "tombstone", "dead_letter"
+
+# Each kind arrives in a partition of its own: key, value, timestamp, fate, reason (the node's: dead for `sums` alone).
+KINDS: dict[str, tuple[bytes | None, bytes | None, int, str, str | None]] = {
+    "malformed value": (b"s", b"{not json}", 10, DEAD, "malformed value: not JSON"),
+    "empty value": (b"s", b"", 10, DEAD, "malformed value: not a JSON object"),
+    "two values": (b"s", b'{"x": 1} {"x": 2}', 10, DEAD, "malformed value: more than one JSON object"),
+    "invalid UTF-8": (b"s", b'{"note": "\xff"}', 10, DEAD, "malformed value: not UTF-8"),
+    "null key": (None, b'{"x": 1}', 10, DEAD, "group: sensor is null"),
+    "null value": (b"s", None, 10, TOMBSTONE, None),
+    "extra field": (b"s", b'{"x": 1, "y": 2}', 10, USED, None),
+    "missing field": (b"s", b"{}", 10, USED, None),
+    "wrong type": (b"s", b'{"x": "many"}', 10, DEAD, "malformed value: not JSON, or a field does not fit"),
+    "integer too large": (b"s", b'{"n": 2147483648}', 10, DEAD, "malformed value: not JSON, or a field does not fit"),
+    "other key in value": (b"s", b'{"sensor": "t"}', 10, DEAD, "disagreement: sensor differs"),
+    "year 1970": (b"s", b'{"x": 1}', 0, USED, None),
+    "before 1970": (b"s", b'{"x": 1}', -1, DEAD, "timestamp: before 1970"),
+    "year 2099": (b"s", b'{"x": 1}', AD_2099, DEAD, "timestamp: 2099-01-01 00:00:00 lies more than 1 day ahead"),
+    "a megabyte": (b"s", b'{"x": 1, "note": "' + b"m" * 2**20 + b'"}', 10, USED, None),
+    "not a number": (b"s", b'{"x": NaN}', 10, DEAD, "out of range: x for sum total"),
+    "infinity": (b"s", b'{"x": Infinity}', 10, DEAD, "out of range: x for sum total"),
+    "beyond a sum": (b"s", b'{"x": 1e300}', 10, DEAD, "out of range: x for sum total"),
+}  # fmt: skip
+PARTITIONS = {kind: partition for partition, kind in enumerate(KINDS)}
+OF_THE_NODE = ("group", "out of range")
+
+
+@pytest.fixture(scope="module")
+def driver(spark: SparkSession) -> Iterator[TestDriver]:
+    topic = hr.Topic("readings", key="sensor STRING", value="sensor STRING, x DOUBLE, n INT, note STRING")
+    windowed = topic.group_by("sensor").window(hr.tumbling("2 minutes"), grace="0 ms")
+    sums = (
+        windowed.aggregate(n=hr.count(), total=hr.sum("x")).suppress(hr.until_window_closes()).named("sums")
+    )
+    counts = windowed.aggregate(n=hr.count()).suppress(hr.until_window_closes()).named("counts")
+    started = TestDriver([sums, counts], spark)
+    for kind, (key, value, timestamp_ms, _, _) in KINDS.items():
+        started.pipe("readings", key=key, value=value, timestamp_ms=timestamp_ms, partition=PARTITIONS[kind])
+    started.cut()
+    started.advance_wall_clock("10 minutes")
+    started.cut()
+    yield started
+    started.close()
+
+
+@pytest.fixture(scope="module")
+def dead_letters(driver: TestDriver) -> list[Row]:
+    return driver.dead_letters("readings").collect()
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_each_kind_has_its_line_in_the_ledger(driver: TestDriver, kind: str) -> None:
+    ledger = tables.ledger(tables.rows(driver.ledger("sums").where(f"partition = {PARTITIONS[kind]}")))
+    assert ledger == {(PARTITIONS[kind], KINDS[kind][3]): 1}
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_what_cannot_be_used_is_kept_with_the_reason(dead_letters: list[Row], kind: str) -> None:
+    key, value, _, fate, reason = KINDS[kind]
+    mine = [row for row in dead_letters if row["partition"] == PARTITIONS[kind]]
+    if fate != DEAD:
+        assert mine == []
+        return
+    assert reason
+    of_the_log = [row for row in mine if row["node"] is None]
+    if reason.startswith(OF_THE_NODE):
+        assert of_the_log == []
+        assert {row["node"] for row in mine} == (
+            {"sums", "counts"} if reason.startswith("group") else {"sums"}
+        )
+    else:
+        assert [(bytes_of(row["key"]), bytes_of(row["value"])) for row in mine] == [(key, value)]
+    assert all(row["reason"].startswith(reason) and row["offset"] == 0 for row in mine)
+
+
+def bytes_of(column: bytearray | None) -> bytes | None:
+    return None if column is None else bytes(column)
+
+
+def test_the_rest_is_counted_as_if_nothing_had_happened(driver: TestDriver) -> None:
+    usable = [kind for kind, (_, _, _, fate, _) in KINDS.items() if fate == USED]
+    finals = tables.windows(tables.rows(driver.read("sums")), "sensor")
+    assert finals == {("s", 0): {"n": len(usable), "total": len(usable) - 1.0}}
+    assert finals == tables.windows(tables.rows(driver.backfill("sums")), "sensor")
+
+
+def test_a_value_beyond_a_sum_is_good_enough_for_a_count(driver: TestDriver) -> None:
+    numbers = ["not a number", "infinity", "beyond a sum"]
+    usable = [kind for kind, (_, _, _, fate, _) in KINDS.items() if fate == USED]
+    assert tables.windows(tables.rows(driver.read("counts")), "sensor") == {
+        ("s", 0): {"n": len(usable) + len(numbers)}
+    }
+
+
+def test_a_dead_letter_never_advances_stream_time(drive: Drive) -> None:
+    topic = hr.Topic("readings", key="sensor STRING", value="x DOUBLE")
+    windowed = topic.group_by().window(hr.tumbling("2 minutes"), grace="0 ms")
+    driver = drive(windowed.aggregate(n=hr.count()).suppress(hr.until_window_closes()).named("counts"))
+    driver.pipe("readings", key="s", value={"x": 1}, timestamp_ms=MINUTE)
+    driver.pipe("readings", key="s", value=b"?", timestamp_ms=9 * MINUTE)
+    driver.pipe("readings", key="s", value={"x": 1}, timestamp_ms=AD_2099)
+    driver.pipe("readings", key="s", value={"x": 1}, timestamp_ms=0)
+    driver.cut()
+    assert driver.read("counts").count() == 0
+    assert tables.ledger(tables.rows(driver.ledger("counts"))) == {(0, "open"): 2, (0, "dead_letter"): 2}
+
+
+def test_user_columns_may_have_any_name(drive: Drive) -> None:
+    topic = hr.Topic(
+        "odd",
+        key="key STRING",
+        value="value DOUBLE, offset INT, partition STRING, timestamp STRING, topic STRING, kind STRING, `a b.c` STRING",
+    )
+    node = (
+        topic.where("`a b.c` = 'yes' AND kind IS NULL")
+        .group_by("key", "offset", "partition", "a b.c")
+        .window(hr.tumbling("2 minutes"), grace="0 ms")
+        .aggregate(
+            value=hr.sum("value"), timestamp=hr.max("timestamp"), topic=hr.count(), records=hr.min("value")
+        )
+        .suppress(hr.until_window_closes())
+        .named("odd_sums")
+    )
+    driver = drive(node)
+    value = {
+        "value": 2.5,
+        "offset": 7,
+        "partition": "north",
+        "timestamp": "noon",
+        "topic": "t",
+        "a b.c": "yes",
+    }
+    for minute in (1, 1, 9, 1):
+        driver.pipe("odd", key="k", value=value, timestamp_ms=minute * MINUTE)
+    driver.pipe("odd", key="k", value={**value, "kind": "other"}, timestamp_ms=9 * MINUTE)
+    driver.cut()
+    (row,) = driver.read("odd_sums").drop("window_start", "window_end").collect()
+    assert row.asDict() == {
+        "key": "k", "offset": 7, "partition": "north", "a b.c": "yes",
+        "value": 5.0, "timestamp": "noon", "topic": 2, "records": 2.5,
+    }  # fmt: skip
+    assert driver.backfill("odd_sums").count() == 1
+    assert driver.updates("odd_sums").count() == 2
+    (late,) = driver.late("odd_sums").collect()
+    assert (late["topic"], late["partition"], late["offset"], late["key"]) == ("odd", 0, 3, "k")
+    assert tables.ledger(tables.rows(driver.ledger("odd_sums"))) == {
+        (0, "used"): 2, (0, "open"): 1, (0, "late"): 1, (0, "filtered"): 1,
+    }  # fmt: skip
+    assert driver.dead_letters("odd").count() == 0
