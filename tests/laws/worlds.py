@@ -14,9 +14,10 @@ from typing import Any
 from hypothesis import strategies as st
 
 import headrace as hr
-from headrace.description import WindowedAggregate
+from headrace.description import RunningAggregate, WindowedAggregate
 from headrace.testing.driver import STEPS
 from tests.oracle.log_oracle import Arrival
+from tests.oracle.running_oracle import KEPT_ITEMS
 
 SECOND = 1_000
 WAITS = ["0 ms", "0 ms", "0 ms", "2 seconds", "6 seconds", "61 seconds", "5 minutes"]
@@ -80,6 +81,20 @@ def subject(
     return Subject(node, size * SECOND, advance * SECOND, grace * SECOND, keep)
 
 
+def running(topic: hr.Topic) -> RunningAggregate:
+    """Current totals of the same records."""
+    aggregate = topic.group_by().aggregate(
+        n=hr.count(),
+        total=hr.sum("value"),
+        lowest=hr.min("value"),
+        mean=hr.avg("value"),
+        oldest=hr.first("value"),
+        newest=hr.last("value"),
+        some=hr.collect("value", max_items=KEPT_ITEMS),
+    )
+    return aggregate.named(f"{topic.name}_running")
+
+
 TOPICS = [
     topic("doubles", "DOUBLE", "1 minute"),
     topic("decimals", "DECIMAL(12,3)", None),
@@ -89,7 +104,9 @@ SUBJECTS = {topic.name: subjects(topic) for topic in TOPICS}
 # Two nodes that differ in name alone: they read the same log in different cuts.
 TWINS = (SUBJECTS["doubles"][3], subject(TOPICS[0], "twin", 10, 4, 0, True, False))
 SUBJECTS["doubles"].append(TWINS[1])
+RUNNING = {topic.name: running(topic) for topic in TOPICS}
 NAMES = [subject.name for group in SUBJECTS.values() for subject in group]
+NAMES += [node.required_name for node in RUNNING.values()]
 VALUES: dict[str, st.SearchStrategy[Any]] = {
     "doubles": st.one_of(
         st.sampled_from([0.1, 0.2, 0.7, -0.0, 0.0, 5e-7, 1.5e-6, -5e-7, 1e15 + 0.1, -1e15, 1e21, None]),

@@ -227,7 +227,7 @@ def test_a_node_without_closed_windows_has_no_days_and_nothing_to_do(spark: Spar
     line.fold()
     assert Backfill(spark, lake, COUNTS).days == ()
     assert backfill(line) == []
-    assert "no day has closed windows yet" in Backfill(spark, lake, COUNTS).plan().explain()
+    assert "no day has rows yet" in Backfill(spark, lake, COUNTS).plan().explain()
     (verdict,) = backfill(line, MAY_1)
     assert (verdict.equal, verdict.rows_recomputed, verdict.rows_stored) == (True, 0, 0)
 

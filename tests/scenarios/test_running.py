@@ -45,7 +45,13 @@ def test_totals_are_current_streamed_folded_crashed_and_backfilled(drive: Drive)
             key = "b" if number == 2 else "a"
             value = None if (cut, number) == (2, 0) else 10**8 + cut + number / 8
             values[key].append(value)
-            driver.pipe("readings", key=key, value={"value": value}, timestamp_ms=(9 - cut) * SECOND, partition=number % 2)
+            driver.pipe(
+                "readings",
+                key=key,
+                value={"value": value},
+                timestamp_ms=(9 - cut) * SECOND,
+                partition=number % 2,
+            )
         driver.pipe("readings", key="a", value={"value": -1}, timestamp_ms=0)
         driver.pipe("readings", key="a", value={"value": 1e20}, timestamp_ms=0)
         if cut in (1, 4):
@@ -80,7 +86,9 @@ def test_first_last_and_collect_go_by_the_log_not_by_time_nor_by_micro_batch(dri
     )
     driver = drive(node.named("order"))
     for letter in ("p", None, "q", "r", "s", None):
-        driver.pipe("letters", key="k", value={"letter": letter}, timestamp_ms=ord(letter or "z") * -SECOND + 10**6)
+        driver.pipe(
+            "letters", key="k", value={"letter": letter}, timestamp_ms=ord(letter or "z") * -SECOND + 10**6
+        )
         driver.cut()
     (row,) = driver.read("order").collect()
     assert (row["a"], row["z"], row["three"]) == ("p", None, ["p", "q", "r"])

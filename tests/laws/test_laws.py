@@ -15,13 +15,15 @@ from hypothesis import given
 
 from tests.laws import tables
 from tests.laws.driving import SideBySide, in_parallel, live_through
-from tests.laws.worlds import SUBJECTS, TOPICS, TWINS, Subject, World, worlds
+from tests.laws.worlds import RUNNING, SUBJECTS, TOPICS, TWINS, Subject, World, worlds
 from tests.oracle.log_oracle import Log, sequence
+from tests.oracle.running_oracle import Totals, totals
 from tests.oracle.windows_oracle import windows
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
+    from headrace.description import RunningAggregate
     from headrace.testing import TestDriver
 
 pytestmark = [pytest.mark.spark, pytest.mark.slow]
@@ -29,7 +31,8 @@ pytestmark = [pytest.mark.spark, pytest.mark.slow]
 
 @pytest.fixture(scope="module")
 def driver(spark: SparkSession) -> Iterator[TestDriver]:
-    started = SideBySide([subject.node for group in SUBJECTS.values() for subject in group], spark)
+    windowed = [subject.node for group in SUBJECTS.values() for subject in group]
+    started = SideBySide([*windowed, *RUNNING.values()], spark)
     yield started
     started.close()
 
@@ -49,6 +52,7 @@ def test_streamed_in_any_cuts_and_backfilled_the_tables_are_those_of_the_oracle(
         assert tables.stream_times(driver, topic.name) == decided
         for subject, held in zip(group, in_parallel(partial(check, driver, log), group), strict=True):
             found[subject.name] = held
+        check_running(driver, RUNNING[topic.name], totals(log, commits[topic.name]))
     assert found[TWINS[0].name] == found[TWINS[1].name]
     driver.spark.catalog.clearCache()
 
@@ -74,6 +78,27 @@ def check(driver: TestDriver, log: Log, subject: Subject) -> list[object]:
     assert ledger == {at[1:]: records for at, records in expected.fates.items()}
     assert sum(ledger.values()) == len(log.rows)
     return [read, updates, late, ledger]
+
+
+def check_running(driver: TestDriver, node: RunningAggregate, expected: Totals) -> None:
+    """Compare the tables of current totals with the oracle's."""
+    name, values = node.required_name, node.columns[1:]
+    wanted = {
+        key: {v: as_shown(row) if v == "total" else row[v] for v in values}
+        for key, row in expected.rows.items()
+    }
+    read = {row["key"]: {v: row[v] for v in values} for row in driver.read(name).collect()}
+    assert comparable(read) == comparable(wanted)
+    backfilled = {row["key"]: {v: row[v] for v in values} for row in driver.backfill(name).collect()}
+    assert comparable(backfilled) == comparable(wanted)
+    updates = driver.updates(name).orderBy("__batch").collect()
+    assert comparable({row["key"]: {v: row[v] for v in values} for row in updates}) == comparable(wanted)
+    assert tables.ledger(tables.rows(driver.ledger(name))) == expected.fates
+
+
+def comparable(table: Mapping[str, Any]) -> dict[str, str]:
+    """As text, in which even NaN is itself; -0.0 is told from 0.0 by `first`, but not by sums."""
+    return {key: repr(row) for key, row in table.items()}
 
 
 def shown(table: Mapping[tuple[str, int], Mapping[str, Any]]) -> dict[tuple[str, int], dict[str, Any]]:
