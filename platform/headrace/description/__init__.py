@@ -13,6 +13,7 @@ from headrace.description.aggregates import (
     sum,
     variance,
 )
+from headrace.description.batches import Batches
 from headrace.description.durations import Duration, duration_ms, format_duration
 from headrace.description.expressions import Expression, parse_expression
 from headrace.description.grouped import GroupedStream, WindowedStream
@@ -36,7 +37,7 @@ from headrace.description.windowed import WindowedAggregate
 from headrace.description.windows import TimeWindows, hopping, tumbling
 
 __all__ = [
-    "Aggregate", "Branch", "Column", "Duration", "Expression", "GroupedStream", "Node", "ResultColumn",
+    "Aggregate", "Batches", "Branch", "Column", "Duration", "Expression", "GroupedStream", "Node", "ResultColumn",
     "RunningAggregate", "Select", "Step", "Stream", "TimeWindows", "Topic", "Transform",
     "UntilWindowCloses", "Where", "WindowedAggregate", "WindowedStream", "WithColumn", "avg", "collect",
     "count", "duration_ms", "first", "format_duration", "hopping", "is_decimal", "is_floating",

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from headrace.description.batches import Batches
 from headrace.description.durations import Duration, duration_ms
 from headrace.description.grouping import grouping_columns
 from headrace.description.running import RunningAggregate
@@ -41,6 +43,24 @@ class GroupedStream:
     def aggregate(self, **aggregates: Aggregate) -> RunningAggregate:
         """One row per group, with a column for each aggregate over all its records so far."""
         return RunningAggregate(self.stream, self.by, tuple(aggregates.items()))
+
+    def batch(
+        self,
+        *,
+        collect: Sequence[str],
+        max_records: int | None = None,
+        max_wait: Duration | None = None,
+        max_bytes: int | None = None,
+    ) -> Batches:
+        """Collect columns of each group's records into batches, each closed by the first limit that it meets.
+
+        In:     max_wait   of wall clock since the batch's first record; None: a group that falls silent waits for a drain
+                max_bytes  of raw keys and values; a larger record is a batch by itself
+        Raises: DescriptionError without any limit, for a limit that is not positive, or for a stream of several topics.
+        """
+        wait_ms = None if max_wait is None else duration_ms(max_wait, "max_wait")
+        limits = {"max_records": max_records, "max_wait_ms": wait_ms, "max_bytes": max_bytes}
+        return Batches(self.stream, self.by, collect, **limits)  # type: ignore[arg-type]
 
 
 @dataclass(frozen=True)

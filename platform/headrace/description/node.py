@@ -76,6 +76,11 @@ class Node(ABC):
         """How long after a record something can still wait for time to pass; 0: nothing ever does."""
 
     @property
+    def longest_wall_wait_ms(self) -> int:
+        """How long after a record's ingestion something can still wait for wall-clock time; 0: nothing ever does."""
+        return 0
+
+    @property
     @abstractmethod
     def in_words(self) -> str:
         """One sentence for people: the grain of its table, and when its rows are final."""

@@ -1,0 +1,172 @@
+"""Batches: each group's records in the log's order, cut by number, by size or by elapsed wall-clock time."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from headrace.description.durations import duration_ms, format_duration
+from headrace.description.fingerprint import rules_of
+from headrace.description.grouping import group_column, grouping_columns
+from headrace.description.node import Node
+from headrace.description.schema import ResultColumn, quote, refuse_repeats, refuse_reserved
+from headrace.description.wording import a_value, listed
+from headrace.errors import DescriptionError
+
+if TYPE_CHECKING:
+    from headrace.description.stream import Stream
+    from headrace.description.topic import Topic
+
+COUNT, BYTES, WAIT, DRAIN = "count", "bytes", "wait", "drain"  # what closes a batch
+_BATCH_COLUMNS = ("batch_id", "events", "records", "opened_at", "closed_at", "closed_by")
+
+
+@dataclass(frozen=True)
+class Batches(Node):
+    """Batches of each group's records, each delivered whole.
+
+    Out: columns `by`, `batch_id`, `events` (array of struct of the collected columns), `records`, `opened_at`,
+         `closed_at`, `closed_by` (`count`, `bytes`, `wait`, `drain`); one row per batch, written when it closes.
+    Law: a function of the log alone. A batch opens at the `ingested_at` of its first record and takes its group's records
+         in the log's order. It closes with its `max_records`-th record; before the record that would take it beyond
+         `max_bytes`, or with the one that fills it; or `max_wait_ms` after it was opened, whatever came since. A record at
+         that very moment opens the next batch. Without `max_wait_ms` a group that falls silent waits for a drain.
+    """
+
+    stream: Stream
+    by: tuple[str, ...]
+    collect: tuple[str, ...]
+    max_records: int | None = None
+    max_wait_ms: int | None = None
+    max_bytes: int | None = None
+
+    def __post_init__(self) -> None:
+        _check_limits(self.max_records, self.max_wait_ms, self.max_bytes)
+        _check_one_topic(self.stream)
+        by = grouping_columns(self.stream, self.by)
+        _check_names(by)
+        object.__setattr__(self, "by", by)
+        object.__setattr__(self, "collect", _collected(self.stream, self.collect))
+        super().__post_init__()
+
+    @property
+    def topics(self) -> tuple[Topic, ...]:
+        """The topic that it reads."""
+        return self.stream.topics
+
+    @property
+    def identity(self) -> tuple[str, ...]:
+        """`batch_id`: made of the first record's position and of the group."""
+        return ("batch_id",)
+
+    @property
+    def result_columns(self) -> tuple[ResultColumn, ...]:
+        """The group columns, then those of a batch."""
+        shape = self.stream.shape
+        return (
+            *(group_column(shape, name) for name in self.by),
+            ResultColumn("batch_id", "STRING", "Position of the first record, and the group: the same in every run."),
+            ResultColumn("events", self._events_type(), "The collected columns of its records, in the log's order."),
+            ResultColumn("records", "BIGINT", "Number of records."),
+            ResultColumn("opened_at", "TIMESTAMP", "When its first record was ingested."),
+            ResultColumn("closed_at", "TIMESTAMP", "Its deadline, or when the record or drain that closed it was ingested."),
+            ResultColumn("closed_by", "STRING", "What closed it: count, bytes, wait or drain."),
+        )  # fmt: skip
+
+    @property
+    def day_column(self) -> str:
+        """A batch belongs to the day in which it was opened."""
+        return "opened_at"
+
+    @property
+    def longest_wait_ms(self) -> int:
+        """Nothing waits for stream time."""
+        return 0
+
+    @property
+    def longest_wall_wait_ms(self) -> int:
+        """A batch is open for at most `max_wait_ms`."""
+        return self.max_wait_ms or 0
+
+    @property
+    def in_words(self) -> str:
+        """One sentence for people."""
+        limits = [f"{self.max_records:,} records"] if self.max_records else []
+        limits += [f"{self.max_bytes:,} bytes"] if self.max_bytes else []
+        limits += [f"{format_duration(self.max_wait_ms)} after its first record"] if self.max_wait_ms else []
+        return f"One row per {', '.join(self.by)} and batch; a batch closes at {' or '.join(limits)}."
+
+    def rules(self) -> dict[str, Any]:
+        """Stream, groups, collected columns and limits."""
+        return rules_of(self.stream) | {
+            "by": self.by,
+            "collect": self.collect,
+            "max_records": self.max_records,
+            "max_wait_ms": self.max_wait_ms,
+            "max_bytes": self.max_bytes,
+        }
+
+    def _events_type(self) -> str:
+        known = [(name, self.stream.shape.type_of(name)) for name in self.collect]
+        if not all(column for _, column in known):
+            return "computed"
+        fields = ", ".join(f"{quote(name)}: {column.type}" for name, column in known if column)
+        return f"ARRAY<STRUCT<{fields}>>"
+
+
+def _check_limits(max_records: object, max_wait_ms: object, max_bytes: object) -> None:
+    for name, limit in (("max_records", max_records), ("max_bytes", max_bytes)):
+        if limit is not None and not (type(limit) is int and limit > 0):
+            raise DescriptionError(
+                f"batch: {name} {a_value(limit)} is not a positive whole number.",
+                hint=f"Write for example .batch({name}=100, …), or leave it out.",
+            )
+    if max_wait_ms is not None and (
+        type(max_wait_ms) is not int or duration_ms(max_wait_ms, "max_wait") == 0
+    ):
+        raise DescriptionError(
+            f"batch: max_wait {a_value(max_wait_ms)} leaves no time for a second record.",
+            hint="Write for example .batch(max_wait='10 seconds', …), or leave it out.",
+        )
+    if max_records is None and max_wait_ms is None and max_bytes is None:
+        raise DescriptionError(
+            "batch: no limit, so that no batch would ever close.",
+            hint="Write for example .batch(max_records=100, max_wait='10 seconds', collect=[…]).",
+        )
+
+
+def _check_one_topic(stream: Stream) -> None:
+    if len(stream.topics) > 1:
+        names = listed(topic.name for topic in stream.topics)
+        raise DescriptionError(
+            f"batch: the stream has the topics {names}, and a deadline would have to wait for the slowest of their logs: "
+            "a topic that falls silent would hold back the batches of all others.",
+            hint="Batch each topic by itself; batches of one group may go to one sink.",
+        )  # fmt: skip
+
+
+def _check_names(by: tuple[str, ...]) -> None:
+    for name in by:
+        if name.lower() in _BATCH_COLUMNS:
+            raise DescriptionError(
+                f"group_by: '{name}' is also the name of an output column of batches.",
+                hint=f"Rename it first: .with_column('its_{name}', '{name}').",
+            )
+
+
+def _collected(stream: Stream, collect: object) -> tuple[str, ...]:
+    if isinstance(collect, str) or not isinstance(collect, Sequence):
+        raise DescriptionError(
+            f"batch: collect {a_value(collect)} is not a list of columns.",
+            hint="Write .batch(collect=['visitor_id', 'action'], …).",
+        )
+    if not collect:
+        raise DescriptionError(
+            "batch: collect names no column, so that events would be empty.",
+            hint="Write .batch(collect=['visitor_id', 'action'], …).",
+        )
+    names = tuple(stream.shape.resolve(name, "batch: collect") for name in collect)
+    refuse_repeats(names, "batch: collect")
+    refuse_reserved(names, "batch: collect")
+    return names
