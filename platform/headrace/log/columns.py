@@ -12,6 +12,7 @@ if TYPE_CHECKING:
     from headrace.description import Column, Topic
 
 RECORD, DEAD_LETTER, TICK, CONTROL = "record", "dead_letter", "tick", "control"
+DRAIN = "drain"  # the action of a control row that closes batches
 
 HEADERS = T.ArrayType(
     T.StructType([T.StructField("key", T.StringType()), T.StructField("value", T.BinaryType())])

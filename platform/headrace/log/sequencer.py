@@ -17,7 +17,8 @@ from pyspark.sql import Observation
 from pyspark.sql import functions as F
 
 from headrace.errors import TransientError
-from headrace.log.columns import CONTROL, DEAD_LETTER, PROPERTIES, TICK, log_schema
+from headrace.log.columns import CONTROL, DEAD_LETTER, DRAIN, PROPERTIES, RECORD, TICK, log_schema
+from headrace.log.deadlines import Deadlines
 from headrace.log.decode import decode
 from headrace.log.sequence import LAST, assign_stream_time, only_new
 from headrace.log.state import LastRow, LogState, PartitionState
@@ -25,7 +26,7 @@ from headrace.log.ticks import due_ticks
 from headrace.spark import tables
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Mapping, Set
+    from collections.abc import Callable, Collection, Iterator, Mapping, Set
 
     from pyspark.sql import DataFrame, SparkSession
 
@@ -52,11 +53,15 @@ class Sequencer:
         clock: Clock,
         *,
         longest_wait_ms: int = 0,
+        wall_waits_ms: Collection[int] = (),
+        calm_ms: int = 1,
         on_step: Callable[[str], None] = lambda step: None,
     ) -> None:
         """Open the log at `path`, creating it if need be, and recover the state of its last commit.
 
-        In: longest_wait_ms  the longest wait of the topic's nodes (ticks go on that long)
+        In: longest_wait_ms  the longest wait of the topic's nodes for stream time (ticks go on that long)
+            wall_waits_ms    the waits of its nodes for wall-clock time; each deadline that passes gets a tick
+            calm_ms          such a tick is left out while the last commit is younger: the next one does as well
             on_step          called with each numbered step's name; it may raise to stop there
         """
         self.topic = topic
@@ -67,6 +72,8 @@ class Sequencer:
         self._lock = threading.Lock()
         tables.create(spark, path, self._schema, PROPERTIES)
         self.state = self._recover()
+        self._deadlines = Deadlines(wall_waits_ms, self._commits_waiting(max(wall_waits_ms, default=0)))
+        self._calm_ms = calm_ms
         self.sound = True  # False while it is not known whether a commit went through
 
     def append(self, raw: DataFrame) -> Appended:
@@ -91,14 +98,21 @@ class Sequencer:
             found = seen.get
             rows = [LastRow(r["partition"], r["offset"], r["stream_ms"]) for r in found["last_rows"]]
             self._settle(state.after(at_ms, rows))
+            if found["records"]:
+                self._deadlines.committed(at_ms)
             return Appended(found["records"], found["dead_letters"])
 
     def ticks_due(self) -> bool:
         """Whether a tick would be written if every partition were read to Kafka's end."""
         return bool(self._due(self._clock.now_ms(), frozenset(self.state.partitions)))
 
+    def deadline_passed(self) -> bool:
+        """Whether a tick is due because somebody waits for wall-clock time, wherever Kafka's end may be."""
+        now_ms, frontier_ms = self._clock.now_ms(), self.state.ingested_at_ms
+        return now_ms >= frontier_ms + self._calm_ms and self._deadlines.passed(frontier_ms, now_ms)
+
     def tick(self, caught_up: Set[int]) -> int:
-        """Write the ticks that are due.
+        """Write the ticks that are due: of idle partitions, else one that records the time alone.
 
         In:  caught_up  the partitions read to Kafka's end offsets
         Out: how many partitions were advanced
@@ -108,7 +122,33 @@ class Sequencer:
             ticks = self._due(at_ms, caught_up)
             if ticks:
                 self._write_decisions(TICK, dict.fromkeys(ticks), at_ms, self.state.after(at_ms, ticks))
+            elif self.deadline_passed():
+                self._write_decisions(TICK, {self._anywhere(): None}, at_ms, self.state.after(at_ms, []))
             return len(ticks)
+
+    def drain(self) -> None:
+        """Record that batches still open close here, because a person stops the stream; an empty log has none."""
+        with self._alone():
+            if self.state.partitions:
+                at_ms = self.state.next_commit_ms(self._clock.now_ms())
+                entry = {self._anywhere(): json.dumps({"action": DRAIN})}
+                self._write_decisions(CONTROL, entry, at_ms, self.state.after(at_ms, []))
+
+    def _anywhere(self) -> LastRow:
+        """Where a row stands that concerns no partition: it changes nothing of the one in which it stands."""
+        partition = min(self.state.partitions)
+        return LastRow(partition, None, self.state.partitions[partition].stream_ms)
+
+    def _commits_waiting(self, longest_ms: int) -> list[int]:
+        """The commits with records during the longest wait before the last commit."""
+        if not longest_ms or not self.state.batch:
+            return []
+        since = F.timestamp_millis(F.lit(self.state.ingested_at_ms - longest_ms))
+        recent = tables.read(self._spark, self._path).where(
+            (F.col("ingested_at") > since) & F.col("kind").isin(RECORD, DEAD_LETTER)
+        )
+        rows = recent.select(F.unix_millis("ingested_at").alias("at_ms")).distinct().collect()
+        return sorted(row["at_ms"] for row in rows)
 
     def _due(self, now_ms: int, caught_up: Set[int]) -> list[LastRow]:
         idle_timeout_ms, wait_ms = self.topic.idle_timeout_ms, self._longest_wait_ms

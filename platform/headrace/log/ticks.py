@@ -1,7 +1,7 @@
 """Ticks: the recorded passing of wall-clock time.
 
 A tick is a row of the log. So an idle partition moves on, windows close although a topic fell silent, and a
-backfill repeats both.
+backfill repeats both. Those who wait for wall-clock time alone have ticks of their own (see `deadlines`).
 """
 
 from __future__ import annotations

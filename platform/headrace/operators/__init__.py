@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from headrace.description import RunningAggregate, WindowedAggregate
+from headrace.description import Batches, RunningAggregate, WindowedAggregate
+from headrace.operators.batches import BatchOperator
 from headrace.operators.running import RunningOperator
 from headrace.operators.windows import WindowOperator
 
@@ -15,6 +16,7 @@ if TYPE_CHECKING:
 OPERATORS: dict[type[Node], type[Operator[Any]]] = {
     WindowedAggregate: WindowOperator,
     RunningAggregate: RunningOperator,
+    Batches: BatchOperator,
 }
 
 

@@ -42,10 +42,12 @@ class Held:
 
     results  rows of the result table; None: none yet, or (appended results, while folding) not needed
     state    rows of the state table; of current results those that are not folded into `results` yet; None: none yet
+    earlier  gives, for each topic, the rows of the log that were folded before, from an `ingested_at` in ms on; None: none
     """
 
     results: DataFrame | None = None
     state: DataFrame | None = None
+    earlier: Callable[[int], Mapping[str, DataFrame]] | None = None
 
 
 @dataclass(frozen=True)
@@ -71,6 +73,9 @@ class Operator(ABC, Generic[N]):
     """One kind of node. Every method is a pure function of its arguments and of the description."""
 
     appended: ClassVar[bool]
+    clock: ClassVar[str] = (
+        "timestamp"  # the column of the log by which a record belongs to a day of the results
+    )
 
     def __init__(self, node: N) -> None:
         """The operator of one node."""
@@ -130,6 +135,11 @@ class Operator(ABC, Generic[N]):
             hint="Ask a node with .window(…).",
         )
 
+    @property
+    def superseding(self) -> tuple[str, ...] | None:
+        """Of these columns the state's row with the highest `__batch` stands for all before; None: rows add up."""
+        return None
+
     def expired(self, progress: Progress) -> Expr | None:
         """Which rows of the state nothing will read any more; None: none."""
         return None
@@ -137,6 +147,13 @@ class Operator(ABC, Generic[N]):
     def settled(self, progress: Progress) -> Expr:
         """Of appended results: which rows of the table a log read that far leads to."""
         return F.lit(True)
+
+    def emitted(self, results: DataFrame) -> DataFrame:
+        """Of appended results: rows of the table as sinks get them (see `Folded.emitted`).
+
+        In: results  with all rows that were final at the same moment, or none of them
+        """
+        raise NotImplementedError
 
     def recompute(
         self, logs: Mapping[str, DataFrame], progress: Progress, span_ms: tuple[int, int] | None

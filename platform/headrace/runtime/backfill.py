@@ -187,13 +187,13 @@ class Backfill:
     def _log_rows(self) -> DataFrame:
         rows = reduce(
             lambda left, right: left.unionByName(right),
-            (f.select("timestamp") for f in self._logs().values()),
+            (f.select(F.col(self._operator.clock).alias("timestamp")) for f in self._logs().values()),
         )
         if self._chosen is None or not self._operator.appended:
             return rows
         if not self._chosen:
             return rows.limit(0)
-        until = _ms(self._chosen[-1]) + DAY_MS + self.node.longest_wait_ms
+        until = _ms(self._chosen[-1]) + DAY_MS + self.node.longest_wait_ms + self.node.longest_wall_wait_ms
         return rows.where(F.unix_millis("timestamp").between(_ms(self._chosen[0]), until))
 
     def _stored(self) -> DataFrame:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import threading
+import time
 from typing import TYPE_CHECKING
 
 import structlog
@@ -21,7 +22,7 @@ from headrace.runtime.lease import Lease, LeaseLostError, take_lease
 from headrace.runtime.supervised import SupervisedQuery
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Collection
 
     from pyspark.sql import DataFrame, SparkSession
     from pyspark.sql.streaming.readwriter import DataStreamWriter
@@ -50,15 +51,21 @@ class LogStream(SupervisedQuery):
         clock: Clock,
         *,
         longest_wait_ms: int,
+        wall_waits_ms: Collection[int] = (),
         trigger_ms: int,
         tick_every_ms: int,
         on_step: Callable[[str], None] = lambda step: None,
     ) -> None:
-        """In: trigger_ms between micro-batches; tick_every_ms between looks at the clock when the topic is quiet."""
+        """In: trigger_ms between micro-batches; tick_every_ms between looks at the clock when the topic is quiet.
+
+        Deadlines of wall-clock time (see `Sequencer`) are looked for four times per trigger, and leave no more than a
+        commit per trigger behind.
+        """
         super().__init__()
         self.name, self.topic = topic.name, topic
         self.sequencer: Sequencer | None = None
         self.records = self.dead_letters = 0
+        self.close_batches = False  # whether `close` records a drain in the log
         self._spark, self._lake, self._clock, self._on_step = spark, lake, clock, on_step
         self._settings, self._kafka = kafka, KafkaTopic(topic.name, kafka)
         self._longest_wait_ms, self._trigger_ms, self._tick_every_ms = (
@@ -66,6 +73,7 @@ class LogStream(SupervisedQuery):
             trigger_ms,
             tick_every_ms,
         )
+        self._wall_waits_ms = tuple(wall_waits_ms)
         self._lease: Lease | None = None
         self._ticking = threading.Event()
         self._tick_under_way = threading.Lock()
@@ -82,6 +90,8 @@ class LogStream(SupervisedQuery):
             self._lake.log(self.name),
             self._clock,
             longest_wait_ms=self._longest_wait_ms,
+            wall_waits_ms=self._wall_waits_ms,
+            calm_ms=self._trigger_ms,
             on_step=self._before_commit,
         )
         if sequencer.state.batch == 0:
@@ -122,6 +132,8 @@ class LogStream(SupervisedQuery):
         lease, sequencer = self._lease, self.sequencer
         try:
             if lease is not None and sequencer is not None and sequencer.sound:
+                if self.close_batches:
+                    sequencer.drain()
                 sequencer.pass_over(self._position())
         finally:
             self._lease = None
@@ -154,19 +166,29 @@ class LogStream(SupervisedQuery):
         ).start()
 
     def _tick_until(self, stop: threading.Event) -> None:
-        while not stop.wait(self._tick_every_ms / 1000):
+        look_at = time.monotonic() + self._tick_every_ms / 1000
+        often_ms = max(self._trigger_ms // 4, 50) if self._wall_waits_ms else self._tick_every_ms
+        while not stop.wait(min(often_ms, self._tick_every_ms) / 1000):
             try:
                 sequencer = self.sequencer
-                if sequencer is not None and sequencer.ticks_due():
-                    caught_up = self._caught_up()
-                    with self._tick_under_way:  # `close` waits here before it gives the lease back
-                        if not stop.is_set():
-                            sequencer.tick(caught_up)
+                if sequencer is None:
+                    continue
+                if sequencer.deadline_passed():  # that of a batch: it is no matter how much Kafka still holds
+                    self._tick(sequencer, frozenset(), stop)
+                if time.monotonic() >= look_at:
+                    look_at = time.monotonic() + self._tick_every_ms / 1000
+                    if sequencer.ticks_due():
+                        self._tick(sequencer, self._caught_up(), stop)
             except TerminalError as error:
                 self.give_up(error)
                 return
             except Exception as error:
                 logger.warning("tick failed, will be tried again", topic=self.name, error=str(error))
+
+    def _tick(self, sequencer: Sequencer, caught_up: frozenset[int], stop: threading.Event) -> None:
+        with self._tick_under_way:  # `close` waits here before it gives the lease back
+            if not stop.is_set():
+                sequencer.tick(caught_up)
 
     def _caught_up(self) -> frozenset[int]:
         position = self._position()

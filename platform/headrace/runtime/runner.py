@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Any
 from delta.tables import DeltaTable
 from pyspark.sql import functions as F
 
+from headrace.description import quote
 from headrace.operators import operator_of
 from headrace.operators.operator import Held
 from headrace.runtime.node_tables import (
@@ -108,11 +109,26 @@ class NodeRunner:
         """Fold changes into the table of current results, drop the state that nothing reads; results do not change."""
         if self.unfolded:
             self._compact()
+        if self.operator.superseding is not None:
+            self._drop_superseded(self.operator.superseding)
         expired = self.operator.expired(self.progress)
         state = DeltaTable.forPath(self._spark, self._lake.state(self.name))
         if expired is not None:
             state.delete(expired & (F.col("__batch") <= self.progress.batch))
         state.optimize().executeCompaction()
+
+    def _drop_superseded(self, by: tuple[str, ...]) -> None:
+        """Leave the newest row of each group; it alone is read."""
+        state = DeltaTable.forPath(self._spark, self._lake.state(self.name))
+        groups = [F.col(quote(name)) for name in by]
+        newest = state.toDF().where(F.col("__batch") <= self.progress.batch).groupBy(*groups)
+        same = " AND ".join(f"row.{quote(name)} <=> newest.{quote(name)}" for name in by)
+        (
+            state.alias("row")
+            .merge(newest.agg(F.max("__batch").alias("__newest")).alias("newest"), same)
+            .whenMatchedDelete(condition="row.__batch < newest.__newest")
+            .execute()
+        )
 
     def _compact(self) -> None:
         """One MERGE; the state keeps what it folded until the next one, for readers that began before."""
@@ -130,9 +146,14 @@ class NodeRunner:
         state = tables.read(self._spark, self._lake.state(self.name))
         state = state.where(F.col("__batch") <= self.progress.batch)
         if self.operator.appended:
-            return Held(None, state)
+            return Held(None, state, self._earlier)
         base = base_of(self._spark, self._lake, self.node)  # a backfill may have mended it since
         return Held(base.read(self._spark), state.where(F.col("__batch") > base.batch))
+
+    def _earlier(self, from_ms: int) -> dict[str, DataFrame]:
+        """The logs from an `ingested_at` on, as far as they are folded."""
+        upto_ms = self.progress.upto_ms
+        return {t.name: self._increment(t, from_ms - 1, upto_ms.get(t.name, 0)) for t in self.node.topics}
 
     def _write_outputs(self, folded: Folded) -> None:
         """Most downstream first: the commit of the results says that the sinks have theirs."""
@@ -179,4 +200,4 @@ class NodeRunner:
 
 def _bookkeeping(columns: list[str]) -> list[str]:
     """The columns that predicates on the state name: Delta keeps minima and maxima of these alone."""
-    return [name for name in columns if name in ("__pane", "__batch")]
+    return [name for name in columns if name in ("__pane", "__batch", "__opened_ms")]

@@ -6,6 +6,7 @@ import time
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from headrace.description import Batches
 from headrace.errors import DescriptionError, TransientError
 from headrace.log.clock import SystemClock
 from headrace.runtime.log_stream import LogStream
@@ -82,6 +83,7 @@ class StreamRuntime:
         session = pipeline_session(spark)
         clock = clock or SystemClock()
         self._topics = topics_of(nodes)
+        self._batched = batched_topics(nodes)
 
         def stepper(asset: str) -> Callable[[str], None]:
             return lambda step: on_step(asset, step)
@@ -94,6 +96,7 @@ class StreamRuntime:
                 kafka,
                 clock,
                 longest_wait_ms=longest_wait_ms(topic, nodes),
+                wall_waits_ms=wall_waits_ms(topic, nodes),
                 trigger_ms=trigger_ms,
                 tick_every_ms=tick_every_ms(topic, nodes),
                 on_step=stepper(f"log/{name}"),
@@ -128,13 +131,15 @@ class StreamRuntime:
                 stream.rouse()
         return [self._log_status(log) for log in self._logs] + [self._node_status(s) for s in self._streams]
 
-    def drain(self, timeout_seconds: float = 60) -> None:
+    def drain(self, timeout_seconds: float = 60, *, close_batches: bool = False) -> None:
         """Let micro-batches finish, fold what the logs hold, give back the leases.
 
         In: timeout_seconds  after it the nodes stop where they are; the next start reads on from there
+            close_batches    record in the logs that open batches close here; else they wait for the next start
         """
         deadline = time.monotonic() + timeout_seconds
         for log in self._logs:
+            log.close_batches = close_batches and log.name in self._batched
             log.drain()
         for stream in self._streams:
             if time.monotonic() < deadline:
@@ -220,6 +225,18 @@ def topics_of(nodes: Sequence[Node]) -> dict[str, Topic]:
 def longest_wait_ms(topic: Topic, nodes: Sequence[Node]) -> int:
     """The longest that any of these nodes waits for the topic's stream time."""
     return max((node.longest_wait_ms for node in nodes if topic in node.topics), default=0)
+
+
+def wall_waits_ms(topic: Topic, nodes: Sequence[Node]) -> tuple[int, ...]:
+    """How long these nodes wait for wall-clock time after a record of the topic; none that do not."""
+    return tuple(
+        node.longest_wall_wait_ms for node in nodes if topic in node.topics and node.longest_wall_wait_ms
+    )
+
+
+def batched_topics(nodes: Sequence[Node]) -> frozenset[str]:
+    """The topics of which some node makes batches: these a drain concerns."""
+    return frozenset(topic.name for node in nodes if isinstance(node, Batches) for topic in node.topics)
 
 
 def tick_every_ms(topic: Topic, nodes: Sequence[Node]) -> int:

@@ -15,7 +15,7 @@ from headrace.log.clock import ManualClock, SystemClock
 from headrace.log.sequencer import Sequencer
 from headrace.runtime.lake import Lake
 from headrace.runtime.runner import NodeRunner
-from headrace.runtime.stream import longest_wait_ms, topics_of
+from headrace.runtime.stream import batched_topics, longest_wait_ms, topics_of, wall_waits_ms
 from headrace.runtime.views import Views
 from headrace.spark.session import build_session, pipeline_session, spark_conf
 from headrace.testing.piped import PipedTopic
@@ -104,6 +104,13 @@ class TestDriver:
             sequencer.tick(frozenset(sequencer.state.partitions))
         self._run(running)
 
+    def drain(self) -> None:
+        """Stop on purpose and go on: what was piped is processed, then every open batch closes, `closed_by` drain."""
+        self.cut([])
+        for name in sorted(batched_topics(list(self._nodes.values()))):
+            self._sequencers[name].drain()
+        self._run(list(self._nodes))
+
     def crash(self, step: str, node: str | None = None) -> None:
         """Let the nodes' next micro-batch die at a commit step; a restart follows, and the cut still ends.
 
@@ -178,8 +185,15 @@ class TestDriver:
         return True
 
     def _open_sequencer(self, topic: Topic) -> Sequencer:
-        wait_ms = longest_wait_ms(topic, list(self._nodes.values()))
-        return Sequencer(self.spark, topic, self._lake.log(topic.name), self._clock, longest_wait_ms=wait_ms)
+        nodes = list(self._nodes.values())
+        return Sequencer(
+            self.spark,
+            topic,
+            self._lake.log(topic.name),
+            self._clock,
+            longest_wait_ms=longest_wait_ms(topic, nodes),
+            wall_waits_ms=wall_waits_ms(topic, nodes),
+        )
 
     def _open_runner(self, node: Node) -> NodeRunner:
         return NodeRunner(self.spark, node, self._lake, on_step=partial(self._on_step, node.required_name))

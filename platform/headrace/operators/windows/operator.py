@@ -60,7 +60,7 @@ class WindowOperator(Operator[WindowedAggregate]):
                     parts, self.node, rows.schema, first_ms=closing[0], last_ms=closing[1]
                 )
         state = self._still_open(kept, after).withColumn("__batch", F.lit(after.batch))
-        emitted = None if results is None else lambda: self._emitted(results)
+        emitted = None if results is None else lambda: self.emitted(results)
         return Folded(results, state, after, emitted, partials.unpersist)
 
     def read(self, held: Held, progress: Progress, inputs: StructType) -> DataFrame:
@@ -117,6 +117,18 @@ class WindowOperator(Operator[WindowedAggregate]):
         windows = merge_windows(partials, self.node, rows.schema, first_ms=first_ms, last_ms=last_ms)
         return windows.where(F.unix_millis("window_start") >= first_ms)
 
+    def emitted(self, results: DataFrame) -> DataFrame:
+        """Windows close in the order of their ends, however the log was cut; those of one end are counted by group."""
+        by_group = [F.col(quote(name)) for name in self.node.by]
+        ordinal = F.row_number().over(Window.partitionBy("window_end").orderBy(*by_group)) - 1
+        return results.select(
+            *(F.col(quote(name)) for name in self.node.columns),
+            F.lit(False).alias("__deleted"),
+            F.col("__timestamp"),
+            F.unix_millis("window_end").alias("__sequence"),
+            ordinal.alias("__ordinal"),
+        )
+
     def _partials(self, rows: DataFrame) -> DataFrame:
         panes = {"__pane": F.col("__pane"), "__from": F.col("__from")}
         return partial_aggregates(rows, self.node.by, self.node.aggregates, also_by=panes)
@@ -137,15 +149,3 @@ class WindowOperator(Operator[WindowedAggregate]):
     def _first_open_ms(self, progress: Progress) -> int:
         closing = self._all_closed(progress)
         return 0 if closing is None else closing[1] + self.node.window.advance_ms
-
-    def _emitted(self, windows: DataFrame) -> DataFrame:
-        """Windows close in the order of their ends, however the log was cut; those of one end are counted by group."""
-        by_group = [F.col(quote(name)) for name in self.node.by]
-        ordinal = F.row_number().over(Window.partitionBy("window_end").orderBy(*by_group)) - 1
-        return windows.select(
-            *(F.col(quote(name)) for name in self.node.columns),
-            F.lit(False).alias("__deleted"),
-            F.col("__timestamp"),
-            F.unix_millis("window_end").alias("__sequence"),
-            ordinal.alias("__ordinal"),
-        )

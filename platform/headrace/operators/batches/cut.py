@@ -1,0 +1,275 @@
+"""Cut each group's records into batches: a fold inside Spark, with no Python for a group or a record.
+
+Law: cutting an increment with the batch that was open before it equals cutting everything at once.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from pyspark.sql import functions as F
+from pyspark.sql import types as T
+
+from headrace.description import quote
+from headrace.description.batches import BYTES, COUNT, DRAIN, WAIT
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from pyspark.sql import Column as Expr
+    from pyspark.sql import DataFrame
+
+    from headrace.description import Batches
+
+PLACE = ("__ingested_ms", "__partition", "__offset")
+MEASURES = ("__size_bytes", "__event_ms")
+OPEN_STATE = {
+    "__opened_ms": "bigint",
+    "__partition": "int",  # the first record's
+    "__offset": "bigint",
+    "__records": "bigint",
+    "__bytes": "bigint",
+    "__event_ms": "bigint",
+    "__counts": "array<struct<partition: int, records: bigint>>",
+}
+CHUNK_MIN = 64
+
+
+def cut(
+    kept: DataFrame,
+    held: DataFrame | None,
+    node: Batches,
+    *,
+    drains: Sequence[int],
+    upto_ms: int,
+    collect: bool = True,
+) -> DataFrame:
+    """The batches that these records belong to, and those held that close although no record came.
+
+    In:     kept    records of whole log commits through `upto_ms`, as `decide` marks them; all after what is held
+            held    the batches open before: `by` and `OPEN_STATE`, one row per group; None: none
+            drains  commit times of the drains among these commits, rising
+            collect whether to gather the events
+    Out:    `by`, `OPEN_STATE`, `__held` (it was open before), `__known` (some batch of its group was), `__touched` (it has
+            some of these records), `__last` (of its group), `__closed_ms` and `__closed_by` (null: open), `__events` (of
+            these records, where the batch closed). One row per batch.
+    """
+    by = [F.col(quote(name)) for name in node.by]
+    groups = kept.groupBy(*by).agg(F.collect_list(_record(node, collect)).alias("__new"))
+    groups = groups.withColumn("__new", in_order(groups, "__new"))
+    nothing = {name: F.lit(None).cast(kind).alias(f"__held{name}") for name, kind in OPEN_STATE.items()}
+    if held is None:
+        joined = groups.select("*", *nothing.values())
+    else:
+        before = held.select(*by, *(F.col(name).alias(f"__held{name}") for name in OPEN_STATE))
+        joined = groups.join(before, list(node.by), "full_outer")
+    empty = F.array().cast(groups.schema["__new"].dataType)
+    joined = joined.withColumn("__new", F.coalesce("__new", empty))
+    started = joined.withColumn("__starts", _starts(node, drains))
+    batches = started.select(*by, F.inline(_batches()))
+    return _closed(batches, node, drains, upto_ms).select(*by, *_shown(collect))
+
+
+def in_order(frame: DataFrame, name: str) -> Expr:
+    """An array of structs that begin with `PLACE`, in the log's order."""
+    array_type = frame.schema[name].dataType
+    assert isinstance(array_type, T.ArrayType)
+    if not _holds_map(array_type):
+        return F.sort_array(name)
+    first, second = (lambda r: F.struct(*(r[p] for p in PLACE))), (lambda r: F.struct(*(r[p] for p in PLACE)))
+    return F.array_sort(name, lambda a, b: F.when(first(a) < second(b), -1).otherwise(1))
+
+
+def _holds_map(data_type: T.DataType) -> bool:
+    match data_type:
+        case T.MapType():
+            return True
+        case T.ArrayType():
+            return _holds_map(data_type.elementType)
+        case T.StructType():
+            return any(_holds_map(field.dataType) for field in data_type.fields)
+        case _:
+            return False
+
+
+def event_of(node: Batches) -> Expr:
+    """What a batch keeps of a record."""
+    return F.struct(*(F.col(quote(name)).alias(name) for name in node.collect))
+
+
+def _record(node: Batches, collect: bool) -> Expr:
+    event = [event_of(node).alias("__event")] if collect else []
+    return F.struct(*PLACE, *MEASURES, *event)
+
+
+def _starts(node: Batches, drains: Sequence[int]) -> Expr:
+    """The places (from 1) in `__new` at which a batch begins.
+
+    A list that grows one by one is copied each time; in two levels, of about the square root each, that stays cheap
+    for a group with a hundred thousand records.
+    """
+    new = F.col("__new")
+    chunk = F.greatest(F.lit(CHUNK_MIN), F.ceil(F.sqrt(F.size(new))).cast("int"))
+    chunks = F.transform(F.sequence(F.lit(1), F.size(new), chunk), lambda start: F.slice(new, start, chunk))
+    held = F.col("__held__records").isNotNull()
+    begun = _progress(
+        F.when(held, F.col("__held__records")).otherwise(0),
+        F.when(held, F.col("__held__bytes")).otherwise(0),
+        F.when(held, F.col("__held__opened_ms")).otherwise(0),
+        F.lit(1),
+        F.array().cast("array<array<int>>"),
+    )
+
+    def through_chunk(done: Expr, records: Expr) -> Expr:
+        inner = _progress(done["n"], done["b"], done["opened"], done["next"], F.array().cast("array<int>"))
+        return F.aggregate(
+            records,
+            inner,
+            lambda acc, record: _step(acc, record, node, drains),
+            lambda end: _progress(
+                end["n"],
+                end["b"],
+                end["opened"],
+                end["next"],
+                F.concat(done["starts"], F.array(end["starts"])),
+            ),
+        )
+
+    folded = F.aggregate(chunks, begun, through_chunk, lambda end: F.flatten(end["starts"]))
+    return F.when(F.size(new) > 0, folded).otherwise(F.array().cast("array<int>"))
+
+
+def _progress(n: Expr, b: Expr, opened: Expr, following: Expr, starts: Expr) -> Expr:
+    """How full the open batch is (`n` 0: none is open), when it was opened, the next place, the starts so far."""
+    return F.struct(
+        n.cast("long").alias("n"),
+        b.cast("long").alias("b"),
+        opened.cast("long").alias("opened"),
+        following.cast("int").alias("next"),
+        starts.alias("starts"),
+    )
+
+
+def _step(acc: Expr, record: Expr, node: Batches, drains: Sequence[int]) -> Expr:
+    """Put one record into the open batch, or into a new one."""
+    at, size = record["__ingested_ms"], record["__size_bytes"]
+    fresh = acc["n"] == 0
+    if node.max_wait_ms is not None:
+        fresh = fresh | (at >= acc["opened"] + node.max_wait_ms)
+    if node.max_bytes is not None:
+        fresh = fresh | (acc["b"] + size > node.max_bytes)
+    if drains:
+        times = F.array(*(F.lit(ms).cast("long") for ms in drains))
+        fresh = fresh | F.exists(times, lambda ms: (ms > acc["opened"]) & (ms < at))
+    n = F.when(fresh, 1).otherwise(acc["n"] + 1)
+    b = F.when(fresh, size).otherwise(acc["b"] + size)
+    full = _full(n, b, node)
+    return _progress(
+        F.when(full, 0).otherwise(n),
+        b,
+        F.when(fresh, at).otherwise(acc["opened"]),
+        acc["next"] + 1,
+        F.when(fresh, F.array_append(acc["starts"], acc["next"])).otherwise(acc["starts"]),
+    )
+
+
+def _full(n: Expr, b: Expr, node: Batches) -> Expr:
+    full = F.lit(False)
+    if node.max_records is not None:
+        full = full | (n >= node.max_records)
+    if node.max_bytes is not None:
+        full = full | (b >= node.max_bytes)
+    return full
+
+
+def _batches() -> Expr:
+    """One struct for each batch, with its own stretch of `__new`: no row carries more than its own records."""
+    new, held = F.col("__new"), F.col("__held__records").isNotNull()
+    from_held = F.when(held, F.array(F.lit(1))).otherwise(F.array().cast("array<int>"))
+    starts = F.concat(from_held, F.col("__starts"))
+
+    def batch(start: Expr, number: Expr) -> Expr:
+        following = F.get(starts, number + 1)
+        continued = held & (number == 0)
+        own = F.slice(new, start, F.coalesce(following, F.size(new) + 1) - start)
+        return F.struct(
+            own.alias("__own"),
+            continued.alias("__held"),
+            held.alias("__known"),
+            following.isNull().alias("__last"),
+            F.get(new, following - 1)["__ingested_ms"].alias("__next_ms"),
+            *(F.when(continued, F.col(f"__held{name}")).alias(f"__held{name}") for name in OPEN_STATE),
+        )
+
+    return F.transform(starts, batch)
+
+
+def _closed(batches: DataFrame, node: Batches, drains: Sequence[int], upto_ms: int) -> DataFrame:
+    own, first = F.col("__own"), F.get(F.col("__own"), F.lit(0))
+    zero = F.lit(0).cast("long")
+    size = F.aggregate(own, zero, lambda total, record: total + record["__size_bytes"])
+    latest = F.array_max(F.transform(own, lambda record: record["__event_ms"]))
+    measured = batches.withColumns(
+        {
+            "__touched": F.size(own) > 0,
+            "__opened_ms": F.coalesce("__held__opened_ms", first["__ingested_ms"]),
+            "__partition": F.coalesce("__held__partition", first["__partition"]),
+            "__offset": F.coalesce("__held__offset", first["__offset"]),
+            "__records": F.coalesce("__held__records", zero) + F.size(own),
+            "__bytes": F.coalesce("__held__bytes", zero) + size,
+            "__event_ms": F.greatest(F.col("__held__event_ms"), latest),
+        }
+    )
+    following, opened = F.col("__next_ms"), F.col("__opened_ms")
+    drained = F.lit(None).cast("long")
+    if drains:
+        times = F.array(*(F.lit(ms).cast("long") for ms in drains))
+        drained = F.array_min(F.filter(times, lambda ms: ms > opened))
+    deadline = F.lit(None).cast("long") if node.max_wait_ms is None else opened + node.max_wait_ms
+    measured = measured.withColumns({"__drained_ms": drained, "__deadline_ms": deadline})
+    full = F.get(own, F.size(own) - 1)["__ingested_ms"]
+    reasons = [
+        (COUNT, full, F.col("__records") >= node.max_records if node.max_records else F.lit(False)),
+        (BYTES, full, F.col("__bytes") >= node.max_bytes if node.max_bytes else F.lit(False)),
+        (WAIT, F.col("__deadline_ms"), F.col("__deadline_ms") <= _earliest("__next_ms", "__drained_ms", upto_ms)),
+        (DRAIN, F.col("__drained_ms"), F.col("__drained_ms") <= _earliest("__next_ms", "__drained_ms", upto_ms)),
+        (BYTES, following, following.isNotNull()),
+    ]  # fmt: skip
+    by, at = F.lit(None).cast("string"), F.lit(None).cast("long")
+    for reason, moment, true in reversed(reasons):
+        by, at = F.when(true, F.lit(reason)).otherwise(by), F.when(true, moment).otherwise(at)
+    return measured.withColumns({"__closed_by": by, "__closed_ms": at})
+
+
+def _earliest(following: str, drained: str, upto_ms: int) -> Expr:
+    """What would close a batch before its deadline: the next record of its group that opens another, or a drain."""
+    return F.least(F.col(following), F.col(drained), F.lit(upto_ms).cast("long"))
+
+
+def _shown(collect: bool) -> list[Expr]:
+    closed = F.col("__closed_by").isNotNull()
+    collected = F.transform("__own", lambda record: record["__event"]) if collect else F.lit(None)
+    return [
+        *(F.col(name) for name in OPEN_STATE if name != "__counts"),
+        F.when(~closed, _counts()).alias("__counts"),
+        *(F.col(name) for name in ("__held", "__known", "__touched", "__last", "__closed_ms", "__closed_by")),
+        F.when(closed, collected).alias("__events"),
+    ]
+
+
+def _counts() -> Expr:
+    """How many records of the batch each partition has."""
+    one = F.transform(
+        "__own",
+        lambda r: F.struct(r["__partition"].alias("partition"), F.lit(1).cast("long").alias("records")),
+    )
+    known = F.coalesce(F.col("__held__counts"), F.array().cast(OPEN_STATE["__counts"]))
+    parts = F.concat(known, one)
+    zero = F.lit(0).cast("long")
+
+    def total(partition: Expr) -> Expr:
+        same = F.filter(parts, lambda part: part["partition"] == partition)
+        records = F.aggregate(same, zero, lambda so_far, part: so_far + part["records"])
+        return F.struct(partition.alias("partition"), records.alias("records"))
+
+    return F.transform(F.array_distinct(F.transform(parts, lambda part: part["partition"])), total)

@@ -1,0 +1,236 @@
+"""Batches as an operator: the stream cuts increments, a backfill the whole log."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, ClassVar
+
+from pyspark.sql import Window
+from pyspark.sql import functions as F
+
+from headrace.description import Batches, quote
+from headrace.log.columns import DEAD_LETTER, DRAIN
+from headrace.operators.batches.cut import OPEN_STATE, PLACE, cut, event_of, in_order
+from headrace.operators.operator import Folded, Held, Operator, Schemas, nullable
+from headrace.operators.partials import unusable
+from headrace.operators.progress import Progress, Tally
+from headrace.operators.rows import KEPT, rows_of
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping, Sequence
+
+    from pyspark.sql import Column as Expr
+    from pyspark.sql import DataFrame
+    from pyspark.sql.types import StructType
+
+    Earlier = Callable[[int], Mapping[str, DataFrame]]
+
+
+class BatchOperator(Operator[Batches]):
+    """Batches by number, size and wall-clock time; see the package for their law."""
+
+    appended = True
+    clock: ClassVar[str] = "ingested_at"
+
+    def decide(self, logs: Mapping[str, DataFrame]) -> DataFrame:
+        """Every record that has a group is kept."""
+        rows = rows_of(logs, self.node.stream)
+        cannot = unusable(rows.schema, self.node.by, ())
+        rows = rows.withColumn(
+            "__reason", F.when(F.col("__fate").isNull(), cannot).otherwise(F.col("__reason"))
+        )
+        fate = F.when(F.col("__reason").isNotNull(), DEAD_LETTER).otherwise(KEPT)
+        return rows.withColumn("__fate", F.coalesce("__fate", fate))
+
+    def schemas(self, logs: Mapping[str, DataFrame]) -> Schemas:
+        """Batches that closed, and where those begin that have not."""
+        found = cut(_kept(self.decide(logs)), None, self.node, drains=(), upto_ms=0)
+        state = self._state(found, 0).withColumn("__batch", F.lit(0))
+        return Schemas(nullable(self._results(found)), nullable(state))
+
+    def fold(
+        self, logs: Mapping[str, DataFrame], upto_ms: Mapping[str, int], held: Held, progress: Progress
+    ) -> Folded:
+        """Results are the batches that the increment closes; the state gains a row for each group that it touches."""
+        rows = self.decide(logs)
+        counted, drains = _counted(rows)
+        after = progress.after(upto_ms, counted, (topic.name for topic in self.node.topics))
+        still_open = None if held.state is None else self._open(held.state, self._frontier(progress))
+        frontier_ms = self._frontier(after)
+        found = cut(_kept(rows), still_open, self.node, drains=drains, upto_ms=frontier_ms).persist()
+        closed, continued = (
+            F.col("__closed_by").isNotNull(),
+            F.col("__held") & F.col("__closed_by").isNotNull(),
+        )
+        summary = found.agg(
+            F.count_if(closed).alias("closed"),
+            F.min(F.when(continued, F.col("__opened_ms"))).alias("from_ms"),
+        ).first()
+        assert summary is not None
+        results = None
+        if summary["closed"]:
+            earlier = None
+            if summary["from_ms"] is not None:
+                assert held.earlier is not None
+                earlier = self.decide(held.earlier(summary["from_ms"]))
+            results = self._results(found.where(closed), earlier)
+        state = self._state(found, frontier_ms).withColumn("__batch", F.lit(after.batch))
+        emitted = None if results is None else lambda: self.emitted(results)
+        return Folded(results, state, after, emitted, found.unpersist)
+
+    def read(self, held: Held, progress: Progress, inputs: StructType) -> DataFrame:
+        """The batches that closed."""
+        assert held.results is not None
+        return held.results
+
+    def updates(self, held: Held, progress: Progress, inputs: StructType) -> DataFrame:
+        """A batch has one update: itself."""
+        return self.read(held, progress, inputs).withColumn("__batch", F.lit(None).cast("long"))
+
+    def open_records(self, state: DataFrame, progress: Progress) -> DataFrame | None:
+        """The records of batches that are open."""
+        counts = self._open(state, self._frontier(progress)).select(F.explode("__counts").alias("count"))
+        return counts.select(
+            F.lit(self.node.topics[0].name).alias("__topic"),
+            F.col("count.partition").alias("__partition"),
+            F.col("count.records").alias("__records"),
+        )
+
+    @property
+    def superseding(self) -> tuple[str, ...]:
+        """A group's newest row says which batch of it is open, if any."""
+        return self.node.by
+
+    def expired(self, progress: Progress) -> Expr | None:
+        """Groups without an open batch, and batches whose deadline has passed."""
+        gone = F.col("__records") == 0
+        if self.node.max_wait_ms is None:
+            return gone
+        return gone | (F.col("__opened_ms") <= self._frontier(progress) - self.node.max_wait_ms)
+
+    def settled(self, progress: Progress) -> Expr:
+        """Batches that closed at or before the last log commit folded."""
+        return F.unix_millis("closed_at") <= self._frontier(progress)
+
+    def recompute(
+        self, logs: Mapping[str, DataFrame], progress: Progress, span_ms: tuple[int, int] | None
+    ) -> DataFrame:
+        """The batches opened in the span that have closed.
+
+        Where the first of them begin depends on all batches before: these are cut from the log's start, without events.
+        """
+        rows, upto_ms, before = self.decide(logs), self._frontier(progress), None
+        drains = _drains(rows)
+        if span_ms is not None:
+            first_ms, last_ms = span_ms
+            past = rows.where(F.col("__ingested_ms") < first_ms)
+            done = [ms for ms in drains if ms < first_ms]
+            before = self._open_rows(cut(
+                _kept(past), None, self.node, drains=done, upto_ms=first_ms - 1, collect=False
+            ))  # fmt: skip
+            if self.node.max_wait_ms is not None:
+                upto_ms = min(upto_ms, last_ms + self.node.max_wait_ms)
+            rows = rows.where(F.col("__ingested_ms").between(first_ms, upto_ms))
+            drains = [ms for ms in drains if first_ms <= ms <= upto_ms]
+        found = cut(_kept(rows), before, self.node, drains=drains, upto_ms=upto_ms)
+        return self._results(found.where(F.col("__closed_by").isNotNull() & ~F.col("__held")))
+
+    def emitted(self, results: DataFrame) -> DataFrame:
+        """Batches in the order in which they closed; those of one moment, which always close together, as they opened."""
+        order = ("opened_at", "__partition", "__offset")
+        return results.select(
+            *(F.col(quote(name)) for name in self.node.columns),
+            F.lit(False).alias("__deleted"),
+            F.col("__timestamp"),
+            F.unix_millis("closed_at").alias("__sequence"),
+            (F.row_number().over(Window.partitionBy("closed_at").orderBy(*order)) - 1).alias("__ordinal"),
+        )
+
+    def _frontier(self, progress: Progress) -> int:
+        return progress.upto_ms.get(self.node.topics[0].name, 0)
+
+    def _open(self, state: DataFrame, frontier_ms: int) -> DataFrame:
+        """The open batches as of a frontier, one row per group: `by` and `OPEN_STATE`."""
+        if self.node.max_wait_ms is not None:
+            state = state.where(F.col("__opened_ms") > frontier_ms - self.node.max_wait_ms)
+        by = [F.col(quote(name)) for name in self.node.by]
+        newest = state.groupBy(*by).agg(F.max_by(F.struct(*OPEN_STATE), "__batch").alias("__newest"))
+        return newest.select(*by, "__newest.*").where(F.col("__records") > 0)
+
+    def _open_rows(self, found: DataFrame) -> DataFrame:
+        return found.where(F.col("__closed_by").isNull()).select(*self._groups(), *OPEN_STATE)
+
+    def _state(self, found: DataFrame, frontier_ms: int) -> DataFrame:
+        """Batches that have grown and are open; and groups whose batch closed before its time and has no successor."""
+        is_open = F.col("__closed_by").isNull()
+        ended = ~is_open & F.col("__known") & F.col("__last")
+        if self.node.max_wait_ms is not None:
+            ended = ended & (F.col("__opened_ms") > frontier_ms - self.node.max_wait_ms)
+        records = F.when(is_open, F.col("__records")).otherwise(0).alias("__records")
+        columns = [records if name == "__records" else F.col(name) for name in OPEN_STATE]
+        return found.where((is_open & F.col("__touched")) | ended).select(*self._groups(), *columns)
+
+    def _results(self, closed: DataFrame, earlier: DataFrame | None = None) -> DataFrame:
+        by, events = self._groups(), F.col("__events")
+        if earlier is not None:
+            closed = closed.join(self._events_before(closed, earlier), list(self.node.by), "left")
+            events = F.when(
+                F.col("__held"), F.concat(F.col("__before"), F.col("__events"))
+            ).otherwise(F.col("__events"))  # fmt: skip
+        return closed.select(
+            *by,
+            self._batch_id().alias("batch_id"),
+            events.alias("events"),
+            F.col("__records").alias("records"),
+            F.timestamp_millis("__opened_ms").alias("opened_at"),
+            F.timestamp_millis("__closed_ms").alias("closed_at"),
+            F.col("__closed_by").alias("closed_by"),
+            *("__records", "__bytes", "__partition", "__offset"),
+            F.timestamp_millis("__event_ms").alias("__timestamp"),
+        )
+
+    def _events_before(self, closed: DataFrame, earlier: DataFrame) -> DataFrame:
+        """For each group whose batch was open before: the events that it had then, `__before`, in the log's order."""
+        by = self._groups()
+        begun = closed.where("__held").select(
+            *by, F.struct(F.col("__opened_ms"), F.col("__partition"), F.col("__offset")).alias("__begun")
+        )
+        own = _kept(earlier).join(begun, list(self.node.by)).where(F.struct(*PLACE) >= F.col("__begun"))
+        record = F.struct(*PLACE, event_of(self.node).alias("__event"))
+        gathered = own.groupBy(*by).agg(F.collect_list(record).alias("__records_before"))
+        ordered = in_order(gathered, "__records_before")
+        return gathered.select(*by, F.transform(ordered, lambda record: record["__event"]).alias("__before"))
+
+    def _batch_id(self) -> Expr:
+        """Topic, partition and offset of the first record, which no other batch has; and the group, for people."""
+        by, shape = self.node.by, self.node.stream.shape
+        known = shape.type_of(by[0])
+        plain = len(by) == 1 and known is not None and known.type == "STRING"
+        group = self._groups()[0] if plain else F.to_json(F.struct(*self._groups()))
+        return F.concat_ws("/", F.lit(self.node.topics[0].name), "__partition", "__offset", group)
+
+    def _groups(self) -> list[Expr]:
+        return [F.col(quote(name)) for name in self.node.by]
+
+
+def _kept(rows: DataFrame) -> DataFrame:
+    return rows.where(F.col("__fate") == KEPT)
+
+
+def _counted(rows: DataFrame) -> tuple[list[Tally], list[int]]:
+    """The fates of an increment, and the commit times of its drains, in one pass."""
+    drained = F.when(F.col("__fate") == DRAIN, F.col("__ingested_ms"))
+    counted = rows.groupBy("__topic", "__partition", "__fate").agg(
+        F.count(F.lit(1)).alias("records"),
+        F.max("__stream_ms").alias("stream_ms"),
+        F.collect_set(drained).alias("drains"),
+    )
+    found = counted.collect()
+    tallies = [
+        Tally(r["__topic"], r["__partition"], r["__fate"], r["records"], r["stream_ms"]) for r in found
+    ]
+    return tallies, sorted(ms for row in found for ms in row["drains"])
+
+
+def _drains(rows: DataFrame) -> Sequence[int]:
+    drained = rows.where(F.col("__fate") == DRAIN).select("__ingested_ms").distinct()
+    return sorted(row["__ingested_ms"] for row in drained.collect())
