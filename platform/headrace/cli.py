@@ -14,6 +14,8 @@ from headrace.settings import Settings, load_pipeline
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
+    from headrace.description import Node
+
 app = typer.Typer(no_args_is_help=True, add_completion=False, help=__doc__)
 Pipeline = Annotated[str, typer.Option(envvar="HEADRACE_PIPELINE", help="Module that defines the nodes.")]
 Root = Annotated[str, typer.Option("--lake", envvar="HEADRACE_LAKE", help="Root URI of all tables.")]
@@ -78,16 +80,45 @@ def verify(
     from headrace.runtime.backfill import verify as compare
     from headrace.runtime.lake import Lake
 
-    nodes = {n.required_name: n for n in load_pipeline(pipeline)}
-    if node not in nodes:
-        raise typer.BadParameter(f"no node {node!r} in {pipeline}; there are: {', '.join(sorted(nodes))}")
-    verdicts = compare(_session(), Lake(lake), nodes[node], [d.date() for d in day] if day else None)
+    verdicts = compare(
+        _session(), Lake(lake), _node(node, pipeline), [d.date() for d in day] if day else None
+    )
     for verdict in verdicts:
         word = "equal" if verdict.equal else f"{verdict.rows_differing} rows differ"
         typer.echo(f"{verdict.what}  {verdict.rows_recomputed:>9,} rows recomputed  {word}")
         for line in verdict.first_differences:
             typer.echo(f"    {line}")
     sys.exit(0 if all(verdict.equal for verdict in verdicts) else 1)
+
+
+@app.command()
+def redeliver(
+    node: Annotated[str, typer.Argument(help="The node whose rows are delivered again.")],
+    day: Annotated[
+        list[dt.datetime] | None, typer.Option(formats=["%Y-%m-%d"], help="UTC day; all by default.")
+    ] = None,
+    missing: Annotated[bool, typer.Option(help="Only rows that the sink says it lacks.")] = False,
+    sink: Annotated[list[str] | None, typer.Option(help="Name of a sink; all by default.")] = None,
+    pipeline: Pipeline = DEFAULTS.pipeline,
+    lake: Root = DEFAULTS.lake,
+) -> None:
+    """Deliver a node's rows to its sinks again; rows that a sink holds already change nothing in it."""
+    from headrace.runtime.lake import Lake
+    from headrace.runtime.redeliver import redeliver as again
+
+    days = [d.date() for d in day] if day else None
+    given = again(
+        _session(), Lake(lake), _node(node, pipeline), days, only_missing=missing, sinks=sink or None
+    )
+    for each in given:
+        typer.echo(f"{each.sink}: {each.rows:,} of {each.rows_in_table:,} rows delivered.")
+
+
+def _node(name: str, pipeline: str) -> Node:
+    nodes = {n.required_name: n for n in load_pipeline(pipeline)}
+    if name not in nodes:
+        raise typer.BadParameter(f"no node {name!r} in {pipeline}; there are: {', '.join(sorted(nodes))}")
+    return nodes[name]
 
 
 def _session() -> SparkSession:

@@ -73,9 +73,8 @@ class Operator(ABC, Generic[N]):
     """One kind of node. Every method is a pure function of its arguments and of the description."""
 
     appended: ClassVar[bool]
-    clock: ClassVar[str] = (
-        "timestamp"  # the column of the log by which a record belongs to a day of the results
-    )
+    clock: ClassVar[str] = "timestamp"  # the log's column by which a record belongs to a day of the results
+    final_at: ClassVar[str] = ""  # of appended results: the column that says when a row was final
 
     def __init__(self, node: N) -> None:
         """The operator of one node."""

@@ -1,4 +1,4 @@
-"""Report each day of a result table once the stream has closed its windows, as a materialized partition."""
+"""Report each day of a result table once the stream has closed its windows or batches, as a materialized partition."""
 
 from __future__ import annotations
 
@@ -43,9 +43,9 @@ class CompletedDays:
         self._through: dt.date | None = None
         self._retry_at = 0.0
 
-    def report(self, closed_ms: int | None) -> None:
+    def report(self, closed_ms: int | None, read_ms: int | None = None) -> None:
         """Report what was completed since the last call; costs nothing until a day ends. Never raises."""
-        last = last_complete_day(self._node, closed_ms)
+        last = last_complete_day(self._node, closed_ms, read_ms)
         known = self._through is not None and last is not None and last <= self._through
         if last is None or known or time.monotonic() < self._retry_at:
             return
@@ -70,7 +70,7 @@ class CompletedDays:
         completed = AssetMaterialization(
             self._key,
             partition=day.isoformat(),
-            description="All windows of the day are closed.",
+            description="All that began on this day is closed.",
             metadata={"rows": rows, "written by": "the stream"},
             tags={DATA_VERSION_TAG: self._version},
         )

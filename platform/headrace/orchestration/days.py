@@ -1,4 +1,4 @@
-"""Which days of a result table the stream has completed: every window that starts in them is closed."""
+"""Which days of a result table the stream has completed: every window or batch that begins in them is closed."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from pyspark.sql import functions as F
 
-from headrace.description import WindowedAggregate
+from headrace.description import Batches, WindowedAggregate
 from headrace.spark import tables
 
 if TYPE_CHECKING:
@@ -21,11 +21,17 @@ if TYPE_CHECKING:
 DAY_MS = 86_400_000
 
 
-def last_complete_day(node: Node, closed_ms: int | None) -> dt.date | None:
-    """The latest UTC day with all its windows closed.
+def last_complete_day(node: Node, closed_ms: int | None, read_ms: int | None = None) -> dt.date | None:
+    """The latest UTC day with all its windows or batches closed.
 
-    In: closed_ms  every window with end + grace at or before it is closed; None: none is
+    In:  closed_ms  every window with end + grace at or before it is closed; None: none is
+         read_ms    commit time through which the log is folded; None: nothing is
+    Out: None too for batches without a longest wait: one of them may stay open for ever
     """
+    if isinstance(node, Batches):
+        if read_ms is None or node.max_wait_ms is None:
+            return None
+        return _date(read_ms - node.max_wait_ms) - dt.timedelta(days=1)
     if closed_ms is None or not isinstance(node, WindowedAggregate):
         return None
     advance_ms = node.window.advance_ms
@@ -37,10 +43,11 @@ def rows_by_day(
     spark: SparkSession, lake: Lake, node: Node, *, after: dt.date | None, through: dt.date
 ) -> dict[dt.date, int]:
     """Rows of results for each day from the first that has any; days without rows in between count 0."""
-    day = F.to_date("window_start")
+    assert node.day_column is not None
+    day = F.to_date(node.day_column)
     stored = tables.read(spark, lake.table(node.required_name)).where(day <= F.lit(through))
     if after is not None:
-        stored = stored.where(F.col("window_start") >= F.lit(after + dt.timedelta(days=1)).cast("timestamp"))
+        stored = stored.where(F.col(node.day_column) >= F.lit(after + dt.timedelta(days=1)).cast("timestamp"))
     counts = {row["day"]: row["count"] for row in stored.groupBy(day.alias("day")).count().collect()}
     first = after + dt.timedelta(days=1) if after is not None else min(counts, default=None)
     return {} if first is None else {each: counts.get(each, 0) for each in _days(first, through)}

@@ -44,6 +44,11 @@ class StreamConfig(dg.Config):
     drain_timeout_seconds: float = Field(
         default=60.0, description="How long a stop may go on folding the logs."
     )
+    close_batches_on_stop: bool = Field(
+        default=True,
+        description="Whether a stop closes open batches, for nobody knows when the next run begins. A fresh run after "
+        "`rotate_after_hours` begins at once, and finds them open.",
+    )
     trigger_ms: int = Field(
         default=1_000, description="The shortest time between two micro-batches of a query."
     )
@@ -140,12 +145,13 @@ class _Watch:
         self._progress.report(statuses, now=age, wall=time.time())
         for status in statuses:
             if status.kind == "stream":
-                self._days[status.asset].report(status.stream_time_ms)
+                self._days[status.asset].report(status.stream_time_ms, status.read_ms)
 
     def _drain(self, stop: StopRequest) -> None:
         why = stop.reason or "it is time for a fresh run"
         self._context.log.info(f"Draining ({why}): micro-batches finish, what the logs hold is folded.")
-        self._runtime.drain(self._config.drain_timeout_seconds)
+        close = self._config.close_batches_on_stop and stop.reason is not None
+        self._runtime.drain(self._config.drain_timeout_seconds, close_batches=close)
         self._progress.farewell(self._runtime.poll(), wall=time.time())
 
 

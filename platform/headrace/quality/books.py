@@ -58,13 +58,14 @@ class Account:
 
 @dataclass(frozen=True)
 class Books:
-    """A node's accounts as of one micro-batch; `in_results` are the records of which its table is made."""
+    """A node's accounts and state as of one micro-batch; `in_results` are the records of which its table is made."""
 
     node: Node
     progress: Progress
     results: DataFrame
     in_results: int
     accounts: tuple[Account, ...]
+    state: DataFrame | None = None
 
     @property
     def delivered(self) -> int:
@@ -98,7 +99,7 @@ def open_books(spark: SparkSession, lake: Lake, node: Node) -> Books:
     results = _results_in(spark, node, held, progress)
     row = results.agg(F.sum("__records").alias("records")).first()
     in_results = (row["records"] if row else 0) or 0
-    return Books(node, progress, results, in_results, tuple(accounts))
+    return Books(node, progress, results, in_results, tuple(accounts), held.state)
 
 
 def _results_in(spark: SparkSession, node: Node, held: Held, progress: Progress) -> DataFrame:

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
-from headrace.description import WindowedAggregate
+from headrace.description import Batches, WindowedAggregate
 
 if TYPE_CHECKING:
     from headrace.description import Node
@@ -33,6 +33,15 @@ WINDOW_CHECKS: Mapping[str, str] = {
     "late_drops_below": "Few of the records delivered came after every window of theirs had closed.",
     **PARITY,
 }
+BATCH_CHECKS: Mapping[str, str] = {
+    **CONSERVATION,
+    "batches_within_limits": "No batch has more records or bytes, or was open for longer, than its description allows.",
+    "no_batch_lost_or_repeated": (
+        "Every record kept is in exactly one batch or in an open one, and each batch stands once, also in the sinks that "
+        "can say what they hold."
+    ),
+    **PARITY,
+}
 CURRENT_CHECKS: Mapping[str, str] = {
     **CONSERVATION,
     "rows_are_unique": "The results hold one row for each identity.",
@@ -43,6 +52,8 @@ SEVERITIES: Mapping[str, str] = {"dead_letters_below": WARN, "late_drops_below":
 
 def node_checks(node: Node) -> Mapping[str, str]:
     """The claims about a node's results by name, in the order in which they are judged."""
+    if isinstance(node, Batches):
+        return BATCH_CHECKS
     return WINDOW_CHECKS if isinstance(node, WindowedAggregate) else CURRENT_CHECKS
 
 

@@ -27,7 +27,7 @@ from headrace.runtime.node_tables import (
     read_log,
     read_progress,
 )
-from headrace.sinks import Delivery
+from headrace.runtime.redeliver import delivery_of
 from headrace.spark import files, tables
 from headrace.spark.merge import upsert
 
@@ -160,8 +160,7 @@ class NodeRunner:
         if self.node.sinks and folded.emitted is not None:
             rows = folded.emitted().persist()
             for sink in self.node.sinks:
-                refused = self._lake.refused(self.name, sink.name)
-                sink.deliver(rows, Delivery(self.name, self.node.identity, self.node.columns, refused))
+                sink.deliver(rows, delivery_of(self._lake, self.node, sink))
             rows.unpersist()
         if folded.results is not None:
             record = {"writer": self._writer, "batch": folded.progress.batch}

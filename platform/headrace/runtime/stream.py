@@ -38,6 +38,7 @@ class StreamStatus:
     stream_time_ms  the lowest stream time of the non-empty partitions
     batches         commits since the beginning
     fates           records by fate since the beginning (for a log: record, dead_letter since the start)
+    read_ms         for a node the lowest commit time through which its logs are folded; None: nothing yet
     """
 
     kind: str
@@ -52,6 +53,7 @@ class StreamStatus:
     stream_time_ms: int | None
     batches: int
     fates: Mapping[str, int]
+    read_ms: int | None = None
 
     @property
     def asset(self) -> str:
@@ -197,6 +199,7 @@ class StreamRuntime:
             stream_time_ms=None if progress is None else progress.closed_ms,
             batches=0 if progress is None else progress.batch,
             fates={} if progress is None else progress.totals(),
+            read_ms=None if progress is None else min(progress.upto_ms.values(), default=None),
         )
 
 

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Protocol, runtime_checkable
 
 if TYPE_CHECKING:
-    from pyspark.sql import DataFrame
+    from pyspark.sql import DataFrame, SparkSession
 
 
 @dataclass(frozen=True)
@@ -41,5 +41,18 @@ class Sink(Protocol):
                 TIMESTAMP (event time); `__sequence` BIGINT and `__ordinal` INT (together strictly increasing in the log's
                 order); one row for each identity
         Raises: TransientError when the store is away: the stream waits, and delivers the same rows again.
+        """
+        ...
+
+
+@runtime_checkable
+class ReadableSink(Sink, Protocol):
+    """A sink whose store can say what it holds: it can be checked, and given only what it lacks."""
+
+    def held(self, spark: SparkSession, delivery: Delivery) -> DataFrame:
+        """What the store holds of a node.
+
+        Out: the columns `delivery.identity`; one row for each row held, so that one held twice shows. Rows that the store
+             has refused count as held if they stand in `delivery.refused`.
         """
         ...

@@ -76,8 +76,11 @@ def in_order(frame: DataFrame, name: str) -> Expr:
     assert isinstance(array_type, T.ArrayType)
     if not _holds_map(array_type):
         return F.sort_array(name)
-    first, second = (lambda r: F.struct(*(r[p] for p in PLACE))), (lambda r: F.struct(*(r[p] for p in PLACE)))
-    return F.array_sort(name, lambda a, b: F.when(first(a) < second(b), -1).otherwise(1))
+    return F.array_sort(name, lambda left, right: F.when(_place(left) < _place(right), -1).otherwise(1))
+
+
+def _place(record: Expr) -> Expr:
+    return F.struct(*(record[name] for name in PLACE))
 
 
 def _holds_map(data_type: T.DataType) -> bool:

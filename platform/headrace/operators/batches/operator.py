@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, ClassVar
+from typing import TYPE_CHECKING
 
 from pyspark.sql import Window
 from pyspark.sql import functions as F
@@ -29,7 +29,8 @@ class BatchOperator(Operator[Batches]):
     """Batches by number, size and wall-clock time; see the package for their law."""
 
     appended = True
-    clock: ClassVar[str] = "ingested_at"
+    clock = "ingested_at"
+    final_at = "closed_at"
 
     def decide(self, logs: Mapping[str, DataFrame]) -> DataFrame:
         """Every record that has a group is kept."""
@@ -54,8 +55,8 @@ class BatchOperator(Operator[Batches]):
         rows = self.decide(logs)
         counted, drains = _counted(rows)
         after = progress.after(upto_ms, counted, (topic.name for topic in self.node.topics))
-        still_open = None if held.state is None else self._open(held.state, self._frontier(progress))
-        frontier_ms = self._frontier(after)
+        still_open = None if held.state is None else self.open_batches(held.state, self.frontier_ms(progress))
+        frontier_ms = self.frontier_ms(after)
         found = cut(_kept(rows), still_open, self.node, drains=drains, upto_ms=frontier_ms).persist()
         closed, continued = (
             F.col("__closed_by").isNotNull(),
@@ -88,7 +89,9 @@ class BatchOperator(Operator[Batches]):
 
     def open_records(self, state: DataFrame, progress: Progress) -> DataFrame | None:
         """The records of batches that are open."""
-        counts = self._open(state, self._frontier(progress)).select(F.explode("__counts").alias("count"))
+        counts = self.open_batches(state, self.frontier_ms(progress)).select(
+            F.explode("__counts").alias("count")
+        )
         return counts.select(
             F.lit(self.node.topics[0].name).alias("__topic"),
             F.col("count.partition").alias("__partition"),
@@ -105,11 +108,11 @@ class BatchOperator(Operator[Batches]):
         gone = F.col("__records") == 0
         if self.node.max_wait_ms is None:
             return gone
-        return gone | (F.col("__opened_ms") <= self._frontier(progress) - self.node.max_wait_ms)
+        return gone | (F.col("__opened_ms") <= self.frontier_ms(progress) - self.node.max_wait_ms)
 
     def settled(self, progress: Progress) -> Expr:
         """Batches that closed at or before the last log commit folded."""
-        return F.unix_millis("closed_at") <= self._frontier(progress)
+        return F.unix_millis("closed_at") <= self.frontier_ms(progress)
 
     def recompute(
         self, logs: Mapping[str, DataFrame], progress: Progress, span_ms: tuple[int, int] | None
@@ -118,7 +121,7 @@ class BatchOperator(Operator[Batches]):
 
         Where the first of them begin depends on all batches before: these are cut from the log's start, without events.
         """
-        rows, upto_ms, before = self.decide(logs), self._frontier(progress), None
+        rows, upto_ms, before = self.decide(logs), self.frontier_ms(progress), None
         drains = _drains(rows)
         if span_ms is not None:
             first_ms, last_ms = span_ms
@@ -145,10 +148,11 @@ class BatchOperator(Operator[Batches]):
             (F.row_number().over(Window.partitionBy("closed_at").orderBy(*order)) - 1).alias("__ordinal"),
         )
 
-    def _frontier(self, progress: Progress) -> int:
+    def frontier_ms(self, progress: Progress) -> int:
+        """The last log commit folded: the wall clock as far as the log tells it."""
         return progress.upto_ms.get(self.node.topics[0].name, 0)
 
-    def _open(self, state: DataFrame, frontier_ms: int) -> DataFrame:
+    def open_batches(self, state: DataFrame, frontier_ms: int) -> DataFrame:
         """The open batches as of a frontier, one row per group: `by` and `OPEN_STATE`."""
         if self.node.max_wait_ms is not None:
             state = state.where(F.col("__opened_ms") > frontier_ms - self.node.max_wait_ms)

@@ -29,6 +29,7 @@ class WindowOperator(Operator[WindowedAggregate]):
     """Tumbling and hopping windows; see the package for their law."""
 
     appended = True
+    final_at = "window_end"
 
     def decide(self, logs: Mapping[str, DataFrame]) -> DataFrame:
         """Late, dead or kept, and the windows entered (see `assign_windows`)."""

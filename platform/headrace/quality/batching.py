@@ -1,0 +1,168 @@
+"""`batches_within_limits` and `no_batch_lost_or_repeated`: what batches promise to those who receive them.
+
+Law: each batch keeps the limits of its description. Each record that the node kept is in one batch or in one that is open,
+each batch stands once, with as many events as records; and a sink that can say what it holds has the same batches, once.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from pyspark.sql import functions as F
+
+from headrace.description.durations import format_duration
+from headrace.operators import operator_of
+from headrace.operators.batches import BatchOperator
+from headrace.operators.rows import KEPT
+from headrace.quality.claims import Check, Finding, at_most
+from headrace.quality.words import counted, joined, moment
+from headrace.runtime.node_tables import read_logs
+from headrace.runtime.redeliver import delivery_of
+from headrace.sinks import ReadableSink
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, SparkSession
+
+    from headrace.description import Batches
+    from headrace.quality.books import Books
+    from headrace.runtime.lake import Lake
+
+COLUMNS = "trouble STRING, found BIGINT"
+SHOWN = 3
+NO_BATCH = "records of the log in no batch"
+TWO_BATCHES = "records in more than one batch"
+REPEATED = "batches that stand more than once"
+UNEVEN = "batches with more or fewer events than records"
+
+
+def batches_within_limits(results: DataFrame, node: Batches) -> Check:
+    """The check of each batch's size and age."""
+    name, table, batches = "batches_within_limits", node.required_name, results.count()
+    if not batches:
+        words = f"{table} holds no closed batch yet: nothing can exceed a limit."
+        return Check(name, None, lambda _: Finding(words))
+    age_ms = F.unix_millis("closed_at") - F.unix_millis("opened_at")
+    beyond = F.lit(False)
+    if node.max_records is not None:
+        beyond = beyond | (F.col("records") > node.max_records)
+    if node.max_bytes is not None:
+        beyond = beyond | ((F.col("__bytes") > node.max_bytes) & (F.col("records") > 1))
+    if node.max_wait_ms is not None:
+        beyond = beyond | (age_ms > node.max_wait_ms)
+    flagged = results.select(
+        "batch_id", "opened_at", "records", age_ms.alias("age_ms"), beyond.alias("beyond")
+    )
+    judged = flagged.agg(
+        F.count_if("beyond").alias("found"),
+        F.max("records").alias("records"),
+        F.max("age_ms").alias("age_ms"),
+    ).first()
+    assert judged is not None
+    frame = results.sparkSession.createDataFrame([("beyond a limit", judged["found"])], COLUMNS).coalesce(1)
+    numbers = {
+        "batches": batches,
+        "beyond": judged["found"],
+        "records_max": judged["records"],
+        "age_ms_max": judged["age_ms"],
+    }
+
+    def explain(within: bool) -> Finding:
+        if within:
+            largest = f"the largest has {counted(judged['records'], 'record')}"
+            oldest = f"the oldest was open for {format_duration(judged['age_ms'])}"
+            words = f"All {counted(batches, 'batch', 'batches')} in {table} are within their limits; {largest}, {oldest}."
+            return Finding(words, numbers)
+        first = flagged.where("beyond").orderBy("opened_at", "batch_id").limit(SHOWN)
+        rows = first.select(
+            "records", "age_ms", F.unix_millis("opened_at").alias("at"), F.to_date("opened_at").alias("day")
+        )
+        shown = [(r["at"], r["records"], r["age_ms"], r["day"]) for r in rows.collect()]
+        examples = [
+            f"of {moment(at)} with {counted(records, 'record')} after {format_duration(age)}"
+            for at, records, age, _ in shown
+        ]
+        days = sorted({day for *_, day in shown})
+        many = counted(judged["found"], "batch", "batches")
+        words = f"{many} of {table} {'is' if judged['found'] == 1 else 'are'} beyond a limit, first that {joined(examples)}"
+        return Finding(
+            f"{words}; backfill {joined(days)} to put the log's own batches in their place.", numbers
+        )
+
+    return Check(name, at_most(frame, "found", 0), explain)
+
+
+def no_batch_lost_or_repeated(spark: SparkSession, lake: Lake, books: Books, node: Batches) -> Check:
+    """The check of log against batches, and of batches against each sink that can say what it holds."""
+    name, table = "no_batch_lost_or_repeated", node.required_name
+    if not books.accounts and not books.in_results:
+        return Check(name, None, lambda _: Finding("No record has been delivered yet: no batch can be lost."))
+    operator = operator_of(node)
+    assert isinstance(operator, BatchOperator)
+    troubles = {**_by_group(spark, lake, books, node, operator), **_in_table(books.results)}
+    for sink in node.sinks:
+        if isinstance(sink, ReadableSink):
+            held = sink.held(spark, delivery_of(lake, node, sink)).groupBy("batch_id").count()
+            troubles |= _in_sink(books.results, held, sink.name)
+    frame = spark.createDataFrame(list(troubles.items()), COLUMNS).coalesce(1)
+    batches = books.results.count()
+
+    def explain(sound: bool) -> Finding:
+        numbers = {
+            "batches": batches,
+            **{trouble.replace(" ", "_"): found for trouble, found in troubles.items()},
+        }
+        if sound:
+            sinks = [sink.name for sink in node.sinks if isinstance(sink, ReadableSink)]
+            also = (
+                f", and {joined(sinks)} {'holds' if len(sinks) == 1 else 'hold'} each of them once"
+                if sinks
+                else ""
+            )
+            many = counted(batches, "batch", "batches")
+            return Finding(
+                f"Every record kept is in exactly one of {many} of {table} or in an open one{also}.", numbers
+            )
+        found = [f"{number:,} {trouble}" for trouble, number in troubles.items() if number]
+        own = any(troubles[trouble] for trouble in (NO_BATCH, TWO_BATCHES, REPEATED, UNEVEN))
+        cure = (
+            f"backfill {table}, then deliver its rows again" if own else f"run `headrace redeliver {table}`"
+        )
+        return Finding(f"{table}: {joined(found)}; {cure}.", numbers)
+
+    return Check(name, at_most(frame, "found", 0), explain)
+
+
+def _by_group(
+    spark: SparkSession, lake: Lake, books: Books, node: Batches, operator: BatchOperator
+) -> dict[str, int]:
+    """Records of each group: those kept from the log, less those in batches and in open ones."""
+    by = list(node.by)
+    decided = operator.decide(read_logs(spark, lake, node, books.progress.upto_ms))
+    one = F.lit(1).cast("long")
+    sides = decided.where(F.col("__fate") == KEPT).select(*by, one.alias("__surplus"))
+    settled = books.results.where(operator.settled(books.progress))
+    sides = sides.unionByName(settled.select(*by, (-F.col("records")).alias("__surplus")))
+    if books.state is not None:
+        still = operator.open_batches(books.state, operator.frontier_ms(books.progress))
+        sides = sides.unionByName(still.select(*by, (-F.col("__records")).alias("__surplus")))
+    groups = sides.groupBy(*by).agg(F.sum("__surplus").alias("surplus"))
+    row = groups.agg(
+        F.coalesce(F.sum(F.when(F.col("surplus") > 0, F.col("surplus"))), F.lit(0)).alias("lost"),
+        F.coalesce(F.sum(F.when(F.col("surplus") < 0, -F.col("surplus"))), F.lit(0)).alias("twice"),
+    ).first()
+    assert row is not None
+    return {NO_BATCH: row["lost"], TWO_BATCHES: row["twice"]}
+
+
+def _in_table(results: DataFrame) -> dict[str, int]:
+    repeated = results.groupBy("batch_id").count().where("count > 1").count()
+    uneven = results.where((F.size("events") != F.col("records")) | F.col("events").isNull()).count()
+    return {REPEATED: repeated, UNEVEN: uneven}
+
+
+def _in_sink(results: DataFrame, held: DataFrame, sink: str) -> dict[str, int]:
+    ours = results.select("batch_id").distinct()
+    return {
+        f"batches missing from {sink}": ours.join(held, "batch_id", "left_anti").count(),
+        f"batches repeated in {sink}": held.where("count > 1").count(),
+    }

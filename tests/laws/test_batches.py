@@ -1,0 +1,231 @@
+"""The law of batches: the same log gives the same batches, in any cuts, through crashes and drains, live or backfilled.
+
+In each random world every node is compared with an oracle in plain Python: its table, its backfill, a span of it
+recomputed alone, its ledger, and what its sink got. Two nodes that differ in name alone read the log in other cuts.
+"""
+
+from __future__ import annotations
+
+import json
+from collections import Counter
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field
+from functools import partial
+from typing import TYPE_CHECKING, Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from pyspark.sql import functions as F
+
+import headrace as hr
+from headrace.operators import operator_of
+from headrace.runtime.node_tables import read_logs, read_progress
+from headrace.testing.driver import STEPS
+from tests.laws import tables
+from tests.laws.driving import SideBySide, in_parallel
+from tests.oracle.batches_oracle import Batch, Batches, Log, Moment, Record, batches, sequence
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, Row, SparkSession
+
+    from headrace.description import Batches as BatchNode
+    from headrace.sinks import Delivery
+    from headrace.testing import TestDriver
+
+pytestmark = [pytest.mark.spark, pytest.mark.slow]
+
+SECOND = 1_000
+TOPIC = hr.Topic("visits", key="customer STRING", value="visitor STRING, seen INT, tags MAP<STRING, INT>")
+
+
+@dataclass
+class Remembering:
+    """A sink that keeps what it was given, by identity."""
+
+    name: str = "memory"
+    rows: dict[str, Row] = field(default_factory=dict)
+
+    def deliver(self, rows: DataFrame, delivery: Delivery) -> None:
+        for row in rows.withColumn("__sequence", F.col("__sequence")).collect():
+            self.rows[row[delivery.identity[0]]] = row
+
+
+@dataclass(frozen=True)
+class Subject:
+    """A node under test, with what the oracle has to know of it."""
+
+    node: BatchNode
+    sink: Remembering
+    group: Callable[[Record], str | None]
+    keep: Callable[[Record], bool] = lambda record: True
+
+    @property
+    def name(self) -> str:
+        return self.node.required_name
+
+    def expected(self, log: Log) -> Batches:
+        node = self.node
+        return batches(log, self.group, self.keep, node.max_records, node.max_wait_ms, node.max_bytes)
+
+
+def subject(name: str, *, regrouped: bool = False, **limits: Any) -> Subject:
+    sink = Remembering()
+    if regrouped:
+        grouped = TOPIC.where("seen % 5 <> 0").group_by("visitor")
+        node = grouped.batch(collect=["seen", "customer"], **limits)
+        return Subject(
+            node.to(sink).named(name), sink, lambda r: r.value["visitor"], lambda r: bool(r.value["seen"] % 5)
+        )
+    node = TOPIC.group_by().batch(collect=["seen", "tags"], **limits)
+    return Subject(node.to(sink).named(name), sink, lambda r: r.key)
+
+
+SUBJECTS = [
+    subject("by_count", max_records=3),
+    subject("by_wait", max_wait="3 seconds"),
+    subject("by_both", max_records=2, max_wait="5 seconds"),
+    subject("by_both_twin", max_records=2, max_wait="5 seconds"),
+    subject("by_all", max_records=4, max_bytes=150, max_wait="8 seconds", regrouped=True),
+]
+NAMES = [subject.name for subject in SUBJECTS]
+WAITS = [0, 0, 1, 999, 1_000, 2_000, 3_000, 4_999, 5_000, 60_000]
+
+
+@dataclass(frozen=True)
+class Step:
+    """One cut: how long to wait before it, what arrives, which nodes run; a drain ends it, and then all run."""
+
+    wait_ms: int
+    arrivals: tuple[tuple[int, str | None, str, str], ...]
+    runs: frozenset[str]
+    drain: bool
+
+
+ARRIVAL = st.tuples(
+    st.sampled_from([0, 0, 0, 1, 2]),
+    st.sampled_from(["a", "b", "a", "c", "ü", None]),
+    st.sampled_from(["v", "w"]),
+    st.sampled_from(["record"] * 9 + ["tombstone", "dead_letter"]),
+)
+STEP = st.builds(
+    Step,
+    wait_ms=st.sampled_from(WAITS),
+    arrivals=st.lists(ARRIVAL, max_size=8).map(tuple),
+    runs=st.frozensets(st.sampled_from(NAMES), max_size=len(NAMES) // 2),
+    drain=st.sampled_from([False, False, False, True]),
+)
+CRASHES = st.dictionaries(st.sampled_from(NAMES), st.sampled_from(STEPS), max_size=4)
+
+
+@pytest.fixture(scope="module")
+def driver(spark: SparkSession) -> Iterator[TestDriver]:
+    started = SideBySide([subject.node for subject in SUBJECTS], spark)
+    yield started
+    started.close()
+
+
+@given(
+    steps=st.lists(STEP, min_size=3, max_size=5),
+    crashes=CRASHES,
+    span=st.tuples(st.integers(0, 5), st.integers(0, 5)),
+)
+def test_batches_are_those_of_the_oracle(
+    driver: TestDriver, steps: list[Step], crashes: dict[str, str], span: tuple[int, int]
+) -> None:
+    driver.reset()
+    for each in SUBJECTS:
+        each.sink.rows.clear()
+    log = sequence(live_through(driver, steps, crashes), {s.node.max_wait_ms or 0 for s in SUBJECTS} - {0})
+    assert commit_times(driver) == [at for at, _, _ in log.commits]
+    found = in_parallel(partial(check, driver, log, sorted(span)), SUBJECTS)
+    assert found[2] == found[3]
+    driver.spark.catalog.clearCache()
+
+
+def live_through(driver: TestDriver, steps: list[Step], crashes: dict[str, str]) -> list[Moment]:
+    moments, number = [], 0
+    for node, mark in crashes.items():
+        driver.crash(mark, node)
+    for index, step in enumerate(steps):
+        driver.advance_wall_clock(f"{step.wait_ms} ms")
+        records = []
+        for partition, key, visitor, kind in step.arrivals:
+            number += 1
+            value = {"visitor": visitor, "seen": number, "tags": {"n": number}}
+            text = {"record": json.dumps(value).encode(), "tombstone": None, "dead_letter": b"{"}[kind]
+            driver.pipe("visits", key=key, value=text, timestamp_ms=number * SECOND, partition=partition)
+            size = len((key or "").encode()) + len(text or b"")
+            records.append(Record(partition, key, value, size, kind))
+        moments.append(Moment(driver.now_ms, records, step.drain))
+        if step.drain:
+            driver.drain()
+        else:
+            driver.cut(NAMES if index == len(steps) - 1 else sorted(step.runs))
+    return moments
+
+
+def commit_times(driver: TestDriver) -> list[int]:
+    rows = driver.log("visits").select(F.unix_millis("ingested_at").alias("at")).distinct().collect()
+    return sorted(row["at"] for row in rows)
+
+
+def check(driver: TestDriver, log: Log, span: list[int], subject: Subject) -> object:
+    """Compare all that a node has with the oracle's; what it holds."""
+    expected, name = subject.expected(log), subject.name
+    wanted = {identity(subject, batch): as_row(subject, batch) for batch in expected.closed}
+
+    read = by_id(subject, driver.read(name))
+    assert read == wanted
+    assert by_id(subject, driver.backfill(name)) == wanted
+
+    ledger = tables.ledger(tables.rows(driver.ledger(name)))
+    assert ledger == Counter({at: records for at, records in expected.fates.items() if records})
+
+    if log.commits:
+        first, last = (log.commits[min(at, len(log.commits) - 1)][0] for at in span)
+        inside = [batch for batch in expected.closed if first <= batch.opened <= last]
+        again = by_id(subject, recomputed(driver, subject, (first, last)))
+        assert {key: row for key, row in again.items() if first <= row[3] <= last} == {
+            identity(subject, batch): as_row(subject, batch) for batch in inside
+        }
+
+    ordinals: Counter[int] = Counter()
+    order = []
+    for batch in expected.closed:
+        assert batch.closed is not None
+        order.append((identity(subject, batch), batch.closed, ordinals[batch.closed]))
+        ordinals[batch.closed] += 1
+    delivered = [(key, row["__sequence"], row["__ordinal"]) for key, row in subject.sink.rows.items()]
+    assert sorted(delivered, key=lambda row: row[1:]) == order
+    return read, order, ledger
+
+
+def recomputed(driver: TestDriver, subject: Subject, span_ms: tuple[int, int]) -> DataFrame:
+    progress = read_progress(driver.spark, driver._lake, subject.node)
+    logs = read_logs(driver.spark, driver._lake, subject.node, progress.upto_ms)
+    return operator_of(subject.node).recompute(logs, progress, span_ms)
+
+
+def identity(subject: Subject, batch: Batch) -> str:
+    return f"visits/{batch.partition}/{batch.offset}/{batch.key}"
+
+
+def as_row(subject: Subject, batch: Batch) -> tuple[Any, ...]:
+    seen = tuple(value["seen"] for value in batch.values)
+    return batch.key, seen, len(seen), batch.opened, batch.closed, batch.closed_by
+
+
+def by_id(subject: Subject, frame: DataFrame) -> dict[str, tuple[Any, ...]]:
+    (group,) = subject.node.by
+    columns = [name for name in frame.columns if not name.startswith("__")]
+    found: dict[str, tuple[Any, ...]] = {}
+    for row in tables.rows(frame.select(*columns)):
+        assert row["batch_id"] not in found, "a batch occurs twice"
+        events = [event.asDict() for event in row["events"]]
+        assert all(event.get("tags", {"n": event["seen"]}) == {"n": event["seen"]} for event in events)
+        seen = tuple(event["seen"] for event in events)
+        found[row["batch_id"]] = (
+            row[group], seen, row["records"], row["opened_at"], row["closed_at"], row["closed_by"]
+        )  # fmt: skip
+    return found

@@ -1,0 +1,309 @@
+"""Batches, one fact each. The driver's clock starts at 0 seconds and moves when told."""
+
+from __future__ import annotations
+
+import datetime as dt
+import json
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+
+import pytest
+from pyspark.sql import functions as F
+
+import headrace as hr
+from headrace.quality import check_node
+from headrace.runtime.backfill import Backfill
+from headrace.runtime.redeliver import redeliver
+from tests.conftest import Drive
+from tests.laws import tables
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from pyspark.sql import DataFrame, SparkSession
+
+    from headrace.description import Batches
+    from headrace.sinks import Delivery
+    from headrace.testing import TestDriver
+
+pytestmark = pytest.mark.spark
+
+VISITS = hr.Topic("visits", key="customer STRING", value="visitor STRING, action STRING")
+DAY_MS = 86_400_000
+
+
+def batches(name: str = "visit_batches", by: tuple[str, ...] = (), **limits: Any) -> Batches:
+    return VISITS.group_by(*by).batch(collect=["visitor", "action"], **limits).named(name)
+
+
+class Visits:
+    """A driver with the moment at which it started."""
+
+    def __init__(self, driver: TestDriver) -> None:
+        self.driver, self.began_ms = driver, driver.now_ms
+
+    def visit(self, *customers: str, visitor: str = "v", partition: int = 0) -> None:
+        """One record each, and a cut."""
+        for customer in customers:
+            value = {"visitor": visitor, "action": "look"}
+            self.driver.pipe("visits", key=customer, value=value, timestamp_ms=1_000, partition=partition)
+        self.driver.cut()
+
+    def wait(self, duration: str) -> None:
+        """Let the wall clock run, and cut."""
+        self.driver.advance_wall_clock(duration)
+        self.driver.cut()
+
+    def shown(self, node: str = "visit_batches") -> list[str]:
+        """`a 2 by count 0-4`: group, records, what closed it, seconds since the start at which it opened and closed."""
+        rows = tables.rows(self.driver.read(node))
+        rows.sort(key=lambda row: (row["closed_at"], row["opened_at"], row["batch_id"]))
+        at = [
+            ((row["opened_at"] - self.began_ms) / 1000, (row["closed_at"] - self.began_ms) / 1000)
+            for row in rows
+        ]
+        return [
+            f"{row[0]} {row['records']} by {row['closed_by']} {opened:g}-{closed:g}"
+            for row, (opened, closed) in zip(rows, at, strict=True)
+        ]
+
+
+def test_a_slow_trickle_does_not_push_the_deadline_back_and_a_record_at_the_deadline_opens_the_next(
+    drive: Drive,
+) -> None:
+    visits = Visits(drive(batches(max_records=100, max_wait="10 seconds")))
+    visits.visit("a")
+    for _ in range(3):
+        visits.driver.advance_wall_clock("3 seconds")
+        visits.visit("a")
+    assert visits.shown() == []
+    visits.driver.advance_wall_clock("1 second")
+    visits.visit("a")
+    assert visits.shown() == ["a 4 by wait 0-10"]
+    visits.wait("10 seconds")
+    assert visits.shown() == ["a 4 by wait 0-10", "a 1 by wait 10-20"]
+    ticks = visits.driver.log("visits").where("kind = 'tick'")
+    assert ticks.count() == 1, "the record at the first deadline said the time; only the second needed a tick"
+    stream_times = visits.driver.log("visits").select("stream_time").distinct().count()
+    assert stream_times == 1, "a tick for a deadline moves no stream time"
+
+
+def test_an_idle_group_leaves_although_nothing_arrives_and_then_the_log_falls_silent(drive: Drive) -> None:
+    visits = Visits(drive(batches(max_wait="10 seconds"), batches("slow_batches", max_wait="1 minute")))
+    visits.visit("a", "b")
+    visits.wait("9999 ms")
+    assert visits.shown() == []
+    visits.wait("1 ms")
+    assert visits.shown() == ["a 1 by wait 0-10", "b 1 by wait 0-10"]
+    assert visits.shown("slow_batches") == []
+    visits.wait("50 seconds")
+    assert visits.shown("slow_batches") == ["a 1 by wait 0-60", "b 1 by wait 0-60"]
+    commits = visits.driver.log("visits").count()
+    visits.wait("1 hour")
+    assert visits.driver.log("visits").count() == commits, "nobody waits: nothing is written"
+
+
+def test_a_record_beyond_max_bytes_opens_the_next_batch_and_a_larger_one_is_alone(drive: Drive) -> None:
+    visits = Visits(drive(batches(max_bytes=100)))
+    visits.visit("a", "a", "a")  # 36 bytes each
+    visits.visit("a", visitor="v" * 200)
+    visits.visit("a", visitor="v" * 65)  # exactly 100
+    assert visits.shown() == [
+        "a 2 by bytes 0-0",
+        "a 1 by bytes 0-0.001",
+        "a 1 by bytes 0.001-0.001",
+        "a 1 by bytes 0.002-0.002",
+    ]
+    assert [row["__bytes"] for row in stored(visits).orderBy("closed_at", "opened_at").collect()] == [
+        72,
+        36,
+        236,
+        100,
+    ]
+
+
+def stored(visits: Visits) -> DataFrame:
+    driver = visits.driver
+    return driver.spark.read.format("delta").load(driver._lake.table("visit_batches"))
+
+
+def test_a_regrouped_key_gathers_records_of_all_partitions_in_the_logs_order(drive: Drive) -> None:
+    visits = Visits(drive(batches(by=("action",), max_records=4)))
+    for customer, partition in (("a", 2), ("b", 0), ("c", 1)):
+        visits.driver.pipe(
+            "visits",
+            key=customer,
+            value={"visitor": customer, "action": "buy"},
+            timestamp_ms=1,
+            partition=partition,
+        )
+    visits.driver.cut()
+    ledger = tables.ledger(tables.rows(visits.driver.ledger("visit_batches")))
+    assert ledger == {(0, "open"): 1, (1, "open"): 1, (2, "open"): 1}
+    visits.driver.pipe("visits", key="d", value={"visitor": "d", "action": "buy"}, timestamp_ms=1)
+    visits.driver.cut()
+    (row,) = visits.driver.read("visit_batches").collect()
+    assert [event["visitor"] for event in row["events"]] == ["b", "c", "a", "d"]
+    assert row["batch_id"] == "visits/0/0/buy"
+
+
+def test_a_drain_closes_what_is_open_and_a_crash_closes_nothing(drive: Drive) -> None:
+    visits = Visits(drive(batches(max_records=3, max_wait="1 hour")))
+    visits.visit("a", "b", "b")
+    for step in ("before outputs", "after outputs", "after state"):
+        visits.driver.crash(step)
+        visits.visit("a" if step == "after state" else "c")
+    assert visits.shown() == []
+    visits.driver.advance_wall_clock("2 seconds")
+    visits.driver.drain()
+    assert [line.rsplit("-", 1)[0] for line in visits.shown()] == [
+        "a 2 by drain 0",
+        "b 2 by drain 0",
+        "c 2 by drain 0.001",
+    ]
+    visits.visit("a")
+    visits.driver.drain()
+    visits.driver.drain()
+    assert len(visits.shown()) == 4, "a drain of nothing closes nothing"
+    assert sorted(map(tuple, visits.driver.backfill("visit_batches").collect())) == sorted(
+        map(tuple, visits.driver.read("visit_batches").collect())
+    )
+
+
+def test_bad_input_is_in_no_batch_and_stops_nothing(drive: Drive) -> None:
+    visits = Visits(drive(batches(max_records=2)))
+    good = json.dumps({"visitor": "v", "action": None})
+    for key, value in (
+        ("a", good),
+        ("a", None),
+        ("a", b"{"),
+        ("a", b"\xff"),
+        (None, good),
+        ("a", good),
+        ("", good),
+    ):
+        visits.driver.pipe("visits", key=key, value=value, timestamp_ms=1)
+    visits.driver.cut()
+    (row,) = visits.driver.read("visit_batches").collect()
+    assert (row["customer"], row["records"]) == ("a", 2)
+    ledger = tables.ledger(tables.rows(visits.driver.ledger("visit_batches")))
+    assert ledger == {(0, "used"): 2, (0, "open"): 1, (0, "tombstone"): 1, (0, "dead_letter"): 3}
+    with pytest.raises(hr.DescriptionError, match="nothing can be late"):
+        visits.driver.late("visit_batches")
+
+
+def test_the_state_keeps_one_small_row_for_each_open_batch(drive: Drive) -> None:
+    visits = Visits(drive(batches(max_records=4, max_wait="1 hour")))
+    for _ in range(3):
+        visits.visit("a", "b", "b")
+    (runner,) = visits.driver._runners.values()
+    path = visits.driver._lake.state("visit_batches")
+    state = visits.driver.spark.read.format("delta").load(path)
+    assert state.count() == 6
+    assert "events" not in state.columns
+    before = visits.driver.ledger("visit_batches").collect()
+    runner.maintain()
+    kept = visits.driver.spark.read.format("delta").load(path).collect()
+    assert sorted((row["customer"], row["__records"]) for row in kept) == [("a", 3), ("b", 2)]
+    assert visits.driver.ledger("visit_batches").collect() == before
+    visits.visit("a", "b", "b")
+    assert [line.rsplit(" ", 1)[0] for line in visits.shown()] == [
+        "b 4 by count",
+        "a 4 by count",
+        "b 4 by count",
+    ]
+
+
+@dataclass
+class Store:
+    """A sink in memory that can say what it holds."""
+
+    name: str = "store"
+    rows: dict[str, int] = field(default_factory=dict)
+
+    def deliver(self, rows: DataFrame, delivery: Delivery) -> None:
+        self.rows |= {row["batch_id"]: row["__sequence"] for row in rows.collect()}
+
+    def held(self, spark: SparkSession, delivery: Delivery) -> DataFrame:
+        return spark.createDataFrame([(key,) for key in self.rows], "batch_id STRING")
+
+
+def test_days_are_recomputed_checked_and_delivered_again(drive: Drive, tmp_path: Path) -> None:
+    store = Store()
+    node = batches(max_records=3, max_wait="20 seconds").to(store)
+    visits = Visits(drive(node))
+    driver, lake = visits.driver, visits.driver._lake
+    midnight = (driver.now_ms // DAY_MS + 1) * DAY_MS
+    driver.advance_wall_clock(f"{midnight - driver.now_ms - 5_000} ms")
+    visits.visit("a", "b", "a")  # the day before
+    driver.advance_wall_clock("10 seconds")
+    visits.visit("a", "a", "c")  # a's batch closes on the next day, and another begins there
+    visits.wait("1 minute")
+    delivered = dict(store.rows)
+    assert len(delivered) == 4
+    first, second = (dt.datetime.fromtimestamp(ms / 1000, dt.UTC).date() for ms in (midnight - 1, midnight))
+
+    verdicts = Backfill(driver.spark, lake, node, [second]).run()
+    assert [(v.day, v.equal, v.rows_recomputed) for v in verdicts] == [(second, True, 2)]
+    assert all(v.equal for v in Backfill(driver.spark, lake, node).run())
+    found = {c.name: c for c in check_node(driver.spark, lake, node, str(tmp_path / "docs"))}
+    assert [name for name, check in found.items() if not check.passed] == []
+    assert "store holds each of them once" in found["no_batch_lost_or_repeated"].sentence
+
+    gone = next(key for key in store.rows if key.endswith("/c"))
+    del store.rows[gone]
+    assert [
+        (r.rows, r.rows_in_table) for r in redeliver(driver.spark, lake, node, [first], only_missing=True)
+    ] == [(0, 2)]
+    broken = {c.name: c for c in check_node(driver.spark, lake, node, str(tmp_path / "docs"), verdicts=())}
+    assert "1 batches missing from store" in broken["no_batch_lost_or_repeated"].sentence
+    assert [(r.rows, r.rows_in_table) for r in redeliver(driver.spark, lake, node, only_missing=True)] == [
+        (1, 4)
+    ]
+    assert store.rows == delivered
+    store.rows.clear()
+    redeliver(driver.spark, lake, node, [second])
+    assert store.rows == {
+        key: at for key, at in delivered.items() if at >= midnight and key in opened_on(driver, second)
+    }
+
+    damage(driver, lake.table("visit_batches"))
+    told = {c.name: c for c in check_node(driver.spark, lake, node, str(tmp_path / "docs"), verdicts=())}
+    failing = {name for name, check in told.items() if not check.passed}
+    assert failing == {"every_offset_accounted_for", "batches_within_limits", "no_batch_lost_or_repeated"}
+    assert "beyond a limit" in told["batches_within_limits"].sentence
+    verdicts = Backfill(driver.spark, lake, node).run()
+    assert [v.swapped for v in verdicts] == [True, True]
+    assert all(c.passed for c in check_node(driver.spark, lake, node, str(tmp_path / "docs")))
+
+
+def opened_on(driver: TestDriver, day: dt.date) -> set[str]:
+    rows = driver.read("visit_batches").where(F.to_date("opened_at") == F.lit(day)).collect()
+    return {row["batch_id"] for row in rows}
+
+
+def damage(driver: TestDriver, path: str) -> None:
+    """One batch is lost, one stands twice, and one has lost an event and is older than allowed."""
+    table = driver.spark.read.format("delta").load(path)
+    table.where("customer = 'b'").write.format("delta").mode("append").save(path)
+    driver.spark.sql(f"DELETE FROM delta.`{path}` WHERE customer = 'c'")
+    driver.spark.sql(
+        f"UPDATE delta.`{path}` SET events = slice(events, 1, 1), closed_at = closed_at + INTERVAL 1 HOUR WHERE records = 3"
+    )
+
+
+def test_only_a_sink_that_can_say_what_it_holds_is_given_what_it_lacks(drive: Drive) -> None:
+    class Mute:
+        name = "mute"
+
+        def deliver(self, rows: DataFrame, delivery: Delivery) -> None:
+            raise AssertionError("nothing is to be delivered")
+
+    node = batches(max_records=3).to(Mute())
+    driver = drive(node)
+    with pytest.raises(hr.TerminalError, match="cannot say what it holds"):
+        redeliver(driver.spark, driver._lake, node, only_missing=True)
+    with pytest.raises(hr.TerminalError, match="has no sink 'other'"):
+        redeliver(driver.spark, driver._lake, node, sinks=["other"])
+    with pytest.raises(hr.TerminalError, match="has no sink"):
+        redeliver(driver.spark, driver._lake, batches(max_records=3))
