@@ -20,7 +20,7 @@ from headrace.errors import DescriptionError
 from headrace.operators.progress import Progress, Tally
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
+    from collections.abc import Callable, Mapping, Sequence
 
     from pyspark.sql import Column as Expr
     from pyspark.sql import DataFrame
@@ -42,12 +42,13 @@ class Held:
 
     results  rows of the result table; None: none yet, or (appended results, while folding) not needed
     state    rows of the state table; of current results those that are not folded into `results` yet; None: none yet
-    earlier  gives, for each topic, the rows of the log that were folded before, from an `ingested_at` in ms on; None: none
+    earlier  gives, for each topic, rows of the log that were folded before: those whose `ingested_at`, in ms, lies in one of
+             some intervals, both ends included; None: none were
     """
 
     results: DataFrame | None = None
     state: DataFrame | None = None
-    earlier: Callable[[int], Mapping[str, DataFrame]] | None = None
+    earlier: Callable[[Sequence[tuple[int, int]]], Mapping[str, DataFrame]] | None = None
 
 
 @dataclass(frozen=True)

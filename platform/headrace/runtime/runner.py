@@ -11,6 +11,8 @@ Spark's own checkpoint comes last and holds nothing that these do not: it may be
 
 from __future__ import annotations
 
+from functools import reduce
+from operator import or_
 from typing import TYPE_CHECKING, Any
 
 from delta.tables import DeltaTable
@@ -32,7 +34,7 @@ from headrace.spark import files, tables
 from headrace.spark.merge import upsert
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Sequence
 
     from pyspark.sql import DataFrame, SparkSession
     from pyspark.sql.types import StructType
@@ -150,10 +152,17 @@ class NodeRunner:
         base = base_of(self._spark, self._lake, self.node)  # a backfill may have mended it since
         return Held(base.read(self._spark), state.where(F.col("__batch") > base.batch))
 
-    def _earlier(self, from_ms: int) -> dict[str, DataFrame]:
-        """The logs from an `ingested_at` on, as far as they are folded."""
-        upto_ms = self.progress.upto_ms
-        return {t.name: self._increment(t, from_ms - 1, upto_ms.get(t.name, 0)) for t in self.node.topics}
+    def _earlier(self, stretches: Sequence[tuple[int, int]]) -> dict[str, DataFrame]:
+        """Stretches of commit time of the logs, as far as these are folded; Delta skips the files of all others."""
+        at, upto_ms = F.col("ingested_at"), self.progress.upto_ms
+        bounds = [
+            (F.timestamp_millis(F.lit(first)), F.timestamp_millis(F.lit(last))) for first, last in stretches
+        ]
+        within = reduce(or_, ((at >= first) & (at <= last) for first, last in bounds))
+        return {
+            t.name: self._increment(t, stretches[0][0] - 1, upto_ms.get(t.name, 0)).where(within)
+            for t in self.node.topics
+        }
 
     def _write_outputs(self, folded: Folded) -> None:
         """Most downstream first: the commit of the results says that the sinks have theirs."""

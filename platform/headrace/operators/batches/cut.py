@@ -12,6 +12,7 @@ from pyspark.sql import types as T
 
 from headrace.description import quote
 from headrace.description.batches import BYTES, COUNT, DRAIN, WAIT
+from headrace.operators.batches.stretches import commits_of
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -31,6 +32,7 @@ OPEN_STATE = {
     "__bytes": "bigint",
     "__event_ms": "bigint",
     "__counts": "array<struct<partition: int, records: bigint>>",
+    "__commits": "array<bigint>",  # when its records came; null: more often than is kept
 }
 CHUNK_MIN = 64
 
@@ -50,9 +52,10 @@ def cut(
             held    the batches open before: `by` and `OPEN_STATE`, one row per group; None: none
             drains  commit times of the drains among these commits, rising
             collect whether to gather the events
-    Out:    `by`, `OPEN_STATE`, `__held` (it was open before), `__known` (some batch of its group was), `__touched` (it has
-            some of these records), `__last` (of its group), `__closed_ms` and `__closed_by` (null: open), `__events` (of
-            these records, where the batch closed). One row per batch.
+    Out:    `by`, `OPEN_STATE` (once closed, `__commits` are those of records before these), `__held` (it was open before),
+            `__known` (some batch of its group was), `__touched` (it has some of these records), `__last` (of its group),
+            `__closed_ms` and `__closed_by` (null: open), `__events` (of these records, where the batch closed). One row
+            per batch.
     """
     by = [F.col(quote(name)) for name in node.by]
     groups = kept.groupBy(*by).agg(F.collect_list(_record(node, collect)).alias("__new"))
@@ -251,10 +254,13 @@ def _earliest(following: str, drained: str, upto_ms: int) -> Expr:
 
 def _shown(collect: bool) -> list[Expr]:
     closed = F.col("__closed_by").isNotNull()
+    own = F.transform("__own", lambda record: record["__ingested_ms"])
+    commits = commits_of(F.col("__held"), F.col("__held__commits"), own)
     collected = F.transform("__own", lambda record: record["__event"]) if collect else F.lit(None)
     return [
-        *(F.col(name) for name in OPEN_STATE if name != "__counts"),
+        *(F.col(name) for name in OPEN_STATE if name not in ("__counts", "__commits")),
         F.when(~closed, _counts()).alias("__counts"),
+        F.when(~closed, commits).otherwise(F.col("__held__commits")).alias("__commits"),
         *(F.col(name) for name in ("__held", "__known", "__touched", "__last", "__closed_ms", "__closed_by")),
         F.when(closed, collected).alias("__events"),
     ]

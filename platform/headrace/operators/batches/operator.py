@@ -10,19 +10,18 @@ from pyspark.sql import functions as F
 from headrace.description import Batches, quote
 from headrace.log.columns import DEAD_LETTER, DRAIN
 from headrace.operators.batches.cut import OPEN_STATE, PLACE, cut, event_of, in_order
+from headrace.operators.batches.stretches import stretches
 from headrace.operators.operator import Folded, Held, Operator, Schemas, nullable
 from headrace.operators.partials import unusable
 from headrace.operators.progress import Progress, Tally
 from headrace.operators.rows import KEPT, rows_of
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping, Sequence
+    from collections.abc import Mapping, Sequence
 
     from pyspark.sql import Column as Expr
     from pyspark.sql import DataFrame
     from pyspark.sql.types import StructType
-
-    Earlier = Callable[[int], Mapping[str, DataFrame]]
 
 
 class BatchOperator(Operator[Batches]):
@@ -62,17 +61,20 @@ class BatchOperator(Operator[Batches]):
             F.col("__closed_by").isNotNull(),
             F.col("__held") & F.col("__closed_by").isNotNull(),
         )
+        begun_before = F.when(continued, F.col("__commits"))
         summary = found.agg(
             F.count_if(closed).alias("closed"),
-            F.min(F.when(continued, F.col("__opened_ms"))).alias("from_ms"),
+            F.array_distinct(F.flatten(F.collect_set(begun_before))).alias("commits"),
+            F.min(F.when(continued & F.col("__commits").isNull(), F.col("__opened_ms"))).alias("from_ms"),
         ).first()
         assert summary is not None
         results = None
         if summary["closed"]:
             earlier = None
-            if summary["from_ms"] is not None:
+            reread = stretches(summary["commits"], summary["from_ms"], self.frontier_ms(progress))
+            if reread:
                 assert held.earlier is not None
-                earlier = self.decide(held.earlier(summary["from_ms"]))
+                earlier = self.decide(held.earlier(reread))
             results = self._results(found.where(closed), earlier)
         state = self._state(found, frontier_ms).withColumn("__batch", F.lit(after.batch))
         emitted = None if results is None else lambda: self.emitted(results)
