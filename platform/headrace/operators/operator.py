@@ -75,6 +75,9 @@ class Operator(ABC, Generic[N]):
 
     appended: ClassVar[bool]
     clock: ClassVar[str] = "timestamp"  # the log's column by which a record belongs to a day of the results
+    rows_max: ClassVar[int | None] = (
+        None  # of the log in one increment, unless one commit has more; None: any number
+    )
     final_at: ClassVar[str] = ""  # of appended results: the column that says when a row was final
 
     def __init__(self, node: N) -> None:

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from headrace.description import WindowedAggregate
 from headrace.operators.rows import FATES, USED
 from headrace.quality.claims import Check, Finding, pairs_equal
 from headrace.quality.diagnosis import Diagnosis, OpenDifference, diagnose
@@ -109,9 +110,9 @@ def _misplaced(diagnosis: Diagnosis, books: Books) -> str:
     words += f" where the ledger of {books.node.required_name} has {used:,} used"
     if not diagnosis.windows:
         cure = (
-            "backfill it"
-            if books.node.day_column is None
-            else "rebuild the node from the log under a new name"
+            "rebuild the node from the log under a new name"
+            if isinstance(books.node, WindowedAggregate)
+            else "backfill it"
         )
         return f"{words}; {cure}."
     first, others = diagnosis.windows[0], diagnosis.windows_differing - 1

@@ -44,6 +44,7 @@ if TYPE_CHECKING:
     from headrace.operators.progress import Progress
     from headrace.runtime.lake import Lake
 
+BEHIND_MS = 10_000  # of commit time: only beyond it is an increment measured before it is read
 RESULTS = {
     "delta.enableChangeDataFeed": "true"
 }  # an append costs nothing more; a swap says which rows it changed
@@ -182,12 +183,31 @@ class NodeRunner:
             if plan is not None and plan["batch"] == batch:
                 return plan
             self._repeating = False
-        upto_ms = {topic.name: frontier_ms(self._spark, self._lake, topic) for topic in self.node.topics}
+        upto_ms = {topic.name: self._reach(topic) for topic in self.node.topics}
         if all(ms <= self.progress.upto_ms.get(name, 0) for name, ms in upto_ms.items()):
             return None
         plan = {"batch": batch, "upto_ms": upto_ms}
         files.write_json(self._spark, path, plan)
         return plan
+
+    def _reach(self, topic: Topic) -> int:
+        """How far the next increment goes: to the log's frontier, unless the node is behind and that were too much."""
+        frontier, rows_max = frontier_ms(self._spark, self._lake, topic), self.operator.rows_max
+        done_ms = self.progress.upto_ms.get(topic.name, 0)
+        if rows_max is None or frontier - done_ms <= BEHIND_MS:
+            return frontier
+        commits = (
+            self._increment(topic, done_ms, frontier)
+            .groupBy(F.unix_millis("ingested_at").alias("at"))
+            .count()
+        )
+        rows, reach = 0, None
+        for row in sorted(commits.collect(), key=lambda commit: commit["at"]):
+            rows += row["count"]
+            if reach is not None and rows > rows_max:
+                return int(reach)
+            reach = row["at"]
+        return frontier
 
     def _increment(self, topic: Topic, after_ms: int | None, upto_ms: int) -> DataFrame:
         return read_log(self._spark, self._lake, topic, after_ms=after_ms, upto_ms=upto_ms)

@@ -29,6 +29,7 @@ class BatchOperator(Operator[Batches]):
 
     appended = True
     clock = "ingested_at"
+    rows_max = 1_000_000  # whole events are gathered: after an outage of the sink they must fit all the same
     final_at = "closed_at"
 
     def decide(self, logs: Mapping[str, DataFrame]) -> DataFrame:

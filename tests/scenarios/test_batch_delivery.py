@@ -1,0 +1,124 @@
+"""Batches after the fact: days recomputed, checked, and delivered again."""
+
+from __future__ import annotations
+
+import datetime as dt
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+import pytest
+from pyspark.sql import functions as F
+
+import headrace as hr
+from headrace.quality import check_node
+from headrace.runtime.backfill import Backfill
+from headrace.runtime.redeliver import redeliver
+from tests.conftest import Drive
+from tests.scenarios.test_batches import Visits, batches
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from pyspark.sql import DataFrame, SparkSession
+
+    from headrace.sinks import Delivery
+    from headrace.testing import TestDriver
+
+pytestmark = pytest.mark.spark
+
+DAY_MS = 86_400_000
+
+
+@dataclass
+class Store:
+    """A sink in memory that can say what it holds."""
+
+    name: str = "store"
+    rows: dict[str, int] = field(default_factory=dict)
+
+    def deliver(self, rows: DataFrame, delivery: Delivery) -> None:
+        self.rows |= {row["batch_id"]: row["__sequence"] for row in rows.collect()}
+
+    def held(self, spark: SparkSession, delivery: Delivery) -> DataFrame:
+        return spark.createDataFrame([(key,) for key in self.rows], "batch_id STRING")
+
+
+def test_days_are_recomputed_checked_and_delivered_again(drive: Drive, tmp_path: Path) -> None:
+    store = Store()
+    node = batches(max_records=3, max_wait="20 seconds").to(store)
+    visits = Visits(drive(node))
+    driver, lake = visits.driver, visits.driver._lake
+    midnight = (driver.now_ms // DAY_MS + 1) * DAY_MS
+    driver.advance_wall_clock(f"{midnight - driver.now_ms - 5_000} ms")
+    visits.visit("a", "b", "a")  # the day before
+    driver.advance_wall_clock("10 seconds")
+    visits.visit("a", "a", "c")  # a's batch closes on the next day, and another begins there
+    visits.wait("1 minute")
+    delivered = dict(store.rows)
+    assert len(delivered) == 4
+    first, second = (dt.datetime.fromtimestamp(ms / 1000, dt.UTC).date() for ms in (midnight - 1, midnight))
+
+    verdicts = Backfill(driver.spark, lake, node, [second]).run()
+    assert [(v.day, v.equal, v.rows_recomputed) for v in verdicts] == [(second, True, 2)]
+    assert all(v.equal for v in Backfill(driver.spark, lake, node).run())
+    found = {c.name: c for c in check_node(driver.spark, lake, node, str(tmp_path / "docs"))}
+    assert [name for name, check in found.items() if not check.passed] == []
+    assert "store holds each of them once" in found["no_batch_lost_or_repeated"].sentence
+
+    gone = next(key for key in store.rows if key.endswith("/c"))
+    del store.rows[gone]
+    assert [
+        (r.rows, r.rows_in_table) for r in redeliver(driver.spark, lake, node, [first], only_missing=True)
+    ] == [(0, 2)]
+    broken = {c.name: c for c in check_node(driver.spark, lake, node, str(tmp_path / "docs"), verdicts=())}
+    assert "1 batches missing from store" in broken["no_batch_lost_or_repeated"].sentence
+    assert [(r.rows, r.rows_in_table) for r in redeliver(driver.spark, lake, node, only_missing=True)] == [
+        (1, 4)
+    ]
+    assert store.rows == delivered
+    store.rows.clear()
+    redeliver(driver.spark, lake, node, [second])
+    assert store.rows == {
+        key: at for key, at in delivered.items() if at >= midnight and key in opened_on(driver, second)
+    }
+
+    damage(driver, lake.table("visit_batches"))
+    told = {c.name: c for c in check_node(driver.spark, lake, node, str(tmp_path / "docs"), verdicts=())}
+    failing = {name for name, check in told.items() if not check.passed}
+    assert failing == {"batches_within_limits", "no_batch_lost_or_repeated"}, "the books alone balance"
+    assert "beyond a limit" in told["batches_within_limits"].sentence
+    verdicts = Backfill(driver.spark, lake, node).run()
+    assert [v.swapped for v in verdicts] == [True, True]
+    assert all(c.passed for c in check_node(driver.spark, lake, node, str(tmp_path / "docs")))
+
+
+def opened_on(driver: TestDriver, day: dt.date) -> set[str]:
+    rows = driver.read("visit_batches").where(F.to_date("opened_at") == F.lit(day)).collect()
+    return {row["batch_id"] for row in rows}
+
+
+def damage(driver: TestDriver, path: str) -> None:
+    """One batch is lost, one as large stands twice, and one has lost events and is older than allowed."""
+    table = driver.spark.read.format("delta").load(path)
+    table.where("customer = 'b'").write.format("delta").mode("append").save(path)
+    driver.spark.sql(f"DELETE FROM delta.`{path}` WHERE customer = 'c'")
+    driver.spark.sql(
+        f"UPDATE delta.`{path}` SET events = slice(events, 1, 1), closed_at = closed_at + INTERVAL 1 HOUR WHERE records = 3"
+    )
+
+
+def test_only_a_sink_that_can_say_what_it_holds_is_given_what_it_lacks(drive: Drive) -> None:
+    class Mute:
+        name = "mute"
+
+        def deliver(self, rows: DataFrame, delivery: Delivery) -> None:
+            raise AssertionError("nothing is to be delivered")
+
+    node = batches(max_records=3).to(Mute())
+    driver = drive(node)
+    with pytest.raises(hr.TerminalError, match="cannot say what it holds"):
+        redeliver(driver.spark, driver._lake, node, only_missing=True)
+    with pytest.raises(hr.TerminalError, match="has no sink 'other'"):
+        redeliver(driver.spark, driver._lake, node, sinks=["other"])
+    with pytest.raises(hr.TerminalError, match="has no sink"):
+        redeliver(driver.spark, driver._lake, batches(max_records=3))
