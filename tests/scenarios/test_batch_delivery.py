@@ -89,6 +89,7 @@ def test_days_are_recomputed_checked_and_delivered_again(drive: Drive, tmp_path:
     assert "beyond a limit" in told["batches_within_limits"].sentence
     verdicts = Backfill(driver.spark, lake, node).run()
     assert [v.swapped for v in verdicts] == [True, True]
+    redeliver(driver.spark, lake, node, only_missing=True)
     assert all(c.passed for c in check_node(driver.spark, lake, node, str(tmp_path / "docs")))
 
 
