@@ -23,6 +23,7 @@ from headrace.log.sequence import LAST, assign_stream_time, only_new
 from headrace.log.state import LastRow, LogState, PartitionState
 from headrace.log.ticks import due_ticks
 from headrace.spark import tables
+from headrace.spark.frames import local_frame
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping, Set
@@ -173,10 +174,8 @@ class Sequencer:
         self, kind: str, rows: Mapping[LastRow, str | None], at_ms: int, after: LogState
     ) -> None:
         values = [(row.partition, row.stream_ms, control) for row, control in rows.items()]
-        frame = self._spark.createDataFrame(values, "partition INT, __stream_ms BIGINT, control STRING")
-        frame = frame.coalesce(1).select(
-            "*", F.lit(kind).alias("kind"), F.lit(self.topic.name).alias("topic")
-        )
+        frame = local_frame(self._spark, values, "partition INT, __stream_ms BIGINT, control STRING")
+        frame = frame.select("*", F.lit(kind).alias("kind"), F.lit(self.topic.name).alias("topic"))
         self._commit(self._as_log_rows(frame, at_ms), at_ms, {"after": after.to_json()})
         self._settle(after)
 

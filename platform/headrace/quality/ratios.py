@@ -12,6 +12,7 @@ from headrace.operators.rows import LATE
 from headrace.quality.claims import Check, Finding, at_most
 from headrace.quality.results import Number
 from headrace.quality.words import counted, joined, percent, short
+from headrace.spark.frames import local_frame
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -62,7 +63,7 @@ def _below(
     if not delivered:
         return Check(name, None, lambda _: Finding("No record has been delivered yet: nothing to judge."))
     ratio = number / delivered
-    frame = spark.createDataFrame([(number, delivered, ratio)], COLUMNS).coalesce(1)
+    frame = local_frame(spark, [(number, delivered, ratio)], COLUMNS)
     facts: dict[str, Number] = {"records": number, "delivered": delivered, "ratio": ratio, "limit": limit}
     are = f"is {kind[0]}" if number == 1 else f"are {kind[1]}"
     said = f"{number:,} of {counted(delivered, 'record')} delivered {are}, {percent(ratio)}"

@@ -18,6 +18,7 @@ from headrace.operators.rows import FATES, KEPT, OPEN, USED
 from headrace.operators.windows import WindowOperator
 from headrace.runtime.node_tables import empty_logs, node_schemas, read_logs, read_progress, snapshot
 from headrace.spark import tables
+from headrace.spark.frames import local_frame
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
@@ -114,14 +115,14 @@ class Views:
             for (topic, partition), counts in fates.items()
             for fate in FATES
         ]
-        return self._spark.createDataFrame(rows, "topic STRING, partition INT, fate STRING, records BIGINT")
+        return local_frame(self._spark, rows, "topic STRING, partition INT, fate STRING, records BIGINT")
 
     def recompute(self, node: Node) -> DataFrame:
         """The node's results, computed from the whole log in one go, as far as the stream has read it."""
         progress, operator = read_progress(self._spark, self._lake, node), operator_of(node)
         logs = read_logs(self._spark, self._lake, node, progress.upto_ms)
         folded = operator.fold(logs, progress.upto_ms, Held(), Progress())
-        nothing = self._spark.createDataFrame([], node_schemas(self._spark, node).results)
+        nothing = local_frame(self._spark, [], node_schemas(self._spark, node).results)
         held = Held(nothing if folded.results is None else folded.results, folded.state)
         return without_internal(operator.read(held, folded.progress, self._inputs(node)))
 
