@@ -219,4 +219,7 @@ def test_what_a_guard_cannot_be_is_said_with_the_fix() -> None:
     for wrong in (0, True, "many"):
         with refused("max_gaps", "not a whole number above 0", "10,000"):
             hr.ReplayGuard(mode="exact", max_gaps=wrong)  # type: ignore[arg-type]
-    assert (hr.ReplayGuard(mode="exact").gaps_max, hr.ReplayGuard(mode="exact", max_gaps=3).gaps_max) == (10_000, 3)
+    assert (hr.ReplayGuard(mode="exact").gaps_max, hr.ReplayGuard(mode="exact", max_gaps=3).gaps_max) == (
+        10_000,
+        3,
+    )

@@ -32,7 +32,7 @@ def only_new(raw: DataFrame, state: LogState) -> DataFrame:
 def assign_stream_time(decoded: DataFrame, state: LogState) -> DataFrame:
     """Add `__stream_ms`, the highest event time of the partition up to and including the row, and `__last`.
 
-    In:     decoded  one row per record, with `partition`, `offset`, `kind`, `__event_ms`
+    In:     decoded  one row per record, with `partition`, `offset`, `kind`, `__event_ms` and, if judged, `replay`
             state    of the log before this micro-batch
     Law:    cutting the same offsets elsewhere changes no row's stream time within a commit sequence; a new
             partition starts at the lowest stream time recorded before the commit. Dead letters advance nothing.
