@@ -72,13 +72,13 @@ class ExactGuard:
         In:  decoded  one row per record, with the chain's columns; null in dead letters
         Out: one row per record
         """
-        frame = _located(decoded)
+        frame = _located(decoded).withColumn("__end", F.lit(None).cast("long"))
         if self.seen:
             frame = frame.unionByName(self._carried(decoded), allowMissingColumns=True)
         at, is_record = F.col("__at"), F.col("kind").isNotNull()
         ordered = Window.partitionBy(*UNIT).orderBy("__at", is_record, "partition", "offset")
         reached = F.max("__end").over(ordered.rowsBetween(Window.unboundedPreceding, Window.currentRow))
-        frame = _with_runs(frame, ordered).withColumn("__reached", reached)
+        frame = _with_runs(frame, ordered, reached.alias("__reached"))
         replay = (
             (at == F.col("__previous")) | (at <= F.col("__reached")) | (F.col("root_offset") < self._mark())
         )
@@ -206,15 +206,15 @@ def _located(frame: DataFrame) -> DataFrame:
     )
 
 
-def _with_runs(frame: DataFrame, ordered: Any) -> DataFrame:
+def _with_runs(frame: DataFrame, ordered: Any, *more: Expr) -> DataFrame:
     """Add `__previous`, and whether a record starts or ends a run of neighbouring positions; a row of the state cuts runs.
 
     In: ordered  by unit, then by `__at`
+        more     other columns over that window
     """
     recorded = F.when(F.col("kind").isNotNull(), F.col("__at"))
-    frame = frame.select(
-        "*", F.lag(recorded).over(ordered).alias("__previous"), F.lead(recorded).over(ordered).alias("__next")
-    )
+    previous, following = F.lag(recorded).over(ordered), F.lead(recorded).over(ordered)
+    frame = frame.select("*", previous.alias("__previous"), following.alias("__next"), *more)
     present, at = F.col("__at").isNotNull() & F.col("kind").isNotNull(), F.col("__at")
     return frame.withColumn(
         "__starts", present & F.coalesce(at > F.col("__previous") + 1, F.lit(True))
