@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 pytestmark = pytest.mark.spark
 MINUTE_MS = 60_000
-SCREWS = hr.Topic("screws", value="n INT", replay_guard=hr.ReplayGuard(), idle_timeout=None)
+SCREWS = hr.Topic("screws", key="screw STRING", value="n INT", replay_guard=hr.ReplayGuard(), idle_timeout=None)
 COUNTS = (
     SCREWS.group_by()
     .window(hr.tumbling("2 minutes"), grace="0 minutes")
@@ -37,7 +37,7 @@ class Line(TestDriver):
     def send(self, minute: float, *chain: Sequence[Any], n: int = 1, value: bytes | None = None) -> None:
         headers = {"source-chain": json.dumps(chain)} if chain else {}
         sent = value or json.dumps({"n": n})
-        self.pipe("screws", value=sent, timestamp_ms=int(minute * MINUTE_MS), headers=headers)
+        self.pipe("screws", key="s", value=sent, timestamp_ms=int(minute * MINUTE_MS), headers=headers)
 
     def windows(self) -> dict[int, tuple[int, int]]:
         """Start minute: count and total; the backfill must say the same."""
