@@ -19,7 +19,9 @@ if TYPE_CHECKING:
 
 pytestmark = pytest.mark.spark
 MINUTE_MS = 60_000
-SCREWS = hr.Topic("screws", key="screw STRING", value="n INT", replay_guard=hr.ReplayGuard(), idle_timeout=None)
+SCREWS = hr.Topic(
+    "screws", key="screw STRING", value="n INT", replay_guard=hr.ReplayGuard(), idle_timeout=None
+)
 COUNTS = (
     SCREWS.group_by()
     .window(hr.tumbling("2 minutes"), grace="0 minutes")

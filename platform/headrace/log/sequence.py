@@ -35,10 +35,14 @@ def assign_stream_time(decoded: DataFrame, state: LogState) -> DataFrame:
     In:     decoded  one row per record, with `partition`, `offset`, `kind`, `__event_ms` and, if judged, `replay`
             state    of the log before this micro-batch
     Law:    cutting the same offsets elsewhere changes no row's stream time within a commit sequence; a new
-            partition starts at the lowest stream time recorded before the commit. Dead letters advance nothing.
+            partition starts at the lowest stream time recorded before the commit. Dead letters advance nothing,
+            and neither do replays: one that is dated when it was sent again would close windows early.
     """
     ordered = Window.partitionBy("partition").orderBy("offset")
-    event_ms = F.when(F.col("kind") != DEAD_LETTER, F.col("__event_ms"))
+    counts = F.col("kind") != DEAD_LETTER
+    if "replay" in decoded.columns:
+        counts = counts & ~F.col("replay")
+    event_ms = F.when(counts, F.col("__event_ms"))
     highest = F.max(event_ms).over(ordered.rowsBetween(Window.unboundedPreceding, Window.currentRow))
     known = _lookup({p: s.stream_ms for p, s in state.partitions.items() if s.stream_ms is not None})
     start = F.coalesce(known, F.lit(state.lowest_stream_ms()).cast("long"))
