@@ -1,5 +1,5 @@
 """The guard's laws: the sequencer refuses what a plain Python oracle refuses, wherever the log is cut, crashed or reopened;
-and of what services send, crash and send again, each result is taken exactly once.
+of what services send, crash and send again, each result is taken exactly once; and replays move no stream time.
 
 Every example adds to the same three logs: its root topics have names of their own, so their guards start anew.
 """
@@ -26,6 +26,7 @@ from headrace.spark.session import pipeline_session
 from headrace.testing.piped import PipedTopic
 from tests.laws.republishing import Message, by_offset, republish, root_topic
 from tests.oracle.guard_oracle import Delivery, Entry, ExactOracle, monotone
+from tests.oracle.log_oracle import Arrival, Commit, sequence
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -37,6 +38,7 @@ pytestmark = [pytest.mark.spark, pytest.mark.slow]
 NUMBER = count()
 PARTITIONS = 3
 SMALL = 4
+SPREAD = 3_000_000  # ms by which timestamps lie apart in a world; each world begins a third of it later
 GUARDS = {
     "monotone": hr.ReplayGuard(),
     "exact": hr.ReplayGuard(mode="exact"),
@@ -53,6 +55,7 @@ class Sent:
     chain: Sequence[Entry] | None
     dead: bool = False
     identity: tuple[Any, ...] | None = None
+    ts: int = 0
 
 
 class GuardedLog:
@@ -63,6 +66,7 @@ class GuardedLog:
         self.spark, self.path = spark, f"file:{folder}/{name}"
         self.clock, self.piped = ManualClock(1_800_000_000_000), PipedTopic(self.topic, {})
         self.armed: list[str] = []
+        self.history: list[Commit] = []
         self.oracle = ExactOracle(name, SMALL if name == "bounded" else 10_000)
         self.sequencer = self.open()
 
@@ -80,7 +84,7 @@ class GuardedLog:
         for record in sent:
             headers = {"source-chain": json.dumps(record.chain)} if record.chain else {}
             value = b"{" if record.dead else b'{"n": 1}'
-            offset = self.piped.add(None, value, 1_700_000_000_000, record.partition, headers)
+            offset = self.piped.add(None, value, record.ts, record.partition, headers)
             delivered.append(Delivery(record.partition, offset, record.chain, record.dead))
         raw = self.piped.take(self.spark)
         assert raw is not None
@@ -97,7 +101,9 @@ class GuardedLog:
     def rows(self, after_ms: int) -> dict[tuple[int, int], Row]:
         """The rows with an offset that were committed after a time."""
         log = self.spark.read.format("delta").load(self.path)
-        rows = log.where(f"offset IS NOT NULL AND unix_millis(ingested_at) > {after_ms}")
+        rows = log.where(f"offset IS NOT NULL AND unix_millis(ingested_at) > {after_ms}").selectExpr(
+            "partition", "offset", "replay", "unix_millis(stream_time) AS stream_ms"
+        )
         return {(row["partition"], row["offset"]): row for row in rows.collect()}
 
 
@@ -136,8 +142,28 @@ def test_what_the_oracle_refuses_is_refused_and_each_result_is_taken_once(
             assert found == monotone(name, commits)
         else:
             assert found == {at for commit in commits for at in log.oracle.take(commit)}
+        assert {at: row["stream_ms"] for at, row in rows.items()} == stream_times(log, cuts, commits, found)
         if name != "bounded":
             assert_each_taken_once(sent, [record for commit in commits for record in commit], found)
+
+
+def stream_times(
+    log: GuardedLog,
+    cuts: Sequence[Sequence[Sent]],
+    commits: Sequence[Sequence[Delivery]],
+    replays: set[tuple[int, int]],
+) -> dict[tuple[int, int], int | None]:
+    """The stream time of every row of these commits, by the log's oracle, to which replays are like dead letters."""
+    before = sum(len(commit.arrivals) for commit in log.history)
+    for sent, delivered in zip(cuts, commits, strict=True):
+        unusable = [d.dead or (d.partition, d.offset) in replays for d in delivered]
+        arrivals = [
+            Arrival(record.partition, None, record.ts, kind="dead_letter" if dead else "record")
+            for record, dead in zip(sent, unusable, strict=True)
+        ]
+        log.history.append(Commit(0, arrivals))
+    rows = sequence(log.history, None, 0).rows[before:]
+    return {(arrival.partition, offset): stream for arrival, offset, stream in rows}
 
 
 def assert_each_taken_once(
@@ -152,13 +178,25 @@ def assert_each_taken_once(
     assert taken == Counter({record.identity for record in sent if record.identity is not None})
 
 
+def now(world: str) -> int:
+    """Where the timestamps of a world begin."""
+    return int(world[1:]) * SPREAD // 3
+
+
 def any_record(world: str, topic: str) -> st.SearchStrategy[Sent]:
     """Any chain at all, from so few that many meet; or none, or a record that cannot be decoded."""
     place = st.tuples(st.sampled_from([f"{world}.a", f"{world}.b"]), st.integers(0, 1), st.integers(0, 7))
     entry = st.one_of(place, st.tuples(place, st.integers(0, 3)).map(lambda both: (*both[0], both[1])))
     chain: st.SearchStrategy[list[Any] | None] = st.lists(entry, min_size=1, max_size=3)
     chain = st.one_of(chain, chain, chain, st.none())
-    return st.builds(Sent, st.integers(0, PARTITIONS - 1), chain, st.sampled_from([False] * 9 + [True]))
+    dead = st.sampled_from([False] * 9 + [True])
+    return st.builds(
+        Sent,
+        st.integers(0, PARTITIONS - 1),
+        chain,
+        dead,
+        ts=st.integers(0, SPREAD).map(lambda ts: now(world) + ts),
+    )
 
 
 def in_order(world: str, topic: str, random: Random) -> list[Sent]:
@@ -181,7 +219,15 @@ def in_order(world: str, topic: str, random: Random) -> list[Sent]:
         f"{world}.parts", by_offset(parts), second, PARTITIONS, random, crashes=random.randint(0, 3)
     )
     sent = [
-        [Sent(partition, message.chain, identity=(kind, *message.identity)) for message in messages]
+        [
+            Sent(
+                partition,
+                message.chain,
+                identity=(kind, *message.identity),
+                ts=now(world) + random.randrange(SPREAD),
+            )
+            for message in messages
+        ]
         for kind, topic_of in (("direct", direct), ("hops", hops))
         for partition, messages in topic_of.items()
     ]
