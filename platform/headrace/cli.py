@@ -14,6 +14,8 @@ from headrace.settings import Settings, load_pipeline
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
+    from headrace.description import Topic
+
 app = typer.Typer(no_args_is_help=True, add_completion=False, help=__doc__)
 Pipeline = Annotated[str, typer.Option(envvar="HEADRACE_PIPELINE", help="Module that defines the nodes.")]
 Root = Annotated[str, typer.Option("--lake", envvar="HEADRACE_LAKE", help="Root URI of all tables.")]
@@ -52,16 +54,31 @@ def accept_gap(
     from headrace.runtime.gaps import accept_gap as accept
     from headrace.runtime.kafka import KafkaSettings
     from headrace.runtime.lake import Lake
-    from headrace.runtime.stream import topics_of
 
-    topics = topics_of(load_pipeline(pipeline))
-    if topic not in topics:
-        raise typer.BadParameter(f"no topic {topic!r} in {pipeline}; there are: {', '.join(sorted(topics))}")
-    lost = accept(_session(), Lake(lake), topics[topic], KafkaSettings())
+    lost = accept(_session(), Lake(lake), _topic(pipeline, topic), KafkaSettings())
     for partition, (first, end) in sorted(lost.items()):
         typer.echo(f"Partition {partition}: offsets {first} to {end - 1} recorded as lost.")
     if not lost:
         typer.echo(f"Topic '{topic}' has lost nothing that its log needs.")
+
+
+@app.command("reset-guard")
+def reset_guard(
+    topic: Annotated[str, typer.Argument(help="The topic whose replay guard refuses new records.")],
+    root: Annotated[str, typer.Argument(help="The root topic that was created anew.")],
+    partition: Annotated[int | None, typer.Option(help="One partition of the root; all by default.")] = None,
+    pipeline: Pipeline = DEFAULTS.pipeline,
+    lake: Root = DEFAULTS.lake,
+) -> None:
+    """Let a topic's replay guard forget a root topic whose offsets began again; stop the topic's stream first."""
+    from headrace.runtime.guards import reset_guard as reset
+    from headrace.runtime.lake import Lake
+
+    forgotten = reset(_session(), Lake(lake), _topic(pipeline, topic), root, partition)
+    for number in forgotten:
+        typer.echo(
+            f"Topic '{topic}': all that was seen of {root} partition {number} is forgotten from here on."
+        )
 
 
 @app.command()
@@ -87,6 +104,15 @@ def verify(
         for line in verdict.first_differences:
             typer.echo(f"    {line}")
     sys.exit(0 if all(verdict.equal for verdict in verdicts) else 1)
+
+
+def _topic(pipeline: str, name: str) -> Topic:
+    from headrace.runtime.stream import topics_of
+
+    topics = topics_of(load_pipeline(pipeline))
+    if name not in topics:
+        raise typer.BadParameter(f"no topic {name!r} in {pipeline}; there are: {', '.join(sorted(topics))}")
+    return topics[name]
 
 
 def _session() -> SparkSession:
