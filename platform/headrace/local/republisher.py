@@ -12,11 +12,10 @@ import os
 import signal
 import sys
 import threading
-import time
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
-from confluent_kafka import Consumer, Producer
+from confluent_kafka import Consumer, KafkaError, Producer
 
 from headrace.local import lifeline
 
@@ -50,8 +49,10 @@ def republish(bootstrap: str, *, crash_after: int | None, until_end: bool) -> in
         {
             "bootstrap.servers": bootstrap,
             "group.id": GROUP,
+            "group.instance.id": GROUP,  # a static member: who comes back is let in at once
             "enable.auto.commit": False,
             "auto.offset.reset": "earliest",
+            "enable.partition.eof": True,
         }
     )
     producer = Producer(
@@ -63,14 +64,16 @@ def republish(bootstrap: str, *, crash_after: int | None, until_end: bool) -> in
         }
     )
     consumer.subscribe([SOURCE])
-    sent, silent_since = 0, time.monotonic()
-    while True:
+    sent, ended = 0, set[int]()
+    while not (until_end and ended and len(ended) == len(consumer.assignment())):
         message = consumer.poll(0.2)
-        if message is None or message.error():
-            if until_end and sent and time.monotonic() - silent_since > 2:
-                break
+        if message is None:
             continue
-        silent_since = time.monotonic()
+        error = message.error()
+        if error is not None:
+            if error.code() == KafkaError._PARTITION_EOF:
+                ended.add(message.partition() or 0)
+            continue
         report = json.loads(message.value() or b"{}")
         producer.produce(
             TARGET,
@@ -88,7 +91,8 @@ def republish(bootstrap: str, *, crash_after: int | None, until_end: bool) -> in
             producer.flush()
             os.kill(os.getpid(), signal.SIGKILL)
     producer.flush()
-    consumer.commit(asynchronous=False)
+    if sent % COMMIT_EVERY:
+        consumer.commit(asynchronous=False)
     consumer.close()
     return sent
 

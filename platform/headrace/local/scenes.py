@@ -8,6 +8,7 @@ from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from headrace.errors import TransientError
 from headrace.local import lifeline, republisher
 from headrace.local.readings import Sensors
 from headrace.local.republisher import Republisher
@@ -22,9 +23,7 @@ if TYPE_CHECKING:
     from headrace.local.traffic import Source
 
 PARTITIONS = 3
-CRASH_AFTER = (
-    2_300  # no multiple of the republisher's commits: each crash sends some hundreds of records again
-)
+CRASH_AFTER = 900  # no multiple of its commits: after each crash some hundreds of records come again
 CRASHES = 3
 
 
@@ -73,14 +72,12 @@ def tightenings(reports: int) -> int:
 
 def republish_once(bootstrap: str, log: Path) -> int:
     """Run the republisher to the end of its source, killed on the way; how often it was."""
-    crashes = 0
-    for life in range(CRASHES + 1):
-        fate = ["--crash-after", str(CRASH_AFTER)] if life < CRASHES else []
-        process = lifeline.spawn(
-            [*republisher.COMMAND, "--bootstrap", bootstrap, "--until-end", *fate], log=log
-        )
-        crashes += process.wait() != 0
-    return crashes
+    for crashes in range(CRASHES + 1):
+        fate = ["--crash-after", str(CRASH_AFTER)] if crashes < CRASHES else []
+        command = [*republisher.COMMAND, "--bootstrap", bootstrap, "--until-end", *fate]
+        if lifeline.spawn(command, log=log).wait() == 0:
+            return crashes
+    raise TransientError("The republisher did not come to the end of its source.", hint=f"Read {log}.")
 
 
 @contextmanager
