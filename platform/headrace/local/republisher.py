@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 
 SOURCE, TARGET, GROUP = "stations", "tightenings", "republisher"
 HEADER = "source-chain"
-COMMIT_EVERY = 500
+COMMIT_EVERY = 200
 RESTART_SECONDS = 1.0
 COMMAND = (sys.executable, "-m", "headrace.local.republisher")
 

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from headrace.local.traffic import Source
 
 PARTITIONS = 3
-CRASH_AFTER = 900  # no multiple of its commits: after each crash some hundreds of records come again
+CRASH_AFTER = 1_240  # no multiple of its commits: after each crash forty records come again
 CRASHES = 3
 
 
