@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
     from headrace.description import Topic
 
-SOURCE, ENTRIES = "__source", "__entries"
+SOURCE, PIECES, ROOT = "__source", "__pieces", "__root"
 CHAIN = ("root_topic", "root_partition", "root_offset", "ordinals", "path")
 NO_ORDINAL = -1  # stands for the ordinal that an entry lacks: positions of one path have one length and sort
 ENTRIES_MAX = 100
@@ -44,17 +44,23 @@ _GRAMMAR = rf"^{_W}\[{_W}{_ENTRY}(?:{_W},{_W}{_ENTRY}){{0,{ENTRIES_MAX - 1}}}+{_
 
 
 def read_chain(frame: DataFrame, topic: Topic) -> DataFrame:
-    """Add `__source`, the header if there is one, and `__entries`, its entries as texts, null unless well-formed.
+    """Add `__source`, the header if there is one; what its quotes cut it into, null unless it is well-formed; and the
+    first entry's numbers.
 
     In, Out: one row per record, with `headers`; a topic without a guard gets nothing and pays nothing
     """
     if topic.replay_guard is None:
         return frame
     name = topic.replay_guard.header
+    first = F.get("headers", F.lit(0))
     last = F.element_at(F.filter("headers", lambda header: header["key"] == name), -1)
     text = F.col(f"{SOURCE}.value").cast("string")
-    entries = F.when(F.rlike(text, F.lit(_GRAMMAR)), F.from_json(text, "array<array<string>>"))
-    return frame.withColumn(SOURCE, last).withColumn(ENTRIES, entries)
+    # A function over an array costs more than all else here: the record with this one header, of one entry, needs none.
+    frame = frame.withColumn(
+        SOURCE, F.when((F.size("headers") == 1) & (first["key"] == name), first).otherwise(last)
+    )
+    frame = frame.withColumn(PIECES, F.when(F.rlike(text, F.lit(_GRAMMAR)), F.split(text, '"')))
+    return frame.withColumn(ROOT, _numbers(F.get(PIECES, F.lit(2))))
 
 
 def malformed_chain(topic: Topic) -> list[tuple[Expr, Expr]]:
@@ -65,27 +71,44 @@ def malformed_chain(topic: Topic) -> list[tuple[Expr, Expr]]:
         f"malformed {topic.replay_guard.header}: not a JSON list of 1 to {ENTRIES_MAX} entries "
         "[topic, partition, offset] or [topic, partition, offset, ordinal]"
     )
-    return [(F.col(SOURCE).isNotNull() & F.col(ENTRIES).isNull(), F.lit(words))]
+    return [(F.col(SOURCE).isNotNull() & F.col(PIECES).isNull(), F.lit(words))]
 
 
 def chain_columns(topic: Topic, present: Expr) -> list[Expr]:
     """The columns of `CHAIN`; null where `present` is false, none for a topic without a guard."""
     if topic.replay_guard is None:
         return []
-    entries, root = F.col(ENTRIES), F.get(ENTRIES, F.lit(0))
+    pieces, root = F.col(PIECES), F.col(ROOT)
     own = F.concat("topic", F.lit("/"), F.col("partition").cast("string"))
-    hops = F.transform(entries, lambda entry: F.concat(entry[0], F.lit("/"), entry[1]))
-    ordinals = F.transform(
-        entries, lambda entry: F.coalesce(F.get(entry, F.lit(3)).cast("int"), F.lit(NO_ORDINAL))
-    )
+    names = F.sequence(F.lit(1), F.size(pieces) - 2, F.lit(2))
+    hops = F.transform(names, lambda at: _hop(pieces[at], _numbers(pieces[at + 1])))
+    ordinals = F.transform(names, lambda at: _ordinal(_numbers(pieces[at + 1])))
+    one_entry = F.size(pieces) == 3
     columns = {
-        "root_topic": F.coalesce(root[0], F.col("topic")),
+        "root_topic": F.coalesce(F.get(pieces, F.lit(1)), F.col("topic")),
         "root_partition": F.coalesce(root[1].cast("int"), F.col("partition")),
         "root_offset": F.coalesce(root[2].cast("long"), F.col("offset")),
-        "ordinals": F.coalesce(ordinals, F.array().cast("array<int>")),
-        "path": F.concat_ws(ARROW, hops, own),
+        "ordinals": F.when(pieces.isNull(), F.array().cast("array<int>"))
+        .when(one_entry, F.array(_ordinal(root)))
+        .otherwise(ordinals),
+        "path": F.when(pieces.isNull(), own)
+        .when(one_entry, F.concat(_hop(pieces[1], root), F.lit(ARROW), own))
+        .otherwise(F.concat_ws(ARROW, hops, own)),
     }
     return [F.when(present, columns[name]).alias(name) for name in CHAIN]
+
+
+def _numbers(behind_name: Expr) -> Expr:
+    """The numbers of an entry as texts, the first at index 1: `, 0, 12], [` gives `["", " 0", " 12"]`."""
+    return F.split(F.substring_index(behind_name, "]", 1), ",")
+
+
+def _hop(name: Expr, numbers: Expr) -> Expr:
+    return F.concat(name, F.lit("/"), numbers[1].cast("int").cast("string"))
+
+
+def _ordinal(numbers: Expr) -> Expr:
+    return F.coalesce(F.get(numbers, F.lit(3)).cast("int"), F.lit(NO_ORDINAL))
 
 
 def root_of(path: str) -> tuple[str, int]:
