@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     import subprocess
     from collections.abc import Iterator
 
-    from dagster import AssetKey, DagsterInstance
+    from dagster import AssetKey, DagsterInstance, MetadataValue
 
 HISTORY_DAYS = max(scene.days for scene in scenes.SCENES)
 SHOWN_EVERY_SECONDS = 10
@@ -178,8 +178,19 @@ def _observed(instance: DagsterInstance, key: AssetKey) -> str:
     if not records or records[0].asset_observation is None:
         return f"{key.to_user_string()}: starting"
     metadata = records[0].asset_observation.metadata
-    shown = ("state", "rows_per_second", "lag_records", "stream_time", "late", "dead_letters")
-    return f"{key.to_user_string()}: " + "  ".join(f"{n} {metadata[n].value}" for n in shown if n in metadata)
+    shown = ("state", "rows_per_second", "lag_records", "stream_time", "late", "replays", "dead_letters")
+    return f"{key.to_user_string()}: " + "  ".join(
+        f"{n} {_plain(metadata[n])}" for n in shown if n in metadata
+    )
+
+
+def _plain(value: MetadataValue[Any]) -> str:
+    """A time as people read it, everything else as it is."""
+    from dagster import TimestampMetadataValue
+
+    if isinstance(value, TimestampMetadataValue):
+        return f"{dt.datetime.fromtimestamp(value.value, dt.UTC):%H:%M:%S}"
+    return str(value.value)
 
 
 def _stop(console: Console, dagster: subprocess.Popen[bytes], port: int) -> None:

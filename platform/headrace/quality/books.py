@@ -18,7 +18,7 @@ from headrace.log.columns import DEAD_LETTER, RECORD
 from headrace.operators import operator_of
 from headrace.operators.operator import Held
 from headrace.operators.rows import FATES
-from headrace.runtime.node_tables import base_of, empty_logs, node_schemas, read_log, read_progress
+from headrace.runtime.node_tables import base_of, node_schemas, read_log, read_progress
 from headrace.runtime.views import fates_of
 from headrace.spark import tables
 from headrace.spark.frames import local_frame
@@ -108,7 +108,7 @@ def _results_in(spark: SparkSession, node: Node, held: Held, progress: Progress)
     operator = operator_of(node)
     if operator.appended:
         return held.results
-    return operator.read(held, progress, operator.decide(empty_logs(spark, node)).schema)
+    return operator.read(held, progress, node_schemas(spark, node).inputs)
 
 
 def _snapshot(spark: SparkSession, lake: Lake, node: Node) -> tuple[Held, Progress]:
