@@ -6,6 +6,7 @@ import os
 import platform as machine
 import statistics
 import tempfile
+from collections import defaultdict
 from pathlib import Path
 from typing import Annotated
 
@@ -13,44 +14,64 @@ import typer
 from rich.console import Console
 from rich.table import Table
 
+import headrace as hr
 from benchmarks.catch_up import catch_up
-from benchmarks.readings import PARTITIONS, produce, readings
+from benchmarks.readings import PARTITIONS, counts, expected, produce
 from headrace.local.broker import Broker
 from headrace.local.jars import spark_jars
 from headrace.local.topics import create_topics
 from headrace.runtime.kafka import KafkaSettings
 from headrace.spark.session import build_session, spark_conf
 
+PLAIN = {"": counts()}
+GUARDED = {
+    "off": counts(),
+    "monotone": counts(hr.ReplayGuard()),
+    "exact": counts(hr.ReplayGuard(mode="exact")),
+}
+
 
 def main(
     records: Annotated[int, typer.Option(help="Records in the topic.")] = 1_000_000,
     runs: Annotated[int, typer.Option(help="Runs; the first warms the JVM up and is shown apart.")] = 3,
+    guards: Annotated[
+        bool,
+        typer.Option("--guards", help="Records have chains, 5 % come again: with no guard, and with each."),
+    ] = False,
 ) -> None:
     """Measure how fast a full topic becomes final windows; every run is checked against plain Python."""
-    console = Console()
+    console, right = Console(), expected(records)
     with tempfile.TemporaryDirectory(prefix="headrace-bench-") as temporary:
         folder = Path(temporary)
         with Broker(folder / "kafka") as broker:
-            create_topics(broker.bootstrap_servers, {readings.name: PARTITIONS})
+            create_topics(broker.bootstrap_servers, {"readings": PARTITIONS})
             console.print(f"producing {records:,} records")
-            produce(broker.bootstrap_servers, records)
+            delivered = produce(broker.bootstrap_servers, records, chains=guards)
             spark = build_session(spark_conf(spark_jars(), master=f"local[{os.cpu_count()}]"))
             kafka = KafkaSettings(bootstrap_servers=broker.bootstrap_servers)
             table = Table(
-                title=f"Catch-up, {records:,} records, {os.cpu_count()} cores, {machine.processor() or machine.machine()}"
+                title=f"Catch-up, {delivered:,} records, {os.cpu_count()} cores, {machine.processor() or machine.machine()}"
             )
             for column in ("run", "records/s", "seconds", "CPU s / million", "peak MiB", "written MiB"):
                 table.add_column(column, justify="right")
-            rates = []
+            rates = defaultdict(list)
             for run in range(runs):
-                m = catch_up(spark, folder / f"lake{run}", kafka, records)
-                per_million = m.cpu_seconds / records * 1e6
-                figures = (m.records_per_second, m.seconds, per_million, m.peak_mib, m.written_mib)
-                table.add_row("cold" if run == 0 else str(run), *(f"{figure:,.0f}" for figure in figures))
-                rates += [m.records_per_second] if run else []
+                for guard, node in (GUARDED if guards else PLAIN).items():
+                    checked = None if guard == "off" else right
+                    m = catch_up(spark, folder / f"lake{guard}{run}", kafka, node, delivered, checked)
+                    per_million = m.cpu_seconds / delivered * 1e6
+                    figures = (m.records_per_second, m.seconds, per_million, m.peak_mib, m.written_mib)
+                    name = f"{guard} {'cold' if run == 0 else run}".strip()
+                    table.add_row(name, *(f"{figure:,.0f}" for figure in figures))
+                    rates[guard] += [m.records_per_second] if run else []
             console.print(table)
-            if rates:
-                console.print(f"warm median: {statistics.median(rates):,.0f} records/s")
+            for guard, measured in rates.items():
+                if measured:
+                    said = f"{guard} warm median".strip()
+                    console.print(f"{said}: {statistics.median(measured):,.0f} records/s")
+                if measured and guard not in ("", "off"):
+                    cost = statistics.median(rates["off"]) / statistics.median(measured) - 1
+                    console.print(f"{guard} guard: {cost:+.0%} time against none")
 
 
 if __name__ == "__main__":

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections import deque
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -14,20 +15,32 @@ import headrace as hr
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
+    from headrace.description import WindowedAggregate
+
 BASE_MS = 1_780_000_080_000  # a multiple of two minutes, so that windows align with the start of the log
 WINDOW_MS = 120_000
 PARTITIONS = 2
 
-readings = hr.Topic(
-    "readings", key="sensor_id STRING", value="sensor_id STRING, value BIGINT", idle_timeout=None
-)
-reading_counts = (
-    readings.group_by("sensor_id")
-    .window(hr.tumbling("2 minutes"), grace="2 minutes")
-    .aggregate(n=hr.count(), total=hr.sum("value"))
-    .suppress(hr.until_window_closes())
-    .named("reading_counts")
-)
+ROOT_PARTITIONS = 8
+REPLAY_EVERY, REPLAYED = 20_000, 1_000  # with chains: after so many records the last so many come again
+
+
+def counts(guard: hr.ReplayGuard | None = None) -> WindowedAggregate:
+    """The node that is measured, on a topic with or without a guard."""
+    topic = hr.Topic(
+        "readings",
+        key="sensor_id STRING",
+        value="sensor_id STRING, value BIGINT",
+        idle_timeout=None,
+        replay_guard=guard,
+    )
+    return (
+        topic.group_by("sensor_id")
+        .window(hr.tumbling("2 minutes"), grace="2 minutes")
+        .aggregate(n=hr.count(), total=hr.sum("value"))
+        .suppress(hr.until_window_closes())
+        .named("reading_counts")
+    )
 
 
 @dataclass(frozen=True)
@@ -73,19 +86,32 @@ def expected(records: int) -> Expected:
     return Expected(len(seen), used, total, late)
 
 
-def produce(bootstrap: str, records: int) -> None:
-    """Write the log to its topic."""
+def sent(records: int, *, chains: bool) -> Iterator[tuple[int, str, int, int, dict[str, str]]]:
+    """The log as it is produced, with headers: with chains each record names a root, and 5 % of them come again."""
+    recent: deque[tuple[int, str, int, int, dict[str, str]]] = deque(maxlen=REPLAYED)
+    for number, record in enumerate(log(records)):
+        root = json.dumps([["roots", number % ROOT_PARTITIONS, number // ROOT_PARTITIONS]])
+        recent.append((*record, {"source-chain": root} if chains else {}))
+        yield recent[-1]
+        if chains and number % REPLAY_EVERY == REPLAY_EVERY - 1:
+            yield from recent
+
+
+def produce(bootstrap: str, records: int, *, chains: bool = False) -> int:
+    """Write the log to its topic; how many records that were."""
     producer = Producer(
         {"bootstrap.servers": bootstrap, "linger.ms": 20, "queue.buffering.max.messages": 500_000}
     )
-    for number, (partition, key, value, ms) in enumerate(log(records)):
+    number = 0
+    for number, (partition, key, value, ms, headers) in enumerate(sent(records, chains=chains), start=1):
         payload = json.dumps({"sensor_id": key, "value": value})
         while True:
             try:
-                producer.produce(readings.name, payload, key, partition, timestamp=ms)
+                producer.produce("readings", payload, key, partition, timestamp=ms, headers=headers)
                 break
             except BufferError:
                 producer.poll(0.1)
         if number % 1_000 == 0:
             producer.poll(0)
     producer.flush()
+    return number

@@ -3,11 +3,12 @@
 import os
 
 from assets.readings import reading_counts
+from assets.tightenings import screw_totals
 from headrace.orchestration import build_definitions
 
 defs = build_definitions(
-    [reading_counts],
-    group="readings",
+    [reading_counts, screw_totals],
+    group="demo",
     partitions_start=os.environ.get("HEADRACE_PARTITIONS_START", "2026-11-01"),
     sensor_running=os.environ.get("HEADRACE_SENSOR") == "running",
 )

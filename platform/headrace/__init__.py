@@ -6,6 +6,7 @@ the result.
 """
 
 from headrace.description import (
+    ReplayGuard,
     TimeWindows,
     Topic,
     UntilWindowCloses,
@@ -26,7 +27,7 @@ from headrace.description import (
 from headrace.errors import DescriptionError, HeadraceError, TerminalError, TransientError
 
 __all__ = [
-    "DescriptionError", "HeadraceError", "TerminalError", "TimeWindows", "Topic", "TransientError",
+    "DescriptionError", "HeadraceError", "ReplayGuard", "TerminalError", "TimeWindows", "Topic", "TransientError",
     "UntilWindowCloses", "avg", "collect", "count", "first", "hopping", "last", "max", "min", "stddev", "sum", "tumbling",
     "until_window_closes", "variance",
 ]  # fmt: skip

@@ -14,7 +14,7 @@ from headrace.settings import Settings, load_pipeline
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-    from headrace.description import Node
+    from headrace.description import Node, Topic
 
 app = typer.Typer(no_args_is_help=True, add_completion=False, help=__doc__)
 Pipeline = Annotated[str, typer.Option(envvar="HEADRACE_PIPELINE", help="Module that defines the nodes.")]
@@ -36,13 +36,12 @@ def demo(
 
 @app.command("demo-once")
 def demo_once(
-    records: Annotated[int, typer.Option(help="Records to produce.")] = 20_000,
-    days: Annotated[int, typer.Option(help="Days they span.")] = 2,
+    records: Annotated[int, typer.Option(help="Readings to produce; other topics get their share.")] = 20_000,
 ) -> None:
     """Produce, stream until drained, backfill a day, run the checks, print the tables and the proof."""
     from headrace.local.demo_once import run_demo_once
 
-    sys.exit(0 if run_demo_once(records=records, days=days) else 1)
+    sys.exit(0 if run_demo_once(records=records) else 1)
 
 
 @app.command("accept-gap")
@@ -55,16 +54,31 @@ def accept_gap(
     from headrace.runtime.gaps import accept_gap as accept
     from headrace.runtime.kafka import KafkaSettings
     from headrace.runtime.lake import Lake
-    from headrace.runtime.stream import topics_of
 
-    topics = topics_of(load_pipeline(pipeline))
-    if topic not in topics:
-        raise typer.BadParameter(f"no topic {topic!r} in {pipeline}; there are: {', '.join(sorted(topics))}")
-    lost = accept(_session(), Lake(lake), topics[topic], KafkaSettings())
+    lost = accept(_session(), Lake(lake), _topic(pipeline, topic), KafkaSettings())
     for partition, (first, end) in sorted(lost.items()):
         typer.echo(f"Partition {partition}: offsets {first} to {end - 1} recorded as lost.")
     if not lost:
         typer.echo(f"Topic '{topic}' has lost nothing that its log needs.")
+
+
+@app.command("reset-guard")
+def reset_guard(
+    topic: Annotated[str, typer.Argument(help="The topic whose replay guard refuses new records.")],
+    root: Annotated[str, typer.Argument(help="The root topic that was created anew.")],
+    partition: Annotated[int | None, typer.Option(help="One partition of the root; all by default.")] = None,
+    pipeline: Pipeline = DEFAULTS.pipeline,
+    lake: Root = DEFAULTS.lake,
+) -> None:
+    """Let a topic's replay guard forget a root topic whose offsets began again; stop the topic's stream first."""
+    from headrace.runtime.guards import reset_guard as reset
+    from headrace.runtime.lake import Lake
+
+    forgotten = reset(_session(), Lake(lake), _topic(pipeline, topic), root, partition)
+    for number in forgotten:
+        typer.echo(
+            f"Topic '{topic}': all that was seen of {root} partition {number} is forgotten from here on."
+        )
 
 
 @app.command()
@@ -119,6 +133,15 @@ def _node(name: str, pipeline: str) -> Node:
     if name not in nodes:
         raise typer.BadParameter(f"no node {name!r} in {pipeline}; there are: {', '.join(sorted(nodes))}")
     return nodes[name]
+
+
+def _topic(pipeline: str, name: str) -> Topic:
+    from headrace.runtime.stream import topics_of
+
+    topics = topics_of(load_pipeline(pipeline))
+    if name not in topics:
+        raise typer.BadParameter(f"no topic {name!r} in {pipeline}; there are: {', '.join(sorted(topics))}")
+    return topics[name]
 
 
 def _session() -> SparkSession:

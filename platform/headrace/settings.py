@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import importlib
+import pkgutil
 import sys
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -23,7 +24,7 @@ class Settings(BaseSettings):
 
     lake: str = f"file:{Path.cwd() / '.headrace' / 'lake'}"
     docs: str = str(Path.cwd() / ".headrace" / "docs")
-    pipeline: str = "assets.readings"
+    pipeline: str = "assets"
 
     def open_lake(self) -> Lake:
         """The lake at the root."""
@@ -33,7 +34,7 @@ class Settings(BaseSettings):
 
 
 def load_pipeline(module: str) -> list[Node]:
-    """The nodes that a module defines, in the order of its lines.
+    """The nodes that a module defines, in the order of its lines; of a package, those of all its modules.
 
     Raises: TerminalError when there is no such module or it defines no named node.
     """
@@ -47,7 +48,9 @@ def load_pipeline(module: str) -> list[Node]:
             detail=str(error),
             hint="Run in the project's root, or name another module with --pipeline or HEADRACE_PIPELINE.",
         ) from error
-    nodes = [value for value in vars(found).values() if isinstance(value, Node) and value.name]
+    names = [name for _, name, _ in pkgutil.iter_modules(getattr(found, "__path__", []), f"{module}.")]
+    modules = [found, *map(importlib.import_module, names)]
+    nodes = [v for each in modules for v in vars(each).values() if isinstance(v, Node) and v.name]
     if not nodes:
         raise TerminalError(
             f"Module {module!r} defines no named node.", hint="End a description with .named(…)."

@@ -10,19 +10,27 @@ from pathlib import Path
 import pytest
 
 from headrace.local.broker import Broker, create_topics
-from headrace.local.readings import DAY_MS, FAR_FUTURE_MS, MINUTE_MS, Reading, Sensors
+from headrace.local.readings import FAR_FUTURE_MS, Sensors
 from headrace.local.topics import records_in
-from headrace.local.traffic import DeliveryFailed, Sender, produce_history, produce_live
+from headrace.local.traffic import (
+    DAY_MS,
+    MINUTE_MS,
+    DeliveryFailed,
+    Message,
+    Sender,
+    produce_history,
+    produce_live,
+)
 
 NOON_MS = 1_700_000_000_000
 
 
-def hour_of_readings(seed: int) -> list[Reading]:
+def hour_of_readings(seed: int) -> list[Message]:
     sensors = Sensors(seed)
     return [sensors.read(NOON_MS + number * 100) for number in range(36_000)]
 
 
-def kind(reading: Reading) -> str:
+def kind(reading: Message) -> str:
     try:
         return (
             "null" if reading.value is None else "well-formed" if json.loads(reading.value) else "malformed"
@@ -71,16 +79,17 @@ def broker(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Broker]:
 def test_history_and_live_traffic_reach_the_topic_in_full(broker: Broker) -> None:
     servers = broker.bootstrap_servers
     assert (
-        produce_history(servers, topic="past", days=3, records=2_000, until_ms=NOON_MS + 3 * DAY_MS) == 2_000
+        produce_history(servers, "past", Sensors(), days=3, records=2_000, until_ms=NOON_MS + 3 * DAY_MS)
+        == 2_000
     )
     assert records_in(servers, "past") == 2_000
-    assert produce_live(servers, topic="present", rate=1_000, records=500) == 500
+    assert produce_live(servers, "present", Sensors(), rate=1_000, records=500) == 500
     assert records_in(servers, "present") == 500
 
 
 @pytest.mark.broker
 def test_what_a_broker_that_is_away_does_not_take_is_counted(tmp_path: Path) -> None:
     sender = Sender("127.0.0.1:1", "nowhere", patience_s=1)
-    sender.send(Reading("k", b"{}", NOON_MS))
+    sender.send(Message("k", b"{}", NOON_MS))
     with pytest.raises(DeliveryFailed, match="'nowhere': 1 records were not delivered"):
         sender.finish(20)

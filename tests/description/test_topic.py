@@ -200,6 +200,26 @@ def test_without_idle_timeout_event_time_is_strict() -> None:
     assert topic(idle_timeout=None).idle_timeout_ms is None
 
 
-def test_a_replay_guard_is_refused_and_not_ignored() -> None:
-    with refused("replay_guard", "no guard is built yet"):
-        topic(replay_guard=object())
+def test_a_replay_guard_is_part_of_the_topic() -> None:
+    guarded = topic(replay_guard=hr.ReplayGuard())
+    assert guarded == topic(replay_guard=hr.ReplayGuard(header="source-chain", mode="monotone"))
+    assert guarded != topic()
+    assert guarded != topic(replay_guard=hr.ReplayGuard(mode="exact"))
+    with refused("Topic 'readings': replay_guard", "'monotone'", "hr.ReplayGuard()"):
+        topic(replay_guard="monotone")
+
+
+def test_what_a_guard_cannot_be_is_said_with_the_fix() -> None:
+    with refused("header ''", "source-chain"):
+        hr.ReplayGuard(header="")
+    with refused("mode 'exactly' does not exist", "monotone, exact"):
+        hr.ReplayGuard(mode="exactly")
+    with refused("max_gaps 5 (int)", "mode='exact'"):
+        hr.ReplayGuard(max_gaps=5)
+    for wrong in (0, True, "many"):
+        with refused("max_gaps", "not a whole number above 0", "10,000"):
+            hr.ReplayGuard(mode="exact", max_gaps=wrong)  # type: ignore[arg-type]
+    assert (hr.ReplayGuard(mode="exact").gaps_max, hr.ReplayGuard(mode="exact", max_gaps=3).gaps_max) == (
+        10_000,
+        3,
+    )

@@ -10,7 +10,7 @@ import pytest
 
 import headrace as hr
 from headrace.operators.rows import FATES
-from headrace.quality.results import BATCH_CHECKS, CURRENT_CHECKS, LOG_CHECKS, WINDOW_CHECKS
+from headrace.quality.results import BATCH_CHECKS, CURRENT_CHECKS, GUARD_CHECKS, LOG_CHECKS, WINDOW_CHECKS
 from tests.docs.documents import DOCUMENTS, ROOT, anchors, links, name, prose
 
 pytestmark = pytest.mark.fast
@@ -71,7 +71,9 @@ def test_the_glossary_is_in_order_and_each_word_has_one_line() -> None:
     assert not [pair for pair in pairwise(words) if pair[0] >= pair[1]]
 
 
-@pytest.mark.parametrize("check", [*LOG_CHECKS, *WINDOW_CHECKS, *CURRENT_CHECKS, *BATCH_CHECKS])
+@pytest.mark.parametrize(
+    "check", [*LOG_CHECKS, *GUARD_CHECKS, *WINDOW_CHECKS, *CURRENT_CHECKS, *BATCH_CHECKS]
+)
 def test_each_check_is_described_on_the_first_page_and_in_the_guide(check: str) -> None:
     for page in ("README.md", "docs/guides/backfills-and-checks.md"):
         assert f"`{check}`" in (ROOT / page).read_text(encoding="utf-8"), page

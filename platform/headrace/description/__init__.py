@@ -18,6 +18,7 @@ from headrace.description.durations import Duration, duration_ms, format_duratio
 from headrace.description.expressions import Expression, parse_expression
 from headrace.description.grouped import GroupedStream, WindowedStream
 from headrace.description.node import Node
+from headrace.description.replay import ReplayGuard
 from headrace.description.running import RunningAggregate
 from headrace.description.schema import (
     Column,
@@ -37,8 +38,8 @@ from headrace.description.windowed import WindowedAggregate
 from headrace.description.windows import TimeWindows, hopping, tumbling
 
 __all__ = [
-    "Aggregate", "Batches", "Branch", "Column", "Duration", "Expression", "GroupedStream", "Node", "ResultColumn",
-    "RunningAggregate", "Select", "Step", "Stream", "TimeWindows", "Topic", "Transform",
+    "Aggregate", "Batches", "Branch", "Column", "Duration", "Expression", "GroupedStream", "Node", "ReplayGuard",
+    "ResultColumn", "RunningAggregate", "Select", "Step", "Stream", "TimeWindows", "Topic", "Transform",
     "UntilWindowCloses", "Where", "WindowedAggregate", "WindowedStream", "WithColumn", "avg", "collect",
     "count", "duration_ms", "first", "format_duration", "hopping", "is_decimal", "is_floating",
     "is_integral", "is_numeric", "last", "max", "min", "parse_ddl", "parse_expression", "quote", "stddev",

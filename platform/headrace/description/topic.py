@@ -10,6 +10,7 @@ from functools import cached_property
 
 from headrace.description.durations import Duration, duration_ms
 from headrace.description.kafka_settings import KafkaSettings
+from headrace.description.replay import ReplayGuard
 from headrace.description.schema import Column, parse_ddl
 from headrace.description.start import normalised_start, start_ms
 from headrace.description.stream import Branch, RowOperators, Stream
@@ -29,6 +30,7 @@ class Topic(RowOperators):
     `timestamp`: the value column with the event time (TIMESTAMP, or BIGINT in epoch ms), None for Kafka's;
     `idle_timeout`: how long a partition without records holds windows open, None for ever;
     `start`: "earliest", "latest", or a time with its zone;
+    `replay_guard`: an `hr.ReplayGuard` that marks records sent a second time;
     `max_future`: how far ahead of the wall clock a record may be without being a dead letter;
     `options`: more settings of the Kafka client, whose values are never shown.
     Raises: DescriptionError naming the topic, the value and the fix.
@@ -39,7 +41,7 @@ class Topic(RowOperators):
     value: str = ""
     timestamp: str | None = None
     format: str = "json"
-    replay_guard: object | None = None
+    replay_guard: ReplayGuard | None = None
     idle_timeout: Duration | None = "1 minute"
     start: str | datetime = "earliest"
     max_future: Duration = "1 day"
@@ -51,10 +53,10 @@ class Topic(RowOperators):
             raise DescriptionError(
                 f"{self._what}: format {a_value(self.format)} does not exist; formats are {listed(FORMATS)}."
             )
-        if self.replay_guard is not None:
+        if self.replay_guard is not None and not isinstance(self.replay_guard, ReplayGuard):
             raise DescriptionError(
-                f"{self._what}: replay_guard {a_value(self.replay_guard)} cannot be honoured: no guard is built yet.",
-                hint="Leave it out.",
+                f"{self._what}: replay_guard {a_value(self.replay_guard)} is no guard.",
+                hint="Give hr.ReplayGuard(), or None.",
             )
         self._check_shared_columns()
         self._check_timestamp()
@@ -121,13 +123,13 @@ class Topic(RowOperators):
     def _content(self) -> tuple[object, ...]:
         return (
             self.name, self.key_columns, self.value_columns, self.timestamp, self.format,
-            self.idle_timeout_ms, self.start, self.max_future_ms, self.options,
+            self.idle_timeout_ms, self.start, self.max_future_ms, self.options, self.replay_guard,
         )  # fmt: skip
 
     def __eq__(self, other: object) -> bool:
         if not isinstance(other, Topic):
             return NotImplemented
-        return self._content == other._content and self.replay_guard == other.replay_guard
+        return self._content == other._content
 
     def __hash__(self) -> int:
         return hash(self._content)

@@ -8,7 +8,6 @@ import shutil
 import signal
 import socket
 import sys
-import threading
 import time
 import urllib.request
 from contextlib import ExitStack, suppress
@@ -18,11 +17,10 @@ from typing import TYPE_CHECKING, Any
 from rich.console import Console
 
 from headrace.errors import TerminalError
-from headrace.local import lifeline
+from headrace.local import lifeline, scenes
 from headrace.local.broker import Broker
 from headrace.local.jars import project_root
-from headrace.local.topics import create_topics, records_in
-from headrace.local.traffic import produce_history, produce_live
+from headrace.local.topics import create_topics
 from headrace.runtime.stream import topics_of
 from headrace.settings import Settings, load_pipeline
 
@@ -30,9 +28,9 @@ if TYPE_CHECKING:
     import subprocess
     from collections.abc import Iterator
 
-    from dagster import AssetKey, DagsterInstance
+    from dagster import AssetKey, DagsterInstance, MetadataValue
 
-PARTITIONS, HISTORY_DAYS, HISTORY_RECORDS = 3, 3, 40_000
+HISTORY_DAYS = max(scene.days for scene in scenes.SCENES)
 SHOWN_EVERY_SECONDS = 10
 
 
@@ -51,7 +49,7 @@ def run_demo(*, port: int, rate: float, fresh: bool) -> None:
         console.print("starting a Kafka broker")
         broker = stack.enter_context(Broker(home / "kafka"))
         _fill(console, broker.bootstrap_servers)
-        stack.enter_context(_traffic(broker.bootstrap_servers, rate))
+        stack.enter_context(scenes.live(broker.bootstrap_servers, rate, home / "republisher.log"))
         console.print("starting Dagster: webserver, daemon and code location (half a minute)")
         environment = _environment(home, broker.bootstrap_servers)
         dagster = lifeline.spawn(
@@ -86,26 +84,10 @@ def _require_free(port: int) -> None:
 
 
 def _fill(console: Console, bootstrap: str) -> None:
-    create_topics(bootstrap, dict.fromkeys(topics_of(load_pipeline(Settings().pipeline)), PARTITIONS))
-    if not records_in(bootstrap, "readings"):
-        produced = produce_history(bootstrap, days=HISTORY_DAYS, records=HISTORY_RECORDS)
-        console.print(f"produced {produced:,} records of the last {HISTORY_DAYS} days")
-
-
-class _traffic:  # noqa: N801 - a context manager, named as one
-    """Live records in a thread, until the block ends."""
-
-    def __init__(self, bootstrap: str, rate: float) -> None:
-        self._stop = threading.Event()
-        arguments = {"rate": rate, "stop": self._stop}
-        self._thread = threading.Thread(target=produce_live, args=(bootstrap,), kwargs=arguments, daemon=True)
-
-    def __enter__(self) -> None:
-        self._thread.start()
-
-    def __exit__(self, *_: object) -> None:
-        self._stop.set()
-        self._thread.join(10)
+    described = topics_of(load_pipeline(Settings().pipeline))
+    create_topics(bootstrap, dict.fromkeys({*described, *scenes.TOPICS}, scenes.PARTITIONS))
+    for topic, records in scenes.fill(bootstrap).items():
+        console.print(f"produced {records:,} records to '{topic}'")
 
 
 def _environment(home: Path, bootstrap: str) -> dict[str, str]:
@@ -196,8 +178,19 @@ def _observed(instance: DagsterInstance, key: AssetKey) -> str:
     if not records or records[0].asset_observation is None:
         return f"{key.to_user_string()}: starting"
     metadata = records[0].asset_observation.metadata
-    shown = ("state", "rows_per_second", "lag_records", "stream_time", "late", "dead_letters")
-    return f"{key.to_user_string()}: " + "  ".join(f"{n} {metadata[n].value}" for n in shown if n in metadata)
+    shown = ("state", "rows_per_second", "lag_records", "stream_time", "late", "replays", "dead_letters")
+    return f"{key.to_user_string()}: " + "  ".join(
+        f"{n} {_plain(metadata[n])}" for n in shown if n in metadata
+    )
+
+
+def _plain(value: MetadataValue[Any]) -> str:
+    """A time as people read it, everything else as it is."""
+    from dagster import TimestampMetadataValue
+
+    if isinstance(value, TimestampMetadataValue):
+        return f"{dt.datetime.fromtimestamp(value.value, dt.UTC):%H:%M:%S}"
+    return str(value.value)
 
 
 def _stop(console: Console, dagster: subprocess.Popen[bytes], port: int) -> None:

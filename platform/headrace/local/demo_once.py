@@ -10,11 +10,13 @@ from typing import TYPE_CHECKING
 from rich.console import Console
 from rich.table import Table
 
+from headrace.local import scenes
 from headrace.local.broker import Broker
 from headrace.local.jars import spark_jars
+from headrace.local.republisher import SOURCE, TARGET
 from headrace.local.topics import create_topics
-from headrace.local.traffic import produce_history
 from headrace.quality import check_log, check_node
+from headrace.quality.results import WARN
 from headrace.runtime.backfill import Backfill
 from headrace.runtime.kafka import KafkaSettings
 from headrace.runtime.lake import Lake
@@ -32,15 +34,14 @@ if TYPE_CHECKING:
     from headrace.quality import CheckResult
     from headrace.runtime.plan import DayVerdict
 
-PARTITIONS = 3
 SHOWN = 5
 
 
-def run_demo_once(*, records: int, days: int) -> bool:
+def run_demo_once(*, records: int) -> bool:
     """Run the demo in `.headrace/demo-once`, made anew.
 
-    In:  records  how many to produce, spread over so many `days`
-    Out: whether every check passed and every day's backfill equals the stream
+    In:  records  how many readings to produce; the other topics get their share
+    Out: whether every check passed, every backfill equals the stream and the totals are exact
     """
     console = Console()
     folder = Path.cwd() / ".headrace" / "demo-once"
@@ -49,12 +50,16 @@ def run_demo_once(*, records: int, days: int) -> bool:
     lake, docs = Lake(f"file:{folder / 'lake'}"), str(folder / "docs")
     nodes = load_pipeline(Settings().pipeline)
     with console.status("starting a Kafka broker") as status, Broker(folder / "kafka") as broker:
-        create_topics(broker.bootstrap_servers, dict.fromkeys(topics_of(nodes), PARTITIONS))
-        status.update(f"producing {records:,} records of {days} days")
-        produced = produce_history(broker.bootstrap_servers, days=days, records=records)
-        console.print(
-            f"[bold]1. produced[/]   {produced:,} records, late, malformed and far-future ones among them"
+        create_topics(
+            broker.bootstrap_servers, dict.fromkeys({*topics_of(nodes), *scenes.TOPICS}, scenes.PARTITIONS)
         )
+        status.update("producing")
+        written = scenes.fill(broker.bootstrap_servers, readings=records)
+        for topic, number in written.items():
+            console.print(f"[bold]1. produced[/]   {number:,} records to '{topic}'")
+        status.update("republishing, with crashes")
+        crashes = scenes.republish_once(broker.bootstrap_servers, folder / "republisher.log")
+        console.print(f"                sent on to '{TARGET}' by a service that was killed {crashes} times")
         status.update("starting Spark")
         spark = pipeline_session(build_session(spark_conf(spark_jars())))
         status.update("streaming until everything is folded")
@@ -75,7 +80,8 @@ def run_demo_once(*, records: int, days: int) -> bool:
         console.print(
             _table(f"{name}: the ledger, where every record ended up", fates.orderBy("fate"), shown=10)
         )
-    return _proof(console, results, [v for day in verdicts.values() for v in day], docs)
+    exact = _totals(console, views, nodes, written[SOURCE])
+    return _proof(console, results, [v for day in verdicts.values() for v in day], docs) and exact
 
 
 def _stream(
@@ -104,6 +110,20 @@ def _backfill(console: Console, spark: SparkSession, lake: Lake, node: Node) -> 
     return backfill.run()
 
 
+def _totals(console: Console, views: Views, nodes: Sequence[Node], reports: int) -> bool:
+    """Whether the totals are those of the reports, each counted once however often it was sent."""
+    (node,) = (node for node in nodes if node.name == "screw_totals")
+    reported = scenes.tightenings(reports)
+    row = views.read(node).groupBy().sum("n").first()
+    counted = row[0] if row is not None else 0
+    replays = sum(r["records"] for r in views.ledger(node).where("fate = 'replay'").collect())
+    console.print(
+        f"[bold]4. totals[/]     {reported:,} tightenings were reported, {counted:,} are in the totals; "
+        f"{replays:,} reports came again and were refused"
+    )
+    return bool(reported == counted and replays)
+
+
 def _table(title: str, frame: DataFrame, *, shown: int = SHOWN) -> Table:
     table = Table(title=title, title_justify="left")
     for column in frame.columns:
@@ -117,12 +137,22 @@ def _proof(
     console: Console, results: Sequence[CheckResult], verdicts: Sequence[DayVerdict], docs: str
 ) -> bool:
     for result in results:
-        mark = "[green]passed[/]" if result.passed else "[red]FAILED[/]"
+        mark = (
+            "[green]passed[/]"
+            if result.passed
+            else "[yellow]look[/]  "
+            if result.severity == WARN
+            else "[red]FAILED[/]"
+        )
         console.print(f"{mark}  {result.name}: {result.sentence}")
     for verdict in verdicts:
         word = "[green]equal[/]" if verdict.equal else f"[red]{verdict.rows_differing} rows differ[/]"
         console.print(f"{verdict.what}  {verdict.rows_recomputed:,} rows recomputed from the log: {word}")
-    proven = all(r.passed for r in results) and bool(verdicts) and all(v.equal for v in verdicts)
+    proven = (
+        all(r.passed or r.severity == WARN for r in results)
+        and bool(verdicts)
+        and all(v.equal for v in verdicts)
+    )
     console.print(
         "[bold green]The stream and the backfill wrote the same tables.[/]"
         if proven

@@ -10,19 +10,9 @@ import math
 import random
 from dataclasses import dataclass, field
 
-SECOND_MS = 1_000
-MINUTE_MS = 60 * SECOND_MS
-DAY_MS = 24 * 60 * MINUTE_MS
+from headrace.local.traffic import DAY_MS, MINUTE_MS, SECOND_MS, Message
+
 FAR_FUTURE_MS = 4_070_908_800_000  # 2099-01-01: a clock set wrong
-
-
-@dataclass(frozen=True)
-class Reading:
-    """One Kafka record: `value` is JSON, or broken bytes, or None; `timestamp_ms` is its event time."""
-
-    key: str
-    value: bytes | None
-    timestamp_ms: int
 
 
 @dataclass(frozen=True)
@@ -54,12 +44,12 @@ class Sensors:
         self._last_ms: int | None = None
         self._level = [self._random.uniform(15.0, 30.0) for _ in range(self.count)]
 
-    def read(self, now_ms: int) -> Reading:
+    def read(self, now_ms: int) -> Message:
         """Read one sensor that is not idle, at the nominal time `now_ms`."""
         number = self._choose(now_ms)
         self._last_ms = now_ms
         key = f"sensor-{number + 1:02d}"
-        return Reading(key, self._value(key, number, now_ms), self._timestamp_ms(now_ms))
+        return Message(key, self._value(key, number, now_ms), self._timestamp_ms(now_ms))
 
     def _choose(self, now_ms: int) -> int:
         awake = [number for number in range(self.count) if self._idle_until_ms[number] <= now_ms]

@@ -20,7 +20,10 @@ class TopicMismatch(TerminalError):
 
 def _passing(error: BaseException) -> bool:
     """Say whether an error may be gone in a moment; a node that has just started knows no broker."""
-    codes = (KafkaError.INVALID_REPLICATION_FACTOR, KafkaError._ALL_BROKERS_DOWN, KafkaError._TRANSPORT)
+    codes = (
+        *(KafkaError.INVALID_REPLICATION_FACTOR, KafkaError._ALL_BROKERS_DOWN, KafkaError._TRANSPORT),
+        *(KafkaError.NOT_LEADER_FOR_PARTITION, KafkaError.LEADER_NOT_AVAILABLE),
+    )
     if not isinstance(error, KafkaException):
         return False
     return bool(error.args[0].retriable()) or error.args[0].code() in codes

@@ -2,28 +2,40 @@
 
 from __future__ import annotations
 
-import signal
 import threading
 import time
 from collections.abc import Iterator
-from typing import Annotated
+from dataclasses import dataclass
+from typing import Protocol
 
-import typer
-from confluent_kafka import KafkaError, Message, Producer
+from confluent_kafka import KafkaError, Producer
 
 from headrace.errors import TransientError
 from headrace.local.broker_config import MESSAGE_BYTES_MAX
-from headrace.local.readings import DAY_MS, SECOND_MS, Reading, Sensors
-from headrace.local.topics import create_topics
 
-TOPIC = "readings"
-PARTITIONS = 3
-RATE = 200.0
-HISTORY_DAYS = 3
-HISTORY_RECORDS = 40_000
+SECOND_MS = 1_000
+MINUTE_MS = 60 * SECOND_MS
+DAY_MS = 24 * 60 * MINUTE_MS
 PATIENCE_S = 600.0  # how long a record is kept for a broker that is away
 FAREWELL_S = 15.0  # and how long when the stream of records is asked to stop
 BEHIND_MAX_S = 30.0  # after a longer pause, such as a laptop's sleep, what was missed is not made up for
+
+
+@dataclass(frozen=True)
+class Message:
+    """One Kafka record: `value` is JSON, or broken bytes, or None; `timestamp_ms` is its event time."""
+
+    key: str
+    value: bytes | None
+    timestamp_ms: int
+
+
+class Source(Protocol):
+    """What writes to one topic of the demo."""
+
+    def read(self, now_ms: int) -> Message:
+        """The next message, at a nominal time that never falls."""
+        ...
 
 
 class DeliveryFailed(TransientError):
@@ -47,7 +59,7 @@ class Sender:
             }
         )
 
-    def send(self, reading: Reading) -> None:
+    def send(self, message: Message) -> None:
         """Queue one record; blocks while the queue is full.
 
         Raises: DeliveryFailed when an earlier one was given up.
@@ -56,9 +68,9 @@ class Sender:
             try:
                 self._producer.produce(
                     self._topic,
-                    key=reading.key,
-                    value=reading.value,
-                    timestamp=reading.timestamp_ms,
+                    key=message.key,
+                    value=message.value,
+                    timestamp=message.timestamp_ms,
                     on_delivery=self._delivered,
                 )
             except BufferError:
@@ -81,19 +93,13 @@ class Sender:
                 hint="Is the broker up?",
             )
 
-    def _delivered(self, error: KafkaError | None, _: Message) -> None:
+    def _delivered(self, error: KafkaError | None, _: object) -> None:
         if error is not None:
             self._failures.append(error)
 
 
 def produce_history(
-    bootstrap: str,
-    *,
-    topic: str = TOPIC,
-    days: int = HISTORY_DAYS,
-    records: int = HISTORY_RECORDS,
-    seed: int = 7,
-    until_ms: int | None = None,
+    bootstrap: str, topic: str, source: Source, *, days: int, records: int, until_ms: int | None = None
 ) -> int:
     """Write back-dated records, spread evenly over the `days` before `until_ms` (default now), at once.
 
@@ -101,20 +107,20 @@ def produce_history(
     Raises: DeliveryFailed.
     """
     end_ms = until_ms if until_ms is not None else now_ms()
-    sender, sensors = Sender(bootstrap, topic), Sensors(seed)
+    sender = Sender(bootstrap, topic)
     for number in range(records):
-        sender.send(sensors.read(end_ms - days * DAY_MS * (records - number) // records))
+        sender.send(source.read(end_ms - days * DAY_MS * (records - number) // records))
     sender.finish(PATIENCE_S)
     return records
 
 
 def produce_live(
     bootstrap: str,
+    topic: str,
+    source: Source,
     *,
-    topic: str = TOPIC,
-    rate: float = RATE,
+    rate: float,
     records: int | None = None,
-    seed: int = 7,
     stop: threading.Event | None = None,
 ) -> int:
     """Write `rate` records per second, dated now, until `records` are written or `stop` is set.
@@ -122,11 +128,11 @@ def produce_live(
     Out:    the number of records written.
     Raises: DeliveryFailed.
     """
-    sender, sensors, written = Sender(bootstrap, topic), Sensors(seed), 0
+    sender, written = Sender(bootstrap, topic), 0
     for count in paced(rate, stop or threading.Event()):
         left = count if records is None else min(count, records - written)
         for _ in range(left):
-            sender.send(sensors.read(now_ms()))
+            sender.send(source.read(now_ms()))
         written += left
         if written == records:
             break
@@ -149,32 +155,3 @@ def paced(rate: float, stop: threading.Event) -> Iterator[int]:
 def now_ms() -> int:
     """Read the wall clock, in milliseconds since 1970."""
     return time.time_ns() // 1_000_000
-
-
-def main(
-    bootstrap: Annotated[str, typer.Option(help="Kafka, as host:port.")] = "127.0.0.1:9092",
-    topic: Annotated[str, typer.Option(help="Topic to write to; made when it does not exist.")] = TOPIC,
-    rate: Annotated[float, typer.Option(min=0.1, help="Live records per second.")] = RATE,
-    history_days: Annotated[
-        int, typer.Option(min=0, help="Write this many days of back-dated records at once, then end.")
-    ] = 0,
-    records: Annotated[
-        int | None, typer.Option(min=1, help=f"End after so many; history has {HISTORY_RECORDS} by default.")
-    ] = None,
-    seed: Annotated[int, typer.Option(help="The same seed gives the same readings.")] = 7,
-) -> None:
-    """Write readings of 50 imaginary sensors, some late, some broken, until Ctrl-C."""
-    create_topics(bootstrap, {topic: PARTITIONS})
-    if history_days:
-        count = records or HISTORY_RECORDS
-        written = produce_history(bootstrap, topic=topic, days=history_days, records=count, seed=seed)
-    else:
-        stop = threading.Event()
-        for signum in (signal.SIGINT, signal.SIGTERM):
-            signal.signal(signum, lambda *_: stop.set())
-        written = produce_live(bootstrap, topic=topic, rate=rate, records=records, seed=seed, stop=stop)
-    typer.echo(f"{written} records written to '{topic}'.")
-
-
-if __name__ == "__main__":
-    typer.run(main)

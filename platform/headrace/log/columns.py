@@ -65,6 +65,7 @@ def log_schema(topic: Topic) -> T.StructType:
         ("root_partition", T.IntegerType()),
         ("root_offset", T.LongType()),
         ("ordinals", T.ArrayType(T.IntegerType())),
+        ("path", T.StringType()),
         ("replay", T.BooleanType()),
         ("reason", T.StringType()),
         ("raw_key", T.BinaryType()),

@@ -12,6 +12,7 @@ from pyspark.sql import functions as F
 
 from headrace.description import quote, to_ddl
 from headrace.description.durations import format_duration
+from headrace.log.chain import chain_columns, malformed_chain, read_chain
 from headrace.log.columns import DEAD_LETTER, RECORD, struct_of
 
 if TYPE_CHECKING:
@@ -29,8 +30,9 @@ def decode(raw: DataFrame, topic: Topic, ingested_at_ms: int) -> DataFrame:
     """Type every record of a micro-batch.
 
     In:     raw  as Spark's Kafka source delivers it, one row per record
-    Out:    the log's columns but `stream_time`, `ingested_at` and the source chain; `kind` is `record` or
+    Out:    the log's columns but `stream_time`, `ingested_at` and `replay`; `kind` is `record` or
             `dead_letter` (then `reason`, `raw_key`, `raw_value` are set); `__event_ms` is the event time in ms.
+            The source chain is read if the topic has a guard, and is null in dead letters.
     Law:    a function of the row and of `ingested_at_ms`, which the log records.
     """
     frame = raw.select(
@@ -43,7 +45,7 @@ def decode(raw: DataFrame, topic: Topic, ingested_at_ms: int) -> DataFrame:
         F.col("value").isNull().alias("tombstone"),
         (F.coalesce(F.length("key"), F.lit(0)) + F.coalesce(F.length("value"), F.lit(0))).alias("size_bytes"),
     )
-    frame = frame.withColumn("__event_ms", _event_ms(topic))
+    frame = read_chain(frame.withColumn("__event_ms", _event_ms(topic)), topic)
     frame = frame.withColumn("reason", _reason(topic, ingested_at_ms))
     dead = F.col("reason").isNotNull()
     return frame.select(
@@ -57,6 +59,7 @@ def decode(raw: DataFrame, topic: Topic, ingested_at_ms: int) -> DataFrame:
         *("headers", "tombstone", "size_bytes", "reason"),
         F.when(dead, F.col("raw_key")).alias("raw_key"),
         F.when(dead, F.col("raw_value")).alias("raw_value"),
+        *chain_columns(topic, ~dead),
     )
 
 
@@ -107,6 +110,7 @@ def _reason(topic: Topic, ingested_at_ms: int) -> Expr:
         (event_ms.isNull(), F.lit(f"timestamp: {topic.timestamp or 'the record timestamp'} is null")),
         (event_ms < 0, F.lit("timestamp: before 1970")),
         (event_ms > latest, F.concat(F.lit("timestamp: "), shown, F.lit(ahead))),
+        *malformed_chain(topic),
     ]
     return reduce(
         lambda rest, case: F.when(case[0], case[1]).otherwise(rest),

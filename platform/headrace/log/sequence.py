@@ -32,13 +32,17 @@ def only_new(raw: DataFrame, state: LogState) -> DataFrame:
 def assign_stream_time(decoded: DataFrame, state: LogState) -> DataFrame:
     """Add `__stream_ms`, the highest event time of the partition up to and including the row, and `__last`.
 
-    In:     decoded  one row per record, with `partition`, `offset`, `kind`, `__event_ms`
+    In:     decoded  one row per record, with `partition`, `offset`, `kind`, `__event_ms` and, if judged, `replay`
             state    of the log before this micro-batch
     Law:    cutting the same offsets elsewhere changes no row's stream time within a commit sequence; a new
-            partition starts at the lowest stream time recorded before the commit. Dead letters advance nothing.
+            partition starts at the lowest stream time recorded before the commit. Dead letters advance nothing,
+            and neither do replays: one that is dated when it was sent again would close windows early.
     """
     ordered = Window.partitionBy("partition").orderBy("offset")
-    event_ms = F.when(F.col("kind") != DEAD_LETTER, F.col("__event_ms"))
+    counts = F.col("kind") != DEAD_LETTER
+    if "replay" in decoded.columns:
+        counts = counts & ~F.col("replay")
+    event_ms = F.when(counts, F.col("__event_ms"))
     highest = F.max(event_ms).over(ordered.rowsBetween(Window.unboundedPreceding, Window.currentRow))
     known = _lookup({p: s.stream_ms for p, s in state.partitions.items() if s.stream_ms is not None})
     start = F.coalesce(known, F.lit(state.lowest_stream_ms()).cast("long"))

@@ -16,14 +16,17 @@ from typing import TYPE_CHECKING, Any
 from pyspark.sql import Observation
 from pyspark.sql import functions as F
 
-from headrace.errors import TransientError
+from headrace.errors import TerminalError, TransientError
 from headrace.log.columns import CONTROL, DEAD_LETTER, DRAIN, PROPERTIES, RECORD, TICK, log_schema
 from headrace.log.deadlines import Deadlines
 from headrace.log.decode import decode
+from headrace.log.guard import GuardStore, new_guard, observed_guard, restored
+from headrace.log.resets import control_entry, resets_in, since_last_reset
 from headrace.log.sequence import LAST, assign_stream_time, only_new
 from headrace.log.state import LastRow, LogState, PartitionState
 from headrace.log.ticks import due_ticks
 from headrace.spark import tables
+from headrace.spark.frames import local_frame
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterator, Mapping, Set
@@ -32,6 +35,7 @@ if TYPE_CHECKING:
 
     from headrace.description import Topic
     from headrace.log.clock import Clock
+    from headrace.log.guard import Guard
 
 
 @dataclass(frozen=True)
@@ -71,7 +75,8 @@ class Sequencer:
         self._schema = log_schema(topic)
         self._lock = threading.Lock()
         tables.create(spark, path, self._schema, PROPERTIES)
-        self.state = self._recover()
+        self._guard_store = GuardStore(spark, path)
+        self.state, self._guard = self._recover()
         self._deadlines = Deadlines(wall_waits_ms, self._commits_waiting(max(wall_waits_ms, default=0)))
         self._calm_ms = calm_ms
         self.sound = True  # False while it is not known whether a commit went through
@@ -85,7 +90,8 @@ class Sequencer:
             state = self.state
             at_ms = state.next_commit_ms(self._clock.now_ms())
             decoded = decode(only_new(raw, state), self.topic, at_ms)
-            sequenced = assign_stream_time(decoded, state)
+            judged = decoded if self._guard is None else self._guard.judge(decoded)
+            sequenced = assign_stream_time(judged, state)
             seen = Observation()
             last = F.struct("partition", "offset", F.col("__stream_ms").alias("stream_ms"))
             observed = sequenced.observe(
@@ -93,11 +99,13 @@ class Sequencer:
                 F.count("*").alias("records"),
                 F.count_if(F.col("kind") == DEAD_LETTER).alias("dead_letters"),
                 F.collect_list(F.when(F.col(LAST), last)).alias("last_rows"),
+                *observed_guard(self._guard),
             )
-            self._commit(self._as_log_rows(observed, at_ms), at_ms, {"before": state.to_json()})
+            self._commit(self._as_log_rows(observed, at_ms), at_ms, "before", state, self._guard)
             found = seen.get
             rows = [LastRow(r["partition"], r["offset"], r["stream_ms"]) for r in found["last_rows"]]
-            self._settle(state.after(at_ms, rows))
+            guard = self._guard and self._guard.after(found["seen"])
+            self._settle(state.after(at_ms, rows), guard)
             if found["records"]:
                 self._deadlines.committed(at_ms)
             return Appended(found["records"], found["dead_letters"])
@@ -184,6 +192,39 @@ class Sequencer:
                 after = replace(self.state, partitions={**known, **beyond}).after(at_ms, [])
                 self._write_decisions(CONTROL, {}, at_ms, after)
 
+    def reset_guard(self, root_topic: str, root_partition: int | None = None) -> list[int]:
+        """Record that a root begins anew: from here on the guard knows nothing of it.
+
+        In:     root_partition  None: every partition of the root topic
+        Out:    the root partitions that the guard has forgotten
+        Raises: TerminalError when the topic has no guard, or its guard has never seen that root.
+        """
+        with self._alone():
+            guard = self._guarding()
+            roots = {(t, p) for t, p in guard.roots() if t == root_topic and root_partition in (None, p)}
+            if not roots:
+                wanted = root_topic if root_partition is None else f"{root_topic} partition {root_partition}"
+                known = ", ".join(f"{topic}/{p}" for topic, p in sorted(guard.roots())) or "none yet"
+                raise TerminalError(
+                    f"Topic '{self.topic.name}': its guard knows no root {wanted}.",
+                    hint=f"It knows {known}.",
+                )
+            at_ms = self.state.next_commit_ms(self._clock.now_ms())
+            at = min(self.state.partitions, default=0)  # a control row stands in some partition
+            row = LastRow(at, None, self.state.partitions.get(at, PartitionState(0)).stream_ms)
+            control = {row: control_entry(root_topic, root_partition)}
+            after = self.state.after(at_ms, [])
+            self._write_decisions(CONTROL, control, at_ms, after, guard.without(roots))
+            return sorted(partition for _, partition in roots)
+
+    def _guarding(self) -> Guard:
+        if self._guard is None:
+            raise TerminalError(
+                f"Topic '{self.topic.name}' has no replay guard: there is nothing to reset.",
+                hint="Give it one: hr.Topic(…, replay_guard=hr.ReplayGuard()).",
+            )
+        return self._guard
+
     @contextmanager
     def _alone(self) -> Iterator[None]:
         with self._lock:
@@ -194,8 +235,8 @@ class Sequencer:
                 )
             yield
 
-    def _settle(self, state: LogState) -> None:
-        self.state, self.sound = state, True
+    def _settle(self, state: LogState, guard: Guard | None) -> None:
+        self.state, self._guard, self.sound = state, guard, True
 
     def _move_to(self, offsets: Mapping[int, int], action: str) -> None:
         with self._alone():
@@ -210,21 +251,25 @@ class Sequencer:
             self._write_decisions(CONTROL, rows, at_ms, after)
 
     def _write_decisions(
-        self, kind: str, rows: Mapping[LastRow, str | None], at_ms: int, after: LogState
+        self,
+        kind: str,
+        rows: Mapping[LastRow, str | None],
+        at_ms: int,
+        after: LogState,
+        guard: Guard | None = None,
     ) -> None:
+        guard = guard or self._guard
         values = [(row.partition, row.stream_ms, control) for row, control in rows.items()]
-        frame = self._spark.createDataFrame(values, "partition INT, __stream_ms BIGINT, control STRING")
-        frame = frame.coalesce(1).select(
-            "*", F.lit(kind).alias("kind"), F.lit(self.topic.name).alias("topic")
-        )
-        self._commit(self._as_log_rows(frame, at_ms), at_ms, {"after": after.to_json()})
-        self._settle(after)
+        frame = local_frame(self._spark, values, "partition INT, __stream_ms BIGINT, control STRING")
+        frame = frame.select("*", F.lit(kind).alias("kind"), F.lit(self.topic.name).alias("topic"))
+        self._commit(self._as_log_rows(frame, at_ms), at_ms, "after", after, guard)
+        self._settle(after, guard)
 
     def _as_log_rows(self, frame: DataFrame, at_ms: int) -> DataFrame:
         decided = {
             "ingested_at": F.timestamp_millis(F.lit(at_ms)),
             "stream_time": F.timestamp_millis("__stream_ms"),
-            "replay": F.lit(False),
+            "replay": F.col("replay") if "replay" in frame.columns else F.lit(False),
         }
         columns = []
         for field in self._schema:
@@ -234,27 +279,42 @@ class Sequencer:
             columns.append(present.cast(field.dataType).alias(field.name))
         return frame.select(columns)
 
-    def _commit(self, rows: DataFrame, at_ms: int, state: Mapping[str, Any]) -> None:
-        record = {"writer": self._writer, "ingested_at_ms": at_ms, **state}
+    def _commit(self, rows: DataFrame, at_ms: int, when: str, state: LogState, guard: Guard | None) -> None:
+        """In: when  whether `state` and `guard` are those "before" the commit or those "after" it."""
+        entry = self._guard_store.entry(guard)
+        record = {"writer": self._writer, "ingested_at_ms": at_ms, when: state.to_json(), **entry}
         self._on_step("before log commit")
         self.sound = False
         tables.append(rows, self._path, record)
+        self._guard_store.settled(entry)
         self._on_step("after log commit")
 
-    def _recover(self) -> LogState:
+    def _recover(self) -> tuple[LogState, Guard | None]:
         """The state after the last commit: what it recorded, and for a data commit the rows of that one commit."""
         commit = tables.last_commit(self._spark, self._path, self._writer)
         if commit is None:
-            return LogState()
+            return LogState(), new_guard(self.topic)
         if "after" in commit.record:
-            return LogState.from_json(commit.record["after"])
+            return LogState.from_json(commit.record["after"]), self._recover_guard(commit.record, None)
         at_ms = commit.record["ingested_at_ms"]
+        log = tables.read(self._spark, self._path)
+        committed = log.where(F.col("ingested_at") == F.timestamp_millis(F.lit(at_ms)))
         rows = (
-            tables.read(self._spark, self._path)
-            .where(F.col("ingested_at") == F.timestamp_millis(F.lit(at_ms)))
-            .groupBy("partition")
+            committed.groupBy("partition")
             .agg(F.max("offset").alias("offset"), F.unix_millis(F.max("stream_time")).alias("stream_ms"))
             .collect()
         )
         last_rows = [LastRow(r["partition"], r["offset"], r["stream_ms"]) for r in rows]
-        return LogState.from_json(commit.record["before"]).after(at_ms, last_rows)
+        state = LogState.from_json(commit.record["before"]).after(at_ms, last_rows)
+        return state, self._recover_guard(commit.record, committed)
+
+    def _recover_guard(self, record: Mapping[str, Any], committed: DataFrame | None) -> Guard | None:
+        """The guard after the last commit; one new to the log, or of another mode, learns from the whole log once."""
+        guard, kept = new_guard(self.topic), self._guard_store.read(record)
+        if guard is None:
+            return None
+        if kept is None or kept["mode"] != guard.mode:
+            log = tables.read(self._spark, self._path)
+            return guard.after(guard.seen_in(log.where(since_last_reset(resets_in(log)))))
+        guard = restored(guard, kept)
+        return guard if committed is None else guard.after(guard.seen_in(committed))

@@ -30,8 +30,9 @@ N = TypeVar("N", bound=Node)
 
 @dataclass(frozen=True)
 class Schemas:
-    """The columns of a node's result table and of its state table."""
+    """The columns of `decide`, of a node's result table and of its state table."""
 
+    inputs: T.StructType
     results: T.StructType
     state: T.StructType
 

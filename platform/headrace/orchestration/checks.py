@@ -11,7 +11,7 @@ from headrace.description import Node, Topic
 from headrace.orchestration.keys import log_key, op_name, table_key
 from headrace.orchestration.pipeline import Pipeline
 from headrace.orchestration.resources import LakeResource, session
-from headrace.quality import LOG_CHECKS, CheckResult, check_log, check_node, node_checks
+from headrace.quality import CheckResult, check_log, check_node, log_checks, node_checks
 from headrace.runtime.backfill import verify
 from headrace.runtime.lease import LeaseHeldError
 from headrace.runtime.plan import DayVerdict
@@ -28,7 +28,7 @@ def checks_of(pipeline: Pipeline) -> list[dg.AssetChecksDefinition]:
 def _log_checks(topic: Topic) -> dg.AssetChecksDefinition:
     @dg.multi_asset_check(
         name=op_name("check", "log", topic.name),
-        specs=_specs(log_key(topic), LOG_CHECKS),
+        specs=_specs(log_key(topic), log_checks(topic)),
         can_subset=True,
         description=f"Judges the log of topic `{topic.name}`.",
     )

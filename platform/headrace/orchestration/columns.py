@@ -26,7 +26,12 @@ LOG_COLUMNS = (
     ("root_topic", "STRING", "Topic of the first entry of the source chain."),
     ("root_partition", "INT", "Partition of the first entry of the source chain."),
     ("root_offset", "BIGINT", "Offset of the first entry of the source chain."),
-    ("ordinals", "ARRAY<INT>", "Which outputs of flat-mapped inputs led here, in chain order."),
+    (
+        "ordinals",
+        "ARRAY<INT>",
+        "Which outputs of flat-mapped inputs led here, in chain order; -1: not flat-mapped.",
+    ),
+    ("path", "STRING", "Topic and partition of each entry of the source chain, then the record's own."),
     ("replay", "BOOLEAN", "Whether the replay guard has seen it before."),
     ("reason", "STRING", "Why it is a dead letter."),
     ("raw_key", "BINARY", "A dead letter's key, as it came."),

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from dagster import AssetCheckKey, DailyPartitionsDefinition
 
 from headrace.orchestration.keys import log_key, op_name, stream_key, table_key
-from headrace.quality import LOG_CHECKS, node_checks
+from headrace.quality import log_checks, node_checks
 from headrace.runtime.stream import topics_of
 
 if TYPE_CHECKING:
@@ -59,7 +59,7 @@ class Pipeline:
 
     def checks(self) -> dict[AssetKey, list[AssetCheckKey]]:
         """The checks of each log and table."""
-        logs = {log_key(topic): LOG_CHECKS for topic in self.topics}
+        logs = {log_key(topic): log_checks(topic) for topic in self.topics}
         tables = {table_key(node): node_checks(node) for node in self.nodes}
         return {key: [AssetCheckKey(key, name) for name in names] for key, names in (logs | tables).items()}
 

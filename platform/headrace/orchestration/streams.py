@@ -13,6 +13,7 @@ from pydantic import Field
 from pyspark.sql import SparkSession
 
 from headrace.orchestration.completed import CompletedDays
+from headrace.orchestration.current import CurrentTable
 from headrace.orchestration.heartbeat import Heartbeat
 from headrace.orchestration.interrupts import StopRequest
 from headrace.orchestration.keys import STREAM_TAG, stream_key
@@ -126,7 +127,15 @@ class _Watch:
         self._days = {
             stream_key(node).to_user_string(): CompletedDays(context, pipeline, node, spark, lake.lake)
             for node in pipeline.nodes
+            if node.day_column is not None
         }
+        self._tables = [
+            CurrentTable(
+                context, pipeline, node, spark, lake.lake, every_seconds=config.materialize_every_minutes * 60
+            )
+            for node in pipeline.nodes
+            if node.day_column is None and stream_key(node) in context.selected_asset_keys
+        ]
 
     def until(self, stop: StopRequest) -> None:
         """Poll and report until stopped, then drain; whatever happens, the queries are drained."""
@@ -144,8 +153,10 @@ class _Watch:
     def _report(self, statuses: Sequence[StreamStatus], age: float) -> None:
         self._progress.report(statuses, now=age, wall=time.time())
         for status in statuses:
-            if status.kind == "stream":
+            if status.asset in self._days:
                 self._days[status.asset].report(status.stream_time_ms, status.read_ms)
+        for table in self._tables:
+            table.report()
 
     def _drain(self, stop: StopRequest) -> None:
         why = stop.reason or "it is time for a fresh run"
@@ -153,6 +164,8 @@ class _Watch:
         close = self._config.close_batches_on_stop and stop.reason is not None
         self._runtime.drain(self._config.drain_timeout_seconds, close_batches=close)
         self._progress.farewell(self._runtime.poll(), wall=time.time())
+        for table in self._tables:
+            table.report(last=True)
 
 
 def _fail_if_all_failed(statuses: Sequence[StreamStatus]) -> None:

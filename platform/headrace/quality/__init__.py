@@ -5,6 +5,15 @@ that runs meanwhile cannot make it fail.
 """
 
 from headrace.quality.checks import check_log, check_node
-from headrace.quality.results import LOG_CHECKS, CheckResult, Thresholds, node_checks
+from headrace.quality.results import (
+    GUARD_CHECKS,
+    LOG_CHECKS,
+    CheckResult,
+    Thresholds,
+    log_checks,
+    node_checks,
+)
 
-__all__ = ["LOG_CHECKS", "CheckResult", "Thresholds", "check_log", "check_node", "node_checks"]
+__all__ = [
+    "GUARD_CHECKS", "LOG_CHECKS", "CheckResult", "Thresholds", "check_log", "check_node", "log_checks", "node_checks",
+]  # fmt: skip

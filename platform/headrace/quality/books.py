@@ -18,9 +18,10 @@ from headrace.log.columns import DEAD_LETTER, RECORD
 from headrace.operators import operator_of
 from headrace.operators.operator import Held
 from headrace.operators.rows import FATES
-from headrace.runtime.node_tables import base_of, empty_logs, node_schemas, read_log, read_progress
+from headrace.runtime.node_tables import base_of, node_schemas, read_log, read_progress
 from headrace.runtime.views import fates_of
 from headrace.spark import tables
+from headrace.spark.frames import local_frame
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -108,7 +109,7 @@ def _results_in(spark: SparkSession, node: Node, held: Held, progress: Progress)
     operator = operator_of(node)
     if operator.appended:
         return held.results
-    return operator.read(held, progress, operator.decide(empty_logs(spark, node)).schema)
+    return operator.read(held, progress, node_schemas(spark, node).inputs)
 
 
 def _snapshot(spark: SparkSession, lake: Lake, node: Node) -> tuple[Held, Progress]:
@@ -138,7 +139,7 @@ def _base(spark: SparkSession, lake: Lake, node: Node, progress: Progress) -> tu
     """The result table as of a micro-batch, and the one folded into it; None when they are ahead of it."""
     name, path = node.required_name, lake.table(node.required_name)
     if not tables.exists(spark, path):
-        return spark.createDataFrame([], node_schemas(spark, node).results), 0
+        return local_frame(spark, [], node_schemas(spark, node).results), 0
     if not operator_of(node).appended:
         base = base_of(spark, lake, node)
         return (base.read(spark), base.batch) if base.batch <= progress.batch else None

@@ -8,17 +8,17 @@ from typing import TYPE_CHECKING, Any
 from urllib.parse import unquote, urlparse
 
 from headrace.errors import TerminalError
-from headrace.quality import batching, conservation, pages, parity, ratios, uniqueness
+from headrace.quality import batching, conservation, pages, parity, ratios, replays, uniqueness
 from headrace.quality.books import open_books
 from headrace.quality.claims import Check, Finding
 from headrace.quality.log_profile import profile
 from headrace.quality.results import (
     DEFAULT_THRESHOLDS,
     ERROR,
-    LOG_CHECKS,
     SEVERITIES,
     CheckResult,
     Thresholds,
+    log_checks,
     node_checks,
 )
 from headrace.quality.suites import Outcome, judge
@@ -40,7 +40,7 @@ JUDGED = Outcome(passed=True)
 def check_log(
     spark: SparkSession, lake: Lake, topic: Topic, docs: str, *, thresholds: Thresholds = DEFAULT_THRESHOLDS
 ) -> list[CheckResult]:
-    """Judge the claims of `LOG_CHECKS` about a topic's log, in that order.
+    """Judge the claims of `log_checks` about a topic's log, in that order.
 
     In: docs  a local folder for the pages; `index.html` in it lists all assets ever checked there
     """
@@ -51,7 +51,17 @@ def check_log(
             spark, log.dead_letters, log.records, log.reasons, thresholds.dead_letter_ratio_max
         ),
     ]
-    return _report(docs, pages.Asset("log", topic.name, log.read_to_ms), checks, LOG_CHECKS, log.evidence())
+    evidence = log.evidence()
+    if topic.replay_guard is not None:
+        judged = replays.read_replays(log.rows, topic)
+        checks += [
+            replays.no_duplicate_replay(judged),
+            replays.replays_below(spark, judged, log.records, thresholds.replay_ratio_max),
+            replays.guard_is_advancing(spark, judged, thresholds.refused_in_a_row_max),
+        ]
+        evidence |= {"replays": judged.evidence()}
+    asset = pages.Asset("log", topic.name, log.read_to_ms)
+    return _report(docs, asset, checks, log_checks(topic), evidence)
 
 
 def check_node(

@@ -14,6 +14,7 @@ from headrace.operators.rows import FATES, USED
 from headrace.quality.claims import Check, Finding, pairs_equal
 from headrace.quality.diagnosis import Diagnosis, OpenDifference, diagnose
 from headrace.quality.words import amount, counted, joined, moment
+from headrace.spark.frames import local_frame
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -47,7 +48,7 @@ def _accounts(spark: SparkSession, books: Books) -> DataFrame:
     """The trial balance: one row per partition, and one for the results."""
     rows = [(f"{a.name}: delivered = sum of fates", a.delivered, a.accounted) for a in books.accounts]
     results = (f"{books.node.required_name}: used = in results", books.total(USED), books.in_results)
-    return spark.createDataFrame([*rows, results], COLUMNS).coalesce(1)
+    return local_frame(spark, [*rows, results], COLUMNS)
 
 
 def _numbers(books: Books) -> dict[str, int | float | str]:

@@ -10,6 +10,7 @@ from pyspark.sql import functions as F
 from headrace.log.columns import CONTROL, DEAD_LETTER, RECORD, TICK, log_schema
 from headrace.quality.words import moment
 from headrace.spark import tables
+from headrace.spark.frames import local_frame
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -54,7 +55,7 @@ def profile(spark: SparkSession, lake: Lake, topic: Topic) -> LogProfile:
     if tables.exists(spark, path):
         rows = tables.read(spark, path, tables.latest_version(spark, path))
     else:
-        rows = spark.createDataFrame([], log_schema(topic))
+        rows = local_frame(spark, [], log_schema(topic))
     counts = rows.groupBy("partition").agg(
         *(F.count_if(F.col("kind") == kind).alias(kind) for kind in (RECORD, DEAD_LETTER, TICK, CONTROL)),
         F.min("offset").alias("first"),

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 
 from headrace.quality.claims import Check, Finding, at_most
 from headrace.quality.words import counted, joined, short
+from headrace.spark.frames import local_frame
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -38,7 +39,7 @@ def backfill_equals_stream(
             NAME, None, lambda _: Finding(f"{table} has no day with a closed window yet: nothing to compare.")
         )
     rows = [(v.what, v.rows_stored, v.rows_recomputed, differing_rows(v)) for v in verdicts]
-    claim = at_most(spark.createDataFrame(rows, COLUMNS).coalesce(1), "rows_differing", 0)
+    claim = at_most(local_frame(spark, rows, COLUMNS), "rows_differing", 0)
     return Check(NAME, claim, lambda equal: _finding(table, verdicts, equal, log_intact))
 
 

@@ -12,6 +12,7 @@ from headrace.operators.rows import LATE
 from headrace.quality.claims import Check, Finding, at_most
 from headrace.quality.results import Number
 from headrace.quality.words import counted, joined, percent, short
+from headrace.spark.frames import local_frame
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -29,7 +30,7 @@ def late_drops_below(spark: SparkSession, books: Books, limit: float) -> Check:
         f"{where}; find out what delays them, give {books.node.required_name} a longer grace, "
         "or raise late_ratio_max"
     )
-    return _below(
+    return below(
         "late_drops_below", spark, ("late", "late"), books.total(LATE), books.delivered, limit, advice
     )
 
@@ -44,12 +45,12 @@ def dead_letters_below(
     words = [f"{short(reason)!r} ({number:,})" for reason, number in reasons.items()]
     common = f", most often {joined(words, at_most=2)}" if words else ""
     advice = f"{common}; mend their producer or the topic's schema, or raise dead_letter_ratio_max"
-    return _below(
+    return below(
         "dead_letters_below", spark, ("a dead letter", "dead letters"), dead_letters, records, limit, advice
     )
 
 
-def _below(
+def below(
     name: str,
     spark: SparkSession,
     kind: tuple[str, str],
@@ -58,11 +59,15 @@ def _below(
     limit: float,
     advice: str,
 ) -> Check:
-    """In: kind  what one of them is, and what several are."""
+    """A check that no more than `limit` of what was delivered is of a kind.
+
+    In: kind    what one of them is, and what several are
+        advice  how the sentence goes on when there are more
+    """
     if not delivered:
         return Check(name, None, lambda _: Finding("No record has been delivered yet: nothing to judge."))
     ratio = number / delivered
-    frame = spark.createDataFrame([(number, delivered, ratio)], COLUMNS).coalesce(1)
+    frame = local_frame(spark, [(number, delivered, ratio)], COLUMNS)
     facts: dict[str, Number] = {"records": number, "delivered": delivered, "ratio": ratio, "limit": limit}
     are = f"is {kind[0]}" if number == 1 else f"are {kind[1]}"
     said = f"{number:,} of {counted(delivered, 'record')} delivered {are}, {percent(ratio)}"

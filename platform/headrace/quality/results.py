@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 from headrace.description import Batches, WindowedAggregate
 
 if TYPE_CHECKING:
-    from headrace.description import Node
+    from headrace.description import Node, Topic
 
 ERROR, WARN = "error", "warn"
 Number = int | float | str
@@ -17,6 +17,12 @@ Number = int | float | str
 LOG_CHECKS: Mapping[str, str] = {
     "no_duplicate_offset": "Every offset that Kafka delivered stands in the log exactly once.",
     "dead_letters_below": "Few of the records delivered could not be decoded or dated.",
+}
+# Of logs whose topic has a replay guard, beside the others.
+GUARD_CHECKS: Mapping[str, str] = {
+    "no_duplicate_replay": "No refused record reached a result: each source position was taken once.",
+    "replays_below": "Few of the records delivered had been sent before.",
+    "guard_is_advancing": "What the guard refuses was taken before, and no root topic has begun anew.",
 }
 CONSERVATION = {
     "every_offset_accounted_for": (
@@ -47,7 +53,16 @@ CURRENT_CHECKS: Mapping[str, str] = {
     "rows_are_unique": "The results hold one row for each identity.",
     **PARITY,
 }
-SEVERITIES: Mapping[str, str] = {"dead_letters_below": WARN, "late_drops_below": WARN}
+SEVERITIES: Mapping[str, str] = {
+    "dead_letters_below": WARN,
+    "late_drops_below": WARN,
+    "replays_below": WARN,
+}
+
+
+def log_checks(topic: Topic) -> Mapping[str, str]:
+    """The claims about a topic's log by name, in the order in which they are judged."""
+    return LOG_CHECKS if topic.replay_guard is None else {**LOG_CHECKS, **GUARD_CHECKS}
 
 
 def node_checks(node: Node) -> Mapping[str, str]:
@@ -59,10 +74,12 @@ def node_checks(node: Node) -> Mapping[str, str]:
 
 @dataclass(frozen=True)
 class Thresholds:
-    """How much is too much: ratios of the records delivered, from 0 to 1."""
+    """How much is too much: ratios of the records delivered, from 0 to 1, and records in a row."""
 
     late_ratio_max: float = 0.05
     dead_letter_ratio_max: float = 0.01
+    replay_ratio_max: float = 0.05
+    refused_in_a_row_max: int = 100
 
 
 DEFAULT_THRESHOLDS = Thresholds()

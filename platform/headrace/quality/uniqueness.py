@@ -40,11 +40,11 @@ def no_duplicate_offset(log: DataFrame, topic: str, records: int) -> Check:
                 f"Each of the {counted(records, 'offset')} in the log of {topic} stands there exactly once."
             )
             return Finding(words, {"records": records, "duplicates": 0})
-        with _copies(rows, OFFSET) as several:
-            found, surplus = _totals(several)
+        with copies(rows, OFFSET) as several:
+            found, surplus = totals(several)
             first = several.orderBy(*OFFSET).limit(SHOWN).collect()
         shown = [f"partition {r['partition']} offset {r['offset']} ({r[COPIES]} rows)" for r in first]
-        words = _more_than_once(found, "offset", f"the log of {topic}", surplus)
+        words = more_than_once(found, "offset", f"the log of {topic}", surplus)
         return Finding(
             f"{words}, first {joined(shown)}; the sequencer never writes an offset twice: look in the table's "
             "history for who did, and restore the version before.",
@@ -63,11 +63,11 @@ def rows_are_unique(results: DataFrame, node: Node) -> Check:
         if unique:
             words = f"Each of the {counted(rows, 'row')} in {table} is the only one of its {joined(node.identity)}."
             return Finding(words, {"rows": rows, "duplicates": 0})
-        with _copies(results, node.identity) as several:
-            found, surplus = _totals(several)
+        with copies(results, node.identity) as several:
+            found, surplus = totals(several)
             first = several.limit(SHOWN).collect()
         shown = [f"{group_text(r.asDict(), node.identity)} ({r[COPIES]} rows)" for r in first]
-        words = _more_than_once(found, "row", table, surplus)
+        words = more_than_once(found, "row", table, surplus)
         return Finding(
             f"{words}, first {joined(shown)}; backfill the table to leave one row of each.",
             {"rows": rows - surplus, "duplicates": surplus},
@@ -88,8 +88,8 @@ def windows_are_final(results: DataFrame, node: Node) -> Check:
         if unique:
             words = f"Each of the {counted(rows, 'window')} in {table} stands there exactly once."
             return Finding(words, {"windows": rows, "duplicates": 0})
-        with _copies(results, identity) as several:
-            found, surplus = _totals(several)
+        with copies(results, identity) as several:
+            found, surplus = totals(several)
             starts = several.withColumn("__start", F.unix_millis("window_start"))
             first = starts.orderBy("__start", *(F.col(quote(n)) for n in by)).limit(SHOWN).collect()
             days = several.select(F.to_date("window_start").alias("day")).distinct().orderBy("day").collect()
@@ -97,7 +97,7 @@ def windows_are_final(results: DataFrame, node: Node) -> Check:
             f"{group_text(r.asDict(), by)} from {moment(r['__start'])} ({r[COPIES]} rows)" for r in first
         ]
         return Finding(
-            f"{_more_than_once(found, 'window', table, surplus)}, first {joined(shown)}; "
+            f"{more_than_once(found, 'window', table, surplus)}, first {joined(shown)}; "
             f"backfill {joined([r['day'] for r in days])} to leave one row of each.",
             {"windows": rows - surplus, "duplicates": surplus, "windows_duplicated": found},
         )
@@ -106,7 +106,7 @@ def windows_are_final(results: DataFrame, node: Node) -> Check:
 
 
 @contextmanager
-def _copies(rows: DataFrame, identity: Sequence[str]) -> Iterator[DataFrame]:
+def copies(rows: DataFrame, identity: Sequence[str]) -> Iterator[DataFrame]:
     """The identities that occur more than once, and how often each; one row per identity."""
     counts = rows.groupBy(*(F.col(quote(name)) for name in identity)).agg(F.count(F.lit(1)).alias(COPIES))
     several = counts.where(F.col(COPIES) > 1).persist()
@@ -116,12 +116,13 @@ def _copies(rows: DataFrame, identity: Sequence[str]) -> Iterator[DataFrame]:
         several.unpersist()
 
 
-def _totals(several: DataFrame) -> tuple[int, int]:
+def totals(several: DataFrame) -> tuple[int, int]:
     """How many identities there are, and how many rows are too many."""
     total = several.agg(F.count(F.lit(1)).alias("found"), F.sum(F.col(COPIES) - 1).alias("surplus")).first()
     return (total["found"], total["surplus"] or 0) if total is not None else (0, 0)
 
 
-def _more_than_once(found: int, noun: str, where: str, surplus: int) -> str:
+def more_than_once(found: int, noun: str, where: str, surplus: int) -> str:
+    """`2 offsets of the log of readings stand more than once, 3 rows too many`."""
     stand = "stands" if found == 1 else "stand"
     return f"{counted(found, noun)} of {where} {stand} more than once, {counted(surplus, 'row')} too many"

@@ -13,6 +13,7 @@ from headrace.operators import operator_of
 from headrace.operators.operator import Held, Schemas
 from headrace.operators.progress import Progress
 from headrace.spark import tables
+from headrace.spark.frames import local_frame
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -64,7 +65,7 @@ def node_schemas(spark: SparkSession, node: Node) -> Schemas:
 
 def empty_logs(spark: SparkSession, node: Node) -> dict[str, DataFrame]:
     """For each topic of a node a log without rows: enough to learn columns from."""
-    return {topic.name: spark.createDataFrame([], log_schema(topic)) for topic in node.topics}
+    return {topic.name: local_frame(spark, [], log_schema(topic)) for topic in node.topics}
 
 
 def read_progress(spark: SparkSession, lake: Lake, node: Node) -> Progress:

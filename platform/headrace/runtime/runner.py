@@ -23,7 +23,6 @@ from headrace.operators import operator_of
 from headrace.operators.operator import Held
 from headrace.runtime.node_tables import (
     base_of,
-    empty_logs,
     frontier_ms,
     node_schemas,
     read_log,
@@ -37,7 +36,6 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
     from pyspark.sql import DataFrame, SparkSession
-    from pyspark.sql.types import StructType
 
     from headrace.description import Node, Topic
     from headrace.operators.operator import Folded
@@ -68,10 +66,10 @@ class NodeRunner:
         self.node, self.name, self.operator = node, node.required_name, operator_of(node)
         self._spark, self._lake, self._on_step = spark, lake, on_step
         self._writer = f"node/{self.name}"
-        schemas = node_schemas(spark, node)
-        skipping = {"delta.dataSkippingStatsColumns": ",".join(_bookkeeping(schemas.state.names))}
-        tables.create(spark, lake.table(self.name), schemas.results, RESULTS)
-        tables.create(spark, lake.state(self.name), schemas.state, skipping)
+        self._schemas = node_schemas(spark, node)
+        skipping = {"delta.dataSkippingStatsColumns": ",".join(_bookkeeping(self._schemas.state.names))}
+        tables.create(spark, lake.table(self.name), self._schemas.results, RESULTS)
+        tables.create(spark, lake.state(self.name), self._schemas.state, skipping)
         self._folded = base_of(spark, lake, node).batch
         self.progress = read_progress(spark, lake, node)
         self._repeating = True
@@ -136,14 +134,11 @@ class NodeRunner:
     def _compact(self) -> None:
         """One MERGE; the state keeps what it folded until the next one, for readers that began before."""
         batch, folded = self.progress.batch, self._folded
-        changes = self.operator.compacted(self._held(), self._inputs())
+        changes = self.operator.compacted(self._held(), self._schemas.inputs)
         record = {"writer": f"fold/{self.name}", "batch": batch, "upto_ms": dict(self.progress.upto_ms)}
         upsert(self._spark, self._lake.table(self.name), changes, self.node.identity, record)
         self._folded = batch
         DeltaTable.forPath(self._spark, self._lake.state(self.name)).delete(F.col("__batch") <= folded)
-
-    def _inputs(self) -> StructType:
-        return self.operator.decide(empty_logs(self._spark, self.node)).schema
 
     def _held(self) -> Held:
         state = tables.read(self._spark, self._lake.state(self.name))

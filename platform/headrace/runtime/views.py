@@ -12,18 +12,18 @@ from headrace.errors import DescriptionError
 from headrace.log.columns import DEAD_LETTER
 from headrace.log.views import dead_letters as log_dead_letters
 from headrace.operators import operator_of
-from headrace.operators.operator import Held
+from headrace.operators.operator import Held, Schemas
 from headrace.operators.progress import Progress
 from headrace.operators.rows import FATES, KEPT, OPEN, USED
 from headrace.operators.windows import WindowOperator
-from headrace.runtime.node_tables import empty_logs, node_schemas, read_logs, read_progress, snapshot
+from headrace.runtime.node_tables import node_schemas, read_logs, read_progress, snapshot
 from headrace.spark import tables
+from headrace.spark.frames import local_frame
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
 
     from pyspark.sql import DataFrame, SparkSession
-    from pyspark.sql.types import StructType
 
     from headrace.description import Node, Topic
     from headrace.runtime.lake import Lake
@@ -35,6 +35,7 @@ class Views:
     def __init__(self, spark: SparkSession, lake: Lake) -> None:
         """Read with this session, below this lake."""
         self._spark, self._lake = spark, lake
+        self._known: dict[Node, Schemas] = {}
 
     def read(self, node: Node) -> DataFrame:
         """The node's results: final windows if suppressed, else every window as of now; the current totals.
@@ -42,7 +43,7 @@ class Views:
         Out: the columns of the node's table; one row for each of its identities
         """
         held, progress = snapshot(self._spark, self._lake, node)
-        return without_internal(operator_of(node).read(held, progress, self._inputs(node)))
+        return without_internal(operator_of(node).read(held, progress, self._schemas(node).inputs))
 
     def open_windows(self, node: WindowedAggregate) -> DataFrame:
         """The windows that are not closed yet, with their values so far; columns and grain as `read`.
@@ -54,7 +55,7 @@ class Views:
             raise DescriptionError(f"Node '{node.required_name}' has no windows.", hint="Read its table.")
         held, progress = snapshot(self._spark, self._lake, node)
         assert held.state is not None
-        return without_internal(operator.open_windows(held.state, progress, self._inputs(node)))
+        return without_internal(operator.open_windows(held.state, progress, self._schemas(node).inputs))
 
     def updates(self, node: Node) -> DataFrame:
         """Raw updates, conflated per micro-batch: what each row was worth after each that touched it.
@@ -64,7 +65,7 @@ class Views:
         Law: they fold to the same rows however the log was cut; the rows in between depend on the cuts.
         """
         held, progress = snapshot(self._spark, self._lake, node)
-        updates = operator_of(node).updates(held, progress, self._inputs(node))
+        updates = operator_of(node).updates(held, progress, self._schemas(node).inputs)
         return updates.select(*(F.col(quote(name)) for name in (*node.columns, "__batch")))
 
     def late(self, node: Node) -> DataFrame:
@@ -114,19 +115,21 @@ class Views:
             for (topic, partition), counts in fates.items()
             for fate in FATES
         ]
-        return self._spark.createDataFrame(rows, "topic STRING, partition INT, fate STRING, records BIGINT")
+        return local_frame(self._spark, rows, "topic STRING, partition INT, fate STRING, records BIGINT")
 
     def recompute(self, node: Node) -> DataFrame:
         """The node's results, computed from the whole log in one go, as far as the stream has read it."""
         progress, operator = read_progress(self._spark, self._lake, node), operator_of(node)
         logs = read_logs(self._spark, self._lake, node, progress.upto_ms)
         folded = operator.fold(logs, progress.upto_ms, Held(), Progress())
-        nothing = self._spark.createDataFrame([], node_schemas(self._spark, node).results)
+        nothing = local_frame(self._spark, [], self._schemas(node).results)
         held = Held(nothing if folded.results is None else folded.results, folded.state)
-        return without_internal(operator.read(held, folded.progress, self._inputs(node)))
+        return without_internal(operator.read(held, folded.progress, self._schemas(node).inputs))
 
-    def _inputs(self, node: Node) -> StructType:
-        return operator_of(node).decide(empty_logs(self._spark, node)).schema
+    def _schemas(self, node: Node) -> Schemas:
+        if node not in self._known:
+            self._known[node] = node_schemas(self._spark, node)
+        return self._known[node]
 
     def _decided(self, node: Node) -> DataFrame:
         progress = read_progress(self._spark, self._lake, node)

@@ -122,6 +122,10 @@ class TestDriver:
             )
         self._armed.append((step, None if node is None else self._node(node).required_name))
 
+    def reset_guard(self, topic: str, root_topic: str, root_partition: int | None = None) -> list[int]:
+        """Let a topic's replay guard forget a root, as `headrace reset-guard` does (see `Sequencer.reset_guard`)."""
+        return self._named(self._sequencers, "topic", topic).reset_guard(root_topic, root_partition)
+
     @property
     def now_ms(self) -> int:
         """The driver's clock, in milliseconds since 1970."""

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from headrace.errors import DescriptionError
 from headrace.log.columns import KAFKA
+from headrace.spark.frames import local_frame
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -45,7 +46,7 @@ class PipedTopic:
     def take(self, spark: SparkSession) -> DataFrame | None:
         """All records added since the last call, one row each as `KAFKA`; None if there are none."""
         rows, self._rows = self._rows, []
-        return spark.createDataFrame(rows, KAFKA).coalesce(1) if rows else None
+        return local_frame(spark, rows, KAFKA) if rows else None
 
     def _key(self, key: Bytes) -> bytes | None:
         if isinstance(key, dict) and self.topic.scalar_key:

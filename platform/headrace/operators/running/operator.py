@@ -52,7 +52,7 @@ class RunningOperator(Operator[RunningAggregate]):
         rows = self.decide(logs)
         partials = self._partials(rows).where(F.col("__fate") == KEPT).drop("__fate")
         state = nullable(partials.withColumn("__batch", F.lit(0)))
-        return Schemas(nullable(self._merged(partials, rows.schema)), state)
+        return Schemas(rows.schema, nullable(self._merged(partials, rows.schema)), state)
 
     def fold(
         self, logs: Mapping[str, DataFrame], upto_ms: Mapping[str, int], held: Held, progress: Progress

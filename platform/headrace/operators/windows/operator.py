@@ -40,7 +40,7 @@ class WindowOperator(Operator[WindowedAggregate]):
         rows = self.decide(logs)
         partials = self._partials(rows).where(F.col("__fate") == KEPT).drop("__fate")
         results = merge_windows(partials, self.node, rows.schema, first_ms=0, last_ms=None)
-        return Schemas(nullable(results), nullable(partials.withColumn("__batch", F.lit(0))))
+        return Schemas(rows.schema, nullable(results), nullable(partials.withColumn("__batch", F.lit(0))))
 
     def fold(
         self, logs: Mapping[str, DataFrame], upto_ms: Mapping[str, int], held: Held, progress: Progress

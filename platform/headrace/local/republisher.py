@@ -1,0 +1,144 @@
+"""A service between two topics that really crashes, and sends again what it had not committed.
+
+It consumes `stations`, keeps what `tightenings` is about, and appends its own input to the source chain, so that
+a replay guard downstream knows what it has seen. It commits its offsets now and then, as such services do; killed in
+between, it starts again from the last commit.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import sys
+import threading
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+from confluent_kafka import Consumer, KafkaError, Producer
+
+from headrace.local import lifeline
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from confluent_kafka import Message
+
+SOURCE, TARGET, GROUP = "stations", "tightenings", "republisher"
+HEADER = "source-chain"
+COMMIT_EVERY = 200
+RESTART_SECONDS = 1.0
+COMMAND = (sys.executable, "-m", "headrace.local.republisher")
+
+
+def chained(message: Message) -> bytes:
+    """The source chain of what is made of a record: the chain that it came with, and its own position."""
+    known = dict(message.headers() or []).get(HEADER)  # the last one, should there be several
+    chain: list[Any] = json.loads(known) if known else []
+    return json.dumps([*chain, [message.topic(), message.partition(), message.offset()]]).encode()
+
+
+def republish(bootstrap: str, *, crash_after: int | None, until_end: bool) -> int:
+    """Consume, transform and produce in order.
+
+    In:  crash_after  SIGKILL itself after so many records, committed or not; None: never
+         until_end    end when the source has nothing more
+    Out: the records sent on
+    """
+    consumer = Consumer(
+        {
+            "bootstrap.servers": bootstrap,
+            "group.id": GROUP,
+            "group.instance.id": GROUP,  # a static member: who comes back is let in at once
+            "enable.auto.commit": False,
+            "auto.offset.reset": "earliest",
+            "enable.partition.eof": True,
+        }
+    )
+    producer = Producer(
+        {
+            "bootstrap.servers": bootstrap,
+            "enable.idempotence": True,
+            "partitioner": "murmur2_random",
+            "linger.ms": 20,
+        }
+    )
+    consumer.subscribe([SOURCE])
+    sent, ended = 0, set[int]()
+    while not (until_end and ended and len(ended) == len(consumer.assignment())):
+        message = consumer.poll(0.2)
+        if message is None:
+            continue
+        error = message.error()
+        if error is not None:
+            if error.code() == KafkaError._PARTITION_EOF:
+                ended.add(message.partition() or 0)
+            continue
+        report = json.loads(message.value() or b"{}")
+        producer.produce(
+            TARGET,
+            key=message.key(),
+            value=json.dumps({name: report[name] for name in ("customer", "screw", "count")}),
+            timestamp=message.timestamp()[1],
+            headers={HEADER: chained(message)},
+        )
+        producer.poll(0)
+        sent += 1
+        if sent % COMMIT_EVERY == 0:
+            producer.flush()
+            consumer.commit(asynchronous=False)
+        if sent == crash_after:
+            producer.flush()
+            os.kill(os.getpid(), signal.SIGKILL)
+    producer.flush()
+    if sent % COMMIT_EVERY:
+        consumer.commit(asynchronous=False)
+    consumer.close()
+    return sent
+
+
+class Republisher:
+    """The service as a child process, started again whenever it has crashed, until the block ends."""
+
+    def __init__(self, bootstrap: str, log: Path, *, crash_after: int) -> None:
+        """In: crash_after  records in each life."""
+        self._command = [*COMMAND, "--bootstrap", bootstrap, "--crash-after", str(crash_after)]
+        self._log = log
+        self._over = threading.Event()
+        self.crashes = 0
+        self._thread = threading.Thread(target=self._keep_alive, daemon=True)
+
+    def __enter__(self) -> Republisher:
+        self._thread.start()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._over.set()
+        self._thread.join(15)
+
+    def _keep_alive(self) -> None:
+        while not self._over.is_set():
+            process = lifeline.spawn(self._command, log=self._log)
+            while process.poll() is None and not self._over.wait(0.2):
+                pass
+            if process.poll() is None:
+                lifeline.stop(process, patience_s=5)
+            else:
+                self.crashes += 1
+                self._over.wait(RESTART_SECONDS)
+
+
+def main(
+    bootstrap: Annotated[str, typer.Option(help="Kafka, as host:port.")] = "127.0.0.1:9092",
+    crash_after: Annotated[
+        int | None, typer.Option(min=1, help="SIGKILL itself after so many records.")
+    ] = None,
+    until_end: Annotated[bool, typer.Option(help="End when the source has nothing more.")] = False,
+) -> None:
+    """Send the records of `stations` on to `tightenings`."""
+    sent = republish(bootstrap, crash_after=crash_after, until_end=until_end)
+    typer.echo(f"{sent} records sent on to '{TARGET}'.")
+
+
+if __name__ == "__main__":
+    typer.run(main)

@@ -1,0 +1,93 @@
+"""The replay guard in the sequencer: which guard a topic has, and where its state lies between commits.
+
+Law: a guard's state after a commit is a function of the state before it and of the commit's rows, so it is recovered
+from the last commit's record and rows; history is read only when a guard is new to a log.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from typing import TYPE_CHECKING, Any
+
+from pyspark.sql import functions as F
+
+from headrace.description.replay import MONOTONE
+from headrace.log.exact import ExactGuard
+from headrace.log.monotone import MonotoneGuard
+from headrace.spark import files
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from pyspark.sql import Column as Expr
+    from pyspark.sql import SparkSession
+
+    from headrace.description import Topic
+
+Guard = MonotoneGuard | ExactGuard
+INLINE_CHARACTERS_MAX = 16_384  # some 250 paths or 1,000 intervals; a larger state has a file of its own
+FOLDER = "_guard"  # below the log's table; Delta leaves alone what begins with an underscore
+
+
+def new_guard(topic: Topic) -> Guard | None:
+    """The topic's guard before its first record; None without one."""
+    described = topic.replay_guard
+    if described is None:
+        return None
+    return MonotoneGuard() if described.mode == MONOTONE else ExactGuard(gaps_max=described.gaps_max)
+
+
+def restored(new: Guard, document: Mapping[str, Any]) -> Guard:
+    """The guard that a state describes, with the bound of `new`."""
+    if isinstance(new, ExactGuard):
+        return ExactGuard.from_json(document, new.gaps_max)
+    return MonotoneGuard.from_json(document)
+
+
+def observed_guard(guard: Guard | None) -> list[Expr]:
+    """What an observation of judged rows has to collect for the guard's state."""
+    return [] if guard is None else [F.collect_list("__seen").alias("seen")]
+
+
+class GuardStore:
+    """Keeps a guard's state in commit records or, when it is large, in a file that the record names.
+
+    A file is named by its content and written before the commit that names it; the one before goes when that commit
+    is settled. So a record never names a file that is not there, and there are at most two.
+    """
+
+    def __init__(self, spark: SparkSession, log_path: str) -> None:
+        self._spark, self._folder = spark, f"{log_path}/{FOLDER}"
+        self._named: str | None = None
+
+    def entry(self, guard: Guard | None) -> dict[str, Any]:
+        """What a commit record says of the guard; a large state is written first."""
+        if guard is None:
+            return {}
+        document = guard.to_json()
+        text = json.dumps(document, sort_keys=True)
+        if len(text) <= INLINE_CHARACTERS_MAX:
+            return {"guard": document}
+        name = f"{hashlib.sha256(text.encode()).hexdigest()}.json"
+        if name != self._named:
+            files.write_json(self._spark, f"{self._folder}/{name}", document)
+        return {"guard_file": name}
+
+    def settled(self, entry: Mapping[str, Any]) -> None:
+        """A commit with this entry went through: the file named before is no longer needed."""
+        name = entry.get("guard_file")
+        if self._named is not None and name != self._named:
+            files.delete(self._spark, f"{self._folder}/{self._named}")
+        self._named = name
+
+    def read(self, record: Mapping[str, Any]) -> Mapping[str, Any] | None:
+        """The state that the newest record names, None if it names none; what a crash left behind is removed."""
+        self._named = record.get("guard_file")
+        for name in files.names(self._spark, self._folder):
+            if name != self._named:
+                files.delete(self._spark, f"{self._folder}/{name}")
+        if self._named is None:
+            return record.get("guard")
+        content: Mapping[str, Any] | None = files.read_json(self._spark, f"{self._folder}/{self._named}")
+        return content

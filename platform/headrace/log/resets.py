@@ -1,0 +1,73 @@
+"""Resets of a guard: from a control row on, a root partition is judged as if nothing of it had been seen.
+
+Law: the control row says which root and stands in a log commit of its own, so its commit time tells the rows that were
+judged before it from those judged after it.
+"""
+
+from __future__ import annotations
+
+import json
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from pyspark.sql import functions as F
+
+from headrace.log.columns import CONTROL
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from pyspark.sql import Column as Expr
+    from pyspark.sql import DataFrame
+
+ACTION = "reset_guard"
+
+
+@dataclass(frozen=True)
+class Reset:
+    """One reset: the root topic, the root partition (None: all of them), and the commit time in ms."""
+
+    root_topic: str
+    root_partition: int | None
+    ingested_at_ms: int
+
+
+def control_entry(root_topic: str, root_partition: int | None) -> str:
+    """The control row's JSON."""
+    entry = {"action": ACTION, "root_topic": root_topic, "root_partition": root_partition}
+    return json.dumps(entry, sort_keys=True)
+
+
+def resets_in(log: DataFrame) -> list[Reset]:
+    """The resets in a log, oldest first."""
+    action = F.get_json_object("control", "$.action") == ACTION
+    rows = log.where((F.col("kind") == CONTROL) & action)
+    found = rows.select("control", F.unix_millis("ingested_at").alias("ms")).orderBy("ms").collect()
+    entries = [(json.loads(row["control"]), row["ms"]) for row in found]
+    return [Reset(entry["root_topic"], entry["root_partition"], ms) for entry, ms in entries]
+
+
+def generation(resets: Sequence[Reset]) -> Expr:
+    """How many resets of its root stand before a row: rows of one generation were judged by one guard."""
+    number = F.lit(0)
+    for reset in resets:
+        number = number + F.when(
+            _concerned(reset) & (F.unix_millis("ingested_at") > reset.ingested_at_ms), 1
+        ).otherwise(0)
+    return number
+
+
+def since_last_reset(resets: Sequence[Reset]) -> Expr:
+    """Whether no reset of its root stands after a row."""
+    current = F.lit(True)
+    for reset in resets:
+        current = current & ~(_concerned(reset) & (F.unix_millis("ingested_at") <= reset.ingested_at_ms))
+    return current
+
+
+def _concerned(reset: Reset) -> Expr:
+    """Whether a row with a root is of the root that was reset."""
+    concerned = F.col("root_topic") == reset.root_topic
+    if reset.root_partition is not None:
+        concerned = concerned & (F.col("root_partition") == reset.root_partition)
+    return F.coalesce(concerned, F.lit(False))

@@ -1,0 +1,262 @@
+"""`no_duplicate_replay`, `replays_below` and `guard_is_advancing`: what a topic's replay guard took and what it refused.
+
+Law: judged from one snapshot of the log, each stretch between two resets of a root by itself.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from pyspark.sql import functions as F
+
+from headrace.description.replay import EXACT
+from headrace.log.columns import RECORD
+from headrace.log.resets import generation, resets_in, since_last_reset
+from headrace.quality.claims import Check, Finding, at_most, rows_unique
+from headrace.quality.ratios import below
+from headrace.quality.uniqueness import SHOWN, copies, more_than_once, totals
+from headrace.quality.words import counted, joined, moment
+from headrace.spark.frames import local_frame
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, SparkSession
+
+    from headrace.description import ReplayGuard, Topic
+
+STRETCHES_SHOWN = 30
+ROOT = ("root_topic", "root_partition")
+FAULTS = "root INT, refused_in_a_row BIGINT, refused_unseen BIGINT, faults BIGINT"
+
+
+@dataclass(frozen=True)
+class Stretch:
+    """What was replayed of one root partition on one day: how much, from and to which root offset, and when it came."""
+
+    root: str
+    records: int
+    first: int
+    last: int
+    from_ms: int
+    to_ms: int
+
+    @property
+    def words(self) -> str:
+        """The stretch as part of a sentence."""
+        return (
+            f"of {self.root}, offsets {self.first} to {self.last}, which came between {moment(self.from_ms)} "
+            f"and {moment(self.to_ms)}"
+        )
+
+
+@dataclass(frozen=True)
+class Replays:
+    """What the guard of one log judged; `rows` are its records with a source, `generation` how often a root was reset."""
+
+    topic: Topic
+    rows: DataFrame
+    taken: int
+    refused: int
+    stretches: tuple[Stretch, ...]
+
+    @property
+    def guard(self) -> ReplayGuard:
+        """The guard as described."""
+        assert self.topic.replay_guard is not None
+        return self.topic.replay_guard
+
+    def evidence(self) -> list[dict[str, Any]]:
+        """What the log's page shows, newest day first."""
+        newest = sorted(self.stretches, key=lambda s: s.to_ms, reverse=True)[:STRETCHES_SHOWN]
+        return [{**vars(s), "from_time": moment(s.from_ms), "to_time": moment(s.to_ms)} for s in newest]
+
+
+def read_replays(log: DataFrame, topic: Topic) -> Replays:
+    """Count what the guard took and refused, in one pass over a snapshot of the log."""
+    resets = resets_in(log)
+    ordinals = F.col("ordinals")
+    if topic.replay_guard is not None and topic.replay_guard.mode == EXACT:
+        ordinals = F.filter(ordinals, lambda ordinal: ordinal >= 0)
+    rows = log.where((F.col("kind") == RECORD) & F.col("path").isNotNull()).select(
+        *("ingested_at", "partition", "offset", "timestamp", *ROOT, "root_offset", "path", "replay"),
+        F.array_join(ordinals.cast("array<string>"), ",").alias("ordinals"),
+        generation(resets).alias("generation"),
+        since_last_reset(resets).alias("current"),
+    )
+    at = F.unix_millis("ingested_at")
+    days = rows.groupBy(*ROOT, "replay", F.to_date("ingested_at").alias("day")).agg(
+        F.count(F.lit(1)).alias("records"),
+        F.min("root_offset").alias("first"),
+        F.max("root_offset").alias("last"),
+        F.min(at).alias("from_ms"),
+        F.max(at).alias("to_ms"),
+    )
+    found = days.collect()
+    stretches = [
+        Stretch(_root(day), *(day[name] for name in ("records", "first", "last", "from_ms", "to_ms")))
+        for day in found
+        if day["replay"]
+    ]
+    taken = sum(day["records"] for day in found if not day["replay"])
+    return Replays(topic, rows, taken, sum(s.records for s in stretches), tuple(stretches))
+
+
+def no_duplicate_replay(replays: Replays) -> Check:
+    """The check that no source position was taken twice: on a path or, in exact mode, at all."""
+    name, topic = "no_duplicate_replay", replays.topic.name
+    if not replays.taken:
+        return Check(
+            name, None, lambda _: Finding("The guard has taken no record yet: nothing can stand twice.")
+        )
+    place = ROOT if replays.guard.mode == EXACT else ("path",)
+    identity = ("generation", *place, "root_offset", "ordinals")
+    taken = replays.rows.where(~F.col("replay"))
+
+    def explain(unique: bool) -> Finding:
+        facts = {"taken": replays.taken, "replays": replays.refused}
+        if unique:
+            return Finding(
+                f"Each of the {counted(replays.taken, 'record')} that the guard of {topic} took has a source position "
+                f"of its own, and {counted(replays.refused, 'replay')} reached no result.",
+                {**facts, "duplicates": 0},
+            )
+        with copies(taken, identity) as several:
+            found, surplus = totals(several)
+            first = several.orderBy(*identity).limit(SHOWN).collect()
+        shown = [
+            f"{'/'.join(str(row[column]) for column in place)} offset {row['root_offset']}"
+            + (f" ordinals {row['ordinals']}" if row["ordinals"].strip("-1,") else "")
+            for row in first
+        ]
+        return Finding(
+            f"{more_than_once(found, 'source position', f'the log of {topic}', surplus)} among the records taken, first "
+            f"{joined(shown)}; the guard never takes one twice: look in the table's history for who wrote them, restore the "
+            "version before, and rebuild what read them.",
+            {**facts, "duplicates": surplus},
+        )
+
+    return Check(name, rows_unique(taken, identity), explain)
+
+
+def replays_below(spark: SparkSession, replays: Replays, delivered: int, limit: float) -> Check:
+    """The check of a log's replays against `limit`, a ratio of the records delivered."""
+    worst = max(replays.stretches, key=lambda stretch: stretch.records, default=None)
+    where = f", most of them ({worst.records:,}) {worst.words}" if worst else ""
+    advice = f"{where}; find out what sends them again, or raise replay_ratio_max"
+    kind = ("a replay", "replays")
+    return below("replays_below", spark, kind, replays.refused, delivered, limit, advice)
+
+
+def guard_is_advancing(spark: SparkSession, replays: Replays, run_max: int) -> Check:
+    """The check that what is refused is a replay: no root has begun anew, and nothing was refused that was never taken.
+
+    In: run_max  how many records in a row may be refused although their timestamps lie beyond all that was taken
+    """
+    name, topic = "guard_is_advancing", replays.topic.name
+    if not replays.taken:
+        return Check(name, None, lambda _: Finding("The guard has taken no record yet: nothing to judge."))
+    runs = {_root(row): row for row in _runs(replays) if row["refused"] > run_max}
+    unseen = {_root(row): row for row in _unseen(replays)}
+    roots = sorted(runs.keys() | unseen.keys())
+    faults = [
+        (number, _number(runs, root), _number(unseen, root), _number(runs, root) + _number(unseen, root))
+        for number, root in enumerate(roots)
+    ]
+    frame = local_frame(spark, faults or [(0, 0, 0, 0)], FAULTS)
+
+    def explain(advancing: bool) -> Finding:
+        facts = {
+            "refused_in_a_row": sum(fault[1] for fault in faults),
+            "refused_unseen": sum(fault[2] for fault in faults),
+            "limit": run_max,
+        }
+        if advancing:
+            return Finding(f"What the guard of {topic} refused was a replay: no root has begun anew.", facts)
+        anew = [_begun_anew(topic, root, row) for root, row in runs.items()]
+        lost = [_refused_unseen(topic, replays.guard, root, row) for root, row in unseen.items()]
+        return Finding(" ".join([*anew, *lost][:SHOWN]), facts)
+
+    return Check(name, at_most(frame, "faults", 0), explain)
+
+
+def _runs(replays: Replays) -> list[Any]:
+    """For each path (exact: each root) the records refused after the last that was taken, dated beyond all that were."""
+    key = ROOT if replays.guard.mode == EXACT else (*ROOT, "path")
+    rows = replays.rows.where("current").withColumn("__place", F.struct("ingested_at", "partition", "offset"))
+    taken = (
+        rows.where(~F.col("replay"))
+        .groupBy(*key)
+        .agg(F.max("__place").alias("__last"), F.max("timestamp").alias("__newest"))
+    )
+    refused = rows.where("replay").join(F.broadcast(taken), list(key))
+    beyond = refused.where("__place > __last AND timestamp > __newest")
+    runs = beyond.groupBy(*key).agg(*_extent("refused"))
+    return (
+        runs.groupBy(*ROOT)
+        .agg(F.max_by(F.struct("refused", "first", "last", "from_ms", "to_ms"), "refused").alias("run"))
+        .select(*ROOT, "run.*")
+        .collect()
+    )
+
+
+def _unseen(replays: Replays) -> list[Any]:
+    """For each root, the positions refused although the log holds no record of them that was taken."""
+    rows = replays.rows.where("current")
+    key = (*ROOT,) if replays.guard.mode == EXACT else (*ROOT, "path")
+    taken = F.count_if(~F.col("replay"))
+    positions = rows.groupBy(*key, "root_offset", "ordinals").agg(
+        taken.alias("taken"), F.max("timestamp").alias("timestamp")
+    )
+    refused = positions.where("taken = 0")
+    if replays.guard.mode != EXACT:
+        # What lies below the log's own beginning was sent before the log was there.
+        begins = positions.where("taken > 0").groupBy(*key).agg(F.min("root_offset").alias("begins"))
+        refused = refused.join(F.broadcast(begins), list(key)).where("root_offset >= begins")
+    return refused.groupBy(*ROOT).agg(*_extent("refused")).collect()
+
+
+def _extent(number: str) -> list[Any]:
+    stamp = F.unix_millis("timestamp")
+    return [
+        F.count(F.lit(1)).alias(number),
+        F.min("root_offset").alias("first"),
+        F.max("root_offset").alias("last"),
+        F.min(stamp).alias("from_ms"),
+        F.max(stamp).alias("to_ms"),
+    ]
+
+
+def _root(row: Any) -> str:
+    return f"{row['root_topic']} partition {row['root_partition']}"
+
+
+def _number(found: Mapping[str, Any], root: str) -> int:
+    return int(found[root]["refused"]) if root in found else 0
+
+
+def _begun_anew(topic: str, root: str, row: Any) -> str:
+    return (
+        f"{root} has probably been created anew: the last {counted(row['refused'], 'record')} of it in the log of "
+        f"{topic} were refused as replays (offsets {row['first']} to {row['last']}) although they are dated "
+        f"{moment(row['from_ms'])} to {moment(row['to_ms'])}, beyond all that was taken; stop the stream, run "
+        f"`{_command(topic, row)}`, and have them sent again. If they are a long replay dated when it was sent, wait: "
+        "the check holds when it has passed."
+    )
+
+
+def _refused_unseen(topic: str, guard: ReplayGuard, root: str, row: Any) -> str:
+    cause, cure = (
+        ("when the guard had forgotten what lies so low", f"raise max_gaps above {guard.gaps_max:,}")
+        if guard.mode == EXACT
+        else ("out of order, or had been dead letters when first sent", "give the guard mode='exact'")
+    )
+    return (
+        f"{counted(row['refused'], 'source position')} of {root} (offsets {row['first']} to {row['last']}) came to "
+        f"{topic} {cause}: refused without ever being taken; {cure} and, when nothing older can be sent again, stop the "
+        f"stream, run `{_command(topic, row)}`, and have them sent once more."
+    )
+
+
+def _command(topic: str, row: Any) -> str:
+    return f"headrace reset-guard {topic} {row['root_topic']} --partition {row['root_partition']}"

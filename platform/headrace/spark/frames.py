@@ -1,0 +1,29 @@
+"""Small frames made of rows that the driver holds."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import pyarrow as pa
+from pyspark.sql import types as T
+from pyspark.sql.pandas.types import to_arrow_schema
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+    from pyspark.sql import DataFrame, SparkSession
+
+
+def local_frame(
+    spark: SparkSession, rows: Iterable[tuple[Any, ...]], schema: T.StructType | str
+) -> DataFrame:
+    """A frame of these rows; `schema` as a type or as DDL.
+
+    By way of Arrow it is a relation inside the JVM; rows given to `createDataFrame` pass through a Python worker.
+    """
+    fields = T.StructType.fromDDL(schema) if isinstance(schema, str) else schema
+    assert isinstance(fields, T.StructType)
+    arrow = to_arrow_schema(fields)
+    columns = list(zip(*rows, strict=True)) or [()] * len(fields)
+    arrays = [pa.array(column, field.type) for column, field in zip(columns, arrow, strict=True)]
+    return spark.createDataFrame(pa.Table.from_arrays(arrays, schema=arrow), fields)

@@ -1,0 +1,158 @@
+"""The guard between commits: its state in records or in a file, resets, and a guard that is new to a log."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import pytest
+
+import headrace as hr
+from headrace.errors import TerminalError
+from headrace.log import guard as guard_module
+from headrace.log.clock import ManualClock
+from headrace.log.exact import ExactGuard, SeenOfRoot, merged
+from headrace.log.sequencer import Sequencer
+from headrace.spark import tables
+from headrace.spark.session import pipeline_session
+from headrace.testing.piped import PipedTopic
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+MONOTONE, EXACT = hr.ReplayGuard(), hr.ReplayGuard(mode="exact")
+
+
+class Log:
+    """A log of the topic `screws` in one partition, opened with one guard or another."""
+
+    def __init__(self, spark: SparkSession, folder: Path) -> None:
+        self.spark, self.folder = pipeline_session(spark, interpreted=True), folder / "screws"
+        self.clock, self.path = ManualClock(1_714_564_800_000), f"file:{self.folder}"
+        self.piped = PipedTopic(hr.Topic("screws", value="n INT"), {})
+
+    def open(self, guard: hr.ReplayGuard | None) -> Sequencer:
+        topic = hr.Topic("screws", value="n INT", replay_guard=guard)
+        return Sequencer(self.spark, topic, self.path, self.clock)
+
+    def verdicts(self, sequencer: Sequencer, *roots: str) -> list[bool]:
+        """Commit a record for each root, `orders/0@12`, by way of parts/0; whether each was refused."""
+        first = sequencer.state.partitions[0].next_offset if sequencer.state.partitions else 0
+        for root in roots:
+            place, _, offset = root.partition("@")
+            topic, _, partition = place.partition("/")
+            chain = json.dumps([[topic, int(partition), int(offset)], ["parts", 0, 0]])
+            self.piped.add(None, b'{"n": 1}', 1_714_564_800_000, 0, {"source-chain": chain})
+        raw = self.piped.take(self.spark)
+        assert raw is not None
+        sequencer.append(raw)
+        log = self.spark.read.format("delta").load(self.path).where(f"offset >= {first}").orderBy("offset")
+        return [row["replay"] for row in log.collect()]
+
+    def record(self) -> dict[str, object]:
+        commit = tables.last_commit(self.spark, self.path, "log/screws")
+        assert commit is not None
+        return dict(commit.record)
+
+    def files(self) -> list[str]:
+        return sorted(path.name for path in (self.folder / "_guard").glob("*.json"))
+
+
+@pytest.fixture
+def log(spark: SparkSession, tmp_path: Path) -> Log:
+    return Log(spark, tmp_path)
+
+
+@pytest.mark.spark
+@pytest.mark.parametrize("guard", [MONOTONE, EXACT], ids=lambda guard: guard.mode)
+def test_a_reset_is_a_control_row_and_holds_from_there_on_also_after_a_restart(
+    log: Log, guard: hr.ReplayGuard
+) -> None:
+    sequencer = log.open(guard)
+    log.verdicts(sequencer, "orders/0@5", "orders/1@5", "calls/0@5")
+    assert sequencer.reset_guard("orders", 0) == [0]
+    row = log.spark.read.format("delta").load(log.path).where("kind = 'control'").collect()[0]
+    assert json.loads(row["control"]) == {
+        "action": "reset_guard",
+        "root_topic": "orders",
+        "root_partition": 0,
+    }
+    assert (row["partition"], row["offset"]) == (0, None)
+    everything = ("orders/0@5", "orders/1@5", "calls/0@5")
+    assert log.verdicts(log.open(guard), *everything) == [False, True, True]
+    sequencer = log.open(guard)
+    assert sequencer.reset_guard("orders") == [0, 1]
+    assert log.verdicts(sequencer, *everything) == [False, False, True]
+    with pytest.raises(
+        TerminalError, match=r"knows no root orders partition 7\.\nIt knows calls/0, orders/0, orders/1\."
+    ):
+        sequencer.reset_guard("orders", 7)
+    with pytest.raises(TerminalError, match="no replay guard"):
+        log.open(None).reset_guard("orders")
+
+
+@pytest.mark.spark
+def test_a_large_state_is_one_file_that_the_record_names(log: Log, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(guard_module, "INLINE_CHARACTERS_MAX", 100)
+    sequencer = log.open(MONOTONE)
+    log.verdicts(sequencer, *(f"orders/{p}@5" for p in range(10)))
+    assert log.files() == []
+    log.verdicts(sequencer, "orders/0@6")
+    assert log.files() == [log.record()["guard_file"]]
+    first = log.files()
+    log.verdicts(sequencer, "orders/0@7")
+    assert log.files() == [log.record()["guard_file"]] != first
+    (log.folder / "_guard" / "left-by-a-crash.json").write_text("{}")
+    sequencer = log.open(MONOTONE)
+    assert log.files() == [log.record()["guard_file"]]
+    assert log.verdicts(sequencer, "orders/0@7", "orders/0@8", "orders/9@5") == [True, False, True]
+    sequencer.reset_guard("orders")
+    assert log.files() == []
+    assert log.verdicts(log.open(MONOTONE), "orders/0@0") == [False]
+
+
+@pytest.mark.spark
+def test_a_guard_of_another_mode_learns_from_the_log_what_the_first_has_seen(log: Log) -> None:
+    log.verdicts(log.open(None), "orders/0@1")
+    sequencer = log.open(MONOTONE)
+    assert log.verdicts(sequencer, "orders/0@5", "orders/0@1", "calls/0@5") == [False, True, False]
+    sequencer.reset_guard("calls")
+    exact = log.open(EXACT)
+    assert log.verdicts(exact, "orders/0@5", "orders/0@4", "calls/0@5") == [True, False, False]
+    assert log.verdicts(log.open(MONOTONE), "orders/0@5", "orders/0@6", "calls/0@5") == [True, False, True]
+
+
+@pytest.mark.spark
+def test_dead_letters_do_not_advance_the_guard(log: Log) -> None:
+    sequencer = log.open(MONOTONE)
+    chain = json.dumps([["orders", 0, 5], ["parts", 0, 0]])
+    log.piped.add(None, b"{bad", 1_714_564_800_000, 0, {"source-chain": chain})
+    log.piped.add(None, b'{"n": 1}', 1_714_564_800_000, 0, {"source-chain": '[["orders", 0, 9]'})
+    assert log.verdicts(sequencer, "orders/0@5", "orders/0@5") == [False, False, False, True]
+
+
+def interval_guard(gaps_max: int, **units: list[tuple[int, int]]) -> SeenOfRoot:
+    return SeenOfRoot().including({name.removeprefix("u"): found for name, found in units.items()}, gaps_max)
+
+
+@pytest.mark.fast
+def test_neighbouring_intervals_are_one() -> None:
+    assert merged([(5, 6), (0, 2), (3, 3), (8, 9), (6, 7)]) == ((0, 3), (5, 9))
+    assert merged([]) == ()
+
+
+@pytest.mark.fast
+def test_too_many_intervals_raise_the_mark_above_the_lowest() -> None:
+    seen = interval_guard(2, u=[(0, 1), (3, 4), (6, 9), (11, 11)])
+    assert (seen.mark, dict(seen.units)) == (5, {"": ((6, 9), (11, 11))})
+    seen = interval_guard(2, u=[(0, 20)], u7=[(0, 3)], u8=[(0, 0), (2, 2)])
+    assert (seen.mark, dict(seen.units)) == (9, {"": ((9, 20),)})
+    again = seen.including({"": [(2, 3)], "30": [(1, 1)]}, 2)
+    assert (again.mark, dict(again.units)) == (9, {"": ((9, 20),), "30": ((1, 1),)})
+
+
+@pytest.mark.fast
+def test_an_exact_state_is_read_back_as_it_was_written() -> None:
+    guard = ExactGuard({("a-1", 0): interval_guard(9, u=[(0, 1)], u3=[(0, 0)]), ("b", 2): SeenOfRoot(7)}, 9)
+    assert ExactGuard.from_json(json.loads(json.dumps(guard.to_json())), 9) == guard

@@ -1,0 +1,121 @@
+"""Current results: folded off the hot path, crashed in the fold, damaged and mended, throttled."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import pytest
+from delta.tables import DeltaTable
+from pyspark.sql import functions as F
+
+import headrace as hr
+from headrace.runtime.backfill import Backfill
+from headrace.runtime.lake import Lake
+from headrace.runtime.node_tables import base_of
+from headrace.runtime.runner import NodeRunner
+from headrace.runtime.views import Views
+from headrace.spark import tables
+from tests.runtime.line import Line
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+pytestmark = pytest.mark.spark
+
+READINGS = hr.Topic("readings", key="sensor_id STRING", value="sensor_id STRING, value DOUBLE")
+TOTALS = (
+    READINGS.group_by()
+    .aggregate(n=hr.count(), total=hr.sum("value"), newest=hr.last("value"))
+    .named("totals")
+)
+
+
+def fed(line: Line, *values: float) -> None:
+    """One commit and one micro-batch; sensor s1 unless the value is negative."""
+    for value in values:
+        line.pipe("2024-05-01 12:00:00", sensor="s1" if value >= 0 else "s2", value=value)
+    line.commit()
+    line.fold()
+
+
+def table(line: Line) -> list[tuple[object, ...]]:
+    """The base alone, as a foreign reader finds it."""
+    return sorted(map(tuple, tables.read(line.spark, line.table).select("sensor_id", "n", "total").collect()))
+
+
+def read(line: Line) -> list[tuple[object, ...]]:
+    frame = Views(line.spark, line.lake).read(TOTALS).select("sensor_id", "n", "total")
+    return sorted(map(tuple, frame.collect()))
+
+
+def test_a_fold_moves_changes_into_the_table_and_alters_nothing_that_is_read(
+    spark: SparkSession, lake: Lake
+) -> None:
+    line = Line(spark, lake, TOTALS)
+    fed(line, 1, 2, -1)
+    assert (table(line), read(line)) == ([], [("s1", 2, 3.0), ("s2", 1, -1.0)])
+    line.runner.maintain()
+    assert table(line) == read(line) == [("s1", 2, 3.0), ("s2", 1, -1.0)]
+    fed(line, 4)
+    assert (table(line)[0], read(line)[0]) == (("s1", 2, 3.0), ("s1", 3, 7.0))
+    line.runner.maintain()
+    assert table(line) == read(line) == [("s1", 3, 7.0), ("s2", 1, -1.0)]
+    fed(line, 5)
+    line.runner.maintain()
+    assert base_of(spark, lake, TOTALS).batch == 3
+    assert tables.read(spark, lake.state("totals")).agg(F.min("__batch")).first() == (3,), (
+        "folded twice ago, kept"
+    )
+
+
+def test_a_crash_between_the_fold_and_the_removal_counts_nothing_twice(
+    spark: SparkSession, lake: Lake, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    line = Line(spark, lake, TOTALS)
+    fed(line, 1)
+    line.runner.maintain()
+    fed(line, 2)
+
+    def killed(*_: object) -> None:
+        raise KeyboardInterrupt
+
+    with monkeypatch.context() as crash:
+        crash.setattr(DeltaTable, "delete", killed)
+        with pytest.raises(KeyboardInterrupt):
+            line.runner.maintain()
+    assert read(line) == [("s1", 2, 3.0)]
+    line.runner = NodeRunner(spark, TOTALS, lake)
+    assert line.runner.unfolded == 0
+    fed(line, 3)
+    line.runner.maintain()
+    assert table(line) == read(line) == [("s1", 3, 6.0)]
+
+
+def test_a_damaged_table_is_found_and_mended_and_what_came_since_stays(
+    spark: SparkSession, lake: Lake
+) -> None:
+    line = Line(spark, lake, TOTALS)
+    fed(line, 1, -1)
+    line.runner.maintain()
+    fed(line, 2)
+    (equal,) = Backfill(spark, lake, TOTALS).run()
+    assert (equal.equal, equal.what, equal.rows_stored) == (True, "the whole table", 2)
+    DeltaTable.forPath(spark, line.table).update("sensor_id = 's1'", {"n": "99", "__n_n": "99"})
+    DeltaTable.forPath(spark, line.table).delete("sensor_id = 's2'")
+    assert read(line) == [("s1", 100, 3.0)]
+    (verdict,) = Backfill(spark, lake, TOTALS).run()
+    assert (verdict.equal, verdict.swapped, verdict.rows_differing) == (False, True, 3)
+    assert any("n=99" in words for words in verdict.first_differences)
+    assert read(line) == [("s1", 2, 3.0), ("s2", 1, -1.0)]
+    line.runner.maintain()
+    assert table(line) == read(line)
+    assert Backfill(spark, lake, TOTALS).run()[0].equal
+
+
+def test_a_throttled_node_is_due_once_in_an_interval_of_commit_time(spark: SparkSession, lake: Lake) -> None:
+    line = Line(spark, lake, TOTALS.throttle("1 minute"))
+    assert line.runner.due(line.clock.now_ms())
+    fed(line, 1)
+    begun = line.sequencer.state.ingested_at_ms
+    assert not line.runner.due(begun + 59_000)
+    assert line.runner.due(begun + 60_000)
