@@ -125,6 +125,17 @@ def test_a_day_of_hopping_windows_waits_for_those_that_start_in_it_and_end_in_th
     assert last_complete_day(node, last_start + 60 * MINUTE_MS) == DAY
 
 
+def test_a_day_of_batches_is_complete_when_the_log_was_read_past_the_last_deadline() -> None:
+    grouped = reading_counts.stream.topics[0].group_by()
+    node = grouped.batch(max_records=3, max_wait="1 minute", collect=["value"])
+    end_ms = round(dt.datetime.combine(DAY, dt.time(), dt.UTC).timestamp() * 1000) + 24 * 60 * MINUTE_MS
+    before = DAY - dt.timedelta(days=1)
+    found = [last_complete_day(node, None, ms) for ms in (end_ms, end_ms + MINUTE_MS - 1, end_ms + MINUTE_MS)]
+    assert found == [before, before, DAY]
+    assert last_complete_day(node, end_ms * 2, None) is None
+    assert last_complete_day(grouped.batch(max_records=3, collect=["value"]), None, end_ms * 2) is None
+
+
 def test_equal_days_are_told_in_one_sentence() -> None:
     words = in_words([EQUAL, replace(EQUAL, day=DAY + dt.timedelta(days=1))])
     assert words.startswith("**Equal.** 2 days, 1,440 rows: the log gives exactly what the table held.")

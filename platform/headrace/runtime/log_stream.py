@@ -171,7 +171,7 @@ class LogStream(SupervisedQuery):
         while not stop.wait(min(often_ms, self._tick_every_ms) / 1000):
             try:
                 sequencer = self.sequencer
-                if sequencer is None:
+                if sequencer is None or not sequencer.sound:
                     continue
                 if sequencer.deadline_passed():  # that of a batch: it is no matter how much Kafka still holds
                     self._tick(sequencer, frozenset(), stop)
