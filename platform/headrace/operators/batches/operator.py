@@ -44,9 +44,10 @@ class BatchOperator(Operator[Batches]):
 
     def schemas(self, logs: Mapping[str, DataFrame]) -> Schemas:
         """Batches that closed, and where those begin that have not."""
-        found = cut(_kept(self.decide(logs)), None, self.node, drains=(), upto_ms=0)
+        rows = self.decide(logs)
+        found = cut(_kept(rows), None, self.node, drains=(), upto_ms=0)
         state = self._state(found, 0).withColumn("__batch", F.lit(0))
-        return Schemas(nullable(self._results(found)), nullable(state))
+        return Schemas(rows.schema, nullable(self._results(found)), nullable(state))
 
     def fold(
         self, logs: Mapping[str, DataFrame], upto_ms: Mapping[str, int], held: Held, progress: Progress
