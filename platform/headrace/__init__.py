@@ -28,7 +28,7 @@ from headrace.errors import DescriptionError, HeadraceError, TerminalError, Tran
 from headrace.sinks import Delivery, KafkaSink, PostgresSink, Sink
 
 __all__ = [
-    "Delivery", "DescriptionError", "HeadraceError", "KafkaSink", "PostgresSink", "ReplayGuard", "Sink",
-    "TerminalError", "TimeWindows", "Topic", "TransientError", "UntilWindowCloses", "avg", "collect", "count", "first", "hopping", "last", "max", "min", "stddev", "sum", "tumbling",
-    "until_window_closes", "variance",
+    "Delivery", "DescriptionError", "HeadraceError", "KafkaSink", "PostgresSink", "ReplayGuard", "Sink", "TerminalError",
+    "TimeWindows", "Topic", "TransientError", "UntilWindowCloses", "avg", "collect", "count", "first", "hopping", "last",
+    "max", "min", "stddev", "sum", "tumbling", "until_window_closes", "variance",
 ]  # fmt: skip

@@ -169,7 +169,15 @@ class Postgres:
             identity = {"user": self._user, "group": owner.pw_gid, "extra_groups": []}
             for path in (self.data_dir, password):
                 os.chown(path, owner.pw_uid, owner.pw_gid)
-        command = [str(binaries() / "initdb"), "-D", str(self._cluster), "-U", USER, "--pwfile", str(password)]
+        command = [
+            str(binaries() / "initdb"),
+            "-D",
+            str(self._cluster),
+            "-U",
+            USER,
+            "--pwfile",
+            str(password),
+        ]
         command += ["--auth=scram-sha-256", "--encoding=UTF8", "--no-locale", "--no-sync"]
         failed = self._run(command, identity)
         if failed:

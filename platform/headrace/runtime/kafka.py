@@ -89,9 +89,7 @@ patiently = retry(
 class KafkaTopic:
     """One topic on the broker."""
 
-    def __init__(
-        self, name: str, settings: KafkaSettings, options: Mapping[str, str] | None = None
-    ) -> None:
+    def __init__(self, name: str, settings: KafkaSettings, options: Mapping[str, str] | None = None) -> None:
         """Nothing is asked of the broker yet.
 
         In: options  of librdkafka, beside the settings and before them
@@ -134,7 +132,7 @@ class KafkaTopic:
     @patiently
     def record_bytes_max(self) -> int:
         """The longest batch of records that the topic takes, in bytes; Kafka's default when we may not ask."""
-        resource = ConfigResource(ConfigResource.Type.TOPIC, self.name)  # type: ignore[attr-defined]
+        resource = ConfigResource(ConfigResource.Type.TOPIC, self.name)
         asked = self._admin.describe_configs([resource], request_timeout=TIMEOUT_SECONDS)
         try:
             return int(asked[resource].result(TIMEOUT_SECONDS + 2)["max.message.bytes"].value)

@@ -65,13 +65,19 @@ class KafkaSink:
 
     def __post_init__(self) -> None:
         what = "KafkaSink"
-        if not isinstance(self.topic, str) or not _LEGAL_TOPIC.fullmatch(self.topic) or self.topic in (".", ".."):
+        if (
+            not isinstance(self.topic, str)
+            or not _LEGAL_TOPIC.fullmatch(self.topic)
+            or self.topic in (".", "..")
+        ):
             raise DescriptionError(
                 f"{what}: {a_value(self.topic)} is not a topic name of Kafka's.",
                 hint="Use 1 to 249 of the letters A-Z and a-z, digits, '.', '_' and '-'.",
             )
         if not isinstance(self.header, str) or not self.header:
-            raise DescriptionError(f"{what}: header {a_value(self.header)} is not the name of a record header.")
+            raise DescriptionError(
+                f"{what}: header {a_value(self.header)} is not the name of a record header."
+            )
         if self.key is not None:
             if isinstance(self.key, str) or not self.key or not all(isinstance(n, str) for n in self.key):
                 raise DescriptionError(
@@ -117,7 +123,7 @@ class KafkaSink:
         options = {**kafka.settings.client_options(), **self.options}
         destination = Destination(self.topic, options, self.header, record_bytes_max)
         records = self.records(rows, delivery, partitions)
-        outcomes = records.mapInArrow(sender(destination), OUTCOMES).collect()  # type: ignore[arg-type]
+        outcomes = records.mapInArrow(sender(destination), OUTCOMES).collect()
         store = f"Kafka's topic '{self.topic}'"
         record_refusals(rows, delivery, refusals_of(outcomes, store), store)
 

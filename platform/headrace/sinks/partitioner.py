@@ -5,12 +5,12 @@ Source: `org.apache.kafka.common.utils.Utils.murmur2` and `BuiltInPartitioner.pa
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 import pyarrow as pa
 from pyspark.sql import functions as F
-from pyspark.sql.functions import arrow_udf
+from pyspark.sql.pandas.functions import arrow_udf
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -43,7 +43,7 @@ def positive_murmur2(keys: pa.Array) -> pa.Array:
 def _murmur2(keys: NDArray[np.uint8]) -> NDArray[np.uint32]:
     """The hash of keys of one length, a row each; arithmetic wraps at 32 bits."""
     count, length = keys.shape
-    hashes: NDArray[Any] = np.full(count, _SEED ^ np.uint32(length), dtype=np.uint32)
+    hashes: NDArray[np.uint32] = np.full(count, _SEED ^ np.uint32(length), dtype=np.uint32)
     blocks = np.ascontiguousarray(keys[:, : length // 4 * 4]).view("<u4")
     for number in range(length // 4):
         block = blocks[:, number] * _M
@@ -56,4 +56,5 @@ def _murmur2(keys: NDArray[np.uint8]) -> NDArray[np.uint32]:
         hashes *= _M
     hashes ^= hashes >> np.uint32(13)
     hashes *= _M
-    return hashes ^ (hashes >> np.uint32(15))
+    hashes ^= hashes >> np.uint32(15)
+    return hashes

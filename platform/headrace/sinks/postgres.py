@@ -26,7 +26,9 @@ if TYPE_CHECKING:
 DSN_VARIABLE = "HEADRACE_POSTGRES_DSN"
 CONNECTIONS_MAX = 4
 _VARIABLE = re.compile(r"[A-Z_][A-Z0-9_]*")
-_TABLE = re.compile(r"[A-Za-z_][A-Za-z0-9_]{0,47}")  # the companion tables' names are longer, and PostgreSQL has 63
+_TABLE = re.compile(
+    r"[A-Za-z_][A-Za-z0-9_]{0,47}"
+)  # the companion tables' names are longer, and PostgreSQL has 63
 
 
 @dataclass(frozen=True)
@@ -86,8 +88,9 @@ class PostgresSink:
             connection.commit()
             copy = copier(dsn, target.copy_statement(), store)
             parts = lines_of(rows, delivery.columns).coalesce(self.connections)
-            refused = refusals_of(parts.mapInArrow(copy, OUTCOMES).collect(), store)  # type: ignore[arg-type]
-            refused += merge(connection, target)
+            outcomes = parts.mapInArrow(copy, OUTCOMES).collect()
+            refused = refusals_of(outcomes, store)
+            refused += merge(connection, target, staged=sum(row["staged"] or 0 for row in outcomes))
         record_refusals(rows, delivery, refused, store)
 
     def held(self, spark: SparkSession, delivery: Delivery) -> DataFrame:

@@ -67,11 +67,10 @@ def copier(
     return copy
 
 
-def _copied(
-    dsn: str, statement: str, store: str, batches: Iterable[pa.RecordBatch]
-) -> Iterator[Outcome]:
+def _copied(dsn: str, statement: str, store: str, batches: Iterable[pa.RecordBatch]) -> Iterator[Outcome]:
     connection: psycopg.Connection | None = None
     refused: list[Outcome] = []
+    count = 0
     try:
         for batch in batches:
             if not batch.num_rows:
@@ -79,15 +78,17 @@ def _copied(
             connection = connection or connect(dsn)
             lines = list(zip(*(column.to_pylist() for column in batch.columns), strict=True))
             _copy_lines(connection, statement, lines, refused)
+            count += len(lines)
         if connection is not None:
             connection.commit()
     except psycopg.Error as error:
-        yield None, None, None, str(explained(error, store))
+        yield None, None, None, str(explained(error, store)), None
         return
     finally:
         if connection is not None:
             connection.close()
     yield from refused
+    yield None, None, None, None, count - len(refused)
 
 
 def _copy_lines(
@@ -95,13 +96,13 @@ def _copy_lines(
 ) -> None:
     """Copy the lines under a savepoint; when the database refuses one, halve them until it stands alone."""
     try:
-        with connection.transaction(), connection.cursor() as cursor, cursor.copy(statement) as copy:  # type: ignore[arg-type]
+        with connection.transaction(), connection.cursor() as cursor, cursor.copy(statement) as copy:
             copy.write("\n".join(line for line, _, _ in lines) + "\n")
     except psycopg.Error as error:
         if not refuses(error) or connection.closed:
             raise
         if len(lines) == 1:
-            refused.append((*lines[0][1:], reason_of(error), None))
+            refused.append((*lines[0][1:], reason_of(error), None, None))
         elif len(refused) <= REFUSED_MAX:
             half = len(lines) // 2
             _copy_lines(connection, statement, lines[:half], refused)

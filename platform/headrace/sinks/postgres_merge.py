@@ -12,7 +12,7 @@ import psycopg
 from psycopg import sql
 
 from headrace.sinks.postgres_session import reason_of, refuses
-from headrace.sinks.refusals import REFUSED_MAX, Refusal
+from headrace.sinks.refusals import REFUSED_MAX, Refusal, SinkAwayError
 
 if TYPE_CHECKING:
     from headrace.sinks.postgres_tables import Target
@@ -39,23 +39,33 @@ _NOT_GONE = """AND NOT EXISTS (SELECT FROM {gone} AS old WHERE {same}
 _BACK = f"""
 DELETE FROM {{gone}} AS old USING {_NEWEST}
 WHERE NOT new.__deleted AND {{same}} AND (old.__sequence, old.__ordinal) <= (new.__sequence, new.__ordinal)"""
+_SUMMARY = "SELECT count(*), min(__row), max(__row), coalesce(bool_or(__deleted), false) FROM {staging}"
 _HALF = """
 SELECT count(*), percentile_disc(0.5) WITHIN GROUP (ORDER BY __row), min(__sequence), min(__ordinal)
 FROM {staging} WHERE __row BETWEEN {first} AND {last}"""
 
 
-def merge(connection: psycopg.Connection, target: Target) -> list[Refusal]:
+def merge(connection: psycopg.Connection, target: Target, *, staged: int) -> list[Refusal]:
     """Bring the target up to date and empty the staging table; commits.
 
-    Out: the rows that the database refused
+    In:     staged  how many rows the tasks have copied; an unlogged table is empty after a crash of the server
+    Out:    the rows that the database refused
+    Raises: SinkAwayError when fewer rows are there
     """
     refused: list[Refusal] = []
     with connection.transaction():
-        connection.execute("SET CONSTRAINTS ALL IMMEDIATE")  # so that a refusal shows where it can be told whose it is
-        summary = "SELECT min(__row), max(__row), coalesce(bool_or(__deleted), false) FROM {staging}"
-        row = connection.execute(target.fill(summary)).fetchone()
+        connection.execute(
+            "SET CONSTRAINTS ALL IMMEDIATE"
+        )  # so that a refusal shows where it can be told whose it is
+        row = connection.execute(target.fill(_SUMMARY)).fetchone()
         assert row is not None
-        first, last, deletes = row
+        count, first, last, deletes = row
+        if count < staged:
+            raise SinkAwayError(
+                f"PostgreSQL's table '{target.shown}': the server lost staged rows.",
+                detail=f"{count:,} of {staged:,} are left; it was started again in between.",
+                hint="The stream delivers again by itself.",
+            )
         if first is not None:
             if deletes:
                 target.remember_deleted(connection)

@@ -18,13 +18,21 @@ CONNECT_SECONDS = 5
 LOCK_WAIT = "60s"  # for what a task of a killed process may still hold
 # By class of SQLSTATE: data exceptions, violated constraints, raised by a trigger, a view's check, too large for an index.
 REFUSING = ("22", "23", "P0", "44", "54")
-PASSING = ("08", "25", "40", "53", "55", "57", "58")  # connection, transaction, resources, locks, shutdown, disk
+PASSING = (
+    "08",
+    "25",
+    "40",
+    "53",
+    "55",
+    "57",
+    "58",
+)  # connection, transaction, resources, locks, shutdown, disk
 
 
 @retry(
     retry=retry_if_exception_type(psycopg.OperationalError),
     stop=stop_after_attempt(4),
-    wait=wait_exponential_jitter(initial=0.2, max=3),
+    wait=wait_exponential_jitter(multiplier=0.2, max=3),
     reraise=True,
 )
 def connect(dsn: str) -> psycopg.Connection:

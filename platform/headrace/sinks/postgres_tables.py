@@ -96,14 +96,19 @@ class Target:
     def prepare(self, connection: psycopg.Connection) -> None:
         """Make the target unless it is there, check it, and have an empty staging table like it.
 
+        Waits while another delivery of the node uses it: rows of some days may be delivered again beside the stream.
         Raises: TerminalError naming the columns that the target lacks, or its lack of a key.
         """
-        if not self._columns_of(connection, self.table):
+        name = self.staging.as_string(None)
+        connection.execute(
+            "SELECT pg_advisory_lock(hashtextextended(%s, 0))", [name]
+        )  # until the session ends
+        if not columns_of(connection, self.table):
             self._create(connection)
-        found = self._columns_of(connection, self.table)
+        found = columns_of(connection, self.table)
         self._check(connection, found)
         wanted = {name: found[name] for name in self.names} | {"__deleted": "boolean", "__row": "bigint"}
-        if self._columns_of(connection, self.staging) == wanted:
+        if columns_of(connection, self.staging) == wanted:
             connection.execute(sql.SQL("TRUNCATE {}").format(self.staging))
             return
         for statement in (
@@ -123,7 +128,7 @@ class Target:
             "identity": listed(self.identity),
             "position": listed((SEQUENCE, ORDINAL)),
         }
-        return sql.SQL(statement).format(**parts | more)  # type: ignore[arg-type]
+        return sql.SQL(statement).format(**parts | more)
 
     def copy_statement(self) -> str:
         """COPY of the lines that `postgres_copy.lines_of` makes."""
@@ -142,18 +147,18 @@ class Target:
 
     def remember_deleted(self, connection: psycopg.Connection) -> None:
         """Make the table of deleted identities unless it is there."""
-        if not self._columns_of(connection, self.gone):
+        if not columns_of(connection, self.gone):
             made = "CREATE TABLE {gone} AS SELECT {identity}, {position} FROM {table} WITH NO DATA"
             connection.execute(self.fill(made))
             connection.execute(self.fill("ALTER TABLE {gone} ADD PRIMARY KEY ({identity})"))
 
     def remembers_deleted(self, connection: psycopg.Connection) -> bool:
         """Whether an identity was ever deleted."""
-        return bool(self._columns_of(connection, self.gone))
+        return bool(columns_of(connection, self.gone))
 
     def _create(self, connection: psycopg.Connection) -> None:
         columns = [
-            sql.SQL("{} {}").format(sql.Identifier(name), sql.SQL(kind))  # type: ignore[arg-type]
+            sql.SQL("{} {}").format(sql.Identifier(name), sql.SQL(kind))
             for name, kind in (*self.columns, *OWN)
         ]
         made = "CREATE TABLE {table} ({columns}, PRIMARY KEY ({identity}))"
@@ -174,8 +179,10 @@ class Target:
                 hint=f"ALTER TABLE {self.shown} ADD PRIMARY KEY ({identity})",
             )
 
-    def _columns_of(self, connection: psycopg.Connection, table: sql.Identifier) -> dict[str, str]:
-        return dict(connection.execute(_COLUMNS, [table.as_string(None)]).fetchall())
+
+def columns_of(connection: psycopg.Connection, table: sql.Identifier) -> dict[str, str]:
+    """The columns of a table with their types; none when there is no table."""
+    return dict(connection.execute(_COLUMNS, [table.as_string(None)]).fetchall())
 
 
 def listed(names: list[str] | tuple[str, ...], of: str | None = None) -> sql.Composable:

@@ -31,7 +31,7 @@ OWNED: dict[str, Any] = {
     "linger.ms": 5,
     "log_level": 0,  # what matters comes back as errors, said in our words
 }
-Outcome = tuple[int | None, int | None, str | None, str | None]
+Outcome = tuple[int | None, int | None, str | None, str | None, int | None]  # see `refusals.OUTCOMES`
 
 
 class AwayError(Exception):
@@ -63,7 +63,8 @@ def sender(destination: Destination) -> Callable[[Iterable[pa.RecordBatch]], Ite
 
 def outcomes_batch(outcomes: list[Outcome]) -> pa.RecordBatch:
     """Outcomes as Arrow."""
-    fields = {"sequence": pa.int64(), "ordinal": pa.int32(), "reason": pa.string(), "away": pa.string()}
+    whose = {"sequence": pa.int64(), "ordinal": pa.int32()}
+    fields = whose | {"reason": pa.string(), "away": pa.string(), "staged": pa.int64()}
     columns = list(zip(*outcomes, strict=True)) or [()] * len(fields)
     arrays = [pa.array(column, kind) for column, kind in zip(columns, fields.values(), strict=True)]
     return pa.RecordBatch.from_arrays(arrays, names=list(fields))
@@ -79,7 +80,7 @@ def _sent(destination: Destination, batches: Iterable[pa.RecordBatch]) -> Iterat
         if production is not None:
             production.finish()
     except AwayError as away:
-        yield None, None, None, str(away)
+        yield None, None, None, str(away), None
 
 
 class _Production:
@@ -99,7 +100,7 @@ class _Production:
             size = len(key or b"") + len(value or b"") + len(chain)
             if size > limit:
                 said = f"the record has {size:,} bytes, and topic '{to.topic}' takes {to.record_bytes_max:,}"
-                yield sequence, ordinal, said, None
+                yield sequence, ordinal, said, None, None
                 continue
             record = {"key": key, "value": value, "partition": partition, "timestamp": timestamp_ms}
             headers = [(to.header, chain)]

@@ -24,8 +24,8 @@ if TYPE_CHECKING:
 
     from headrace.sinks.protocol import Delivery
 
-# One row for each refused row; a task whose store is away says so in a row of its own.
-OUTCOMES = "sequence BIGINT, ordinal INT, reason STRING, away STRING"
+# What tasks report: a row for each refused row, or one that says that the store is away or how many rows are staged.
+OUTCOMES = "sequence BIGINT, ordinal INT, reason STRING, away STRING, staged BIGINT"
 REFUSED = "identity STRING, row STRING, reason STRING, sequence BIGINT, ordinal INT"
 REFUSED_MAX = 10_000  # of one delivery: beyond it, it is not the rows that are wrong
 JSON = {
@@ -52,14 +52,15 @@ def refusals_of(outcomes: Iterable[T.Row], store: str) -> list[Refusal]:
     Raises: SinkAwayError when the store was away for one of them.
     """
     found: list[Refusal] = []
-    for sequence, ordinal, reason, away in outcomes:
+    for sequence, ordinal, reason, away, _ in outcomes:
         if away is not None:
             raise SinkAwayError(
                 f"{store} was lost in the middle of a delivery.",
                 detail=away,
                 hint="The stream waits and delivers again by itself; start what is down.",
             )
-        found.append((sequence, ordinal, reason))
+        if reason is not None:
+            found.append((sequence, ordinal, reason))
     return found
 
 
@@ -86,6 +87,8 @@ def record_refusals(rows: DataFrame, delivery: Delivery, refusals: list[Refusal]
         F.col("__ordinal").alias("ordinal"),
         F.lit(False).alias("__deleted"),
     )
-    tables.create(spark, delivery.refused, T.StructType.fromDDL(REFUSED))
+    schema = T.StructType.fromDDL(REFUSED)
+    assert isinstance(schema, T.StructType)
+    tables.create(spark, delivery.refused, schema)
     record = {"writer": f"refused/{delivery.node}"}
     upsert(spark, delivery.refused, refused, ("identity", "sequence", "ordinal"), record)

@@ -1,4 +1,4 @@
-"""The conformance kit for sinks: does a store keep what the runtime relies on?
+"""The conformance kit for sinks: whether a store keeps what the runtime relies on.
 
     kit = SinkKit(spark, MySink(), held=lambda: my_store.rows())
     kit.run()
@@ -171,7 +171,10 @@ class SinkKit:
 
     def _a_refused_row_is_kept_with_its_reason_and_stops_no_other(self) -> None:
         assert self._refused is not None
-        claim, rows = "a_refused_row_is_kept_with_its_reason_and_stops_no_other", self._rows("refused", version=1)
+        claim, rows = (
+            "a_refused_row_is_kept_with_its_reason_and_stops_no_other",
+            self._rows("refused", version=1),
+        )
         bad = [replace(rows[0], number=100 + number, text=self._refused()) for number in range(2)]
         mixed = [*rows[:2], bad[0], *rows[2:], bad[1]]
         at = self._deliver(mixed)
