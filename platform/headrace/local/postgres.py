@@ -8,8 +8,9 @@ Invariants:
 - its data survives stop, kill and restart;
 - it does not outlive the process that started it.
 
-PostgreSQL refuses to run as root. Started by root it runs as `nobody`, to whom the data folder is given; the folders
-above it, and those of the Python environment, must let everybody pass.
+PostgreSQL refuses to run as root. Started by root it runs as `nobody`, to whom the data folder is given. Where that
+user may not go, binaries are copied for as long as the server runs, and data lies below the system's own folder for
+temporary files that survive a restart.
 """
 
 from __future__ import annotations
@@ -18,9 +19,13 @@ import atexit
 import os
 import pwd
 import secrets
+import shutil
 import signal
+import stat
 import subprocess
+import tempfile
 import time
+import zlib
 from importlib.util import find_spec
 from pathlib import Path
 from types import TracebackType
@@ -66,11 +71,13 @@ class Postgres:
     """
 
     def __init__(self, data_dir: Path, port: int | None = None) -> None:
-        self.data_dir = data_dir.absolute()
+        self._user = NOT_ROOT if os.geteuid() == 0 else None
+        self.data_dir = data_dir.absolute() if self._user is None else _passable(data_dir.absolute())
         self.port = port
         self.log_file = self.data_dir / "postgres.log"
         self._process: subprocess.Popen[bytes] | None = None
-        self._user = NOT_ROOT if os.geteuid() == 0 else None
+        self._binaries = binaries()
+        self._copy: tempfile.TemporaryDirectory[str] | None = None
 
     @property
     def dsn(self) -> str:
@@ -92,9 +99,14 @@ class Postgres:
         """
         if self.pid is not None:
             return self
+        if self._user is not None and not _everybody_passes(self._binaries):
+            self._copy = tempfile.TemporaryDirectory(prefix="headrace-postgres-", ignore_cleanup_errors=True)
+            Path(self._copy.name).chmod(0o755)
+            copied = Path(self._copy.name) / "pginstall"
+            self._binaries = Path(shutil.copytree(self._binaries.parent, copied, symlinks=True)) / "bin"
         self._initialise()
         self.port = self.port or free_port()
-        command = [str(binaries() / "postgres"), "-D", str(self._cluster), "-p", str(self.port)]
+        command = [str(self._binaries / "postgres"), "-D", str(self._cluster), "-p", str(self.port)]
         for setting in (f"listen_addresses={HOST}", "unix_socket_directories=", "timezone=UTC"):
             command += ["-c", setting]
         self._process = lifeline.spawn(command, log=self.log_file, cwd=self.data_dir, user=self._user)
@@ -130,6 +142,9 @@ class Postgres:
                     self._process.send_signal(signal.SIGQUIT)
             lifeline.stop(self._process)
             self._process = None
+        if self._copy is not None:
+            self._copy.cleanup()
+            self._copy, self._binaries = None, binaries()
         atexit.unregister(self.stop)
 
     def kill(self) -> None:
@@ -170,7 +185,7 @@ class Postgres:
             for path in (self.data_dir, password):
                 os.chown(path, owner.pw_uid, owner.pw_gid)
         command = [
-            str(binaries() / "initdb"),
+            str(self._binaries / "initdb"),
             "-D",
             str(self._cluster),
             "-U",
@@ -181,12 +196,7 @@ class Postgres:
         command += ["--auth=scram-sha-256", "--encoding=UTF8", "--no-locale", "--no-sync"]
         failed = self._run(command, identity)
         if failed:
-            hint = f"As root, PostgreSQL runs as {NOT_ROOT}: put the data folder where everybody may pass."
-            raise PostgresFailed(
-                f"No PostgreSQL cluster could be made in '{self._cluster}'.",
-                detail=failed,
-                hint=hint if self._user else None,
-            )
+            raise PostgresFailed(f"No PostgreSQL cluster could be made in '{self._cluster}'.", detail=failed)
 
     def _run(self, command: list[str], identity: dict[str, Any]) -> str | None:
         """Run to the end; what it said if it failed."""
@@ -209,3 +219,21 @@ class Postgres:
     def _last_words(self, lines: int = 15) -> str:
         said = self.log_file.read_text(errors="replace").splitlines() if self.log_file.exists() else []
         return "\n".join([f"The end of '{self.log_file}':", *said[-lines:]])
+
+
+def _everybody_passes(folder: Path) -> bool:
+    """Whether any user may go to this folder: every folder that exists on the way lets others pass."""
+    return all(above.stat().st_mode & stat.S_IXOTH for above in (folder, *folder.parents) if above.exists())
+
+
+def _passable(folder: Path) -> Path:
+    """The folder, or one that stands for it where everybody passes; root's own, so that nobody else prepared it."""
+    if _everybody_passes(folder.parent):
+        return folder
+    stand_in = Path("/var/tmp", f"headrace-postgres-{zlib.crc32(str(folder).encode()):08x}")
+    stand_in.mkdir(mode=0o711, exist_ok=True)
+    if stand_in.is_symlink() or stand_in.stat().st_uid != 0:
+        raise PostgresFailed(
+            f"'{stand_in}' belongs to somebody else.", hint="Remove it, or do not run as root."
+        )
+    return stand_in / folder.name
