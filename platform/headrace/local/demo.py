@@ -20,9 +20,11 @@ from headrace.errors import TerminalError
 from headrace.local import lifeline, scenes
 from headrace.local.broker import Broker
 from headrace.local.jars import project_root
+from headrace.local.postgres import Postgres
 from headrace.local.topics import create_topics
 from headrace.runtime.stream import topics_of
 from headrace.settings import Settings, load_pipeline
+from headrace.sinks.postgres import DSN_VARIABLE
 
 if TYPE_CHECKING:
     import subprocess
@@ -48,10 +50,12 @@ def run_demo(*, port: int, rate: float, fresh: bool) -> None:
     with ExitStack() as stack, suppress(KeyboardInterrupt):
         console.print("starting a Kafka broker")
         broker = stack.enter_context(Broker(home / "kafka"))
+        console.print("starting a PostgreSQL server")
+        database = stack.enter_context(Postgres(home / "postgres"))
         _fill(console, broker.bootstrap_servers)
         stack.enter_context(scenes.live(broker.bootstrap_servers, rate, home / "republisher.log"))
         console.print("starting Dagster: webserver, daemon and code location (half a minute)")
-        environment = _environment(home, broker.bootstrap_servers)
+        environment = _environment(home, broker.bootstrap_servers, database.dsn)
         dagster = lifeline.spawn(
             [
                 sys.executable,
@@ -90,7 +94,7 @@ def _fill(console: Console, bootstrap: str) -> None:
         console.print(f"produced {records:,} records to '{topic}'")
 
 
-def _environment(home: Path, bootstrap: str) -> dict[str, str]:
+def _environment(home: Path, bootstrap: str, dsn: str) -> dict[str, str]:
     dagster_home = home / "dagster"
     dagster_home.mkdir(exist_ok=True)
     shutil.copyfile(project_root() / "deploy" / "local" / "dagster.yaml", dagster_home / "dagster.yaml")
@@ -99,6 +103,7 @@ def _environment(home: Path, bootstrap: str) -> dict[str, str]:
         "HEADRACE_LAKE": f"file:{home / 'lake'}",
         "HEADRACE_DOCS": str(home / "docs"),
         "HEADRACE_KAFKA_BOOTSTRAP_SERVERS": bootstrap,
+        DSN_VARIABLE: dsn,
         "HEADRACE_SENSOR": "running",
         "HEADRACE_PARTITIONS_START": _partitions_start(home),
         "GX_ANALYTICS_ENABLED": "false",

@@ -2,17 +2,20 @@
 
 from __future__ import annotations
 
+import os
 import shutil
 import time
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+import psycopg
 from rich.console import Console
 from rich.table import Table
 
 from headrace.local import scenes
 from headrace.local.broker import Broker
 from headrace.local.jars import spark_jars
+from headrace.local.postgres import Postgres
 from headrace.local.republisher import SOURCE, TARGET
 from headrace.local.topics import create_topics
 from headrace.quality import check_log, check_node
@@ -23,6 +26,7 @@ from headrace.runtime.lake import Lake
 from headrace.runtime.stream import StreamRuntime, topics_of
 from headrace.runtime.views import Views
 from headrace.settings import Settings, load_pipeline
+from headrace.sinks.postgres import DSN_VARIABLE
 from headrace.spark.session import build_session, pipeline_session, spark_conf
 
 if TYPE_CHECKING:
@@ -49,7 +53,12 @@ def run_demo_once(*, records: int) -> bool:
     folder.mkdir(parents=True)
     lake, docs = Lake(f"file:{folder / 'lake'}"), str(folder / "docs")
     nodes = load_pipeline(Settings().pipeline)
-    with console.status("starting a Kafka broker") as status, Broker(folder / "kafka") as broker:
+    with (
+        console.status("starting a Kafka broker and a PostgreSQL server") as status,
+        Broker(folder / "kafka") as broker,
+        Postgres(folder / "postgres") as database,
+    ):
+        os.environ[DSN_VARIABLE] = database.dsn
         create_topics(
             broker.bootstrap_servers, dict.fromkeys({*topics_of(nodes), *scenes.TOPICS}, scenes.PARTITIONS)
         )
@@ -65,6 +74,7 @@ def run_demo_once(*, records: int) -> bool:
         status.update("streaming until everything is folded")
         kafka = KafkaSettings(bootstrap_servers=broker.bootstrap_servers)
         _stream(console, spark, lake, nodes, kafka)
+        delivered = _delivered(console, database.dsn, written["visits"])
         status.update("backfilling")
         verdicts = {node.required_name: _backfill(console, spark, lake, node) for node in nodes}
         status.update("checking")
@@ -80,7 +90,7 @@ def run_demo_once(*, records: int) -> bool:
         console.print(
             _table(f"{name}: the ledger, where every record ended up", fates.orderBy("fate"), shown=10)
         )
-    exact = _totals(console, views, nodes, written[SOURCE])
+    exact = _totals(console, views, nodes, written[SOURCE]) and delivered
     return _proof(console, results, [v for day in verdicts.values() for v in day], docs) and exact
 
 
@@ -96,7 +106,7 @@ def _stream(
     try:
         statuses = runtime.run_until_caught_up()
     finally:
-        runtime.drain()
+        runtime.drain(close_batches=True)
     seconds = time.monotonic() - began
     for status in statuses:
         console.print(f"[bold]2. streamed[/]   {status.asset}: {status.rows_total:,} records")
@@ -122,6 +132,17 @@ def _totals(console: Console, views: Views, nodes: Sequence[Node], reports: int)
         f"{replays:,} reports came again and were refused"
     )
     return bool(reported == counted and replays)
+
+
+def _delivered(console: Console, dsn: str, visits: int) -> bool:
+    """Whether the database holds every visit once, in batches."""
+    with psycopg.connect(dsn) as connection:
+        found = connection.execute("SELECT count(*), sum(records) FROM visit_batches").fetchone()
+    batches, records = found or (0, 0)
+    console.print(
+        f"[bold]   delivered[/]   {visits:,} visits were written, {records:,} are in PostgreSQL, in {batches:,} batches"
+    )
+    return bool(records == visits)
 
 
 def _table(title: str, frame: DataFrame, *, shown: int = SHOWN) -> Table:

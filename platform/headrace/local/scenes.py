@@ -15,6 +15,7 @@ from headrace.local.republisher import Republisher
 from headrace.local.stations import Stations
 from headrace.local.topics import records_in
 from headrace.local.traffic import produce_history, produce_live
+from headrace.local.visits import Visitors
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -43,8 +44,9 @@ class Scene:
 
 
 SCENES = (
-    Scene("readings", Sensors, share=0.8, history=40_000, days=3),
+    Scene("readings", Sensors, share=0.7, history=40_000, days=3),
     Scene(republisher.SOURCE, Stations, share=0.2, history=8_000, days=0),
+    Scene("visits", Visitors, share=0.1, history=2_000, days=0),
 )
 TOPICS = (*(scene.topic for scene in SCENES), republisher.TARGET)
 

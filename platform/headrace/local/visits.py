@@ -1,0 +1,36 @@
+"""Visits to the sites of imaginary customers, drawn from a seed: few are busy, and most are idle most of the time.
+
+The n-th visit is a function of the seed; no clock is read.
+"""
+
+from __future__ import annotations
+
+import json
+import random
+from dataclasses import dataclass
+
+from headrace.local.traffic import Message
+
+CUSTOMERS, ACTIONS = 60, ("view", "search", "order")
+
+
+@dataclass
+class Visitors:
+    """Visitors of customers `customer-01`, `customer-02`, …; the share of each falls with its number."""
+
+    seed: int = 7
+
+    def __post_init__(self) -> None:
+        self._random = random.Random(self.seed)
+        self._shares = [1 / (number + 1) ** 1.5 for number in range(CUSTOMERS)]
+
+    def read(self, now_ms: int) -> Message:
+        """One visit at the nominal time `now_ms`."""
+        number = self._random.choices(range(CUSTOMERS), self._shares)[0]
+        customer = f"customer-{number + 1:02d}"
+        visit = {
+            "customer_id": customer,
+            "visitor_id": f"visitor-{self._random.randrange(1000):03d}",
+            "action": self._random.choice(ACTIONS),
+        }
+        return Message(customer, json.dumps(visit).encode(), now_ms)
