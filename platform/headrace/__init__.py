@@ -25,9 +25,10 @@ from headrace.description import (
     variance,
 )
 from headrace.errors import DescriptionError, HeadraceError, TerminalError, TransientError
+from headrace.sinks import Delivery, KafkaSink, PostgresSink, Sink
 
 __all__ = [
-    "DescriptionError", "HeadraceError", "ReplayGuard", "TerminalError", "TimeWindows", "Topic", "TransientError",
-    "UntilWindowCloses", "avg", "collect", "count", "first", "hopping", "last", "max", "min", "stddev", "sum", "tumbling",
-    "until_window_closes", "variance",
+    "Delivery", "DescriptionError", "HeadraceError", "KafkaSink", "PostgresSink", "ReplayGuard", "Sink", "TerminalError",
+    "TimeWindows", "Topic", "TransientError", "UntilWindowCloses", "avg", "collect", "count", "first", "hopping", "last",
+    "max", "min", "stddev", "sum", "tumbling", "until_window_closes", "variance",
 ]  # fmt: skip

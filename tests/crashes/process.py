@@ -6,7 +6,7 @@ import os
 import subprocess
 import sys
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 
@@ -46,15 +46,24 @@ class Victim:
 
 @contextmanager
 def victim(
-    broker: Broker, lake: Lake, topic: str, log: Path, *, at: str | None = None, time: int = 1
+    broker: Broker,
+    lake: Lake,
+    topic: str,
+    log: Path,
+    *,
+    at: str | None = None,
+    time: int = 1,
+    script: str = "tests/crashes/victim.py",
+    more: Sequence[str] = (),
 ) -> Iterator[Victim]:
     """Run a victim; whatever is left of it at the end is killed. Spark's JVM goes with its Python process."""
     command = [
         sys.executable,
-        str(ROOT / "tests/crashes/victim.py"),
+        str(ROOT / script),
         broker.bootstrap_servers,
         lake.root,
         topic,
+        *more,
     ]
     if at is not None:
         command += ["--at", at, "--time", str(time)]

@@ -19,14 +19,17 @@ _OWNED = {
 class KafkaSettings(Mapping[str, str]):
     """An immutable mapping from setting to text, equal and hashed by content, whose repr hides the values."""
 
-    def __init__(self, settings: Mapping[str, str], what: str = "options") -> None:
+    def __init__(
+        self, settings: Mapping[str, str], what: str = "options", owned: Mapping[str, str] = _OWNED
+    ) -> None:
+        """In: `owned`: the settings that Headrace decides, each with what to do instead."""
         if not isinstance(settings, Mapping):
             raise DescriptionError(
                 f"{what}: {a_value(type(settings))} is no mapping.",
                 hint="Write options={'security.protocol': 'SSL'}.",
             )
         for name, value in settings.items():
-            _check(name, value, what)
+            _check(name, value, what, owned)
         self._items = tuple(sorted(settings.items()))
 
     def __getitem__(self, name: str) -> str:
@@ -45,7 +48,7 @@ class KafkaSettings(Mapping[str, str]):
         return "{" + ", ".join(f"{name!r}: '***'" for name in self) + "}"
 
 
-def _check(name: object, value: object, what: str) -> None:
+def _check(name: object, value: object, what: str, owned: Mapping[str, str]) -> None:
     if not isinstance(name, str) or not name.strip():
         raise DescriptionError(f"{what}: {a_value(name)} is not the name of a setting.")
     if not isinstance(value, str):
@@ -53,6 +56,6 @@ def _check(name: object, value: object, what: str) -> None:
             f"{what}: the value of '{name}' is of type {type(value).__name__}, not text.",
             hint="Put it in quotes.",
         )
-    fix = _OWNED.get(name.removeprefix("kafka."))
+    fix = owned.get(name.removeprefix("kafka."))
     if fix:
         raise DescriptionError(f"{what}: '{name}' is set by Headrace.", hint=fix)

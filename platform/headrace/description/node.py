@@ -39,6 +39,8 @@ class Node(ABC):
             raise DescriptionError(f"named: description {a_value(self.description)} is not text.")
         object.__setattr__(self, "owners", checked_owners(self.owners))
         object.__setattr__(self, "sinks", checked_sinks(self.sinks))
+        for sink in self.sinks:
+            getattr(sink, "check", _no_check)(self)
 
     def named(self, name: str, description: str = "", owners: tuple[str, ...] = ()) -> Self:
         """Give the node its name: that of its table and of its assets."""
@@ -107,6 +109,10 @@ class Node(ABC):
     def fingerprint(self) -> str:
         """A sha256 in hex of everything that alters the rows computed from a log; equal in every process."""
         return digest_of(self.rules())
+
+
+def _no_check(node: Node) -> None:
+    """What a sink does that takes any node."""
 
 
 def _check_name(name: object) -> None:

@@ -12,7 +12,7 @@ from headrace.description.fingerprint import rules_of
 from headrace.description.grouping import group_column, grouping_columns
 from headrace.description.node import Node
 from headrace.description.schema import ResultColumn
-from headrace.description.wording import a_value
+from headrace.description.wording import a_value, listed
 from headrace.errors import DescriptionError
 
 if TYPE_CHECKING:
@@ -41,6 +41,12 @@ class RunningAggregate(Node):
         by = grouping_columns(self.stream, self.by)
         object.__setattr__(self, "by", by)
         object.__setattr__(self, "aggregates", checked_aggregates(self.stream.shape, self.aggregates, by))
+        if self.sinks and len(self.topics) > 1:
+            raise DescriptionError(
+                f"to: this running aggregate reads {len(self.topics)} topics, {listed([t.name for t in self.topics])}, and "
+                "the order in which it would emit across them is not defined.",
+                hint="Read its table, or aggregate each topic and deliver these.",
+            )
         super().__post_init__()
 
     def throttle(self, every: Duration) -> RunningAggregate:

@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import ctypes
 import os
+import pwd
 import signal
 import subprocess
 import sys
@@ -29,10 +30,11 @@ def spawn(
     env: Mapping[str, str] | None = None,
     cwd: Path | None = None,
     keep_fds: Sequence[int] = (),
+    user: str | None = None,
 ) -> subprocess.Popen[bytes]:
     """Start a command whose life is tied to this process.
 
-    In:     what it prints is appended to `log`; `keep_fds` stay open in it.
+    In:     what it prints is appended to `log`; `keep_fds` stay open in it; `user` is who root runs it as.
     Out:    the process; its pid is the command's own.
     Raises: OSError when it cannot be started.
     """
@@ -43,7 +45,7 @@ def spawn(
         try:
             with log.open("ab") as output:
                 process = subprocess.Popen(
-                    [sys.executable, "-I", "-S", __file__, str(os.getpid()), *command],
+                    [sys.executable, "-I", "-S", __file__, str(os.getpid()), user or "", *command],
                     stdin=subprocess.DEVNULL,
                     stdout=output,
                     stderr=subprocess.STDOUT,
@@ -73,7 +75,12 @@ def stop(process: subprocess.Popen[bytes], *, patience_s: float = 20.0) -> None:
         process.wait()
 
 
-def _become(parent: int, command: Sequence[str]) -> None:
+def _become(parent: int, user: str, command: Sequence[str]) -> None:
+    if user:  # here and not before: this Python may lie where only root may go
+        owner = pwd.getpwnam(user)
+        os.setgroups([])
+        os.setgid(owner.pw_gid)
+        os.setuid(owner.pw_uid)
     for signum in (signal.SIGINT, signal.SIGTERM):
         signal.signal(signum, signal.SIG_DFL)  # a parent in the background of a script has them ignored
     if sys.platform == "linux":
@@ -84,4 +91,4 @@ def _become(parent: int, command: Sequence[str]) -> None:
 
 
 if __name__ == "__main__":
-    _become(int(sys.argv[1]), sys.argv[2:])
+    _become(int(sys.argv[1]), sys.argv[2], sys.argv[3:])

@@ -6,7 +6,7 @@ from functools import cached_property
 from typing import TYPE_CHECKING
 
 from confluent_kafka import IsolationLevel, KafkaError, KafkaException, TopicPartition
-from confluent_kafka.admin import AdminClient, OffsetSpec  # type: ignore[attr-defined]
+from confluent_kafka.admin import AdminClient, ConfigResource, OffsetSpec  # type: ignore[attr-defined]
 from pydantic import SecretStr
 from pydantic_settings import BaseSettings, SettingsConfigDict
 from tenacity import retry, retry_if_exception_type, stop_after_attempt, wait_exponential_jitter
@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from headrace.description import Topic
 
 TIMEOUT_SECONDS = 5
+RECORD_BYTES_MAX = 1_048_588  # Kafka's default for a topic
 
 
 class BrokerUnreachableError(TransientError):
@@ -88,9 +89,12 @@ patiently = retry(
 class KafkaTopic:
     """One topic on the broker."""
 
-    def __init__(self, name: str, settings: KafkaSettings) -> None:
-        """Nothing is asked of the broker yet."""
-        self.name, self.settings = name, settings
+    def __init__(self, name: str, settings: KafkaSettings, options: Mapping[str, str] | None = None) -> None:
+        """Nothing is asked of the broker yet.
+
+        In: options  of librdkafka, beside the settings and before them
+        """
+        self.name, self.settings, self.options = name, settings, dict(options or {})
 
     @patiently
     def partitions(self) -> list[int]:
@@ -126,6 +130,20 @@ class KafkaTopic:
         return {p: offset if offset >= 0 else ends[p] for p, offset in found.items()}
 
     @patiently
+    def record_bytes_max(self) -> int:
+        """The longest batch of records that the topic takes, in bytes; Kafka's default when we may not ask."""
+        resource = ConfigResource(ConfigResource.Type.TOPIC, self.name)
+        asked = self._admin.describe_configs([resource], request_timeout=TIMEOUT_SECONDS)
+        try:
+            return int(asked[resource].result(TIMEOUT_SECONDS + 2)["max.message.bytes"].value)
+        except KafkaException as error:
+            if error.args[0].code() == KafkaError.TOPIC_AUTHORIZATION_FAILED:
+                return RECORD_BYTES_MAX
+            raise self._unreachable(error) from error
+        except TimeoutError as error:
+            raise self._unreachable(error) from error
+
+    @patiently
     def _offsets(self, partitions: Iterable[int], spec: OffsetSpec) -> dict[int, int]:
         wanted = {TopicPartition(self.name, p): spec for p in partitions}
         try:
@@ -140,7 +158,7 @@ class KafkaTopic:
     def _admin(self) -> AdminClient:
         # One client for all questions: librdkafka drops the answers of a client that is gone.
         # Its own log is silenced: what matters comes back as errors, said in our words.
-        return AdminClient({**self.settings.client_options(), "log_level": 2})
+        return AdminClient({**self.settings.client_options(), **self.options, "log_level": 2})
 
     def _unreachable(self, error: Exception) -> BrokerUnreachableError:
         return BrokerUnreachableError(

@@ -27,7 +27,11 @@ class Delivery:
 
 @runtime_checkable
 class Sink(Protocol):
-    """A store that takes rows again without harm."""
+    """A store that takes rows again without harm.
+
+    It may have a method `check(node)`, called when a node is described, that raises DescriptionError for a node whose
+    rows it cannot take.
+    """
 
     @property
     def name(self) -> str:

@@ -1,5 +1,6 @@
-"""The test kit: run a pipeline on real Delta tables in a temporary folder, with no broker and no UI."""
+"""The test kit: run a pipeline on real Delta tables in a temporary folder, and try a sink, with no broker and no UI."""
 
 from headrace.testing.driver import TestDriver
+from headrace.testing.sinks import SinkKit
 
-__all__ = ["TestDriver"]
+__all__ = ["SinkKit", "TestDriver"]

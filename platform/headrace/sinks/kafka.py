@@ -1,0 +1,176 @@
+"""The Kafka sink: what a node emits as a topic that a consumer with a replay guard reads exactly once.
+
+Law: a record's key, value, timestamp, partition and source chain are a function of its row, its node and the number of
+the topic's partitions; positions increase along each partition, and a row delivered again has the same position.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+from headrace.description.kafka_settings import KafkaSettings
+from headrace.description.wording import a_value, listed
+from headrace.errors import DescriptionError, TerminalError, TransientError
+
+if TYPE_CHECKING:
+    from pyspark.sql import Column, DataFrame
+
+    from headrace.description import Node
+    from headrace.runtime.kafka import KafkaTopic
+    from headrace.sinks.protocol import Delivery
+
+_LEGAL_TOPIC = re.compile(r"[A-Za-z0-9._-]{1,249}")
+_NOT_LOST = "Records are sent in order and none is given up while later ones go out."
+_OWNED = {
+    "acks": "It is always all.",
+    "delivery.report.only.error": "Errors alone are reported.",
+    "delivery.timeout.ms": _NOT_LOST,
+    "enable.gapless.guarantee": _NOT_LOST,
+    "enable.idempotence": "It is always on.",
+    "message.max.bytes": "It is what the topic takes.",
+    "message.timeout.ms": _NOT_LOST,
+    "partitioner": "It is Kafka's default one, murmur2 of the key.",
+    "transactional.id": "Readers with a replay guard need no transactions.",
+}
+
+
+@dataclass(frozen=True)
+class KafkaSink:
+    """Delivers what a node emits to a Kafka topic, each row with its place in the order of the node's results.
+
+    In:     topic    it must exist; how to reach Kafka comes from the environment (`HEADRACE_KAFKA_…`)
+            key      columns of the node's identity; None: all of it. One STRING column is plain UTF-8, else JSON
+            header   name of the record header with the source chain
+            options  more settings of the Kafka client (librdkafka's names), whose values are never shown
+    Out:    value      JSON of all columns, nulls too, as `hr.Topic(value=…)` reads it; null for a row that is gone
+            timestamp  the row's event time
+            header     `[[node, partition, sequence, ordinal]]`: a new source chain, for results of a node with state
+            partition  the one in which Kafka's own producers put the key; one ordered task for each
+    Law:    nothing in a record depends on micro-batches. Positions increase strictly along each partition and a repeated
+            delivery repeats them, so a consumer that reads with `hr.ReplayGuard` takes each result once, after any crash.
+            When the topic is given more partitions, keys move as with any producer. A partition starts a path of its
+            own, so if a crash falls into the same moment, the micro-batch delivered again may be taken twice where its
+            keys moved: drain the stream before adding partitions.
+    Raises: DescriptionError; while it delivers TransientError when the broker or the topic is not there.
+    A record longer than the topic takes goes to the table of refused rows, and the others pass.
+    """
+
+    topic: str
+    key: Sequence[str] | None = None
+    header: str = "source-chain"
+    options: Mapping[str, str] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        what = "KafkaSink"
+        if (
+            not isinstance(self.topic, str)
+            or not _LEGAL_TOPIC.fullmatch(self.topic)
+            or self.topic in (".", "..")
+        ):
+            raise DescriptionError(
+                f"{what}: {a_value(self.topic)} is not a topic name of Kafka's.",
+                hint="Use 1 to 249 of the letters A-Z and a-z, digits, '.', '_' and '-'.",
+            )
+        if not isinstance(self.header, str) or not self.header:
+            raise DescriptionError(
+                f"{what}: header {a_value(self.header)} is not the name of a record header."
+            )
+        if self.key is not None:
+            if isinstance(self.key, str) or not self.key or not all(isinstance(n, str) for n in self.key):
+                raise DescriptionError(
+                    f"{what}: key {a_value(self.key)} is not a list of columns.",
+                    hint="Write key=['customer_id'].",
+                )
+            object.__setattr__(self, "key", tuple(self.key))
+        options = KafkaSettings(self.options, f"{what} '{self.topic}': options", _OWNED)
+        object.__setattr__(self, "options", options)
+
+    @property
+    def name(self) -> str:
+        """Tells the sinks of a node apart."""
+        return f"kafka-{self.topic}"
+
+    def check(self, node: Node) -> None:
+        """Raise DescriptionError when the node's rows cannot be records: its key columns, or its order."""
+        identity, key = node.identity, tuple(self.key or node.identity)
+        unknown = [name for name in key if name not in identity]
+        if unknown:
+            raise DescriptionError(
+                f"KafkaSink '{self.topic}': key column '{unknown[0]}' is not in the identity of the rows, "
+                f"{listed(identity)}.",
+                hint="Leave key out, or name some of these.",
+            )
+        if node.day_column is None and set(key) != set(identity):
+            raise DescriptionError(
+                f"KafkaSink '{self.topic}': key {listed(key)} is a part of the identity, {listed(identity)}; "
+                "rows are revised and deleted by their key.",
+                hint="Leave key out.",
+            )
+
+    def deliver(self, rows: DataFrame, delivery: Delivery) -> None:
+        """Send the rows, in their order within each partition (see `Sink.deliver`)."""
+        from headrace.sinks.producing import Destination, sender
+        from headrace.sinks.refusals import OUTCOMES, record_refusals, refusals_of
+
+        kafka = self._kafka()
+        try:
+            partitions, record_bytes_max = len(kafka.partitions()), kafka.record_bytes_max()
+        except TerminalError as missing:  # somebody may create it while the stream waits
+            raise TransientError(missing.message, detail=missing.detail, hint=missing.hint) from missing
+        options = {**kafka.settings.client_options(), **self.options}
+        destination = Destination(self.topic, options, self.header, record_bytes_max)
+        records = self.records(rows, delivery, partitions)
+        outcomes = records.mapInArrow(sender(destination), OUTCOMES).collect()
+        store = f"Kafka's topic '{self.topic}'"
+        record_refusals(rows, delivery, refusals_of(outcomes, store), store)
+
+    def records(self, rows: DataFrame, delivery: Delivery, partitions: int) -> DataFrame:
+        """The rows as records: partition, key, value, chain, timestamp_ms, sequence, ordinal, as they are to be sent.
+
+        Out: all records of a partition lie in one task, in order
+        """
+        from pyspark.sql import functions as F
+
+        from headrace.sinks.partitioner import target_partition
+        from headrace.sinks.refusals import as_json
+
+        chain = F.format_string(
+            f'[["{delivery.node}",%d,%d,%d]]', F.col("partition"), F.col("sequence"), F.col("ordinal")
+        )
+        keyed = rows.select(
+            self._key(rows, delivery).alias("key"),
+            F.when(~F.col("__deleted"), as_json(delivery.columns).cast("binary")).alias("value"),
+            F.unix_millis("__timestamp").alias("timestamp_ms"),
+            F.col("__sequence").alias("sequence"),
+            F.col("__ordinal").alias("ordinal"),
+        )
+        placed = keyed.withColumn("partition", target_partition(F.col("key"), partitions))
+        tasks = min(partitions, rows.sparkSession.sparkContext.defaultParallelism)
+        return (
+            placed.repartitionById(tasks, F.col("partition") % tasks)
+            .sortWithinPartitions("partition", "sequence", "ordinal")
+            .select("partition", "key", "value", chain.alias("chain"), "timestamp_ms", "sequence", "ordinal")
+        )
+
+    def _key(self, rows: DataFrame, delivery: Delivery) -> Column:
+        from pyspark.sql import functions as F
+        from pyspark.sql import types as T
+
+        from headrace.description import quote
+        from headrace.sinks.refusals import as_json
+
+        names = tuple(self.key or delivery.identity)
+        if len(names) == 1 and isinstance(rows.schema[names[0]].dataType, T.StringType):
+            return F.col(quote(names[0])).cast("binary")
+        return as_json(names).cast("binary")
+
+    def _kafka(self) -> KafkaTopic:
+        from headrace.runtime.kafka import KafkaSettings as FromEnvironment
+        from headrace.runtime.kafka import KafkaTopic
+
+        servers = self.options.get("bootstrap.servers")
+        settings = FromEnvironment(bootstrap_servers=servers) if servers else FromEnvironment()
+        return KafkaTopic(self.topic, settings, self.options)

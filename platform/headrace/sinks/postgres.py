@@ -1,0 +1,120 @@
+"""The PostgreSQL sink: a node's current or final rows as a table of a database, in one transaction per micro-batch.
+
+A delivery, in this order:
+  1. the target table is made, or checked; the staging table is emptied;
+  2. executors copy the rows into the staging table, each its own part, in a transaction of its own;
+  3. one transaction merges staging into the target, newer rows over older ones, and empties the staging table;
+  4. rows that the database refused in 2 or 3 go to the table of refused rows.
+A crash anywhere leaves the target as it was before 3 or as it is after it; the same delivery again changes nothing.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from headrace.description.wording import a_value
+from headrace.errors import DescriptionError, TerminalError
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, SparkSession
+
+    from headrace.sinks.protocol import Delivery
+
+DSN_VARIABLE = "HEADRACE_POSTGRES_DSN"
+CONNECTIONS_MAX = 4
+_VARIABLE = re.compile(r"[A-Z_][A-Z0-9_]*")
+_TABLE = re.compile(
+    r"[A-Za-z_][A-Za-z0-9_]{0,47}"
+)  # the companion tables' names are longer, and PostgreSQL has 63
+
+
+@dataclass(frozen=True)
+class PostgresSink:
+    """Delivers what a node emits to a table of PostgreSQL: one row for each identity, the newest.
+
+    In:     table        its name, or `schema.table`; made when it is missing, with the identity as primary key
+            dsn          the name of the environment variable that holds the connection string, or Dagster's `EnvVar`;
+                         never the connection string itself, which is a secret
+            connections  how many executor tasks write at a time
+    Out:    the columns of the rows, and `__sequence` and `__ordinal`, by which an older row is told from a newer one;
+            structs, arrays and maps as `jsonb`, timestamps as `timestamptz`, decimals as `numeric`; deleted identities
+            leave the table and are remembered in `<table>__deleted`, so that nothing older brings them back
+    Law:    one transaction for each micro-batch. A row replaces what is older, or as old, of its identity: delivered
+            again, in parts or out of order, the same rows lead to the same table.
+    Raises: DescriptionError; while it delivers TransientError when the database is away, after a few attempts with
+            back-off: the stream waits. A row that the database refuses goes to the table of refused rows with the
+            reason, and the others pass. TerminalError when the table cannot take the rows at all.
+    """
+
+    table: str
+    dsn: str = DSN_VARIABLE
+    connections: int = CONNECTIONS_MAX
+
+    def __post_init__(self) -> None:
+        parts = self.table.split(".") if isinstance(self.table, str) else []
+        if not 1 <= len(parts) <= 2 or not all(_TABLE.fullmatch(part) for part in parts):
+            raise DescriptionError(
+                f"PostgresSink: table {a_value(self.table)} is not a name in letters, digits and underscores, of at "
+                "most 48 characters, with a schema before it or without.",
+                hint="Write for example 'visit_batches' or 'shop.visit_batches'.",
+            )
+        object.__setattr__(self, "dsn", _variable(self.dsn))
+        count = self.connections
+        if not isinstance(count, int) or isinstance(count, bool) or count < 1:
+            raise DescriptionError(
+                f"PostgresSink: connections {a_value(count)} is not a whole number above 0."
+            )
+
+    @property
+    def name(self) -> str:
+        """Tells the sinks of a node apart."""
+        return f"postgres-{self.table}"
+
+    def deliver(self, rows: DataFrame, delivery: Delivery) -> None:
+        """Put the rows into the table (see `Sink.deliver`)."""
+        from headrace.sinks.postgres_copy import copier, lines_of
+        from headrace.sinks.postgres_merge import merge
+        from headrace.sinks.postgres_session import session
+        from headrace.sinks.postgres_tables import Target
+        from headrace.sinks.refusals import OUTCOMES, record_refusals, refusals_of
+
+        dsn, store = self._secret(), f"PostgreSQL's table '{self.table}'"
+        target = Target.of(self.table, delivery, rows.schema)
+        with session(dsn, store) as connection:
+            target.prepare(connection)
+            connection.commit()
+            copy = copier(dsn, target.copy_statement(), store)
+            parts = lines_of(rows, delivery.columns).coalesce(self.connections)
+            outcomes = parts.mapInArrow(copy, OUTCOMES).collect()
+            refused = refusals_of(outcomes, store)
+            refused += merge(connection, target, staged=sum(row["staged"] or 0 for row in outcomes))
+        record_refusals(rows, delivery, refused, store)
+
+    def held(self, spark: SparkSession, delivery: Delivery) -> DataFrame:
+        """The identities that the table holds, and those that it has refused (see `ReadableSink.held`)."""
+        from headrace.sinks.postgres_held import held_rows
+
+        return held_rows(spark, self._secret(), self.table, delivery)
+
+    def _secret(self) -> str:
+        dsn = os.environ.get(self.dsn)
+        if not dsn:
+            raise TerminalError(
+                f"PostgresSink '{self.table}': the environment variable {self.dsn} is not set.",
+                hint="Set it to the connection string, such as postgresql://user:password@host:5432/database.",
+            )
+        return dsn
+
+
+def _variable(given: object) -> str:
+    """The name of the variable that holds the connection string; the string itself is neither kept nor shown."""
+    named = getattr(given, "env_var_name", given)
+    if not isinstance(named, str) or not _VARIABLE.fullmatch(named):
+        raise DescriptionError(
+            "PostgresSink: dsn is not the name of an environment variable, in capitals, digits and underscores.",
+            hint=f"Put the connection string into a variable, and give its name: dsn='{DSN_VARIABLE}'.",
+        )
+    return str(named)

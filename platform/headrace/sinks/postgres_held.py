@@ -1,0 +1,91 @@
+"""What a PostgreSQL table holds of a node, for checks and for giving a sink only what it lacks."""
+
+from __future__ import annotations
+
+import re
+from typing import TYPE_CHECKING
+
+import psycopg
+import pyarrow as pa
+from psycopg import sql
+from psycopg.rows import dict_row
+from pyspark.sql import functions as F
+from pyspark.sql import types as T
+from pyspark.sql.pandas.types import to_arrow_schema
+
+from headrace.errors import TransientError
+from headrace.sinks.postgres_session import connect, explained, session
+from headrace.sinks.postgres_tables import columns_of, listed
+from headrace.spark import tables
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Iterator
+
+    from pyspark.sql import DataFrame, SparkSession
+
+    from headrace.sinks.protocol import Delivery
+
+FETCHED_ROWS = 10_000
+_TYPES = {
+    "boolean": "BOOLEAN",
+    "smallint": "SMALLINT",
+    "integer": "INT",
+    "bigint": "BIGINT",
+    "real": "FLOAT",
+    "double precision": "DOUBLE",
+    "date": "DATE",
+    "timestamp with time zone": "TIMESTAMP",
+    "timestamp without time zone": "TIMESTAMP_NTZ",
+    "bytea": "BINARY",
+}
+
+
+def held_rows(spark: SparkSession, dsn: str, table: str, delivery: Delivery) -> DataFrame:
+    """The identities in the table, one row for each, and those of rows that it has refused.
+
+    Out: streamed by one executor task, whatever the table's size; when there is no table yet, what was refused
+    """
+    store = f"PostgreSQL's table '{table}'"
+    name = sql.Identifier(*table.split("."))
+    with session(dsn, store) as connection:
+        found = columns_of(connection, name)
+    fields = [
+        T.StructField(column, _spark_type(found.get(column, "text")), True) for column in delivery.identity
+    ]
+    schema = T.StructType(fields)
+    if found:
+        query = sql.SQL("SELECT {} FROM {}").format(listed(delivery.identity), name).as_string(None)
+        held = spark.range(1, numPartitions=1).mapInArrow(_reader(dsn, query, schema, store), schema)
+    else:
+        held = spark.createDataFrame([], schema)
+    if not tables.exists(spark, delivery.refused):
+        return held
+    refused = tables.read(spark, delivery.refused).select(F.from_json("identity", schema).alias("row"))
+    return held.unionByName(
+        refused.select("row.*").distinct().join(held, list(delivery.identity), "left_anti")
+    )
+
+
+def _spark_type(postgres: str) -> T.DataType:
+    decimal = re.fullmatch(r"numeric\((\d+),(\d+)\)", postgres)
+    ddl = f"DECIMAL({decimal[1]},{decimal[2]})" if decimal else _TYPES.get(postgres, "STRING")
+    return T.DataType.fromDDL(ddl)
+
+
+def _reader(
+    dsn: str, query: str, schema: T.StructType, store: str
+) -> Callable[[Iterable[pa.RecordBatch]], Iterator[pa.RecordBatch]]:
+    arrow = to_arrow_schema(schema)
+
+    def read(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        for _ in batches:
+            pass
+        try:
+            with connect(dsn) as connection, connection.cursor("held", row_factory=dict_row) as cursor:
+                cursor.execute(query)
+                while rows := cursor.fetchmany(FETCHED_ROWS):
+                    yield pa.RecordBatch.from_pylist(rows, schema=arrow)
+        except psycopg.Error as error:
+            raise TransientError(str(explained(error, store))) from None
+
+    return read

@@ -1,0 +1,122 @@
+"""Merge the staging table into the target, in one transaction.
+
+Law: a row replaces what is older, or as old, of its identity, and nothing newer; the same holds of a deletion. A row that
+the database refuses leaves no trace in the target and does not keep the others from it.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import psycopg
+from psycopg import sql
+
+from headrace.sinks.postgres_session import reason_of, refuses
+from headrace.sinks.refusals import REFUSED_MAX, Refusal, SinkAwayError
+
+if TYPE_CHECKING:
+    from headrace.sinks.postgres_tables import Target
+
+# A task that was run twice has staged its rows twice; the newest of an identity counts.
+_NEWEST = """(
+    SELECT DISTINCT ON ({identity}) * FROM {staging} WHERE __row BETWEEN {first} AND {last}
+    ORDER BY {identity}, __sequence DESC, __ordinal DESC) AS new"""
+_DELETED = f"""
+INSERT INTO {{gone}} AS old ({{identity}}, {{position}}) SELECT {{identity}}, {{position}} FROM {_NEWEST}
+WHERE new.__deleted
+ON CONFLICT ({{identity}}) DO UPDATE SET __sequence = EXCLUDED.__sequence, __ordinal = EXCLUDED.__ordinal
+WHERE (old.__sequence, old.__ordinal) < (EXCLUDED.__sequence, EXCLUDED.__ordinal)"""
+_DELETE = f"""
+DELETE FROM {{table}} AS old USING {_NEWEST}
+WHERE new.__deleted AND {{same}} AND (old.__sequence, old.__ordinal) <= (new.__sequence, new.__ordinal)"""
+_UPSERT = f"""
+INSERT INTO {{table}} AS old ({{names}}) SELECT {{names}} FROM {_NEWEST}
+WHERE NOT new.__deleted {{not_gone}}
+ON CONFLICT ({{identity}}) DO UPDATE SET {{assignments}}
+WHERE (old.__sequence, old.__ordinal) <= (EXCLUDED.__sequence, EXCLUDED.__ordinal)"""
+_NOT_GONE = """AND NOT EXISTS (SELECT FROM {gone} AS old WHERE {same}
+    AND (old.__sequence, old.__ordinal) > (new.__sequence, new.__ordinal))"""
+_BACK = f"""
+DELETE FROM {{gone}} AS old USING {_NEWEST}
+WHERE NOT new.__deleted AND {{same}} AND (old.__sequence, old.__ordinal) <= (new.__sequence, new.__ordinal)"""
+_SUMMARY = "SELECT count(*), min(__row), max(__row), coalesce(bool_or(__deleted), false) FROM {staging}"
+_HALF = """
+SELECT count(*), percentile_disc(0.5) WITHIN GROUP (ORDER BY __row), min(__sequence), min(__ordinal)
+FROM {staging} WHERE __row BETWEEN {first} AND {last}"""
+
+
+def merge(connection: psycopg.Connection, target: Target, *, staged: int) -> list[Refusal]:
+    """Bring the target up to date and empty the staging table; commits.
+
+    In:     staged  how many rows the tasks have copied; an unlogged table is empty after a crash of the server
+    Out:    the rows that the database refused
+    Raises: SinkAwayError when fewer rows are there
+    """
+    refused: list[Refusal] = []
+    with connection.transaction():
+        connection.execute(
+            "SET CONSTRAINTS ALL IMMEDIATE"
+        )  # so that a refusal shows where it can be told whose it is
+        row = connection.execute(target.fill(_SUMMARY)).fetchone()
+        assert row is not None
+        count, first, last, deletes = row
+        if count < staged:
+            raise SinkAwayError(
+                f"PostgreSQL's table '{target.shown}': the server lost staged rows.",
+                detail=f"{count:,} of {staged:,} are left; it was started again in between.",
+                hint="The stream delivers again by itself.",
+            )
+        if first is not None:
+            if deletes:
+                target.remember_deleted(connection)
+            gone = deletes or target.remembers_deleted(connection)
+            _Merge(connection, target, refused, deletes=deletes, gone=gone).rows(first, last)
+        connection.execute(target.fill("TRUNCATE {staging}"))
+    return refused
+
+
+class _Merge:
+    def __init__(
+        self,
+        connection: psycopg.Connection,
+        target: Target,
+        refused: list[Refusal],
+        *,
+        deletes: bool,
+        gone: bool,
+    ) -> None:
+        self._connection, self._target, self._refused = connection, target, refused
+        same = target.same("old", "new")
+        others = [name for name in target.names if name not in target.identity]
+        self._parts: dict[str, sql.Composable] = {
+            "same": same,
+            "not_gone": target.fill(_NOT_GONE, same=same) if gone else sql.SQL(""),
+            "assignments": sql.SQL(", ").join(
+                sql.SQL("{0} = {1}").format(sql.Identifier(name), sql.Identifier("excluded", name))
+                for name in others
+            ),
+        }
+        self._statements = [
+            *([_DELETED, _DELETE] if deletes else []),
+            _UPSERT,
+            *([_BACK] if gone else []),
+        ]
+
+    def rows(self, first: int, last: int) -> None:
+        """Merge the staged rows of this stretch; when one is refused, halve the stretch until it stands alone."""
+        bounds = {"first": sql.Literal(first), "last": sql.Literal(last)}
+        try:
+            with self._connection.transaction():
+                for statement in self._statements:
+                    self._connection.execute(self._target.fill(statement, **self._parts, **bounds))
+        except psycopg.Error as error:
+            if not refuses(error) or self._connection.closed:
+                raise
+            found = self._connection.execute(self._target.fill(_HALF, **bounds)).fetchone()
+            assert found is not None
+            count, half, sequence, ordinal = found
+            if count == 1:
+                self._refused.append((sequence, ordinal, reason_of(error)))
+            elif len(self._refused) <= REFUSED_MAX:
+                self.rows(first, half)
+                self.rows(half + 1, last)

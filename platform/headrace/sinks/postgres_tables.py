@@ -1,0 +1,191 @@
+"""The tables of the PostgreSQL sink: the target, its staging table, and what was deleted.
+
+Law: identifiers are always quoted; the target's own types decide what it takes.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from psycopg import sql
+from pyspark.sql import types as T
+
+from headrace.errors import TerminalError
+
+if TYPE_CHECKING:
+    import psycopg
+
+    from headrace.sinks.protocol import Delivery
+
+SEQUENCE, ORDINAL = "__sequence", "__ordinal"
+OWN = ((SEQUENCE, "bigint"), (ORDINAL, "integer"))
+_TYPES: dict[type[T.DataType], str] = {
+    T.StringType: "text",
+    T.BooleanType: "boolean",
+    T.ByteType: "smallint",
+    T.ShortType: "smallint",
+    T.IntegerType: "integer",
+    T.LongType: "bigint",
+    T.FloatType: "real",
+    T.DoubleType: "double precision",
+    T.DateType: "date",
+    T.TimestampType: "timestamptz",
+    T.TimestampNTZType: "timestamp",
+    T.BinaryType: "bytea",
+    T.StructType: "jsonb",
+    T.ArrayType: "jsonb",
+    T.MapType: "jsonb",
+}
+_COLUMNS = """
+SELECT attname, format_type(atttypid, atttypmod) FROM pg_attribute
+WHERE attrelid = to_regclass(%s) AND attnum > 0 AND NOT attisdropped ORDER BY attnum"""
+_UNIQUE = """
+SELECT array_agg(attname::text) FROM pg_index JOIN pg_attribute ON attrelid = indrelid AND attnum = ANY (indkey)
+WHERE indrelid = to_regclass(%s) AND indisunique AND indisvalid AND indpred IS NULL AND indexprs IS NULL
+GROUP BY indexrelid"""
+
+
+def column_type(data_type: T.DataType) -> str:
+    """The type of PostgreSQL's that holds these values.
+
+    Raises: TerminalError when there is none.
+    """
+    if isinstance(data_type, T.DecimalType):
+        return f"numeric({data_type.precision},{data_type.scale})"
+    found = _TYPES.get(type(data_type))
+    if found is None:
+        raise TerminalError(f"PostgreSQL has no column type for {data_type.simpleString()}.", hint="Cast it.")
+    return found
+
+
+@dataclass(frozen=True)
+class Target:
+    """A target table with its companions.
+
+    columns   the delivered columns by name, with the types for a table that is made
+    """
+
+    table: sql.Identifier
+    staging: sql.Identifier
+    gone: sql.Identifier
+    shown: str
+    identity: tuple[str, ...]
+    columns: tuple[tuple[str, str], ...]
+
+    @classmethod
+    def of(cls, table: str, delivery: Delivery, schema: T.StructType) -> Target:
+        """The target of a node's rows."""
+        *schemas, name = table.split(".")
+        digest = hashlib.sha256(f"{delivery.node}/{table}".encode()).hexdigest()[:8]
+        return cls(
+            sql.Identifier(*schemas, name),
+            sql.Identifier(*schemas, f"__staging_{delivery.node[:40]}_{digest}"),
+            sql.Identifier(*schemas, f"{name}__deleted"),
+            table,
+            delivery.identity,
+            tuple((column, column_type(schema[column].dataType)) for column in delivery.columns),
+        )
+
+    @property
+    def names(self) -> list[str]:
+        """The columns that the target has of a row."""
+        return [*(name for name, _ in self.columns), SEQUENCE, ORDINAL]
+
+    def prepare(self, connection: psycopg.Connection) -> None:
+        """Make the target unless it is there, check it, and have an empty staging table like it.
+
+        Waits while another delivery of the node uses it: rows of some days may be delivered again beside the stream.
+        Raises: TerminalError naming the columns that the target lacks, or its lack of a key.
+        """
+        name = self.staging.as_string(None)
+        connection.execute(
+            "SELECT pg_advisory_lock(hashtextextended(%s, 0))", [name]
+        )  # until the session ends
+        if not columns_of(connection, self.table):
+            self._create(connection)
+        found = columns_of(connection, self.table)
+        self._check(connection, found)
+        wanted = {name: found[name] for name in self.names} | {"__deleted": "boolean", "__row": "bigint"}
+        if columns_of(connection, self.staging) == wanted:
+            connection.execute(sql.SQL("TRUNCATE {}").format(self.staging))
+            return
+        for statement in (
+            "DROP TABLE IF EXISTS {staging}",
+            "CREATE UNLOGGED TABLE {staging} AS SELECT {names} FROM {table} WITH NO DATA",
+            "ALTER TABLE {staging} ADD COLUMN __deleted boolean, ADD COLUMN __row bigserial",
+        ):
+            connection.execute(self.fill(statement))
+
+    def fill(self, statement: str, **more: sql.Composable) -> sql.Composed:
+        """A statement with the names of tables and columns, quoted."""
+        parts: dict[str, sql.Composable] = {
+            "table": self.table,
+            "staging": self.staging,
+            "gone": self.gone,
+            "names": listed(self.names),
+            "identity": listed(self.identity),
+            "position": listed((SEQUENCE, ORDINAL)),
+        }
+        return sql.SQL(statement).format(**parts | more)
+
+    def copy_statement(self) -> str:
+        """COPY of the lines that `postgres_copy.lines_of` makes."""
+        statement = sql.SQL("COPY {} ({}) FROM STDIN").format(
+            self.staging, listed([*self.names, "__deleted"])
+        )
+        return statement.as_string(None)
+
+    def same(self, left: str, right: str) -> sql.Composable:
+        """The condition that two rows have one identity."""
+        equal = [
+            sql.SQL("{} = {}").format(sql.Identifier(left, name), sql.Identifier(right, name))
+            for name in self.identity
+        ]
+        return sql.SQL(" AND ").join(equal)
+
+    def remember_deleted(self, connection: psycopg.Connection) -> None:
+        """Make the table of deleted identities unless it is there."""
+        if not columns_of(connection, self.gone):
+            made = "CREATE TABLE {gone} AS SELECT {identity}, {position} FROM {table} WITH NO DATA"
+            connection.execute(self.fill(made))
+            connection.execute(self.fill("ALTER TABLE {gone} ADD PRIMARY KEY ({identity})"))
+
+    def remembers_deleted(self, connection: psycopg.Connection) -> bool:
+        """Whether an identity was ever deleted."""
+        return bool(columns_of(connection, self.gone))
+
+    def _create(self, connection: psycopg.Connection) -> None:
+        columns = [
+            sql.SQL("{} {}").format(sql.Identifier(name), sql.SQL(kind))
+            for name, kind in (*self.columns, *OWN)
+        ]
+        made = "CREATE TABLE {table} ({columns}, PRIMARY KEY ({identity}))"
+        connection.execute(self.fill(made, columns=sql.SQL(", ").join(columns)))
+
+    def _check(self, connection: psycopg.Connection, found: dict[str, str]) -> None:
+        lacking = [f'"{name}" {kind}' for name, kind in (*self.columns, *OWN) if name not in found]
+        if lacking:
+            raise TerminalError(
+                f"PostgreSQL's table '{self.shown}' lacks columns: {', '.join(lacking)}.",
+                hint=f"ALTER TABLE {self.shown} {', '.join('ADD COLUMN ' + column for column in lacking)}",
+            )
+        keys = connection.execute(_UNIQUE, [self.table.as_string(None)]).fetchall()
+        if not any(set(key) == set(self.identity) for (key,) in keys):
+            identity = ", ".join(f'"{name}"' for name in self.identity)
+            raise TerminalError(
+                f"PostgreSQL's table '{self.shown}' has no unique key over the identity of the rows: {identity}.",
+                hint=f"ALTER TABLE {self.shown} ADD PRIMARY KEY ({identity})",
+            )
+
+
+def columns_of(connection: psycopg.Connection, table: sql.Identifier) -> dict[str, str]:
+    """The columns of a table with their types; none when there is no table."""
+    return dict(connection.execute(_COLUMNS, [table.as_string(None)]).fetchall())
+
+
+def listed(names: list[str] | tuple[str, ...], of: str | None = None) -> sql.Composable:
+    """Quoted names, with commas between them; of a table's alias when one is given."""
+    aliased = [sql.Identifier(name) if of is None else sql.Identifier(of, name) for name in names]
+    return sql.SQL(", ").join(aliased)

@@ -1,0 +1,94 @@
+"""What a sink's tasks report: rows that the store refuses, or that the store is away.
+
+Law: a refused row stands once in the table of refused rows, however often it is delivered: its identity, its sequence
+and its ordinal tell it from all others.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from pyspark.sql import functions as F
+from pyspark.sql import types as T
+
+from headrace.description import quote
+from headrace.errors import TerminalError, TransientError
+from headrace.spark import tables
+from headrace.spark.frames import local_frame
+from headrace.spark.merge import upsert
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+    from pyspark.sql import Column, DataFrame
+
+    from headrace.sinks.protocol import Delivery
+
+# What tasks report: a row for each refused row, or one that says that the store is away or how many rows are staged.
+OUTCOMES = "sequence BIGINT, ordinal INT, reason STRING, away STRING, staged BIGINT"
+REFUSED = "identity STRING, row STRING, reason STRING, sequence BIGINT, ordinal INT"
+REFUSED_MAX = 10_000  # of one delivery: beyond it, it is not the rows that are wrong
+JSON = {
+    "ignoreNullFields": "false",
+    "timestampFormat": "yyyy-MM-dd'T'HH:mm:ss.SSSSSSXXX",
+    "timestampNTZFormat": "yyyy-MM-dd'T'HH:mm:ss.SSSSSS",
+}
+
+Refusal = tuple[int, int, str]  # sequence, ordinal, reason
+
+
+class SinkAwayError(TransientError):
+    """The store of a sink does not answer; the stream waits and delivers again."""
+
+
+def as_json(names: Iterable[str]) -> Column:
+    """The columns as one JSON object; nulls are written, timestamps to the microsecond."""
+    return F.to_json(F.struct(*(F.col(quote(name)) for name in names)), JSON)
+
+
+def refusals_of(outcomes: Iterable[T.Row], store: str) -> list[Refusal]:
+    """The refusals that the tasks report.
+
+    Raises: SinkAwayError when the store was away for one of them.
+    """
+    found: list[Refusal] = []
+    for sequence, ordinal, reason, away, _ in outcomes:
+        if away is not None:
+            raise SinkAwayError(
+                f"{store} was lost in the middle of a delivery.",
+                detail=away,
+                hint="The stream waits and delivers again by itself; start what is down.",
+            )
+        if reason is not None:
+            found.append((sequence, ordinal, reason))
+    return found
+
+
+def record_refusals(rows: DataFrame, delivery: Delivery, refusals: list[Refusal], store: str) -> None:
+    """Put the rows that the store refused into the table of refused rows, each with the reason.
+
+    Raises: TerminalError when the store refuses more than `REFUSED_MAX` rows of one delivery.
+    """
+    if not refusals:
+        return
+    if len(refusals) > REFUSED_MAX:
+        raise TerminalError(
+            f"{store} refuses more than {REFUSED_MAX:,} rows of one delivery.",
+            detail=f"The first: {refusals[0][2]}",
+            hint="Correct the store (a constraint, a column's type), then start the stream again; nothing is lost.",
+        )
+    spark = rows.sparkSession
+    reasons = local_frame(spark, refusals, "__sequence BIGINT, __ordinal INT, reason STRING")
+    refused = rows.join(F.broadcast(reasons), ["__sequence", "__ordinal"]).select(
+        as_json(delivery.identity).alias("identity"),
+        as_json(delivery.columns).alias("row"),
+        "reason",
+        F.col("__sequence").alias("sequence"),
+        F.col("__ordinal").alias("ordinal"),
+        F.lit(False).alias("__deleted"),
+    )
+    schema = T.StructType.fromDDL(REFUSED)
+    assert isinstance(schema, T.StructType)
+    tables.create(spark, delivery.refused, schema)
+    record = {"writer": f"refused/{delivery.node}"}
+    upsert(spark, delivery.refused, refused, ("identity", "sequence", "ordinal"), record)

@@ -1,0 +1,232 @@
+"""The conformance kit for sinks: whether a store keeps what the runtime relies on.
+
+    kit = SinkKit(spark, MySink(), held=lambda: my_store.rows())
+    kit.run()
+
+The kit delivers made-up rows as the runtime does at its worst (twice, cut short, an old micro-batch again, while the
+store is away), and compares what the store holds afterwards. It needs no broker, no log and no node.
+"""
+
+from __future__ import annotations
+
+import shutil
+import tempfile
+import time
+import uuid
+from collections.abc import Callable, Iterable, Mapping
+from contextlib import AbstractContextManager
+from dataclasses import dataclass, replace
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from headrace.errors import TransientError
+from headrace.sinks.protocol import Delivery, Sink
+from headrace.spark import tables
+from headrace.spark.frames import local_frame
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+IDENTITY = ("claim", "number")
+COLUMNS = (*IDENTITY, "version", "text", "items")
+SCHEMA = (
+    "claim STRING, number BIGINT, version BIGINT, text STRING, items ARRAY<STRUCT<name STRING, n BIGINT>>, "
+    "__deleted BOOLEAN, __timestamp TIMESTAMP, __sequence BIGINT, __ordinal INT"
+)
+AWKWARD = ("plain", "tab\tline\nreturn\rquote\"'back\\slash", "\\N", "", None, "żółć 水 🌊", "{}", "%s %%")
+
+
+@dataclass(frozen=True)
+class Made:
+    """A row that the kit makes: identity, content, and whether it says that the identity is gone."""
+
+    claim: str
+    number: int
+    version: int = 1
+    text: str | None = None
+    deleted: bool = False
+
+
+class SinkKit:
+    """Tries a sink against the protocol.
+
+    In:     sink       it delivers the columns claim STRING, number BIGINT (these two are the identity), version BIGINT,
+                       text STRING and items ARRAY<STRUCT<name STRING, n BIGINT>>
+            held       what the store holds now: for each row a mapping with at least claim, number, version and text;
+                       rows of other tests do not matter
+            refused    makes a text that the store refuses; None: it refuses nothing
+            away       a context in which the store is out of reach; None: that cannot be had here
+            any_order  whether micro-batches may arrive out of order; False for a log-like store whose readers go by
+                       position, to which the runtime only ever repeats old ones
+    Raises: AssertionError naming the claim, what the store should hold and what it holds.
+    """
+
+    def __init__(
+        self,
+        spark: SparkSession,
+        sink: Sink,
+        held: Callable[[], Iterable[Mapping[str, Any]]],
+        *,
+        refused: Callable[[], str] | None = None,
+        away: Callable[[], AbstractContextManager[object]] | None = None,
+        any_order: bool = True,
+    ) -> None:
+        self._spark, self._sink, self._held = spark, sink, held
+        self._refused, self._away, self._any_order = refused, away, any_order
+        self._sequence = int(time.time() * 1000)
+        self._run = uuid.uuid4().hex[:8]
+        self._folder = Path(tempfile.mkdtemp(prefix="headrace-sink-"))
+        self._delivery = Delivery("sink_kit", IDENTITY, COLUMNS, f"file:{self._folder}/refused")
+
+    @property
+    def claims(self) -> tuple[str, ...]:
+        """The claims that can be tried with what the kit was given."""
+        return (
+            "every_row_arrives",
+            "a_second_delivery_changes_nothing",
+            "a_delivery_cut_short_is_completed",
+            "a_newer_row_replaces_an_older_one",
+            "an_old_micro_batch_again_changes_nothing",
+            "a_deleted_row_is_gone_and_stays_gone",
+            "an_empty_delivery_changes_nothing",
+            *(["micro_batches_in_another_order_lead_to_the_same"] if self._any_order else []),
+            *(["a_refused_row_is_kept_with_its_reason_and_stops_no_other"] if self._refused else []),
+            *(["an_outage_delays_and_loses_nothing"] if self._away else []),
+        )
+
+    def run(self) -> tuple[str, ...]:
+        """Try every claim; their names."""
+        try:
+            for claim in self.claims:
+                self.check(claim)
+        finally:
+            shutil.rmtree(self._folder, ignore_errors=True)
+        return self.claims
+
+    def check(self, claim: str) -> None:
+        """Try one claim."""
+        if claim not in self.claims:
+            raise ValueError(f"There is no claim {claim!r} here; claims are {', '.join(self.claims)}.")
+        getattr(self, f"_{claim}")()
+
+    def _every_row_arrives(self) -> None:
+        rows = self._rows("arrives", version=1)
+        self._deliver(rows)
+        self._expect("every_row_arrives", rows)
+
+    def _a_second_delivery_changes_nothing(self) -> None:
+        rows = self._rows("twice", version=1)
+        at = self._deliver(rows)
+        self._deliver(rows, at)
+        self._expect("a_second_delivery_changes_nothing", rows)
+
+    def _a_delivery_cut_short_is_completed(self) -> None:
+        rows = self._rows("parts", version=1)
+        at = self._deliver(rows[:3])
+        self._deliver(rows, at)
+        self._expect("a_delivery_cut_short_is_completed", rows)
+
+    def _a_newer_row_replaces_an_older_one(self) -> None:
+        rows = self._rows("newer", version=1)
+        newer = [replace(row, version=2, text="newer") for row in rows[:4]]
+        self._deliver(rows)
+        self._deliver(newer)
+        self._expect("a_newer_row_replaces_an_older_one", newer + rows[4:])
+
+    def _an_old_micro_batch_again_changes_nothing(self) -> None:
+        rows = self._rows("old", version=1)
+        newer = [replace(row, version=2) for row in rows[2:]]
+        at = self._deliver(rows)
+        self._deliver(newer)
+        self._deliver(rows, at)
+        self._expect("an_old_micro_batch_again_changes_nothing", rows[:2] + newer)
+
+    def _a_deleted_row_is_gone_and_stays_gone(self) -> None:
+        claim, rows = "a_deleted_row_is_gone_and_stays_gone", self._rows("deleted", version=1)
+        never_there = [replace(rows[0], number=1_000, deleted=True)]
+        at = self._deliver(rows)
+        then = self._deliver([replace(row, deleted=True) for row in rows[:2]] + never_there)
+        self._expect(claim, rows[2:])
+        self._deliver(rows, at)
+        self._expect(claim, rows[2:])
+        self._deliver([replace(row, deleted=True) for row in rows[:2]], then)
+        back = [replace(rows[0], version=3)]
+        self._deliver(back)
+        self._expect(claim, rows[2:] + back)
+
+    def _an_empty_delivery_changes_nothing(self) -> None:
+        rows = self._rows("empty", version=1)
+        self._deliver(rows)
+        self._deliver([])
+        self._expect("an_empty_delivery_changes_nothing", rows)
+
+    def _micro_batches_in_another_order_lead_to_the_same(self) -> None:
+        rows = self._rows("order", version=1)
+        first, second = self._next(), self._next()
+        newer = [replace(row, version=2) for row in rows[:3]] + [replace(rows[3], deleted=True)]
+        self._deliver(newer, second)
+        self._deliver(rows, first)
+        self._expect("micro_batches_in_another_order_lead_to_the_same", newer[:3] + rows[4:])
+
+    def _a_refused_row_is_kept_with_its_reason_and_stops_no_other(self) -> None:
+        assert self._refused is not None
+        claim, rows = (
+            "a_refused_row_is_kept_with_its_reason_and_stops_no_other",
+            self._rows("refused", version=1),
+        )
+        bad = [replace(rows[0], number=100 + number, text=self._refused()) for number in range(2)]
+        mixed = [*rows[:2], bad[0], *rows[2:], bad[1]]
+        at = self._deliver(mixed)
+        self._deliver(mixed, at)
+        self._expect(claim, rows)
+        kept = tables.read(self._spark, self._delivery.refused).where(f"identity LIKE '%{rows[0].claim}%'")
+        found = sorted((row["identity"], bool(row["reason"]), row["sequence"]) for row in kept.collect())
+        wanted = [(f'{{"claim":"{row.claim}","number":{row.number}}}', True, at) for row in bad]
+        assert found == wanted, f"{claim}: the table of refused rows should hold {wanted}; it holds {found}"
+
+    def _an_outage_delays_and_loses_nothing(self) -> None:
+        assert self._away is not None
+        claim, rows = "an_outage_delays_and_loses_nothing", self._rows("outage", version=1)
+        self._deliver(rows[:2])
+        at = self._next()
+        with self._away():
+            try:
+                self._deliver(rows[2:], at)
+            except TransientError:
+                pass
+            else:
+                raise AssertionError(f"{claim}: deliver returned while the store was away")
+        self._deliver(rows[2:], at)
+        self._expect(claim, rows)
+
+    def _rows(self, claim: str, *, version: int) -> list[Made]:
+        return [Made(f"{claim}-{self._run}", n, version, text) for n, text in enumerate(AWKWARD)]
+
+    def _next(self) -> int:
+        self._sequence += 1
+        return self._sequence
+
+    def _deliver(self, rows: list[Made], sequence: int | None = None) -> int:
+        """Deliver rows as a micro-batch, spread over tasks; its place in the log's order."""
+        at = self._next() if sequence is None else sequence
+        values = [_values(row, at, ordinal) for ordinal, row in enumerate(rows)]
+        self._sink.deliver(local_frame(self._spark, values, SCHEMA).repartition(3), self._delivery)
+        return at
+
+    def _expect(self, claim: str, rows: list[Made]) -> None:
+        ours = {row.claim for row in rows}
+        found = [
+            (row["claim"], row["number"], row["version"], row["text"])
+            for row in self._held()
+            if row["claim"] in ours
+        ]
+        wanted = sorted((row.claim, row.number, row.version, row.text) for row in rows)
+        assert sorted(found) == wanted, f"{claim}: the store should hold {wanted}; it holds {sorted(found)}"
+
+
+def _values(row: Made, sequence: int, ordinal: int) -> tuple[Any, ...]:
+    at = datetime.fromtimestamp(sequence / 1000, tz=UTC)
+    items = [{"name": row.text, "n": row.number}, {"name": None, "n": None}]
+    content = (None, None, None) if row.deleted else (row.version, row.text, items)
+    return (row.claim, row.number, *content, row.deleted, at, sequence, ordinal)

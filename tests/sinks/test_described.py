@@ -1,0 +1,107 @@
+"""Sinks as descriptions: what is said wrongly is refused when it is said; secrets are not shown; nothing is imported."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from typing import Any
+
+import pytest
+from dagster import EnvVar
+
+import headrace as hr
+from headrace.errors import DescriptionError
+
+pytestmark = pytest.mark.fast
+
+visits = hr.Topic("visits", key="customer_id STRING", value="customer_id STRING, page STRING")
+clicks = hr.Topic("clicks", key="customer_id STRING", value="customer_id STRING, page STRING")
+
+
+def totals(*merged: hr.Topic) -> Any:
+    stream: Any = visits
+    for topic in merged:
+        stream = stream.merge(topic)
+    return stream.group_by("customer_id", "page").aggregate(n=hr.count())
+
+
+def windows() -> Any:
+    grouped = visits.group_by("customer_id").window(hr.tumbling("1 minute"), grace="1 minute")
+    return grouped.aggregate(n=hr.count()).suppress(hr.until_window_closes())
+
+
+def test_descriptions_are_values() -> None:
+    assert hr.KafkaSink("t") == hr.KafkaSink("t")
+    assert hash(hr.KafkaSink("t", options={"a": "b"})) == hash(hr.KafkaSink("t", options={"a": "b"}))
+    assert hr.KafkaSink("t", key=["a"]) == hr.KafkaSink("t", key=("a",))
+    assert hr.PostgresSink("t") == hr.PostgresSink("t", dsn="HEADRACE_POSTGRES_DSN")
+    assert windows().to(hr.KafkaSink("t")).to(hr.PostgresSink("t")).fingerprint() == windows().fingerprint()
+
+
+def test_secrets_are_not_shown() -> None:
+    sink = hr.KafkaSink("t", options={"sasl.password": "s3cret"})
+    assert "s3cret" not in f"{sink!r} {totals().to(sink)!r}"
+
+
+@pytest.mark.parametrize("dsn", [EnvVar("STORE"), "STORE"])
+def test_a_connection_string_is_given_by_the_name_of_its_variable(dsn: str) -> None:
+    assert hr.PostgresSink("t", dsn=dsn).dsn == "STORE"
+
+
+@pytest.mark.parametrize("dsn", ["postgresql://me:s3cret@host/db", "host=h password=s3cret", "", None, 3])
+def test_a_connection_string_itself_is_refused_and_not_repeated(dsn: Any) -> None:
+    with pytest.raises(DescriptionError, match="not the name of an environment variable") as error:
+        hr.PostgresSink("t", dsn=dsn)
+    assert "s3cret" not in str(error.value)
+
+
+@pytest.mark.parametrize(
+    ("sink", "said"),
+    [
+        (lambda: hr.KafkaSink("no topic"), "'no topic' is not a topic name"),
+        (lambda: hr.KafkaSink("t", header=""), "header '' is not the name"),
+        (lambda: hr.KafkaSink("t", key="customer_id"), "key 'customer_id' is not a list"),
+        (lambda: hr.KafkaSink("t", options={"acks": "1"}), "'acks' is set by Headrace"),
+        (
+            lambda: hr.KafkaSink("t", options={"transactional.id": "x"}),
+            "'transactional.id' is set by Headrace",
+        ),
+        (lambda: hr.PostgresSink("no table"), "'no table' is not a name"),
+        (lambda: hr.PostgresSink("a.b.c"), "'a.b.c' is not a name"),
+        (lambda: hr.PostgresSink('t"; DROP TABLE x'), "is not a name"),
+        (lambda: hr.PostgresSink("t" * 49), "at most 48 characters"),
+        (lambda: hr.PostgresSink("t", connections=0), r"connections 0 \(int\) is not a whole number above 0"),
+    ],
+)
+def test_what_is_said_wrongly_is_refused(sink: Any, said: str) -> None:
+    with pytest.raises(DescriptionError, match=said):
+        sink()
+
+
+def test_the_key_is_of_the_identity() -> None:
+    with pytest.raises(DescriptionError, match="'n' is not in the identity of the rows, customer_id, page"):
+        totals().to(hr.KafkaSink("t", key=["n"]))
+    with pytest.raises(DescriptionError, match="a part of the identity"):
+        totals().to(hr.KafkaSink("t", key=["customer_id"]))
+    assert windows().to(hr.KafkaSink("t", key=["customer_id"])).sinks
+
+
+def test_totals_over_several_topics_have_no_order_to_emit_in() -> None:
+    for sink in (hr.KafkaSink("t"), hr.PostgresSink("t")):
+        with pytest.raises(DescriptionError, match="reads 2 topics, visits, clicks, and the order"):
+            totals(clicks).to(sink)
+
+
+def test_two_sinks_of_a_node_have_two_names() -> None:
+    assert len(totals().to(hr.PostgresSink("t")).to(hr.PostgresSink("u")).sinks) == 2
+    with pytest.raises(DescriptionError, match="two sinks are named 'postgres-t'"):
+        totals().to(hr.PostgresSink("t")).to(hr.PostgresSink("t"))
+
+
+def test_describing_imports_neither_spark_nor_a_client() -> None:
+    code = (
+        "import sys, headrace as hr; hr.KafkaSink('t'); hr.PostgresSink('t'); "
+        "print([m for m in ('pyspark', 'psycopg', 'confluent_kafka', 'tenacity') if m in sys.modules])"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert done.stdout.strip() == "[]"
