@@ -83,7 +83,7 @@ def speed(
 
 
 def _raw(spark: SparkSession, first: int, end: int) -> DataFrame:
-    """Records as Kafka delivers them; the first customer has a fortieth of all, most have few."""
+    """Records as Kafka delivers them; the first customer has a twentieth of all, most have few."""
     ids = spark.range(first, end, numPartitions=PARTITIONS)
     sixteen = F.shiftright(F.pmod(F.col("id") * 2654435761, F.lit(2**32)), 16)
     customer = F.shiftright(sixteen * sixteen * sixteen * CUSTOMERS, 48)

@@ -35,7 +35,9 @@ class Views:
     def __init__(self, spark: SparkSession, lake: Lake) -> None:
         """Read with this session, below this lake."""
         self._spark, self._lake = spark, lake
-        self._known: dict[Node, Schemas] = {}
+        self._known: dict[
+            str, Schemas
+        ] = {}  # by fingerprint: a user's sink, and so a node, need not be hashable
 
     def read(self, node: Node) -> DataFrame:
         """The node's results: final windows if suppressed, else every window as of now; the current totals.
@@ -127,9 +129,10 @@ class Views:
         return without_internal(operator.read(held, folded.progress, self._schemas(node).inputs))
 
     def _schemas(self, node: Node) -> Schemas:
-        if node not in self._known:
-            self._known[node] = node_schemas(self._spark, node)
-        return self._known[node]
+        described = node.fingerprint()
+        if described not in self._known:
+            self._known[described] = node_schemas(self._spark, node)
+        return self._known[described]
 
     def _decided(self, node: Node) -> DataFrame:
         progress = read_progress(self._spark, self._lake, node)
