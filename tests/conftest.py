@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING, Any
 
 import pytest
-from hypothesis import HealthCheck, settings
+from hypothesis import HealthCheck, Phase, settings
 
 from headrace.local.jars import spark_jars
 from headrace.spark.session import build_session, spark_conf
@@ -23,6 +23,8 @@ COMMON: dict[str, Any] = {
     "max_examples": int(os.environ.get("HEADRACE_EXAMPLES", "8")),
     "deadline": None,
     "print_blob": True,
+    # A world takes a minute to live through, and shrinking it takes hundreds: what failed is printed as it is.
+    "phases": [Phase.explicit, Phase.reuse, Phase.generate],
     "suppress_health_check": [
         HealthCheck.too_slow,
         HealthCheck.data_too_large,

@@ -15,7 +15,7 @@ from random import Random
 from typing import TYPE_CHECKING, Any
 
 import pytest
-from hypothesis import Phase, given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 import headrace as hr
@@ -117,7 +117,6 @@ def logs(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> Itera
 
 
 # A commit takes a second: to shrink a world would take an hour, so one that fails is shown as it is.
-@settings(phases=[Phase.explicit, Phase.reuse, Phase.generate])
 @given(data=st.data())
 def test_what_the_oracle_refuses_is_refused_and_each_result_is_taken_once(
     logs: dict[str, GuardedLog], data: st.DataObject

@@ -108,8 +108,9 @@ class NodeRunner:
 
     def maintain(self) -> None:
         """Fold changes into the table of current results, drop the state that nothing reads; results do not change."""
-        if self.unfolded:
+        if not self.operator.appended:
             self._compact()
+            return
         if self.operator.superseding is not None:
             self._drop_superseded(self.operator.superseding)
         expired = self.operator.expired(self.progress)
