@@ -1,6 +1,8 @@
 # Headrace: everything a developer runs. `make help` lists it.
 PYTHON ?= python3
 ARGS ?=
+# Processes that share the tests: planning keeps one core busy each. 0: in this process, for a debugger.
+WORKERS ?= 2
 
 VENV := .venv
 BIN := $(VENV)/bin
@@ -35,7 +37,7 @@ demo-once: setup ## The same once and without the UI: produce, stream, backfill,
 	@$(BIN)/headrace demo-once $(ARGS)
 
 test: setup ## Run every test; ARGS="-k broker" selects
-	@JDK_JAVA_OPTIONS="$(SHORT_LIVED_JVM)" $(BIN)/python -m pytest --durations=15 $(ARGS)
+	@JDK_JAVA_OPTIONS="$(SHORT_LIVED_JVM)" $(BIN)/python -m pytest -n $(WORKERS) --dist loadfile --durations=25 $(ARGS)
 
 check: guard setup ## Lint, formatting, types, layout
 	@$(BIN)/ruff check .
