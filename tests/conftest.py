@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 # `CI` decides the profile; HEADRACE_EXAMPLES says how many random worlds each law is tried in.
 COMMON: dict[str, Any] = {
-    "max_examples": int(os.environ.get("HEADRACE_EXAMPLES", "6")),
+    "max_examples": int(os.environ.get("HEADRACE_EXAMPLES", "4")),
     "deadline": None,
     "print_blob": True,
     # A world takes a minute to live through, and shrinking it takes hundreds: what failed is printed as it is.
