@@ -7,6 +7,7 @@ describes and costs nothing to write; Delta's own transaction identifiers cost 0
 from __future__ import annotations
 
 import json
+import threading
 from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
@@ -26,6 +27,8 @@ PROPERTIES = {"delta.checkpointInterval": "100"}
 # Parquet cannot hold these in a column's name; where a user's column has one, Delta maps names to ids.
 NOT_IN_PARQUET = frozenset(" ,;{}()\n\t=")
 MAPPED_NAMES = {"delta.columnMapping.mode": "name"}
+
+_ONE_RECORD_AT_A_TIME = threading.Lock()
 
 
 @dataclass(frozen=True)
@@ -101,13 +104,18 @@ def append(frame: DataFrame, path: str, record: Mapping[str, Any]) -> None:
 
 @contextmanager
 def commit_record(spark: SparkSession, record: Mapping[str, Any]) -> Iterator[None]:
-    """Give the commits made inside (MERGE, DELETE, OPTIMIZE: they take no option) this record."""
+    """Give the commits made inside (MERGE, DELETE, OPTIMIZE: they take no option) this record.
+
+    Law: one at a time in a process. The record is a setting of the session, which the queries of a stream run share:
+    two at once would sign each other's commits.
+    """
     key = "spark.databricks.delta.commitInfo.userMetadata"
-    spark.conf.set(key, json.dumps(record, sort_keys=True))
-    try:
-        yield
-    finally:
-        spark.conf.unset(key)
+    with _ONE_RECORD_AT_A_TIME:
+        spark.conf.set(key, json.dumps(record, sort_keys=True))
+        try:
+            yield
+        finally:
+            spark.conf.unset(key)
 
 
 def last_commit(spark: SparkSession, path: str, writer: str, *, through: int | None = None) -> Commit | None:
