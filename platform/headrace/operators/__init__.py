@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from headrace.description import RunningAggregate, WindowedAggregate
+from headrace.description import RunningAggregate, Table, WindowedAggregate
 from headrace.operators.running import RunningOperator
+from headrace.operators.tables import TableOperator
 from headrace.operators.windows import WindowOperator
 
 if TYPE_CHECKING:
@@ -15,6 +16,7 @@ if TYPE_CHECKING:
 OPERATORS: dict[type[Node], type[Operator[Any]]] = {
     WindowedAggregate: WindowOperator,
     RunningAggregate: RunningOperator,
+    Table: TableOperator,
 }
 
 
