@@ -8,13 +8,13 @@ import pytest
 from pyspark.sql import functions as F
 
 import headrace as hr
-from headrace.runtime import runner as runner_module
 from headrace.runtime.backfill import Backfill
 from headrace.runtime.lake import Lake
 from headrace.runtime.node_tables import base_of
 from headrace.runtime.runner import NodeRunner
 from headrace.runtime.views import Views
 from headrace.spark import tables
+from headrace.spark.merge import upsert
 from tests.runtime.line import Line
 
 if TYPE_CHECKING:
@@ -79,7 +79,6 @@ def test_a_crash_between_the_two_folds_loses_no_delete(
     fed(line, ("s1", 10, 1.0), ("s2", 10, 2.0))
     line.runner.maintain()
     fed(line, ("s1", 30, None), ("s2", 5, 9.0))
-    upsert = runner_module.upsert
 
     def killed_at_the_results(session: SparkSession, path: str, *rest: object) -> None:
         if path == line.table:
@@ -87,7 +86,7 @@ def test_a_crash_between_the_two_folds_loses_no_delete(
         upsert(session, path, *rest)  # type: ignore[arg-type]
 
     with monkeypatch.context() as crash:
-        crash.setattr(runner_module, "upsert", killed_at_the_results)
+        crash.setattr("headrace.runtime.runner.upsert", killed_at_the_results)
         with pytest.raises(KeyboardInterrupt):
             line.runner.maintain()
     assert (base(line), remembered(line)) == ([("s1", 1.0), ("s2", 2.0)], ["s1"])
