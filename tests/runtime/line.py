@@ -36,9 +36,9 @@ class Line:
         known = {p: s.next_offset for p, s in self.sequencer.state.partitions.items()}
         self._piped = PipedTopic(self.topic, known)
 
-    def pipe(self, time: str, sensor: str = "s1", value: float = 1.0, partition: int = 0) -> None:
-        """One reading at a time in UTC."""
-        text = json.dumps({"sensor_id": sensor, "value": value})
+    def pipe(self, time: str, sensor: str = "s1", value: float | None = 1.0, partition: int = 0) -> None:
+        """One reading at a time in UTC; without a value a tombstone."""
+        text = None if value is None else json.dumps({"sensor_id": sensor, "value": value})
         self._piped.add(sensor, text, at(time), partition, {})
 
     def commit(self) -> None:

@@ -33,13 +33,14 @@ from headrace.description.schema import (
 )
 from headrace.description.stream import Branch, Select, Step, Stream, Transform, Where, WithColumn
 from headrace.description.suppression import UntilWindowCloses, until_window_closes
+from headrace.description.table import Table
 from headrace.description.topic import Topic
 from headrace.description.windowed import WindowedAggregate
 from headrace.description.windows import TimeWindows, hopping, tumbling
 
 __all__ = [
     "Aggregate", "Batches", "Branch", "Column", "Duration", "Expression", "GroupedStream", "Node", "ReplayGuard",
-    "ResultColumn", "RunningAggregate", "Select", "Step", "Stream", "TimeWindows", "Topic", "Transform",
+    "ResultColumn", "RunningAggregate", "Select", "Step", "Stream", "Table", "TimeWindows", "Topic", "Transform",
     "UntilWindowCloses", "Where", "WindowedAggregate", "WindowedStream", "WithColumn", "avg", "collect",
     "count", "duration_ms", "first", "format_duration", "hopping", "is_decimal", "is_floating",
     "is_integral", "is_numeric", "last", "max", "min", "parse_ddl", "parse_expression", "quote", "stddev",

@@ -13,53 +13,56 @@ if TYPE_CHECKING:
     from headrace.description.shape import Shape
     from headrace.description.stream import Stream
 
-_FIX = "Name the columns: .group_by('…')."
+_FIXES = {
+    "group_by": "Name the columns: .group_by('…').",
+    "table": "A table has the record key: give each topic the same, hr.Topic(…, key='id STRING').",
+}
 
 
-def key_of(stream: Stream) -> tuple[str, ...]:
-    """The columns of the record key, on which all the stream's topics must agree.
+def key_of(stream: Stream, what: str = "group_by") -> tuple[str, ...]:
+    """The columns of the record key, on which all the stream's topics must agree; `what` needs them.
 
     Raises: DescriptionError when a topic has no key, keys differ, or a key column was selected away.
     """
     keys = {topic.name: tuple(column.name for column in topic.key_columns) for topic in stream.topics}
     for name, key in keys.items():
         if not key:
-            raise DescriptionError(f"group_by: topic '{name}' has no key.", hint=_FIX)
+            raise DescriptionError(f"{what}: topic '{name}' has no key.", hint=_FIXES[what])
     first, *others = keys.values()
     if any(key != first for key in others):
         found = "; ".join(f"'{name}' by {listed(key)}" for name, key in keys.items())
-        raise DescriptionError(f"group_by: the topics are keyed differently: {found}.", hint=_FIX)
-    _refuse_lost_key(stream, first)
+        raise DescriptionError(f"{what}: the topics are keyed differently: {found}.", hint=_FIXES[what])
+    _refuse_lost_key(stream, first, what)
     return first
 
 
-def _refuse_lost_key(stream: Stream, key: tuple[str, ...]) -> None:
+def _refuse_lost_key(stream: Stream, key: tuple[str, ...], what: str) -> None:
     lost = [] if stream.columns is None else [name for name in key if name not in stream.columns]
     if lost:
         raise DescriptionError(
-            f"group_by: key column '{lost[0]}' is gone; columns are {listed(stream.columns or ())}.",
-            hint=f"Keep it in .select(…). {_FIX}",
+            f"{what}: key column '{lost[0]}' is gone; columns are {listed(stream.columns or ())}.",
+            hint=f"Keep it in .select(…). {_FIXES[what]}",
         )
 
 
-def grouping_columns(stream: Stream, by: Sequence[str]) -> tuple[str, ...]:
-    """The grouping columns as declared; raises DescriptionError when one is missing, repeated or unfit."""
+def grouping_columns(stream: Stream, by: Sequence[str], what: str = "group_by") -> tuple[str, ...]:
+    """The columns that `what` names, as declared; raises DescriptionError when one is missing, repeated or unfit."""
     if isinstance(by, str) or any(not isinstance(name, str) for name in by):
         wrong = by if isinstance(by, str) else next(name for name in by if not isinstance(name, str))
         raise DescriptionError(
             f"group_by: {a_value(wrong)} is not a column name.", hint="Write .group_by('sensor_id', 'site')."
         )
     if not by:
-        raise DescriptionError("group_by: no columns.", hint=_FIX)
+        raise DescriptionError("group_by: no columns.", hint=_FIXES["group_by"])
     shape = stream.shape
-    names = tuple(shape.resolve(name, "group_by") for name in by)
-    refuse_repeats(names, "group_by")
-    refuse_reserved(names, "group_by")
+    names = tuple(shape.resolve(name, what) for name in by)
+    refuse_repeats(names, what)
+    refuse_reserved(names, what)
     for name in names:
         known = shape.type_of(name)
         if known and "MAP<" in known.type:
             raise DescriptionError(
-                f"group_by: column '{name}' is {known.type}, and maps cannot be compared.",
+                f"{what}: column '{name}' is {known.type}, and maps cannot be compared.",
                 hint="Group by its entries that matter, each as a column of its own.",
             )
     return names

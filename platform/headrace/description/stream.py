@@ -13,6 +13,7 @@ from headrace.description.grouping import key_of
 from headrace.description.schema import parse_ddl
 from headrace.description.shape import Shape
 from headrace.description.steps import Select, Step, Transform, Where, WithColumn, predicate
+from headrace.description.table import POSITION, Table
 from headrace.description.wording import a_value, listed
 from headrace.errors import DescriptionError
 
@@ -71,6 +72,14 @@ class RowOperators(ABC):
     def group_by(self, *columns: str) -> GroupedStream:
         """Group by columns; by those of the record key when none is named."""
         return GroupedStream(self.stream, columns or key_of(self.stream))
+
+    def table(self, order_by: str = POSITION) -> Table:
+        """The latest value of every record key; tombstones delete.
+
+        In: order_by "position": the record further on in the log; "timestamp": the one with the higher event time.
+        Raises: DescriptionError when the records have no key, or a transform left the columns unknown.
+        """
+        return Table(self.stream, key_of(self.stream, "table"), order_by)
 
 
 @dataclass(frozen=True)

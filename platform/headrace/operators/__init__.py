@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from headrace.description import Batches, RunningAggregate, WindowedAggregate
+from headrace.description import Batches, RunningAggregate, Table, WindowedAggregate
 from headrace.operators.batches import BatchOperator
 from headrace.operators.running import RunningOperator
+from headrace.operators.tables import TableOperator
 from headrace.operators.windows import WindowOperator
 
 if TYPE_CHECKING:
@@ -17,6 +18,7 @@ OPERATORS: dict[type[Node], type[Operator[Any]]] = {
     WindowedAggregate: WindowOperator,
     RunningAggregate: RunningOperator,
     Batches: BatchOperator,
+    Table: TableOperator,
 }
 
 

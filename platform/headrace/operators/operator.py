@@ -3,13 +3,14 @@
 A node's results are of one of two kinds:
 - *appended*: written once and never revised (closed windows, batches), each row on a UTC day;
 - *current*: one row per identity, revised. Its result table is a base that is folded off the hot path, and the rows of
-  the state table that are not folded into it yet are the changes since (merge on read).
+  the state table that are not folded into it yet are the changes since (merge on read). What must be remembered beside
+  the results lies in *parts*: further bases, folded from the same changes.
 """
 
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, ClassVar, Generic, TypeVar
 
 from pyspark.sql import functions as F
@@ -30,11 +31,12 @@ N = TypeVar("N", bound=Node)
 
 @dataclass(frozen=True)
 class Schemas:
-    """The columns of `decide`, of a node's result table and of its state table."""
+    """The columns of `decide`, of a node's result table, of its state table, and of its parts by name."""
 
     inputs: T.StructType
     results: T.StructType
     state: T.StructType
+    parts: Mapping[str, T.StructType] = field(default_factory=dict)
 
 
 @dataclass(frozen=True)
@@ -45,11 +47,13 @@ class Held:
     state    rows of the state table; of current results those that are not folded into `results` yet; None: none yet
     earlier  gives, for each topic, rows of the log that were folded before: those whose `ingested_at`, in ms, lies in one of
              some intervals, both ends included; None: none were
+    parts    rows of each part by name; a part may have folded more of the state than the results, never less
     """
 
     results: DataFrame | None = None
     state: DataFrame | None = None
     earlier: Callable[[Sequence[tuple[int, int]]], Mapping[str, DataFrame]] | None = None
+    parts: Mapping[str, DataFrame] = field(default_factory=dict)
 
 
 @dataclass(frozen=True)
@@ -89,6 +93,11 @@ class Operator(ABC, Generic[N]):
     def throttle_ms(self) -> int:
         """The shortest time, of commit time, between two micro-batches; 0: none."""
         return 0
+
+    @property
+    def parts(self) -> Mapping[str, tuple[str, ...]]:
+        """Of current results: what is remembered beside them, by name, each with the columns of its identity."""
+        return {}
 
     @abstractmethod
     def decide(self, logs: Mapping[str, DataFrame]) -> DataFrame:
@@ -171,6 +180,17 @@ class Operator(ABC, Generic[N]):
     def compacted(self, held: Held, inputs: T.StructType) -> DataFrame:
         """Of current results: the rows to put into the base, and `__deleted`; one row for each identity in `held.state`."""
         raise NotImplementedError
+
+    def compacted_parts(self, held: Held) -> Mapping[str, DataFrame]:
+        """For each part what `compacted` gives for the base.
+
+        Law: folding the same changes again alters nothing, for a crash may strike between the part and the base.
+        """
+        return {}
+
+    def expired_parts(self, progress: Progress) -> Mapping[str, Expr]:
+        """Which rows of a part no later record can need; parts that are not named have none."""
+        return {}
 
 
 def tallies(partials: DataFrame) -> list[Tally]:

@@ -59,12 +59,15 @@ class Account:
 
 @dataclass(frozen=True)
 class Books:
-    """A node's accounts and state as of one micro-batch; `in_results` are the records of which its table is made."""
+    """A node's accounts and state as of one micro-batch; `in_results` are the records of which its table is made.
+
+    in_results  None: its rows do not stand for numbers of records, as those of a table, where each replaces another
+    """
 
     node: Node
     progress: Progress
     results: DataFrame
-    in_results: int
+    in_results: int | None
     accounts: tuple[Account, ...]
     state: DataFrame | None = None
 
@@ -98,13 +101,18 @@ def open_books(spark: SparkSession, lake: Lake, node: Node) -> Books:
         for topic, partition in sorted(delivered.keys() | fates.keys())
     ]
     results = _results_in(spark, node, held, progress)
+    return Books(node, progress, results, _records_in(results), tuple(accounts), held.state)
+
+
+def _records_in(results: DataFrame) -> int | None:
+    if "__records" not in results.columns:
+        return None
     row = results.agg(F.sum("__records").alias("records")).first()
-    in_results = (row["records"] if row else 0) or 0
-    return Books(node, progress, results, in_results, tuple(accounts), held.state)
+    return (row["records"] if row else 0) or 0
 
 
 def _results_in(spark: SparkSession, node: Node, held: Held, progress: Progress) -> DataFrame:
-    """The result rows with `__records`; current results with what is not folded into their table yet."""
+    """The result rows, with `__records` where they stand for records; of current results with the changes since."""
     assert held.results is not None
     operator = operator_of(node)
     if operator.appended:
@@ -128,27 +136,30 @@ def _snapshot(spark: SparkSession, lake: Lake, node: Node) -> tuple[Held, Progre
             known = None if version < 0 else tables.read(spark, lake.state(name), version)
             if known is not None:
                 known = known.where(F.col("__batch").between(results[1] + 1, progress.batch))
-            return Held(results[0], known), progress
+            return Held(results[0], known, parts=results[2]), progress
         time.sleep(PAUSE_SECONDS)
     raise TransientError(
         f"Node '{name}' moved on {ATTEMPTS} times while its books were read.", hint="Run the check again."
     )
 
 
-def _base(spark: SparkSession, lake: Lake, node: Node, progress: Progress) -> tuple[DataFrame, int] | None:
-    """The result table as of a micro-batch, and the one folded into it; None when they are ahead of it."""
+def _base(
+    spark: SparkSession, lake: Lake, node: Node, progress: Progress
+) -> tuple[DataFrame, int, Mapping[str, DataFrame]] | None:
+    """The result table as of a micro-batch, the one folded into it, its parts; None when they are ahead of it."""
     name, path = node.required_name, lake.table(node.required_name)
     if not tables.exists(spark, path):
-        return local_frame(spark, [], node_schemas(spark, node).results), 0
+        return local_frame(spark, [], node_schemas(spark, node).results), 0, {}
     if not operator_of(node).appended:
         base = base_of(spark, lake, node)
-        return (base.read(spark), base.batch) if base.batch <= progress.batch else None
+        held = (base.read(spark), base.batch, base.read_parts(spark))
+        return held if base.batch <= progress.batch else None
     version = tables.latest_version(spark, path)
     newest = tables.last_commit(spark, path, f"node/{name}")
     ahead = 0 if newest is None else newest.record["batch"] - progress.batch
     if newest is not None and ahead == 1:
         version = min(version, newest.version - 1)  # its state is not committed yet
-    return (tables.read(spark, path, version), 0) if ahead <= 1 else None
+    return (tables.read(spark, path, version), 0, {}) if ahead <= 1 else None
 
 
 def _delivered(spark: SparkSession, lake: Lake, node: Node, progress: Progress) -> Counts:

@@ -47,8 +47,9 @@ def every_offset_accounted_for(spark: SparkSession, lake: Lake, books: Books) ->
 def _accounts(spark: SparkSession, books: Books) -> DataFrame:
     """The trial balance: one row per partition, and one for the results."""
     rows = [(f"{a.name}: delivered = sum of fates", a.delivered, a.accounted) for a in books.accounts]
-    results = (f"{books.node.required_name}: used = in results", books.total(USED), books.in_results)
-    return local_frame(spark, [*rows, results], COLUMNS)
+    if books.in_results is not None:
+        rows.append((f"{books.node.required_name}: used = in results", books.total(USED), books.in_results))
+    return local_frame(spark, rows, COLUMNS)
 
 
 def _numbers(books: Books) -> dict[str, int | float | str]:
@@ -58,7 +59,7 @@ def _numbers(books: Books) -> dict[str, int | float | str]:
         "delivered": books.delivered,
         "accounted": accounted,
         "unaccounted": books.delivered - accounted,
-        "in_results": books.in_results,
+        **({} if books.in_results is None else {"in_results": books.in_results}),
         "partitions": len(books.accounts),
         **fates,
     }
@@ -68,9 +69,10 @@ def _sentence(spark: SparkSession, lake: Lake, books: Books, balanced: bool) -> 
     if balanced:
         fates = [counted(books.total(fate), *FATE_WORDS[fate]) for fate in FATES if books.total(fate)]
         partitions = counted(len(books.accounts), "partition")
+        made = "" if books.in_results is None else ", and the results are made of exactly those used"
         return (
             f"All {counted(books.delivered, 'record')} delivered in {partitions} are accounted for "
-            f"({joined(fates, at_most=len(FATES))}), and the results are made of exactly those used."
+            f"({joined(fates, at_most=len(FATES))}){made}."
         )
     unbalanced = [account for account in books.accounts if account.delivered != account.accounted]
     if unbalanced:
@@ -100,7 +102,7 @@ def _misplaced(diagnosis: Diagnosis, books: Books) -> str:
             "and restore the state table to the version before, or rebuild the node from the log under a new "
             "name."
         )
-    used, held = books.total(USED), books.in_results
+    used, held = books.total(USED), books.in_results or 0
     partitions = sorted({partition for window in diagnosis.windows for partition in window.partitions})
     of = f" of {joined(partitions, at_most=3)}" if partitions else ""
     missing = "missing from" if held < used else "too many in"

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 class Lake:
     """Paths below one root URI (a local folder, or any file system that Spark can reach).
 
-    `logs/<topic>` the log · `tables/<node>` results · `state/<node>` open partials and the plan ·
+    `logs/<topic>` the log · `tables/<node>` results · `state/<node>` open partials or changes, parts and the plan ·
     `refused/<node>/<sink>` what a sink's store refused · `leases/…` who writes.
     """
 
@@ -26,6 +26,10 @@ class Lake:
     def state(self, node: str) -> str:
         """The Delta table of a node's state."""
         return f"{self.root}/state/{node}/partials"
+
+    def part(self, node: str, part: str) -> str:
+        """The Delta table of what a node remembers beside its results."""
+        return f"{self.root}/state/{node}/parts/{part}"
 
     def plan(self, node: str) -> str:
         """The file that holds the node's planned micro-batch."""

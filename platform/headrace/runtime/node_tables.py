@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from pyspark.sql import functions as F
@@ -26,16 +26,24 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Base:
-    """The result table; of current results at a version, with the micro-batch and the log that are folded into it."""
+    """The result table; of current results at a version, with the micro-batch and the log that are folded into it.
+
+    parts  the version of each table beside it; the fold writes them first, so they hold no less
+    """
 
     path: str
     version: int | None
     batch: int
     upto_ms: Mapping[str, int]
+    parts: Mapping[str, tuple[str, int]] = field(default_factory=dict)
 
     def read(self, spark: SparkSession) -> DataFrame:
         """The table."""
         return tables.read(spark, self.path, self.version)
+
+    def read_parts(self, spark: SparkSession) -> dict[str, DataFrame]:
+        """The tables beside it, by name."""
+        return {name: tables.read(spark, *at) for name, at in self.parts.items()}
 
 
 def base_of(spark: SparkSession, lake: Lake, node: Node) -> Base:
@@ -44,10 +52,12 @@ def base_of(spark: SparkSession, lake: Lake, node: Node) -> Base:
     if operator_of(node).appended:
         return Base(path, None, 0, {})
     version = tables.latest_version(spark, path)
+    paths = {part: lake.part(node.required_name, part) for part in operator_of(node).parts}
+    parts = {part: (path, tables.latest_version(spark, path)) for part, path in paths.items()}
     folded = tables.last_commit(spark, path, f"fold/{node.required_name}", through=version)
     if folded is None:
-        return Base(path, version, 0, {})
-    return Base(path, version, folded.record["batch"], folded.record["upto_ms"])
+        return Base(path, version, 0, {}, parts)
+    return Base(path, version, folded.record["batch"], folded.record["upto_ms"], parts)
 
 
 def snapshot(spark: SparkSession, lake: Lake, node: Node) -> tuple[Held, Progress]:
@@ -55,7 +65,7 @@ def snapshot(spark: SparkSession, lake: Lake, node: Node) -> tuple[Held, Progres
     base, progress = base_of(spark, lake, node), read_progress(spark, lake, node)
     state = tables.read(spark, lake.state(node.required_name))
     state = state.where((F.col("__batch") > base.batch) & (F.col("__batch") <= progress.batch))
-    return Held(base.read(spark), state), progress
+    return Held(base.read(spark), state, parts=base.read_parts(spark)), progress
 
 
 def node_schemas(spark: SparkSession, node: Node) -> Schemas:

@@ -70,6 +70,8 @@ class NodeRunner:
         skipping = {"delta.dataSkippingStatsColumns": ",".join(_bookkeeping(self._schemas.state.names))}
         tables.create(spark, lake.table(self.name), self._schemas.results, RESULTS)
         tables.create(spark, lake.state(self.name), self._schemas.state, skipping)
+        for part, schema in self._schemas.parts.items():
+            tables.create(spark, lake.part(self.name, part), schema)
         self._folded = base_of(spark, lake, node).batch
         self.progress = read_progress(spark, lake, node)
         self._repeating = True
@@ -110,6 +112,8 @@ class NodeRunner:
         """Fold changes into the table of current results, drop the state that nothing reads; results do not change."""
         if not self.operator.appended:
             self._compact()
+            for part, forgotten in self.operator.expired_parts(self.progress).items():
+                DeltaTable.forPath(self._spark, self._lake.part(self.name, part)).delete(forgotten)
             return
         if self.operator.superseding is not None:
             self._drop_superseded(self.operator.superseding)
@@ -133,10 +137,17 @@ class NodeRunner:
         )
 
     def _compact(self) -> None:
-        """One MERGE; the state keeps what it folded until the next one, for readers that began before."""
+        """A MERGE into each base; the results come last, and their record says how far all of them are folded.
+
+        The state keeps what it folded until the next one, for readers that began before.
+        """
         batch, folded = self.progress.batch, self._folded
-        changes = self.operator.compacted(self._held(), self._schemas.inputs)
         record = {"writer": f"fold/{self.name}", "batch": batch, "upto_ms": dict(self.progress.upto_ms)}
+        held = self._held()
+        for part, changes in self.operator.compacted_parts(held).items():
+            path = self._lake.part(self.name, part)
+            upsert(self._spark, path, changes, self.operator.parts[part], record)
+        changes = self.operator.compacted(held, self._schemas.inputs)
         upsert(self._spark, self._lake.table(self.name), changes, self.node.identity, record)
         self._folded = batch
         DeltaTable.forPath(self._spark, self._lake.state(self.name)).delete(F.col("__batch") <= folded)
@@ -147,7 +158,8 @@ class NodeRunner:
         if self.operator.appended:
             return Held(None, state, self._earlier)
         base = base_of(self._spark, self._lake, self.node)  # a backfill may have mended it since
-        return Held(base.read(self._spark), state.where(F.col("__batch") > base.batch))
+        since = state.where(F.col("__batch") > base.batch)
+        return Held(base.read(self._spark), since, parts=base.read_parts(self._spark))
 
     def _earlier(self, stretches: Sequence[tuple[int, int]]) -> dict[str, DataFrame]:
         """Stretches of commit time of the logs, as far as these are folded; Delta skips the files of all others."""

@@ -1,0 +1,117 @@
+"""Tables: the latest value of every key."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Any
+
+from headrace.description.fingerprint import rules_of
+from headrace.description.grouping import grouping_columns
+from headrace.description.node import Node
+from headrace.description.schema import ResultColumn, refuse_reserved
+from headrace.description.steps import predicate
+from headrace.description.wording import a_value, listed
+from headrace.errors import DescriptionError
+
+if TYPE_CHECKING:
+    from headrace.description.shape import Shape
+    from headrace.description.stream import Stream
+    from headrace.description.topic import Topic
+
+POSITION, TIMESTAMP = "position", "timestamp"
+ORDERS = (POSITION, TIMESTAMP)
+
+
+@dataclass(frozen=True)
+class Table(Node):
+    """A table: the latest value of every key; a tombstone deletes its key.
+
+    In:  order_by    which of two records of a key is the later one: "position", the one further on in the log;
+                     "timestamp", the one with the higher event time, and of equal ones that further on in the log
+         conditions  SQL; a row that fails one is not in the table, so a key whose latest row fails is deleted
+    Out: columns `key`, then the other columns of the stream.
+    Law: a function of the logs of its topics alone: the maximum, by that order, of each key's records.
+    """
+
+    stream: Stream
+    key: tuple[str, ...]
+    order_by: str = POSITION
+    conditions: tuple[str, ...] = ()
+
+    def __post_init__(self) -> None:
+        if self.order_by not in ORDERS:
+            raise DescriptionError(
+                f"table: order_by {a_value(self.order_by)} does not exist; orders are {listed(ORDERS)}."
+            )
+        if self.stream.columns is None:
+            raise DescriptionError(
+                "table: a transform leaves the columns unknown.",
+                hint="Declare them: .transform(function, columns='…').",
+            )
+        refuse_reserved(self.stream.columns, "table")
+        object.__setattr__(self, "key", grouping_columns(self.stream, self.key, "table"))
+        for condition in self.conditions:
+            self.stream.shape.require(predicate(condition, "where").columns, f"where({condition!r})")
+        super().__post_init__()
+
+    def where(self, expression: str) -> Table:
+        """Keep the keys whose latest row makes the SQL expression true; one that no longer does is deleted.
+
+        Source: Kafka Streams, KTable.filter. (`stream.where(…).table()` never sees a record that it refuses, so the
+        row before stays: KStream.filter.)
+        """
+        return replace(self, conditions=(*self.conditions, expression))
+
+    @property
+    def shape(self) -> Shape:
+        """The columns and those of their types that are known."""
+        return self.stream.shape
+
+    @property
+    def topics(self) -> tuple[Topic, ...]:
+        """The topics that it reads."""
+        return self.stream.topics
+
+    @property
+    def identity(self) -> tuple[str, ...]:
+        """The key columns."""
+        return self.key
+
+    @property
+    def values(self) -> tuple[str, ...]:
+        """The columns that are not in the key."""
+        assert self.stream.columns is not None
+        return tuple(name for name in self.stream.columns if name not in self.key)
+
+    @property
+    def result_columns(self) -> tuple[ResultColumn, ...]:
+        """The key columns, then the values."""
+        return (
+            *(_column(self.shape, name, "Part of the key.") for name in self.key),
+            *(_column(self.shape, name, "Of the latest record of the key.") for name in self.values),
+        )
+
+    @property
+    def longest_wait_ms(self) -> int:
+        """Nothing waits for stream time."""
+        return 0
+
+    @property
+    def in_words(self) -> str:
+        """One sentence for people."""
+        latest = "its highest timestamp" if self.order_by == TIMESTAMP else "its latest record"
+        return f"One row per {listed(self.key)}, as of {latest}."
+
+    def rules(self) -> dict[str, Any]:
+        """Stream, key, order and conditions."""
+        return rules_of(self.stream) | {
+            "table": True,
+            "key": self.key,
+            "order_by": self.order_by,
+            "conditions": self.conditions,
+        }
+
+
+def _column(shape: Shape, name: str, meaning: str) -> ResultColumn:
+    known = shape.type_of(name)
+    return ResultColumn(name, known.type if known else "computed", meaning)

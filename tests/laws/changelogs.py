@@ -1,0 +1,127 @@
+"""Random changelogs for the laws of tables and joins, lived through in a driver; many keys at once, as a cut is dear."""
+
+from __future__ import annotations
+
+import json
+from collections import Counter, defaultdict
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from random import Random
+from typing import TYPE_CHECKING
+
+from tests.oracle.tables_oracle import Change, Value
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame
+
+    from headrace.sinks import Delivery
+    from headrace.testing import TestDriver
+
+STEPS = ("before outputs", "after outputs", "after state")
+BEGIN_MS, SPREAD_MS = 1_700_000_000_000, 40
+Make = Callable[[Random], Value | None]
+
+
+@dataclass(frozen=True)
+class Changelog:
+    """What is sent to a topic: over some keys, values that `make` draws; None is a tombstone."""
+
+    keys: Sequence[str]
+    make: Make
+
+
+class Recorder:
+    """A sink that keeps what it is given: for each identity the last row by sequence and ordinal."""
+
+    def __init__(self) -> None:
+        self.name = "recorder"
+        self.rows: dict[tuple[object, ...], tuple[tuple[int, int], Value | None]] = {}
+
+    def deliver(self, rows: DataFrame, delivery: Delivery) -> None:
+        found = [row.asDict() for row in rows.collect()]
+        places = [(row["__sequence"], row["__ordinal"]) for row in found]
+        assert len(set(places)) == len(places), "two rows at one place"
+        for row, place in zip(found, places, strict=True):
+            key = tuple(row[name] for name in delivery.identity)
+            value = {n: row[n] for n in delivery.columns if n not in delivery.identity}
+            assert key not in self.rows or self.rows[key][0] <= place, "an older row came later"
+            assert not row["__deleted"] or set(value.values()) == {None}
+            self.rows[key] = (place, None if row["__deleted"] else value)
+
+    def table(self) -> dict[object, Value]:
+        """The rows that were not deleted since, by a key of one column."""
+        return {key[0]: value for key, (_, value) in self.rows.items() if value is not None}
+
+
+class History:
+    """Everything that was sent to a driver, with its place in the logs."""
+
+    def __init__(self, driver: TestDriver, changelogs: Mapping[str, Changelog]) -> None:
+        self.driver, self.changelogs = driver, changelogs
+        self.changes: dict[str, list[Change]] = defaultdict(list)
+        self._at: Counter[str] = Counter()
+
+    def send(self, sent: Mapping[str, int], random: Random) -> None:
+        """Pipe so many random records to each topic; the next cut makes a commit of them."""
+        self.begin(*(topic for topic, number in sent.items() if number))
+        for topic, number in sent.items():
+            for _ in range(number):
+                self._pipe(topic, random)
+
+    def begin(self, *topics: str) -> None:
+        """What is piped to these topics from now on is in one commit of each."""
+        for topic in topics:
+            self._at[topic] = max(self.driver.now_ms, self._at[topic] + 1)
+
+    def _pipe(self, topic: str, random: Random) -> None:
+        changelog, ts = self.changelogs[topic], BEGIN_MS + random.randrange(SPREAD_MS)
+        key, partition = random.choice(changelog.keys), random.randrange(2)
+        value, dead = changelog.make(random), random.random() < 0.03
+        self.pipe(topic, None if random.random() < 0.03 else key, value, ts, partition, dead=dead)
+
+    def pipe(
+        self,
+        topic: str,
+        key: str | None,
+        value: Value | None,
+        ts: int,
+        partition: int = 0,
+        *,
+        dead: bool = False,
+    ) -> None:
+        """Pipe one record, into the commit that was begun last."""
+        text = "{" if dead else None if value is None else json.dumps(value)
+        offset = self.driver.pipe(
+            topic,
+            key=key,
+            value=None if text is None else text.encode(),
+            timestamp_ms=ts,
+            partition=partition,
+        )
+        self.changes[topic].append(Change((self._at[topic], topic, partition, offset), ts, key, value, dead))
+
+
+def live(history: History, names: Sequence[str], random: Random, *, cuts: int, records: int) -> None:
+    """A few cuts, in each of which some nodes run and some die; at the end all of them have run."""
+    for name in random.sample(list(names), len(names) // 2):
+        history.driver.crash(random.choice(STEPS), name)
+    for number in range(1, cuts + 1):
+        if random.random() < 0.4:
+            history.driver.advance_wall_clock("1 second")
+        history.send({t: random.choice((0, records // 2, records)) for t in history.changelogs}, random)
+        last = number == cuts
+        history.driver.cut(names if last else [name for name in names if random.random() < 0.6])
+
+
+def ledger(frame: DataFrame) -> Counter[tuple[str, int, str]]:
+    """The ledger's records; what nothing met is left out."""
+    rows = [row.asDict() for row in frame.where("records > 0").collect()]
+    return Counter({(row["topic"], row["partition"], row["fate"]): row["records"] for row in rows})
+
+
+def by_key(frame: DataFrame) -> dict[str, Value]:
+    """The rows by key; a key that occurs twice is an error."""
+    found = [row.asDict() for row in frame.collect()]
+    rows = {row.pop("id"): row for row in found}
+    assert len(rows) == len(found)
+    return rows

@@ -1,0 +1,48 @@
+"""Tables and joins once more, in plain Python: what the records of a log leave of each key.
+
+Nothing here is shared with the engine.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+Value = dict[str, Any]
+Rows = dict[str, Value]
+
+
+@dataclass(frozen=True)
+class Change:
+    """A record of a changelog at its place in the log: commit time, topic, partition, offset. No value: a tombstone."""
+
+    at: tuple[int, str, int, int]
+    ts: int
+    key: str | None
+    value: Value | None
+    dead: bool = False
+
+
+def table(
+    changes: Iterable[Change], order_by: str = "position", keeps: Callable[[Value], bool] = lambda value: True
+) -> Rows:
+    """By key the last value, in the order of the log or of timestamps; none where that is a tombstone or is not kept."""
+    rows: Rows = {}
+    for change in sorted(changes, key=lambda c: (c.ts, c.at) if order_by == "timestamp" else (0, c.at)):
+        if change.dead or change.key is None:
+            continue
+        rows.pop(change.key, None)
+        if change.value is not None and keeps(change.value):
+            rows[change.key] = change.value
+    return rows
+
+
+def join(left: Rows, right: Rows, on: str, how: str, theirs: Sequence[str]) -> Rows:
+    """Each left row with the columns `theirs` of the right row that it refers to; without one, nulls or no row at all."""
+    joined = {}
+    for key, row in left.items():
+        match = None if row[on] is None else right.get(row[on])
+        if match is not None or how == "left":
+            joined[key] = row | {name: match and match[name] for name in theirs}
+    return joined

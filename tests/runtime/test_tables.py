@@ -1,0 +1,110 @@
+"""Tables: what other readers of Delta find, what is remembered beside it, and a crash between the two folds."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import pytest
+from pyspark.sql import functions as F
+
+import headrace as hr
+from headrace.runtime.backfill import Backfill
+from headrace.runtime.lake import Lake
+from headrace.runtime.node_tables import base_of
+from headrace.runtime.runner import NodeRunner
+from headrace.runtime.views import Views
+from headrace.spark import tables
+from headrace.spark.merge import upsert
+from tests.runtime.line import Line
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+    from headrace.description import Table
+
+pytestmark = pytest.mark.spark
+
+READINGS = hr.Topic("readings", key="sensor_id STRING", value="sensor_id STRING, value DOUBLE")
+BY_TIME = READINGS.table("timestamp").named("by_time")
+
+
+def fed(line: Line, *records: tuple[str, int, float | None]) -> None:
+    """One commit and one micro-batch of (sensor, second, value)."""
+    for sensor, second, value in records:
+        line.pipe(f"2024-05-01 12:00:{second:02}", sensor=sensor, value=value)
+    line.commit()
+    line.fold()
+
+
+def read(line: Line, node: Table) -> list[tuple[object, ...]]:
+    return sorted(map(tuple, Views(line.spark, line.lake).read(node).collect()))
+
+
+def base(line: Line) -> list[tuple[object, ...]]:
+    """The table as a foreign reader finds it."""
+    return sorted(map(tuple, tables.read(line.spark, line.table).select("sensor_id", "value").collect()))
+
+
+def remembered(line: Line) -> list[str]:
+    rows = tables.read(line.spark, line.lake.part("by_time", "deleted")).collect()
+    return sorted(row["sensor_id"] for row in rows)
+
+
+def test_a_delete_is_remembered_beside_the_table_and_an_older_record_does_not_come_back(
+    spark: SparkSession, lake: Lake
+) -> None:
+    line = Line(spark, lake, BY_TIME)
+    fed(line, ("s1", 10, 1.0), ("s2", 10, 2.0))
+    line.runner.maintain()
+    fed(line, ("s1", 30, None))
+    line.runner.maintain()
+    assert (base(line), remembered(line)) == ([("s2", 2.0)], ["s1"])
+    fed(line, ("s1", 20, 5.0))
+    assert read(line, BY_TIME) == [("s2", 2.0)]
+    line.runner.maintain()
+    assert (base(line), remembered(line)) == ([("s2", 2.0)], ["s1"])
+    assert Backfill(spark, lake, BY_TIME).run()[0].equal
+    fed(line, ("s1", 30, 7.0))  # no older, and further on in the log
+    line.runner.maintain()
+    assert (base(line), remembered(line)) == ([("s1", 7.0), ("s2", 2.0)], [])
+    changed = spark.read.format("delta").option("readChangeFeed", "true").option("startingVersion", 1)
+    kinds = changed.load(line.table).groupBy("_change_type").agg(F.count(F.lit(1)).alias("rows")).collect()
+    assert {row["_change_type"]: row["rows"] for row in kinds} == {"insert": 3, "delete": 1}
+
+
+def test_a_crash_between_the_two_folds_loses_no_delete(
+    spark: SparkSession, lake: Lake, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    line = Line(spark, lake, BY_TIME)
+    fed(line, ("s1", 10, 1.0), ("s2", 10, 2.0))
+    line.runner.maintain()
+    fed(line, ("s1", 30, None), ("s2", 5, 9.0))
+
+    def killed_at_the_results(session: SparkSession, path: str, *rest: object) -> None:
+        if path == line.table:
+            raise KeyboardInterrupt
+        upsert(session, path, *rest)  # type: ignore[arg-type]
+
+    with monkeypatch.context() as crash:
+        crash.setattr("headrace.runtime.runner.upsert", killed_at_the_results)
+        with pytest.raises(KeyboardInterrupt):
+            line.runner.maintain()
+    assert (base(line), remembered(line)) == ([("s1", 1.0), ("s2", 2.0)], ["s1"])
+    assert read(line, BY_TIME) == [("s2", 2.0)]
+    line.runner = NodeRunner(spark, BY_TIME, lake)
+    assert line.runner.unfolded == 1
+    fed(line, ("s1", 20, 5.0))
+    line.runner.maintain()
+    assert base(line) == read(line, BY_TIME) == [("s2", 2.0)]
+    assert base_of(spark, lake, BY_TIME).batch == 3
+
+
+def test_by_position_in_one_topic_nothing_is_remembered(spark: SparkSession, lake: Lake) -> None:
+    node = READINGS.table().named("latest")
+    line = Line(spark, lake, node)
+    fed(line, ("s1", 10, 1.0), ("s2", 10, 2.0), ("s1", 30, None))
+    line.runner.maintain()
+    fed(line, ("s1", 20, 5.0), ("s2", 40, None))
+    line.runner.maintain()
+    assert base(line) == read(line, node) == [("s1", 5.0)]
+    assert base_of(spark, lake, node).parts == {}
