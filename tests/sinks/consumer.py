@@ -35,7 +35,7 @@ def arrived(broker: Broker, topic: str, *, guarded: bool = False, chained: bool 
         consumer.assign([place])
         offset = -1
         while offset < end - 1:
-            for message in consumer.consume(10_000, timeout=5):
+            for message in consumer.consume(min(10_000, end - 1 - offset), timeout=5):
                 assert message.error() is None, message.error()
                 offset = message.offset() or 0
                 headers = dict(message.headers() or []) if chained else {}
