@@ -18,12 +18,11 @@ if TYPE_CHECKING:
 
 
 class Settings(BaseSettings):
-    """`HEADRACE_LAKE` (root URI of all tables), `HEADRACE_PIPELINE` (module with the nodes), `HEADRACE_DOCS` (reports)."""
+    """`HEADRACE_LAKE` (root URI of all tables), `HEADRACE_PIPELINE` (module with the nodes)."""
 
     model_config = SettingsConfigDict(env_prefix="HEADRACE_")
 
     lake: str = f"file:{Path.cwd() / '.headrace' / 'lake'}"
-    docs: str = str(Path.cwd() / ".headrace" / "docs")
     pipeline: str = "assets"
 
     def open_lake(self) -> Lake:

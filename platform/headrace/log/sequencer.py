@@ -40,10 +40,11 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Appended:
-    """What one commit added: records (dead letters included) and, of these, dead letters."""
+    """What one commit added: records and, of these, dead letters and replays."""
 
     records: int
     dead_letters: int
+    replays: int
 
 
 class Sequencer:
@@ -98,6 +99,7 @@ class Sequencer:
                 seen,
                 F.count("*").alias("records"),
                 F.count_if(F.col("kind") == DEAD_LETTER).alias("dead_letters"),
+                F.count_if(F.col("replay") if self._guard else F.lit(False)).alias("replays"),
                 F.collect_list(F.when(F.col(LAST), last)).alias("last_rows"),
                 *observed_guard(self._guard),
             )
@@ -108,7 +110,7 @@ class Sequencer:
             self._settle(state.after(at_ms, rows), guard)
             if found["records"]:
                 self._deadlines.committed(at_ms)
-            return Appended(found["records"], found["dead_letters"])
+            return Appended(found["records"], found["dead_letters"], found["replays"])
 
     def ticks_due(self) -> bool:
         """Whether a tick would be written if every partition were read to Kafka's end."""

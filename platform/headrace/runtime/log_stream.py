@@ -64,7 +64,7 @@ class LogStream(SupervisedQuery):
         super().__init__()
         self.name, self.topic = topic.name, topic
         self.sequencer: Sequencer | None = None
-        self.records = self.dead_letters = 0
+        self.records = self.dead_letters = self.replays = 0
         self.close_batches = False  # whether `close` records a drain in the log
         self._spark, self._lake, self._clock, self._on_step = spark, lake, clock, on_step
         self._settings, self._kafka = kafka, KafkaTopic(topic.name, kafka)
@@ -122,6 +122,7 @@ class LogStream(SupervisedQuery):
         appended = self.sequencer.append(batch)
         self.records += appended.records
         self.dead_letters += appended.dead_letters
+        self.replays += appended.replays
         return appended.records
 
     def close(self) -> None:

@@ -37,7 +37,7 @@ class StreamStatus:
     lag_seconds     how far behind in commit time; None: not known
     stream_time_ms  the lowest stream time of the non-empty partitions
     batches         commits since the beginning
-    fates           records by fate since the beginning (for a log: record, dead_letter since the start)
+    fates           records by fate since the beginning (for a log: record, dead_letter, replay since the start)
     read_ms         for a node the lowest commit time through which its logs are folded; None: nothing yet
     """
 
@@ -184,7 +184,7 @@ class StreamRuntime:
             lag_seconds=None if lag is None else behind_ms / 1000,
             stream_time_ms=None if state is None else state.lowest_stream_ms(),
             batches=0 if state is None else state.batch,
-            fates={"record": log.records - log.dead_letters, "dead_letter": log.dead_letters},
+            fates=_fates(log),
         )
 
     def _node_status(self, stream: NodeStream) -> StreamStatus:
@@ -201,6 +201,13 @@ class StreamRuntime:
             fates={} if progress is None else progress.totals(),
             read_ms=None if progress is None else min(progress.upto_ms.values(), default=None),
         )
+
+
+def _fates(log: LogStream) -> dict[str, int]:
+    """Since the start; replays only where a guard refuses any."""
+    guarded = {"replay": log.replays} if log.topic.replay_guard is not None else {}
+    taken = log.records - log.dead_letters - log.replays
+    return {"record": taken, "dead_letter": log.dead_letters, **guarded}
 
 
 def topics_of(nodes: Sequence[Node]) -> dict[str, Topic]:
