@@ -11,8 +11,10 @@ import ast
 import importlib
 import inspect
 import os
+import sys
 from collections.abc import Iterator
 from pathlib import Path
+from types import ModuleType
 from typing import Any
 
 import pytest
@@ -32,8 +34,14 @@ def environment() -> Iterator[None]:
 @pytest.mark.spark
 @pytest.mark.usefixtures("environment")
 @pytest.mark.parametrize("path", WITH_CODE, ids=name)
-def test_the_examples_run(path: Path, request: pytest.FixtureRequest) -> None:
-    namespace: dict[str, Any] = {"__name__": "example"}
+def test_the_examples_run(
+    path: Path, request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    module = ModuleType("example")
+    monkeypatch.setitem(
+        sys.modules, module.__name__, module
+    )  # dataclasses look for the module that they stand in
+    namespace = vars(module)
     for block in python_blocks(path):
         if not block.notest:
             exec(compiled(block, path), namespace)
@@ -55,4 +63,4 @@ def test_the_examples_that_do_not_run_import_what_exists(path: Path) -> None:
 
 def compiled(block: Block, path: Path) -> Any:
     """The block's code; errors in it name the document's own lines."""
-    return compile("\n" * (block.line - 1) + block.code, name(path), "exec")
+    return compile("\n" * (block.line - 1) + block.code, name(path), "exec", dont_inherit=True)
