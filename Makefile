@@ -37,7 +37,7 @@ demo-once: setup ## The same once and without the UI: produce, stream, backfill,
 	@$(BIN)/headrace demo-once $(ARGS)
 
 test: setup ## Run every test; ARGS="-k broker" selects
-	@JDK_JAVA_OPTIONS="$(SHORT_LIVED_JVM)" $(BIN)/python -m pytest -n $(WORKERS) --dist loadfile --durations=25 $(ARGS)
+	@JDK_JAVA_OPTIONS="$(SHORT_LIVED_JVM)" $(BIN)/python -m pytest -n $(WORKERS) --dist loadfile --no-loadscope-reorder --durations=25 $(ARGS)
 
 check: guard setup ## Lint, formatting, types, layout
 	@$(BIN)/ruff check .

@@ -11,7 +11,7 @@ from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 
 from tests.laws import tables
 from tests.laws.driving import SideBySide, in_parallel, live_through
@@ -37,6 +37,7 @@ def driver(spark: SparkSession) -> Iterator[TestDriver]:
     started.close()
 
 
+@settings(max_examples=2 * settings.default.max_examples - 1)  # at least a hundred examples, 16 to a world
 @given(world=worlds())
 def test_streamed_in_any_cuts_and_backfilled_the_tables_are_those_of_the_oracle(
     driver: TestDriver, world: World
