@@ -6,6 +6,7 @@ example is one random log and one node: a world holds 15, and a twin of one of t
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterator, Mapping
 from functools import partial
 from typing import TYPE_CHECKING, Any
@@ -26,6 +27,10 @@ if TYPE_CHECKING:
     from headrace.description import RunningAggregate
     from headrace.testing import TestDriver
 
+WORLDS = int(
+    os.environ.get("HEADRACE_EXAMPLES", "7")
+)  # of 16 windowed nodes each: more than a hundred examples
+
 pytestmark = [pytest.mark.spark, pytest.mark.slow]
 
 
@@ -37,7 +42,7 @@ def driver(spark: SparkSession) -> Iterator[TestDriver]:
     started.close()
 
 
-@settings(max_examples=2 * settings.default.max_examples - 1)  # at least a hundred examples, 16 to a world
+@settings(max_examples=WORLDS)
 @given(world=worlds())
 def test_streamed_in_any_cuts_and_backfilled_the_tables_are_those_of_the_oracle(
     driver: TestDriver, world: World
