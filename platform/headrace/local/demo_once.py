@@ -90,7 +90,7 @@ def run_demo_once(*, records: int) -> bool:
         console.print(
             _table(f"{name}: the ledger, where every record ended up", fates.orderBy("fate"), shown=10)
         )
-    exact = _totals(console, views, nodes, written[SOURCE]) and delivered
+    exact = _totals(console, views, nodes, written[SOURCE], crashes) and delivered
     return _proof(console, results, [v for day in verdicts.values() for v in day], docs) and exact
 
 
@@ -120,7 +120,7 @@ def _backfill(console: Console, spark: SparkSession, lake: Lake, node: Node) -> 
     return backfill.run()
 
 
-def _totals(console: Console, views: Views, nodes: Sequence[Node], reports: int) -> bool:
+def _totals(console: Console, views: Views, nodes: Sequence[Node], reports: int, crashes: int) -> bool:
     """Whether the totals are those of the reports, each counted once however often it was sent."""
     (node,) = (node for node in nodes if node.name == "screw_totals")
     reported = scenes.tightenings(reports)
@@ -131,7 +131,7 @@ def _totals(console: Console, views: Views, nodes: Sequence[Node], reports: int)
         f"[bold]4. totals[/]     {reported:,} tightenings were reported, {counted:,} are in the totals; "
         f"{replays:,} reports came again and were refused"
     )
-    return bool(reported == counted and replays)
+    return bool(reported == counted and bool(replays) == bool(crashes))
 
 
 def _delivered(console: Console, dsn: str, visits: int) -> bool:
