@@ -83,7 +83,7 @@ def test_totals_resent_after_a_kill_are_taken_once_and_in_order(
     topics = new_topic(2), new_topic(1)
     for p in (0, 1):
         produce(kafka, topics[0], minutes(p, 0, 39))
-    killed(kafka, lake, tmp_path / "victim.log", topics, "totals", "after outputs")
+    killed(kafka, lake, tmp_path / "victim.log", topics, "totals", "after delivery")
     first = ran(spark, lake, kafka, first_of(kafka, topics, "totals"))
     assert first.results() == [("s0", 40, 40.0), ("s1", 40, 40.0)]
     taken, sent = arrived(kafka, topics[1], guarded=True), arrived(kafka, topics[1])
