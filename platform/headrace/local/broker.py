@@ -20,7 +20,6 @@ import subprocess
 import threading
 import time
 from pathlib import Path
-from types import TracebackType
 from typing import Annotated, Self
 
 import typer
@@ -39,6 +38,7 @@ from headrace.local.broker_config import (
     server_properties,
 )
 from headrace.local.jars import broker_classpath, java
+from headrace.local.server import LocalServer
 from headrace.local.topics import create_topics
 
 __all__ = ["Broker", "BrokerFailed", "create_topics"]
@@ -48,17 +48,14 @@ class BrokerFailed(TerminalError):
     """The broker did not start, or ended; the detail holds the last lines of its log."""
 
 
-class Broker:
+class Broker(LocalServer):
     """A single-node Kafka broker over one data folder.
 
     In:     `port` None takes a free one, and keeps it over restarts of this object.
     """
 
     def __init__(self, data_dir: Path, port: int | None = None) -> None:
-        self.data_dir = data_dir.absolute()
-        self.port = port
-        self.log_file = self.data_dir / "broker.log"
-        self._process: subprocess.Popen[bytes] | None = None
+        super().__init__(data_dir.absolute(), port, "broker.log")
 
     @property
     def bootstrap_servers(self) -> str:
@@ -66,11 +63,6 @@ class Broker:
         if self.port is None:
             raise BrokerFailed("The broker has no port yet.", hint="Call start(), or name a port.")
         return f"{HOST}:{self.port}"
-
-    @property
-    def pid(self) -> int | None:
-        """The process id while it runs."""
-        return self._process.pid if self._process and self._process.poll() is None else None
 
     def start(self) -> Self:
         """Launch the broker, and format its storage the first time; does not wait until it is ready.
@@ -114,25 +106,6 @@ class Broker:
             lifeline.stop(self._process)
             self._process = None
         atexit.unregister(self.stop)
-
-    def kill(self) -> None:
-        """End the broker with SIGKILL, as a crash does; start() brings it back with its data."""
-        if self._process is not None:
-            self._process.kill()
-            self._process.wait()
-            self._process = None
-
-    def __enter__(self) -> Self:
-        try:
-            return self.start().wait_ready()
-        except BaseException:
-            self.stop()
-            raise
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        self.stop()
 
     def _hold_data_dir(self, timeout_s: float = 20.0) -> int:
         """Lock the data folder; the child inherits the lock and ends it, so a dying one is waited for."""
@@ -188,10 +161,6 @@ class Broker:
             return bool(admin.list_topics(timeout=2).brokers)
         except (OSError, KafkaException):
             return False
-
-    def _last_words(self, lines: int = 15) -> str:
-        said = self.log_file.read_text(errors="replace").splitlines() if self.log_file.exists() else []
-        return "\n".join([f"The end of '{self.log_file}':", *said[-lines:]])
 
 
 def main(

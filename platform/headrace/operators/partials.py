@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 from pyspark.sql import functions as F
 
 from headrace.description import quote
+from headrace.log.columns import DEAD_LETTER
 from headrace.operators.aggregates import mergeable
 from headrace.operators.rows import KEPT
 
@@ -32,6 +33,18 @@ def unusable(inputs: StructType, by: Sequence[str], aggregates: Aggregates) -> E
             cases.append((out_of_range, f"out of range: {aggregate.column} for {aggregate.kind} {name}"))
     nothing = F.lit(None).cast("string")
     return reduce(lambda rest, case: F.when(case[0], case[1]).otherwise(rest), reversed(cases), nothing)
+
+
+def decide_by_group(rows: DataFrame, by: Sequence[str], aggregates: Aggregates) -> DataFrame:
+    """Complete `__fate` and `__reason`: every record that has a group and usable inputs is kept.
+
+    In, Out: rows as `rows_of` gives them
+    """
+    cannot = unusable(rows.schema, by, aggregates)
+    reason = F.when(F.col("__fate").isNull(), cannot).otherwise(F.col("__reason"))
+    rows = rows.withColumn("__reason", reason)
+    fate = F.when(F.col("__reason").isNotNull(), DEAD_LETTER).otherwise(KEPT)
+    return rows.withColumn("__fate", F.coalesce("__fate", fate))
 
 
 def partial_aggregates(

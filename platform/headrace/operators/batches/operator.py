@@ -8,11 +8,11 @@ from pyspark.sql import Window
 from pyspark.sql import functions as F
 
 from headrace.description import Batches, quote
-from headrace.log.columns import DEAD_LETTER, DRAIN
+from headrace.log.columns import DRAIN
 from headrace.operators.batches.cut import OPEN_STATE, PLACE, cut, event_of, in_order
 from headrace.operators.batches.stretches import stretches
 from headrace.operators.operator import Folded, Held, Operator, Schemas, nullable
-from headrace.operators.partials import unusable
+from headrace.operators.partials import decide_by_group
 from headrace.operators.progress import Progress, Tally
 from headrace.operators.rows import KEPT, rows_of
 
@@ -34,13 +34,7 @@ class BatchOperator(Operator[Batches]):
 
     def decide(self, logs: Mapping[str, DataFrame]) -> DataFrame:
         """Every record that has a group is kept."""
-        rows = rows_of(logs, self.node.stream)
-        cannot = unusable(rows.schema, self.node.by, ())
-        rows = rows.withColumn(
-            "__reason", F.when(F.col("__fate").isNull(), cannot).otherwise(F.col("__reason"))
-        )
-        fate = F.when(F.col("__reason").isNotNull(), DEAD_LETTER).otherwise(KEPT)
-        return rows.withColumn("__fate", F.coalesce("__fate", fate))
+        return decide_by_group(rows_of(logs, self.node.stream), self.node.by, ())
 
     def schemas(self, logs: Mapping[str, DataFrame]) -> Schemas:
         """Batches that closed, and where those begin that have not."""

@@ -7,13 +7,12 @@ from typing import TYPE_CHECKING
 from pyspark.sql import functions as F
 
 from headrace.description import RunningAggregate, quote
-from headrace.log.columns import DEAD_LETTER
 from headrace.operators.operator import Folded, Held, Operator, Schemas, nullable, tallies
 from headrace.operators.partials import (
+    decide_by_group,
     finished_columns,
     merged_columns,
     partial_aggregates,
-    unusable,
 )
 from headrace.operators.progress import Progress
 from headrace.operators.rows import KEPT, position, rows_of
@@ -40,12 +39,7 @@ class RunningOperator(Operator[RunningAggregate]):
 
     def decide(self, logs: Mapping[str, DataFrame]) -> DataFrame:
         """Every record that has a group and usable inputs is kept."""
-        rows = rows_of(logs, self.node.stream)
-        cannot = unusable(rows.schema, self.node.by, self.node.aggregates)
-        reason = F.when(F.col("__fate").isNull(), cannot).otherwise(F.col("__reason"))
-        rows = rows.withColumn("__reason", reason)
-        fate = F.when(F.col("__reason").isNotNull(), DEAD_LETTER).otherwise(KEPT)
-        return rows.withColumn("__fate", F.coalesce("__fate", fate))
+        return decide_by_group(rows_of(logs, self.node.stream), self.node.by, self.node.aggregates)
 
     def schemas(self, logs: Mapping[str, DataFrame]) -> Schemas:
         """Totals with their partial columns, and partials with the micro-batch that appended them."""
