@@ -17,7 +17,9 @@ from headrace.description.batches import Batches
 from headrace.description.durations import Duration, duration_ms, format_duration
 from headrace.description.expressions import Expression, parse_expression
 from headrace.description.grouped import GroupedStream, WindowedStream
+from headrace.description.join import Join
 from headrace.description.node import Node
+from headrace.description.relation import Relation
 from headrace.description.replay import ReplayGuard
 from headrace.description.running import RunningAggregate
 from headrace.description.schema import (
@@ -39,7 +41,8 @@ from headrace.description.windowed import WindowedAggregate
 from headrace.description.windows import TimeWindows, hopping, tumbling
 
 __all__ = [
-    "Aggregate", "Batches", "Branch", "Column", "Duration", "Expression", "GroupedStream", "Node", "ReplayGuard",
+    "Aggregate", "Batches", "Branch", "Column", "Duration", "Expression", "GroupedStream", "Join", "Node",
+    "Relation", "ReplayGuard",
     "ResultColumn", "RunningAggregate", "Select", "Step", "Stream", "Table", "TimeWindows", "Topic", "Transform",
     "UntilWindowCloses", "Where", "WindowedAggregate", "WindowedStream", "WithColumn", "avg", "collect",
     "count", "duration_ms", "first", "format_duration", "hopping", "is_decimal", "is_floating",

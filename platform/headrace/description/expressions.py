@@ -29,7 +29,8 @@ class Expression:
     """An expression: its text, the column that it makes ("" when it names none), the columns that it reads.
 
     `source` is the column that it merely repeats, as in "value" or "value AS v", otherwise None; `aliased`
-    says whether its name comes from "AS name".
+    says whether its name comes from "AS name". `paths` are the columns with the fields named after them; `repeats` is
+    the path that it merely repeats, otherwise empty.
     """
 
     sql: str
@@ -37,6 +38,8 @@ class Expression:
     columns: frozenset[str]
     source: str | None = None
     aliased: bool = False
+    paths: frozenset[tuple[str, ...]] = frozenset()
+    repeats: tuple[str, ...] = ()
 
 
 def parse_expression(sql: str, what: str) -> Expression:
@@ -60,11 +63,21 @@ def _read(sql: str, what: str) -> Expression:
     _refuse_shapes(tree, sql, what)
     _refuse_special_times(tree, sql, what)
     inner = tree.this if isinstance(tree, exp.Alias) else tree
-    roots = frozenset(column.parts[0].name for column in tree.find_all(exp.Column))
-    is_plain = isinstance(inner, exp.Column) and len(inner.parts) == 1
+    paths = frozenset(_path(column) for column in tree.find_all(exp.Column))
+    repeats = _path(inner) if isinstance(inner, exp.Column) else ()
     return Expression(
-        sql, _name_of(tree), roots, inner.name if is_plain else None, isinstance(tree, exp.Alias)
+        sql,
+        _name_of(tree),
+        frozenset(path[0] for path in paths),
+        repeats[0] if len(repeats) == 1 else None,
+        isinstance(tree, exp.Alias),
+        paths,
+        repeats,
     )
+
+
+def _path(column: exp.Column) -> tuple[str, ...]:
+    return tuple(part.name for part in column.parts)
 
 
 def _tree(sql: str, what: str) -> exp.Expr:

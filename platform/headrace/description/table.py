@@ -7,14 +7,14 @@ from typing import TYPE_CHECKING, Any
 
 from headrace.description.fingerprint import rules_of
 from headrace.description.grouping import grouping_columns
-from headrace.description.node import Node
+from headrace.description.relation import Relation
 from headrace.description.schema import ResultColumn, refuse_reserved
+from headrace.description.shape import Shape
 from headrace.description.steps import predicate
 from headrace.description.wording import a_value, listed
 from headrace.errors import DescriptionError
 
 if TYPE_CHECKING:
-    from headrace.description.shape import Shape
     from headrace.description.stream import Stream
     from headrace.description.topic import Topic
 
@@ -23,7 +23,7 @@ ORDERS = (POSITION, TIMESTAMP)
 
 
 @dataclass(frozen=True)
-class Table(Node):
+class Table(Relation):
     """A table: the latest value of every key; a tombstone deletes its key.
 
     In:  order_by    which of two records of a key is the later one: "position", the one further on in the log;
@@ -64,8 +64,8 @@ class Table(Node):
 
     @property
     def shape(self) -> Shape:
-        """The columns and those of their types that are known."""
-        return self.stream.shape
+        """The columns, key first, and those of their types that are known."""
+        return Shape((*self.key, *self.values), self.stream.shape.types)
 
     @property
     def topics(self) -> tuple[Topic, ...]:

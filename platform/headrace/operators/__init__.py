@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from headrace.description import Batches, RunningAggregate, Table, WindowedAggregate
+from headrace.description import Batches, Join, RunningAggregate, Table, WindowedAggregate
 from headrace.operators.batches import BatchOperator
+from headrace.operators.joins import JoinOperator
 from headrace.operators.running import RunningOperator
 from headrace.operators.tables import TableOperator
 from headrace.operators.windows import WindowOperator
@@ -19,6 +20,7 @@ OPERATORS: dict[type[Node], type[Operator[Any]]] = {
     RunningAggregate: RunningOperator,
     Batches: BatchOperator,
     Table: TableOperator,
+    Join: JoinOperator,
 }
 
 

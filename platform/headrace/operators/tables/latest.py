@@ -54,6 +54,11 @@ def latest_of_increment(
     )
 
 
+def alive(rows: DataFrame) -> DataFrame:
+    """The rows that are not deleted."""
+    return rows.where(~F.col("__deleted")).drop("__deleted")
+
+
 def union(frames: Sequence[DataFrame]) -> DataFrame:
     """All rows of frames with the same columns; a column that one of them lacks is null there."""
     return reduce(lambda one, other: one.unionByName(other, allowMissingColumns=True), frames)

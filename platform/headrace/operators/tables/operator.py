@@ -14,7 +14,7 @@ from headrace.operators.operator import Folded, Held, Operator, Schemas, nullabl
 from headrace.operators.progress import Progress
 from headrace.operators.rows import KEPT, TOMBSTONE, position, rows_of
 from headrace.operators.sequence import numbered
-from headrace.operators.tables.latest import columns, latest, latest_of_increment, rank, union
+from headrace.operators.tables.latest import alive, columns, latest, latest_of_increment, rank, union
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -68,7 +68,7 @@ class TableOperator(Operator[Table]):
     def schemas(self, logs: Mapping[str, DataFrame]) -> Schemas:
         """The latest rows; changes with the micro-batch that appended them; deletes, where they are remembered."""
         rows = self.decide(logs)
-        changes = self._changes(self._increment(rows))
+        changes = self.changes(self.increment(rows))
         parts = {part: nullable(self._memory(changes)) for part in self.parts}
         state = nullable(changes.withColumn("__batch", F.lit(0)))
         return Schemas(rows.schema, nullable(changes.drop("__deleted")), state, parts)
@@ -77,9 +77,9 @@ class TableOperator(Operator[Table]):
         self, logs: Mapping[str, DataFrame], upto_ms: Mapping[str, int], held: Held, progress: Progress
     ) -> Folded:
         """The state gains the latest row of each key touched."""
-        increment = self._increment(self.decide(logs)).persist()
+        increment = self.increment(self.decide(logs)).persist()
         after = progress.after(upto_ms, tallies(increment), (topic.name for topic in self.node.topics))
-        changes = self._changes(increment)
+        changes = self.changes(increment)
         state = changes.withColumn("__batch", F.lit(after.batch))
         return Folded(None, state, after, lambda: self._emitted(logs, held, changes), increment.unpersist)
 
@@ -89,7 +89,7 @@ class TableOperator(Operator[Table]):
         if held.state is None:
             return held.results
         untouched = held.results.join(held.state.select(*self._key()), [*self.node.key], "left_anti")
-        return untouched.unionByName(_alive(self._touched(held, held.state)))
+        return untouched.unionByName(alive(self._touched(held, held.state)))
 
     def updates(self, held: Held, progress: Progress, inputs: StructType) -> DataFrame:
         """The latest row of each key after each micro-batch that touched it and is not folded yet, and before these.
@@ -119,7 +119,7 @@ class TableOperator(Operator[Table]):
         self, logs: Mapping[str, DataFrame], progress: Progress, span_ms: tuple[int, int] | None
     ) -> DataFrame:
         """The latest rows of the whole log."""
-        return _alive(self._changes(self._increment(self.decide(logs))))
+        return alive(self.changes(self.increment(self.decide(logs))))
 
     def compacted(self, held: Held, inputs: StructType) -> DataFrame:
         """The latest row of each key that was touched since."""
@@ -141,10 +141,12 @@ class TableOperator(Operator[Table]):
             return {}
         return {DELETED: F.col("__at.__ingested_ms") <= min(read_ms)}
 
-    def _increment(self, decided: DataFrame) -> DataFrame:
+    def increment(self, decided: DataFrame) -> DataFrame:
+        """The latest of the rows that are kept, and a count of all (see `latest_of_increment`)."""
         return latest_of_increment(decided, self.node.key, self.node.values, rank(self.node.order_by))
 
-    def _changes(self, increment: DataFrame) -> DataFrame:
+    def changes(self, increment: DataFrame) -> DataFrame:
+        """The latest row of each key: the node's columns, `__deleted`, `__event_ms`, `__at`."""
         kept = increment.where(F.col("__fate") == KEPT).select(*self._key(), "__row.*")
         return latest(kept, self.node.key, rank(self.node.order_by))
 
@@ -183,7 +185,3 @@ class TableOperator(Operator[Table]):
             F.timestamp_millis("__event_ms").alias("__timestamp"),
             *("__sequence", "__ordinal"),
         )
-
-
-def _alive(rows: DataFrame) -> DataFrame:
-    return rows.where(~F.col("__deleted")).drop("__deleted")

@@ -1,0 +1,197 @@
+"""Foreign-key joins of tables."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Any
+
+from headrace.description.expressions import parse_expression
+from headrace.description.relation import Relation
+from headrace.description.schema import Column, ResultColumn, refuse_repeats, refuse_reserved
+from headrace.description.shape import Shape
+from headrace.description.wording import a_value, listed
+from headrace.errors import DescriptionError
+
+if TYPE_CHECKING:
+    from headrace.description.expressions import Expression
+    from headrace.description.topic import Topic
+
+INNER, LEFT = "inner", "left"
+HOWS = (INNER, LEFT)
+_SETTLE = "Say which: select=('…', 'left.{0} AS left_{0}', 'right.{0} AS right_{0}')."
+
+
+@dataclass(frozen=True)
+class Join(Relation):
+    """A foreign-key join: for each row of the left table the row of the right table that it refers to.
+
+    In:  on         columns of the left table that hold the right table's key; one that is null refers to nothing
+         how        "inner": rows without a match are left out; "left": they stay, with nulls
+         broadcast  the right table is small: each task reads it whole
+         selection  SQL over both sides; None: all columns
+    Out: the columns of the left table, then those of the right table that are not in its key. One row per left key.
+    Law: a function of the latest left rows and the latest right rows, and so of the logs of its topics alone.
+    Source: Kafka Streams, KIP-213.
+    """
+
+    left: Relation
+    right: Relation
+    on: tuple[str, ...]
+    how: str = INNER
+    broadcast: bool = False
+    selection: tuple[str, ...] | None = None
+
+    def __post_init__(self) -> None:
+        for side, table in (("left", self.left), ("right", self.right)):
+            if not isinstance(table, Relation):
+                raise DescriptionError(
+                    f"join: {a_value(table)} on the {side} is no table.", hint="Write topic.table()."
+                )
+        if self.how not in HOWS:
+            raise DescriptionError(f"join: how {a_value(self.how)} does not exist; there are {listed(HOWS)}.")
+        self._check_on()
+        if self.selection is None:
+            self._refuse_clashes()
+        else:
+            self._check_selection(self.selection)
+        super().__post_init__()
+
+    @property
+    def topics(self) -> tuple[Topic, ...]:
+        """The topics that either side reads."""
+        return tuple(dict.fromkeys((*self.left.topics, *self.right.topics)))
+
+    @property
+    def identity(self) -> tuple[str, ...]:
+        """The key of the left table."""
+        return self.left.identity
+
+    @property
+    def shape(self) -> Shape:
+        """The columns, and those types that are known."""
+        types = {column.name: Column(column.name, column.type, True) for column in self.result_columns}
+        return Shape(tuple(types), {n: column for n, column in types.items() if column.type != "computed"})
+
+    @property
+    def result_columns(self) -> tuple[ResultColumn, ...]:
+        """The left key, then what is selected; without a selection the left columns, then the right values."""
+        if self.selection is None:
+            return (*self.left.result_columns, *self._right_values)
+        key = {name: column for name, column in _by_name(self.left).items() if name in self.identity}
+        chosen = [self._column(expression) for expression in self.selected if expression.name not in key]
+        return (*key.values(), *chosen)
+
+    @property
+    def selected(self) -> tuple[Expression, ...]:
+        """The expressions of the selection."""
+        return tuple(parse_expression(sql, "join: select") for sql in self.selection or ())
+
+    @property
+    def ambiguous(self) -> frozenset[str]:
+        """Names, in lower case, that a column of the left table and a value of the right one share."""
+        left = {name.lower() for name in self.left.columns}
+        return frozenset(left & {name.lower() for name in self.right.values})
+
+    @property
+    def longest_wait_ms(self) -> int:
+        """Nothing waits for stream time."""
+        return 0
+
+    @property
+    def in_words(self) -> str:
+        """One sentence for people."""
+        which = "that has a match" if self.how == INNER else "with its match or nulls"
+        return (
+            f"One row per {listed(self.identity)} {which}, by {listed(self.on)}; always of the latest rows."
+        )
+
+    def rules(self) -> dict[str, Any]:
+        """Both sides, the columns, the kind and the selection; how it is computed is no part."""
+        return {
+            "left": self.left.rules(),
+            "right": self.right.rules(),
+            "on": self.on,
+            "how": self.how,
+            "select": self.selection,
+        }
+
+    @property
+    def _right_values(self) -> tuple[ResultColumn, ...]:
+        key = self.right.identity
+        return tuple(column for column in self.right.result_columns if column.name not in key)
+
+    def _check_on(self) -> None:
+        shape, key = self.left.shape, self.right.identity
+        object.__setattr__(self, "on", tuple(shape.resolve(name, "join: on") for name in self.on))
+        if len(self.on) != len(key):
+            raise DescriptionError(
+                f"join: on names {listed(self.on)}, and the key of the right table is {listed(key)}.",
+                hint="Name one column of the left table for each, in that order.",
+            )
+        for name, theirs in zip(self.on, key, strict=True):
+            mine, other = shape.type_of(name), self.right.shape.type_of(theirs)
+            if mine and other and mine.type != other.type:
+                raise DescriptionError(
+                    f"join: '{name}' is {mine.type} on the left and '{theirs}' is {other.type} on the right.",
+                    hint=f"Cast it before: .with_column('{name}', 'CAST({name} AS {other.type})').table().",
+                )
+
+    def _refuse_clashes(self) -> None:
+        for column in self._right_values:
+            if column.name.lower() in self.ambiguous:
+                raise DescriptionError(
+                    f"join: both tables have a column '{column.name}'.", hint=_SETTLE.format(column.name)
+                )
+
+    def _check_selection(self, selection: tuple[str, ...]) -> None:
+        if not selection:
+            raise DescriptionError("join: select names no columns.", hint="Leave it out to keep all.")
+        for expression in self.selected:
+            if not expression.name:
+                raise DescriptionError(
+                    f"join: select: {expression.sql!r} has no name.",
+                    hint=f"Add a name: {expression.sql} AS name.",
+                )
+            for path in sorted(expression.paths):
+                self._check_path(path, f"join: select({expression.sql!r})")
+            is_key = expression.repeats in ((expression.name,), ("left", expression.name))
+            if expression.name in self.identity and not is_key:
+                raise DescriptionError(
+                    f"join: select: {expression.sql!r} takes the place of the key column '{expression.name}'.",
+                    hint="Give it another name; the left key stays as it is.",
+                )
+        names = [expression.name for expression in self.selected]
+        values = [name for name in names if name not in self.identity]
+        refuse_repeats([*self.identity, *values], "join: select")
+        refuse_reserved(names, "join: select")
+
+    def _check_path(self, path: tuple[str, ...], what: str) -> None:
+        """A column by its side, or one that only one side has; the right key counts only where the left has none such."""
+        sides = {"left": self.left, "right": self.right}
+        if path[0] in sides:
+            sides[path[0]].shape.require(path[1:2], what)
+            return
+        Shape((*self.left.columns, *self.right.columns)).require(path[:1], what)
+        if path[0].lower() in self.ambiguous:
+            raise DescriptionError(
+                f"{what}: both tables have a column '{path[0]}'.", hint=_SETTLE.format(path[0])
+            )
+
+    def _column(self, expression: Expression) -> ResultColumn:
+        """The column that an expression makes; its type and meaning are known where it repeats one."""
+        left, right = _by_name(self.left), _by_name(self.right)
+        known: ResultColumn | None = None
+        match expression.repeats:
+            case ("left", name):
+                known = left.get(name)
+            case ("right", name):
+                known = right.get(name)
+            case (name,):
+                known = left.get(name, right.get(name))
+        if known is None:
+            return ResultColumn(expression.name, "computed", expression.sql)
+        return replace(known, name=expression.name)
+
+
+def _by_name(table: Relation) -> dict[str, ResultColumn]:
+    return {column.name: column for column in table.result_columns}

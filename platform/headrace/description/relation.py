@@ -1,0 +1,49 @@
+"""What tables and joins share: current rows by key, which can be joined."""
+
+from __future__ import annotations
+
+from abc import abstractmethod
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any
+
+from headrace.description.node import Node
+
+if TYPE_CHECKING:
+    from headrace.description.join import Join
+    from headrace.description.shape import Shape
+
+
+class Relation(Node):
+    """Current rows, one for each value of the key columns (`identity`)."""
+
+    @property
+    @abstractmethod
+    def shape(self) -> Shape:
+        """The columns, key first, and those of their types that are known."""
+
+    @property
+    def values(self) -> tuple[str, ...]:
+        """The columns that are not in the key."""
+        return tuple(name for name in self.columns if name not in self.identity)
+
+    def join(
+        self,
+        right: Relation,
+        on: str | Sequence[str],
+        how: str = "inner",
+        broadcast: bool = False,
+        select: Sequence[str] | None = None,
+    ) -> Join:
+        """Join with the row of another table that columns of this one refer to.
+
+        In:     on         the column, or columns, that hold the key of `right`; null refers to nothing
+                how        "inner": only rows with a match; "left": all rows of this table
+                broadcast  whether `right` is small enough to be sent whole to every task
+                select     SQL over the columns of both sides, as `left.name` and `right.name` where they clash
+        Raises: DescriptionError naming what does not fit.
+        """
+        from headrace.description.join import Join  # a join is a relation itself
+
+        columns = (on,) if isinstance(on, str) else tuple(on)
+        chosen: Any = None if select is None else (select,) if isinstance(select, str) else tuple(select)
+        return Join(self, right, columns, how, broadcast, chosen)

@@ -1,0 +1,172 @@
+"""Joins as an operator."""
+
+from __future__ import annotations
+
+from functools import cached_property
+from typing import TYPE_CHECKING
+
+from pyspark.sql import Window
+from pyspark.sql import functions as F
+
+from headrace.description import Join
+from headrace.operators.joins.sides import JoinSide
+from headrace.operators.joins.store import FOLDED, JOINED, Store, as_state
+from headrace.operators.operator import Folded, Held, Operator, Schemas, nullable, tallies
+from headrace.operators.rows import KEPT, POSITION
+from headrace.operators.tables.latest import alive, columns, union
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from pyspark.sql import Column, DataFrame
+    from pyspark.sql.types import StructType
+
+    from headrace.operators.progress import Progress, Tally
+
+
+class JoinOperator(Operator[Join]):
+    """The current result; both sides are held in parts beside it."""
+
+    appended = False
+
+    @cached_property
+    def root(self) -> JoinSide:
+        """The join as a tree of its sides."""
+        return JoinSide(self.node)
+
+    @property
+    def parts(self) -> Mapping[str, tuple[str, ...]]:
+        """The rows of each side, and of the sides of joins among them."""
+        return {side.part: side.key for side in self.root.parts if side.part != JOINED}
+
+    def decide(self, logs: Mapping[str, DataFrame]) -> DataFrame:
+        """Position, `__fate` and `__reason` of each row: what either side uses is kept."""
+        decided = [
+            side.operator.decide(logs).select(*POSITION, "__fate", "__reason") for side in self.root.tables
+        ]
+        if not self._shares_topics:
+            return union(decided)
+        kept_first = F.struct(F.col("__fate") != KEPT, "__fate", "__reason")
+        rows = union(decided).groupBy(*POSITION).agg(F.min(kept_first).alias("__decided"))
+        return rows.select(*POSITION, "__decided.__fate", "__decided.__reason")
+
+    def schemas(self, logs: Mapping[str, DataFrame]) -> Schemas:
+        """The result; its changes and those of the sides; the sides."""
+        changes = self._changes(self._increments(logs), Store())
+        inputs = self.decide(logs).schema
+        parts = {
+            side.part: nullable(
+                changes[side.part].withColumn("__gone", F.lit(False))
+                if side.remembers
+                else changes[side.part]
+            )
+            for side in self.root.parts
+        }
+        state = as_state(changes, {part: frame.schema for part, frame in changes.items()}, 0)
+        kept = {part: _without_deleted(schema) for part, schema in parts.items()}
+        return Schemas(inputs, kept.pop(JOINED), nullable(state), kept)
+
+    def fold(
+        self, logs: Mapping[str, DataFrame], upto_ms: Mapping[str, int], held: Held, progress: Progress
+    ) -> Folded:
+        """The state gains what has changed: rows of the sides, and of the result."""
+        store = Store(held, caches=True)
+        increments = {part: store.share(frame) for part, frame in self._increments(logs).items()}
+        met = self._tallies(logs, increments)
+        after = progress.after(upto_ms, met, (topic.name for topic in self.node.topics))
+        changes = self._changes(increments, store)
+        if self.node.sinks:
+            changes[JOINED] = store.keep(changes[JOINED])
+        state = as_state(changes, {part: frame.schema for part, frame in changes.items()}, after.batch)
+        return Folded(None, state, after, lambda: self._emitted(changes[JOINED], after), store.release)
+
+    def read(self, held: Held, progress: Progress, inputs: StructType) -> DataFrame:
+        """The result of the current rows of both sides."""
+        rows = Store(held).current(JOINED, self.node.identity)
+        assert rows is not None
+        return alive(rows)
+
+    def updates(self, held: Held, progress: Progress, inputs: StructType) -> DataFrame:
+        """Each row of the result after each micro-batch that touched it and is not folded yet, and before these.
+
+        Out: of a row that is no longer there the values are null
+        """
+        store = Store(held)
+        base, pending = store.folded(JOINED), store.pending(JOINED)
+        frames = [] if pending is None else [pending]
+        if base is not None:
+            frames.append(base.withColumn("__batch", F.lit(FOLDED)))
+        return union(frames).select(*columns((*self.node.columns, "__batch")))
+
+    def open_records(self, state: DataFrame, progress: Progress) -> DataFrame | None:
+        """Nothing waits: what is kept is used."""
+        return None
+
+    def recompute(
+        self, logs: Mapping[str, DataFrame], progress: Progress, span_ms: tuple[int, int] | None
+    ) -> DataFrame:
+        """The join of what the whole logs leave of both sides."""
+        return alive(self._changes(self._increments(logs), Store())[JOINED])
+
+    def compacted(self, held: Held, inputs: StructType) -> DataFrame:
+        """The rows of the result that have changed since."""
+        changed = Store(held).changed(JOINED, self.node.identity)
+        assert changed is not None
+        return changed
+
+    def compacted_parts(self, held: Held) -> Mapping[str, DataFrame]:
+        """The rows of each side that have changed since; deleted ones stay where an older record may come later."""
+        store, changes = Store(held), {}
+        for side in self.root.parts:
+            rows = store.changed(side.part, side.key)
+            if side.part != JOINED and rows is not None:
+                gone = {"__gone": F.col("__deleted"), "__deleted": F.lit(False)}
+                changes[side.part] = rows.withColumns(gone) if side.remembers else rows
+        return changes
+
+    def expired_parts(self, progress: Progress) -> Mapping[str, Column]:
+        """Deleted rows that no later record can precede."""
+        expired = {}
+        for side in self.root.tables:
+            for forgotten in side.operator.expired_parts(progress).values():
+                expired[side.part] = F.col("__gone") & forgotten
+        return expired
+
+    @property
+    def _shares_topics(self) -> bool:
+        """Whether a topic is read by several of the tables that are joined."""
+        read = [topic.name for side in self.root.tables for topic in side.node.topics]
+        return len(set(read)) < len(read)
+
+    def _increments(self, logs: Mapping[str, DataFrame]) -> dict[str, DataFrame]:
+        return {side.part: side.operator.increment(side.operator.decide(logs)) for side in self.root.tables}
+
+    def _changes(self, increments: Mapping[str, DataFrame], store: Store) -> dict[str, DataFrame]:
+        found = self.root.changes(increments, store)
+        return {JOINED: found.rows, **found.below}
+
+    def _tallies(self, logs: Mapping[str, DataFrame], increments: Mapping[str, DataFrame]) -> list[Tally]:
+        if self._shares_topics:
+            return tallies(self.decide(logs).withColumn("__records", F.lit(1)))
+        counted = ("__topic", "__partition", "__fate", "__records", "__stream_ms")
+        return tallies(union([increment.select(*counted) for increment in increments.values()]))
+
+    def _emitted(self, changes: DataFrame, after: Progress) -> DataFrame:
+        """The rows of the result that this increment changes, in the order of the records that it stands for.
+
+        One record can change many rows, and logs are read to frontiers of their own: so the sequence is how far all of them
+        are read, the sum of their commit times, which grows with each micro-batch, and the ordinal is counted within it.
+        """
+        order = Window.orderBy("__at", *columns(self.node.identity))
+        return changes.select(
+            *columns(self.node.columns),
+            "__deleted",
+            F.timestamp_millis("__event_ms").alias("__timestamp"),
+            F.lit(sum(after.upto_ms.values())).cast("long").alias("__sequence"),
+            F.row_number().over(order).alias("__ordinal"),
+        )
+
+
+def _without_deleted(schema: StructType) -> StructType:
+    kept = [field for field in schema.fields if field.name != "__deleted"]
+    return type(schema)(kept)

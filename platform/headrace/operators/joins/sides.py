@@ -1,0 +1,231 @@
+"""The sides of a join: tables, and joins again. Each says which of its rows a micro-batch changes."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from pyspark.sql import functions as F
+
+from headrace.description import Join, Relation, Table, quote
+from headrace.operators.joins.store import JOINED, Store
+from headrace.operators.tables.latest import alive, columns, latest, rank, union
+from headrace.operators.tables.operator import TableOperator
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping
+
+    from pyspark.sql import Column, DataFrame
+
+CAUSE = ("__event_ms", "__at")
+
+
+@dataclass(frozen=True)
+class Changes:
+    """What a micro-batch changes: for each part below a side its rows, whole, as they stand after it; deleted ones too."""
+
+    rows: DataFrame
+    below: Mapping[str, DataFrame]
+
+
+class Side(ABC):
+    """Current rows by key; `part` is the name under which a join holds them."""
+
+    def __init__(self, node: Relation, part: str) -> None:
+        """A table or join, held in this part."""
+        self.node, self.part = node, part
+
+    @property
+    def key(self) -> tuple[str, ...]:
+        """The columns of its identity."""
+        return self.node.identity
+
+    @property
+    def remembers(self) -> bool:
+        """Whether its part keeps deleted rows, for an older record may come later."""
+        return False
+
+    @property
+    @abstractmethod
+    def tables(self) -> Iterator[TableSide]:
+        """The tables that it is made of, in order."""
+
+    @property
+    @abstractmethod
+    def parts(self) -> Iterator[Side]:
+        """What has to be held: itself, and what its rows are computed from."""
+
+    @abstractmethod
+    def changes(self, increments: Mapping[str, DataFrame], store: Store) -> Changes:
+        """What a micro-batch changes.
+
+        In:  increments  for each table by its part what the micro-batch brings (see `latest_of_increment`)
+        Out: rows: the columns of the node, `__deleted`, `__event_ms`, `__at`; one row per key
+        """
+
+
+class TableSide(Side):
+    """A table."""
+
+    def __init__(self, node: Table, part: str) -> None:
+        """The rules of a table, without its storage."""
+        super().__init__(node, part)
+        self.operator, self._order = TableOperator(node), rank(node.order_by)
+
+    @property
+    def remembers(self) -> bool:
+        """As a table of its own does."""
+        return self.operator.remembers
+
+    @property
+    def tables(self) -> Iterator[TableSide]:
+        """Itself."""
+        yield self
+
+    @property
+    def parts(self) -> Iterator[Side]:
+        """Itself."""
+        yield self
+
+    def changes(self, increments: Mapping[str, DataFrame], store: Store) -> Changes:
+        """The latest record of each key; where an older one can come later, the later of it and the current row."""
+        rows = self.operator.changes(increments[self.part])
+        if self.remembers:
+            rows = store.keep(rows)
+            known = store.lookup(self.part, self.key, self.key, rows.select(*columns(self.key)))
+            rows = rows if known is None else latest(union([rows, known]), self.key, self._order)
+        return Changes(store.keep(rows), {})
+
+
+class JoinSide(Side):
+    """A join, of which both sides are held beside it."""
+
+    node: Join
+
+    def __init__(self, node: Join, part: str = JOINED) -> None:
+        """The sides' parts are named after this one's; the outermost join lends them none."""
+        super().__init__(node, part)
+        prefix = "" if part == JOINED else f"{part}_"
+        self.left = side_of(node.left, f"{prefix}left")
+        self.right = side_of(node.right, f"{prefix}right")
+
+    @property
+    def tables(self) -> Iterator[TableSide]:
+        """Those of the left side, then those of the right."""
+        yield from self.left.tables
+        yield from self.right.tables
+
+    @property
+    def parts(self) -> Iterator[Side]:
+        """Itself, and those of both sides."""
+        yield self
+        yield from self.left.parts
+        yield from self.right.parts
+
+    def changes(self, increments: Mapping[str, DataFrame], store: Store) -> Changes:
+        """The results of the left rows that changed, and of those that refer to a right row that changed."""
+        left, right = self.left.changes(increments, store), self.right.changes(increments, store)
+        touched = self._touched(left.rows, right.rows, store)
+        joined = self.joined(touched, self._referred(left.rows, right.rows, store))
+        below = {**left.below, **right.below, self.left.part: left.rows, self.right.part: right.rows}
+        return Changes(joined if self.part == JOINED else store.keep(joined), below)
+
+    def joined(self, left: DataFrame, right: DataFrame) -> DataFrame:
+        """Join current rows.
+
+        In:  left, right  rows of the sides with `__deleted`, `__event_ms`, `__at`; one per key
+        Out: the columns of the node, `__deleted`, `__event_ms`, `__at`; one row per left row. Position and time are the
+             later ones of the two rows; of a row without a match its own.
+        """
+        node = self.node
+        sides = left.select(
+            F.struct(*columns(node.left.columns)).alias("left"), *self._internal("left"), *self._on()
+        ).join(
+            alive(right).select(
+                F.struct(*columns(node.right.columns)).alias("right"),
+                *self._internal("right"),
+                *self._their_key(),
+            ),
+            [f"__on_{number}" for number in range(len(node.on))],
+            "left_outer",
+        )
+        matched = F.col("right").isNotNull()
+        gone = F.col("__left_deleted") | (~matched if node.how == "inner" else F.lit(False))
+        rows = sides.withColumn("__deleted", gone).withColumns(self._unambiguous())
+        later = F.when(matched & (F.col("__right_at") > F.col("__left_at")), F.col("__right_at"))
+        return rows.select(
+            *self._keys(),
+            *self._values(),
+            "__deleted",
+            F.greatest("__left_event_ms", "__right_event_ms").alias("__event_ms"),
+            F.coalesce(later, F.col("__left_at")).alias("__at"),
+        )
+
+    def _touched(self, left: DataFrame, right: DataFrame, store: Store) -> DataFrame:
+        """The left rows to join anew, as they stand now."""
+        mine = [F.col(quote(n)).alias(on) for n, on in zip(self.right.key, self.node.on, strict=True)]
+        known = store.lookup(self.left.part, self.left.key, self.node.on, right.select(*mine))
+        if known is None:
+            return left
+        others = known.where(~F.col("__deleted")).join(
+            left.select(*columns(self.left.key)), [*self.left.key], "left_anti"
+        )
+        return union([left, others])
+
+    def _referred(self, left: DataFrame, right: DataFrame, store: Store) -> DataFrame:
+        """The right rows that touched left rows may refer to, as they stand now."""
+        key = self.right.key
+        if self.node.broadcast:
+            known = store.current(self.right.part, key)
+        else:
+            theirs = [F.col(quote(on)).alias(n) for n, on in zip(key, self.node.on, strict=True)]
+            refers = left.where(~F.col("__deleted")).select(*theirs).dropna().distinct()
+            known = store.lookup(self.right.part, key, key, refers)
+        if known is not None:
+            right = union([right, known.join(right.select(*columns(key)), [*key], "left_anti")])
+        return F.broadcast(right) if self.node.broadcast else right
+
+    def _internal(self, side: str) -> list[Column]:
+        names = ("__deleted", *CAUSE) if side == "left" else CAUSE
+        return [F.col(name).alias(f"__{side}_{name.removeprefix('__')}") for name in names]
+
+    def _on(self) -> list[Column]:
+        return [F.col(quote(name)).alias(f"__on_{number}") for number, name in enumerate(self.node.on)]
+
+    def _their_key(self) -> list[Column]:
+        return [F.col(quote(name)).alias(f"__on_{number}") for number, name in enumerate(self.right.key)]
+
+    def _keys(self) -> list[Column]:
+        return [F.col(f"left.{quote(name)}").alias(name) for name in self.key]
+
+    def _unambiguous(self) -> dict[str, Column]:
+        """For a selection the columns that can be named without their side; the right key stands behind the left columns."""
+        if self.node.selection is None:
+            return {}
+        sides = {"right": self.node.right, "left": self.node.left}
+        named = {
+            name.lower(): F.col(f"{side}.{quote(name)}") for side, of in sides.items() for name in of.columns
+        }
+        hidden = {*sides, *self.node.ambiguous}
+        return {name: column for name, column in named.items() if name not in hidden}
+
+    def _values(self) -> list[Column]:
+        """What is selected; null where the row is deleted."""
+        if self.node.selection is None:
+            chosen = {name: F.col(f"left.{quote(name)}") for name in self.node.left.values}
+            chosen |= {name: F.col(f"right.{quote(name)}") for name in self.node.right.values}
+        else:
+            selected = [e for e in self.node.selected if e.name not in self.key]
+            chosen = {expression.name: F.expr(expression.sql) for expression in selected}
+        return [F.when(~F.col("__deleted"), value).alias(name) for name, value in chosen.items()]
+
+
+def side_of(node: Relation, part: str) -> Side:
+    """A table or a join as a side of a join."""
+    match node:
+        case Table():
+            return TableSide(node, part)
+        case Join():
+            return JoinSide(node, part)
+    raise AssertionError(f"a relation of another kind: {type(node)}")

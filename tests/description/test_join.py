@@ -1,0 +1,78 @@
+"""Joins are described by two tables, the columns that refer, and a selection where names clash."""
+
+from __future__ import annotations
+
+import pytest
+
+import headrace as hr
+from tests.description.refusal import refused
+
+pytestmark = pytest.mark.fast
+
+POSITIONS = hr.Topic("positions", key="id STRING", value="client STRING, ticker STRING, amount INT").table()
+TICKERS = hr.Topic("tickers", key="ticker STRING", value="name STRING, founded INT").table()
+CLIENTS = hr.Topic("clients", key="client STRING", value="name STRING, amount INT").table()
+
+
+def test_a_join_has_the_left_columns_and_the_right_values_and_the_left_key() -> None:
+    join = POSITIONS.join(TICKERS, on="ticker", how="left")
+    assert join.columns == ("id", "client", "ticker", "amount", "name", "founded")
+    assert [column.type for column in join.result_columns][-2:] == ["STRING", "INT"]
+    assert join.identity == ("id",)
+    assert [topic.name for topic in join.topics] == ["positions", "tickers"]
+    assert join.in_words == "One row per id with its match or nulls, by ticker; always of the latest rows."
+
+
+def test_a_join_can_be_joined_again_and_a_topic_is_read_once() -> None:
+    chain = POSITIONS.join(TICKERS, on="ticker").join(
+        CLIENTS, on="client", select=("ticker", "left.name AS ticker_name", "right.name AS client_name")
+    )
+    assert chain.columns == ("id", "ticker", "ticker_name", "client_name")
+    assert [column.type for column in chain.result_columns] == ["STRING"] * 4
+    itself = POSITIONS.join(POSITIONS, on="client", select="right.amount + left.amount AS both")
+    assert itself.columns == ("id", "both")
+    assert len(itself.topics) == 1
+
+
+def test_how_it_is_computed_is_not_part_of_the_fingerprint() -> None:
+    join = POSITIONS.join(TICKERS, on="ticker")
+    assert join.fingerprint() == POSITIONS.join(TICKERS, on="TICKER", broadcast=True).fingerprint()
+    others = [
+        POSITIONS.join(TICKERS, on="client"),
+        POSITIONS.join(TICKERS, on="ticker", how="left"),
+        POSITIONS.join(TICKERS.where("founded > 1900"), on="ticker"),
+        POSITIONS.join(TICKERS, on="ticker", select="name"),
+    ]
+    assert len({node.fingerprint() for node in [join, *others]}) == 5
+
+
+def test_names_that_clash_are_refused_unless_the_selection_settles_them() -> None:
+    with refused("join: both tables have a column 'amount'", "'left.amount AS left_amount'"):
+        POSITIONS.join(CLIENTS, on="client")
+    with refused("join: select('amount')", "both tables have a column 'amount'"):
+        POSITIONS.join(CLIENTS, on="client", select="amount")
+    with refused("join: select('left.nmae')", "'nmae' does not exist"):
+        POSITIONS.join(CLIENTS, on="client", select="left.nmae")
+    with refused("join: select: 'left.amount + 1' has no name", "AS name"):
+        POSITIONS.join(CLIENTS, on="client", select="left.amount + 1")
+    with refused("'right.name AS id' takes the place of the key column 'id'"):
+        POSITIONS.join(CLIENTS, on="client", select="right.name AS id")
+    with refused("join: select: 'a' occurs twice"):
+        POSITIONS.join(CLIENTS, on="client", select=("left.amount AS a", "right.amount AS a"))
+    with refused("join: select names no columns"):
+        POSITIONS.join(CLIENTS, on="client", select=())
+
+
+def test_what_cannot_be_joined_is_refused() -> None:
+    with refused("join: on: column 'tikcer' does not exist", "'ticker'"):
+        POSITIONS.join(TICKERS, on="tikcer")
+    with refused(
+        "join: 'amount' is INT on the left and 'ticker' is STRING on the right", "CAST(amount AS STRING)"
+    ):
+        POSITIONS.join(TICKERS, on="amount")
+    with refused("join: on names ticker, client, and the key of the right table is ticker"):
+        POSITIONS.join(TICKERS, on=("ticker", "client"))
+    with refused("join: how 'outer' does not exist", "inner, left"):
+        POSITIONS.join(TICKERS, on="ticker", how="outer")
+    with refused("on the right is no table", "topic.table()"):
+        POSITIONS.join(hr.Topic("t", key="ticker STRING", value="a INT"), on="ticker")  # type: ignore[arg-type]

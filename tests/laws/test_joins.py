@@ -1,0 +1,218 @@
+"""The law of joins: whatever changes on either side, in whatever cuts, a join holds the join of the latest rows."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from itertools import product
+from random import Random
+from typing import TYPE_CHECKING
+
+import pytest
+from hypothesis import Phase, given, settings
+from hypothesis import strategies as st
+
+import headrace as hr
+from tests.laws.changelogs import BEGIN_MS, Changelog, History, Recorder, by_key, ledger, live
+from tests.laws.driving import SideBySide, in_parallel
+from tests.oracle.tables_oracle import Rows, Value, join, table
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+    from headrace.description import Join
+    from headrace.testing import TestDriver
+
+pytestmark = [pytest.mark.spark, pytest.mark.slow]
+
+POSITIONS = hr.Topic("positions", key="id STRING", value="ticker STRING, amount INT, parent STRING")
+TICKERS = hr.Topic("tickers", key="ticker STRING", value="exchange STRING, founded INT")
+EXCHANGES = hr.Topic("exchanges", key="exchange STRING", value="city STRING")
+TOPICS = (POSITIONS, TICKERS, EXCHANGES)
+Latest = dict[str, Rows]
+
+
+@dataclass(frozen=True)
+class Subject:
+    """A join under test, and what the oracle makes of the latest rows of each topic."""
+
+    node: Join
+    wanted: Callable[[Latest], Rows]
+    order_by: str = "position"
+
+    @property
+    def name(self) -> str:
+        return self.node.required_name
+
+
+def of_ticker(how: str) -> Callable[[Latest], Rows]:
+    return lambda rows: join(rows["positions"], rows["tickers"], "ticker", how, ["exchange", "founded"])
+
+
+def of_parent(rows: Latest) -> Rows:
+    renamed = {key: {"parent_amount": row["amount"]} for key, row in rows["positions"].items()}
+    return {
+        key: {"amount": row["amount"], "parent_amount": row["parent_amount"]}
+        for key, row in join(rows["positions"], renamed, "parent", "left", ["parent_amount"]).items()
+    }
+
+
+def of_chain(rows: Latest) -> Rows:
+    return join(of_ticker("inner")(rows), rows["exchanges"], "exchange", "left", ["city"])
+
+
+def of_nested(rows: Latest) -> Rows:
+    tickers = join(rows["tickers"], rows["exchanges"], "exchange", "inner", ["city"])
+    return join(rows["positions"], tickers, "ticker", "inner", ["exchange", "founded", "city"])
+
+
+RECORDER = Recorder()
+HELD, KNOWN, PLACES = POSITIONS.table(), TICKERS.table(), EXCHANGES.table()
+BY_TIME = POSITIONS.table("timestamp").join(TICKERS.table("timestamp"), on="ticker", how="left")
+SELECTED = ("left.amount AS amount", "right.amount AS parent_amount")
+SUBJECTS = [
+    Subject(HELD.join(KNOWN, on="ticker").to(RECORDER).named("inner_join"), of_ticker("inner")),
+    Subject(HELD.join(KNOWN, on="ticker", how="left").named("left_join"), of_ticker("left")),
+    Subject(HELD.join(KNOWN, on="ticker", broadcast=True).named("broadcast_join"), of_ticker("inner")),
+    Subject(BY_TIME.named("by_time"), of_ticker("left"), "timestamp"),
+    Subject(HELD.join(HELD, on="parent", how="left", select=SELECTED).named("self_join"), of_parent),
+    Subject(HELD.join(KNOWN, on="ticker").join(PLACES, on="exchange", how="left").named("chain"), of_chain),
+    Subject(HELD.join(KNOWN.join(PLACES, on="exchange"), on="ticker").named("nested"), of_nested),
+]
+NAMES = [subject.name for subject in SUBJECTS]
+IDS, SYMBOLS, MARKETS = [f"p{n}" for n in range(12)], [f"t{n}" for n in range(5)], ["x0", "x1", "x2"]
+
+
+def position(random: Random) -> Value | None:
+    if random.random() < 0.25:
+        return None
+    return {
+        "ticker": random.choice([*SYMBOLS, "dangling", None]),
+        "amount": random.choice([None, *range(100)]),
+        "parent": random.choice([*IDS, "nobody", None]),
+    }
+
+
+def ticker(random: Random) -> Value | None:
+    if random.random() < 0.35:
+        return None
+    return {"exchange": random.choice([*MARKETS, "closed", None]), "founded": random.randrange(1900, 2000)}
+
+
+def exchange(random: Random) -> Value | None:
+    return None if random.random() < 0.35 else {"city": f"city {random.randrange(100)}"}
+
+
+CHANGELOGS = {
+    "positions": Changelog(IDS, position),
+    "tickers": Changelog(SYMBOLS, ticker),
+    "exchanges": Changelog(MARKETS, exchange),
+}
+
+
+@pytest.fixture(scope="module")
+def driver(spark: SparkSession) -> Iterator[TestDriver]:
+    started = SideBySide([subject.node for subject in SUBJECTS], spark)
+    yield started
+    started.close()
+
+
+# To shrink a world would take an hour, so one that fails is shown as it is.
+@settings(phases=[Phase.explicit, Phase.reuse, Phase.generate])
+@given(seed=st.integers(0, 2**32))
+def test_streamed_in_any_cuts_and_backfilled_a_join_is_that_of_the_latest_rows(
+    driver: TestDriver, seed: int
+) -> None:
+    driver.reset()
+    RECORDER.rows.clear()
+    history = History(driver, CHANGELOGS)
+    live(history, NAMES, Random(seed), cuts=6, records=20)
+    in_parallel(lambda subject: check(driver, subject, history), SUBJECTS)
+    driver.spark.catalog.clearCache()
+
+
+def check(driver: TestDriver, subject: Subject, history: History) -> None:
+    """Compare all that is read of a join with the oracle's."""
+    name = subject.name
+    latest = {topic.name: table(history.changes[topic.name], subject.order_by) for topic in TOPICS}
+    wanted = subject.wanted(latest)
+    assert by_key(driver.read(name)) == wanted
+    assert by_key(driver.backfill(name)) == wanted
+    nothing = dict.fromkeys(subject.node.columns[1:])
+    updates = {row["id"]: row.asDict() for row in driver.updates(name).orderBy("__batch").collect()}
+    for key, update in updates.items():
+        assert {column: update[column] for column in nothing} == wanted.get(key, nothing)
+    assert updates.keys() >= wanted.keys()
+    topics = [topic.name for topic in subject.node.topics]
+    delivered = sum(len(history.changes[topic]) for topic in topics)
+    dead = sum(change.dead or change.key is None for topic in topics for change in history.changes[topic])
+    found = ledger(driver.ledger(name))
+    assert sum(found.values()) == delivered
+    assert sum(records for (_, _, fate), records in found.items() if fate == "dead_letter") == dead
+    assert {fate for _, _, fate in found} <= {"used", "dead_letter"}
+    if name == "inner_join":
+        assert RECORDER.table() == wanted
+
+
+# Every pair of events: a left row that refers to ticker 1, 2 or nothing or is absent, before and after; likewise ticker 1.
+LEFT_STATES = {"absent": None, "of 1": 1, "of 2": 2, "of none": 0}
+LEFT_EVENTS = {**LEFT_STATES, "none": -1, "created anew": 1}
+RIGHT_STATES = {"absent": None, "there": 1900}
+RIGHT_EVENTS = {"none": -1, "deleted": None, "changed": 1950, "created anew": 1960}
+PAIRS = list(product(LEFT_STATES, LEFT_EVENTS, RIGHT_STATES, RIGHT_EVENTS, ("left first", "right first")))
+
+
+def test_every_pair_of_a_left_and_a_right_event_in_one_micro_batch_and_in_two(spark: SparkSession) -> None:
+    """Each pair has keys of its own, so that three cuts try them all; ticker 2 of each is always there."""
+    hows = ("inner", "left")
+    at_once = {f"{how}_at_once": HELD.join(KNOWN, on="ticker", how=how) for how in hows}
+    in_two = {f"{how}_in_two": HELD.join(KNOWN, on="ticker", how=how) for how in hows}
+    folded = {f"{how}_folded": HELD.join(KNOWN, on="ticker", how=how) for how in hows}
+    nodes = [node.named(name) for name, node in {**at_once, **in_two, **folded}.items()]
+    driver = SideBySide(nodes, spark)
+    try:
+        history = History(driver, CHANGELOGS)
+        history.begin("positions", "tickers")
+        for number, (left, _, right, _, _) in enumerate(PAIRS):
+            send_left(history, number, [left] if left != "absent" else [])
+            send_right(history, number, [right] if right != "absent" else [])
+            history.pipe("tickers", f"t{number}-2", {"exchange": "x", "founded": 2}, BEGIN_MS)
+        driver.cut()
+        for name in folded:
+            driver._runners[name].maintain()
+        for half in ("left first", "right first"):
+            history.begin("positions", "tickers")
+            for number, (_, left, _, right, first) in enumerate(PAIRS):
+                if first == half:
+                    send_left(history, number, steps(left))
+                else:
+                    send_right(history, number, steps(right))
+            driver.cut([*in_two, *folded])
+        driver.cut()
+        latest = {topic: table(history.changes[topic]) for topic in ("positions", "tickers")}
+        for node in nodes:
+            name = node.required_name
+            wanted = of_ticker(node.how)(latest)
+            assert by_key(driver.read(name)) == wanted, name
+            assert by_key(driver.backfill(name)) == wanted, name
+    finally:
+        driver.close()
+
+
+def steps(event: str) -> Sequence[str]:
+    return {"none": [], "created anew": ["absent", "of 1"]}.get(event, [event])
+
+
+def send_left(history: History, number: int, events: Sequence[str]) -> None:
+    for event in events:
+        refers = LEFT_EVENTS[event]
+        ticker = f"t{number}-{refers}" if refers else None
+        value = None if refers is None else {"ticker": ticker, "amount": len(event), "parent": None}
+        history.pipe("positions", f"p{number}", value, BEGIN_MS)
+
+
+def send_right(history: History, number: int, events: Sequence[str]) -> None:
+    for event in events:
+        founded = {**RIGHT_STATES, **RIGHT_EVENTS, "of 1": 1960}[event]
+        value = None if founded is None else {"exchange": "x", "founded": founded}
+        history.pipe("tickers", f"t{number}-1", value, BEGIN_MS)

@@ -1,0 +1,124 @@
+"""Joins: what lies beside the result, a crash between the folds, a table that is damaged and mended, a large fan-out."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import pytest
+from delta.tables import DeltaTable
+
+import headrace as hr
+from headrace.runtime.backfill import Backfill
+from headrace.spark import tables
+from headrace.spark.merge import upsert
+from tests.conftest import Drive
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+    from headrace.testing import TestDriver
+
+pytestmark = pytest.mark.spark
+
+POSITIONS = hr.Topic("positions", key="id STRING", value="ticker STRING, amount INT")
+TICKERS = hr.Topic("tickers", key="ticker STRING", value="name STRING")
+INNER = POSITIONS.table().join(TICKERS.table("timestamp"), on="ticker").named("inner_join")
+FAN_OUT = 100_000
+
+
+def send(driver: TestDriver, topic: str, key: str, value: dict[str, Any] | None, ms: int = 1_000) -> None:
+    driver.pipe(topic, key=key, value=value, timestamp_ms=ms)
+
+
+def part(driver: TestDriver, name: str) -> list[tuple[object, ...]]:
+    """The key of each row of a part, and whether it is remembered as deleted."""
+    rows = tables.read(driver.spark, driver._lake.part("inner_join", name)).collect()
+    return sorted((row[0], row.asDict().get("__gone", False)) for row in rows)
+
+
+def read(driver: TestDriver) -> list[tuple[object, ...]]:
+    return sorted(map(tuple, driver.read("inner_join").collect()))
+
+
+def verdict(driver: TestDriver, node: Any) -> bool:
+    (found,) = Backfill(driver.spark, driver._lake, node).run()
+    return found.equal
+
+
+def test_rows_without_a_match_are_held_beside_the_result_and_deletes_where_they_must_be(drive: Drive) -> None:
+    driver = drive(INNER)
+    send(driver, "positions", "p1", {"ticker": "T1", "amount": 1})
+    send(driver, "positions", "p2", {"ticker": "T2", "amount": 2})
+    send(driver, "tickers", "T1", {"name": "one"}, 10)
+    send(driver, "tickers", "T9", {"name": "nine"}, 10)
+    send(driver, "tickers", "T3", {"name": "three"}, 10)
+    send(driver, "tickers", "T3", None, 20)
+    driver.cut()
+    runner = driver._runners["inner_join"]
+    runner.maintain()
+    assert part(driver, "left") == [("p1", False), ("p2", False)]
+    assert part(driver, "right") == [("T1", False), ("T3", True), ("T9", False)]
+    send(driver, "tickers", "T3", {"name": "older than its delete"}, 15)
+    send(driver, "tickers", "T2", {"name": "two"}, 10)
+    send(driver, "positions", "p1", {"ticker": "T3", "amount": 3})
+    driver.cut()
+    assert read(driver) == [("p2", "T2", 2, "two")]
+    runner.maintain()
+    assert read(driver) == [("p2", "T2", 2, "two")]
+    assert verdict(driver, INNER)
+
+
+def test_a_crash_between_the_folds_of_the_sides_and_of_the_result_does_not_show(
+    drive: Drive, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    driver = drive(INNER)
+    send(driver, "positions", "p1", {"ticker": "T1", "amount": 1})
+    send(driver, "positions", "p2", {"ticker": "T1", "amount": 2})
+    send(driver, "tickers", "T1", {"name": "one"})
+    driver.cut()
+    driver._runners["inner_join"].maintain()
+    send(driver, "positions", "p1", {"ticker": "T2", "amount": 3})
+    send(driver, "positions", "p2", None)
+    send(driver, "tickers", "T2", {"name": "two"})
+    driver.cut()
+
+    def killed_at_the_result(session: SparkSession, path: str, *rest: Any) -> None:
+        if path == driver._lake.table("inner_join"):
+            raise KeyboardInterrupt
+        upsert(session, path, *rest)
+
+    with monkeypatch.context() as crash:
+        crash.setattr("headrace.runtime.runner.upsert", killed_at_the_result)
+        with pytest.raises(KeyboardInterrupt):
+            driver._runners["inner_join"].maintain()
+    assert part(driver, "left") == [("p1", False)]
+    assert read(driver) == [("p1", "T2", 3, "two")]
+    driver._runners["inner_join"] = driver._open_runner(INNER)
+    send(driver, "tickers", "T2", {"name": "second"}, 2_000)
+    driver.cut()
+    assert read(driver) == [("p1", "T2", 3, "second")]
+    driver._runners["inner_join"].maintain()
+    assert read(driver) == [("p1", "T2", 3, "second")]
+    DeltaTable.forPath(driver.spark, driver._lake.table("inner_join")).update(set={"name": "'damaged'"})
+    assert not verdict(driver, INNER)
+    assert read(driver) == [("p1", "T2", 3, "second")]
+    assert verdict(driver, INNER)
+
+
+def test_a_right_row_to_which_many_left_rows_refer_changes_and_goes(drive: Drive) -> None:
+    driver = drive(INNER)
+    for number in range(FAN_OUT):
+        send(driver, "positions", f"p{number}", {"ticker": "T1", "amount": 1})
+    send(driver, "tickers", "T1", {"name": "one"})
+    driver.cut()
+    driver._runners["inner_join"].maintain()
+    send(driver, "tickers", "T1", {"name": "first"}, 2_000)
+    send(driver, "positions", "p0", {"ticker": "T2", "amount": 1})
+    driver.cut()
+    by_name = {
+        row["name"]: row["count"] for row in driver.read("inner_join").groupBy("name").count().collect()
+    }
+    assert by_name == {"first": FAN_OUT - 1}
+    send(driver, "tickers", "T1", None, 3_000)
+    driver.cut()
+    assert driver.read("inner_join").isEmpty()
