@@ -2,7 +2,9 @@
 
 import headrace as hr
 
-positions = hr.Topic("positions", key="position_id STRING", value="client STRING, ticker STRING, amount BIGINT")
+positions = hr.Topic(
+    "positions", key="position_id STRING", value="client STRING, ticker STRING, amount BIGINT"
+)
 tickers = hr.Topic("tickers", key="ticker STRING", value="exchange STRING, name STRING, founded INT")
 
 enriched_positions = (

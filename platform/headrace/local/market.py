@@ -17,7 +17,7 @@ CLOSED, DELISTED = 0.05, 0.1  # how often a message is a tombstone
 
 
 def ticker_of(number: int) -> str:
-    """Tickers are called `T01`, `T02`, …"""
+    """The name of a ticker: `T01`, `T02`, and so on."""
     return f"T{number + 1:02d}"
 
 
