@@ -17,19 +17,20 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 import headrace as hr
-from headrace.testing import TestDriver
 from tests.laws import tables
+from tests.laws.driving import SideBySide
 from tests.parity.test_kafka_streams_fixtures import FIXTURES, Case, lines
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
     from headrace.description import WindowedAggregate
+    from headrace.testing import TestDriver
 
 pytestmark = pytest.mark.spark
 
 FOLDER = FIXTURES / "session_windows_final"
-CUTS = 4
+CUTS = 3
 CASES = {
     name: Case(
         f"sessions_{name}", settings, lines(FOLDER / f"{name}.in.jsonl"), lines(FOLDER / f"{name}.out.jsonl")
@@ -66,7 +67,7 @@ def rows(frame: DataFrame) -> Counter[tuple[Any, ...]]:
 @pytest.fixture(scope="module")
 def streamed(spark: SparkSession) -> Iterator[TestDriver]:
     """Every case, streamed in a few random cuts."""
-    driver, chance = TestDriver([node(case) for case in CASES.values()], spark), random.Random(43)
+    driver, chance = SideBySide([node(case) for case in CASES.values()], spark), random.Random(43)
     cuts = {name: sorted(chance.sample(range(1, len(c.records)), CUTS - 1)) for name, c in CASES.items()}
     for cut in range(CUTS):
         for name, case in CASES.items():

@@ -30,7 +30,7 @@ class GroupedStream:
         object.__setattr__(self, "by", grouping_columns(self.stream, self.by))
 
     def window(self, window: WindowKind, grace: Duration | None = None) -> WindowedStream:
-        """Group by windows too; a record is late for one when stream time has reached its end and `grace` (sessions: and gap).
+        """Group by windows too; a record is late for one when stream time has reached its end (and gap) plus `grace`.
 
         Raises: DescriptionError when `grace` is missing or negative, `window` is no window, or (when it is aggregated)
                 sessions are not grouped by the record key of one topic.
