@@ -7,6 +7,7 @@ the result.
 
 from headrace.description import (
     ReplayGuard,
+    SessionWindows,
     TimeWindows,
     Topic,
     UntilWindowCloses,
@@ -18,6 +19,7 @@ from headrace.description import (
     last,
     max,
     min,
+    session,
     stddev,
     sum,
     tumbling,
@@ -28,7 +30,7 @@ from headrace.errors import DescriptionError, HeadraceError, TerminalError, Tran
 from headrace.sinks import Delivery, KafkaSink, PostgresSink, Sink
 
 __all__ = [
-    "Delivery", "DescriptionError", "HeadraceError", "KafkaSink", "PostgresSink", "ReplayGuard", "Sink", "TerminalError",
-    "TimeWindows", "Topic", "TransientError", "UntilWindowCloses", "avg", "collect", "count", "first", "hopping", "last",
-    "max", "min", "stddev", "sum", "tumbling", "until_window_closes", "variance",
+    "Delivery", "DescriptionError", "HeadraceError", "KafkaSink", "PostgresSink", "ReplayGuard", "SessionWindows",
+    "Sink", "TerminalError", "TimeWindows", "Topic", "TransientError", "UntilWindowCloses", "avg", "collect", "count",
+    "first", "hopping", "last", "max", "min", "session", "stddev", "sum", "tumbling", "until_window_closes", "variance",
 ]  # fmt: skip
