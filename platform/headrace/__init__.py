@@ -9,6 +9,7 @@ from headrace.description import (
     ReplayGuard,
     TimeWindows,
     Topic,
+    UntilTimeLimit,
     UntilWindowCloses,
     avg,
     collect,
@@ -21,6 +22,7 @@ from headrace.description import (
     stddev,
     sum,
     tumbling,
+    until_time_limit,
     until_window_closes,
     variance,
 )
@@ -29,6 +31,6 @@ from headrace.sinks import Delivery, KafkaSink, PostgresSink, Sink
 
 __all__ = [
     "Delivery", "DescriptionError", "HeadraceError", "KafkaSink", "PostgresSink", "ReplayGuard", "Sink", "TerminalError",
-    "TimeWindows", "Topic", "TransientError", "UntilWindowCloses", "avg", "collect", "count", "first", "hopping", "last",
-    "max", "min", "stddev", "sum", "tumbling", "until_window_closes", "variance",
+    "TimeWindows", "Topic", "TransientError", "UntilTimeLimit", "UntilWindowCloses", "avg", "collect", "count", "first",
+    "hopping", "last", "max", "min", "stddev", "sum", "tumbling", "until_time_limit", "until_window_closes", "variance",
 ]  # fmt: skip

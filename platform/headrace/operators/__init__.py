@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from headrace.description import Batches, Join, RunningAggregate, Table, WindowedAggregate
+from headrace.description import Batches, Join, RunningAggregate, Suppressed, Table, WindowedAggregate
 from headrace.operators.batches import BatchOperator
 from headrace.operators.joins import JoinOperator
 from headrace.operators.running import RunningOperator
+from headrace.operators.suppression import SuppressionOperator
 from headrace.operators.tables import TableOperator
 from headrace.operators.windows import WindowOperator
 
@@ -21,6 +22,7 @@ OPERATORS: dict[type[Node], type[Operator[Any]]] = {
     Batches: BatchOperator,
     Table: TableOperator,
     Join: JoinOperator,
+    Suppressed: SuppressionOperator,
 }
 
 

@@ -90,6 +90,11 @@ class Operator(ABC, Generic[N]):
         self.node = node
 
     @property
+    def identity(self) -> tuple[str, ...]:
+        """The columns that tell one row of the result table from all others."""
+        return self.node.identity
+
+    @property
     def throttle_ms(self) -> int:
         """The shortest time, of commit time, between two micro-batches; 0: none."""
         return 0
