@@ -37,7 +37,7 @@ class Emission:
 
 @dataclass
 class Suppressor:
-    """One partition's buffer: `opened` says when each wait began, `latest` what it holds."""
+    """One partition's buffer: `opened` says when each wait began, `latest` what it holds, `records` which records wait."""
 
     limit: int
     max_records: int | None = None
@@ -45,7 +45,7 @@ class Suppressor:
     time: int = -1
     opened: dict[Entry, int] = field(default_factory=dict)
     latest: dict[Entry, Update] = field(default_factory=dict)
-    records: dict[Entry, int] = field(default_factory=lambda: defaultdict(int))
+    records: dict[Entry, set[int]] = field(default_factory=lambda: defaultdict(set))
 
     def put(self, update: Update) -> Iterator[Emission]:
         """The record that moves the time is put first; then what is due leaves, then what does not fit, oldest first."""
@@ -53,7 +53,7 @@ class Suppressor:
         if update.entry is not None:
             self.opened.setdefault(update.entry, update.ts)
             self.latest[update.entry] = update
-            self.records[update.entry] += 1
+            self.records[update.entry].add(update.at[0])
         while self.opened and self._oldest()[0] + self.limit <= self.time:
             yield self._leave(update.at, early=False)
         while self._too_full():
@@ -72,6 +72,11 @@ class Suppressor:
         del self.opened[entry], self.records[entry]
         update = self.latest.pop(entry)
         return Emission(at, entry, update.ts, update.value, early)
+
+    @property
+    def waiting(self) -> int:
+        """How many records wait, in one window at least."""
+        return len(set[int]().union(*self.records.values()))
 
 
 def emissions(updates: Iterable[Update], suppressor: Suppressor) -> list[Emission]:

@@ -50,7 +50,8 @@ from headrace.description.windows import TimeWindows, hopping, tumbling
 __all__ = [
     "Aggregate", "Batches", "Bound", "Branch", "Column", "Duration", "Expression", "GroupedStream", "Join", "Node",
     "Relation", "ReplayGuard",
-    "ResultColumn", "RunningAggregate", "Select", "Step", "Stream", "Suppressed", "Table", "TimeWindows", "Topic", "Transform",
+    "ResultColumn", "RunningAggregate", "Select", "Step", "Stream", "Suppressed", "Table", "TimeWindows", "Topic",
+    "Transform",
     "UntilTimeLimit", "UntilWindowCloses", "Where", "WindowedAggregate", "WindowedStream", "WithColumn", "avg", "collect",
     "count", "duration_ms", "first", "format_duration", "hopping", "is_decimal", "is_floating",
     "is_integral", "is_numeric", "last", "max", "min", "parse_ddl", "parse_expression", "quote", "stddev",

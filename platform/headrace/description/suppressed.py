@@ -40,7 +40,8 @@ class Suppressed(Node):
     def __post_init__(self) -> None:
         if not isinstance(self.policy, UntilTimeLimit):
             raise DescriptionError(
-                f"suppress: {a_value(self.policy)} is no policy.", hint="Write hr.until_time_limit('5 minutes')."
+                f"suppress: {a_value(self.policy)} is no policy.",
+                hint="Write hr.until_time_limit('5 minutes').",
             )
         if isinstance(self.updated, Table) and self.updated.order_by == TIMESTAMP:
             raise DescriptionError(
@@ -96,23 +97,33 @@ def suppressed(updated: Updated, policy: object) -> Suppressed:
 
     Raises: DescriptionError when the policy does not fit.
     """
-    kept = {"name": updated.name, "description": updated.description, "owners": updated.owners, "sinks": updated.sinks}
+    kept = {
+        "name": updated.name,
+        "description": updated.description,
+        "owners": updated.owners,
+        "sinks": updated.sinks,
+    }
     plain = replace(updated, name=None, description="", owners=(), sinks=())
     return Suppressed(plain, policy, **kept)  # type: ignore[arg-type]
 
 
 def _require_record_key(stream: Stream, by: tuple[str, ...]) -> None:
     """Raise DescriptionError when records of one group may lie in several partitions."""
-    what, fix = "suppress: until_time_limit runs in each partition by its own stream time", "Group by the record key: .group_by()."
+    what = "suppress: until_time_limit runs in each partition by its own stream time"
+    fix = "Group by the record key: .group_by()."
     if len(stream.topics) > 1:
         names = listed(topic.name for topic in stream.topics)
-        raise DescriptionError(f"{what}, and this reads {len(stream.topics)} topics, {names}.", hint="Suppress each by itself.")
+        found = f"this reads {len(stream.topics)} topics, {names}"
+        raise DescriptionError(f"{what}, and {found}.", hint="Suppress each by itself.")
     key = tuple(column.name for column in stream.topics[0].key_columns)
     if set(by) != set(key):
-        raise DescriptionError(f"{what}, and groups by {listed(by)} lie in several; the record key is {listed(key)}.", hint=fix)
+        found = f"a group by {listed(by)} can lie in several; the record key is {listed(key)}"
+        raise DescriptionError(f"{what}, and {found}.", hint=fix)
     for step in stream.branches[0].steps:
         for name in _rewritten(step, key):
-            raise DescriptionError(f"{what}, and '{name}' is no longer the record key: a step computes it.", hint=fix)
+            raise DescriptionError(
+                f"{what}, and '{name}' is no longer the record key: a step computes it.", hint=fix
+            )
 
 
 def _rewritten(step: Step, key: tuple[str, ...]) -> list[str]:
@@ -125,4 +136,8 @@ def _rewritten(step: Step, key: tuple[str, ...]) -> list[str]:
         return []
     sources = {name: parse_expression(sql, "suppress").source for name, sql in made.items()}
     lower = {name.lower() for name in key}
-    return [name for name, source in sources.items() if name.lower() in lower and (source or "").lower() != name.lower()]
+    return [
+        name
+        for name, source in sources.items()
+        if name.lower() in lower and (source or "").lower() != name.lower()
+    ]

@@ -33,7 +33,9 @@ class Bound:
     def __post_init__(self) -> None:
         for name, value in (("max_records", self.max_records), ("max_bytes", self.max_bytes)):
             if value is not None and (isinstance(value, bool) or not isinstance(value, int) or value < 1):
-                raise DescriptionError(f"{name}: {a_value(value)} is not a number from 1.", hint="None: no bound.")
+                raise DescriptionError(
+                    f"{name}: {a_value(value)} is not a number from 1.", hint="None: no bound."
+                )
         if self.when_full not in WHEN_FULL:
             raise DescriptionError(
                 f"when_full: {a_value(self.when_full)} does not exist; there are {listed(WHEN_FULL)}."

@@ -119,7 +119,9 @@ def _extreme(column: Expr, data_type: T.DataType, function: Callable[[Expr], Exp
         if isinstance(data_type, FLOATS)
         else column
     )
-    return Mergeable({"value": function(value)}, {"value": _plainly(function)}, lambda merged: merged["value"])
+    return Mergeable(
+        {"value": function(value)}, {"value": _plainly(function)}, lambda merged: merged["value"]
+    )
 
 
 def _spread(column: Expr, data_type: T.DataType, aggregate: Aggregate) -> Mergeable:

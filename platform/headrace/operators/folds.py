@@ -49,7 +49,9 @@ def found_in(records: Expr, begun: State, step: Step, found_type: str) -> Expr:
             ),
         )
 
-    folded = F.aggregate(chunks, _state(begun, no_lists), through_chunk, lambda end: F.flatten(end["__found"]))
+    folded = F.aggregate(
+        chunks, _state(begun, no_lists), through_chunk, lambda end: F.flatten(end["__found"])
+    )
     return F.when(F.size(records) > 0, folded).otherwise(none)
 
 

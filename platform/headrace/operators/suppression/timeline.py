@@ -37,7 +37,9 @@ def counted(decided: DataFrame, known_ms: Mapping[str, int]) -> tuple[list[Tally
         if row["time_ms"] is not None:
             partition = str(row["__partition"])
             times[partition] = max(row["time_ms"], times.get(partition, row["time_ms"]))
-    tallies = [Tally(r["__topic"], r["__partition"], r["__fate"], r["records"], r["stream_ms"]) for r in found]
+    tallies = [
+        Tally(r["__topic"], r["__partition"], r["__fate"], r["records"], r["stream_ms"]) for r in found
+    ]
     return tallies, times
 
 
@@ -52,14 +54,18 @@ def timed(decided: DataFrame, known_ms: Mapping[str, int]) -> DataFrame:
     known = own_time(known_ms)
     before = F.max(_time()).over(order.rowsBetween(Window.unboundedPreceding, -1))
     after = F.max(_time()).over(order.rowsBetween(Window.unboundedPreceding, Window.currentRow))
-    return rows.withColumns({"__before_ms": F.greatest(before, known), "__after_ms": F.greatest(after, known)})
+    return rows.withColumns(
+        {"__before_ms": F.greatest(before, known), "__after_ms": F.greatest(after, known)}
+    )
 
 
 def advances(rows: DataFrame, first_update: Expr) -> DataFrame:
     """The rows that move time: `__partition`, `__time_ms` and `__place`. In: rows as `timed` gives them."""
     moved = F.col("__before_ms").isNull() | (F.col("__after_ms") > F.col("__before_ms"))
     sub = F.when(F.col("__fate") == KEPT, first_update).otherwise(0).cast("long")
-    return rows.where(moved).select("__partition", F.col("__after_ms").alias("__time_ms"), place(sub).alias("__place"))
+    return rows.where(moved).select(
+        "__partition", F.col("__after_ms").alias("__time_ms"), place(sub).alias("__place")
+    )
 
 
 def place(sub: Expr) -> Expr:

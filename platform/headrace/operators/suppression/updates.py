@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from typing import TYPE_CHECKING, Generic, TypeVar
+from typing import TYPE_CHECKING, Any
 
 from pyspark.sql import functions as F
 
@@ -29,10 +29,8 @@ if TYPE_CHECKING:
     from headrace.operators.aggregates import Over
     from headrace.operators.progress import Progress
 
-N = TypeVar("N", RunningAggregate, WindowedAggregate, Table)
 
-
-class Updates(ABC, Generic[N]):
+class Updates(ABC):
     """The updates of one kind of node. The *entry* of an update is its key, with windows its key and window.
 
     highest  whether an update's timestamp is the highest of its entry so far, or its record's own
@@ -45,9 +43,9 @@ class Updates(ABC, Generic[N]):
         """Whether one record can make several updates."""
         return False
 
-    def __init__(self, node: N, operator: Operator[N]) -> None:
-        """The updates that this node makes; its operator decides which records it makes them of."""
-        self.node, self.operator = node, operator
+    def __init__(self, operator: Operator[Any]) -> None:
+        """The updates that a node makes; its operator decides which records it makes them of."""
+        self.operator = operator
 
     def decide(self, logs: Mapping[str, DataFrame]) -> DataFrame:
         """The rows of the logs, as the node itself sees them."""
@@ -93,22 +91,25 @@ class Updates(ABC, Generic[N]):
         """Which entries that do not wait no later update builds upon; None: none."""
 
 
-class _Aggregated(Updates[N]):
+class _Aggregated(Updates):
     """Updates that merge: an entry is worth all its records so far."""
 
-    aggregates: Sequence[tuple[str, Aggregate]]
+    def __init__(self, node: RunningAggregate | WindowedAggregate, operator: Operator[Any]) -> None:
+        """The updates that an aggregate makes."""
+        super().__init__(operator)
+        self.aggregates: Sequence[tuple[str, Aggregate]] = node.aggregates
+        self._by = node.by
 
     @property
     def by(self) -> tuple[str, ...]:
         """The group columns."""
-        assert not isinstance(self.node, Table)
-        return self.node.by
+        return self._by
 
     @property
     def inputs(self) -> tuple[str, ...]:
         """The columns that are aggregated, and the record's position."""
-        named = dict.fromkeys(a.column for _, a in self.aggregates if a.column is not None and a.column not in self.by)
-        return (*named, "__topic")
+        named = (aggregate.column for _, aggregate in self.aggregates)
+        return (*dict.fromkeys(name for name in named if name is not None and name not in self.by), "__topic")
 
     def partials(self, inputs: StructType) -> list[Expr]:
         """Partial aggregates."""
@@ -123,13 +124,8 @@ class _Aggregated(Updates[N]):
         return [*finished_columns(self.aggregates, inputs), F.lit(False).alias("__deleted")]
 
 
-class RunningUpdates(_Aggregated[RunningAggregate]):
+class RunningUpdates(_Aggregated):
     """A record updates the totals of its group."""
-
-    @property
-    def aggregates(self) -> Sequence[tuple[str, Aggregate]]:  # type: ignore[override]
-        """As described."""
-        return self.node.aggregates
 
     def finished(self, inputs: StructType) -> list[Expr]:
         """The group and its totals."""
@@ -140,13 +136,13 @@ class RunningUpdates(_Aggregated[RunningAggregate]):
         return None
 
 
-class WindowUpdates(_Aggregated[WindowedAggregate]):
+class WindowUpdates(_Aggregated):
     """A record updates every window that it enters, in the order of their starts."""
 
-    @property
-    def aggregates(self) -> Sequence[tuple[str, Aggregate]]:  # type: ignore[override]
-        """As described."""
-        return self.node.aggregates
+    def __init__(self, node: WindowedAggregate) -> None:
+        """The updates that a windowed aggregate makes."""
+        super().__init__(node, WindowOperator(node))
+        self.node = node
 
     @property
     def several(self) -> bool:
@@ -164,14 +160,20 @@ class WindowUpdates(_Aggregated[WindowedAggregate]):
 
     def exploded(self, kept: DataFrame) -> DataFrame:
         """One row for each window entered."""
-        last, advance = last_window_start(self.node.window, F.col("__event_ms")), F.lit(self.node.window.advance_ms)
+        last, advance = (
+            last_window_start(self.node.window, F.col("__event_ms")),
+            F.lit(self.node.window.advance_ms),
+        )
         windows = kept.withColumn("__start", F.explode(F.sequence("__from", last, advance)))
         return windows.withColumn("__sub", F.col("__start"))
 
     def finished(self, inputs: StructType) -> list[Expr]:
         """The group, the window and its totals."""
         end = F.col("__start") + self.node.window.size_ms
-        bounds = [F.timestamp_millis("__start").alias("window_start"), F.timestamp_millis(end).alias("window_end")]
+        bounds = [
+            F.timestamp_millis("__start").alias("window_start"),
+            F.timestamp_millis(end).alias("window_end"),
+        ]
         return [*columns(self.by), *bounds, *self._shown(inputs)]
 
     def forgotten(self, progress: Progress) -> Expr | None:
@@ -181,10 +183,15 @@ class WindowUpdates(_Aggregated[WindowedAggregate]):
         return F.col("__start") + (self.node.window.size_ms + self.node.grace_ms) <= progress.closed_ms
 
 
-class TableUpdates(Updates[Table]):
+class TableUpdates(Updates):
     """A record replaces the row of its key; a tombstone, or a row that fails a condition, deletes it."""
 
     highest = False
+
+    def __init__(self, node: Table) -> None:
+        """The updates that a table makes."""
+        super().__init__(TableOperator(node))
+        self.node = node
 
     @property
     def by(self) -> tuple[str, ...]:
@@ -220,10 +227,10 @@ class TableUpdates(Updates[Table]):
         return [newest.alias("__row"), newest["__event_ms"].alias("__event_ms")]
 
 
-def updates_of(node: Updated) -> Updates[RunningAggregate] | Updates[WindowedAggregate] | Updates[Table]:
+def updates_of(node: Updated) -> Updates:
     """The updates that a node makes."""
     if isinstance(node, RunningAggregate):
         return RunningUpdates(node, RunningOperator(node))
     if isinstance(node, WindowedAggregate):
-        return WindowUpdates(node, WindowOperator(node))
-    return TableUpdates(node, TableOperator(node))
+        return WindowUpdates(node)
+    return TableUpdates(node)

@@ -32,8 +32,10 @@ def value_waits(
             these updates), `__latest` (of its entry). One row per wait.
     """
     keys = [*updates.entry, "__partition"]
-    parts = _counted(assigned, updates).groupBy(*columns(keys), *WAIT).agg(
-        *updates.partials(inputs), *_book(F.lit(True)), F.sum("__counts").alias("__records")
+    parts = (
+        _counted(assigned, updates)
+        .groupBy(*columns(keys), *WAIT)
+        .agg(*updates.partials(inputs), *_book(F.lit(True)), F.sum("__counts").alias("__records"))
     )
     if held is not None:
         parts = _with_held(parts, held, updates, inputs)
@@ -79,7 +81,7 @@ def _book(touched: Expr) -> list[Expr]:
 
 
 def _counted(assigned: DataFrame, updates: Updates) -> DataFrame:
-    """Add `__counts`: 1 for the update of each record whose wait ends last, else 0; ends follow in the order of beginnings."""
+    """Add `__counts`: 1 for the update of each record whose wait ends last, the one that began last, else 0."""
     if not updates.several:
         return assigned.withColumn("__counts", F.lit(1))
     own = F.struct("__opened_ms", "__sub")

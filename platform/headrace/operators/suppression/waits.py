@@ -24,7 +24,7 @@ WAIT = {  # of a wait, beside the columns of its entry and `__partition`
     "__opened_after_ms": "bigint",  # own stream time once it was put; null: in an earlier increment
     "__opened_place": f"struct<{', '.join(f'{name}: bigint' for name in PLACE)}>",  # its place; null likewise
 }
-UPDATE = (
+COLUMNS = (
     "__offset", "__ingested_ms", "__stream_ms", "__event_ms", "__before_ms", "__after_ms", "__sub", "__size_bytes",
 )  # fmt: skip
 
@@ -40,7 +40,7 @@ def assign_waits(
 ) -> DataFrame:
     """The updates with the wait that each joins or opens.
 
-    In:     updates  `entry`, `__partition`, `UPDATE`, `inputs`; one row per update
+    In:     updates  `entry`, `__partition`, `COLUMNS`, `inputs`; one row per update
             held     for each entry touched before: `entry`, `__partition`, `__event_ms`, and of its open wait `__opened_ms`
                      and `__opened_offset` (null: none is open); None: nothing was
             highest  whether an update's timestamp is the highest of its entry so far
@@ -48,7 +48,7 @@ def assign_waits(
     Law:    an update joins the open wait, opened at t, exactly if own stream time before it is below t + limit.
     """
     keys = [*columns(entry), F.col("__partition")]
-    record = F.struct(*UPDATE, *(F.col(quote(name)) for name in inputs))
+    record = F.struct(*COLUMNS, *(F.col(quote(name)) for name in inputs))
     groups = updates.groupBy(*keys).agg(F.collect_list(record).alias("__new"))
     groups = groups.withColumn("__new", in_order(groups, "__new", ("__offset",)))
     before = {"__event_ms": "__held_event_ms", "__opened_ms": "__held_ms", "__opened_offset": "__held_offset"}
@@ -68,7 +68,9 @@ def _openings(limit_ms: int, highest: bool) -> Expr:
     def step(acc: Expr, update: Expr) -> tuple[dict[str, Expr], Expr, Expr]:
         own = update["__event_ms"]
         ts = F.greatest(acc["high"], own) if highest else own
-        over = acc["opened"].isNull() | F.coalesce(update["__before_ms"] >= acc["opened"] + limit_ms, F.lit(False))
+        over = acc["opened"].isNull() | F.coalesce(
+            update["__before_ms"] >= acc["opened"] + limit_ms, F.lit(False)
+        )
         after = {
             "opened": F.when(over, ts).otherwise(acc["opened"]),
             "high": ts,
