@@ -54,7 +54,9 @@ def test_a_bound_that_says_nothing_is_refused() -> None:
 
 
 def test_what_could_break_final_only_is_refused() -> None:
-    with refused("until_window_closes: 'emit_early' would emit windows that are not final", "hr.until_time_limit"):
+    with refused(
+        "until_window_closes: 'emit_early' would emit windows that are not final", "hr.until_time_limit"
+    ):
         hr.until_window_closes(max_records=5, when_full="emit_early")
 
 

@@ -162,8 +162,8 @@ def check(driver: TestDriver, subject: Subject, log: list[Row]) -> None:
         assert Counter(as_read(row.asDict()) for row in tables.rows(frame)) == untimed(wanted)
     delivered = [row for _, row in sorted(subject.sink.rows.items())]
     assert [as_read(row) for row in delivered] == wanted
-    updates = tables.rows(driver.updates(subject.name).orderBy("__batch"))
-    folded = {(row["key"].encode(), row.asDict().get("window_start", 0)): values(row.asDict()) for row in updates}
+    changes = [row.asDict() for row in tables.rows(driver.updates(subject.name).orderBy("__batch"))]
+    folded = {(row["key"].encode(), row.get("window_start", 0)): values(row) for row in changes}
     assert folded == {entry: shown_value(subject, value) for entry, value in last.items()}
     assert tables.ledger(tables.rows(driver.ledger(subject.name))) == Counter(
         {at: n for at, n in fates.items() if n and at[1] != "tick"}

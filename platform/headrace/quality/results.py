@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
-from headrace.description import Batches, WindowedAggregate
+from headrace.description import Batches, Suppressed, WindowedAggregate
 
 if TYPE_CHECKING:
     from headrace.description import Node, Topic
@@ -53,6 +53,7 @@ CURRENT_CHECKS: Mapping[str, str] = {
     "rows_are_unique": "The results hold one row for each identity.",
     **PARITY,
 }
+SUPPRESSED_CHECKS: Mapping[str, str] = {**CONSERVATION, **PARITY}
 SEVERITIES: Mapping[str, str] = {
     "dead_letters_below": WARN,
     "late_drops_below": WARN,
@@ -69,6 +70,8 @@ def node_checks(node: Node) -> Mapping[str, str]:
     """The claims about a node's results by name, in the order in which they are judged."""
     if isinstance(node, Batches):
         return BATCH_CHECKS
+    if isinstance(node, Suppressed):
+        return SUPPRESSED_CHECKS
     return WINDOW_CHECKS if isinstance(node, WindowedAggregate) else CURRENT_CHECKS
 
 

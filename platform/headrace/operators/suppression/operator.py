@@ -11,6 +11,7 @@ from pyspark.sql import functions as F
 from headrace.description import Suppressed, quote
 from headrace.description.suppression import EMIT_EARLY, SHUT_DOWN
 from headrace.log.columns import TICK
+from headrace.operators.bounds import refusal
 from headrace.operators.operator import Folded, Held, Operator, Schemas, nullable
 from headrace.operators.progress import Progress
 from headrace.operators.rows import KEPT
@@ -24,7 +25,7 @@ from headrace.operators.suppression.bounded import (
     pass_over,
 )
 from headrace.operators.suppression.leaving import place_ends
-from headrace.operators.suppression.sizes import buffered, peaks, refusal
+from headrace.operators.suppression.sizes import buffered, peaks
 from headrace.operators.suppression.timeline import Times, advances, counted, own_time, timed
 from headrace.operators.suppression.updates import updates_of
 from headrace.operators.suppression.values import value_waits

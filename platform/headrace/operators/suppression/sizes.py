@@ -7,15 +7,12 @@ from typing import TYPE_CHECKING, Any
 from pyspark.sql import Window
 from pyspark.sql import functions as F
 
-from headrace.errors import TerminalError
 from headrace.operators.tables.latest import columns, union
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
     from pyspark.sql import DataFrame
-
-    from headrace.description.suppression import Bound
 
 Sizes = dict[str, dict[str, int]]
 AFTER = ("ingested_ms", "offset", "sub")  # of a place: its order in the partition
@@ -106,19 +103,3 @@ def peaks(
         }
         for row in highest.collect()
     }
-
-
-def refusal(
-    name: str, bound: Bound, sizes: Mapping[str, Mapping[str, int]], what: str
-) -> TerminalError | None:
-    """Why a stream has to stop before it commits anything; None: what waits is within the bound."""
-    for partition, found in sorted(sizes.items(), key=lambda item: int(item[0])):
-        for unit, most in (("records", bound.max_records), ("bytes", bound.max_bytes)):
-            if most is not None and found[unit] > most:
-                return TerminalError(
-                    f"Node '{name}': {found[unit]:,} {unit} of {what} would wait in partition {partition}; "
-                    f"max_{unit} is {most:,}.",
-                    detail="Nothing of this micro-batch was committed: the stream goes on from here when started again.",
-                    hint=f"Raise max_{unit}, or write when_full='spill': the buffer is a table, memory does not bound it.",
-                )
-    return None
