@@ -10,6 +10,7 @@ from headrace.description import (
     SessionWindows,
     TimeWindows,
     Topic,
+    UntilTimeLimit,
     UntilWindowCloses,
     avg,
     collect,
@@ -23,6 +24,7 @@ from headrace.description import (
     stddev,
     sum,
     tumbling,
+    until_time_limit,
     until_window_closes,
     variance,
 )
@@ -31,6 +33,7 @@ from headrace.sinks import Delivery, KafkaSink, PostgresSink, Sink
 
 __all__ = [
     "Delivery", "DescriptionError", "HeadraceError", "KafkaSink", "PostgresSink", "ReplayGuard", "SessionWindows",
-    "Sink", "TerminalError", "TimeWindows", "Topic", "TransientError", "UntilWindowCloses", "avg", "collect", "count",
-    "first", "hopping", "last", "max", "min", "session", "stddev", "sum", "tumbling", "until_window_closes", "variance",
+    "Sink", "TerminalError", "TimeWindows", "Topic", "TransientError", "UntilTimeLimit", "UntilWindowCloses", "avg",
+    "collect", "count", "first", "hopping", "last", "max", "min", "session", "stddev", "sum", "tumbling",
+    "until_time_limit", "until_window_closes", "variance",
 ]  # fmt: skip

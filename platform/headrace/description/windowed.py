@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import asdict, dataclass, replace
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, overload
 
 from headrace.description.aggregates import Aggregate, aggregate_column
 from headrace.description.checks import checked_aggregates
@@ -12,13 +12,14 @@ from headrace.description.fingerprint import rules_of
 from headrace.description.grouping import group_column, grouping_columns, refuse_regrouping
 from headrace.description.node import Node
 from headrace.description.schema import ResultColumn
-from headrace.description.suppression import UntilWindowCloses
+from headrace.description.suppression import UntilTimeLimit, UntilWindowCloses
 from headrace.description.windows import END, START, SessionWindows, WindowKind
 from headrace.description.wording import a_value
 from headrace.errors import DescriptionError
 
 if TYPE_CHECKING:
     from headrace.description.stream import Stream
+    from headrace.description.suppressed import Suppressed
     from headrace.description.topic import Topic
 
 BOUND_NAMES = (START, END)
@@ -51,7 +52,11 @@ class WindowedAggregate(Node):
         object.__setattr__(self, "aggregates", checked_aggregates(self.stream.shape, self.aggregates, taken))
         super().__post_init__()
 
-    def suppress(self, policy: UntilWindowCloses) -> WindowedAggregate:
+    @overload
+    def suppress(self, policy: UntilWindowCloses) -> WindowedAggregate: ...
+    @overload
+    def suppress(self, policy: UntilTimeLimit) -> Suppressed: ...
+    def suppress(self, policy: UntilWindowCloses | UntilTimeLimit) -> WindowedAggregate | Suppressed:
         """Emit what the policy says instead of every update."""
         if self.suppression is not None:
             raise DescriptionError(
@@ -60,6 +65,10 @@ class WindowedAggregate(Node):
             )
         if policy is None:
             raise DescriptionError("suppress: None is no policy.", hint="Write hr.until_window_closes().")
+        if isinstance(policy, UntilTimeLimit):
+            from headrace.description.suppressed import suppressed  # a suppressed node holds one of these
+
+            return suppressed(self, policy)
         return replace(self, suppression=policy)
 
     @property

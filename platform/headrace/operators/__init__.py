@@ -9,6 +9,7 @@ from headrace.description import (
     Join,
     RunningAggregate,
     SessionWindows,
+    Suppressed,
     Table,
     TimeWindows,
     WindowedAggregate,
@@ -17,6 +18,7 @@ from headrace.operators.batches import BatchOperator
 from headrace.operators.joins import JoinOperator
 from headrace.operators.running import RunningOperator
 from headrace.operators.sessions import SessionOperator
+from headrace.operators.suppression import SuppressionOperator
 from headrace.operators.tables import TableOperator
 from headrace.operators.windows import WindowOperator
 
@@ -29,6 +31,7 @@ OPERATORS: dict[type[Node], type[Operator[Any]]] = {
     Batches: BatchOperator,
     Table: TableOperator,
     Join: JoinOperator,
+    Suppressed: SuppressionOperator,
 }
 
 OF_WINDOWS: dict[type, type[Operator[WindowedAggregate]]] = {

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
-from headrace.description import Batches, Join, WindowedAggregate
+from headrace.description import Batches, Join, Suppressed, WindowedAggregate
 
 if TYPE_CHECKING:
     from headrace.description import Node, Topic
@@ -60,6 +60,7 @@ JOIN_CHECKS: Mapping[str, str] = {
     "no_orphans_above": "Few of the left rows refer to a right row that does not exist.",
     **PARITY,
 }
+SUPPRESSED_CHECKS: Mapping[str, str] = {**CONSERVATION, **PARITY}
 SEVERITIES: Mapping[str, str] = {
     "dead_letters_below": WARN,
     "late_drops_below": WARN,
@@ -79,6 +80,8 @@ def node_checks(node: Node) -> Mapping[str, str]:
         return BATCH_CHECKS
     if isinstance(node, Join):
         return JOIN_CHECKS
+    if isinstance(node, Suppressed):
+        return SUPPRESSED_CHECKS
     return WINDOW_CHECKS if isinstance(node, WindowedAggregate) else CURRENT_CHECKS
 
 

@@ -88,6 +88,9 @@ class NodeRunner:
             for t in self.node.topics
         }
         folded = self.operator.fold(logs, upto_ms, self._held(), progress)
+        if folded.refused is not None:
+            folded.release()
+            raise folded.refused
         self._on_step("before outputs")
         if not self._has_outputs(folded.progress.batch):
             self._write_outputs(folded)
