@@ -8,6 +8,7 @@ the result.
 from headrace.description import (
     ReplayGuard,
     SessionWindows,
+    SlidingWindows,
     TimeWindows,
     Topic,
     UntilWindowCloses,
@@ -20,6 +21,7 @@ from headrace.description import (
     max,
     min,
     session,
+    sliding,
     stddev,
     sum,
     tumbling,
@@ -31,6 +33,7 @@ from headrace.sinks import Delivery, KafkaSink, PostgresSink, Sink
 
 __all__ = [
     "Delivery", "DescriptionError", "HeadraceError", "KafkaSink", "PostgresSink", "ReplayGuard", "SessionWindows",
-    "Sink", "TerminalError", "TimeWindows", "Topic", "TransientError", "UntilWindowCloses", "avg", "collect", "count",
-    "first", "hopping", "last", "max", "min", "session", "stddev", "sum", "tumbling", "until_window_closes", "variance",
+    "Sink", "SlidingWindows", "TerminalError", "TimeWindows", "Topic", "TransientError", "UntilWindowCloses", "avg",
+    "collect", "count", "first", "hopping", "last", "max", "min", "session", "sliding", "stddev", "sum", "tumbling",
+    "until_window_closes", "variance",
 ]  # fmt: skip

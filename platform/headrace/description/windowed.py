@@ -121,7 +121,8 @@ def check_window(window: object, grace_ms: int) -> None:
     if not isinstance(window, WindowKind):
         raise DescriptionError(
             f"window: {a_value(window)} is no window.",
-            hint="Write hr.tumbling('2 minutes'), hr.hopping('2 minutes', advance='1 minute') or hr.session('5 minutes').",
+            hint="Write hr.tumbling('2 minutes'), hr.hopping('2 minutes', advance='1 minute'), "
+            "hr.sliding('2 minutes') or hr.session('5 minutes').",
         )
     if duration_ms(grace_ms, "grace") != grace_ms:
         raise DescriptionError(f"grace_ms: {a_value(grace_ms)} is not a number of milliseconds.")

@@ -9,6 +9,7 @@ from headrace.description import (
     Join,
     RunningAggregate,
     SessionWindows,
+    SlidingWindows,
     Table,
     TimeWindows,
     WindowedAggregate,
@@ -17,6 +18,7 @@ from headrace.operators.batches import BatchOperator
 from headrace.operators.joins import JoinOperator
 from headrace.operators.running import RunningOperator
 from headrace.operators.sessions import SessionOperator
+from headrace.operators.sliding import SlidingOperator
 from headrace.operators.tables import TableOperator
 from headrace.operators.windows import WindowOperator
 
@@ -34,6 +36,7 @@ OPERATORS: dict[type[Node], type[Operator[Any]]] = {
 OF_WINDOWS: dict[type, type[Operator[WindowedAggregate]]] = {
     TimeWindows: WindowOperator,
     SessionWindows: SessionOperator,
+    SlidingWindows: SlidingOperator,
 }
 
 
