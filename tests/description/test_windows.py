@@ -95,7 +95,7 @@ def test_sessions_are_refused_where_a_group_may_lie_in_several_partitions() -> N
     hint = "needs every record of a group in one: group by the record key of one topic"
 
     def sessions(stream: hr.Topic | Stream, *by: str) -> None:
-        stream.group_by(*by).window(hr.session("5 minutes"), grace="0 ms").aggregate(n=hr.count())
+        stream.group_by(*by).window(hr.session("5 minutes"), grace="0 ms")
 
     sessions(topic.where("value > 0").with_column("double", "2 * value").select("sensor AS sensor", "double"))
     with refused("grouped by site, but topic 'readings' is keyed by sensor", hint):
