@@ -7,6 +7,8 @@ from typing import TYPE_CHECKING
 import pytest
 
 import headrace as hr
+from headrace.operators import operator_of
+from headrace.runtime.node_tables import read_logs, read_progress
 from tests.laws import tables
 from tests.scenarios.timeline import MINUTE, fates, play, shown
 
@@ -23,7 +25,8 @@ def test_records_make_the_windows_that_end_with_them_and_begin_after_them_as_lon
     counted = (
         topic.group_by("sensor").window(hr.sliding("2 minutes"), grace="1 minute").aggregate(n=hr.count())
     )
-    driver = drive(counted.suppress(hr.until_window_closes()).named("bursts"))
+    node = counted.suppress(hr.until_window_closes()).named("bursts")
+    driver = drive(node)
 
     play(driver, "a@0.5  a@1  b@1.5  a@3")  # at 3 = 2 + 1 the window that all early records share closes
     assert shown(driver.read("bursts")) == ["a 0-2 2", "b 0-2 1"]
@@ -52,3 +55,9 @@ def test_records_make_the_windows_that_end_with_them_and_begin_after_them_as_lon
         "0.2 entered no window after all"
     )
     assert tables.windows(tables.rows(driver.backfill("bursts")), "sensor") == windows
+
+    progress = read_progress(driver.spark, driver._lake, node)
+    logs = read_logs(driver.spark, driver._lake, node, progress.upto_ms)
+    some = operator_of(node).recompute(logs, progress, (1 * MINUTE, 2 * MINUTE))
+    assert sorted(row["window_start"] for row in tables.rows(some)) == [1 * MINUTE, after[1.0], after[1.9]]
+    assert [row["n"] for row in some.orderBy("window_start").collect()] == [3, 2, 1]
