@@ -8,6 +8,7 @@ the result.
 from headrace.description import (
     ReplayGuard,
     SessionWindows,
+    SlidingWindows,
     TimeWindows,
     Topic,
     UntilTimeLimit,
@@ -21,6 +22,7 @@ from headrace.description import (
     max,
     min,
     session,
+    sliding,
     stddev,
     sum,
     tumbling,
@@ -33,7 +35,7 @@ from headrace.sinks import Delivery, KafkaSink, PostgresSink, Sink
 
 __all__ = [
     "Delivery", "DescriptionError", "HeadraceError", "KafkaSink", "PostgresSink", "ReplayGuard", "SessionWindows",
-    "Sink", "TerminalError", "TimeWindows", "Topic", "TransientError", "UntilTimeLimit", "UntilWindowCloses", "avg",
-    "collect", "count", "first", "hopping", "last", "max", "min", "session", "stddev", "sum", "tumbling",
-    "until_time_limit", "until_window_closes", "variance",
+    "Sink", "SlidingWindows", "TerminalError", "TimeWindows", "Topic", "TransientError", "UntilTimeLimit",
+    "UntilWindowCloses", "avg", "collect", "count", "first", "hopping", "last", "max", "min", "session", "sliding",
+    "stddev", "sum", "tumbling", "until_time_limit", "until_window_closes", "variance",
 ]  # fmt: skip

@@ -95,7 +95,7 @@ def test_sessions_are_refused_where_a_group_may_lie_in_several_partitions() -> N
     hint = "needs every record of a group in one: group by the record key of one topic"
 
     def sessions(stream: hr.Topic | Stream, *by: str) -> None:
-        stream.group_by(*by).window(hr.session("5 minutes"), grace="0 ms").aggregate(n=hr.count())
+        stream.group_by(*by).window(hr.session("5 minutes"), grace="0 ms")
 
     sessions(topic.where("value > 0").with_column("double", "2 * value").select("sensor AS sensor", "double"))
     with refused("grouped by site, but topic 'readings' is keyed by sensor", hint):
@@ -110,3 +110,16 @@ def test_sessions_are_refused_where_a_group_may_lie_in_several_partitions() -> N
         sessions(topic.with_column("sensor", "upper(sensor)"))
     with refused("key column 'sensor' is replaced on the way", hint):
         sessions(topic.select("site AS sensor", "value"))
+
+
+def test_sliding_windows_have_a_length_and_may_be_regrouped() -> None:
+    topic = hr.Topic("readings", key="sensor STRING", value="site STRING, value DOUBLE")
+    node = topic.group_by("site").window(hr.sliding("2 seconds"), grace="1 second").aggregate(n=hr.count())
+    assert hr.sliding("2 seconds") == hr.SlidingWindows(2_000)
+    assert node.identity == ("site", "window_start")
+    assert node.longest_wait_ms == 3_000
+    assert node.in_words == (
+        "One row per site and sliding window of 2 seconds, final 1 second of stream time after the window's end."
+    )
+    with refused("time difference: 0 ms", "'1 ms'"):
+        hr.sliding("0 ms")

@@ -46,14 +46,22 @@ from headrace.description.suppression import (
 from headrace.description.table import Table
 from headrace.description.topic import Topic
 from headrace.description.windowed import WindowedAggregate
-from headrace.description.windows import SessionWindows, TimeWindows, hopping, session, tumbling
+from headrace.description.windows import (
+    SessionWindows,
+    SlidingWindows,
+    TimeWindows,
+    hopping,
+    session,
+    sliding,
+    tumbling,
+)
 
 __all__ = [
     "Aggregate", "Batches", "Bound", "Branch", "Column", "Duration", "Expression", "GroupedStream", "GroupedTable",
-    "Join", "Node", "Relation", "ReplayGuard", "ResultColumn", "RunningAggregate", "Select", "SessionWindows", "Step",
-    "Stream", "Suppressed", "Table", "TableAggregate", "TimeWindows", "Topic", "Transform", "UntilTimeLimit",
-    "UntilWindowCloses", "Where", "WindowedAggregate", "WindowedStream", "WithColumn", "avg", "collect", "count",
-    "duration_ms", "first", "format_duration", "hopping", "is_decimal", "is_floating", "is_integral", "is_numeric",
-    "last", "max", "min", "parse_ddl", "parse_expression", "quote", "session", "stddev", "sum", "to_ddl", "tumbling",
-    "until_time_limit", "until_window_closes", "variance",
+    "Join", "Node", "Relation", "ReplayGuard", "ResultColumn", "RunningAggregate", "Select", "SessionWindows",
+    "SlidingWindows", "Step", "Stream", "Suppressed", "Table", "TableAggregate", "TimeWindows", "Topic", "Transform",
+    "UntilTimeLimit", "UntilWindowCloses", "Where", "WindowedAggregate", "WindowedStream", "WithColumn", "avg",
+    "collect", "count", "duration_ms", "first", "format_duration", "hopping", "is_decimal", "is_floating",
+    "is_integral", "is_numeric", "last", "max", "min", "parse_ddl", "parse_expression", "quote", "session", "sliding",
+    "stddev", "sum", "to_ddl", "tumbling", "until_time_limit", "until_window_closes", "variance",
 ]  # fmt: skip

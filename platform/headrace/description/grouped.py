@@ -10,7 +10,7 @@ from headrace.description.batches import Batches
 from headrace.description.durations import Duration, duration_ms
 from headrace.description.grouping import grouping_columns
 from headrace.description.running import RunningAggregate
-from headrace.description.windowed import WindowedAggregate, check_window
+from headrace.description.windowed import WindowedAggregate, check_grouping, check_window
 from headrace.errors import DescriptionError
 
 if TYPE_CHECKING:
@@ -32,8 +32,8 @@ class GroupedStream:
     def window(self, window: WindowKind, grace: Duration | None = None) -> WindowedStream:
         """Group by windows too; a record is late for one when stream time has reached its end (and gap) plus `grace`.
 
-        Raises: DescriptionError when `grace` is missing or negative, `window` is no window, or (when it is aggregated)
-                sessions are not grouped by the record key of one topic.
+        Raises: DescriptionError when `grace` is missing or negative, `window` is no window, or sessions are not grouped by
+                the record key of one topic.
         """
         if grace is None:
             raise DescriptionError(
@@ -74,6 +74,7 @@ class WindowedStream:
 
     def __post_init__(self) -> None:
         check_window(self.window, self.grace_ms)
+        check_grouping(self.window, self.grouped.stream, self.grouped.by)
 
     def aggregate(self, **aggregates: Aggregate) -> WindowedAggregate:
         """One row per group and window, with a column for each aggregate."""

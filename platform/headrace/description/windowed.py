@@ -45,8 +45,7 @@ class WindowedAggregate(Node):
         _check_suppression(self.suppression)
         by = grouping_columns(self.stream, self.by)
         _check_bounds(by)
-        if isinstance(self.window, SessionWindows):
-            refuse_regrouping(self.stream, by, "session windows")
+        check_grouping(self.window, self.stream, by)
         taken = (*by, *BOUND_NAMES)
         object.__setattr__(self, "by", by)
         object.__setattr__(self, "aggregates", checked_aggregates(self.stream.shape, self.aggregates, taken))
@@ -130,10 +129,17 @@ def check_window(window: object, grace_ms: int) -> None:
     if not isinstance(window, WindowKind):
         raise DescriptionError(
             f"window: {a_value(window)} is no window.",
-            hint="Write hr.tumbling('2 minutes'), hr.hopping('2 minutes', advance='1 minute') or hr.session('5 minutes').",
+            hint="Write hr.tumbling('2 minutes'), hr.hopping('2 minutes', advance='1 minute'), "
+            "hr.sliding('2 minutes') or hr.session('5 minutes').",
         )
     if duration_ms(grace_ms, "grace") != grace_ms:
         raise DescriptionError(f"grace_ms: {a_value(grace_ms)} is not a number of milliseconds.")
+
+
+def check_grouping(window: WindowKind, stream: Stream, by: tuple[str, ...]) -> None:
+    """Raise DescriptionError when windows that are final per partition have groups that are not."""
+    if isinstance(window, SessionWindows):
+        refuse_regrouping(stream, by, "session windows")
 
 
 def _check_bounds(by: tuple[str, ...]) -> None:

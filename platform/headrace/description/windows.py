@@ -1,8 +1,8 @@
-"""Where windows lie: tumbling and hopping windows, aligned to 1970-01-01T00:00:00Z, and sessions, which records make.
+"""Where windows lie: tumbling and hopping ones, aligned to 1970-01-01T00:00:00Z; sliding windows and sessions, by records.
 
 Law: a tumbling or hopping window holds its start and not its end, and which windows a timestamp is in depends on the
-timestamp alone. A session holds both bounds, its first and its last event.
-Source: Kafka Streams, TimeWindows.java and SessionWindows.java.
+timestamp alone. Sliding windows and sessions hold both bounds, and there are such only as records make them.
+Source: Kafka Streams, TimeWindows.java, SlidingWindows.java and SessionWindows.java.
 """
 
 from __future__ import annotations
@@ -83,7 +83,38 @@ class SessionWindows:
         return f"session (gap {format_duration(self.gap_ms)})"
 
 
-WindowKind = TimeWindows | SessionWindows
+@dataclass(frozen=True)
+class SlidingWindows:
+    """Windows of two records at most `difference_ms` apart, both bounds inside.
+
+    Law: for a record of time t there is the window that ends at t, or [0, difference] when that one would begin before 1970,
+    and, when it holds a record, the one that begins just after t. No other window exists.
+    Source: Kafka Streams, SlidingWindows.java (KIP-450).
+    """
+
+    difference_ms: int
+
+    def __post_init__(self) -> None:
+        difference_ms = duration_ms(self.difference_ms, "time difference")
+        if difference_ms == 0:
+            raise DescriptionError("time difference: 0 ms is too short.", hint="The shortest is '1 ms'.")
+        object.__setattr__(self, "difference_ms", difference_ms)
+
+    identity = (START,)
+    bounds = ("First moment of the window.", "Last moment of the window, itself inside.")
+
+    @property
+    def wait_ms(self) -> int:
+        """How long after a record the last window that it is in ends."""
+        return self.difference_ms
+
+    @property
+    def in_words(self) -> str:
+        """The kind of window and its length."""
+        return f"sliding window of {format_duration(self.difference_ms)}"
+
+
+WindowKind = TimeWindows | SessionWindows | SlidingWindows
 
 
 def tumbling(size: Duration) -> TimeWindows:
@@ -100,3 +131,8 @@ def hopping(size: Duration, advance: Duration) -> TimeWindows:
 def session(gap: Duration) -> SessionWindows:
     """Windows that follow a group's activity: a session ends where no event comes for longer than `gap`."""
     return SessionWindows(duration_ms(gap, "session gap"))
+
+
+def sliding(time_difference: Duration) -> SlidingWindows:
+    """Windows in which the first and the last record are at most `time_difference` apart, wherever records lie."""
+    return SlidingWindows(duration_ms(time_difference, "time difference"))

@@ -9,6 +9,7 @@ from headrace.description import (
     Join,
     RunningAggregate,
     SessionWindows,
+    SlidingWindows,
     Suppressed,
     Table,
     TableAggregate,
@@ -19,6 +20,7 @@ from headrace.operators.batches import BatchOperator
 from headrace.operators.relations import RelationOperator
 from headrace.operators.running import RunningOperator
 from headrace.operators.sessions import SessionOperator
+from headrace.operators.sliding import SlidingOperator
 from headrace.operators.suppression import SuppressionOperator
 from headrace.operators.tables import TableOperator
 from headrace.operators.windows import WindowOperator
@@ -39,6 +41,7 @@ OPERATORS: dict[type[Node], type[Operator[Any]]] = {
 OF_WINDOWS: dict[type, type[Operator[WindowedAggregate]]] = {
     TimeWindows: WindowOperator,
     SessionWindows: SessionOperator,
+    SlidingWindows: SlidingOperator,
 }
 
 

@@ -9,11 +9,15 @@ from pyspark.sql import Window
 from pyspark.sql import functions as F
 from pyspark.sql import types as T
 
+from headrace.description import quote
+
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
     from pyspark.sql import Column as Expr
     from pyspark.sql import DataFrame
+
+    from headrace.description import WindowedAggregate
 
 
 def numbered(emitted: DataFrame, logs: Mapping[str, DataFrame], at: str) -> DataFrame:
@@ -45,6 +49,24 @@ def numbered(emitted: DataFrame, logs: Mapping[str, DataFrame], at: str) -> Data
         *(F.col(f"`{name}`") for name in emitted.columns),
         F.col("__ingested_ms").alias("__sequence"),
         (F.col("__begins") + F.col("__offset")).cast("int").alias("__ordinal"),
+    )
+
+
+def in_order_of_ends(results: DataFrame, node: WindowedAggregate) -> DataFrame:
+    """Closed windows as sinks get them: in the order of their ends, in which the lowest stream time closes them.
+
+    In:     results  columns of the node's table and `__timestamp`, with all windows of one end or none of them
+    Out:    as `Folded.emitted`
+    Law:    a window's place does not depend on the increment that closed it; windows of one end are counted by group.
+    """
+    by_group = [F.col(quote(name)) for name in node.by]
+    ordinal = F.row_number().over(Window.partitionBy("window_end").orderBy(*by_group)) - 1
+    return results.select(
+        *(F.col(quote(name)) for name in node.columns),
+        F.lit(False).alias("__deleted"),
+        F.col("__timestamp"),
+        F.unix_millis("window_end").alias("__sequence"),
+        ordinal.alias("__ordinal"),
     )
 
 

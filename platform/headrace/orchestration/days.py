@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from pyspark.sql import functions as F
 
-from headrace.description import Batches, SessionWindows, Suppressed, WindowedAggregate
+from headrace.description import Batches, SessionWindows, Suppressed, TimeWindows, WindowedAggregate
 from headrace.spark import tables
 
 if TYPE_CHECKING:
@@ -40,7 +40,7 @@ def last_complete_day(node: Node, closed_ms: int | None, read_ms: int | None = N
         or isinstance(node.window, SessionWindows)
     ):
         return None
-    advance_ms = node.window.advance_ms
+    advance_ms = node.window.advance_ms if isinstance(node.window, TimeWindows) else 1
     next_open_ms = ((closed_ms - node.longest_wait_ms) // advance_ms + 1) * advance_ms
     return _date(next_open_ms) - dt.timedelta(days=1)
 

@@ -263,4 +263,4 @@ class NodeRunner:
 
 def _bookkeeping(columns: list[str]) -> list[str]:
     """The columns that predicates on the state name: Delta keeps minima and maxima of these alone."""
-    return [name for name in columns if name in ("__pane", "__batch", "__opened_ms", "__end_ms")]
+    return [name for name in columns if name in ("__pane", "__point", "__batch", "__opened_ms", "__end_ms")]

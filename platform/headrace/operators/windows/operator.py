@@ -4,15 +4,15 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from pyspark.sql import Window
 from pyspark.sql import functions as F
 
-from headrace.description import WindowedAggregate, quote
+from headrace.description import WindowedAggregate
 from headrace.description.suppression import SHUT_DOWN
 from headrace.operators.operator import Folded, Held, Operator, Schemas, nullable, tallies
 from headrace.operators.partials import partial_aggregates
 from headrace.operators.progress import Progress
 from headrace.operators.rows import KEPT, rows_of
+from headrace.operators.sequence import in_order_of_ends
 from headrace.operators.windows.assign import assign_windows
 from headrace.operators.windows.bound import too_much_open
 from headrace.operators.windows.late import late_records
@@ -129,16 +129,8 @@ class WindowOperator(Operator[WindowedAggregate]):
         return windows.where(F.unix_millis("window_start") >= first_ms)
 
     def emitted(self, results: DataFrame) -> DataFrame:
-        """Windows close in the order of their ends, however the log was cut; those of one end are counted by group."""
-        by_group = [F.col(quote(name)) for name in self.node.by]
-        ordinal = F.row_number().over(Window.partitionBy("window_end").orderBy(*by_group)) - 1
-        return results.select(
-            *(F.col(quote(name)) for name in self.node.columns),
-            F.lit(False).alias("__deleted"),
-            F.col("__timestamp"),
-            F.unix_millis("window_end").alias("__sequence"),
-            ordinal.alias("__ordinal"),
-        )
+        """See `in_order_of_ends`."""
+        return in_order_of_ends(results, self.node)
 
     def _refusal(
         self, kept: DataFrame, held: Held, after: Progress, inputs: StructType
