@@ -8,6 +8,7 @@ import dagster as dg
 from dagster_pyspark import LazyPySparkResource
 
 from headrace.description import Node, Topic
+from headrace.orchestration.advancing import advancing_checks
 from headrace.orchestration.keys import log_key, op_name, table_key
 from headrace.orchestration.pipeline import Pipeline
 from headrace.orchestration.resources import LakeResource, session
@@ -21,8 +22,9 @@ SEVERITIES = {"error": dg.AssetCheckSeverity.ERROR, "warn": dg.AssetCheckSeverit
 
 
 def checks_of(pipeline: Pipeline) -> list[dg.AssetChecksDefinition]:
-    """The checks of every log and table of a pipeline."""
-    return [*map(_log_checks, pipeline.topics), *map(_node_checks, pipeline.nodes)]
+    """The checks of every log, running query and table of a pipeline."""
+    tables = [*map(_log_checks, pipeline.topics), *map(_node_checks, pipeline.nodes)]
+    return [*tables, advancing_checks(pipeline)]
 
 
 def _log_checks(topic: Topic) -> dg.AssetChecksDefinition:

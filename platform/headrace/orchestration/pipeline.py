@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from dagster import AssetCheckKey, DailyPartitionsDefinition
 
-from headrace.orchestration.keys import log_key, op_name, stream_key, table_key
+from headrace.orchestration.keys import ADVANCING, log_key, op_name, stream_key, table_key
 from headrace.quality import log_checks, node_checks
 from headrace.runtime.stream import topics_of
 
@@ -58,10 +58,12 @@ class Pipeline:
         return logs | streams
 
     def checks(self) -> dict[AssetKey, list[AssetCheckKey]]:
-        """The checks of each log and table."""
-        logs = {log_key(topic): log_checks(topic) for topic in self.topics}
-        tables = {table_key(node): node_checks(node) for node in self.nodes}
-        return {key: [AssetCheckKey(key, name) for name in names] for key, names in (logs | tables).items()}
+        """The checks of each log, running query and table."""
+        logs = {log_key(topic): [*log_checks(topic), ADVANCING] for topic in self.topics}
+        streams = {stream_key(node): [ADVANCING] for node in self.nodes}
+        tables = {table_key(node): list(node_checks(node)) for node in self.nodes}
+        checks = logs | streams | tables
+        return {key: [AssetCheckKey(key, name) for name in names] for key, names in checks.items()}
 
 
 def pipeline_of(

@@ -42,6 +42,7 @@ class SupervisedQuery(ABC):
         self._retry_at = 0.0
         self._scratch: tempfile.TemporaryDirectory[str] | None = None
         self._counted: deque[tuple[float, int]] = deque(maxlen=200)
+        self.batch_seconds: float | None = None  # of the last trigger with records
 
     @abstractmethod
     def open(self) -> DataStreamWriter:
@@ -130,12 +131,15 @@ class SupervisedQuery(ABC):
     def _work(self, work: Callable[[], int]) -> None:
         if self._closing.is_set():
             return  # nothing is lost: the next start reads on from our own last commit
+        began = time.monotonic()
         try:
             rows = work()
         except BaseException as error:
             self.error = error
             raise
         self._counted.append((time.monotonic(), rows))
+        if rows:
+            self.batch_seconds = time.monotonic() - began
         self.failures, self.error = 0, None
 
     def _failed(self, error: BaseException) -> None:

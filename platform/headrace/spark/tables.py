@@ -19,7 +19,7 @@ from headrace.errors import TerminalError
 from headrace.spark import files
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping
+    from collections.abc import Iterator, Mapping, Sequence
 
     from pyspark.sql import DataFrame, SparkSession
 
@@ -122,12 +122,37 @@ def last_commit(spark: SparkSession, path: str, writer: str, *, through: int | N
     """The newest commit, through a version, whose record names this writer; None if the table has none.
 
     Reads the commit files of the Delta log (public protocol) from the newest backwards: a few milliseconds,
-    while `DeltaTable.history` launches a Spark job. Commits by maintenance (OPTIMIZE, VACUUM) are passed over.
+    while `DeltaTable.history` launches a Spark job. A commit of maintenance repeats what was the last one before
+    it (see `carried`), so the history may be cleaned behind it.
     """
+    known: Mapping[str, Any] | None = None
     for version, record in _records(spark, path, latest_version(spark, path) if through is None else through):
         if record is not None and record.get("writer") == writer:
             return Commit(version, record)
+        known = known or _carried_for(record or {}, writer)
+        if known is not None and known["as_of"] >= version - 1:
+            last = known["last"][writer]
+            return None if last is None else Commit(last["version"], last["record"])
     return None
+
+
+def carried(spark: SparkSession, path: str, writers: Sequence[str]) -> dict[str, Any]:
+    """What the record of a commit by none of these writers says, so that theirs are found behind it.
+
+    Out: `carried`: the last commit of each writer as of a version. What was committed after that version, and before the
+         commit that carries this, is not in it: who looks for a record reads those commits too.
+    """
+    as_of = latest_version(spark, path)
+    found = {writer: last_commit(spark, path, writer, through=as_of) for writer in writers}
+    last = {
+        w: None if c is None else {"version": c.version, "record": dict(c.record)} for w, c in found.items()
+    }
+    return {"carried": {"as_of": as_of, "last": last}}
+
+
+def _carried_for(record: Mapping[str, Any], writer: str) -> Mapping[str, Any] | None:
+    known: Mapping[str, Any] | None = record.get("carried")
+    return known if known is not None and writer in known["last"] else None
 
 
 def _records(spark: SparkSession, path: str, through: int) -> Iterator[tuple[int, Mapping[str, Any] | None]]:
@@ -153,9 +178,19 @@ def _record_of(commit_text: str) -> Mapping[str, Any] | None:
     return None
 
 
+def size_bytes(spark: SparkSession, path: str) -> int:
+    """The bytes of the files of the table's newest version."""
+    return int(_updated(spark, path).sizeInBytes())
+
+
 def latest_version(spark: SparkSession, path: str) -> int:
     """The table's newest version; -1 when there is no table."""
+    return int(_updated(spark, path).version())
+
+
+def _updated(spark: SparkSession, path: str) -> Any:
+    """Delta's snapshot of the newest version."""
     jvm = spark._jvm
     delta_log = jvm.org.apache.spark.sql.delta.DeltaLog.forTable(spark._jsparkSession, path)  # type: ignore[union-attr]
     none = jvm.scala.Option.empty()  # type: ignore[union-attr]
-    return int(delta_log.update(False, none, none).version())
+    return delta_log.update(False, none, none)
