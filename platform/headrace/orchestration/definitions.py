@@ -16,6 +16,7 @@ from headrace.orchestration.pipeline import Pipeline, pipeline_of
 from headrace.orchestration.resources import LakeResource, spark_resource
 from headrace.orchestration.sensors import keep_running_sensor
 from headrace.orchestration.upkeep import maintenance_job
+from headrace.quality import Thresholds
 from headrace.runtime.kafka import KafkaSettings
 
 
@@ -33,6 +34,8 @@ def build_definitions(
     quality_cron: str = "0 * * * *",
     maintenance_cron: str = "30 3 * * *",
     spark: Mapping[str, str] | None = None,
+    thresholds: Mapping[str, Thresholds] | None = None,
+    owners: Mapping[str, Sequence[str]] | None = None,
 ) -> dg.Definitions:
     """For every topic and node the assets, checks, jobs, sensor and schedule that run and watch them.
 
@@ -44,10 +47,18 @@ def build_definitions(
         sensor_running    whether the sensor starts switched on
         quality_cron      when the checks run once their schedule is switched on; maintenance_cron likewise
         spark             more of Spark's configuration
+        thresholds        by asset, `log/<topic>` or the node's name: how much is too much, and how bad that is
+        owners            likewise: teams and e-mail addresses, beside those of a node's description
     """
     warnings.filterwarnings("ignore", "Parameter `backfill_policy`", category=dg.BetaWarning)
     pipeline = pipeline_of(
-        nodes, partitions_start=partitions_start, group=group, name=stream_name, kafka=kafka
+        nodes,
+        partitions_start=partitions_start,
+        group=group,
+        name=stream_name,
+        kafka=kafka,
+        thresholds=thresholds,
+        owners=owners,
     )
     checks = checks_of(pipeline)
     streams, backfill, quality = _jobs(pipeline, checks)
