@@ -15,6 +15,7 @@ from dagster import AssetKey, AssetMaterialization, AssetObservation, MetadataVa
 from headrace.orchestration.carry import materialize
 from headrace.orchestration.keys import DATA_VERSION_TAG
 from headrace.runtime.figures import numbers
+from headrace.runtime.supervised import FAILURES_MAX
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -121,7 +122,8 @@ class ProgressReporter:
         self._states[status.asset] = seen
         log = self._context.log
         if status.state == "failed":
-            log.error(f"{status.asset} has failed and stays stopped; the others go on. {status.error}")
+            then = "is tried once a minute" if status.failures >= FAILURES_MAX else "stays stopped"
+            log.error(f"{status.asset} has failed and {then}; the others go on. {status.error}")
         elif status.error and status.state == "restarting":
             log.warning(f"{status.asset} restarts after failure {status.failures}: {status.error}")
         else:

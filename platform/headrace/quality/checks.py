@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 from urllib.parse import unquote, urlparse
 
 from headrace.errors import TerminalError
-from headrace.quality import batching, conservation, pages, parity, ratios, replays, uniqueness
+from headrace.quality import batching, conservation, daily, pages, parity, ratios, replays, uniqueness
 from headrace.quality.books import open_books
 from headrace.quality.claims import Check, Finding
 from headrace.quality.log_profile import profile
@@ -93,7 +93,9 @@ def check_node(
     }
     claims = node_checks(node)
     checks = [judged[check]() for check in claims]
-    evidence = pages.node_evidence(books, () if isinstance(days, str) else days)
+    evidence = pages.node_evidence(books, () if isinstance(days, str) else days) | daily.tell(
+        spark, lake, books
+    )
     read_to_ms = max(books.progress.upto_ms.values(), default=None)
     return _report(docs, pages.Asset("node", name, read_to_ms), checks, claims, evidence, thresholds)
 

@@ -5,6 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from headrace.runtime.supervised import FAILURES_MAX
+
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
@@ -51,6 +53,9 @@ class StallWatch:
 
     def _verdict(self, seen: _Seen, still: float) -> str | None:
         status, error = seen.status, f" {seen.status.error}" if seen.status.error else ""
+        if status.state == "failed" and status.failures >= FAILURES_MAX:
+            times = f"{status.failures} times in a row and is tried once a minute"
+            return f"It has failed {times}; the others go on.{error} Mend the cause."
         if status.state == "failed":
             return f"It has failed and stays stopped; the others go on.{error} Mend that, then start the run anew."
         if status.state == "stopped" or still <= self._patience(status):

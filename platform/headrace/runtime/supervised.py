@@ -22,6 +22,7 @@ if TYPE_CHECKING:
 
 logger = structlog.get_logger(__name__)
 BACKOFF_SECONDS_MAX = 60.0
+FAILURES_MAX = 10  # in a row: about five minutes; beyond it counts as failed, and is tried on
 RATE_SECONDS = 30.0
 
 
@@ -58,10 +59,16 @@ class SupervisedQuery(ABC):
 
     @property
     def state(self) -> str:
-        """`running`, `restarting`, `failed` (a person must act) or `stopped`."""
+        """`running`, `restarting`, `failed` (a person must act) or `stopped`.
+
+        What may pass is tried once a minute for ever, for it may pass at night; after so many failures in a row it is
+        called failed all the same, so that somebody looks.
+        """
         if self.finished:
             return "failed" if isinstance(self.error, TerminalError) else "stopped"
-        return "running" if self.query is not None and self.query.isActive else "restarting"
+        if self.query is not None and self.query.isActive:
+            return "running"
+        return "failed" if self.failures >= FAILURES_MAX else "restarting"
 
     def keep_running(self) -> None:
         """Open the query if it is not running and its back-off has passed. Never raises."""
