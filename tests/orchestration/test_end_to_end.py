@@ -133,6 +133,16 @@ def test_a_changed_row_fails_the_proof_and_a_backfill_mends_it(world: World, spa
     assert world.evaluations()["backfill_equals_stream"].passed
 
 
+def test_maintenance_packs_files_and_says_so_on_the_page_of_each_asset(world: World) -> None:
+    result = world.run("maintenance")
+    assert result.success
+    for key in (world.log_key, TABLE):
+        told = world.observations(key)[0]
+        assert told["files after"] < told["files before"]
+    (said,) = (e.step_output_data.metadata for e in result.all_events if e.is_successful_output)
+    assert "| results |" in str(said["tables"].value)
+
+
 def test_a_run_rotates_after_its_time_and_the_next_goes_on_where_it_ended(
     world: World, kafka: Broker, spark: SparkSession
 ) -> None:

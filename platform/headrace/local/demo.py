@@ -57,6 +57,7 @@ def run_demo(*, port: int, rate: float, fresh: bool) -> None:
         stack.enter_context(scenes.live(broker.bootstrap_servers, rate, home / "republisher.log"))
         console.print("starting Dagster: webserver, daemon and code location (half a minute)")
         report = stack.enter_context(served_report(home / "docs", port + 1))
+        metrics_port = os.environ.setdefault("HEADRACE_METRICS_PORT", str(port + 2))
         environment = _environment(home, broker.bootstrap_servers, database.dsn, report)
         dagster = lifeline.spawn(
             [
@@ -77,7 +78,7 @@ def run_demo(*, port: int, rate: float, fresh: bool) -> None:
         )
         stack.callback(_stop, console, dagster, port)
         _wait_for_ui(dagster, port, home / "dagster.log")
-        console.print(_invitation(port, home, report))
+        console.print(_invitation(port, home, report, metrics_port))
         _show_progress(console, dagster)
 
 
@@ -142,7 +143,7 @@ def _tail(log: Path) -> str:
     return "\n".join(log.read_text(errors="replace").splitlines()[-15:]) if log.exists() else ""
 
 
-def _invitation(port: int, home: Path, report: str) -> str:
+def _invitation(port: int, home: Path, report: str, metrics_port: str) -> str:
     base = f"http://127.0.0.1:{port}"
     return f"""
 [bold]Open {base}[/]
@@ -152,6 +153,7 @@ def _invitation(port: int, home: Path, report: str) -> str:
   {base}/assets/reading_counts?view=partitions   Materialize… some days: a backfill, with its verdict
   {base}/assets/reading_counts?view=checks       the proof, with links into the report
   {report}      the report: what is wrong and what to do, in one sentence for each table
+  http://127.0.0.1:{metrics_port}/metrics   the same figures as on the assets' pages, for Prometheus
 Everything lies below {home}. Ctrl-C stops all of it; the next start goes on from here.
 """
 

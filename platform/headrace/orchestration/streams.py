@@ -78,7 +78,10 @@ def host_streams(
     ):
         started = _start_spark(context, spark, stop)
         if started is not None and stop.reason is None:
-            _Watch(context, pipeline, config, started, lake, [advancing.see, metrics.see]).until(stop)
+            try:
+                _Watch(context, pipeline, config, started, lake, [advancing.see, metrics.see]).until(stop)
+            finally:
+                advancing.report()  # a stream that was stopped does not stand still
     if stop.reason is not None:
         context.log.info(f"Stopped: {stop.reason}.")
         raise dg.DagsterExecutionInterruptedError(stop.reason)
@@ -173,7 +176,10 @@ class _Watch:
         self._context.log.info(f"Draining ({why}): micro-batches finish, what the logs hold is folded.")
         close = self._config.close_batches_on_stop and stop.reason is not None
         self._runtime.drain(self._config.drain_timeout_seconds, close_batches=close)
-        self._progress.farewell(self._runtime.poll(), wall=time.time())
+        statuses = self._runtime.poll()
+        for listen in self._listeners:
+            listen(statuses)
+        self._progress.farewell(statuses, wall=time.time())
         for table in self._tables:
             table.report(last=True)
 

@@ -99,8 +99,16 @@ class Backfill:
             F.coalesce(F.sum("count"), F.lit(0)).alias("rows"), F.count("*").alias("files")
         ).first()
         log_rows, log_files = (counted["rows"], counted["files"]) if counted is not None else (0, 0)
-        name, upto_ms = self.node.required_name, dict(self._upto_ms)
-        return BackfillPlan(name, self.days, upto_ms, self.progress.closed_ms, log_rows, log_files)
+        return BackfillPlan(
+            self.node.required_name,
+            self.days,
+            dict(self._upto_ms),
+            self.progress.closed_ms,
+            log_rows,
+            log_files,
+            self._stored().count(),
+            self.node.fingerprint()[:12],
+        )
 
     def run(
         self, *, swap: bool = True, on_stage: Callable[[str], None] = lambda stage: None
