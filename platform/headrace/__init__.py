@@ -7,8 +7,10 @@ the result.
 
 from headrace.description import (
     ReplayGuard,
+    SessionWindows,
     TimeWindows,
     Topic,
+    UntilTimeLimit,
     UntilWindowCloses,
     avg,
     collect,
@@ -18,9 +20,11 @@ from headrace.description import (
     last,
     max,
     min,
+    session,
     stddev,
     sum,
     tumbling,
+    until_time_limit,
     until_window_closes,
     variance,
 )
@@ -28,7 +32,8 @@ from headrace.errors import DescriptionError, HeadraceError, TerminalError, Tran
 from headrace.sinks import Delivery, KafkaSink, PostgresSink, Sink
 
 __all__ = [
-    "Delivery", "DescriptionError", "HeadraceError", "KafkaSink", "PostgresSink", "ReplayGuard", "Sink", "TerminalError",
-    "TimeWindows", "Topic", "TransientError", "UntilWindowCloses", "avg", "collect", "count", "first", "hopping", "last",
-    "max", "min", "stddev", "sum", "tumbling", "until_window_closes", "variance",
+    "Delivery", "DescriptionError", "HeadraceError", "KafkaSink", "PostgresSink", "ReplayGuard", "SessionWindows",
+    "Sink", "TerminalError", "TimeWindows", "Topic", "TransientError", "UntilTimeLimit", "UntilWindowCloses", "avg",
+    "collect", "count", "first", "hopping", "last", "max", "min", "session", "stddev", "sum", "tumbling",
+    "until_time_limit", "until_window_closes", "variance",
 ]  # fmt: skip

@@ -6,7 +6,7 @@ One world is one log per topic of `SUBJECTS`, and every node of a topic reads it
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from decimal import Decimal
 from typing import Any
@@ -155,14 +155,16 @@ def arrivals(topic: str, center: int) -> st.SearchStrategy[list[Arrival]]:
 
 
 @st.composite
-def worlds(draw: st.DrawFn) -> World:
+def worlds(
+    draw: st.DrawFn, topics: Sequence[str] = tuple(SUBJECTS), names: Sequence[str] = tuple(NAMES)
+) -> World:
     base = draw(st.sampled_from([0, 1_700_000_000_000]))
     steps = []
     for number in range(draw(st.integers(2, 5))):
-        arriving = {topic: draw(arrivals(topic, base + number * 9 * SECOND)) for topic in SUBJECTS}
-        runs = draw(st.sets(st.sampled_from(NAMES), max_size=len(NAMES) // 2))
+        arriving = {topic: draw(arrivals(topic, base + number * 9 * SECOND)) for topic in topics}
+        runs = draw(st.sets(st.sampled_from(names), max_size=len(names) // 2))
         steps.append(Step(draw(st.sampled_from(WAITS)), arriving, frozenset(runs)))
-    crashing = draw(st.lists(st.sampled_from(NAMES), unique=True, max_size=6))
+    crashing = draw(st.lists(st.sampled_from(names), unique=True, max_size=6))
     return World(steps, {name: draw(st.sampled_from(STEPS)) for name in crashing})
 
 

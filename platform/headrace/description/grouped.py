@@ -16,7 +16,7 @@ from headrace.errors import DescriptionError
 if TYPE_CHECKING:
     from headrace.description.aggregates import Aggregate
     from headrace.description.stream import Stream
-    from headrace.description.windows import TimeWindows
+    from headrace.description.windows import WindowKind
 
 
 @dataclass(frozen=True)
@@ -29,10 +29,11 @@ class GroupedStream:
     def __post_init__(self) -> None:
         object.__setattr__(self, "by", grouping_columns(self.stream, self.by))
 
-    def window(self, window: TimeWindows, grace: Duration | None = None) -> WindowedStream:
-        """Group by windows too; a record is late for one when stream time has reached its end plus `grace`.
+    def window(self, window: WindowKind, grace: Duration | None = None) -> WindowedStream:
+        """Group by windows too; a record is late for one when stream time has reached its end (and gap) plus `grace`.
 
-        Raises: DescriptionError when `grace` is missing or negative, or `window` is no window.
+        Raises: DescriptionError when `grace` is missing or negative, `window` is no window, or (when it is aggregated)
+                sessions are not grouped by the record key of one topic.
         """
         if grace is None:
             raise DescriptionError(
@@ -65,10 +66,10 @@ class GroupedStream:
 
 @dataclass(frozen=True)
 class WindowedStream:
-    """A grouped stream and its windows, each open until stream time reaches its end plus `grace_ms`."""
+    """A grouped stream and its windows, each open until stream time reaches its end and `grace_ms` (sessions: and gap)."""
 
     grouped: GroupedStream
-    window: TimeWindows
+    window: WindowKind
     grace_ms: int
 
     def __post_init__(self) -> None:

@@ -3,29 +3,26 @@
 from __future__ import annotations
 
 from dataclasses import asdict, dataclass, replace
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, overload
 
 from headrace.description.aggregates import Aggregate, aggregate_column
 from headrace.description.checks import checked_aggregates
 from headrace.description.durations import duration_ms, format_duration
 from headrace.description.fingerprint import rules_of
-from headrace.description.grouping import group_column, grouping_columns
+from headrace.description.grouping import group_column, grouping_columns, refuse_regrouping
 from headrace.description.node import Node
 from headrace.description.schema import ResultColumn
-from headrace.description.suppression import UntilWindowCloses
-from headrace.description.windows import TimeWindows
+from headrace.description.suppression import UntilTimeLimit, UntilWindowCloses
+from headrace.description.windows import END, START, SessionWindows, WindowKind
 from headrace.description.wording import a_value
 from headrace.errors import DescriptionError
 
 if TYPE_CHECKING:
     from headrace.description.stream import Stream
+    from headrace.description.suppressed import Suppressed
     from headrace.description.topic import Topic
 
-WINDOW_BOUNDS = (
-    ResultColumn("window_start", "TIMESTAMP", "First moment of the window."),
-    ResultColumn("window_end", "TIMESTAMP", "End of the window, itself outside."),
-)
-BOUND_NAMES = tuple(bound.name for bound in WINDOW_BOUNDS)
+BOUND_NAMES = (START, END)
 
 
 @dataclass(frozen=True)
@@ -38,7 +35,7 @@ class WindowedAggregate(Node):
 
     stream: Stream
     by: tuple[str, ...]
-    window: TimeWindows
+    window: WindowKind
     grace_ms: int
     aggregates: tuple[tuple[str, Aggregate], ...]
     suppression: UntilWindowCloses | None = None
@@ -48,12 +45,18 @@ class WindowedAggregate(Node):
         _check_suppression(self.suppression)
         by = grouping_columns(self.stream, self.by)
         _check_bounds(by)
+        if isinstance(self.window, SessionWindows):
+            refuse_regrouping(self.stream, by, "session windows")
         taken = (*by, *BOUND_NAMES)
         object.__setattr__(self, "by", by)
         object.__setattr__(self, "aggregates", checked_aggregates(self.stream.shape, self.aggregates, taken))
         super().__post_init__()
 
-    def suppress(self, policy: UntilWindowCloses) -> WindowedAggregate:
+    @overload
+    def suppress(self, policy: UntilWindowCloses) -> WindowedAggregate: ...
+    @overload
+    def suppress(self, policy: UntilTimeLimit) -> Suppressed: ...
+    def suppress(self, policy: UntilWindowCloses | UntilTimeLimit) -> WindowedAggregate | Suppressed:
         """Emit what the policy says instead of every update."""
         if self.suppression is not None:
             raise DescriptionError(
@@ -62,6 +65,10 @@ class WindowedAggregate(Node):
             )
         if policy is None:
             raise DescriptionError("suppress: None is no policy.", hint="Write hr.until_window_closes().")
+        if isinstance(policy, UntilTimeLimit):
+            from headrace.description.suppressed import suppressed  # a suppressed node holds one of these
+
+            return suppressed(self, policy)
         return replace(self, suppression=policy)
 
     @property
@@ -71,8 +78,8 @@ class WindowedAggregate(Node):
 
     @property
     def identity(self) -> tuple[str, ...]:
-        """The group columns and `window_start`."""
-        return (*self.by, "window_start")
+        """The group columns and `window_start`; of a session `window_end` too."""
+        return (*self.by, *self.window.identity)
 
     @property
     def result_columns(self) -> tuple[ResultColumn, ...]:
@@ -80,7 +87,7 @@ class WindowedAggregate(Node):
         shape = self.stream.shape
         return (
             *(group_column(shape, name) for name in self.by),
-            *WINDOW_BOUNDS,
+            *(ResultColumn(n, "TIMESTAMP", m) for n, m in zip(BOUND_NAMES, self.window.bounds, strict=True)),
             *(aggregate_column(shape, name, aggregate) for name, aggregate in self.aggregates),
         )
 
@@ -91,18 +98,21 @@ class WindowedAggregate(Node):
 
     @property
     def longest_wait_ms(self) -> int:
-        """How long after a record the last window that it is in can still be open: size plus grace."""
-        return self.window.size_ms + self.grace_ms
+        """How long after a record the last window that it is in can still be open: size (of a session, gap) plus grace."""
+        return self.window.wait_ms + self.grace_ms
 
     @property
     def in_words(self) -> str:
         """One sentence for people."""
-        size, advance = format_duration(self.window.size_ms), format_duration(self.window.advance_ms)
-        kind = "tumbling" if self.window.size_ms == self.window.advance_ms else f"hopping (every {advance})"
         return (
-            f"One row per {', '.join(self.by)} and {kind} window of {size}, "
-            f"final {format_duration(self.grace_ms)} of stream time after the window's end."
+            f"One row per {', '.join(self.by)} and {self.window.in_words}, "
+            f"final {format_duration(self.final_ms)} of stream time after the window's end."
         )
+
+    @property
+    def final_ms(self) -> int:
+        """How long after its end, in stream time, a window is final: grace; of a session gap plus grace."""
+        return self.grace_ms + (self.window.gap_ms if isinstance(self.window, SessionWindows) else 0)
 
     def rules(self) -> dict[str, Any]:
         """Stream, groups, windows, grace, aggregates and suppression."""
@@ -117,10 +127,10 @@ class WindowedAggregate(Node):
 
 def check_window(window: object, grace_ms: int) -> None:
     """Raise DescriptionError when these are no window and no grace."""
-    if not isinstance(window, TimeWindows):
+    if not isinstance(window, WindowKind):
         raise DescriptionError(
             f"window: {a_value(window)} is no window.",
-            hint="Write hr.tumbling('2 minutes') or hr.hopping('2 minutes', advance='1 minute').",
+            hint="Write hr.tumbling('2 minutes'), hr.hopping('2 minutes', advance='1 minute') or hr.session('5 minutes').",
         )
     if duration_ms(grace_ms, "grace") != grace_ms:
         raise DescriptionError(f"grace_ms: {a_value(grace_ms)} is not a number of milliseconds.")

@@ -4,10 +4,21 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from headrace.description import Batches, Join, RunningAggregate, Table, WindowedAggregate
+from headrace.description import (
+    Batches,
+    Join,
+    RunningAggregate,
+    SessionWindows,
+    Suppressed,
+    Table,
+    TimeWindows,
+    WindowedAggregate,
+)
 from headrace.operators.batches import BatchOperator
 from headrace.operators.joins import JoinOperator
 from headrace.operators.running import RunningOperator
+from headrace.operators.sessions import SessionOperator
+from headrace.operators.suppression import SuppressionOperator
 from headrace.operators.tables import TableOperator
 from headrace.operators.windows import WindowOperator
 
@@ -16,14 +27,21 @@ if TYPE_CHECKING:
     from headrace.operators.operator import Operator
 
 OPERATORS: dict[type[Node], type[Operator[Any]]] = {
-    WindowedAggregate: WindowOperator,
     RunningAggregate: RunningOperator,
     Batches: BatchOperator,
     Table: TableOperator,
     Join: JoinOperator,
+    Suppressed: SuppressionOperator,
+}
+
+OF_WINDOWS: dict[type, type[Operator[WindowedAggregate]]] = {
+    TimeWindows: WindowOperator,
+    SessionWindows: SessionOperator,
 }
 
 
 def operator_of(node: Node) -> Operator[Any]:
-    """The operator that runs a node."""
+    """The operator that runs a node; that of a windowed aggregate goes by its windows."""
+    if isinstance(node, WindowedAggregate):
+        return OF_WINDOWS[type(node.window)](node)
     return OPERATORS[type(node)](node)

@@ -1,4 +1,4 @@
-"""Number emitted rows in the log's order, by their place in it and by nothing that a micro-batch decides."""
+"""The log's order: number emitted rows by their place in it, and by nothing that a micro-batch decides; sort by it."""
 
 from __future__ import annotations
 
@@ -7,10 +7,12 @@ from typing import TYPE_CHECKING
 
 from pyspark.sql import Window
 from pyspark.sql import functions as F
+from pyspark.sql import types as T
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Mapping, Sequence
 
+    from pyspark.sql import Column as Expr
     from pyspark.sql import DataFrame
 
 
@@ -44,3 +46,28 @@ def numbered(emitted: DataFrame, logs: Mapping[str, DataFrame], at: str) -> Data
         F.col("__ingested_ms").alias("__sequence"),
         (F.col("__begins") + F.col("__offset")).cast("int").alias("__ordinal"),
     )
+
+
+def in_order(frame: DataFrame, name: str, place: Sequence[str]) -> Expr:
+    """An array of structs that begin with the fields `place`, which tell them apart, in the order of these."""
+    array_type = frame.schema[name].dataType
+    assert isinstance(array_type, T.ArrayType)
+    if not _holds_map(array_type):
+        return F.sort_array(name)
+
+    def at(record: Expr) -> Expr:
+        return F.struct(*(record[field] for field in place))
+
+    return F.array_sort(name, lambda left, right: F.when(at(left) < at(right), -1).otherwise(1))
+
+
+def _holds_map(data_type: T.DataType) -> bool:
+    match data_type:
+        case T.MapType():
+            return True
+        case T.ArrayType():
+            return _holds_map(data_type.elementType)
+        case T.StructType():
+            return any(_holds_map(field.dataType) for field in data_type.fields)
+        case _:
+            return False

@@ -14,13 +14,14 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from pyspark.sql import Column as Expr
-    from pyspark.sql import SparkSession
+    from pyspark.sql import DataFrame, SparkSession
 
     from headrace.quality.books import Books
     from headrace.runtime.lake import Lake
 
 DAYS_SHOWN = 31
 UNDATED = "no event time"
+POSITION = ("topic", "partition", "offset")
 FATES_BY_DAY = (KEPT, *FATES[2:])  # which of the kept are still open is known over all days alone
 MINUTE_MS, HOUR_MS, DAY_MS = 60_000, 3_600_000, 86_400_000
 BOUNDS = (
@@ -52,8 +53,25 @@ def tell(spark: SparkSession, lake: Lake, books: Books) -> dict[str, Any]:
     rows = sorted(
         (_row(row.asDict()) for row in counted), key=lambda row: (row["day"], row["topic"]), reverse=True
     )
-    late = _lateness(operator.late(decided)) if books.total(LATE) else []
-    return {"by_day": rows[:DAYS_SHOWN], "days_before": len(rows) - len(rows[:DAYS_SHOWN]), "lateness": late}
+    late = operator.late(decided) if books.total(LATE) else None
+    if late is not None and not any(row["fates"][LATE] for row in rows):
+        _move_late(rows, late)
+    return {
+        "by_day": rows[:DAYS_SHOWN],
+        "days_before": len(rows) - len(rows[:DAYS_SHOWN]),
+        "lateness": [] if late is None else _lateness(late),
+    }
+
+
+def _move_late(rows: Sequence[dict[str, Any]], late: DataFrame) -> None:
+    """Of sessions a record is judged late with those still open, and not by its own row alone."""
+    day = F.to_date("timestamp").cast("string")
+    counted = late.groupBy("topic", day.alias("day")).agg(F.countDistinct(*POSITION).alias("records"))
+    found = {(row["topic"], row["day"]): row["records"] for row in counted.collect()}
+    for row in rows:
+        records = found.get((row["topic"], row["day"]), 0)
+        row["fates"][LATE] += records
+        row["fates"][KEPT] -= records
 
 
 def _row(found: dict[str, Any]) -> dict[str, Any]:
@@ -61,10 +79,9 @@ def _row(found: dict[str, Any]) -> dict[str, Any]:
     return {"topic": found["__topic"], "day": found["day"], "fates": fates, "records": sum(fates.values())}
 
 
-def _lateness(late: Any) -> list[dict[str, Any]]:
-    position = F.struct("topic", "partition", "offset")
+def _lateness(late: DataFrame) -> list[dict[str, Any]]:
     counted = late.groupBy(_how_late().alias("lateness")).agg(
-        F.countDistinct(position).alias("records"), F.count(F.lit(1)).alias("windows")
+        F.countDistinct(*POSITION).alias("records"), F.count(F.lit(1)).alias("windows")
     )
     found = {row["lateness"]: row for row in counted.collect()}
     return [

@@ -8,7 +8,7 @@ from pyspark.sql import functions as F
 
 from headrace.description import quote
 from headrace.operators.partials import finished_columns, merged_columns
-from headrace.operators.windows.panes import last_window_start
+from headrace.operators.windows.panes import last_window_start, time_windows
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
@@ -45,6 +45,16 @@ def running_windows(partials: DataFrame, node: WindowedAggregate, inputs: Struct
     return _merge(known, node, inputs, "__as_of").withColumnRenamed("__as_of", "__batch")
 
 
+def windows_of_partitions(
+    partials: DataFrame, node: WindowedAggregate, inputs: StructType, *, first_ms: int
+) -> DataFrame:
+    """The windows that start from `first_ms`, each partition's by themselves.
+
+    Out:    the columns of `merge_windows` and `__partition`; one row per group, window and partition
+    """
+    return _merge(_explode_windows(partials, node, first_ms, None), node, inputs, "__partition")
+
+
 def _merge(pieces: DataFrame, node: WindowedAggregate, inputs: StructType, *also_by: str) -> DataFrame:
     merged = pieces.groupBy(*(F.col(quote(name)) for name in node.by), "__start", *also_by).agg(
         *merged_columns(node.aggregates, inputs),
@@ -56,7 +66,7 @@ def _merge(pieces: DataFrame, node: WindowedAggregate, inputs: StructType, *also
     return merged.select(
         *(F.col(quote(name)) for name in node.by),
         F.timestamp_millis("__start").alias("window_start"),
-        F.timestamp_millis(F.col("__start") + node.window.size_ms).alias("window_end"),
+        F.timestamp_millis(F.col("__start") + time_windows(node).size_ms).alias("window_end"),
         *finished_columns(node.aggregates, inputs),
         F.timestamp_millis("__event_ms").alias("__timestamp"),
         "__records",
@@ -67,7 +77,7 @@ def _merge(pieces: DataFrame, node: WindowedAggregate, inputs: StructType, *also
 def _explode_windows(
     partials: DataFrame, node: WindowedAggregate, first_ms: int, last_ms: int | None
 ) -> DataFrame:
-    window = node.window
+    window = time_windows(node)
     last = last_window_start(window, F.col("__pane"))
     pieces = partials.where(F.col("__pane") >= first_ms).withColumn("__last", last)
     from_ms, to_ms = F.greatest(F.col("__from"), F.lit(first_ms)), F.col("__last")
