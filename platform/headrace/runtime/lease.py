@@ -21,6 +21,7 @@ from tenacity import Retrying, retry_if_exception_type, stop_after_delay, wait_f
 from headrace.errors import TerminalError
 from headrace.runtime.processes import born, is_gone, process_space, runs
 from headrace.spark import files
+from headrace.spark.jvm import java_class
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -103,7 +104,7 @@ def take_lease(spark: SparkSession, folder: str, writer: str, clock: Clock) -> L
     if epoch:
         _require_free(spark, folder, epoch, writer, clock)
     now_ms = clock.now_ms()
-    spark_pid = spark._jvm.java.lang.ProcessHandle.current().pid()  # type: ignore[union-attr]
+    spark_pid = java_class(spark, "java.lang.ProcessHandle").current().pid()
     claim = {
         "host": socket.gethostname(),
         "space": process_space(),

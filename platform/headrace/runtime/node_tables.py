@@ -14,6 +14,7 @@ from headrace.operators.operator import Held, Schemas
 from headrace.operators.progress import Progress
 from headrace.spark import tables
 from headrace.spark.frames import local_frame
+from headrace.spark.newest import newest_rows
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -120,7 +121,7 @@ def read_increment(
     spark: SparkSession, lake: Lake, topic: Topic, *, after_ms: int | None, upto_ms: int
 ) -> DataFrame:
     """The same rows as `read_log` gives, at a cost that does not grow with the log where they are its newest."""
-    rows = tables.newest(
+    rows = newest_rows(
         spark,
         lake.log(topic.name),
         log_schema(topic),

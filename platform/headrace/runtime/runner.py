@@ -31,6 +31,7 @@ from headrace.runtime.node_tables import (
 from headrace.runtime.redeliver import delivery_of
 from headrace.spark import files, tables
 from headrace.spark.merge import upsert
+from headrace.spark.newest import Followed, newest_rows, pinned
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -75,6 +76,7 @@ class NodeRunner:
         self._folded = base_of(spark, lake, node).batch
         self.progress = read_progress(spark, lake, node)
         self._repeating = True
+        self._state = Followed(spark, lake.state(self.name), self._schemas.state)
         self._pins: dict[str, tuple[int, DataFrame]] = {}
 
     def advance(self) -> bool:
@@ -158,18 +160,17 @@ class NodeRunner:
 
     def _held(self) -> Held:
         if self.operator.appended:
-            return Held(None, self._state().where(F.col("__batch") <= self.progress.batch), self._earlier)
+            return Held(
+                None, self._state.read().where(F.col("__batch") <= self.progress.batch), self._earlier
+            )
         base = base_of(self._spark, self._lake, self.node)  # a backfill may have mended it since
         assert base.version is not None
         parts = {part: self._pinned(*at) for part, at in base.parts.items()}
         return Held(self._pinned(base.path, base.version), self._since(base.batch), parts=parts)
 
-    def _state(self) -> DataFrame:
-        return tables.read(self._spark, self._lake.state(self.name))
-
     def _since(self, folded: int) -> DataFrame:
         """The changes of the micro-batches after the one that is folded."""
-        rows = tables.newest(
+        rows = newest_rows(
             self._spark,
             self._lake.state(self.name),
             self._schemas.state,
@@ -181,11 +182,11 @@ class NodeRunner:
         )
         if rows is not None:
             return rows
-        return self._state().where(F.col("__batch").between(folded + 1, self.progress.batch))
+        return self._state.read().where(F.col("__batch").between(folded + 1, self.progress.batch))
 
     def _pinned(self, path: str, version: int) -> DataFrame:
         if self._pins.get(path, (None,))[0] != version:
-            self._pins[path] = (version, tables.pinned(self._spark, path, version))
+            self._pins[path] = (version, pinned(self._spark, path, version))
         return self._pins[path][1]
 
     def _earlier(self, stretches: Sequence[tuple[int, int]]) -> dict[str, DataFrame]:

@@ -7,12 +7,17 @@ from typing import TYPE_CHECKING, Any
 
 from py4j.protocol import Py4JJavaError
 
+from headrace.spark.jvm import java_class
+
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
 
+CHECKPOINTING = "org.apache.spark.sql.execution.streaming.checkpointing"
+
+
 def _path(spark: SparkSession, uri: str) -> Any:
-    return spark._jvm.org.apache.hadoop.fs.Path(uri)  # type: ignore[union-attr]
+    return java_class(spark, "org.apache.hadoop.fs.Path")(uri)
 
 
 def _hadoop_conf(spark: SparkSession) -> Any:
@@ -29,9 +34,10 @@ def write_json(spark: SparkSession, uri: str, content: Any, *, overwrite: bool =
     In:     overwrite  False: only if no such file exists (the basis of leases)
     Out:    False if the file existed and `overwrite` was False
     """
-    checkpointing = spark._jvm.org.apache.spark.sql.execution.streaming.checkpointing  # type: ignore[union-attr]
     path = _path(spark, uri)
-    manager = checkpointing.CheckpointFileManager.create(path.getParent(), _hadoop_conf(spark))
+    manager = java_class(spark, f"{CHECKPOINTING}.CheckpointFileManager").create(
+        path.getParent(), _hadoop_conf(spark)
+    )
     manager.mkdirs(path.getParent())
     try:
         stream = manager.createAtomic(path, overwrite)
@@ -52,7 +58,6 @@ def read_json(spark: SparkSession, uri: str) -> Any | None:
 
 def read_text(spark: SparkSession, uri: str) -> str | None:
     """The file's text (UTF-8), or None if there is no such file."""
-    jvm = spark._jvm
     try:
         stream = _file_system(spark, uri).open(_path(spark, uri))
     except Py4JJavaError as error:
@@ -60,7 +65,7 @@ def read_text(spark: SparkSession, uri: str) -> str | None:
             return None
         raise
     try:
-        return str(jvm.org.apache.commons.io.IOUtils.toString(stream, "UTF-8"))  # type: ignore[union-attr]
+        return str(java_class(spark, "org.apache.commons.io.IOUtils").toString(stream, "UTF-8"))
     finally:
         stream.close()
 

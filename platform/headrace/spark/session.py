@@ -8,6 +8,8 @@ from typing import TYPE_CHECKING
 
 from pyspark.sql import SparkSession
 
+from headrace.spark.jvm import remember_often
+
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
@@ -72,7 +74,9 @@ def build_session(conf: Mapping[str, str], app_name: str = "headrace") -> SparkS
     builder = SparkSession.builder.appName(app_name)
     for key, value in conf.items():
         builder = builder.config(key, value)
-    return builder.getOrCreate()
+    spark = builder.getOrCreate()
+    remember_often(spark)
+    return spark
 
 
 def pipeline_session(spark: SparkSession, *, interpreted: bool = False) -> SparkSession:
@@ -81,6 +85,7 @@ def pipeline_session(spark: SparkSession, *, interpreted: bool = False) -> Spark
     In: interpreted  True when micro-batches hold a handful of rows, as in tests
     """
     session = spark.newSession()
+    remember_often(session)
     for key, value in (SEMANTICS | SMALL_BATCHES | (INTERPRETED if interpreted else {})).items():
         session.conf.set(key, value)
     return session

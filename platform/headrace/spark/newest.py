@@ -1,0 +1,115 @@
+"""Read Delta tables by the files that commits name, where asking Delta would rebuild its list of them each time.
+
+That is a Spark job or two after every commit, and grows with the table. The commits say the same (public protocol), and
+name few files. Law: the rows are those that Delta would read.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+from urllib.parse import unquote
+
+from headrace.spark import tables
+from headrace.spark.frames import local_frame
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Mapping
+
+    from pyspark.sql import DataFrame, SparkSession
+    from pyspark.sql.types import StructType
+
+NEWEST = 32  # commits that are looked at one by one
+
+
+def pinned(spark: SparkSession, path: str, version: int) -> DataFrame:
+    """The table as it was at a version, its files listed once for however many queries.
+
+    A query of a Delta table asks Delta for the files each time, which is a Spark job of its own.
+    """
+    table = tables.read(spark, path, version)
+    return table if tables.is_mapped(table.schema) else _of_files(spark, table.inputFiles(), table.schema)
+
+
+def newest_rows(
+    spark: SparkSession,
+    path: str,
+    schema: StructType,
+    writer: str,
+    place: Callable[[Mapping[str, Any]], int],
+    *,
+    after: int,
+    through: int,
+    consecutive: bool = False,
+) -> DataFrame | None:
+    """The rows that the newest commits of a writer appended, whatever the length of the table's history.
+
+    In:     place  where the commit with a record stands; it grows from commit to commit
+            after, through  take the commits that stand beyond the one and not beyond the other
+            consecutive     each commit stands one beyond the one before
+    Out:    None when the table itself must be asked: that is too long ago, other commits changed rows since, or maintenance
+            has packed the files, which then may be gone
+    """
+    if tables.is_mapped(schema):
+        return None
+    added: list[str] = []
+    packed: set[str] = set()
+    version = tables.latest_version(spark, path)
+    for number in range(version, max(-1, version - NEWEST), -1):
+        actions = tables.found_actions(spark, path, number)
+        if actions is None:
+            return None
+        record = tables.record_of(actions)
+        if record is not None and record.get("writer") == writer:
+            if place(record) <= after:
+                return _of_files(spark, added, schema)
+            if place(record) <= through:
+                came = [action["add"]["path"] for action in actions if "add" in action]
+                if not packed.isdisjoint(came):
+                    return None
+                added += [f"{path}/{unquote(name)}" for name in came]
+            if consecutive and place(record) == after + 1:
+                return _of_files(spark, added, schema)
+        elif any(change.get("dataChange") for action in actions for change in action.values()):
+            return None
+        else:
+            packed |= {action["remove"]["path"] for action in actions if "remove" in action}
+    return _of_files(spark, added, schema) if version < NEWEST else None
+
+
+def _of_files(spark: SparkSession, paths: Iterable[str], schema: StructType) -> DataFrame:
+    if not paths:
+        return local_frame(spark, [], schema)
+    return spark.read.schema(schema).option("__globPaths__", "false").parquet(*paths)
+
+
+class Followed:
+    """The newest version of a table, kept up with commit by commit."""
+
+    def __init__(self, spark: SparkSession, path: str, schema: StructType) -> None:
+        """In: schema of the table."""
+        self._spark, self._path, self._schema = spark, path, schema
+        self._version = -NEWEST - 1
+        self._names: dict[str, None] = {}
+
+    def read(self) -> DataFrame:
+        """The table as of now."""
+        version = tables.latest_version(self._spark, self._path)
+        if tables.is_mapped(self._schema):
+            return tables.read(self._spark, self._path, version)
+        if version - self._version > NEWEST or not self._catch_up(version):
+            listed = tables.read(self._spark, self._path, version).inputFiles()
+            self._names = dict.fromkeys(unquote(uri.rsplit("/", 1)[-1]) for uri in listed)
+        self._version = version
+        return _of_files(self._spark, [f"{self._path}/{name}" for name in self._names], self._schema)
+
+    def _catch_up(self, version: int) -> bool:
+        """Apply the commits since; False when history is gone."""
+        for number in range(self._version + 1, version + 1):
+            actions = tables.found_actions(self._spark, self._path, number)
+            if actions is None:
+                return False
+            for action in actions:
+                if "remove" in action:
+                    self._names.pop(unquote(action["remove"]["path"]), None)
+            self._names |= dict.fromkeys(unquote(a["add"]["path"]) for a in actions if "add" in a)
+        return True
