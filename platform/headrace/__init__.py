@@ -7,6 +7,8 @@ the result.
 
 from headrace.description import (
     ReplayGuard,
+    SessionWindows,
+    SlidingWindows,
     TimeWindows,
     Topic,
     UntilTimeLimit,
@@ -19,6 +21,8 @@ from headrace.description import (
     last,
     max,
     min,
+    session,
+    sliding,
     stddev,
     sum,
     tumbling,
@@ -30,7 +34,8 @@ from headrace.errors import DescriptionError, HeadraceError, TerminalError, Tran
 from headrace.sinks import Delivery, KafkaSink, PostgresSink, Sink
 
 __all__ = [
-    "Delivery", "DescriptionError", "HeadraceError", "KafkaSink", "PostgresSink", "ReplayGuard", "Sink", "TerminalError",
-    "TimeWindows", "Topic", "TransientError", "UntilTimeLimit", "UntilWindowCloses", "avg", "collect", "count", "first",
-    "hopping", "last", "max", "min", "stddev", "sum", "tumbling", "until_time_limit", "until_window_closes", "variance",
+    "Delivery", "DescriptionError", "HeadraceError", "KafkaSink", "PostgresSink", "ReplayGuard", "SessionWindows",
+    "Sink", "SlidingWindows", "TerminalError", "TimeWindows", "Topic", "TransientError", "UntilTimeLimit",
+    "UntilWindowCloses", "avg", "collect", "count", "first", "hopping", "last", "max", "min", "session", "sliding",
+    "stddev", "sum", "tumbling", "until_time_limit", "until_window_closes", "variance",
 ]  # fmt: skip

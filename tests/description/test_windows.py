@@ -7,7 +7,7 @@ from datetime import timedelta
 import pytest
 
 import headrace as hr
-from headrace.description import Aggregate
+from headrace.description import Aggregate, Stream
 from tests.description.refusal import refused
 
 pytestmark = pytest.mark.fast
@@ -71,3 +71,55 @@ def test_policies_and_aggregates_cannot_be_changed() -> None:
         hr.sum("value").scale = 3  # type: ignore[misc]
     assert hr.until_window_closes() == hr.UntilWindowCloses()
     assert hash(hr.until_window_closes()) == hash(hr.UntilWindowCloses())
+
+
+def test_sessions_have_a_gap_and_both_bounds_are_in_their_identity() -> None:
+    topic = hr.Topic("readings", key="sensor STRING", value="value DOUBLE")
+    node = topic.group_by().window(hr.session("5 minutes"), grace="1 minute").aggregate(n=hr.count())
+    assert hr.session("5 minutes") == hr.SessionWindows(300_000)
+    assert node.columns == ("sensor", "window_start", "window_end", "n")
+    assert node.identity == ("sensor", "window_start", "window_end")
+    assert node.longest_wait_ms == 360_000
+    assert node.in_words == (
+        "One row per sensor and session (gap 5 minutes), final 6 minutes of stream time after the window's end."
+    )
+    with refused("session gap: 0 ms", "'1 ms'"):
+        hr.session("0 ms")
+    assert node.fingerprint() != node.named("other").suppress(hr.until_window_closes()).fingerprint()
+
+
+def test_sessions_are_refused_where_a_group_may_lie_in_several_partitions() -> None:
+    topic = hr.Topic("readings", key="sensor STRING", value="site STRING, value DOUBLE")
+    other = hr.Topic("others", key="sensor STRING", value="site STRING, value DOUBLE")
+    keyless = hr.Topic("keyless", value="site STRING")
+    hint = "needs every record of a group in one: group by the record key of one topic"
+
+    def sessions(stream: hr.Topic | Stream, *by: str) -> None:
+        stream.group_by(*by).window(hr.session("5 minutes"), grace="0 ms")
+
+    sessions(topic.where("value > 0").with_column("double", "2 * value").select("sensor AS sensor", "double"))
+    with refused("grouped by site, but topic 'readings' is keyed by sensor", hint):
+        sessions(topic, "site")
+    with refused("grouped by sensor, site, but topic 'readings' is keyed by sensor", hint):
+        sessions(topic, "sensor", "site")
+    with refused("grouped by site, but topic 'keyless' has no key", hint):
+        sessions(keyless, "site")
+    with refused("the stream has several topics, readings, others", hint):
+        sessions(topic.merge(other))
+    with refused("key column 'sensor' is replaced on the way", hint):
+        sessions(topic.with_column("sensor", "upper(sensor)"))
+    with refused("key column 'sensor' is replaced on the way", hint):
+        sessions(topic.select("site AS sensor", "value"))
+
+
+def test_sliding_windows_have_a_length_and_may_be_regrouped() -> None:
+    topic = hr.Topic("readings", key="sensor STRING", value="site STRING, value DOUBLE")
+    node = topic.group_by("site").window(hr.sliding("2 seconds"), grace="1 second").aggregate(n=hr.count())
+    assert hr.sliding("2 seconds") == hr.SlidingWindows(2_000)
+    assert node.identity == ("site", "window_start")
+    assert node.longest_wait_ms == 3_000
+    assert node.in_words == (
+        "One row per site and sliding window of 2 seconds, final 1 second of stream time after the window's end."
+    )
+    with refused("time difference: 0 ms", "'1 ms'"):
+        hr.sliding("0 ms")

@@ -1,7 +1,7 @@
 """The law: the same log gives the same tables, streamed in any cuts, through crashes, or backfilled.
 
 In each random world every node is compared with an oracle in plain Python that reads the log record by record. An
-example is one random log and one node: a world holds 15, and a twin of one of them that reads the same log in other cuts.
+example is one random log and one node: a world holds 17, and a twin of one of them that reads the same log in other cuts.
 """
 
 from __future__ import annotations
@@ -19,7 +19,6 @@ from tests.laws.driving import SideBySide, in_parallel, live_through
 from tests.laws.worlds import RUNNING, SUBJECTS, TOPICS, TWINS, Subject, World, worlds
 from tests.oracle.log_oracle import Log, sequence
 from tests.oracle.running_oracle import Totals, totals
-from tests.oracle.windows_oracle import windows
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -29,7 +28,7 @@ if TYPE_CHECKING:
 
 WORLDS = int(
     os.environ.get("HEADRACE_EXAMPLES", "7")
-)  # of 16 windowed nodes each: more than a hundred examples
+)  # of 18 windowed nodes each: more than a hundred examples
 
 pytestmark = [pytest.mark.spark, pytest.mark.slow]
 
@@ -66,7 +65,7 @@ def test_streamed_in_any_cuts_and_backfilled_the_tables_are_those_of_the_oracle(
 def check(driver: TestDriver, log: Log, subject: Subject) -> list[object]:
     """Compare all tables of a node with the oracle's; what they hold."""
     name = subject.name
-    expected = windows([log], subject.size, subject.advance, subject.grace, subject.keep)
+    expected = subject.expected(log)
     final, still_open = shown(expected.final), shown(expected.open)
     suppressed = subject.node.suppression is not None
 

@@ -6,7 +6,7 @@ One world is one log per topic of `SUBJECTS`, and every node of a topic reads it
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from decimal import Decimal
 from typing import Any
@@ -15,9 +15,12 @@ from hypothesis import strategies as st
 
 import headrace as hr
 from headrace.description import RunningAggregate, WindowedAggregate
+from headrace.description.windows import WindowKind
 from headrace.testing.driver import STEPS
-from tests.oracle.log_oracle import Arrival
+from tests.oracle.log_oracle import Arrival, Log
 from tests.oracle.running_oracle import KEPT_ITEMS
+from tests.oracle.sliding_oracle import sliding
+from tests.oracle.windows_oracle import Windows, windows
 
 SECOND = 1_000
 WAITS = ["0 ms", "0 ms", "0 ms", "2 seconds", "6 seconds", "61 seconds", "5 minutes"]
@@ -26,7 +29,7 @@ MALFORMED = [b"", b"{", b"nonsense", b'{"value": "much"}', b'{"value": 1} {"valu
 
 @dataclass(frozen=True)
 class Subject:
-    """A node under test, with what the oracle has to know of it."""
+    """A node under test, with what the oracle has to know of it; of sliding windows `advance` is 0."""
 
     node: WindowedAggregate
     size: int
@@ -37,6 +40,12 @@ class Subject:
     @property
     def name(self) -> str:
         return self.node.required_name
+
+    def expected(self, log: Log) -> Windows:
+        """What a log leads to."""
+        if not self.advance:
+            return sliding(log, self.size, self.grace, self.keep)
+        return windows([log], self.size, self.advance, self.grace, self.keep)
 
 
 def topic(name: str, value_type: str, idle_timeout: str | None) -> hr.Topic:
@@ -63,7 +72,12 @@ def subject(
     topic: hr.Topic, name: str, size: int, advance: int, grace: int, suppressed: bool, filtered: bool
 ) -> Subject:
     stream = topic.where("value >= 0") if filtered else topic.stream
-    window = hr.tumbling(size * SECOND) if size == advance else hr.hopping(size * SECOND, advance * SECOND)
+    if not advance:
+        window: WindowKind = hr.sliding(size * SECOND)
+    else:
+        window = (
+            hr.tumbling(size * SECOND) if size == advance else hr.hopping(size * SECOND, advance * SECOND)
+        )
     aggregate = (
         stream.group_by()
         .window(window, grace=grace * SECOND)
@@ -104,6 +118,8 @@ SUBJECTS = {topic.name: subjects(topic) for topic in TOPICS}
 # Two nodes that differ in name alone: they read the same log in different cuts.
 TWINS = (SUBJECTS["doubles"][3], subject(TOPICS[0], "twin", 10, 4, 0, True, False))
 SUBJECTS["doubles"].append(TWINS[1])
+SUBJECTS["longs"].append(subject(TOPICS[2], "sliding", 5, 0, 3, True, False))
+SUBJECTS["decimals"].append(subject(TOPICS[1], "sliding_filtered", 3, 0, 0, False, True))
 RUNNING = {topic.name: running(topic) for topic in TOPICS}
 NAMES = [subject.name for group in SUBJECTS.values() for subject in group]
 NAMES += [node.required_name for node in RUNNING.values()]
@@ -155,14 +171,16 @@ def arrivals(topic: str, center: int) -> st.SearchStrategy[list[Arrival]]:
 
 
 @st.composite
-def worlds(draw: st.DrawFn) -> World:
+def worlds(
+    draw: st.DrawFn, topics: Sequence[str] = tuple(SUBJECTS), names: Sequence[str] = tuple(NAMES)
+) -> World:
     base = draw(st.sampled_from([0, 1_700_000_000_000]))
     steps = []
     for number in range(draw(st.integers(2, 5))):
-        arriving = {topic: draw(arrivals(topic, base + number * 9 * SECOND)) for topic in SUBJECTS}
-        runs = draw(st.sets(st.sampled_from(NAMES), max_size=len(NAMES) // 2))
+        arriving = {topic: draw(arrivals(topic, base + number * 9 * SECOND)) for topic in topics}
+        runs = draw(st.sets(st.sampled_from(names), max_size=len(names) // 2))
         steps.append(Step(draw(st.sampled_from(WAITS)), arriving, frozenset(runs)))
-    crashing = draw(st.lists(st.sampled_from(NAMES), unique=True, max_size=6))
+    crashing = draw(st.lists(st.sampled_from(names), unique=True, max_size=6))
     return World(steps, {name: draw(st.sampled_from(STEPS)) for name in crashing})
 
 

@@ -32,9 +32,10 @@ class Commit:
 
 @dataclass
 class Log:
-    """Each arrival with its offset and stream time (None: none yet); where each partition's stream time stands."""
+    """Each arrival with its offset and stream time (None: none yet), and that before it; where each partition's stands."""
 
     rows: list[tuple[Arrival, int, int | None]] = field(default_factory=list)
+    before: list[int | None] = field(default_factory=list)
     stream: dict[int, int] = field(default_factory=dict)
 
 
@@ -53,6 +54,7 @@ def sequence(commits: Iterable[Commit], idle_timeout: int | None, longest_wait: 
         at = max(commit.now, at + 1) if commit.arrivals else at
         for arrival in commit.arrivals:
             p = arrival.partition
+            log.before.append(log.stream.get(p))
             if arrival.kind != "dead_letter":
                 log.stream[p] = max(t for t in (arrival.ts, log.stream.get(p, lowest)) if t is not None)
             log.rows.append((arrival, offsets[p], log.stream.get(p)))

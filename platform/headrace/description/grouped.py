@@ -10,13 +10,13 @@ from headrace.description.batches import Batches
 from headrace.description.durations import Duration, duration_ms
 from headrace.description.grouping import grouping_columns
 from headrace.description.running import RunningAggregate
-from headrace.description.windowed import WindowedAggregate, check_window
+from headrace.description.windowed import WindowedAggregate, check_grouping, check_window
 from headrace.errors import DescriptionError
 
 if TYPE_CHECKING:
     from headrace.description.aggregates import Aggregate
     from headrace.description.stream import Stream
-    from headrace.description.windows import TimeWindows
+    from headrace.description.windows import WindowKind
 
 
 @dataclass(frozen=True)
@@ -29,10 +29,11 @@ class GroupedStream:
     def __post_init__(self) -> None:
         object.__setattr__(self, "by", grouping_columns(self.stream, self.by))
 
-    def window(self, window: TimeWindows, grace: Duration | None = None) -> WindowedStream:
-        """Group by windows too; a record is late for one when stream time has reached its end plus `grace`.
+    def window(self, window: WindowKind, grace: Duration | None = None) -> WindowedStream:
+        """Group by windows too; a record is late for one when stream time has reached its end (and gap) plus `grace`.
 
-        Raises: DescriptionError when `grace` is missing or negative, or `window` is no window.
+        Raises: DescriptionError when `grace` is missing or negative, `window` is no window, or sessions are not grouped by
+                the record key of one topic.
         """
         if grace is None:
             raise DescriptionError(
@@ -65,14 +66,15 @@ class GroupedStream:
 
 @dataclass(frozen=True)
 class WindowedStream:
-    """A grouped stream and its windows, each open until stream time reaches its end plus `grace_ms`."""
+    """A grouped stream and its windows, each open until stream time reaches its end and `grace_ms` (sessions: and gap)."""
 
     grouped: GroupedStream
-    window: TimeWindows
+    window: WindowKind
     grace_ms: int
 
     def __post_init__(self) -> None:
         check_window(self.window, self.grace_ms)
+        check_grouping(self.window, self.grouped.stream, self.grouped.by)
 
     def aggregate(self, **aggregates: Aggregate) -> WindowedAggregate:
         """One row per group and window, with a column for each aggregate."""

@@ -10,6 +10,7 @@ from headrace.description.wording import a_value, listed
 from headrace.errors import DescriptionError
 
 if TYPE_CHECKING:
+    from headrace.description.relation import Relation
     from headrace.description.shape import Shape
     from headrace.description.stream import Stream
 
@@ -45,8 +46,11 @@ def _refuse_lost_key(stream: Stream, key: tuple[str, ...], what: str) -> None:
         )
 
 
-def grouping_columns(stream: Stream, by: Sequence[str], what: str = "group_by") -> tuple[str, ...]:
-    """The columns that `what` names, as declared; raises DescriptionError when one is missing, repeated or unfit."""
+def grouping_columns(stream: Stream | Relation, by: Sequence[str], what: str = "group_by") -> tuple[str, ...]:
+    """The columns that `what` names, as declared.
+
+    Raises: DescriptionError when one is missing, repeated or unfit.
+    """
     if isinstance(by, str) or any(not isinstance(name, str) for name in by):
         wrong = by if isinstance(by, str) else next(name for name in by if not isinstance(name, str))
         raise DescriptionError(
@@ -72,3 +76,30 @@ def group_column(shape: Shape, name: str) -> ResultColumn:
     """A group column as it stands in a node's table."""
     known = shape.type_of(name)
     return ResultColumn(name, known.type if known else "computed", "Grouped by this.")
+
+
+def refuse_regrouping(stream: Stream, by: Sequence[str], what: str) -> None:
+    """Refuse groups that are not the record key as it came: only of that one partition holds all records.
+
+    What a transform does to the key cannot be seen: it must leave it as it is.
+
+    Raises: DescriptionError for a stream of several topics, for other columns, and for key columns that a step replaces.
+    """
+    hint = "What is final per partition needs every record of a group in one: group by the record key of one topic."
+    if len(stream.topics) > 1:
+        raise DescriptionError(
+            f"{what}: the stream has several topics, {listed([topic.name for topic in stream.topics])}.",
+            hint=hint,
+        )
+    (topic,) = stream.topics
+    key = [column.name for column in topic.key_columns]
+    if set(by) != set(key):
+        found = f"is keyed by {listed(key)}" if key else "has no key"
+        raise DescriptionError(
+            f"{what}: grouped by {listed(by)}, but topic '{topic.name}' {found}.",
+            hint=f"{hint} A topic that is keyed anew can be read as such.",
+        )
+    for step in stream.branches[0].steps:
+        for name in key:
+            if step.replaces(name):
+                raise DescriptionError(f"{what}: key column '{name}' is replaced on the way.", hint=hint)

@@ -30,6 +30,10 @@ class Where:
         shape.require(predicate(self.expression, "where").columns, f"where({self.expression!r})")
         return shape
 
+    def replaces(self, name: str) -> bool:
+        """Whether the column of that name is another one afterwards."""
+        return False
+
 
 @dataclass(frozen=True)
 class Select:
@@ -62,6 +66,10 @@ class Select:
             types.update(_typed_as(parsed, parsed.name, shape))
         return Shape(tuple(columns), types)
 
+    def replaces(self, name: str) -> bool:
+        """Whether the column of that name is another one afterwards."""
+        return any(_replaces(parsed, parsed.name, name) for parsed in self._parsed())
+
     def _parsed(self) -> list[Expression]:
         return [parse_expression(expression, "select") for expression in self.expressions]
 
@@ -89,6 +97,10 @@ class WithColumn:
         types = {name: column for name, column in shape.types.items() if name.lower() != self.name.lower()}
         types.update(_typed_as(parsed, self.name, shape))
         return Shape(self._columns(shape.columns), types)
+
+    def replaces(self, name: str) -> bool:
+        """Whether the column of that name is another one afterwards."""
+        return _replaces(self._parsed(), self.name, name)
 
     def _columns(self, before: tuple[str, ...] | None) -> tuple[str, ...] | None:
         if before is None:
@@ -119,6 +131,10 @@ class Transform:
         """The declared columns, or none known."""
         return Shape(None) if self.columns is None else shape_of(self.columns)
 
+    def replaces(self, name: str) -> bool:
+        """Nobody can see it."""
+        return False
+
 
 Step = Where | Select | WithColumn | Transform
 
@@ -126,6 +142,10 @@ Step = Where | Select | WithColumn | Transform
 def _typed_as(parsed: Expression, name: str, shape: Shape) -> dict[str, Column]:
     known = shape.type_of(parsed.source) if parsed.source else None
     return {name: replace(known, name=name)} if known else {}
+
+
+def _replaces(parsed: Expression, made: str, name: str) -> bool:
+    return made.lower() == name.lower() and (parsed.source or "").lower() != name.lower()
 
 
 def predicate(expression: str, what: str) -> Expression:

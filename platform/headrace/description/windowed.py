@@ -9,11 +9,11 @@ from headrace.description.aggregates import Aggregate, aggregate_column
 from headrace.description.checks import checked_aggregates
 from headrace.description.durations import duration_ms, format_duration
 from headrace.description.fingerprint import rules_of
-from headrace.description.grouping import group_column, grouping_columns
+from headrace.description.grouping import group_column, grouping_columns, refuse_regrouping
 from headrace.description.node import Node
 from headrace.description.schema import ResultColumn
 from headrace.description.suppression import UntilTimeLimit, UntilWindowCloses
-from headrace.description.windows import TimeWindows
+from headrace.description.windows import END, START, SessionWindows, WindowKind
 from headrace.description.wording import a_value
 from headrace.errors import DescriptionError
 
@@ -22,11 +22,7 @@ if TYPE_CHECKING:
     from headrace.description.suppressed import Suppressed
     from headrace.description.topic import Topic
 
-WINDOW_BOUNDS = (
-    ResultColumn("window_start", "TIMESTAMP", "First moment of the window."),
-    ResultColumn("window_end", "TIMESTAMP", "End of the window, itself outside."),
-)
-BOUND_NAMES = tuple(bound.name for bound in WINDOW_BOUNDS)
+BOUND_NAMES = (START, END)
 
 
 @dataclass(frozen=True)
@@ -39,7 +35,7 @@ class WindowedAggregate(Node):
 
     stream: Stream
     by: tuple[str, ...]
-    window: TimeWindows
+    window: WindowKind
     grace_ms: int
     aggregates: tuple[tuple[str, Aggregate], ...]
     suppression: UntilWindowCloses | None = None
@@ -49,6 +45,7 @@ class WindowedAggregate(Node):
         _check_suppression(self.suppression)
         by = grouping_columns(self.stream, self.by)
         _check_bounds(by)
+        check_grouping(self.window, self.stream, by)
         taken = (*by, *BOUND_NAMES)
         object.__setattr__(self, "by", by)
         object.__setattr__(self, "aggregates", checked_aggregates(self.stream.shape, self.aggregates, taken))
@@ -80,8 +77,8 @@ class WindowedAggregate(Node):
 
     @property
     def identity(self) -> tuple[str, ...]:
-        """The group columns and `window_start`."""
-        return (*self.by, "window_start")
+        """The group columns and `window_start`; of a session `window_end` too."""
+        return (*self.by, *self.window.identity)
 
     @property
     def result_columns(self) -> tuple[ResultColumn, ...]:
@@ -89,7 +86,7 @@ class WindowedAggregate(Node):
         shape = self.stream.shape
         return (
             *(group_column(shape, name) for name in self.by),
-            *WINDOW_BOUNDS,
+            *(ResultColumn(n, "TIMESTAMP", m) for n, m in zip(BOUND_NAMES, self.window.bounds, strict=True)),
             *(aggregate_column(shape, name, aggregate) for name, aggregate in self.aggregates),
         )
 
@@ -100,18 +97,21 @@ class WindowedAggregate(Node):
 
     @property
     def longest_wait_ms(self) -> int:
-        """How long after a record the last window that it is in can still be open: size plus grace."""
-        return self.window.size_ms + self.grace_ms
+        """How long after a record the last window that it is in can still be open: size (of a session, gap) plus grace."""
+        return self.window.wait_ms + self.grace_ms
 
     @property
     def in_words(self) -> str:
         """One sentence for people."""
-        size, advance = format_duration(self.window.size_ms), format_duration(self.window.advance_ms)
-        kind = "tumbling" if self.window.size_ms == self.window.advance_ms else f"hopping (every {advance})"
         return (
-            f"One row per {', '.join(self.by)} and {kind} window of {size}, "
-            f"final {format_duration(self.grace_ms)} of stream time after the window's end."
+            f"One row per {', '.join(self.by)} and {self.window.in_words}, "
+            f"final {format_duration(self.final_ms)} of stream time after the window's end."
         )
+
+    @property
+    def final_ms(self) -> int:
+        """How long after its end, in stream time, a window is final: grace; of a session gap plus grace."""
+        return self.grace_ms + (self.window.gap_ms if isinstance(self.window, SessionWindows) else 0)
 
     def rules(self) -> dict[str, Any]:
         """Stream, groups, windows, grace, aggregates and suppression."""
@@ -126,13 +126,20 @@ class WindowedAggregate(Node):
 
 def check_window(window: object, grace_ms: int) -> None:
     """Raise DescriptionError when these are no window and no grace."""
-    if not isinstance(window, TimeWindows):
+    if not isinstance(window, WindowKind):
         raise DescriptionError(
             f"window: {a_value(window)} is no window.",
-            hint="Write hr.tumbling('2 minutes') or hr.hopping('2 minutes', advance='1 minute').",
+            hint="Write hr.tumbling('2 minutes'), hr.hopping('2 minutes', advance='1 minute'), "
+            "hr.sliding('2 minutes') or hr.session('5 minutes').",
         )
     if duration_ms(grace_ms, "grace") != grace_ms:
         raise DescriptionError(f"grace_ms: {a_value(grace_ms)} is not a number of milliseconds.")
+
+
+def check_grouping(window: WindowKind, stream: Stream, by: tuple[str, ...]) -> None:
+    """Raise DescriptionError when windows that are final per partition have groups that are not."""
+    if isinstance(window, SessionWindows):
+        refuse_regrouping(stream, by, "session windows")
 
 
 def _check_bounds(by: tuple[str, ...]) -> None:

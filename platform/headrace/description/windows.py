@@ -1,7 +1,8 @@
-"""Where windows lie: tumbling and hopping windows of event time, aligned to 1970-01-01T00:00:00Z.
+"""Where windows lie: tumbling and hopping ones, aligned to 1970-01-01T00:00:00Z; sliding windows and sessions, by records.
 
-Law: a window holds its start and not its end; which windows a timestamp is in depends on the timestamp alone.
-Source: Kafka Streams, TimeWindows.java.
+Law: a tumbling or hopping window holds its start and not its end, and which windows a timestamp is in depends on the
+timestamp alone. Sliding windows and sessions hold both bounds, and there are such only as records make them.
+Source: Kafka Streams, TimeWindows.java, SlidingWindows.java and SessionWindows.java.
 """
 
 from __future__ import annotations
@@ -10,6 +11,8 @@ from dataclasses import dataclass
 
 from headrace.description.durations import Duration, duration_ms, format_duration
 from headrace.errors import DescriptionError
+
+START, END = "window_start", "window_end"
 
 
 @dataclass(frozen=True)
@@ -34,6 +37,85 @@ class TimeWindows:
         object.__setattr__(self, "size_ms", size_ms)
         object.__setattr__(self, "advance_ms", advance_ms)
 
+    identity = (START,)
+    bounds = ("First moment of the window.", "End of the window, itself outside.")
+
+    @property
+    def wait_ms(self) -> int:
+        """How long after a record the last window that it is in ends."""
+        return self.size_ms
+
+    @property
+    def in_words(self) -> str:
+        """The kind of window and its lengths."""
+        advance = f"hopping (every {format_duration(self.advance_ms)})"
+        kind = "tumbling" if self.size_ms == self.advance_ms else advance
+        return f"{kind} window of {format_duration(self.size_ms)}"
+
+
+@dataclass(frozen=True)
+class SessionWindows:
+    """Sessions: the events of one group, each at most `gap_ms` from another.
+
+    Law: a session's bounds are its first and last event, both inside; two events exactly `gap_ms` apart are one session.
+    Source: Kafka Streams, SessionWindows.java.
+    """
+
+    gap_ms: int
+
+    def __post_init__(self) -> None:
+        gap_ms = duration_ms(self.gap_ms, "session gap")
+        if gap_ms == 0:
+            raise DescriptionError("session gap: 0 ms is too short.", hint="The shortest is '1 ms'.")
+        object.__setattr__(self, "gap_ms", gap_ms)
+
+    identity = (START, END)
+    bounds = ("First event of the session.", "Last event of the session, itself inside.")
+
+    @property
+    def wait_ms(self) -> int:
+        """How long after a record its session can still be continued."""
+        return self.gap_ms
+
+    @property
+    def in_words(self) -> str:
+        """The kind of window and its gap."""
+        return f"session (gap {format_duration(self.gap_ms)})"
+
+
+@dataclass(frozen=True)
+class SlidingWindows:
+    """Windows of two records at most `difference_ms` apart, both bounds inside.
+
+    Law: for a record of time t there is the window that ends at t, or [0, difference] when that one would begin before 1970,
+    and, when it holds a record, the one that begins just after t. No other window exists.
+    Source: Kafka Streams, SlidingWindows.java (KIP-450).
+    """
+
+    difference_ms: int
+
+    def __post_init__(self) -> None:
+        difference_ms = duration_ms(self.difference_ms, "time difference")
+        if difference_ms == 0:
+            raise DescriptionError("time difference: 0 ms is too short.", hint="The shortest is '1 ms'.")
+        object.__setattr__(self, "difference_ms", difference_ms)
+
+    identity = (START,)
+    bounds = ("First moment of the window.", "Last moment of the window, itself inside.")
+
+    @property
+    def wait_ms(self) -> int:
+        """How long after a record the last window that it is in ends."""
+        return self.difference_ms
+
+    @property
+    def in_words(self) -> str:
+        """The kind of window and its length."""
+        return f"sliding window of {format_duration(self.difference_ms)}"
+
+
+WindowKind = TimeWindows | SessionWindows | SlidingWindows
+
 
 def tumbling(size: Duration) -> TimeWindows:
     """Windows that follow one another without overlap: each record is in exactly one."""
@@ -44,3 +126,13 @@ def tumbling(size: Duration) -> TimeWindows:
 def hopping(size: Duration, advance: Duration) -> TimeWindows:
     """Windows of `size` that start every `advance`, so that they overlap when `advance` is shorter."""
     return TimeWindows(duration_ms(size, "window size"), duration_ms(advance, "window advance"))
+
+
+def session(gap: Duration) -> SessionWindows:
+    """Windows that follow a group's activity: a session ends where no event comes for longer than `gap`."""
+    return SessionWindows(duration_ms(gap, "session gap"))
+
+
+def sliding(time_difference: Duration) -> SlidingWindows:
+    """Windows in which the first and the last record are at most `time_difference` apart, wherever records lie."""
+    return SlidingWindows(duration_ms(time_difference, "time difference"))

@@ -4,10 +4,23 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from headrace.description import Batches, Join, RunningAggregate, Suppressed, Table, WindowedAggregate
+from headrace.description import (
+    Batches,
+    Join,
+    RunningAggregate,
+    SessionWindows,
+    SlidingWindows,
+    Suppressed,
+    Table,
+    TableAggregate,
+    TimeWindows,
+    WindowedAggregate,
+)
 from headrace.operators.batches import BatchOperator
-from headrace.operators.joins import JoinOperator
+from headrace.operators.relations import RelationOperator
 from headrace.operators.running import RunningOperator
+from headrace.operators.sessions import SessionOperator
+from headrace.operators.sliding import SlidingOperator
 from headrace.operators.suppression import SuppressionOperator
 from headrace.operators.tables import TableOperator
 from headrace.operators.windows import WindowOperator
@@ -17,15 +30,23 @@ if TYPE_CHECKING:
     from headrace.operators.operator import Operator
 
 OPERATORS: dict[type[Node], type[Operator[Any]]] = {
-    WindowedAggregate: WindowOperator,
     RunningAggregate: RunningOperator,
     Batches: BatchOperator,
     Table: TableOperator,
-    Join: JoinOperator,
+    Join: RelationOperator,
+    TableAggregate: RelationOperator,
     Suppressed: SuppressionOperator,
+}
+
+OF_WINDOWS: dict[type, type[Operator[WindowedAggregate]]] = {
+    TimeWindows: WindowOperator,
+    SessionWindows: SessionOperator,
+    SlidingWindows: SlidingOperator,
 }
 
 
 def operator_of(node: Node) -> Operator[Any]:
-    """The operator that runs a node."""
+    """The operator that runs a node; that of a windowed aggregate goes by its windows."""
+    if isinstance(node, WindowedAggregate):
+        return OF_WINDOWS[type(node.window)](node)
     return OPERATORS[type(node)](node)

@@ -157,6 +157,13 @@ class Operator(ABC, Generic[N]):
             hint="Ask a node with .window(…).",
         )
 
+    def open_windows(self, state: DataFrame, progress: Progress, inputs: T.StructType) -> DataFrame:
+        """The windows that are not closed yet, with their values so far; columns as `read`.
+
+        Raises: DescriptionError when the node has no windows.
+        """
+        raise DescriptionError(f"Node '{self.node.required_name}' has no windows.", hint="Read its table.")
+
     @property
     def superseding(self) -> tuple[str, ...] | None:
         """Of these columns the state's row with the highest `__batch` stands for all before; None: rows add up."""

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from pyspark.sql import functions as F
 
-from headrace.description import Batches, Suppressed, WindowedAggregate
+from headrace.description import Batches, SessionWindows, Suppressed, TimeWindows, WindowedAggregate
 from headrace.spark import tables
 
 if TYPE_CHECKING:
@@ -26,7 +26,7 @@ def last_complete_day(node: Node, closed_ms: int | None, read_ms: int | None = N
 
     In:  closed_ms  every window with end + grace at or before it is closed; None: none is
          read_ms    commit time through which the log is folded; None: nothing is
-    Out: None too for batches without a longest wait: one of them may stay open for ever
+    Out: None too for batches without a longest wait and for sessions: one of them may stay open for ever
     """
     if isinstance(node, Batches):
         if read_ms is None or node.max_wait_ms is None:
@@ -34,9 +34,13 @@ def last_complete_day(node: Node, closed_ms: int | None, read_ms: int | None = N
         return _date(read_ms - node.max_wait_ms) - dt.timedelta(days=1)
     if isinstance(node, Suppressed) and closed_ms is not None:  # a row's day is that of stream time
         return _date(closed_ms) - dt.timedelta(days=1)
-    if closed_ms is None or not isinstance(node, WindowedAggregate):
+    if (
+        closed_ms is None
+        or not isinstance(node, WindowedAggregate)
+        or isinstance(node.window, SessionWindows)
+    ):
         return None
-    advance_ms = node.window.advance_ms
+    advance_ms = node.window.advance_ms if isinstance(node.window, TimeWindows) else 1
     next_open_ms = ((closed_ms - node.longest_wait_ms) // advance_ms + 1) * advance_ms
     return _date(next_open_ms) - dt.timedelta(days=1)
 

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from pyspark.sql import functions as F
 
-from headrace.description import WindowedAggregate, quote
+from headrace.description import TimeWindows, WindowedAggregate, quote
 from headrace.operators.rows import KEPT, OPEN, rows_of
 from headrace.operators.windows.assign import assign_windows
 from headrace.operators.windows.panes import last_window_start
@@ -62,8 +62,11 @@ class Diagnosis:
 
 
 def diagnose(spark: SparkSession, lake: Lake, books: Books) -> Diagnosis:
-    """Count what the log says is open and used, and compare it with state and results; windows alone can be told apart."""
-    if not isinstance(books.node, WindowedAggregate):
+    """Count what the log says is open and used, and compare it with state and results.
+
+    Tumbling and hopping windows alone can be told apart: theirs is a record by its own row.
+    """
+    if not isinstance(books.node, WindowedAggregate) or not isinstance(books.node.window, TimeWindows):
         return Diagnosis((), (), 0, ())
     kept = _kept(spark, lake, books).persist()
     differing = _differing_windows(kept.where("__closed"), books).persist()
@@ -96,6 +99,7 @@ def _kept(spark: SparkSession, lake: Lake, books: Books) -> DataFrame:
     """One row per record that entered windows: group, partition, start of its last window, if that closed."""
     node = books.node
     assert isinstance(node, WindowedAggregate)
+    assert isinstance(node.window, TimeWindows)
     rows = assign_windows(rows_of(read_logs(spark, lake, node, books.progress.upto_ms), node.stream), node)
     closed_ms = F.lit(books.progress.closed_ms).cast("long")
     start = last_window_start(node.window, F.col("__event_ms"))

@@ -8,14 +8,12 @@ from typing import TYPE_CHECKING
 from pyspark.sql import functions as F
 
 from headrace.description import WindowedAggregate, quote
-from headrace.errors import DescriptionError
 from headrace.log.columns import DEAD_LETTER
 from headrace.log.views import dead_letters as log_dead_letters
 from headrace.operators import operator_of
 from headrace.operators.operator import Held, Schemas
 from headrace.operators.progress import Progress
 from headrace.operators.rows import FATES, KEPT, OPEN, USED
-from headrace.operators.windows import WindowOperator
 from headrace.runtime.node_tables import node_schemas, read_logs, read_progress, snapshot
 from headrace.spark import tables
 from headrace.spark.frames import local_frame
@@ -52,12 +50,10 @@ class Views:
 
         Raises: DescriptionError when the node has no windows.
         """
-        operator = operator_of(node)
-        if not isinstance(operator, WindowOperator):
-            raise DescriptionError(f"Node '{node.required_name}' has no windows.", hint="Read its table.")
         held, progress = snapshot(self._spark, self._lake, node)
         assert held.state is not None
-        return without_internal(operator.open_windows(held.state, progress, self._schemas(node).inputs))
+        windows = operator_of(node).open_windows(held.state, progress, self._schemas(node).inputs)
+        return without_internal(windows)
 
     def updates(self, node: Node) -> DataFrame:
         """Raw updates, conflated per micro-batch: what each row was worth after each that touched it.

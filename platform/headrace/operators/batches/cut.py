@@ -8,12 +8,12 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from pyspark.sql import functions as F
-from pyspark.sql import types as T
 
 from headrace.description import quote
 from headrace.description.batches import BYTES, COUNT, DRAIN, WAIT
 from headrace.operators.batches.stretches import commits_of
 from headrace.operators.folds import found_in
+from headrace.operators.sequence import in_order
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -59,7 +59,7 @@ def cut(
     """
     by = [F.col(quote(name)) for name in node.by]
     groups = kept.groupBy(*by).agg(F.collect_list(_record(node, collect)).alias("__new"))
-    groups = groups.withColumn("__new", in_order(groups, "__new"))
+    groups = groups.withColumn("__new", in_order(groups, "__new", PLACE))
     nothing = {name: F.lit(None).cast(kind).alias(f"__held{name}") for name, kind in OPEN_STATE.items()}
     if held is None:
         joined = groups.select("*", *nothing.values())
@@ -71,31 +71,6 @@ def cut(
     started = joined.withColumn("__starts", _starts(node, drains))
     batches = started.select(*by, F.inline(_batches()))
     return _closed(batches, node, drains, upto_ms).select(*by, *_shown(collect))
-
-
-def in_order(frame: DataFrame, name: str, place: Sequence[str] = PLACE) -> Expr:
-    """An array of structs that begin with `place`, in its order."""
-    array_type = frame.schema[name].dataType
-    assert isinstance(array_type, T.ArrayType)
-    if not _holds_map(array_type):
-        return F.sort_array(name)
-
-    def at(record: Expr) -> Expr:
-        return F.struct(*(record[field] for field in place))
-
-    return F.array_sort(name, lambda left, right: F.when(at(left) < at(right), -1).otherwise(1))
-
-
-def _holds_map(data_type: T.DataType) -> bool:
-    match data_type:
-        case T.MapType():
-            return True
-        case T.ArrayType():
-            return _holds_map(data_type.elementType)
-        case T.StructType():
-            return any(_holds_map(field.dataType) for field in data_type.fields)
-        case _:
-            return False
 
 
 def event_of(node: Batches) -> Expr:

@@ -9,12 +9,13 @@ from pyspark.sql import functions as F
 
 from headrace.description import Batches, quote
 from headrace.log.columns import DRAIN
-from headrace.operators.batches.cut import OPEN_STATE, PLACE, cut, event_of, in_order
+from headrace.operators.batches.cut import OPEN_STATE, PLACE, cut, event_of
 from headrace.operators.batches.stretches import stretches
 from headrace.operators.operator import Folded, Held, Operator, Schemas, nullable
 from headrace.operators.partials import decide_by_group
 from headrace.operators.progress import Progress, Tally
 from headrace.operators.rows import KEPT, rows_of
+from headrace.operators.sequence import in_order
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -199,7 +200,7 @@ class BatchOperator(Operator[Batches]):
         own = _kept(earlier).join(begun, list(self.node.by)).where(F.struct(*PLACE) >= F.col("__begun"))
         record = F.struct(*PLACE, event_of(self.node).alias("__event"))
         gathered = own.groupBy(*by).agg(F.collect_list(record).alias("__records_before"))
-        ordered = in_order(gathered, "__records_before")
+        ordered = in_order(gathered, "__records_before", PLACE)
         return gathered.select(*by, F.transform(ordered, lambda record: record["__event"]).alias("__before"))
 
     def _batch_id(self) -> Expr:

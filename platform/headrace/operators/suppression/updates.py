@@ -15,7 +15,7 @@ from headrace.operators.running import RunningOperator
 from headrace.operators.tables import TableOperator
 from headrace.operators.tables.latest import columns
 from headrace.operators.windows import WindowOperator
-from headrace.operators.windows.panes import last_window_start
+from headrace.operators.windows.panes import last_window_start, time_windows
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -142,12 +142,12 @@ class WindowUpdates(_Aggregated):
     def __init__(self, node: WindowedAggregate) -> None:
         """The updates that a windowed aggregate makes."""
         super().__init__(node, WindowOperator(node))
-        self.node = node
+        self.node, self.window = node, time_windows(node)
 
     @property
     def several(self) -> bool:
         """Windows may overlap."""
-        return self.node.window.advance_ms < self.node.window.size_ms
+        return self.window.advance_ms < self.window.size_ms
 
     @property
     def entry(self) -> tuple[str, ...]:
@@ -161,15 +161,15 @@ class WindowUpdates(_Aggregated):
     def exploded(self, kept: DataFrame) -> DataFrame:
         """One row for each window entered."""
         last, advance = (
-            last_window_start(self.node.window, F.col("__event_ms")),
-            F.lit(self.node.window.advance_ms),
+            last_window_start(self.window, F.col("__event_ms")),
+            F.lit(self.window.advance_ms),
         )
         windows = kept.withColumn("__start", F.explode(F.sequence("__from", last, advance)))
         return windows.withColumn("__sub", F.col("__start"))
 
     def finished(self, inputs: StructType) -> list[Expr]:
         """The group, the window and its totals."""
-        end = F.col("__start") + self.node.window.size_ms
+        end = F.col("__start") + self.window.size_ms
         bounds = [
             F.timestamp_millis("__start").alias("window_start"),
             F.timestamp_millis(end).alias("window_end"),
@@ -180,7 +180,7 @@ class WindowUpdates(_Aggregated):
         """Windows that are closed: every later record is late for them."""
         if progress.closed_ms is None:
             return None
-        return F.col("__start") + (self.node.window.size_ms + self.node.grace_ms) <= progress.closed_ms
+        return F.col("__start") + (self.window.size_ms + self.node.grace_ms) <= progress.closed_ms
 
 
 class TableUpdates(Updates):

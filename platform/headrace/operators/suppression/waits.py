@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING
 from pyspark.sql import functions as F
 
 from headrace.description import quote
-from headrace.operators.batches.cut import in_order
 from headrace.operators.folds import found_in
+from headrace.operators.sequence import in_order
 from headrace.operators.suppression.timeline import PLACE
 from headrace.operators.tables.latest import columns
 

@@ -14,6 +14,7 @@ from headrace.operators.windows.panes import (
     first_window_start,
     last_window_start,
     pane_start,
+    time_windows,
 )
 
 if TYPE_CHECKING:
@@ -32,7 +33,7 @@ def assign_windows(rows: DataFrame, node: WindowedAggregate) -> DataFrame:
             the first that it enters.
     Law:    row by row.
     """
-    window, event_ms, stream_ms = node.window, F.col("__event_ms"), F.col("__stream_ms")
+    window, event_ms, stream_ms = time_windows(node), F.col("__event_ms"), F.col("__stream_ms")
     cannot = unusable(rows.schema, node.by, node.aggregates)
     rows = rows.withColumns(
         {

@@ -8,7 +8,7 @@ from pyspark.sql import functions as F
 
 from headrace.description import quote
 from headrace.operators.partials import finished_columns, merged_columns
-from headrace.operators.windows.panes import last_window_start
+from headrace.operators.windows.panes import last_window_start, time_windows
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
@@ -66,7 +66,7 @@ def _merge(pieces: DataFrame, node: WindowedAggregate, inputs: StructType, *also
     return merged.select(
         *(F.col(quote(name)) for name in node.by),
         F.timestamp_millis("__start").alias("window_start"),
-        F.timestamp_millis(F.col("__start") + node.window.size_ms).alias("window_end"),
+        F.timestamp_millis(F.col("__start") + time_windows(node).size_ms).alias("window_end"),
         *finished_columns(node.aggregates, inputs),
         F.timestamp_millis("__event_ms").alias("__timestamp"),
         "__records",
@@ -77,7 +77,7 @@ def _merge(pieces: DataFrame, node: WindowedAggregate, inputs: StructType, *also
 def _explode_windows(
     partials: DataFrame, node: WindowedAggregate, first_ms: int, last_ms: int | None
 ) -> DataFrame:
-    window = node.window
+    window = time_windows(node)
     last = last_window_start(window, F.col("__pane"))
     pieces = partials.where(F.col("__pane") >= first_ms).withColumn("__last", last)
     from_ms, to_ms = F.greatest(F.col("__from"), F.lit(first_ms)), F.col("__last")

@@ -4,20 +4,20 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from pyspark.sql import Window
 from pyspark.sql import functions as F
 
-from headrace.description import WindowedAggregate, quote
+from headrace.description import WindowedAggregate
 from headrace.description.suppression import SHUT_DOWN
 from headrace.operators.operator import Folded, Held, Operator, Schemas, nullable, tallies
 from headrace.operators.partials import partial_aggregates
 from headrace.operators.progress import Progress
 from headrace.operators.rows import KEPT, rows_of
+from headrace.operators.sequence import in_order_of_ends
 from headrace.operators.windows.assign import assign_windows
 from headrace.operators.windows.bound import too_much_open
 from headrace.operators.windows.late import late_records
 from headrace.operators.windows.merge import merge_windows, running_windows
-from headrace.operators.windows.panes import last_window_start, starts_closed_between
+from headrace.operators.windows.panes import last_window_start, starts_closed_between, time_windows
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -34,6 +34,11 @@ class WindowOperator(Operator[WindowedAggregate]):
 
     appended = True
     final_at = "window_end"
+
+    def __init__(self, node: WindowedAggregate) -> None:
+        """The operator of one node with such windows."""
+        super().__init__(node)
+        self.window = time_windows(node)
 
     def decide(self, logs: Mapping[str, DataFrame]) -> DataFrame:
         """Late, dead or kept, and the windows entered (see `assign_windows`)."""
@@ -57,7 +62,7 @@ class WindowOperator(Operator[WindowedAggregate]):
         results = None
         if after.closed_ms is not None and after.closed_ms != progress.closed_ms:
             closing = starts_closed_between(
-                self.node.window, self.node.grace_ms, progress.closed_ms, after.closed_ms
+                self.window, self.node.grace_ms, progress.closed_ms, after.closed_ms
             )
             if closing is not None:
                 parts = kept if held.state is None else kept.unionByName(held.state.drop("__batch"))
@@ -112,7 +117,7 @@ class WindowOperator(Operator[WindowedAggregate]):
         self, logs: Mapping[str, DataFrame], progress: Progress, span_ms: tuple[int, int] | None
     ) -> DataFrame:
         """The closed windows that start in the span."""
-        window, rows = self.node.window, self.decide(logs)
+        window, rows = self.window, self.decide(logs)
         first_ms, last_ms = self._all_closed(progress) or (0, -1)
         if span_ms is not None:
             first_ms = max(first_ms, -(-span_ms[0] // window.advance_ms) * window.advance_ms)
@@ -124,16 +129,8 @@ class WindowOperator(Operator[WindowedAggregate]):
         return windows.where(F.unix_millis("window_start") >= first_ms)
 
     def emitted(self, results: DataFrame) -> DataFrame:
-        """Windows close in the order of their ends, however the log was cut; those of one end are counted by group."""
-        by_group = [F.col(quote(name)) for name in self.node.by]
-        ordinal = F.row_number().over(Window.partitionBy("window_end").orderBy(*by_group)) - 1
-        return results.select(
-            *(F.col(quote(name)) for name in self.node.columns),
-            F.lit(False).alias("__deleted"),
-            F.col("__timestamp"),
-            F.unix_millis("window_end").alias("__sequence"),
-            ordinal.alias("__ordinal"),
-        )
+        """See `in_order_of_ends`."""
+        return in_order_of_ends(results, self.node)
 
     def _refusal(
         self, kept: DataFrame, held: Held, after: Progress, inputs: StructType
@@ -154,14 +151,14 @@ class WindowOperator(Operator[WindowedAggregate]):
 
     def _closed(self, closed_ms: int) -> Expr:
         """Whether the last window of a partial is closed: nothing will read it any more."""
-        window = self.node.window
+        window = self.window
         return last_window_start(window, F.col("__pane")) + (window.size_ms + self.node.grace_ms) <= closed_ms
 
     def _all_closed(self, progress: Progress) -> tuple[int, int] | None:
         if progress.closed_ms is None:
             return None
-        return starts_closed_between(self.node.window, self.node.grace_ms, None, progress.closed_ms)
+        return starts_closed_between(self.window, self.node.grace_ms, None, progress.closed_ms)
 
     def _first_open_ms(self, progress: Progress) -> int:
         closing = self._all_closed(progress)
-        return 0 if closing is None else closing[1] + self.node.window.advance_ms
+        return 0 if closing is None else closing[1] + self.window.advance_ms

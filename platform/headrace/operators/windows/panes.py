@@ -6,10 +6,18 @@ from typing import TYPE_CHECKING
 
 from pyspark.sql import functions as F
 
+from headrace.description import TimeWindows
+
 if TYPE_CHECKING:
     from pyspark.sql import Column as Expr
 
-    from headrace.description import TimeWindows
+    from headrace.description import WindowedAggregate
+
+
+def time_windows(node: WindowedAggregate) -> TimeWindows:
+    """The node's windows, which are tumbling or hopping."""
+    assert isinstance(node.window, TimeWindows)
+    return node.window
 
 
 def pane_start(window: TimeWindows, event_ms: Expr) -> Expr:

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 from pyspark.sql import functions as F
 
 from headrace.description import Join, Relation, Table, quote
-from headrace.operators.joins.store import JOINED, Store
+from headrace.operators.relations.store import RESULT, Store
 from headrace.operators.tables.latest import alive, columns, latest, rank, union
 from headrace.operators.tables.operator import TableOperator
 
@@ -57,6 +57,10 @@ class Side(ABC):
         """What has to be held: itself, and what its rows are computed from."""
 
     @abstractmethod
+    def recomputed(self, store: Store) -> DataFrame:
+        """All current rows, deleted ones too, from what is held of the tables alone; the rows of `changes`."""
+
+    @abstractmethod
     def changes(self, increments: Mapping[str, DataFrame], store: Store) -> Changes:
         """What a micro-batch changes.
 
@@ -88,6 +92,12 @@ class TableSide(Side):
         """Itself."""
         yield self
 
+    def recomputed(self, store: Store) -> DataFrame:
+        """The rows held."""
+        rows = store.current(self.part, self.key)
+        assert rows is not None
+        return rows
+
     def changes(self, increments: Mapping[str, DataFrame], store: Store) -> Changes:
         """The latest record of each key; where an older one can come later, the later of it and the current row."""
         rows = self.operator.changes(increments[self.part])
@@ -103,12 +113,10 @@ class JoinSide(Side):
 
     node: Join
 
-    def __init__(self, node: Join, part: str = JOINED) -> None:
-        """The sides' parts are named after this one's; the outermost join lends them none."""
+    def __init__(self, node: Join, part: str, left: Side, right: Side) -> None:
+        """The join of both sides."""
         super().__init__(node, part)
-        prefix = "" if part == JOINED else f"{part}_"
-        self.left = side_of(node.left, f"{prefix}left")
-        self.right = side_of(node.right, f"{prefix}right")
+        self.left, self.right = left, right
 
     @property
     def tables(self) -> Iterator[TableSide]:
@@ -123,13 +131,17 @@ class JoinSide(Side):
         yield from self.left.parts
         yield from self.right.parts
 
+    def recomputed(self, store: Store) -> DataFrame:
+        """The join of both sides' rows."""
+        return self.joined(self.left.recomputed(store), self.right.recomputed(store))
+
     def changes(self, increments: Mapping[str, DataFrame], store: Store) -> Changes:
         """The results of the left rows that changed, and of those that refer to a right row that changed."""
         left, right = self.left.changes(increments, store), self.right.changes(increments, store)
         touched = self._touched(left.rows, right.rows, store)
         joined = self.joined(touched, self._referred(left.rows, right.rows, store))
         below = {**left.below, **right.below, self.left.part: left.rows, self.right.part: right.rows}
-        return Changes(joined if self.part == JOINED else store.keep(joined), below)
+        return Changes(joined if self.part == RESULT else store.keep(joined), below)
 
     def joined(self, left: DataFrame, right: DataFrame) -> DataFrame:
         """Join current rows.
@@ -147,7 +159,7 @@ class JoinSide(Side):
                 *self._internal("right"),
                 *self._their_key(),
             ),
-            [f"__on_{number}" for number in range(len(node.on))],
+            self._on_names(),
             "left_outer",
         )
         matched = F.col("right").isNotNull()
@@ -161,6 +173,19 @@ class JoinSide(Side):
             F.greatest("__left_event_ms", "__right_event_ms").alias("__event_ms"),
             F.coalesce(later, F.col("__left_at")).alias("__at"),
         )
+
+    def orphans(self, store: Store) -> DataFrame:
+        """The left rows that refer to a right row, with `__orphan`: that row does not exist.
+
+        Out: the left key, `on`, `__orphan` BOOLEAN
+        """
+        shown = columns(dict.fromkeys((*self.key, *self.node.on)))
+        refers = alive(self.left.recomputed(store)).select(*shown, *self._on())
+        for number in range(len(self.node.on)):
+            refers = refers.where(F.col(f"__on_{number}").isNotNull())
+        known = alive(self.right.recomputed(store)).select(*self._their_key(), F.lit(True).alias("__known"))
+        rows = refers.join(known, self._on_names(), "left_outer")
+        return rows.select(*shown, F.col("__known").isNull().alias("__orphan"))
 
     def _touched(self, left: DataFrame, right: DataFrame, store: Store) -> DataFrame:
         """The left rows to join anew, as they stand now."""
@@ -189,6 +214,9 @@ class JoinSide(Side):
     def _internal(self, side: str) -> list[Column]:
         names = ("__deleted", *CAUSE) if side == "left" else CAUSE
         return [F.col(name).alias(f"__{side}_{name.removeprefix('__')}") for name in names]
+
+    def _on_names(self) -> list[str]:
+        return [f"__on_{number}" for number in range(len(self.node.on))]
 
     def _on(self) -> list[Column]:
         return [F.col(quote(name)).alias(f"__on_{number}") for number, name in enumerate(self.node.on)]
@@ -219,13 +247,3 @@ class JoinSide(Side):
             selected = [e for e in self.node.selected if e.name not in self.key]
             chosen = {expression.name: F.expr(expression.sql) for expression in selected}
         return [F.when(~F.col("__deleted"), value).alias(name) for name, value in chosen.items()]
-
-
-def side_of(node: Relation, part: str) -> Side:
-    """A table or a join as a side of a join."""
-    match node:
-        case Table():
-            return TableSide(node, part)
-        case Join():
-            return JoinSide(node, part)
-    raise AssertionError(f"a relation of another kind: {type(node)}")

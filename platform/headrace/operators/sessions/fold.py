@@ -1,0 +1,176 @@
+"""Which session each run belongs to: a fold inside Spark, with no Python for a group or a record.
+
+Law: folding an increment with the sessions that were open before it equals folding everything at once.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import TYPE_CHECKING
+
+from pyspark.sql import Window
+from pyspark.sql import functions as F
+
+from headrace.description import quote
+from headrace.operators.partials import merged_columns
+from headrace.operators.sequence import in_order
+from headrace.operators.sessions.runs import session_windows
+
+if TYPE_CHECKING:
+    from pyspark.sql import Column as Expr
+    from pyspark.sql import DataFrame
+    from pyspark.sql.types import StructType
+
+    from headrace.description import WindowedAggregate
+    from headrace.operators.partials import Aggregates
+
+ITEM = ("__offset", "__start_ms", "__end_ms", "__before_ms", "__old")
+PLACE = ("__offset", "__start_ms")
+OPEN = "array<struct<id: int, start: bigint, end: bigint>>"
+MERGES = "array<struct<gone: int, into: int>>"
+CHUNK_MIN = 64
+BEFORE_ALL = -1  # the offset of sessions that were open before
+NOTHING_CLOSED = -(2**62)  # and the stream time at which they are put side by side again
+
+
+def assigned(items: DataFrame, node: WindowedAggregate, span_ms: tuple[int, int] | None = None) -> DataFrame:
+    """Give each run its session.
+
+    In:     items    runs, and the sessions open before them: those with `__offset` `BEFORE_ALL`, and no longer `__old`
+            span_ms  only sessions that start in it are asked for, first and last moment; None: all
+    Out:    the same rows with `__stretch` and `__session`, which tell the sessions of a group apart; `__session` is null for
+            late records
+    """
+    by = [F.col(quote(name)) for name in node.by]
+    group = [*by, F.col("__partition")]
+    ordered = Window.partitionBy(*group).orderBy(*PLACE)
+    latest_ms = F.max("__end_ms").over(ordered.rowsBetween(Window.unboundedPreceding, -1))
+    all_closed = F.coalesce(latest_ms + node.longest_wait_ms <= F.col("__before_ms"), F.lit(True))
+    so_far = ordered.rowsBetween(Window.unboundedPreceding, Window.currentRow)
+    items = items.withColumn("__begins", all_closed.cast("long"))
+    items = items.withColumn("__stretch", F.sum("__begins").over(so_far)).drop("__begins")
+    grouped = {*node.by, "__partition", "__stretch"}
+    rest = [name for name in items.columns if name not in grouped and name not in ITEM]
+    item = F.struct(*ITEM, *(F.col(quote(name)) for name in rest))
+    stretches = items.groupBy(*group, "__stretch").agg(F.collect_list(item).alias("__items"))
+    if span_ms is not None:
+        starts = F.transform("__items", lambda one: one["__start_ms"])
+        within = (F.array_min(starts) <= span_ms[1]) & (F.array_max(starts) >= span_ms[0])
+        stretches = stretches.where(within)
+    stretches = stretches.withColumn("__items", in_order(stretches, "__items", PLACE))
+    folded = stretches.withColumn("__folded", _fold(node)).withColumn("__ids", _final_ids())
+    labelled = F.transform(
+        "__items",
+        lambda one, at: F.struct(one.alias("__item"), F.get(F.col("__ids"), at).alias("__session")),
+    )
+    return folded.select(*group, "__stretch", F.inline(labelled)).select(
+        *group, "__stretch", "__session", "__item.*"
+    )
+
+
+def merge_sessions(
+    items: DataFrame, node: WindowedAggregate, aggregates: Aggregates, inputs: StructType
+) -> DataFrame:
+    """The sessions that runs make up.
+
+    In:     items  as `assigned` gives them
+    Out:    group columns, `__topic`, `__partition`, `__session` (null: the late records of a stretch), partial columns,
+            `__records`, `__start_ms`, `__end_ms`; one row per session
+    """
+    by = [F.col(quote(name)) for name in node.by]
+    merged = items.groupBy(*by, "__partition", "__stretch", "__session").agg(
+        F.first("__topic").alias("__topic"),
+        *merged_columns(aggregates, inputs),
+        F.sum("__records").alias("__records"),
+        F.min("__start_ms").alias("__start_ms"),
+        F.max("__end_ms").alias("__end_ms"),
+    )
+    return merged.drop("__stretch")
+
+
+def _fold(node: WindowedAggregate) -> Expr:
+    """Of each item in `__items` the session as of then (`ids`), and which sessions became part of which later (`merges`).
+
+    A list that grows one by one is copied each time; in two levels, of about the square root each, that stays cheap.
+    """
+    items = F.col("__items")
+    chunk = F.greatest(F.lit(CHUNK_MIN), F.ceil(F.sqrt(F.size(items))).cast("int"))
+    chunks = F.transform(F.sequence(F.lit(1), F.size(items), chunk), lambda at: F.slice(items, at, chunk))
+    nothing = _progress(
+        F.array().cast(OPEN), F.lit(0), F.array().cast(MERGES), F.array().cast("array<array<int>>")
+    )
+
+    def through_chunk(done: Expr, some: Expr) -> Expr:
+        inner = _progress(done["open"], done["next"], done["merges"], F.array().cast("array<int>"))
+        return F.aggregate(
+            some,
+            inner,
+            lambda acc, item: _step(acc, item, node),
+            lambda end: _progress(
+                end["open"], end["next"], end["merges"], F.concat(done["ids"], F.array(end["ids"]))
+            ),
+        )
+
+    return F.aggregate(chunks, nothing, through_chunk)
+
+
+def _progress(still_open: Expr, following: Expr, merges: Expr, ids: Expr) -> Expr:
+    return F.struct(
+        still_open.cast(OPEN).alias("open"),
+        following.cast("int").alias("next"),
+        merges.cast(MERGES).alias("merges"),
+        ids.alias("ids"),
+    )
+
+
+def _step(acc: Expr, item: Expr, node: WindowedAggregate) -> Expr:
+    """Put one item into the open sessions near it, which become one; without any into a new one, or it is late."""
+    gap_ms, wait_ms = session_windows(node).gap_ms, node.longest_wait_ms
+    first, last = item["__start_ms"], item["__end_ms"]
+
+    def is_open(session: Expr) -> Expr:
+        return session["end"] + wait_ms > item["__before_ms"]
+
+    def is_near(session: Expr) -> Expr:
+        return (session["start"] <= last + gap_ms) & (session["end"] >= first - gap_ms)
+
+    def joined(near: Expr) -> Expr:
+        late = item["__old"] & (F.size(near) == 0)
+        own = F.coalesce(F.array_min(F.transform(near, lambda session: session["id"])), acc["next"])
+        session = F.struct(
+            own.alias("id"),
+            F.least(first, F.array_min(F.transform(near, lambda s: s["start"]))).alias("start"),
+            F.greatest(last, F.array_max(F.transform(near, lambda s: s["end"]))).alias("end"),
+        )
+        others = F.filter(acc["open"], lambda s: is_open(s) & ~is_near(s))
+        gone = F.transform(
+            F.filter(near, lambda s: s["id"] != own),
+            lambda s: F.struct(s["id"].alias("gone"), own.alias("into")),
+        )
+        return _progress(
+            F.when(late, acc["open"]).otherwise(F.concat(others, F.array(session).cast(OPEN))),
+            acc["next"] + 1,
+            F.when(F.size(near) > 1, F.concat(acc["merges"], gone.cast(MERGES))).otherwise(acc["merges"]),
+            F.array_append(acc["ids"], F.when(~late, own)),
+        )
+
+    return _let(F.filter(acc["open"], lambda s: is_open(s) & is_near(s)), joined)
+
+
+def _final_ids() -> Expr:
+    """The session of each item at the end: those that became part of another have its number."""
+    ids, merges = F.flatten(F.col("__folded.ids")), F.col("__folded.merges")
+    nobody = F.map_from_arrays(F.array().cast("array<int>"), F.array().cast("array<int>"))
+
+    def before(known: Expr, merge: Expr) -> Expr:
+        into = F.coalesce(known[merge["into"]], merge["into"])
+        return F.map_concat(known, F.create_map(merge["gone"], into))
+
+    became = F.aggregate(F.reverse(merges), nobody, before)
+    renamed = _let(became, lambda known: F.transform(ids, lambda one: F.coalesce(known[one], one)))
+    return F.when(F.size(merges) == 0, ids).otherwise(renamed)
+
+
+def _let(value: Expr, body: Callable[[Expr], Expr]) -> Expr:
+    """An expression in which a value that is worked out once occurs several times."""
+    return F.get(F.transform(F.array(value), body), F.lit(0))
