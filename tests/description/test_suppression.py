@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 
 import headrace as hr
+from headrace.description.windows import WindowKind
 from tests.description.refusal import refused
 
 pytestmark = pytest.mark.fast
@@ -70,15 +71,31 @@ def test_a_policy_that_does_not_fit_is_refused() -> None:
 
 
 def test_regrouped_keys_are_refused() -> None:
-    what = "until_time_limit runs in each partition by its own stream time"
-    with refused(what, "a group by site can lie in several; the record key is sensor_id", ".group_by()"):
+    what = "suppress: until_time_limit: "
+    with refused(
+        what, "grouped by site, but topic 'readings' is keyed by sensor_id", "group by the record key"
+    ):
         READINGS.group_by("site").aggregate(n=hr.count()).suppress(LIMIT)
     more = hr.Topic("more", key="sensor_id STRING", value="value DOUBLE, site STRING")
-    with refused(what, "this reads 2 topics, readings, more"):
+    with refused(what, "the stream has several topics, readings, more"):
         READINGS.merge(more).table().suppress(LIMIT)
-    with refused(what, "'sensor_id' is no longer the record key"):
+    with refused(what, "key column 'sensor_id' is replaced on the way"):
         READINGS.with_column("sensor_id", "site").group_by().aggregate(n=hr.count()).suppress(LIMIT)
-    with refused(what, "'sensor_id' is no longer the record key"):
+    with refused(what, "key column 'sensor_id' is replaced on the way"):
         READINGS.select("upper(sensor_id) AS sensor_id", "value").table().suppress(LIMIT)
     kept = READINGS.select("sensor_id", "value AS v").table().suppress(LIMIT)
     assert kept.columns == ("sensor_id", "v")
+
+
+@pytest.mark.parametrize(
+    "window", [hr.session("1 minute"), hr.sliding("1 minute")], ids=["session", "sliding"]
+)
+def test_windows_that_records_make_have_no_time_limit_and_no_bound_that_shuts_down(
+    window: WindowKind,
+) -> None:
+    counts = READINGS.group_by().window(window, grace="0 s").aggregate(n=hr.count())
+    with refused("suppress: "):
+        counts.suppress(LIMIT)
+    with refused("suppress: 'shut_down' counts tumbling and hopping windows", "when_full='spill'"):
+        counts.suppress(hr.until_window_closes(max_records=5, when_full="shut_down"))
+    assert counts.suppress(hr.until_window_closes(max_records=5)).suppression is not None

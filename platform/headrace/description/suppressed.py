@@ -5,10 +5,9 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
-from headrace.description.expressions import parse_expression
+from headrace.description.grouping import refuse_regrouping
 from headrace.description.node import Node
 from headrace.description.running import RunningAggregate
-from headrace.description.steps import Select, WithColumn
 from headrace.description.suppression import UntilTimeLimit
 from headrace.description.table import TIMESTAMP, Table
 from headrace.description.windowed import WindowedAggregate
@@ -18,8 +17,6 @@ from headrace.errors import DescriptionError
 
 if TYPE_CHECKING:
     from headrace.description.schema import ResultColumn
-    from headrace.description.steps import Step
-    from headrace.description.stream import Stream
     from headrace.description.topic import Topic
 
 Updated = RunningAggregate | WindowedAggregate | Table
@@ -54,7 +51,7 @@ class Suppressed(Node):
                 "suppress: until_time_limit follows tumbling and hopping windows; others are made by the records in them.",
                 hint="Write .suppress(hr.until_window_closes()), or hr.tumbling(…) or hr.hopping(…).",
             )
-        _require_record_key(self.updated.stream, self.by)
+        refuse_regrouping(self.updated.stream, self.by, "suppress: until_time_limit")
         super().__post_init__()
 
     @property
@@ -111,39 +108,3 @@ def suppressed(updated: Updated, policy: object) -> Suppressed:
     }
     plain = replace(updated, name=None, description="", owners=(), sinks=())
     return Suppressed(plain, policy, **kept)  # type: ignore[arg-type]
-
-
-def _require_record_key(stream: Stream, by: tuple[str, ...]) -> None:
-    """Raise DescriptionError when records of one group may lie in several partitions."""
-    what = "suppress: until_time_limit runs in each partition by its own stream time"
-    fix = "Group by the record key: .group_by()."
-    if len(stream.topics) > 1:
-        names = listed(topic.name for topic in stream.topics)
-        found = f"this reads {len(stream.topics)} topics, {names}"
-        raise DescriptionError(f"{what}, and {found}.", hint="Suppress each by itself.")
-    key = tuple(column.name for column in stream.topics[0].key_columns)
-    if set(by) != set(key):
-        found = f"a group by {listed(by)} can lie in several; the record key is {listed(key)}"
-        raise DescriptionError(f"{what}, and {found}.", hint=fix)
-    for step in stream.branches[0].steps:
-        for name in _rewritten(step, key):
-            raise DescriptionError(
-                f"{what}, and '{name}' is no longer the record key: a step computes it.", hint=fix
-            )
-
-
-def _rewritten(step: Step, key: tuple[str, ...]) -> list[str]:
-    """The key columns that a step computes anew; what a transform does cannot be seen."""
-    if isinstance(step, WithColumn):
-        made = {step.name: step.expression}
-    elif isinstance(step, Select):
-        made = {parse_expression(sql, "select").name: sql for sql in step.expressions}
-    else:
-        return []
-    sources = {name: parse_expression(sql, "suppress").source for name, sql in made.items()}
-    lower = {name.lower() for name in key}
-    return [
-        name
-        for name, source in sources.items()
-        if name.lower() in lower and (source or "").lower() != name.lower()
-    ]

@@ -12,8 +12,8 @@ from headrace.description.fingerprint import rules_of
 from headrace.description.grouping import group_column, grouping_columns, refuse_regrouping
 from headrace.description.node import Node
 from headrace.description.schema import ResultColumn
-from headrace.description.suppression import UntilTimeLimit, UntilWindowCloses
-from headrace.description.windows import END, START, SessionWindows, WindowKind
+from headrace.description.suppression import SHUT_DOWN, UntilTimeLimit, UntilWindowCloses
+from headrace.description.windows import END, START, SessionWindows, TimeWindows, WindowKind
 from headrace.description.wording import a_value
 from headrace.errors import DescriptionError
 
@@ -42,7 +42,7 @@ class WindowedAggregate(Node):
 
     def __post_init__(self) -> None:
         check_window(self.window, self.grace_ms)
-        _check_suppression(self.suppression)
+        _check_suppression(self.suppression, self.window)
         by = grouping_columns(self.stream, self.by)
         _check_bounds(by)
         check_grouping(self.window, self.stream, by)
@@ -151,8 +151,13 @@ def _check_bounds(by: tuple[str, ...]) -> None:
             )
 
 
-def _check_suppression(policy: object) -> None:
+def _check_suppression(policy: object, window: WindowKind) -> None:
     if policy is not None and not isinstance(policy, UntilWindowCloses):
         raise DescriptionError(
             f"suppress: {a_value(policy)} is no policy.", hint="Write hr.until_window_closes()."
+        )
+    if policy is not None and policy.bound.when_full == SHUT_DOWN and not isinstance(window, TimeWindows):
+        raise DescriptionError(
+            f"suppress: '{SHUT_DOWN}' counts tumbling and hopping windows, and this is a {window.in_words}.",
+            hint="Write when_full='spill': what is open is a table, memory does not bound it.",
         )
