@@ -5,6 +5,8 @@ The stream runs once for all tests; each test leaves the tables as it found them
 
 from __future__ import annotations
 
+import logging
+import re
 import uuid
 from collections.abc import Iterator
 
@@ -15,6 +17,7 @@ from pyspark.sql import SparkSession
 
 from headrace.local.broker import Broker
 from headrace.local.topics import create_topics
+from headrace.orchestration.spark_progress import told_progress
 from tests.broker.harness import produce
 from tests.orchestration.location import OBSERVE_SECONDS
 from tests.orchestration.world import HOURS, STREAM, TABLE, World, new_world, two_days
@@ -152,3 +155,14 @@ def test_a_run_rotates_after_its_time_and_the_next_goes_on_where_it_ended(
     assert (newest.job_name, newest.status) == ("streams", dg.DagsterRunStatus.SUCCESS)
     results = spark.read.format("delta").load(world.lake.table("reading_counts"))
     assert results.count() == 3 * (HOURS - 1)
+
+
+def test_a_long_computation_tells_how_far_it_has_come(
+    spark: SparkSession, caplog: pytest.LogCaptureFixture
+) -> None:
+    with (
+        caplog.at_level(logging.INFO),
+        told_progress(spark, logging.getLogger("backfill"), every_seconds=0.05),
+    ):
+        spark.range(0, 400_000_000, 1, 8).selectExpr("sum(hash(id))").collect()
+    assert re.search(r"Spark has done \d of 8 tasks of what it computes now\.", caplog.text)
