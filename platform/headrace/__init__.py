@@ -11,6 +11,7 @@ from headrace.description import (
     SlidingWindows,
     TimeWindows,
     Topic,
+    UntilTimeLimit,
     UntilWindowCloses,
     avg,
     collect,
@@ -25,6 +26,7 @@ from headrace.description import (
     stddev,
     sum,
     tumbling,
+    until_time_limit,
     until_window_closes,
     variance,
 )
@@ -33,7 +35,7 @@ from headrace.sinks import Delivery, KafkaSink, PostgresSink, Sink
 
 __all__ = [
     "Delivery", "DescriptionError", "HeadraceError", "KafkaSink", "PostgresSink", "ReplayGuard", "SessionWindows",
-    "Sink", "SlidingWindows", "TerminalError", "TimeWindows", "Topic", "TransientError", "UntilWindowCloses", "avg",
-    "collect", "count", "first", "hopping", "last", "max", "min", "session", "sliding", "stddev", "sum", "tumbling",
-    "until_window_closes", "variance",
+    "Sink", "SlidingWindows", "TerminalError", "TimeWindows", "Topic", "TransientError", "UntilTimeLimit",
+    "UntilWindowCloses", "avg", "collect", "count", "first", "hopping", "last", "max", "min", "session", "sliding",
+    "stddev", "sum", "tumbling", "until_time_limit", "until_window_closes", "variance",
 ]  # fmt: skip

@@ -10,7 +10,14 @@ import pytest
 
 import headrace as hr
 from headrace.operators.rows import FATES
-from headrace.quality.results import BATCH_CHECKS, CURRENT_CHECKS, GUARD_CHECKS, LOG_CHECKS, WINDOW_CHECKS
+from headrace.quality.results import (
+    BATCH_CHECKS,
+    CURRENT_CHECKS,
+    GUARD_CHECKS,
+    JOIN_CHECKS,
+    LOG_CHECKS,
+    WINDOW_CHECKS,
+)
 from tests.docs.documents import DOCUMENTS, ROOT, anchors, links, name, prose
 
 pytestmark = pytest.mark.fast
@@ -72,7 +79,7 @@ def test_the_glossary_is_in_order_and_each_word_has_one_line() -> None:
 
 
 @pytest.mark.parametrize(
-    "check", [*LOG_CHECKS, *GUARD_CHECKS, *WINDOW_CHECKS, *CURRENT_CHECKS, *BATCH_CHECKS]
+    "check", [*LOG_CHECKS, *GUARD_CHECKS, *WINDOW_CHECKS, *CURRENT_CHECKS, *BATCH_CHECKS, *JOIN_CHECKS]
 )
 def test_each_check_is_described_on_the_first_page_and_in_the_guide(check: str) -> None:
     for page in ("README.md", "docs/guides/backfills-and-checks.md"):

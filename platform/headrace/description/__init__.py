@@ -34,7 +34,14 @@ from headrace.description.schema import (
     to_ddl,
 )
 from headrace.description.stream import Branch, Select, Step, Stream, Transform, Where, WithColumn
-from headrace.description.suppression import UntilWindowCloses, until_window_closes
+from headrace.description.suppressed import Suppressed
+from headrace.description.suppression import (
+    Bound,
+    UntilTimeLimit,
+    UntilWindowCloses,
+    until_time_limit,
+    until_window_closes,
+)
 from headrace.description.table import Table
 from headrace.description.topic import Topic
 from headrace.description.windowed import WindowedAggregate
@@ -49,11 +56,11 @@ from headrace.description.windows import (
 )
 
 __all__ = [
-    "Aggregate", "Batches", "Branch", "Column", "Duration", "Expression", "GroupedStream", "Join", "Node",
+    "Aggregate", "Batches", "Bound", "Branch", "Column", "Duration", "Expression", "GroupedStream", "Join", "Node",
     "Relation", "ReplayGuard", "ResultColumn", "RunningAggregate", "Select", "SessionWindows", "SlidingWindows",
-    "Step", "Stream", "Table", "TimeWindows", "Topic", "Transform", "UntilWindowCloses", "Where",
-    "WindowedAggregate", "WindowedStream", "WithColumn", "avg", "collect", "count", "duration_ms", "first",
-    "format_duration", "hopping", "is_decimal", "is_floating", "is_integral", "is_numeric", "last", "max", "min",
-    "parse_ddl", "parse_expression", "quote", "session", "sliding", "stddev", "sum", "to_ddl", "tumbling",
-    "until_window_closes", "variance",
+    "Step", "Stream", "Suppressed", "Table", "TimeWindows", "Topic", "Transform", "UntilTimeLimit",
+    "UntilWindowCloses", "Where", "WindowedAggregate", "WindowedStream", "WithColumn", "avg", "collect", "count",
+    "duration_ms", "first", "format_duration", "hopping", "is_decimal", "is_floating", "is_integral", "is_numeric",
+    "last", "max", "min", "parse_ddl", "parse_expression", "quote", "session", "sliding", "stddev", "sum",
+    "to_ddl", "tumbling", "until_time_limit", "until_window_closes", "variance",
 ]  # fmt: skip

@@ -17,6 +17,8 @@ from headrace.errors import DescriptionError
 
 if TYPE_CHECKING:
     from headrace.description.stream import Stream
+    from headrace.description.suppressed import Suppressed
+    from headrace.description.suppression import UntilTimeLimit
     from headrace.description.topic import Topic
 
 
@@ -61,6 +63,12 @@ class RunningAggregate(Node):
                 f"throttle: this aggregate {found}.", hint="Write .throttle('1 minute') once."
             )
         return replace(self, throttle_ms=every_ms)
+
+    def suppress(self, policy: UntilTimeLimit) -> Suppressed:
+        """Emit a group's totals when the policy says so, each a row for good, instead of keeping current totals."""
+        from headrace.description.suppressed import suppressed  # a suppressed node holds one of these
+
+        return suppressed(self, policy)
 
     @property
     def topics(self) -> tuple[Topic, ...]:

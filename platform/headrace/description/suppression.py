@@ -1,15 +1,122 @@
-"""What a suppressed aggregate emits, and when. Source: Kafka Streams, Suppressed.java (KIP-328)."""
+"""What a suppressed aggregate or table emits, and when. Source: Kafka Streams, Suppressed.java (KIP-328).
+
+A policy says when a row leaves; a bound, how much may wait until then and what happens when more would.
+"""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Any
+
+from headrace.description.durations import Duration, duration_ms, format_duration
+from headrace.description.wording import a_value, listed
+from headrace.errors import DescriptionError
+
+SPILL, EMIT_EARLY, SHUT_DOWN = "spill", "emit_early", "shut_down"
+WHEN_FULL = (SPILL, EMIT_EARLY, SHUT_DOWN)
+
+
+@dataclass(frozen=True)
+class Bound:
+    """How much may wait in each partition.
+
+    max_records  keys (with windows: keys and windows) that wait at a time; None: any number
+    max_bytes    of the raw keys and values of the last record of each; None: any number
+    when_full    "spill": the buffer is a Delta table, so it grows on disk and nothing happens; "emit_early": the oldest
+                 leave before their time; "shut_down": the stream stops before it commits anything
+    """
+
+    max_records: int | None = None
+    max_bytes: int | None = None
+    when_full: str = SPILL
+
+    def __post_init__(self) -> None:
+        for name, value in (("max_records", self.max_records), ("max_bytes", self.max_bytes)):
+            if value is not None and (isinstance(value, bool) or not isinstance(value, int) or value < 1):
+                raise DescriptionError(
+                    f"{name}: {a_value(value)} is not a number from 1.", hint="None: no bound."
+                )
+        if self.when_full not in WHEN_FULL:
+            raise DescriptionError(
+                f"when_full: {a_value(self.when_full)} does not exist; there are {listed(WHEN_FULL)}."
+            )
+        if self.when_full != SPILL and not self.any:
+            raise DescriptionError(
+                f"when_full: {a_value(self.when_full)} needs a bound that can be full.",
+                hint="Give max_records=… or max_bytes=….",
+            )
+
+    @property
+    def any(self) -> bool:
+        """Whether there is a bound at all."""
+        return self.max_records is not None or self.max_bytes is not None
+
+    def rules(self) -> dict[str, Any]:
+        """What alters rows: only early results do, so any other bound can be changed while rows wait."""
+        if self.when_full != EMIT_EARLY:
+            return {}
+        return {"max_records": self.max_records, "max_bytes": self.max_bytes, "when_full": EMIT_EARLY}
 
 
 @dataclass(frozen=True)
 class UntilWindowCloses:
-    """Final results only: each window once, when stream time reaches its end plus grace."""
+    """Final results only: each window once, when stream time reaches its end plus grace.
+
+    Raises: DescriptionError for a bound that would emit early: what it emits could not be final.
+    """
+
+    bound: Bound = Bound()
+
+    def __post_init__(self) -> None:
+        if self.bound.when_full == EMIT_EARLY:
+            raise DescriptionError(
+                "until_window_closes: 'emit_early' would emit windows that are not final.",
+                hint="Write when_full='spill' or 'shut_down', or hr.until_time_limit(…).",
+            )
 
 
-def until_window_closes() -> UntilWindowCloses:
-    """Emit each window once, when it has closed."""
-    return UntilWindowCloses()
+@dataclass(frozen=True)
+class UntilTimeLimit:
+    """The latest value of each key (with windows: key and window), once its wait is over.
+
+    In:  limit_ms  how long a wait lasts, in stream time, from the timestamp of the update that opened it
+    Law: see `headrace.operators.suppression`.
+    """
+
+    limit_ms: int
+    bound: Bound = Bound()
+
+    def __post_init__(self) -> None:
+        if duration_ms(self.limit_ms, "limit") != self.limit_ms:
+            raise DescriptionError(f"limit_ms: {a_value(self.limit_ms)} is not a number of milliseconds.")
+
+    @property
+    def in_words(self) -> str:
+        """When a row leaves, for people."""
+        early = ", or before when too much waits" if self.bound.when_full == EMIT_EARLY else ""
+        return f"{format_duration(self.limit_ms)} of stream time after its first change{early}"
+
+
+Policy = UntilWindowCloses | UntilTimeLimit
+
+
+def until_window_closes(
+    max_records: int | None = None, max_bytes: int | None = None, when_full: str = SPILL
+) -> UntilWindowCloses:
+    """Emit each window once, when it has closed.
+
+    In: max_records, max_bytes  how much may be open in each partition after a micro-batch (see `Bound`)
+        when_full               "spill" or "shut_down"
+    """
+    return UntilWindowCloses(Bound(max_records, max_bytes, when_full))
+
+
+def until_time_limit(
+    limit: Duration, max_records: int | None = None, max_bytes: int | None = None, when_full: str = SPILL
+) -> UntilTimeLimit:
+    """Emit a key's latest value when `limit` of stream time has passed since the first update that it has not emitted yet.
+
+    In: max_records, max_bytes  how much may wait in each partition at any record of the log (see `Bound`)
+        when_full               "spill", "emit_early" or "shut_down"
+    """
+    return UntilTimeLimit(duration_ms(limit, "until_time_limit"), Bound(max_records, max_bytes, when_full))

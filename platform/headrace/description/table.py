@@ -16,6 +16,8 @@ from headrace.errors import DescriptionError
 
 if TYPE_CHECKING:
     from headrace.description.stream import Stream
+    from headrace.description.suppressed import Suppressed
+    from headrace.description.suppression import UntilTimeLimit
     from headrace.description.topic import Topic
 
 POSITION, TIMESTAMP = "position", "timestamp"
@@ -61,6 +63,12 @@ class Table(Relation):
         row before stays: KStream.filter.)
         """
         return replace(self, conditions=(*self.conditions, expression))
+
+    def suppress(self, policy: UntilTimeLimit) -> Suppressed:
+        """Emit a key's latest value when the policy says so, each a row for good, instead of keeping the latest rows."""
+        from headrace.description.suppressed import suppressed  # a suppressed node holds one of these
+
+        return suppressed(self, policy)
 
     @property
     def shape(self) -> Shape:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import asdict, dataclass, replace
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, overload
 
 from headrace.description.aggregates import Aggregate, aggregate_column
 from headrace.description.checks import checked_aggregates
@@ -12,13 +12,14 @@ from headrace.description.fingerprint import rules_of
 from headrace.description.grouping import group_column, grouping_columns, refuse_regrouping
 from headrace.description.node import Node
 from headrace.description.schema import ResultColumn
-from headrace.description.suppression import UntilWindowCloses
-from headrace.description.windows import END, START, SessionWindows, WindowKind
+from headrace.description.suppression import SHUT_DOWN, UntilTimeLimit, UntilWindowCloses
+from headrace.description.windows import END, START, SessionWindows, TimeWindows, WindowKind
 from headrace.description.wording import a_value
 from headrace.errors import DescriptionError
 
 if TYPE_CHECKING:
     from headrace.description.stream import Stream
+    from headrace.description.suppressed import Suppressed
     from headrace.description.topic import Topic
 
 BOUND_NAMES = (START, END)
@@ -41,7 +42,7 @@ class WindowedAggregate(Node):
 
     def __post_init__(self) -> None:
         check_window(self.window, self.grace_ms)
-        _check_suppression(self.suppression)
+        _check_suppression(self.suppression, self.window)
         by = grouping_columns(self.stream, self.by)
         _check_bounds(by)
         check_grouping(self.window, self.stream, by)
@@ -50,7 +51,11 @@ class WindowedAggregate(Node):
         object.__setattr__(self, "aggregates", checked_aggregates(self.stream.shape, self.aggregates, taken))
         super().__post_init__()
 
-    def suppress(self, policy: UntilWindowCloses) -> WindowedAggregate:
+    @overload
+    def suppress(self, policy: UntilWindowCloses) -> WindowedAggregate: ...
+    @overload
+    def suppress(self, policy: UntilTimeLimit) -> Suppressed: ...
+    def suppress(self, policy: UntilWindowCloses | UntilTimeLimit) -> WindowedAggregate | Suppressed:
         """Emit what the policy says instead of every update."""
         if self.suppression is not None:
             raise DescriptionError(
@@ -59,6 +64,10 @@ class WindowedAggregate(Node):
             )
         if policy is None:
             raise DescriptionError("suppress: None is no policy.", hint="Write hr.until_window_closes().")
+        if isinstance(policy, UntilTimeLimit):
+            from headrace.description.suppressed import suppressed  # a suppressed node holds one of these
+
+            return suppressed(self, policy)
         return replace(self, suppression=policy)
 
     @property
@@ -142,8 +151,13 @@ def _check_bounds(by: tuple[str, ...]) -> None:
             )
 
 
-def _check_suppression(policy: object) -> None:
+def _check_suppression(policy: object, window: WindowKind) -> None:
     if policy is not None and not isinstance(policy, UntilWindowCloses):
         raise DescriptionError(
             f"suppress: {a_value(policy)} is no policy.", hint="Write hr.until_window_closes()."
+        )
+    if policy is not None and policy.bound.when_full == SHUT_DOWN and not isinstance(window, TimeWindows):
+        raise DescriptionError(
+            "suppress: when_full='shut_down' is for tumbling and hopping windows; sessions and sliding windows spill.",
+            hint="Leave out when_full: the buffer is a table, memory does not bound it.",
         )

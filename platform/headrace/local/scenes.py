@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 
 from headrace.errors import TransientError
 from headrace.local import lifeline, republisher
+from headrace.local.market import Listings, Traders
 from headrace.local.readings import Sensors
 from headrace.local.republisher import Republisher
 from headrace.local.stations import Stations
@@ -44,9 +45,11 @@ class Scene:
 
 
 SCENES = (
-    Scene("readings", Sensors, share=0.7, history=40_000, days=3),
+    Scene("readings", Sensors, share=0.6, history=40_000, days=3),
     Scene(republisher.SOURCE, Stations, share=0.2, history=8_000, days=0),
     Scene("visits", Visitors, share=0.1, history=2_000, days=0),
+    Scene("positions", Traders, share=0.08, history=4_000, days=0),
+    Scene("tickers", Listings, share=0.02, history=400, days=0),
 )
 TOPICS = (*(scene.topic for scene in SCENES), republisher.TARGET)
 

@@ -10,6 +10,7 @@ from headrace.description import (
     RunningAggregate,
     SessionWindows,
     SlidingWindows,
+    Suppressed,
     Table,
     TimeWindows,
     WindowedAggregate,
@@ -19,6 +20,7 @@ from headrace.operators.joins import JoinOperator
 from headrace.operators.running import RunningOperator
 from headrace.operators.sessions import SessionOperator
 from headrace.operators.sliding import SlidingOperator
+from headrace.operators.suppression import SuppressionOperator
 from headrace.operators.tables import TableOperator
 from headrace.operators.windows import WindowOperator
 
@@ -31,6 +33,7 @@ OPERATORS: dict[type[Node], type[Operator[Any]]] = {
     Batches: BatchOperator,
     Table: TableOperator,
     Join: JoinOperator,
+    Suppressed: SuppressionOperator,
 }
 
 OF_WINDOWS: dict[type, type[Operator[WindowedAggregate]]] = {

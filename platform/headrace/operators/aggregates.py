@@ -6,9 +6,11 @@ floats are rounded to a stated scale and summed as DECIMAL, and -0.0 is 0.0 to m
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from pyspark.sql import Column as Expr
 from pyspark.sql import functions as F
 from pyspark.sql import types as T
 
@@ -16,9 +18,7 @@ from headrace.description import quote
 from headrace.operators.rows import position
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
-
-    from pyspark.sql import Column as Expr
+    from collections.abc import Mapping
 
     from headrace.description import Aggregate
 
@@ -29,19 +29,27 @@ SPREAD_DIGITS = 15
 SMALL_INTEGERS = (T.ByteType, T.ShortType, T.IntegerType)
 FLOATS = (T.FloatType, T.DoubleType)
 
+Over = Callable[[Expr], Expr]  # where an aggregate function is applied: in groups, or over a window
+Merge = Callable[[Expr, Over], Expr]
+
+
+def in_groups(function: Expr) -> Expr:
+    """An aggregate function as `groupBy` takes it."""
+    return function
+
 
 @dataclass(frozen=True)
 class Mergeable:
     """One aggregate as Spark expressions.
 
     partial   over input rows: suffix -> expression
-    merge     over partial columns: suffix -> the aggregate function that combines them
+    merge     over partial columns: suffix -> what combines them: a function of the column and of `Over`
     finish    from merged columns (given by suffix) to the result
     unusable  true for a row whose input cannot be represented; None if every input can
     """
 
     partial: Mapping[str, Expr]
-    merge: Mapping[str, Callable[[Expr], Expr]]
+    merge: Mapping[str, Merge]
     finish: Callable[[Mapping[str, Expr]], Expr]
     unusable: Expr | None = None
 
@@ -72,20 +80,24 @@ def mergeable(aggregate: Aggregate, schema: T.StructType) -> Mergeable:
     raise ValueError(f"unknown aggregate {aggregate.kind!r}")
 
 
+def _plainly(function: Callable[[Expr], Expr]) -> Merge:
+    return lambda partial, over: over(function(partial))
+
+
 def _spelling(schema: T.StructType, name: str) -> str:
     return next(field.name for field in schema if field.name.lower() == name.lower())
 
 
 def _count(aggregate: Aggregate) -> Mergeable:
     counted = F.count(F.lit(1)) if aggregate.column is None else F.count(F.col(quote(aggregate.column)))
-    return Mergeable({"n": counted}, {"n": F.sum}, lambda merged: merged["n"])
+    return Mergeable({"n": counted}, {"n": _plainly(F.sum)}, lambda merged: merged["n"])
 
 
 def _sum(column: Expr, data_type: T.DataType, scale: int) -> Mergeable:
     exact, sum_type, result_type = _exact(column, data_type, scale)
     return Mergeable(
         {"sum": F.sum(exact).cast(sum_type)},
-        {"sum": lambda partial: F.sum(partial).cast(sum_type)},
+        {"sum": lambda partial, over: over(F.sum(partial)).cast(sum_type)},
         lambda merged: merged["sum"].try_cast(result_type),
         column.isNotNull() & exact.isNull(),
     )
@@ -95,7 +107,7 @@ def _avg(column: Expr, data_type: T.DataType, scale: int) -> Mergeable:
     exact, sum_type, _ = _exact(column, data_type, scale)
     return Mergeable(
         {"sum": F.sum(exact).cast(sum_type), "n": F.count(exact)},
-        {"sum": lambda partial: F.sum(partial).cast(sum_type), "n": F.sum},
+        {"sum": lambda partial, over: over(F.sum(partial)).cast(sum_type), "n": _plainly(F.sum)},
         lambda merged: F.try_divide(merged["sum"].cast("double"), merged["n"].cast("double")),
         column.isNotNull() & exact.isNull(),
     )
@@ -107,7 +119,9 @@ def _extreme(column: Expr, data_type: T.DataType, function: Callable[[Expr], Exp
         if isinstance(data_type, FLOATS)
         else column
     )
-    return Mergeable({"value": function(value)}, {"value": function}, lambda merged: merged["value"])
+    return Mergeable(
+        {"value": function(value)}, {"value": _plainly(function)}, lambda merged: merged["value"]
+    )
 
 
 def _spread(column: Expr, data_type: T.DataType, aggregate: Aggregate) -> Mergeable:
@@ -142,9 +156,9 @@ def _spread(column: Expr, data_type: T.DataType, aggregate: Aggregate) -> Mergea
             "n": F.count(exact),
         },
         {
-            "sum": lambda partial: F.sum(partial).cast(T.DecimalType(SUM_DIGITS, places)),
-            "squares": lambda partial: F.sum(partial).cast(square_type),
-            "n": F.sum,
+            "sum": lambda partial, over: over(F.sum(partial)).cast(T.DecimalType(SUM_DIGITS, places)),
+            "squares": lambda partial, over: over(F.sum(partial)).cast(square_type),
+            "n": _plainly(F.sum),
         },
         finish,
         column.isNotNull() & exact.isNull(),
@@ -154,7 +168,7 @@ def _spread(column: Expr, data_type: T.DataType, aggregate: Aggregate) -> Mergea
 def _by_position(column: Expr, function: Callable[[Expr], Expr]) -> Mergeable:
     """The value that stands lowest, or highest, in the log's order; positions differ, so values are never compared."""
     at = F.struct(position().alias("position"), column.alias("value"))
-    return Mergeable({"at": function(at)}, {"at": function}, lambda merged: merged["at"]["value"])
+    return Mergeable({"at": function(at)}, {"at": _plainly(function)}, lambda merged: merged["at"]["value"])
 
 
 def _collect(column: Expr, max_items: int) -> Mergeable:
@@ -165,7 +179,7 @@ def _collect(column: Expr, max_items: int) -> Mergeable:
 
     return Mergeable(
         {"items": bounded(F.collect_list(at))},
-        {"items": lambda partial: bounded(F.flatten(F.collect_list(partial)))},
+        {"items": lambda partial, over: bounded(F.flatten(over(F.collect_list(partial))))},
         lambda merged: F.transform(merged["items"], lambda item: item["value"]),
     )
 

@@ -26,6 +26,8 @@ if TYPE_CHECKING:
     from pyspark.sql import Column as Expr
     from pyspark.sql import DataFrame
 
+    from headrace.errors import TerminalError
+
 N = TypeVar("N", bound=Node)
 
 
@@ -66,6 +68,7 @@ class Folded:
     emitted   gives the rows for sinks: the result columns, `__deleted` BOOLEAN, `__timestamp` TIMESTAMP, and `__sequence`
               BIGINT and `__ordinal` INT, which increase in the log's order; None when there are none
     release   frees what was cached; call it when everything has been written
+    refused   why a stream has to stop before it writes any of this; one that only computes may go on
     """
 
     results: DataFrame | None
@@ -73,6 +76,7 @@ class Folded:
     progress: Progress
     emitted: Callable[[], DataFrame] | None
     release: Callable[[], object]
+    refused: TerminalError | None = None
 
 
 class Operator(ABC, Generic[N]):
@@ -88,6 +92,11 @@ class Operator(ABC, Generic[N]):
     def __init__(self, node: N) -> None:
         """The operator of one node."""
         self.node = node
+
+    @property
+    def identity(self) -> tuple[str, ...]:
+        """The columns that tell one row of the result table from all others."""
+        return self.node.identity
 
     @property
     def throttle_ms(self) -> int:

@@ -9,7 +9,7 @@ from pyspark.sql import functions as F
 
 from headrace.description import quote
 from headrace.log.columns import DEAD_LETTER
-from headrace.operators.aggregates import mergeable
+from headrace.operators.aggregates import in_groups, mergeable
 from headrace.operators.rows import KEPT
 
 if TYPE_CHECKING:
@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from pyspark.sql.types import StructType
 
     from headrace.description import Aggregate
+    from headrace.operators.aggregates import Over
 
     Aggregates = Sequence[tuple[str, Aggregate]]
 
@@ -70,13 +71,8 @@ def partial_aggregates(
         *(F.when(kept, F.col(quote(name))).alias(name) for name in by),
         *(F.when(kept, expression).alias(name) for name, expression in (also_by or {}).items()),
     ]
-    partials = [
-        expression.alias(f"__{name}_{suffix}")
-        for name, aggregate in aggregates
-        for suffix, expression in mergeable(aggregate, decided.schema).partial.items()
-    ]
     return decided.groupBy(*keys).agg(
-        *partials,
+        *partial_columns(aggregates, decided.schema),
         F.count(F.lit(1)).alias("__records"),
         F.max("__event_ms").alias("__event_ms"),
         F.max("__stream_ms").alias("__stream_ms"),
@@ -84,10 +80,19 @@ def partial_aggregates(
     )
 
 
-def merged_columns(aggregates: Aggregates, inputs: StructType) -> list[Expr]:
-    """Aggregate functions that combine partial columns, under their own names."""
+def partial_columns(aggregates: Aggregates, inputs: StructType) -> list[Expr]:
+    """Aggregate functions that make partial columns, `__<name>_<suffix>`, of rows."""
     return [
-        merge(F.col(quote(f"__{name}_{suffix}"))).alias(f"__{name}_{suffix}")
+        expression.alias(f"__{name}_{suffix}")
+        for name, aggregate in aggregates
+        for suffix, expression in mergeable(aggregate, inputs).partial.items()
+    ]
+
+
+def merged_columns(aggregates: Aggregates, inputs: StructType, over: Over = in_groups) -> list[Expr]:
+    """Aggregate functions that combine partial columns, under their own names; `over`: in groups or over a window."""
+    return [
+        merge(F.col(quote(f"__{name}_{suffix}")), over).alias(f"__{name}_{suffix}")
         for name, aggregate in aggregates
         for suffix, merge in mergeable(aggregate, inputs).merge.items()
     ]

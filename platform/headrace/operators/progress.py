@@ -30,6 +30,8 @@ class Progress:
     stream_ms  for each topic and partition, the stream time
     closed_ms  every window with end + grace at or before it is closed; None: none is
     records    for each topic, partition and fate, how many records
+    own_ms     of a node with a time limit: for each partition the suppressor's own stream time
+    buffer     of such a node: for each partition what waits (`records`, `bytes`) and how many rows left (`emitted`, `early`)
     """
 
     batch: int = 0
@@ -37,6 +39,8 @@ class Progress:
     stream_ms: Mapping[str, Mapping[str, int]] = field(default_factory=dict)
     closed_ms: int | None = None
     records: Mapping[str, Mapping[str, Mapping[str, int]]] = field(default_factory=dict)
+    own_ms: Mapping[str, int] = field(default_factory=dict)
+    buffer: Mapping[str, Mapping[str, int]] = field(default_factory=dict)
 
     def after(self, upto_ms: Mapping[str, int], tallies: Iterable[Tally], topics: Iterable[str]) -> Progress:
         """The progress once the increment with these tallies has been folded.

@@ -142,8 +142,8 @@ def _by_group(
     sides = decided.where(F.col("__fate") == KEPT).select(*by, one.alias("__surplus"))
     settled = books.results.where(operator.settled(books.progress))
     sides = sides.unionByName(settled.select(*by, (-F.col("records")).alias("__surplus")))
-    if books.state is not None:
-        still = operator.open_batches(books.state, operator.frontier_ms(books.progress))
+    if books.held.state is not None:
+        still = operator.open_batches(books.held.state, operator.frontier_ms(books.progress))
         sides = sides.unionByName(still.select(*by, (-F.col("__records")).alias("__surplus")))
     groups = sides.groupBy(*by).agg(F.sum("__surplus").alias("surplus"))
     row = groups.agg(

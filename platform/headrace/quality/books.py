@@ -59,17 +59,17 @@ class Account:
 
 @dataclass(frozen=True)
 class Books:
-    """A node's accounts and state as of one micro-batch; `in_results` are the records of which its table is made.
+    """A node's accounts and tables as of one micro-batch; `in_results` are the records of which its table is made.
 
     in_results  None: its rows do not stand for numbers of records, as those of a table, where each replaces another
     """
 
     node: Node
     progress: Progress
+    held: Held
     results: DataFrame
     in_results: int | None
     accounts: tuple[Account, ...]
-    state: DataFrame | None = None
 
     @property
     def delivered(self) -> int:
@@ -101,7 +101,7 @@ def open_books(spark: SparkSession, lake: Lake, node: Node) -> Books:
         for topic, partition in sorted(delivered.keys() | fates.keys())
     ]
     results = _results_in(spark, node, held, progress)
-    return Books(node, progress, results, _records_in(results), tuple(accounts), held.state)
+    return Books(node, progress, held, results, _records_in(results), tuple(accounts))
 
 
 def _records_in(results: DataFrame) -> int | None:

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 from urllib.parse import unquote, urlparse
 
 from headrace.errors import TerminalError
-from headrace.quality import batching, conservation, pages, parity, ratios, replays, uniqueness
+from headrace.quality import batching, conservation, joining, pages, parity, ratios, replays, uniqueness
 from headrace.quality.books import open_books
 from headrace.quality.claims import Check, Finding
 from headrace.quality.log_profile import profile
@@ -88,6 +88,10 @@ def check_node(
         "rows_are_unique": lambda: uniqueness.rows_are_unique(books.results, node),
         "batches_within_limits": lambda: batching.batches_within_limits(books.results, node),  # type: ignore[arg-type]
         "no_batch_lost_or_repeated": lambda: batching.no_batch_lost_or_repeated(spark, lake, books, node),  # type: ignore[arg-type]
+        "join_equals_recomputation": lambda: joining.join_equals_recomputation(
+            books, thresholds.join_sample_ratio
+        ),
+        "no_orphans_above": lambda: joining.no_orphans_above(spark, books, thresholds.orphan_ratio_max),
         "late_drops_below": lambda: ratios.late_drops_below(spark, books, thresholds.late_ratio_max),
         "backfill_equals_stream": lambda: parity.backfill_equals_stream(
             spark, name, days, log_intact=books.log_intact

@@ -58,19 +58,23 @@ def below(
     delivered: int,
     limit: float,
     advice: str,
+    *,
+    of: tuple[str, str] = ("record delivered", "records delivered"),
 ) -> Check:
-    """A check that no more than `limit` of what was delivered is of a kind.
+    """A check that no more than `limit` of some things are of a kind.
 
-    In: kind    what one of them is, and what several are
-        advice  how the sentence goes on when there are more
+    In: kind       what one of them is, and what several are
+        delivered  how many of the things there are
+        advice     how the sentence goes on when there are more
+        of         what one of the things is called, and what several are
     """
     if not delivered:
-        return Check(name, None, lambda _: Finding("No record has been delivered yet: nothing to judge."))
+        return Check(name, None, lambda _: Finding(f"No {of[0]} yet: nothing to judge."))
     ratio = number / delivered
     frame = local_frame(spark, [(number, delivered, ratio)], COLUMNS)
     facts: dict[str, Number] = {"records": number, "delivered": delivered, "ratio": ratio, "limit": limit}
     are = f"is {kind[0]}" if number == 1 else f"are {kind[1]}"
-    said = f"{number:,} of {counted(delivered, 'record')} delivered {are}, {percent(ratio)}"
+    said = f"{number:,} of {counted(delivered, *of)} {are}, {percent(ratio)}"
 
     def explain(passed: bool) -> Finding:
         if passed:

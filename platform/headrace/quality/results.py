@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
-from headrace.description import Batches, WindowedAggregate
+from headrace.description import Batches, Join, Suppressed, WindowedAggregate
 
 if TYPE_CHECKING:
     from headrace.description import Node, Topic
@@ -53,9 +53,18 @@ CURRENT_CHECKS: Mapping[str, str] = {
     "rows_are_unique": "The results hold one row for each identity.",
     **PARITY,
 }
+JOIN_CHECKS: Mapping[str, str] = {
+    **CONSERVATION,
+    "rows_are_unique": CURRENT_CHECKS["rows_are_unique"],
+    "join_equals_recomputation": "Each row is the join of the left row and the right row held beside it.",
+    "no_orphans_above": "Few of the left rows refer to a right row that does not exist.",
+    **PARITY,
+}
+SUPPRESSED_CHECKS: Mapping[str, str] = {**CONSERVATION, **PARITY}
 SEVERITIES: Mapping[str, str] = {
     "dead_letters_below": WARN,
     "late_drops_below": WARN,
+    "no_orphans_above": WARN,
     "replays_below": WARN,
 }
 
@@ -69,17 +78,27 @@ def node_checks(node: Node) -> Mapping[str, str]:
     """The claims about a node's results by name, in the order in which they are judged."""
     if isinstance(node, Batches):
         return BATCH_CHECKS
+    if isinstance(node, Join):
+        return JOIN_CHECKS
+    if isinstance(node, Suppressed):
+        return SUPPRESSED_CHECKS
     return WINDOW_CHECKS if isinstance(node, WindowedAggregate) else CURRENT_CHECKS
 
 
 @dataclass(frozen=True)
 class Thresholds:
-    """How much is too much: ratios of the records delivered, from 0 to 1, and records in a row."""
+    """How much is too much: ratios of the records delivered, from 0 to 1, and records in a row.
+
+    orphan_ratio_max   of the left rows that refer to a right row
+    join_sample_ratio  the share of the left keys that `join_equals_recomputation` compares, the same ones each time
+    """
 
     late_ratio_max: float = 0.05
     dead_letter_ratio_max: float = 0.01
     replay_ratio_max: float = 0.05
     refused_in_a_row_max: int = 100
+    orphan_ratio_max: float = 0.05
+    join_sample_ratio: float = 1.0
 
 
 DEFAULT_THRESHOLDS = Thresholds()

@@ -217,7 +217,7 @@ class Backfill:
     def _examples(self, differing: DataFrame) -> dict[dt.date | None, list[str]]:
         """For each day a few differing rows in words, as Spark writes them: times in UTC, wherever this process runs."""
         users = [name for name in differing.columns if not name.startswith("__")]
-        order = [F.col(quote(name)) for name in (*self.node.identity, "__side")]
+        order = [F.col(quote(name)) for name in (*self._operator.identity, "__side")]
         within = F.row_number().over(Window.partitionBy(self._day()).orderBy(*order))
         some = differing.withColumn("__number", within).where(F.col("__number") <= SHOWN * 2).orderBy(*order)
         shown = (F.col(quote(name)).cast("string").alias(name) for name in users)
@@ -242,7 +242,7 @@ class Backfill:
 
     def _swap(self, recomputed: DataFrame, differing: DataFrame) -> None:
         """One MERGE: every copy of a differing window goes, the recomputed one comes."""
-        identity, columns = [*self.node.identity], recomputed.columns
+        identity, columns = [*self._operator.identity], recomputed.columns
         windows = differing.select(*(F.col(quote(name)) for name in identity)).distinct()
         come = recomputed.join(windows, identity, "left_semi").select("*", F.lit(True).alias("__insert"))
         go = windows.withColumn("__insert", F.lit(False))

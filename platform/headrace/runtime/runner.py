@@ -25,7 +25,7 @@ from headrace.runtime.node_tables import (
     base_of,
     frontier_ms,
     node_schemas,
-    read_log,
+    read_increment,
     read_progress,
 )
 from headrace.runtime.redeliver import delivery_of
@@ -75,6 +75,7 @@ class NodeRunner:
         self._folded = base_of(spark, lake, node).batch
         self.progress = read_progress(spark, lake, node)
         self._repeating = True
+        self._pins: dict[str, tuple[int, DataFrame]] = {}
 
     def advance(self) -> bool:
         """Fold what the logs hold beyond the progress; False when there is nothing new."""
@@ -87,6 +88,9 @@ class NodeRunner:
             for t in self.node.topics
         }
         folded = self.operator.fold(logs, upto_ms, self._held(), progress)
+        if folded.refused is not None:
+            folded.release()
+            raise folded.refused
         self._on_step("before outputs")
         if not self._has_outputs(folded.progress.batch):
             self._write_outputs(folded)
@@ -153,13 +157,36 @@ class NodeRunner:
         DeltaTable.forPath(self._spark, self._lake.state(self.name)).delete(F.col("__batch") <= folded)
 
     def _held(self) -> Held:
-        state = tables.read(self._spark, self._lake.state(self.name))
-        state = state.where(F.col("__batch") <= self.progress.batch)
         if self.operator.appended:
-            return Held(None, state, self._earlier)
+            return Held(None, self._state().where(F.col("__batch") <= self.progress.batch), self._earlier)
         base = base_of(self._spark, self._lake, self.node)  # a backfill may have mended it since
-        since = state.where(F.col("__batch") > base.batch)
-        return Held(base.read(self._spark), since, parts=base.read_parts(self._spark))
+        assert base.version is not None
+        parts = {part: self._pinned(*at) for part, at in base.parts.items()}
+        return Held(self._pinned(base.path, base.version), self._since(base.batch), parts=parts)
+
+    def _state(self) -> DataFrame:
+        return tables.read(self._spark, self._lake.state(self.name))
+
+    def _since(self, folded: int) -> DataFrame:
+        """The changes of the micro-batches after the one that is folded."""
+        rows = tables.newest(
+            self._spark,
+            self._lake.state(self.name),
+            self._schemas.state,
+            self._writer,
+            lambda record: int(record["progress"]["batch"]),
+            after=folded,
+            through=self.progress.batch,
+            consecutive=True,
+        )
+        if rows is not None:
+            return rows
+        return self._state().where(F.col("__batch").between(folded + 1, self.progress.batch))
+
+    def _pinned(self, path: str, version: int) -> DataFrame:
+        if self._pins.get(path, (None,))[0] != version:
+            self._pins[path] = (version, tables.pinned(self._spark, path, version))
+        return self._pins[path][1]
 
     def _earlier(self, stretches: Sequence[tuple[int, int]]) -> dict[str, DataFrame]:
         """Stretches of commit time of the logs, as far as these are folded; Delta skips the files of all others."""
@@ -218,7 +245,7 @@ class NodeRunner:
         return frontier
 
     def _increment(self, topic: Topic, after_ms: int | None, upto_ms: int) -> DataFrame:
-        return read_log(self._spark, self._lake, topic, after_ms=after_ms, upto_ms=upto_ms)
+        return read_increment(self._spark, self._lake, topic, after_ms=after_ms, upto_ms=upto_ms)
 
     def _has_outputs(self, batch: int) -> bool:
         if not self._repeating or not self.operator.appended:

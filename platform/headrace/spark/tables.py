@@ -1,4 +1,4 @@
-"""Delta tables by path: create, append with our commit record, read a stretch, find the last record.
+"""Delta tables by path: create, append with our commit record, find the last record, read what the newest commits added.
 
 A *commit record* is a small JSON document kept in Delta's `userMetadata`. It is atomic with the rows that it
 describes and costs nothing to write; Delta's own transaction identifiers cost 0.4 s a commit (see docs).
@@ -11,15 +11,17 @@ import threading
 from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
+from urllib.parse import unquote
 
 from delta.tables import DeltaTable
 from pyspark.sql.types import ArrayType, DataType, MapType, StructType
 
 from headrace.errors import TerminalError
 from headrace.spark import files
+from headrace.spark.frames import local_frame
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping
+    from collections.abc import Callable, Iterator, Mapping, Sequence
 
     from pyspark.sql import DataFrame, SparkSession
 
@@ -27,6 +29,8 @@ PROPERTIES = {"delta.checkpointInterval": "100"}
 # Parquet cannot hold these in a column's name; where a user's column has one, Delta maps names to ids.
 NOT_IN_PARQUET = frozenset(" ,;{}()\n\t=")
 MAPPED_NAMES = {"delta.columnMapping.mode": "name"}
+
+NEWEST = 32  # commits that are looked at one by one
 
 _ONE_RECORD_AT_A_TIME = threading.Lock()
 
@@ -52,7 +56,7 @@ def create(
         _require_same_columns(path, spark.read.format("delta").load(path).schema, schema)
         return
     builder = DeltaTable.createIfNotExists(spark).location(path).addColumns(schema)
-    mapped = MAPPED_NAMES if any(NOT_IN_PARQUET & set(name) for name in _names(schema)) else {}
+    mapped = MAPPED_NAMES if _is_mapped(schema) else {}
     for key, value in (PROPERTIES | mapped | dict(properties or {})).items():
         builder = builder.property(key, value)
     builder.execute()
@@ -96,6 +100,63 @@ def read(spark: SparkSession, path: str, version: int | None = None) -> DataFram
     return (reader if version is None else reader.option("versionAsOf", version)).load(path)
 
 
+def pinned(spark: SparkSession, path: str, version: int) -> DataFrame:
+    """The table as it was at a version, its files listed once for however many queries.
+
+    A query of a Delta table asks Delta for the files each time, which is a Spark job of its own.
+    """
+    table = read(spark, path, version)
+    return table if _is_mapped(table.schema) else _of_files(spark, table.inputFiles(), table.schema)
+
+
+def newest(
+    spark: SparkSession,
+    path: str,
+    schema: StructType,
+    writer: str,
+    place: Callable[[Mapping[str, Any]], int],
+    *,
+    after: int,
+    through: int,
+    consecutive: bool = False,
+) -> DataFrame | None:
+    """The rows that the newest commits of a writer appended, whatever the length of the table's history.
+
+    In:     place  where the commit with a record stands; it grows from commit to commit
+            after, through  take the commits that stand beyond the one and not beyond the other
+            consecutive     each commit stands one beyond the one before
+    Out:    None when the table itself must be asked: that is too long ago, or other commits changed rows since
+    """
+    if _is_mapped(schema):
+        return None
+    added: list[str] = []
+    version = latest_version(spark, path)
+    for number in range(version, max(-1, version - NEWEST), -1):
+        actions = _actions(spark, path, number)
+        record = _record_of(actions)
+        if record is not None and record.get("writer") == writer:
+            if place(record) <= after:
+                return _of_files(spark, added, schema)
+            if place(record) <= through:
+                added += [f"{path}/{unquote(action['add']['path'])}" for action in actions if "add" in action]
+            if consecutive and place(record) == after + 1:
+                return _of_files(spark, added, schema)
+        elif any(change.get("dataChange") for action in actions for change in action.values()):
+            return None
+    return _of_files(spark, added, schema) if version < NEWEST else None
+
+
+def _of_files(spark: SparkSession, paths: Sequence[str], schema: StructType) -> DataFrame:
+    if not paths:
+        return local_frame(spark, [], schema)
+    return spark.read.schema(schema).option("__globPaths__", "false").parquet(*paths)
+
+
+def _is_mapped(schema: StructType) -> bool:
+    """Whether the columns have other names in the files than in the table."""
+    return any(NOT_IN_PARQUET & set(name) for name in _names(schema))
+
+
 def append(frame: DataFrame, path: str, record: Mapping[str, Any]) -> None:
     """Append rows and their commit record in one atomic commit; an empty frame still commits its record."""
     text = json.dumps(record, sort_keys=True)
@@ -132,19 +193,24 @@ def last_commit(spark: SparkSession, path: str, writer: str, *, through: int | N
 
 def _records(spark: SparkSession, path: str, through: int) -> Iterator[tuple[int, Mapping[str, Any] | None]]:
     for version in range(through, -1, -1):
-        text = files.read_text(spark, f"{path}/_delta_log/{version:020d}.json")
-        if text is None:
-            raise TerminalError(
-                f"The table at {path} has lost the history that names its last commit (version {version}).",
-                hint="Rebuild it from the log, or restore the table's _delta_log from a backup.",
-            )
-        yield version, _record_of(text)
+        yield version, _record_of(_actions(spark, path, version))
 
 
-def _record_of(commit_text: str) -> Mapping[str, Any] | None:
-    for line in commit_text.splitlines():
-        if line.startswith('{"commitInfo"'):
-            metadata = json.loads(line)["commitInfo"].get("userMetadata")
+def _actions(spark: SparkSession, path: str, version: int) -> list[Mapping[str, Any]]:
+    """What one commit did, by the protocol of Delta."""
+    text = files.read_text(spark, f"{path}/_delta_log/{version:020d}.json")
+    if text is None:
+        raise TerminalError(
+            f"The table at {path} has lost the history that names its last commit (version {version}).",
+            hint="Rebuild it from the log, or restore the table's _delta_log from a backup.",
+        )
+    return [json.loads(line) for line in text.splitlines()]
+
+
+def _record_of(actions: Sequence[Mapping[str, Any]]) -> Mapping[str, Any] | None:
+    for action in actions:
+        if "commitInfo" in action:
+            metadata = action["commitInfo"].get("userMetadata")
             try:
                 record = json.loads(metadata) if metadata else None
             except ValueError:

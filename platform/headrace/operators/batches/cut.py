@@ -12,10 +12,11 @@ from pyspark.sql import functions as F
 from headrace.description import quote
 from headrace.description.batches import BYTES, COUNT, DRAIN, WAIT
 from headrace.operators.batches.stretches import commits_of
+from headrace.operators.folds import found_in
 from headrace.operators.sequence import in_order
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Mapping, Sequence
 
     from pyspark.sql import Column as Expr
     from pyspark.sql import DataFrame
@@ -34,7 +35,6 @@ OPEN_STATE = {
     "__counts": "array<struct<partition: int, records: bigint>>",
     "__commits": "array<bigint>",  # when its records came; null: more often than is kept
 }
-CHUNK_MIN = 64
 
 
 def cut(
@@ -86,52 +86,21 @@ def _record(node: Batches, collect: bool) -> Expr:
 def _starts(node: Batches, drains: Sequence[int]) -> Expr:
     """The places (from 1) in `__new` at which a batch begins.
 
-    A list that grows one by one is copied each time; in two levels, of about the square root each, that stays cheap
-    for a group with a hundred thousand records.
+    On the way: how full the open batch is (`n` 0: none is open), when it was opened, the next place.
     """
-    new = F.col("__new")
-    chunk = F.greatest(F.lit(CHUNK_MIN), F.ceil(F.sqrt(F.size(new))).cast("int"))
-    chunks = F.transform(F.sequence(F.lit(1), F.size(new), chunk), lambda start: F.slice(new, start, chunk))
     held = F.col("__held__records").isNotNull()
-    begun = _progress(
-        F.when(held, F.col("__held__records")).otherwise(0),
-        F.when(held, F.col("__held__bytes")).otherwise(0),
-        F.when(held, F.col("__held__opened_ms")).otherwise(0),
-        F.lit(1),
-        F.array().cast("array<array<int>>"),
-    )
-
-    def through_chunk(done: Expr, records: Expr) -> Expr:
-        inner = _progress(done["n"], done["b"], done["opened"], done["next"], F.array().cast("array<int>"))
-        return F.aggregate(
-            records,
-            inner,
-            lambda acc, record: _step(acc, record, node, drains),
-            lambda end: _progress(
-                end["n"],
-                end["b"],
-                end["opened"],
-                end["next"],
-                F.concat(done["starts"], F.array(end["starts"])),
-            ),
-        )
-
-    folded = F.aggregate(chunks, begun, through_chunk, lambda end: F.flatten(end["starts"]))
-    return F.when(F.size(new) > 0, folded).otherwise(F.array().cast("array<int>"))
+    begun = {
+        "n": F.when(held, F.col("__held__records")).otherwise(0).cast("long"),
+        "b": F.when(held, F.col("__held__bytes")).otherwise(0).cast("long"),
+        "opened": F.when(held, F.col("__held__opened_ms")).otherwise(0).cast("long"),
+        "next": F.lit(1).cast("int"),
+    }
+    return found_in(F.col("__new"), begun, lambda acc, record: _step(acc, record, node, drains), "int")
 
 
-def _progress(n: Expr, b: Expr, opened: Expr, following: Expr, starts: Expr) -> Expr:
-    """How full the open batch is (`n` 0: none is open), when it was opened, the next place, the starts so far."""
-    return F.struct(
-        n.cast("long").alias("n"),
-        b.cast("long").alias("b"),
-        opened.cast("long").alias("opened"),
-        following.cast("int").alias("next"),
-        starts.alias("starts"),
-    )
-
-
-def _step(acc: Expr, record: Expr, node: Batches, drains: Sequence[int]) -> Expr:
+def _step(
+    acc: Expr, record: Expr, node: Batches, drains: Sequence[int]
+) -> tuple[Mapping[str, Expr], Expr, Expr]:
     """Put one record into the open batch, or into a new one."""
     at, size = record["__ingested_ms"], record["__size_bytes"]
     fresh = acc["n"] == 0
@@ -142,16 +111,15 @@ def _step(acc: Expr, record: Expr, node: Batches, drains: Sequence[int]) -> Expr
     if drains:
         times = F.array(*(F.lit(ms).cast("long") for ms in drains))
         fresh = fresh | F.exists(times, lambda ms: (ms > acc["opened"]) & (ms < at))
-    n = F.when(fresh, 1).otherwise(acc["n"] + 1)
+    n = F.when(fresh, F.lit(1).cast("long")).otherwise(acc["n"] + 1)
     b = F.when(fresh, size).otherwise(acc["b"] + size)
-    full = _full(n, b, node)
-    return _progress(
-        F.when(full, 0).otherwise(n),
-        b,
-        F.when(fresh, at).otherwise(acc["opened"]),
-        acc["next"] + 1,
-        F.when(fresh, F.array_append(acc["starts"], acc["next"])).otherwise(acc["starts"]),
-    )
+    after = {
+        "n": F.when(_full(n, b, node), F.lit(0).cast("long")).otherwise(n),
+        "b": b.cast("long"),
+        "opened": F.when(fresh, at).otherwise(acc["opened"]),
+        "next": acc["next"] + 1,
+    }
+    return after, fresh, acc["next"]
 
 
 def _full(n: Expr, b: Expr, node: Batches) -> Expr:

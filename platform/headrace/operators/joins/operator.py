@@ -108,6 +108,14 @@ class JoinOperator(Operator[Join]):
         """The join of what the whole logs leave of both sides."""
         return alive(self._changes(self._increments(logs), Store())[JOINED])
 
+    def rejoined(self, held: Held) -> DataFrame:
+        """The result anew from the rows held of the tables, whatever stands in the result table; the columns of `read`."""
+        return alive(self.root.recomputed(Store(held)))
+
+    def orphans(self, held: Held) -> DataFrame:
+        """The left rows that refer to a right row, one row each: the left key, `on`, and whether it is an `__orphan`."""
+        return self.root.orphans(Store(held))
+
     def compacted(self, held: Held, inputs: StructType) -> DataFrame:
         """The rows of the result that have changed since."""
         changed = Store(held).changed(JOINED, self.node.identity)

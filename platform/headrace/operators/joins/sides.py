@@ -57,6 +57,10 @@ class Side(ABC):
         """What has to be held: itself, and what its rows are computed from."""
 
     @abstractmethod
+    def recomputed(self, store: Store) -> DataFrame:
+        """All current rows, deleted ones too, from what is held of the tables alone; the rows of `changes`."""
+
+    @abstractmethod
     def changes(self, increments: Mapping[str, DataFrame], store: Store) -> Changes:
         """What a micro-batch changes.
 
@@ -87,6 +91,12 @@ class TableSide(Side):
     def parts(self) -> Iterator[Side]:
         """Itself."""
         yield self
+
+    def recomputed(self, store: Store) -> DataFrame:
+        """The rows held."""
+        rows = store.current(self.part, self.key)
+        assert rows is not None
+        return rows
 
     def changes(self, increments: Mapping[str, DataFrame], store: Store) -> Changes:
         """The latest record of each key; where an older one can come later, the later of it and the current row."""
@@ -123,6 +133,10 @@ class JoinSide(Side):
         yield from self.left.parts
         yield from self.right.parts
 
+    def recomputed(self, store: Store) -> DataFrame:
+        """The join of both sides' rows."""
+        return self.joined(self.left.recomputed(store), self.right.recomputed(store))
+
     def changes(self, increments: Mapping[str, DataFrame], store: Store) -> Changes:
         """The results of the left rows that changed, and of those that refer to a right row that changed."""
         left, right = self.left.changes(increments, store), self.right.changes(increments, store)
@@ -147,7 +161,7 @@ class JoinSide(Side):
                 *self._internal("right"),
                 *self._their_key(),
             ),
-            [f"__on_{number}" for number in range(len(node.on))],
+            self._on_names(),
             "left_outer",
         )
         matched = F.col("right").isNotNull()
@@ -161,6 +175,19 @@ class JoinSide(Side):
             F.greatest("__left_event_ms", "__right_event_ms").alias("__event_ms"),
             F.coalesce(later, F.col("__left_at")).alias("__at"),
         )
+
+    def orphans(self, store: Store) -> DataFrame:
+        """The left rows that refer to a right row, with `__orphan`: that row does not exist.
+
+        Out: the left key, `on`, `__orphan` BOOLEAN
+        """
+        shown = columns(dict.fromkeys((*self.key, *self.node.on)))
+        refers = alive(self.left.recomputed(store)).select(*shown, *self._on())
+        for number in range(len(self.node.on)):
+            refers = refers.where(F.col(f"__on_{number}").isNotNull())
+        known = alive(self.right.recomputed(store)).select(*self._their_key(), F.lit(True).alias("__known"))
+        rows = refers.join(known, self._on_names(), "left_outer")
+        return rows.select(*shown, F.col("__known").isNull().alias("__orphan"))
 
     def _touched(self, left: DataFrame, right: DataFrame, store: Store) -> DataFrame:
         """The left rows to join anew, as they stand now."""
@@ -189,6 +216,9 @@ class JoinSide(Side):
     def _internal(self, side: str) -> list[Column]:
         names = ("__deleted", *CAUSE) if side == "left" else CAUSE
         return [F.col(name).alias(f"__{side}_{name.removeprefix('__')}") for name in names]
+
+    def _on_names(self) -> list[str]:
+        return [f"__on_{number}" for number in range(len(self.node.on))]
 
     def _on(self) -> list[Column]:
         return [F.col(quote(name)).alias(f"__on_{number}") for number, name in enumerate(self.node.on)]

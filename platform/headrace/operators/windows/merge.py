@@ -45,6 +45,16 @@ def running_windows(partials: DataFrame, node: WindowedAggregate, inputs: Struct
     return _merge(known, node, inputs, "__as_of").withColumnRenamed("__as_of", "__batch")
 
 
+def windows_of_partitions(
+    partials: DataFrame, node: WindowedAggregate, inputs: StructType, *, first_ms: int
+) -> DataFrame:
+    """The windows that start from `first_ms`, each partition's by themselves.
+
+    Out:    the columns of `merge_windows` and `__partition`; one row per group, window and partition
+    """
+    return _merge(_explode_windows(partials, node, first_ms, None), node, inputs, "__partition")
+
+
 def _merge(pieces: DataFrame, node: WindowedAggregate, inputs: StructType, *also_by: str) -> DataFrame:
     merged = pieces.groupBy(*(F.col(quote(name)) for name in node.by), "__start", *also_by).agg(
         *merged_columns(node.aggregates, inputs),

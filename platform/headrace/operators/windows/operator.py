@@ -7,12 +7,14 @@ from typing import TYPE_CHECKING
 from pyspark.sql import functions as F
 
 from headrace.description import WindowedAggregate
+from headrace.description.suppression import SHUT_DOWN
 from headrace.operators.operator import Folded, Held, Operator, Schemas, nullable, tallies
 from headrace.operators.partials import partial_aggregates
 from headrace.operators.progress import Progress
 from headrace.operators.rows import KEPT, rows_of
 from headrace.operators.sequence import in_order_of_ends
 from headrace.operators.windows.assign import assign_windows
+from headrace.operators.windows.bound import too_much_open
 from headrace.operators.windows.late import late_records
 from headrace.operators.windows.merge import merge_windows, running_windows
 from headrace.operators.windows.panes import last_window_start, starts_closed_between, time_windows
@@ -23,6 +25,8 @@ if TYPE_CHECKING:
     from pyspark.sql import Column as Expr
     from pyspark.sql import DataFrame
     from pyspark.sql.types import StructType
+
+    from headrace.errors import TerminalError
 
 
 class WindowOperator(Operator[WindowedAggregate]):
@@ -67,7 +71,8 @@ class WindowOperator(Operator[WindowedAggregate]):
                 )
         state = self._still_open(kept, after).withColumn("__batch", F.lit(after.batch))
         emitted = None if results is None else lambda: self.emitted(results)
-        return Folded(results, state, after, emitted, partials.unpersist)
+        refused = self._refusal(kept, held, after, rows.schema)
+        return Folded(results, state, after, emitted, partials.unpersist, refused)
 
     def read(self, held: Held, progress: Progress, inputs: StructType) -> DataFrame:
         """Final windows if suppressed, else every window as of now."""
@@ -126,6 +131,16 @@ class WindowOperator(Operator[WindowedAggregate]):
     def emitted(self, results: DataFrame) -> DataFrame:
         """See `in_order_of_ends`."""
         return in_order_of_ends(results, self.node)
+
+    def _refusal(
+        self, kept: DataFrame, held: Held, after: Progress, inputs: StructType
+    ) -> TerminalError | None:
+        """Why the stream has to stop: more windows would be open in a partition than its suppression allows."""
+        policy = self.node.suppression
+        if policy is None or policy.bound.when_full != SHUT_DOWN:
+            return None
+        parts = kept if held.state is None else kept.unionByName(held.state.drop("__batch"))
+        return too_much_open(self._still_open(parts, after), self.node, inputs, self._first_open_ms(after))
 
     def _partials(self, rows: DataFrame) -> DataFrame:
         panes = {"__pane": F.col("__pane"), "__from": F.col("__from")}

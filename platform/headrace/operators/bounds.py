@@ -1,0 +1,28 @@
+"""A bound that is exceeded: why a stream stops before it commits."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from headrace.errors import TerminalError
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from headrace.description import Bound
+
+
+def refusal(
+    name: str, bound: Bound, sizes: Mapping[str, Mapping[str, int]], what: str
+) -> TerminalError | None:
+    """Why a stream has to stop before it commits anything; None: what waits is within the bound."""
+    for partition, found in sorted(sizes.items(), key=lambda item: int(item[0])):
+        for unit, most in (("records", bound.max_records), ("bytes", bound.max_bytes)):
+            if most is not None and found[unit] > most:
+                return TerminalError(
+                    f"Node '{name}': {found[unit]:,} {unit} of {what} would wait in partition {partition}; "
+                    f"max_{unit} is {most:,}.",
+                    detail="Nothing of this micro-batch was committed: the stream goes on from here when started again.",
+                    hint=f"Raise max_{unit}, or write when_full='spill': the buffer is a table, memory does not bound it.",
+                )
+    return None

@@ -1,0 +1,110 @@
+"""`join_equals_recomputation` and `no_orphans_above`: what a join promises, and what its sides owe each other.
+
+Law: both are judged on one micro-batch of the node: the sides that it holds, and the result that it holds.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from pyspark.sql import functions as F
+
+from headrace.description import Join, quote
+from headrace.operators import operator_of
+from headrace.operators.joins import JoinOperator
+from headrace.quality.claims import Check, Finding, at_most
+from headrace.quality.ratios import below
+from headrace.quality.words import counted, group_text, joined, short
+from headrace.spark.frames import local_frame
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, SparkSession
+
+    from headrace.quality.books import Books
+
+SHOWN = 3
+PARTS = 1_000_000  # of the left keys, by hash: the finest sample
+
+
+def join_equals_recomputation(books: Books, sample: float) -> Check:
+    """The check of the result against the join of the sides held beside it.
+
+    In: sample  the share of the left keys to compare; which ones is a function of the key
+    """
+    name, node, operator = "join_equals_recomputation", *_join(books)
+    if not books.progress.batch:
+        return Check(
+            name, None, lambda _: Finding("No record has been read yet: there is nothing to compare.")
+        )
+    key = [F.col(quote(column)) for column in node.identity]
+    chosen = F.pmod(F.xxhash64(*key), F.lit(PARTS)) < int(sample * PARTS)
+    row = F.struct(*(F.col(quote(column)) for column in node.columns))
+    sides = {"joined": operator.rejoined(books.held), "stored": books.results}
+    joined_rows, stored = (rows.where(chosen).select(*key, row.alias(side)) for side, rows in sides.items())
+    compared = joined_rows.join(stored, [*node.identity], "full_outer")
+    differs = ~F.col("joined").eqNullSafe(F.col("stored"))
+    counts = compared.agg(F.count(F.lit(1)).alias("keys"), F.count_if(differs).alias("differing")).first()
+    assert counts is not None
+    keys, differing = counts["keys"], counts["differing"]
+    frame = local_frame(books.results.sparkSession, [(keys, differing)], "keys BIGINT, differing BIGINT")
+    numbers = {"keys": keys, "differing": differing, "sample": sample}
+    what = f"{counted(keys, 'row')} of {node.required_name}"
+
+    def explain(equal: bool) -> Finding:
+        if equal:
+            words = f"{'All' if sample == 1 else 'A sample of'} {what} equal the join of the latest rows of both sides."
+            return Finding(words, numbers)
+        first = compared.where(differs).orderBy(*key).limit(SHOWN)
+        shown = [_difference(r.asDict(recursive=True), node) for r in first.collect()]
+        return Finding(
+            f"{differing:,} of {what} {'differs' if differing == 1 else 'differ'} from the join of its sides, "
+            f"first {joined(shown)}; backfill {node.required_name} to put the log's own rows in their place.",
+            numbers,
+        )
+
+    return Check(name, at_most(frame, "differing", 0), explain)
+
+
+def no_orphans_above(spark: SparkSession, books: Books, limit: float) -> Check:
+    """The check of left rows without the right row that they name, against `limit`, a ratio of those that name one."""
+    name, node, operator = "no_orphans_above", *_join(books)
+    if not books.progress.batch:
+        return Check(name, None, lambda _: Finding("No record has been read yet: nothing can be dangling."))
+    referring = operator.orphans(books.held)
+    is_orphan = F.col("__orphan")
+    counts = referring.agg(F.count(F.lit(1)).alias("rows"), F.count_if(is_orphan).alias("orphans")).first()
+    assert counts is not None
+    kind = ("dangling", "dangling")
+    advice = "; send the right rows that are missing, or raise orphan_ratio_max"
+    if counts["orphans"]:
+        advice = f", most of them {_commonest(referring.where(is_orphan), node)}{advice}"
+    rows = (counts["orphans"], counts["rows"])
+    return below(name, spark, kind, *rows, limit, advice, of=("reference", "references"))
+
+
+def _commonest(orphans: DataFrame, node: Join) -> str:
+    on = [F.col(quote(column)) for column in node.on]
+    counts = orphans.groupBy(*on).agg(F.count(F.lit(1)).alias("__rows"))
+    first = counts.orderBy(F.col("__rows").desc(), *on).limit(SHOWN).collect()
+    return joined([f"for {group_text(r.asDict(), node.on)} ({r['__rows']:,})" for r in first])
+
+
+def _difference(row: dict[str, object], node: Join) -> str:
+    """Which key differs, and in which columns."""
+    key = group_text(row, node.identity)
+    ours, theirs = row["joined"], row["stored"]
+    if not isinstance(ours, dict) or not isinstance(theirs, dict):
+        return f"{key} ({'missing' if theirs is None else 'too many'})"
+    pairs = [
+        f"{column}: {short(theirs[column])} for {short(ours[column])}"
+        for column in node.columns
+        if ours[column] != theirs[column]
+    ]
+    return f"{key} ({joined(pairs)})"
+
+
+def _join(books: Books) -> tuple[Join, JoinOperator]:
+    operator = operator_of(books.node)
+    assert isinstance(books.node, Join)
+    assert isinstance(operator, JoinOperator)
+    return books.node, operator

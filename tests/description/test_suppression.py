@@ -1,0 +1,84 @@
+"""Policies of suppression, their bounds, and what they fit."""
+
+from __future__ import annotations
+
+import pytest
+
+import headrace as hr
+from tests.description.refusal import refused
+
+pytestmark = pytest.mark.fast
+
+READINGS = hr.Topic("readings", key="sensor_id STRING", value="value DOUBLE, site STRING")
+TOTALS = READINGS.group_by().aggregate(n=hr.count())
+WINDOWS = READINGS.group_by().window(hr.tumbling("1 minute"), grace="0 s").aggregate(n=hr.count())
+LIMIT = hr.until_time_limit("5 minutes")
+
+
+def test_a_suppressed_node_has_the_columns_of_what_it_suppresses_and_waits_for_its_limit() -> None:
+    for node in (TOTALS, WINDOWS, READINGS.table()):
+        suppressed = node.named("kept", owners=("team:us",)).suppress(LIMIT)
+        assert suppressed.columns == node.columns
+        assert (suppressed.name, suppressed.owners, suppressed.updated.name) == ("kept", ("team:us",), None)
+        assert (suppressed.longest_wait_ms, suppressed.day_column) == (300_000, "__emitted_at")
+    assert TOTALS.suppress(LIMIT).in_words == (
+        "One row per sensor_id and wait: its latest value, 5 minutes of stream time after its first change."
+    )
+
+
+def test_only_what_alters_rows_alters_the_fingerprint() -> None:
+    def fingerprint(**bound: object) -> str:
+        return TOTALS.suppress(hr.until_time_limit("5 minutes", **bound)).fingerprint()  # type: ignore[arg-type]
+
+    plain = fingerprint()
+    assert plain == fingerprint(max_records=5) == fingerprint(max_records=5, when_full="shut_down")
+    early = fingerprint(max_records=5, when_full="emit_early")
+    assert len({plain, early, fingerprint(max_records=6, when_full="emit_early"), TOTALS.fingerprint()}) == 4
+    assert plain != TOTALS.suppress(hr.until_time_limit("6 minutes")).fingerprint()
+    closing = WINDOWS.suppress(hr.until_window_closes())
+    bounded = hr.until_window_closes(max_records=5, when_full="shut_down")
+    assert closing.fingerprint() == WINDOWS.suppress(bounded).fingerprint()
+
+
+def test_a_bound_that_says_nothing_is_refused() -> None:
+    with refused("max_records: 0 (int) is not a number from 1"):
+        hr.until_time_limit("1 s", max_records=0)
+    with refused("max_bytes: True (bool)"):
+        hr.until_window_closes(max_bytes=True)
+    with refused("when_full: 'burst' does not exist", "spill, emit_early, shut_down"):
+        hr.until_time_limit("1 s", max_records=1, when_full="burst")
+    with refused("when_full: 'emit_early' needs a bound", "max_records=…"):
+        hr.until_time_limit("1 s", when_full="emit_early")
+    with refused("until_time_limit: '-1 s' is negative"):
+        hr.until_time_limit("-1 s")
+
+
+def test_what_could_break_final_only_is_refused() -> None:
+    with refused(
+        "until_window_closes: 'emit_early' would emit windows that are not final", "hr.until_time_limit"
+    ):
+        hr.until_window_closes(max_records=5, when_full="emit_early")
+
+
+def test_a_policy_that_does_not_fit_is_refused() -> None:
+    with refused("suppress: UntilWindowCloses(", "is no policy", "hr.until_time_limit"):
+        TOTALS.suppress(hr.until_window_closes())  # type: ignore[arg-type]
+    with refused("suppress: this aggregate is suppressed already"):
+        WINDOWS.suppress(hr.until_window_closes()).suppress(LIMIT)
+    with refused("order_by='timestamp' has no updates in the log's order", "topic.table()"):
+        READINGS.table("timestamp").suppress(LIMIT)
+
+
+def test_regrouped_keys_are_refused() -> None:
+    what = "until_time_limit runs in each partition by its own stream time"
+    with refused(what, "a group by site can lie in several; the record key is sensor_id", ".group_by()"):
+        READINGS.group_by("site").aggregate(n=hr.count()).suppress(LIMIT)
+    more = hr.Topic("more", key="sensor_id STRING", value="value DOUBLE, site STRING")
+    with refused(what, "this reads 2 topics, readings, more"):
+        READINGS.merge(more).table().suppress(LIMIT)
+    with refused(what, "'sensor_id' is no longer the record key"):
+        READINGS.with_column("sensor_id", "site").group_by().aggregate(n=hr.count()).suppress(LIMIT)
+    with refused(what, "'sensor_id' is no longer the record key"):
+        READINGS.select("upper(sensor_id) AS sensor_id", "value").table().suppress(LIMIT)
+    kept = READINGS.select("sensor_id", "value AS v").table().suppress(LIMIT)
+    assert kept.columns == ("sensor_id", "v")

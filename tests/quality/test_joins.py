@@ -1,0 +1,62 @@
+"""The checks of a join: its result against its sides, and references that dangle."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import pytest
+
+import headrace as hr
+from headrace.quality import CheckResult, Thresholds, check_node
+from tests.conftest import Drive
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from headrace.testing import TestDriver
+
+pytestmark = pytest.mark.spark
+
+POSITIONS = hr.Topic("positions", key="id STRING", value="ticker STRING, amount INT").table()
+TICKERS = hr.Topic("tickers", key="ticker STRING", value="name STRING").table()
+ENRICHED = POSITIONS.join(TICKERS, on="ticker", how="left").named("enriched")
+
+
+def check(driver: TestDriver, docs: Path, **thresholds: float) -> dict[str, CheckResult]:
+    limits = Thresholds(**thresholds)  # type: ignore[arg-type]
+    found = check_node(driver.spark, driver._lake, ENRICHED, str(docs), thresholds=limits, verdicts=())
+    return {result.name: result for result in found}
+
+
+def test_a_join_is_compared_with_its_sides_and_says_which_keys_differ(drive: Drive, tmp_path: Path) -> None:
+    driver = drive(ENRICHED)
+    for number in range(20):
+        ticker = None if number == 0 else f"T{number % 4}"
+        driver.pipe("positions", key=f"p{number:02}", value={"ticker": ticker, "amount": 1}, timestamp_ms=1)
+    for ticker in ("T0", "T1", "T2"):
+        driver.pipe("tickers", key=ticker, value={"name": "one"}, timestamp_ms=1)
+    driver.cut()
+    driver._runners["enriched"].maintain()
+    driver.pipe("tickers", key="T0", value={"name": "two"}, timestamp_ms=2)
+    driver.cut()
+
+    found = check(driver, tmp_path)
+    assert found["join_equals_recomputation"].passed
+    assert found["join_equals_recomputation"].metadata["keys"] == 20
+    assert not found["no_orphans_above"].passed
+    assert found["no_orphans_above"].sentence == (
+        "5 of 19 references are dangling, 26.32% where 5.00% may be, most of them for ticker=T3 (5); "
+        "send the right rows that are missing, or raise orphan_ratio_max."
+    )
+
+    table = driver._lake.table("enriched")
+    driver.spark.sql(f"UPDATE delta.`{table}` SET amount = 7 WHERE id = 'p01'")
+    driver.spark.sql(f"DELETE FROM delta.`{table}` WHERE id = 'p02'")
+    found = check(driver, tmp_path, orphan_ratio_max=0.5)
+    assert found["no_orphans_above"].passed
+    assert found["join_equals_recomputation"].sentence == (
+        "2 of 20 rows of enriched differ from the join of its sides, first id=p01 (amount: 7 for 1) and "
+        "id=p02 (missing); backfill enriched to put the log's own rows in their place."
+    )
+    sampled = check(driver, tmp_path, orphan_ratio_max=0.5, join_sample_ratio=0.5)
+    assert 0 < int(sampled["join_equals_recomputation"].metadata["keys"]) < 20
