@@ -128,6 +128,29 @@ def redeliver(
         typer.echo(f"{each.sink}: {each.rows:,} of {each.rows_in_table:,} rows delivered.")
 
 
+@app.command()
+def maintain(
+    node: Annotated[
+        list[str] | None, typer.Option(help="A node, with the logs that it reads; all by default.")
+    ] = None,
+    compact: Annotated[bool, typer.Option(help="Pack small files.")] = True,
+    vacuum: Annotated[bool, typer.Option(help="Delete files that left the newest version long ago.")] = True,
+    retention_hours: Annotated[float, typer.Option(help="How long ago; at least 48.")] = 168.0,
+    pipeline: Pipeline = DEFAULTS.pipeline,
+    lake: Root = DEFAULTS.lake,
+) -> None:
+    """Pack small files of logs and tables, and delete those that nobody can read any more; streams may run meanwhile."""
+    from headrace.runtime.lake import Lake
+    from headrace.runtime.maintenance import Maintenance
+
+    nodes = [_node(name, pipeline) for name in node] if node else load_pipeline(pipeline)
+    work = Maintenance(_session(), Lake(lake), nodes, retention_hours=retention_hours)
+    for done in work.run(compact=compact, vacuum=vacuum):
+        freed = done.stored_before.bytes - done.stored_after.bytes
+        files = f"{done.before.files:>6,} files became {done.after.files:,}, {freed:,} bytes freed"
+        typer.echo(f"{done.of} {done.what}: {f'left as it is. {done.skipped}' if done.skipped else files}")
+
+
 def _node(name: str, pipeline: str) -> Node:
     nodes = {n.required_name: n for n in load_pipeline(pipeline)}
     if name not in nodes:

@@ -18,12 +18,16 @@ if TYPE_CHECKING:
 
 
 class Settings(BaseSettings):
-    """`HEADRACE_LAKE` (root URI of all tables), `HEADRACE_PIPELINE` (module with the nodes)."""
+    """`HEADRACE_LAKE` (root URI of all tables), `HEADRACE_PIPELINE` (module with the nodes), `HEADRACE_METRICS_PORT` (of
+    the Prometheus endpoint of stream runs; none by default) and `HEADRACE_METRICS_HOST` (to which it is bound).
+    """
 
     model_config = SettingsConfigDict(env_prefix="HEADRACE_")
 
     lake: str = f"file:{Path.cwd() / '.headrace' / 'lake'}"
     pipeline: str = "assets"
+    metrics_port: int | None = None
+    metrics_host: str = "127.0.0.1"
 
     def open_lake(self) -> Lake:
         """The lake at the root."""

@@ -76,3 +76,24 @@ def test_what_cannot_be_joined_is_refused() -> None:
         POSITIONS.join(TICKERS, on="ticker", how="outer")
     with refused("on the right is no table", "topic.table()"):
         POSITIONS.join(hr.Topic("t", key="ticker STRING", value="a INT"), on="ticker")  # type: ignore[arg-type]
+
+
+def test_a_table_is_grouped_by_its_columns_and_the_result_is_a_table_by_group() -> None:
+    totals = POSITIONS.group_by("TICKER").aggregate(n=hr.count(), total=hr.sum("amount"))
+    assert totals.columns == ("ticker", "n", "total")
+    assert [column.type for column in totals.result_columns] == ["STRING", "BIGINT", "BIGINT"]
+    assert totals.identity == ("ticker",)
+    joined = totals.join(TICKERS, on="ticker")
+    assert joined.columns == ("ticker", "n", "total", "name", "founded")
+    assert totals.fingerprint() != POSITIONS.group_by("client").aggregate(n=hr.count()).fingerprint()
+
+
+def test_aggregates_that_cannot_give_a_row_back_are_refused() -> None:
+    with refused(
+        "lowest=min('amount') of a table", "cannot be taken back", "count, sum, avg, variance and stddev"
+    ):
+        POSITIONS.group_by("ticker").aggregate(lowest=hr.min("amount"))
+    with refused("group_by: no columns"):
+        POSITIONS.group_by().aggregate(n=hr.count())
+    with refused("column 'tikcer' does not exist", "ticker"):
+        POSITIONS.group_by("tikcer").aggregate(n=hr.count())

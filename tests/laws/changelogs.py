@@ -120,8 +120,8 @@ def ledger(frame: DataFrame) -> Counter[tuple[str, int, str]]:
 
 
 def by_key(frame: DataFrame) -> dict[str, Value]:
-    """The rows by key; a key that occurs twice is an error."""
+    """The rows by key, the first column; a key that occurs twice is an error."""
     found = [row.asDict() for row in frame.collect()]
-    rows = {row.pop("id"): row for row in found}
+    rows = {row.pop(frame.columns[0]): row for row in found}
     assert len(rows) == len(found)
     return rows

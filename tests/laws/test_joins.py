@@ -1,4 +1,4 @@
-"""The law of joins: whatever changes on either side, in whatever cuts, a join holds the join of the latest rows."""
+"""The law of joins and groups: whatever changes, in whatever cuts, they hold what the latest rows make."""
 
 from __future__ import annotations
 
@@ -15,12 +15,12 @@ from hypothesis import strategies as st
 import headrace as hr
 from tests.laws.changelogs import BEGIN_MS, Changelog, History, Recorder, by_key, ledger, live
 from tests.laws.driving import SideBySide, in_parallel
-from tests.oracle.tables_oracle import Rows, Value, join, table
+from tests.oracle.tables_oracle import Rows, Value, groups, join, table
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-    from headrace.description import Join
+    from headrace.description import Relation
     from headrace.testing import TestDriver
 
 pytestmark = [pytest.mark.spark, pytest.mark.slow]
@@ -34,9 +34,9 @@ Latest = dict[str, Rows]
 
 @dataclass(frozen=True)
 class Subject:
-    """A join under test, and what the oracle makes of the latest rows of each topic."""
+    """A relation under test, and what the oracle makes of the latest rows of each topic."""
 
-    node: Join
+    node: Relation
     wanted: Callable[[Latest], Rows]
     order_by: str = "position"
 
@@ -66,10 +66,17 @@ def of_nested(rows: Latest) -> Rows:
     return join(rows["positions"], tickers, "ticker", "inner", ["exchange", "founded", "city"])
 
 
+def of_exchanges(rows: Latest) -> Rows:
+    totals = groups(of_ticker("left")(rows), "exchange", "amount")
+    cities = {key: value["city"] for key, value in rows["exchanges"].items()}
+    return {exchange: {**row, "city": cities.get(exchange)} for exchange, row in totals.items()}
+
+
 RECORDER = Recorder()
 HELD, KNOWN, PLACES = POSITIONS.table(), TICKERS.table(), EXCHANGES.table()
 BY_TIME = POSITIONS.table("timestamp").join(TICKERS.table("timestamp"), on="ticker", how="left")
 SELECTED = ("left.amount AS amount", "right.amount AS parent_amount")
+TOTALS = {"n": hr.count(), "total": hr.sum("amount"), "mean": hr.avg("amount")}
 SUBJECTS = [
     Subject(HELD.join(KNOWN, on="ticker").to(RECORDER).named("inner_join"), of_ticker("inner")),
     Subject(HELD.join(KNOWN, on="ticker", how="left").named("left_join"), of_ticker("left")),
@@ -78,6 +85,18 @@ SUBJECTS = [
     Subject(HELD.join(HELD, on="parent", how="left", select=SELECTED).named("self_join"), of_parent),
     Subject(HELD.join(KNOWN, on="ticker").join(PLACES, on="exchange", how="left").named("chain"), of_chain),
     Subject(HELD.join(KNOWN.join(PLACES, on="exchange"), on="ticker").named("nested"), of_nested),
+    Subject(
+        HELD.group_by("ticker").aggregate(**TOTALS).named("groups"),
+        lambda rows: groups(rows["positions"], "ticker", "amount"),
+    ),
+    Subject(
+        HELD.join(KNOWN, on="ticker", how="left")
+        .group_by("exchange")
+        .aggregate(**TOTALS)
+        .join(PLACES, on="exchange", how="left")
+        .named("groups_of_a_join"),
+        of_exchanges,
+    ),
 ]
 NAMES = [subject.name for subject in SUBJECTS]
 IDS, SYMBOLS, MARKETS = [f"p{n}" for n in range(12)], [f"t{n}" for n in range(5)], ["x0", "x1", "x2"]
@@ -139,9 +158,10 @@ def check(driver: TestDriver, subject: Subject, history: History) -> None:
     assert by_key(driver.read(name)) == wanted
     assert by_key(driver.backfill(name)) == wanted
     nothing = dict.fromkeys(subject.node.columns[1:])
-    updates = {row["id"]: row.asDict() for row in driver.updates(name).orderBy("__batch").collect()}
+    (key_column,) = subject.node.identity
+    updates = {row[key_column]: row.asDict() for row in driver.updates(name).orderBy("__batch").collect()}
     for key, update in updates.items():
-        assert {column: update[column] for column in nothing} == wanted.get(key, nothing)
+        assert {column: update[column] for column in nothing} == {**nothing, **wanted.get(key, nothing)}
     assert updates.keys() >= wanted.keys()
     topics = [topic.name for topic in subject.node.topics]
     delivered = sum(len(history.changes[topic]) for topic in topics)

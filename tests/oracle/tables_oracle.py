@@ -46,3 +46,17 @@ def join(left: Rows, right: Rows, on: str, how: str, theirs: Sequence[str]) -> R
         if match is not None or how == "left":
             joined[key] = row | {name: match and match[name] for name in theirs}
     return joined
+
+
+def groups(rows: Rows, by: str, column: str) -> Rows:
+    """By value of a column how many rows have it, and the sum and mean of another column; a null is no value."""
+    found: dict[str, list[Any]] = {}
+    for row in rows.values():
+        if row[by] is not None:
+            found.setdefault(row[by], []).append(row[column])
+    totals = {}
+    for group, members in found.items():
+        values = [value for value in members if value is not None]
+        total = sum(values) if values else None
+        totals[group] = {"n": len(members), "total": total, "mean": total and total / len(values)}
+    return totals

@@ -10,9 +10,11 @@ from tests.broker.pipeline import counts_of
 OBSERVE_SECONDS = 2.0
 
 
-def definitions_of(topic: str) -> dg.Definitions:
+def definitions_of(topic: str, *, sensor_running: bool = False) -> dg.Definitions:
     """The lake, the docs and Kafka come from the environment."""
-    return build_definitions([counts_of(topic)], partitions_start="2024-04-01", group="test")
+    return build_definitions(
+        [counts_of(topic)], partitions_start="2024-04-01", group="test", sensor_running=sensor_running
+    )
 
 
 def stream_config(**changed: float) -> dict[str, object]:

@@ -6,6 +6,7 @@
 from __future__ import annotations
 
 import os
+import re
 import subprocess
 import sys
 from pathlib import Path
@@ -18,11 +19,14 @@ from syrupy.extensions.json import JSONSnapshotExtension
 
 import headrace as hr
 from assets.readings import reading_counts
+from headrace.errors import DescriptionError
 from headrace.orchestration import build_definitions
+from headrace.orchestration.assets import streaming_assets, table_asset
 from headrace.orchestration.checks import checks_of
 from headrace.orchestration.columns import log_table_schema, result_table_schema
 from headrace.orchestration.keys import op_name
 from headrace.orchestration.pipeline import pipeline_of
+from headrace.quality import Thresholds
 from jobs.definitions import defs
 
 pytestmark = pytest.mark.dagster
@@ -58,6 +62,7 @@ def asset(node: Any) -> dict[str, Any]:
         "deps": sorted(parent.to_user_string() for parent in node.parent_keys),
         "group": node.group_name,
         "kinds": sorted(node.kinds),
+        "owners": sorted(node.owners),
         "partitioned": node.is_partitioned,
         "columns": [f"{column.name} {column.type}" for column in columns],
         "description": node.description,
@@ -160,3 +165,59 @@ def test_a_log_without_keys_has_no_key_column() -> None:
     names = [column.name for column in log_table_schema(hr.Topic("t", value="v INT")).columns]
     assert "key" not in names
     assert "value" in names
+
+
+def test_thresholds_and_owners_stand_where_the_asset_is_described() -> None:
+    severities = {"late_drops_below": "error"}
+    pipeline = pipeline_of(
+        [reading_counts],
+        partitions_start="2026-11-01",
+        thresholds={"reading_counts": Thresholds(late_ratio_max=0.2, severities=severities)},
+        owners={"log/readings": ["team:factory"], "reading_counts": ["ann@example.com"]},
+    )
+    table, log = AssetKey(["reading_counts"]), AssetKey(["log", "readings"])
+    assert pipeline.thresholds_of(table).severity("late_drops_below") == "error"
+    assert pipeline.thresholds_of(log).severity("dead_letters_below") == "warn"
+    owners = {
+        spec.key.to_user_string(): list(spec.owners)
+        for assets in (streaming_assets(pipeline), table_asset(reading_counts, pipeline))
+        for spec in assets.specs
+    }
+    assert owners == {
+        "log/readings": ["team:factory"],
+        "stream/reading_counts": ["ann@example.com"],
+        "reading_counts": ["ann@example.com"],
+    }
+
+
+@pytest.mark.parametrize(
+    ("asked", "says"),
+    [
+        ({"thresholds": {"readings": {}}}, "thresholds: there is no asset 'readings'."),
+        (
+            {"owners": {"stream/reading_counts": ["ann@example.com"]}},
+            "owners: there is no asset 'stream/reading_counts'.",
+        ),
+        ({"owners": {"log/readings": ["Ann"]}}, "owners: 'Ann' is neither an e-mail address nor a team."),
+    ],
+)
+def test_words_about_what_there_is_not_are_refused(asked: dict[str, Any], says: str) -> None:
+    with pytest.raises(DescriptionError, match=f"^{re.escape(says)}"):
+        pipeline_of([reading_counts], partitions_start="2026-11-01", **asked)
+
+
+@pytest.mark.parametrize(
+    ("asked", "says"),
+    [
+        ({"late_ratio_max": 5}, "thresholds: late_ratio_max=5 is no ratio from 0 to 1."),
+        ({"refused_in_a_row_max": 0}, "thresholds: refused_in_a_row_max=0 is no number of records."),
+        ({"severities": {"late_drops": "warn"}}, "thresholds: there is no check 'late_drops'."),
+        (
+            {"severities": {"late_drops_below": "bad"}},
+            "thresholds: severity 'bad' of late_drops_below is neither 'error' nor 'warn'.",
+        ),
+    ],
+)
+def test_thresholds_that_mean_nothing_are_refused(asked: dict[str, Any], says: str) -> None:
+    with pytest.raises(DescriptionError, match=f"^{re.escape(says)}"):
+        Thresholds(**asked)

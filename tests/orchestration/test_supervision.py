@@ -159,6 +159,16 @@ def test_a_second_run_that_failed_beside_one_that_lives_starts_nothing(past: Pas
     assert lives[:8] in why(past.look(after=HOUR))
 
 
+def test_a_second_start_that_a_person_took_back_does_not_stop_the_first_for_good(past: Past) -> None:
+    first = past.run(START)
+    write_heartbeat(past.instance, first, time.time() + HOUR)
+    past.run(CANCELED)
+    time.sleep(0.01)
+    past.instance.report_dagster_event(DagsterEvent(FAILURE.value, "streams"), first)
+    assert "Failed 1 time(s)" in why(past.look(after=1))
+    assert starts(past.look(after=11))
+
+
 def test_runs_of_another_stream_do_not_count(past: Past) -> None:
     past.instance.create_run_for_job(defs.resolve_job_def("streams"), tags={STREAM_TAG: "others"})
     assert starts(past.look())

@@ -106,11 +106,13 @@ class StreamProcess:
 
 
 @contextmanager
-def new_world(root: Path, bootstrap: str, topic: str) -> Iterator[World]:
+def new_world(
+    root: Path, bootstrap: str, topic: str, settings: str = "telemetry: {enabled: false}\n"
+) -> Iterator[World]:
     """An empty lake and instance below `root`, with the environment that processes need."""
     home = root / "dagster"
     home.mkdir()
-    (home / "dagster.yaml").write_text("telemetry: {enabled: false}\n")
+    (home / "dagster.yaml").write_text(settings)
     environment = {
         "DAGSTER_HOME": str(home),
         "HEADRACE_LAKE": f"file:{root / 'lake'}",

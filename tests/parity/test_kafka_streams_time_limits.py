@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 
 pytestmark = pytest.mark.spark
 
-CUTS = 3
+CUTS = 2
 FOLDER = FIXTURES / "suppress_time_limit"
 Row = tuple[Any, ...]
 

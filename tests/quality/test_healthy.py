@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import re
 from pathlib import Path
 
@@ -48,6 +49,14 @@ def test_every_check_of_a_healthy_node_passes_and_its_page_says_the_same(ground:
     assert all(f'id="{name}"' in text for name in node_checks(COUNTS))
     (link,) = re.findall(r'href="(gx/[^"]+)"', text)
     assert (ground.docs / link).is_file()
+    evidence = json.loads((ground.docs / "summaries" / "node-reading_counts.json").read_text())["evidence"]
+    dates = {row["day"]: {f: n for f, n in row["fates"].items() if n} for row in evidence["by_day"]}
+    assert dates == {
+        "1970-01-02": {"kept": 4},
+        "1970-01-01": {"kept": 10, "late": 1, "filtered": 1, "tombstone": 1, "dead_letter": 2},
+    }
+    assert evidence["lateness"] == [{"lateness": "10 minutes to an hour", "records": 1, "windows": 1}]
+    assert "How late the late records were" in text
 
 
 def test_hopping_windows_that_share_panes_balance_too(ground: Ground) -> None:

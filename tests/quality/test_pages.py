@@ -7,10 +7,12 @@ import re
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
+from urllib.request import urlopen
 
 import pytest
 
 from headrace.errors import TerminalError
+from headrace.local.report import served_report
 from headrace.quality.checks import _local
 from headrace.quality.pages import Asset, write, write_atomically
 from headrace.quality.results import CheckResult
@@ -109,3 +111,19 @@ def test_pages_go_to_a_local_folder(tmp_path: Path) -> None:
     assert _local(str(tmp_path)) == tmp_path
     with pytest.raises(TerminalError, match="'s3://bucket/docs', is not a local one"):
         _local("s3://bucket/docs")
+
+
+def test_the_report_is_served_on_loopback_and_says_what_to_do_before_the_first_check(tmp_path: Path) -> None:
+    with (
+        served_report(tmp_path / "docs") as address,
+        served_report(tmp_path, int(address.rpartition(":")[2])) as other,
+    ):
+        assert address.startswith("http://127.0.0.1:")
+        assert other != address
+        assert b"Run the job <b>quality</b>" in urlopen(f"{address}/").read()
+        page(tmp_path / "docs", "readings", result(True))
+        answer = urlopen(f"{address}/")
+        assert b"Everything is in order" in answer.read()
+        assert answer.headers["Cache-Control"] == "no-store"
+    with pytest.raises(OSError, match="refused"):
+        urlopen(f"{address}/")

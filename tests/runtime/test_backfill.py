@@ -117,6 +117,7 @@ def test_equal_days_are_found_equal_and_change_nothing(line: Line) -> None:
 def test_the_plan_says_what_will_be_read(line: Line) -> None:
     plan = Backfill(line.spark, line.lake, line.node).plan()
     assert (plan.days, plan.log_rows, plan.log_files) == ((MAY_1, MAY_2, MAY_4), 17, 2)
+    assert (plan.stored_rows, plan.version) == (len(results(line)), line.node.fingerprint()[:12])
     assert plan.explain().splitlines()[0] == (
         "**Backfill of `reading_counts`**: 3 day(s), 2024-05-01 to 2024-05-04"
     )
@@ -281,6 +282,21 @@ def test_results_of_a_stream_that_died_before_its_state_are_no_difference(line: 
     assert [v.rows_differing for v in backfill(line)] == [0, 1, 0]
     line.runner = NodeRunner(line.spark, line.node, line.lake)
     line.fold()
+    assert results(line) == recomputed(line)
+
+
+def test_a_backfill_that_is_cancelled_has_changed_nothing_and_the_next_one_does_it_all(line: Line) -> None:
+    DeltaTable.forPath(line.spark, line.table).update("sensor_id = 's2'", {"n": "n + 1"})
+    version = line.version()
+
+    def cancelled(stage: str) -> None:
+        if stage == "swap":
+            raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        Backfill(line.spark, line.lake, COUNTS).run(on_stage=cancelled)
+    assert line.version() == version
+    assert [v.day for v in Backfill(line.spark, line.lake, COUNTS).run() if v.swapped] == [MAY_2]
     assert results(line) == recomputed(line)
 
 

@@ -129,6 +129,19 @@ def test_what_may_pass_is_tried_again_ever_more_slowly(clock: list[float]) -> No
     assert waits == [2, 4, 8, 16, 32, 60, 60, 60]
 
 
+def test_after_ten_failures_in_a_row_it_counts_as_failed_and_is_tried_on_until_it_passes(
+    clock: list[float],
+) -> None:
+    stream = Stream()
+    stream.refusals = [TransientError("Kafka does not answer.") for _ in range(11)]
+    states = []
+    for _ in range(12):
+        stream.keep_running()
+        states.append(stream.state)
+        clock[0] += 60
+    assert states == ["restarting"] * 9 + ["failed"] * 2 + ["running"]
+
+
 def test_after_a_failure_everything_taken_is_given_back_and_taken_anew(clock: list[float]) -> None:
     stream = Stream()
     stream.keep_running()

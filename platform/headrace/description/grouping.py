@@ -10,6 +10,7 @@ from headrace.description.wording import a_value, listed
 from headrace.errors import DescriptionError
 
 if TYPE_CHECKING:
+    from headrace.description.relation import Relation
     from headrace.description.shape import Shape
     from headrace.description.stream import Stream
 
@@ -45,8 +46,11 @@ def _refuse_lost_key(stream: Stream, key: tuple[str, ...], what: str) -> None:
         )
 
 
-def grouping_columns(stream: Stream, by: Sequence[str], what: str = "group_by") -> tuple[str, ...]:
-    """The columns that `what` names, as declared; raises DescriptionError when one is missing, repeated or unfit."""
+def grouping_columns(stream: Stream | Relation, by: Sequence[str], what: str = "group_by") -> tuple[str, ...]:
+    """The columns that `what` names, as declared.
+
+    Raises: DescriptionError when one is missing, repeated or unfit.
+    """
     if isinstance(by, str) or any(not isinstance(name, str) for name in by):
         wrong = by if isinstance(by, str) else next(name for name in by if not isinstance(name, str))
         raise DescriptionError(

@@ -10,6 +10,7 @@ from headrace.description.node import Node
 
 if TYPE_CHECKING:
     from headrace.description.join import Join
+    from headrace.description.regrouped import GroupedTable
     from headrace.description.shape import Shape
 
 
@@ -25,6 +26,15 @@ class Relation(Node):
     def values(self) -> tuple[str, ...]:
         """The columns that are not in the key."""
         return tuple(name for name in self.columns if name not in self.identity)
+
+    def group_by(self, *columns: str) -> GroupedTable:
+        """Group the current rows by columns, for aggregates from which rows that go are taken out again.
+
+        Raises: DescriptionError when a column does not exist, or none is named.
+        """
+        from headrace.description.regrouped import GroupedTable  # its result is a relation itself
+
+        return GroupedTable(self, columns)
 
     def join(
         self,

@@ -12,7 +12,7 @@ from headrace.description.steps import Select, WithColumn
 from headrace.description.suppression import UntilTimeLimit
 from headrace.description.table import TIMESTAMP, Table
 from headrace.description.windowed import WindowedAggregate
-from headrace.description.windows import SessionWindows, SlidingWindows
+from headrace.description.windows import TimeWindows
 from headrace.description.wording import a_value, listed
 from headrace.errors import DescriptionError
 
@@ -49,15 +49,10 @@ class Suppressed(Node):
                 "suppress: a table with order_by='timestamp' has no updates in the log's order.",
                 hint="Suppress topic.table(), which goes by position.",
             )
-        if isinstance(self.updated, WindowedAggregate) and isinstance(self.updated.window, SessionWindows):
+        if isinstance(self.updated, WindowedAggregate) and not isinstance(self.updated.window, TimeWindows):
             raise DescriptionError(
-                "suppress: until_time_limit cannot follow a session, which changes its bounds as it grows.",
-                hint="Write .suppress(hr.until_window_closes()), or hr.tumbling(…) or hr.hopping(…) windows.",
-            )
-        if isinstance(self.updated, WindowedAggregate) and isinstance(self.updated.window, SlidingWindows):
-            raise DescriptionError(
-                "suppress: until_time_limit cannot follow sliding windows, which there are only as records make them.",
-                hint="Write .suppress(hr.until_window_closes()), or hr.tumbling(…) or hr.hopping(…) windows.",
+                "suppress: until_time_limit follows tumbling and hopping windows; others are made by the records in them.",
+                hint="Write .suppress(hr.until_window_closes()), or hr.tumbling(…) or hr.hopping(…).",
             )
         _require_record_key(self.updated.stream, self.by)
         super().__post_init__()

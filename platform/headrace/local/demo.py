@@ -21,6 +21,7 @@ from headrace.local import lifeline, scenes
 from headrace.local.broker import Broker
 from headrace.local.jars import project_root
 from headrace.local.postgres import Postgres
+from headrace.local.report import served_report
 from headrace.local.topics import create_topics
 from headrace.runtime.stream import topics_of
 from headrace.settings import Settings, load_pipeline
@@ -55,7 +56,9 @@ def run_demo(*, port: int, rate: float, fresh: bool) -> None:
         _fill(console, broker.bootstrap_servers)
         stack.enter_context(scenes.live(broker.bootstrap_servers, rate, home / "republisher.log"))
         console.print("starting Dagster: webserver, daemon and code location (half a minute)")
-        environment = _environment(home, broker.bootstrap_servers, database.dsn)
+        report = stack.enter_context(served_report(home / "docs", port + 1))
+        metrics_port = os.environ.setdefault("HEADRACE_METRICS_PORT", str(port + 2))
+        environment = _environment(home, broker.bootstrap_servers, database.dsn, report)
         dagster = lifeline.spawn(
             [
                 sys.executable,
@@ -75,7 +78,7 @@ def run_demo(*, port: int, rate: float, fresh: bool) -> None:
         )
         stack.callback(_stop, console, dagster, port)
         _wait_for_ui(dagster, port, home / "dagster.log")
-        console.print(_invitation(port, home))
+        console.print(_invitation(port, home, report, metrics_port))
         _show_progress(console, dagster)
 
 
@@ -94,7 +97,7 @@ def _fill(console: Console, bootstrap: str) -> None:
         console.print(f"produced {records:,} records to '{topic}'")
 
 
-def _environment(home: Path, bootstrap: str, dsn: str) -> dict[str, str]:
+def _environment(home: Path, bootstrap: str, dsn: str, report: str) -> dict[str, str]:
     dagster_home = home / "dagster"
     dagster_home.mkdir(exist_ok=True)
     shutil.copyfile(project_root() / "deploy" / "local" / "dagster.yaml", dagster_home / "dagster.yaml")
@@ -102,6 +105,7 @@ def _environment(home: Path, bootstrap: str, dsn: str) -> dict[str, str]:
         "DAGSTER_HOME": str(dagster_home),
         "HEADRACE_LAKE": f"file:{home / 'lake'}",
         "HEADRACE_DOCS": str(home / "docs"),
+        "HEADRACE_DOCS_URL": report,
         "HEADRACE_KAFKA_BOOTSTRAP_SERVERS": bootstrap,
         DSN_VARIABLE: dsn,
         "HEADRACE_SENSOR": "running",
@@ -139,7 +143,7 @@ def _tail(log: Path) -> str:
     return "\n".join(log.read_text(errors="replace").splitlines()[-15:]) if log.exists() else ""
 
 
-def _invitation(port: int, home: Path) -> str:
+def _invitation(port: int, home: Path, report: str, metrics_port: str) -> str:
     base = f"http://127.0.0.1:{port}"
     return f"""
 [bold]Open {base}[/]
@@ -147,7 +151,9 @@ def _invitation(port: int, home: Path) -> str:
   {base}/runs              the stream is a run; Terminate drains it, and it then stays stopped
   {base}/automation        keep_streams_running starts what is missing
   {base}/assets/reading_counts?view=partitions   Materialize… some days: a backfill, with its verdict
-  {base}/assets/reading_counts?view=checks       the proof, and the report behind its link
+  {base}/assets/reading_counts?view=checks       the proof, with links into the report
+  {report}      the report: what is wrong and what to do, in one sentence for each table
+  http://127.0.0.1:{metrics_port}/metrics   the same figures as on the assets' pages, for Prometheus
 Everything lies below {home}. Ctrl-C stops all of it; the next start goes on from here.
 """
 

@@ -12,11 +12,12 @@ from headrace.description import (
     SlidingWindows,
     Suppressed,
     Table,
+    TableAggregate,
     TimeWindows,
     WindowedAggregate,
 )
 from headrace.operators.batches import BatchOperator
-from headrace.operators.joins import JoinOperator
+from headrace.operators.relations import RelationOperator
 from headrace.operators.running import RunningOperator
 from headrace.operators.sessions import SessionOperator
 from headrace.operators.sliding import SlidingOperator
@@ -32,7 +33,8 @@ OPERATORS: dict[type[Node], type[Operator[Any]]] = {
     RunningAggregate: RunningOperator,
     Batches: BatchOperator,
     Table: TableOperator,
-    Join: JoinOperator,
+    Join: RelationOperator,
+    TableAggregate: RelationOperator,
     Suppressed: SuppressionOperator,
 }
 

@@ -63,7 +63,13 @@ def _log_spec(topic: Topic, pipeline: Pipeline) -> dg.AssetSpec:
             f"Log of Kafka topic {topic.name}: each record once, in one recorded order, with all that would "
             "depend on when the program ran decided and written down.\n\n" + _how_to_start(pipeline)
         ),
-        metadata={SCHEMA: log_table_schema(topic), "topic": topic.name, "starts at": str(topic.start)},
+        owners=pipeline.owners_of(log_key(topic)),
+        metadata={
+            SCHEMA: log_table_schema(topic),
+            "topic": topic.name,
+            "starts at": str(topic.start),
+            "table": f"logs/{topic.name} below the lake's root",
+        },
         skippable=True,
     )
 
@@ -80,7 +86,7 @@ def _stream_spec(node: Node, pipeline: Pipeline) -> dg.AssetSpec:
             "Its observations show rows per second, lag, stream time and late records while it runs.\n\n"
             + _how_to_start(pipeline)
         ),
-        owners=list(node.owners),
+        owners=pipeline.owners_of(table_key(node), node.owners),
         code_version=node.fingerprint()[:12],
         skippable=True,
     )
@@ -93,10 +99,13 @@ def _table_spec(node: Node, pipeline: Pipeline) -> dg.AssetSpec:
         group_name=pipeline.group,
         kinds={"delta", "table"},
         description=_table_text(node),
-        owners=list(node.owners),
+        owners=pipeline.owners_of(table_key(node), node.owners),
         code_version=node.fingerprint()[:12],
         partitions_def=_days(node, pipeline),
-        metadata={SCHEMA: result_table_schema(node)},
+        metadata={
+            SCHEMA: result_table_schema(node),
+            "table": f"tables/{node.required_name} below the lake's root",
+        },
     )
 
 

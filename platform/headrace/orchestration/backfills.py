@@ -10,6 +10,7 @@ from pydantic import Field
 from headrace.description import Node
 from headrace.orchestration.keys import DATA_VERSION_TAG
 from headrace.orchestration.resources import LakeResource, session
+from headrace.orchestration.spark_progress import told_progress
 from headrace.runtime.backfill import Backfill
 from headrace.runtime.plan import STAGES, DayVerdict
 
@@ -34,14 +35,16 @@ def backfill(
     """Recompute the run's days from the log beside the table, and swap in what differs."""
     dated = node.day_column is not None
     days = [dt.date.fromisoformat(key) for key in context.partition_keys] if dated else None
-    work = Backfill(session(spark, context.log), lake.lake, node, days)
+    started = session(spark, context.log)
+    work = Backfill(started, lake.lake, node, days)
     plan = work.plan().explain()
     context.log.info(plan)
 
     def on_stage(stage: str) -> None:
         context.log.info(f"Stage {STAGES.index(stage) + 1} of {len(STAGES)}: {stage}.")
 
-    verdicts = work.run(swap=config.swap, on_stage=on_stage)
+    with told_progress(started, context.log):
+        verdicts = work.run(swap=config.swap, on_stage=on_stage)
     for verdict in verdicts:
         key = verdict.day.isoformat() if verdict.day else None
         context.add_asset_metadata(metadata=_figures(verdict), partition_key=key)

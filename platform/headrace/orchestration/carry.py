@@ -19,6 +19,7 @@ if TYPE_CHECKING:
 
     from dagster import (
         AssetCheckKey,
+        AssetCheckResult,
         AssetExecutionContext,
         AssetKey,
         AssetMaterialization,
@@ -43,6 +44,28 @@ def materialize(
     if after is not None:
         for record in current:
             instance.report_runless_asset_event(_carried(record, after))
+
+
+def evaluation_of_newest(instance: DagsterInstance, result: AssetCheckResult) -> AssetCheckEvaluation:
+    """A verdict to report from outside a step, on the newest materialization of its asset if there is any."""
+    assert result.asset_key is not None
+    assert result.check_name is not None
+    newest = _latest(instance, result.asset_key)
+    return AssetCheckEvaluation(
+        asset_key=result.asset_key,
+        check_name=result.check_name,
+        passed=result.passed,
+        severity=result.severity,
+        description=result.description,
+        metadata=result.metadata,
+        target_materialization_data=None if newest is None else _target(newest),
+    )
+
+
+def _target(materialized: EventLogRecord) -> Target:
+    return Target(
+        storage_id=materialized.storage_id, run_id=materialized.run_id, timestamp=materialized.timestamp
+    )
 
 
 def _latest(instance: DagsterInstance, key: AssetKey) -> EventLogRecord | None:
@@ -72,7 +95,5 @@ def _carried(record: AssetCheckExecutionRecord, after: EventLogRecord) -> AssetC
         severity=evaluation.severity,
         description=evaluation.description,
         metadata=reached | dict(evaluation.metadata),
-        target_materialization_data=Target(
-            storage_id=after.storage_id, run_id=after.run_id, timestamp=after.timestamp
-        ),
+        target_materialization_data=_target(after),
     )

@@ -8,6 +8,7 @@ import dagster as dg
 from dagster_pyspark import LazyPySparkResource
 
 from headrace.description import Node, Topic
+from headrace.orchestration.advancing import advancing_checks
 from headrace.orchestration.keys import log_key, op_name, table_key
 from headrace.orchestration.pipeline import Pipeline
 from headrace.orchestration.resources import LakeResource, session
@@ -21,30 +22,37 @@ SEVERITIES = {"error": dg.AssetCheckSeverity.ERROR, "warn": dg.AssetCheckSeverit
 
 
 def checks_of(pipeline: Pipeline) -> list[dg.AssetChecksDefinition]:
-    """The checks of every log and table of a pipeline."""
-    return [*map(_log_checks, pipeline.topics), *map(_node_checks, pipeline.nodes)]
+    """The checks of every log, running query and table of a pipeline."""
+    tables = [_log_checks(topic, pipeline) for topic in pipeline.topics]
+    tables += [_node_checks(node, pipeline) for node in pipeline.nodes]
+    return [*tables, advancing_checks(pipeline)]
 
 
-def _log_checks(topic: Topic) -> dg.AssetChecksDefinition:
+def _log_checks(topic: Topic, pipeline: Pipeline) -> dg.AssetChecksDefinition:
+    key, thresholds = log_key(topic), pipeline.thresholds_of(log_key(topic))
+
     @dg.multi_asset_check(
         name=op_name("check", "log", topic.name),
-        specs=_specs(log_key(topic), log_checks(topic)),
+        specs=_specs(key, log_checks(topic)),
         can_subset=True,
         description=f"Judges the log of topic `{topic.name}`.",
     )
     def check(
         context: dg.AssetCheckExecutionContext, spark: LazyPySparkResource, lake: LakeResource
     ) -> Iterator[dg.AssetCheckResult]:
-        results = check_log(session(spark, context.log), lake.lake, topic, lake.docs_folder)
-        yield from _selected(context, results, log_key(topic), lake)
+        started = session(spark, context.log)
+        results = check_log(started, lake.lake, topic, lake.docs_folder, thresholds=thresholds)
+        yield from _selected(context, results, key, lake)
 
     return check
 
 
-def _node_checks(node: Node) -> dg.AssetChecksDefinition:
+def _node_checks(node: Node, pipeline: Pipeline) -> dg.AssetChecksDefinition:
+    key, thresholds = table_key(node), pipeline.thresholds_of(table_key(node))
+
     @dg.multi_asset_check(
         name=op_name("check", node.required_name),
-        specs=_specs(table_key(node), node_checks(node)),
+        specs=_specs(key, node_checks(node)),
         can_subset=True,
         description=f"Judges the results of `{node.required_name}`.",
     )
@@ -53,8 +61,10 @@ def _node_checks(node: Node) -> dg.AssetChecksDefinition:
     ) -> Iterator[dg.AssetCheckResult]:
         started, days = session(spark, context.log), _days_of_run(context)
         verdicts = _recomputed(started, lake, node, days)
-        results = check_node(started, lake.lake, node, lake.docs_folder, verdicts=verdicts)
-        yield from _selected(context, results, table_key(node), lake)
+        results = check_node(
+            started, lake.lake, node, lake.docs_folder, thresholds=thresholds, verdicts=verdicts
+        )
+        yield from _selected(context, results, key, lake)
 
     return check
 

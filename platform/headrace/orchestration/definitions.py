@@ -11,10 +11,12 @@ from dagster._core.definitions.unresolved_asset_job_definition import Unresolved
 from headrace.description import Node
 from headrace.orchestration.assets import streaming_assets, table_asset
 from headrace.orchestration.checks import checks_of
-from headrace.orchestration.keys import STREAM_TAG
+from headrace.orchestration.keys import ENDS, STREAM_TAG
 from headrace.orchestration.pipeline import Pipeline, pipeline_of
 from headrace.orchestration.resources import LakeResource, spark_resource
 from headrace.orchestration.sensors import keep_running_sensor
+from headrace.orchestration.upkeep import maintenance_job
+from headrace.quality import Thresholds
 from headrace.runtime.kafka import KafkaSettings
 
 
@@ -30,7 +32,10 @@ def build_definitions(
     stream_name: str = "streams",
     sensor_running: bool = False,
     quality_cron: str = "0 * * * *",
+    maintenance_cron: str = "30 3 * * *",
     spark: Mapping[str, str] | None = None,
+    thresholds: Mapping[str, Thresholds] | None = None,
+    owners: Mapping[str, Sequence[str]] | None = None,
 ) -> dg.Definitions:
     """For every topic and node the assets, checks, jobs, sensor and schedule that run and watch them.
 
@@ -40,20 +45,29 @@ def build_definitions(
         docs, docs_url    where the quality pages go, and the address that serves them (see LakeResource)
         stream_name       of the stream run; nodes given in one call share one run and one Spark
         sensor_running    whether the sensor starts switched on
-        quality_cron      when the checks run once their schedule is switched on
+        quality_cron      when the checks run once their schedule is switched on; maintenance_cron likewise
         spark             more of Spark's configuration
+        thresholds        by asset, `log/<topic>` or the node's name: how much is too much, and how bad that is
+        owners            likewise: teams and e-mail addresses, beside those of a node's description
     """
     warnings.filterwarnings("ignore", "Parameter `backfill_policy`", category=dg.BetaWarning)
     pipeline = pipeline_of(
-        nodes, partitions_start=partitions_start, group=group, name=stream_name, kafka=kafka
+        nodes,
+        partitions_start=partitions_start,
+        group=group,
+        name=stream_name,
+        kafka=kafka,
+        thresholds=thresholds,
+        owners=owners,
     )
     checks = checks_of(pipeline)
     streams, backfill, quality = _jobs(pipeline, checks)
+    maintenance = maintenance_job(pipeline, f"maintenance{_suffix(pipeline)}")
     status = dg.DefaultSensorStatus.RUNNING if sensor_running else dg.DefaultSensorStatus.STOPPED
     return dg.Definitions(
         assets=[streaming_assets(pipeline), *(table_asset(node, pipeline) for node in pipeline.nodes)],
         asset_checks=checks,
-        jobs=[streams, backfill, quality],
+        jobs=[streams, backfill, quality, maintenance],
         sensors=[keep_running_sensor(pipeline, streams, status)],
         schedules=[
             dg.ScheduleDefinition(
@@ -61,7 +75,13 @@ def build_definitions(
                 job=quality,
                 cron_schedule=quality_cron,
                 description="Runs every check of every log and table.",
-            )
+            ),
+            dg.ScheduleDefinition(
+                name=f"{maintenance.name}_schedule",
+                job=maintenance,
+                cron_schedule=maintenance_cron,
+                description="Packs files and deletes those that nobody can read any more.",
+            ),
         ],
         resources=_resources(
             lake_root or dg.EnvVar("HEADRACE_LAKE"), docs, docs_url, tuple(sorted((spark or {}).items()))
@@ -78,10 +98,14 @@ def _resources(
     return {"lake": lake, "spark": spark_resource(dict(spark))}
 
 
+def _suffix(pipeline: Pipeline) -> str:
+    return "" if pipeline.name == "streams" else f"_{pipeline.name}"
+
+
 def _jobs(
     pipeline: Pipeline, checks: Sequence[dg.AssetChecksDefinition]
 ) -> tuple[AssetJob, AssetJob, AssetJob]:
-    suffix = "" if pipeline.name == "streams" else f"_{pipeline.name}"
+    suffix = _suffix(pipeline)
     streams = dg.define_asset_job(
         pipeline.name,
         dg.AssetSelection.assets(*pipeline.streaming_keys).without_checks(),
@@ -93,12 +117,14 @@ def _jobs(
         f"backfill{suffix}",
         dg.AssetSelection.assets(*pipeline.table_keys).without_checks(),
         description="Recomputes days of the tables from the logs and replaces only the rows that differ.",
+        tags=ENDS,
         executor_def=dg.in_process_executor,
     )
     quality = dg.define_asset_job(
         f"quality{suffix}",
         dg.AssetSelection.checks(*checks),
         description="Runs every check of every log and table and writes their pages.",
+        tags=ENDS,
         executor_def=dg.in_process_executor,
     )
     return streams, backfill, quality

@@ -23,7 +23,7 @@ SILENCE_SECONDS_MAX = 60.0
 
 
 class Heartbeat:
-    """Beats while entered; `on_overtaken` is called when the run's record says that the run has ended."""
+    """Beats while entered; calls `on_beat` each time, and `on_overtaken` when the run's record says that it has ended."""
 
     def __init__(
         self,
@@ -31,9 +31,10 @@ class Heartbeat:
         run_id: str,
         on_overtaken: Callable[[str], None],
         every_seconds: float = EVERY_SECONDS,
+        on_beat: Callable[[], None] = lambda: None,
     ) -> None:
         self._instance, self._run_id, self._on_overtaken = instance, run_id, on_overtaken
-        self._every_seconds = every_seconds
+        self._every_seconds, self._on_beat = every_seconds, on_beat
         self._stop = threading.Event()
         self._thread = threading.Thread(target=self._beat_until_stopped, name="heartbeat", daemon=True)
 
@@ -58,6 +59,7 @@ class Heartbeat:
             run = self._instance.get_run_by_id(self._run_id)
             if run is None or run.is_finished:
                 self._on_overtaken("the run's record was closed by someone else")
+            self._on_beat()
         except Exception as error:
             logger.warning("heartbeat failed, will be tried again", error=str(error))
 

@@ -8,6 +8,8 @@ from typing import TYPE_CHECKING
 
 from dagster import AssetKey
 
+from headrace.runtime.maintenance import RUN_HOURS_MAX
+
 if TYPE_CHECKING:
     from headrace.description import Node, Topic
 
@@ -15,7 +17,10 @@ STREAM_TAG = "headrace/stream"  # on every stream run; dagster.yaml allows one r
 SHUTDOWN_TAG = (
     "headrace/stopped_by"  # on runs canceled because Dagster itself goes down: they come back with it
 )
+ADVANCING = "stream_is_advancing"  # the check of logs and running queries
 DATA_VERSION_TAG = "dagster/data_version"
+# Dagster ends a run that lasts longer: so no reader is older than half the least retention of maintenance.
+ENDS = {"dagster/max_runtime": str(round(RUN_HOURS_MAX * 3600))}
 
 
 def log_key(topic: Topic) -> AssetKey:

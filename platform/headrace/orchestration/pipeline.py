@@ -2,21 +2,24 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from dagster import AssetCheckKey, DailyPartitionsDefinition
 
-from headrace.orchestration.keys import log_key, op_name, stream_key, table_key
-from headrace.quality import log_checks, node_checks
+from headrace.description.checks import checked_owners
+from headrace.errors import DescriptionError
+from headrace.orchestration.keys import ADVANCING, log_key, op_name, stream_key, table_key
+from headrace.quality import DEFAULT_THRESHOLDS, log_checks, node_checks
 from headrace.runtime.stream import topics_of
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Mapping, Sequence
 
     from dagster import AssetKey
 
     from headrace.description import Node, Topic
+    from headrace.quality import Thresholds
     from headrace.runtime.kafka import KafkaSettings
 
 
@@ -28,6 +31,7 @@ class Pipeline:
     group  under which the asset graph shows them
     days   the partitions of the result tables, UTC days of `window_start`
     kafka  None: read from the environment when a run starts
+    thresholds, owners  of logs and tables, by asset key: `log/<topic>` or the node's name
     """
 
     name: str
@@ -35,6 +39,26 @@ class Pipeline:
     group: str
     days: DailyPartitionsDefinition
     kafka: KafkaSettings | None = None
+    thresholds: Mapping[str, Thresholds] = field(default_factory=dict)
+    owners: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        """Refuse words about assets that there are not."""
+        known = [key.to_user_string() for key in (*map(log_key, self.topics), *self.table_keys)]
+        for what, asked in (("thresholds", self.thresholds), ("owners", self.owners)):
+            unknown = sorted(asked.keys() - set(known))
+            if unknown:
+                raise DescriptionError(
+                    f"{what}: there is no asset {unknown[0]!r}.", hint=f"There are: {', '.join(known)}."
+                )
+
+    def thresholds_of(self, key: AssetKey) -> Thresholds:
+        """How much is too much for a log or a table."""
+        return self.thresholds.get(key.to_user_string(), DEFAULT_THRESHOLDS)
+
+    def owners_of(self, key: AssetKey, described: Sequence[str] = ()) -> list[str]:
+        """The owners of a log or table, those in its description first."""
+        return [*described, *self.owners.get(key.to_user_string(), ())]
 
     @property
     def topics(self) -> tuple[Topic, ...]:
@@ -58,10 +82,12 @@ class Pipeline:
         return logs | streams
 
     def checks(self) -> dict[AssetKey, list[AssetCheckKey]]:
-        """The checks of each log and table."""
-        logs = {log_key(topic): log_checks(topic) for topic in self.topics}
-        tables = {table_key(node): node_checks(node) for node in self.nodes}
-        return {key: [AssetCheckKey(key, name) for name in names] for key, names in (logs | tables).items()}
+        """The checks of each log, running query and table."""
+        logs = {log_key(topic): [*log_checks(topic), ADVANCING] for topic in self.topics}
+        streams = {stream_key(node): [ADVANCING] for node in self.nodes}
+        tables = {table_key(node): list(node_checks(node)) for node in self.nodes}
+        checks = logs | streams | tables
+        return {key: [AssetCheckKey(key, name) for name in names] for key, names in checks.items()}
 
 
 def pipeline_of(
@@ -71,7 +97,10 @@ def pipeline_of(
     group: str = "streams",
     name: str = "streams",
     kafka: KafkaSettings | None = None,
+    thresholds: Mapping[str, Thresholds] | None = None,
+    owners: Mapping[str, Sequence[str]] | None = None,
 ) -> Pipeline:
     """A pipeline whose tables have a partition for each day from YYYY-MM-DD through today."""
     days = DailyPartitionsDefinition(partitions_start, end_offset=1)  # today can be verified as far as it is
-    return Pipeline(op_name(name), tuple(nodes), group, days, kafka)
+    owned = {asset: checked_owners(given) for asset, given in (owners or {}).items()}
+    return Pipeline(op_name(name), tuple(nodes), group, days, kafka, dict(thresholds or {}), owned)

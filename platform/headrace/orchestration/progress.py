@@ -14,6 +14,8 @@ from dagster import AssetKey, AssetMaterialization, AssetObservation, MetadataVa
 
 from headrace.orchestration.carry import materialize
 from headrace.orchestration.keys import DATA_VERSION_TAG
+from headrace.runtime.figures import numbers
+from headrace.runtime.supervised import FAILURES_MAX
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -21,14 +23,6 @@ if TYPE_CHECKING:
     from dagster import AssetCheckKey, AssetExecutionContext
 
     from headrace.runtime.stream import StreamStatus
-
-FATES = {
-    "late": "late",
-    "replay": "replays",
-    "dead_letter": "dead_letters",
-    "filtered": "filtered",
-    "tombstone": "tombstones",
-}
 
 
 @dataclass(frozen=True)
@@ -128,31 +122,17 @@ class ProgressReporter:
         self._states[status.asset] = seen
         log = self._context.log
         if status.state == "failed":
-            log.error(f"{status.asset} has failed and stays stopped; the others go on. {status.error}")
+            then = "is tried once a minute" if status.failures >= FAILURES_MAX else "stays stopped"
+            log.error(f"{status.asset} has failed and {then}; the others go on. {status.error}")
         elif status.error and status.state == "restarting":
             log.warning(f"{status.asset} restarts after failure {status.failures}: {status.error}")
         else:
             log.info(f"{status.asset} is {status.state}.")
 
 
-def _lag_seconds(status: StreamStatus) -> float | None:
-    unknown = status.lag_seconds is None or status.batches == 0  # before its first commit nothing is behind
-    return None if unknown else round(float(status.lag_seconds or 0), 1)
-
-
 def figures(status: StreamStatus, wall: float) -> dict[str, Any]:
     """What the asset's page shows and plots; what is not known is left out."""
-    shown: dict[str, Any] = {
-        "state": status.state,
-        "rows_per_second": round(float(status.rows_per_second), 1),
-        "rows_total": status.rows_total,
-        "lag_records": status.lag_records,
-        "lag_seconds": _lag_seconds(status),
-        **{name: status.fates.get(fate) for fate, name in FATES.items()},
-        "failures": status.failures or None,
-        "error": status.error,
-    }
-    if status.stream_time_ms is not None:
-        shown["stream_time"] = MetadataValue.timestamp(status.stream_time_ms / 1000)
-        shown["stream_time_behind_seconds"] = round(wall - status.stream_time_ms / 1000, 1)
+    shown: dict[str, Any] = {"state": status.state, **numbers(status, wall), "error": status.error}
+    if "stream_time_seconds" in shown:
+        shown["stream_time"] = MetadataValue.timestamp(shown.pop("stream_time_seconds"))
     return {name: value for name, value in shown.items() if value is not None}

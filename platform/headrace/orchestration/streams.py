@@ -5,13 +5,14 @@ and SUCCEEDS (the sensor starts the next); when every query has failed for good 
 """
 
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 import dagster as dg
 from dagster_pyspark import LazyPySparkResource
 from pydantic import Field
 from pyspark.sql import SparkSession
 
+from headrace.orchestration.advancing import AdvanceReporter
 from headrace.orchestration.completed import CompletedDays
 from headrace.orchestration.current import CurrentTable
 from headrace.orchestration.heartbeat import Heartbeat
@@ -21,6 +22,7 @@ from headrace.orchestration.pipeline import Pipeline
 from headrace.orchestration.progress import Cadence, ProgressReporter
 from headrace.orchestration.resources import LakeResource, session
 from headrace.runtime.kafka import KafkaSettings
+from headrace.runtime.metrics import MetricsEndpoint
 from headrace.runtime.stream import StreamRuntime, StreamStatus
 
 POLL_SECONDS = 1.0
@@ -68,10 +70,18 @@ def host_streams(
     """
     if STREAM_TAG not in context.run.tags:  # launched from an asset's page, not as the job
         context.instance.add_run_tags(context.run_id, {STREAM_TAG: pipeline.name})
-    with StopRequest() as stop, Heartbeat(context.instance, context.run_id, stop.ask):
+    advancing = AdvanceReporter(context.instance, context.run_id)
+    with (
+        StopRequest() as stop,
+        Heartbeat(context.instance, context.run_id, stop.ask, on_beat=advancing.report),
+        MetricsEndpoint() as metrics,
+    ):
         started = _start_spark(context, spark, stop)
         if started is not None and stop.reason is None:
-            _Watch(context, pipeline, config, started, lake).until(stop)
+            try:
+                _Watch(context, pipeline, config, started, lake, [advancing.see, metrics.see]).until(stop)
+            finally:
+                advancing.report()  # a stream that was stopped does not stand still
     if stop.reason is not None:
         context.log.info(f"Stopped: {stop.reason}.")
         raise dg.DagsterExecutionInterruptedError(stop.reason)
@@ -99,8 +109,9 @@ class _Watch:
         config: StreamConfig,
         spark: SparkSession,
         lake: LakeResource,
+        listeners: Sequence[Callable[[Sequence[StreamStatus]], None]],
     ) -> None:
-        self._context, self._config = context, config
+        self._context, self._config, self._listeners = context, config, listeners
         self._runtime = StreamRuntime(
             spark,
             lake.lake,
@@ -151,6 +162,8 @@ class _Watch:
             self._drain(stop)
 
     def _report(self, statuses: Sequence[StreamStatus], age: float) -> None:
+        for listen in self._listeners:
+            listen(statuses)
         self._progress.report(statuses, now=age, wall=time.time())
         for status in statuses:
             if status.asset in self._days:
@@ -163,7 +176,10 @@ class _Watch:
         self._context.log.info(f"Draining ({why}): micro-batches finish, what the logs hold is folded.")
         close = self._config.close_batches_on_stop and stop.reason is not None
         self._runtime.drain(self._config.drain_timeout_seconds, close_batches=close)
-        self._progress.farewell(self._runtime.poll(), wall=time.time())
+        statuses = self._runtime.poll()
+        for listen in self._listeners:
+            listen(statuses)
+        self._progress.farewell(statuses, wall=time.time())
         for table in self._tables:
             table.report(last=True)
 

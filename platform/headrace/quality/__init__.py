@@ -6,6 +6,7 @@ that runs meanwhile cannot make it fail.
 
 from headrace.quality.checks import check_log, check_node
 from headrace.quality.results import (
+    DEFAULT_THRESHOLDS,
     GUARD_CHECKS,
     LOG_CHECKS,
     CheckResult,
@@ -15,5 +16,6 @@ from headrace.quality.results import (
 )
 
 __all__ = [
-    "GUARD_CHECKS", "LOG_CHECKS", "CheckResult", "Thresholds", "check_log", "check_node", "log_checks", "node_checks",
+    "DEFAULT_THRESHOLDS", "GUARD_CHECKS", "LOG_CHECKS", "CheckResult", "Thresholds",
+    "check_log", "check_node", "log_checks", "node_checks",
 ]  # fmt: skip

@@ -8,14 +8,22 @@ from typing import TYPE_CHECKING, Any
 from urllib.parse import unquote, urlparse
 
 from headrace.errors import TerminalError
-from headrace.quality import batching, conservation, joining, pages, parity, ratios, replays, uniqueness
+from headrace.quality import (
+    batching,
+    conservation,
+    daily,
+    joining,
+    pages,
+    parity,
+    ratios,
+    replays,
+    uniqueness,
+)
 from headrace.quality.books import open_books
 from headrace.quality.claims import Check, Finding
 from headrace.quality.log_profile import profile
 from headrace.quality.results import (
     DEFAULT_THRESHOLDS,
-    ERROR,
-    SEVERITIES,
     CheckResult,
     Thresholds,
     log_checks,
@@ -61,7 +69,7 @@ def check_log(
         ]
         evidence |= {"replays": judged.evidence()}
     asset = pages.Asset("log", topic.name, log.read_to_ms)
-    return _report(docs, asset, checks, log_checks(topic), evidence)
+    return _report(docs, asset, checks, log_checks(topic), evidence, thresholds)
 
 
 def check_node(
@@ -99,9 +107,11 @@ def check_node(
     }
     claims = node_checks(node)
     checks = [judged[check]() for check in claims]
-    evidence = pages.node_evidence(books, () if isinstance(days, str) else days)
+    evidence = pages.node_evidence(books, () if isinstance(days, str) else days) | daily.tell(
+        spark, lake, books
+    )
     read_to_ms = max(books.progress.upto_ms.values(), default=None)
-    return _report(docs, pages.Asset("node", name, read_to_ms), checks, claims, evidence)
+    return _report(docs, pages.Asset("node", name, read_to_ms), checks, claims, evidence, thresholds)
 
 
 def _verify(spark: SparkSession, lake: Lake, books: Books) -> Sequence[DayVerdict] | str:
@@ -127,28 +137,30 @@ def _report(
     checks: Sequence[Check],
     claims: Mapping[str, str],
     evidence: Mapping[str, Any],
+    thresholds: Thresholds,
 ) -> list[CheckResult]:
     folder = _local(docs)
     judged = {
-        check.name: (check.claim, claims[check.name], SEVERITIES.get(check.name, ERROR))
+        check.name: (check.claim, claims[check.name], thresholds.severity(check.name))
         for check in checks
         if check.claim is not None
     }
     outcomes = judge(judged, folder / "gx" / asset.file)
-    results = [_result(check, outcomes.get(check.name)) for check in checks]
+    results = [_result(check, outcomes.get(check.name), thresholds) for check in checks]
     page = pages.write(folder, asset, results, claims, evidence)
     return [replace(result, report=str(page)) for result in results]
 
 
-def _result(check: Check, outcome: Outcome | None) -> CheckResult:
+def _result(check: Check, outcome: Outcome | None, thresholds: Thresholds) -> CheckResult:
     passed = check.unjudged if outcome is None else outcome.passed
     if outcome is not None and outcome.error is not None:
         words = f"{check.name} could not be judged: {outcome.error}; mend that and run the check again."
         finding = Finding(words)
     else:
         finding = check.explain(passed)
-    severity = SEVERITIES.get(check.name, ERROR)
-    return CheckResult(check.name, passed, severity, finding.sentence, finding.metadata)
+    return CheckResult(
+        check.name, passed, thresholds.severity(check.name), finding.sentence, finding.metadata
+    )
 
 
 def _local(docs: str) -> Path:

@@ -11,7 +11,7 @@ from pyspark.sql import functions as F
 
 from headrace.description import Join, quote
 from headrace.operators import operator_of
-from headrace.operators.joins import JoinOperator
+from headrace.operators.relations import RelationOperator
 from headrace.quality.claims import Check, Finding, at_most
 from headrace.quality.ratios import below
 from headrace.quality.words import counted, group_text, joined, short
@@ -103,8 +103,8 @@ def _difference(row: dict[str, object], node: Join) -> str:
     return f"{key} ({joined(pairs)})"
 
 
-def _join(books: Books) -> tuple[Join, JoinOperator]:
+def _join(books: Books) -> tuple[Join, RelationOperator]:
     operator = operator_of(books.node)
     assert isinstance(books.node, Join)
-    assert isinstance(operator, JoinOperator)
+    assert isinstance(operator, RelationOperator)
     return books.node, operator

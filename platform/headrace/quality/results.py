@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from headrace.description import Batches, Join, Suppressed, WindowedAggregate
+from headrace.errors import DescriptionError
 
 if TYPE_CHECKING:
     from headrace.description import Node, Topic
@@ -61,6 +62,7 @@ JOIN_CHECKS: Mapping[str, str] = {
     **PARITY,
 }
 SUPPRESSED_CHECKS: Mapping[str, str] = {**CONSERVATION, **PARITY}
+CLAIMS = {**LOG_CHECKS, **GUARD_CHECKS, **WINDOW_CHECKS, **BATCH_CHECKS, **CURRENT_CHECKS, **JOIN_CHECKS}
 SEVERITIES: Mapping[str, str] = {
     "dead_letters_below": WARN,
     "late_drops_below": WARN,
@@ -87,10 +89,13 @@ def node_checks(node: Node) -> Mapping[str, str]:
 
 @dataclass(frozen=True)
 class Thresholds:
-    """How much is too much: ratios of the records delivered, from 0 to 1, and records in a row.
+    """How much is too much for a log or a node: ratios of the records delivered, from 0 to 1, and records in a row.
 
     orphan_ratio_max   of the left rows that refer to a right row
     join_sample_ratio  the share of the left keys that `join_equals_recomputation` compares, the same ones each time
+    severities         by check: `error`, or `warn` where the tables are right but someone should look; others as they are
+
+    Raises: DescriptionError for a ratio that is none, a number below 1, a check or severity that there is not.
     """
 
     late_ratio_max: float = 0.05
@@ -99,6 +104,32 @@ class Thresholds:
     refused_in_a_row_max: int = 100
     orphan_ratio_max: float = 0.05
     join_sample_ratio: float = 1.0
+    severities: Mapping[str, str] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        for name in ("late_ratio_max", "dead_letter_ratio_max", "replay_ratio_max", "orphan_ratio_max"):
+            if not 0 <= getattr(self, name) <= 1:
+                raise DescriptionError(
+                    f"thresholds: {name}={getattr(self, name)} is no ratio from 0 to 1.", hint="5 % is 0.05."
+                )
+        if self.refused_in_a_row_max < 1:
+            raise DescriptionError(
+                f"thresholds: refused_in_a_row_max={self.refused_in_a_row_max} is no number of records."
+            )
+        for check, severity in self.severities.items():
+            if check not in CLAIMS:
+                raise DescriptionError(
+                    f"thresholds: there is no check {check!r}.",
+                    hint=f"There are: {', '.join(sorted(CLAIMS))}.",
+                )
+            if severity not in (ERROR, WARN):
+                raise DescriptionError(
+                    f"thresholds: severity {severity!r} of {check} is neither 'error' nor 'warn'."
+                )
+
+    def severity(self, check: str) -> str:
+        """How bad it is when this check fails."""
+        return self.severities.get(check, SEVERITIES.get(check, ERROR))
 
 
 DEFAULT_THRESHOLDS = Thresholds()

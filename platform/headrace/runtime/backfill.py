@@ -24,8 +24,6 @@ from tenacity import (
     Retrying,
     retry_if_exception_type,
     stop_after_attempt,
-    stop_after_delay,
-    wait_fixed,
     wait_random_exponential,
 )
 
@@ -33,8 +31,8 @@ from headrace.description import quote
 from headrace.errors import TerminalError, TransientError
 from headrace.log.clock import SystemClock
 from headrace.operators import operator_of
-from headrace.runtime.lease import Lease, LeaseHeldError, take_lease
-from headrace.runtime.node_tables import Base, base_of, read_logs, read_progress
+from headrace.runtime.lease import Lease, take_lease_patiently
+from headrace.runtime.node_tables import Base, base_of, read_logs, read_progress, results_writer
 from headrace.runtime.plan import STAGES, BackfillPlan, DayVerdict
 from headrace.spark import tables
 from headrace.spark.session import pipeline_session
@@ -101,8 +99,16 @@ class Backfill:
             F.coalesce(F.sum("count"), F.lit(0)).alias("rows"), F.count("*").alias("files")
         ).first()
         log_rows, log_files = (counted["rows"], counted["files"]) if counted is not None else (0, 0)
-        name, upto_ms = self.node.required_name, dict(self._upto_ms)
-        return BackfillPlan(name, self.days, upto_ms, self.progress.closed_ms, log_rows, log_files)
+        return BackfillPlan(
+            self.node.required_name,
+            self.days,
+            dict(self._upto_ms),
+            self.progress.closed_ms,
+            log_rows,
+            log_files,
+            self._stored().count(),
+            self.node.fingerprint()[:12],
+        )
 
     def run(
         self, *, swap: bool = True, on_stage: Callable[[str], None] = lambda stage: None
@@ -171,15 +177,7 @@ class Backfill:
         """The stream folds current results under the same lease, for a second or two."""
         patience = PATIENCE_SECONDS if not self._operator.appended else 0
         folder = self._lake.lease(f"backfill/{name}")
-        for attempt in Retrying(
-            retry=retry_if_exception_type(LeaseHeldError),
-            stop=stop_after_delay(patience),
-            wait=wait_fixed(1),
-            reraise=True,
-        ):
-            with attempt:
-                return take_lease(self._spark, folder, f"Backfill of '{name}'", SystemClock())
-        raise AssertionError("unreachable: the last attempt raises")
+        return take_lease_patiently(self._spark, folder, f"Backfill of '{name}'", SystemClock(), patience)
 
     def _logs(self) -> dict[str, DataFrame]:
         return read_logs(self._spark, self._lake, self.node, self._upto_ms)
@@ -249,9 +247,9 @@ class Backfill:
         changes = come.unionByName(go, allowMissingColumns=True)
         same = " AND ".join(f"row.{quote(name)} <=> change.{quote(name)}" for name in identity)
         name = self.node.required_name
-        with tables.commit_record(
-            self._spark, {"writer": f"backfill/{name}", "days": [str(d) for d in self.days if d]}
-        ):
+        known = tables.carried(self._spark, self._lake.table(name), [results_writer(self.node)])
+        days = {"days": [str(day) for day in self.days if day]}
+        with tables.commit_record(self._spark, {"writer": f"backfill/{name}", **days, **known}):
             (
                 DeltaTable.forPath(self._spark, self._lake.table(name))
                 .alias("row")

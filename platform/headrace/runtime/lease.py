@@ -16,6 +16,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 import structlog
+from tenacity import Retrying, retry_if_exception_type, stop_after_delay, wait_fixed
 
 from headrace.errors import TerminalError
 from headrace.runtime.processes import born, is_gone, process_space, runs
@@ -119,6 +120,36 @@ def take_lease(spark: SparkSession, folder: str, writer: str, clock: Clock) -> L
     files.delete(spark, _claim(folder, epoch - 1))
     files.delete(spark, _renewal(folder, epoch - 1))
     return Lease(spark, folder, writer, epoch + 1, clock, now_ms).keep()
+
+
+def take_lease_patiently(
+    spark: SparkSession, folder: str, writer: str, clock: Clock, patience_seconds: float
+) -> Lease:
+    """Take a lease that others hold for seconds; tries once a second.
+
+    Raises: LeaseHeldError when it is still held after the patience.
+    """
+    for attempt in Retrying(
+        retry=retry_if_exception_type(LeaseHeldError),
+        stop=stop_after_delay(patience_seconds),
+        wait=wait_fixed(1),
+        reraise=True,
+    ):
+        with attempt:
+            return take_lease(spark, folder, writer, clock)
+    raise AssertionError("unreachable: the last attempt raises")
+
+
+def held_since_ms(spark: SparkSession, folder: str, clock: Clock) -> int | None:
+    """When whoever holds the lease took it, in ms since 1970; None: nobody holds it, or its holder is gone."""
+    epoch = _newest_epoch(spark, folder)
+    holder = files.read_json(spark, _claim(folder, epoch)) if epoch else None
+    if holder is None:
+        return None
+    renewal = files.read_json(spark, _renewal(folder, epoch)) or {}
+    renewed_ms = renewal.get("renewed_ms", holder["taken_ms"])
+    held = renewed_ms != 0 and _alive(holder, clock.now_ms() - renewed_ms)
+    return int(holder["taken_ms"]) if held else None
 
 
 def _require_free(spark: SparkSession, folder: str, epoch: int, writer: str, clock: Clock) -> None:

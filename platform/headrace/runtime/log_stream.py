@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import threading
 import time
+from collections import deque
 from typing import TYPE_CHECKING
 
 import structlog
@@ -19,7 +20,7 @@ from headrace.runtime.kafka import (
     require_same_topic,
 )
 from headrace.runtime.lease import Lease, LeaseLostError, take_lease
-from headrace.runtime.supervised import SupervisedQuery
+from headrace.runtime.supervised import RATE_SECONDS, SupervisedQuery
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection
@@ -77,6 +78,7 @@ class LogStream(SupervisedQuery):
         self._lease: Lease | None = None
         self._ticking = threading.Event()
         self._tick_under_way = threading.Lock()
+        self._came: deque[tuple[float, int]] = deque()
 
     def open(self) -> DataStreamWriter:
         """Recover the log's state, refuse a silent gap, and read on from the next offsets."""
@@ -147,6 +149,18 @@ class LogStream(SupervisedQuery):
         return sum(
             max(0, end - position.get(p, 0)) for p, end in self._kafka.ends(self._kafka.partitions()).items()
         )
+
+    def input_rows_per_second(self, lag: int) -> float | None:
+        """What came into the topic, averaged over the last half minute; None until there are two looks at it.
+
+        In: lag  as of now
+        """
+        now = time.monotonic()
+        self._came.append((now, self.records + lag))
+        while len(self._came) > 2 and now - self._came[0][0] > RATE_SECONDS:
+            self._came.popleft()
+        (since, had), seconds = self._came[0], now - self._came[0][0]
+        return max(0.0, (self.records + lag - had) / seconds) if seconds >= 1 and since < now else None
 
     def committed_ms(self) -> int:
         """`ingested_at` of the log's last commit, in ms."""

@@ -2,13 +2,18 @@
 
 from __future__ import annotations
 
+import threading
 import time
 from functools import reduce
 from typing import TYPE_CHECKING
 
+from pyspark.sql import functions as F
+
+from headrace.log.columns import DEAD_LETTER, RECORD
 from headrace.operators.rows import NOT_RECORDS
+from headrace.runtime.figures import Seldom
 from headrace.runtime.lease import Lease, LeaseHeldError, LeaseLostError, take_lease
-from headrace.runtime.node_tables import frontier_ms
+from headrace.runtime.node_tables import frontier_ms, read_log
 from headrace.runtime.runner import NodeRunner
 from headrace.runtime.supervised import SupervisedQuery
 from headrace.spark import tables
@@ -24,6 +29,7 @@ if TYPE_CHECKING:
     from headrace.runtime.lake import Lake
 
 MAINTAIN_EVERY = 200  # micro-batches between two clearings of the state
+LAG_COUNTED_EVERY_SECONDS, STATE_MEASURED_EVERY_SECONDS = 10.0, 60.0
 FOLD_SECONDS = 60.0  # between two folds of current results into their table
 
 
@@ -50,13 +56,17 @@ class NodeStream(SupervisedQuery):
         self._trigger_ms, self._on_step = trigger_ms, on_step
         self._lease: Lease | None = None
         self._fold_at = time.monotonic() + FOLD_SECONDS
+        self._roused = False  # whether the logs were looked at since the query was opened
         self.records = 0
+        self._waiting = Seldom(self._count_waiting, LAG_COUNTED_EVERY_SECONDS)
+        self._state_size = Seldom(self._measure_state, STATE_MEASURED_EVERY_SECONDS)
 
     def open(self) -> DataStreamWriter:
         """Recover the node's progress; Delta's streaming source serves as the wake-up alone."""
         lease_folder = self._lake.lease(f"node/{self.name}")
         self._lease = take_lease(self._spark, lease_folder, f"Node '{self.name}'", self._clock)
         self.runner = NodeRunner(self._spark, self.node, self._lake, on_step=self._before_commit)
+        self._roused = False
         wakes = [self._wake(topic) for topic in self.node.topics]
         woken = reduce(lambda left, right: left.unionByName(right), wakes)
         return woken.writeStream.trigger(processingTime=f"{self._trigger_ms} milliseconds")
@@ -75,9 +85,18 @@ class NodeStream(SupervisedQuery):
         return handled
 
     def rouse(self) -> None:
-        """Work although no log woke the query: a throttled interval or a fold may be due when a topic has fallen silent."""
+        """Work although no log woke the query: a throttled interval or a fold may be due when a topic has fallen silent.
+
+        Once after it was opened too, for the newest commit of a log may be one of maintenance, which wakes nobody; in a
+        thread, for what a new node finds can take long.
+        """
         runner = self.runner
-        if runner is not None and (runner.operator.throttle_ms or runner.unfolded):
+        if runner is None or self.state != "running":
+            return
+        if not self._roused:
+            self._roused = True
+            threading.Thread(target=self.do, args=[lambda: self.work(None)], daemon=True).start()
+        elif runner.operator.throttle_ms or runner.unfolded:
             self.do(lambda: self.work(None))
 
     def close(self) -> None:
@@ -115,6 +134,31 @@ class NodeStream(SupervisedQuery):
         frontiers = {t.name: frontier_ms(self._spark, self._lake, t) for t in self.node.topics}
         return max(ms - upto_ms.get(name, 0) for name, ms in frontiers.items())
 
+    def lag_records(self) -> int | None:
+        """The records of its logs that the node has not read; counted at most every ten seconds."""
+        return self._waiting()
+
+    def state_bytes(self) -> int | None:
+        """The size of the node's state tables; looked up at most once a minute."""
+        return self._state_size()
+
+    def _count_waiting(self) -> int:
+        assert self.runner is not None
+        upto_ms = self.runner.progress.upto_ms
+        counts = (
+            read_log(self._spark, self._lake, topic, after_ms=upto_ms.get(topic.name), upto_ms=frontier)
+            .where(F.col("kind").isin(RECORD, DEAD_LETTER))
+            .count()
+            for topic in self.node.topics
+            if (frontier := frontier_ms(self._spark, self._lake, topic))
+        )
+        return sum(counts)
+
+    def _measure_state(self) -> int:
+        assert self.runner is not None
+        paths = [self._lake.part(self.name, part) for part in self.runner.operator.parts]
+        return sum(tables.size_bytes(self._spark, path) for path in [self._lake.state(self.name), *paths])
+
     def has_folded(self, targets: Mapping[str, int]) -> bool:
         """Whether the node has folded its logs through these commit times."""
         if self.runner is None:
@@ -123,8 +167,8 @@ class NodeStream(SupervisedQuery):
         return all(upto_ms.get(t.name, 0) >= targets.get(t.name, 0) for t in self.node.topics)
 
     def _wake(self, topic: Topic) -> DataFrame:
-        commit = tables.last_commit(self._spark, self._lake.log(topic.name), f"log/{topic.name}")
-        version = 0 if commit is None else commit.version
+        """From the newest version on: files of older ones may be gone after maintenance. `rouse` looks at what is there."""
+        version = max(tables.latest_version(self._spark, self._lake.log(topic.name)), 0)
         reader = self._spark.readStream.format("delta").option("startingVersion", version)
         return (
             reader.option("skipChangeCommits", "true").load(self._lake.log(topic.name)).select("ingested_at")

@@ -60,6 +60,11 @@ def base_of(spark: SparkSession, lake: Lake, node: Node) -> Base:
     return Base(path, version, folded.record["batch"], folded.record["upto_ms"], parts)
 
 
+def results_writer(node: Node) -> str:
+    """Who signs the commits that say how far the result table goes."""
+    return f"{'node' if operator_of(node).appended else 'fold'}/{node.required_name}"
+
+
 def snapshot(spark: SparkSession, lake: Lake, node: Node) -> tuple[Held, Progress]:
     """What the node's tables hold, and its progress; the base is read first, for the progress only moves on."""
     base, progress = base_of(spark, lake, node), read_progress(spark, lake, node)

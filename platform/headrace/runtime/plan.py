@@ -34,7 +34,11 @@ class DayVerdict:
 
 @dataclass(frozen=True)
 class BackfillPlan:
-    """What a backfill is about to do. Times in ms since 1970; `closed_ms` None: no window is closed yet."""
+    """What a backfill is about to do. Times in ms since 1970; `closed_ms` None: no window is closed yet.
+
+    stored_rows  what the table holds for these days
+    version      of the description, by which the rows are recomputed
+    """
 
     node: str
     days: tuple[dt.date | None, ...]
@@ -42,6 +46,8 @@ class BackfillPlan:
     closed_ms: int | None
     log_rows: int
     log_files: int
+    stored_rows: int
+    version: str
 
     def explain(self) -> str:
         """The plan in Markdown."""
@@ -52,6 +58,7 @@ class BackfillPlan:
             f"**Backfill of `{self.node}`**: {'the whole table' if self.days == (None,) else what}",
             f"- log through `ingested_at` {_time(frontier)}, lowest stream time {_time(self.closed_ms)}",
             f"- to read: {self.log_rows:,} log rows in {self.log_files:,} files",
+            f"- to compare with: {self.stored_rows:,} rows of the table; description {self.version}",
             *(f"{number}. {stage}" for number, stage in enumerate(STAGES, 1)),
         ]
         return "\n".join(lines)

@@ -33,12 +33,16 @@ class StreamStatus:
     kind, name      `log` and a topic's name, or `stream` and a node's
     state           running, restarting (waits out a back-off), failed (a person must act), stopped
     rows_total      records handled since the runtime started; `rows_per_second` over the last half minute
-    lag_records     records that Kafka still holds for a log; for a node 0 when it has read its logs; None: not known
+    lag_records     records that wait: in Kafka for a log, in its logs for a node (counted every 10 s); None: not known
     lag_seconds     how far behind in commit time; None: not known
     stream_time_ms  the lowest stream time of the non-empty partitions
     batches         commits since the beginning
     fates           records by fate since the beginning (for a log: record, dead_letter, replay since the start)
     read_ms         for a node the lowest commit time through which its logs are folded; None: nothing yet
+    batch_seconds   how long the last trigger with records took; None: none had any
+    state_bytes     of a node's state tables, once a minute; None: not known, or a log
+    input_rows_per_second  of a log what came into the topic, over the last half minute; None: not known, or a node
+    throttle_seconds  how long a node may wait on purpose
     """
 
     kind: str
@@ -54,6 +58,10 @@ class StreamStatus:
     batches: int
     fates: Mapping[str, int]
     read_ms: int | None = None
+    batch_seconds: float | None = None
+    state_bytes: int | None = None
+    input_rows_per_second: float | None = None
+    throttle_seconds: float = 0.0
 
     @property
     def asset(self) -> str:
@@ -185,21 +193,27 @@ class StreamRuntime:
             stream_time_ms=None if state is None else state.lowest_stream_ms(),
             batches=0 if state is None else state.batch,
             fates=_fates(log),
+            input_rows_per_second=None if lag is None else log.input_rows_per_second(lag),
         )
 
     def _node_status(self, stream: NodeStream) -> StreamStatus:
         progress = stream.runner.progress if stream.runner is not None else None
-        lag, trouble = _measured(stream.lag_ms) if stream.state == "running" else (None, None)
+        running = stream.state == "running"
+        lag, trouble = _measured(stream.lag_ms) if running else (None, None)
+        waiting, _ = _measured(stream.lag_records) if lag else (lag, None)
+        state_bytes, _ = _measured(stream.state_bytes) if running else (None, None)
         return _status(
             stream,
             trouble,
             rows_total=stream.records,
-            lag_records=0 if lag == 0 else None,
+            lag_records=waiting,
             lag_seconds=None if lag is None else lag / 1000,
             stream_time_ms=None if progress is None else progress.closed_ms,
             batches=0 if progress is None else progress.batch,
             fates={} if progress is None else progress.totals(),
             read_ms=None if progress is None else min(progress.upto_ms.values(), default=None),
+            state_bytes=state_bytes,
+            throttle_seconds=0.0 if stream.runner is None else stream.runner.operator.throttle_ms / 1000,
         )
 
 
@@ -263,11 +277,12 @@ def _status(query: SupervisedQuery, trouble: Exception | None, **measured: objec
         error=None if error is None else str(error),
         failures=query.failures,
         rows_per_second=query.rows_per_second(),
+        batch_seconds=query.batch_seconds,
         **measured,  # type: ignore[arg-type]
     )
 
 
-def _measured(measure: Callable[[], int]) -> tuple[int | None, Exception | None]:
+def _measured(measure: Callable[[], int | None]) -> tuple[int | None, Exception | None]:
     """The measure, or why there is none: Spark keeps trying for minutes before it reports a broker that is away."""
     try:
         return measure(), None

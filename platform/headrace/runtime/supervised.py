@@ -22,6 +22,7 @@ if TYPE_CHECKING:
 
 logger = structlog.get_logger(__name__)
 BACKOFF_SECONDS_MAX = 60.0
+FAILURES_MAX = 10  # in a row: about five minutes; beyond it counts as failed, and is tried on
 RATE_SECONDS = 30.0
 
 
@@ -42,6 +43,7 @@ class SupervisedQuery(ABC):
         self._retry_at = 0.0
         self._scratch: tempfile.TemporaryDirectory[str] | None = None
         self._counted: deque[tuple[float, int]] = deque(maxlen=200)
+        self.batch_seconds: float | None = None  # of the last trigger with records
 
     @abstractmethod
     def open(self) -> DataStreamWriter:
@@ -57,10 +59,16 @@ class SupervisedQuery(ABC):
 
     @property
     def state(self) -> str:
-        """`running`, `restarting`, `failed` (a person must act) or `stopped`."""
+        """`running`, `restarting`, `failed` (a person must act) or `stopped`.
+
+        What may pass is tried once a minute for ever, for it may pass at night; after so many failures in a row it is
+        called failed all the same, so that somebody looks.
+        """
         if self.finished:
             return "failed" if isinstance(self.error, TerminalError) else "stopped"
-        return "running" if self.query is not None and self.query.isActive else "restarting"
+        if self.query is not None and self.query.isActive:
+            return "running"
+        return "failed" if self.failures >= FAILURES_MAX else "restarting"
 
     def keep_running(self) -> None:
         """Open the query if it is not running and its back-off has passed. Never raises."""
@@ -130,12 +138,15 @@ class SupervisedQuery(ABC):
     def _work(self, work: Callable[[], int]) -> None:
         if self._closing.is_set():
             return  # nothing is lost: the next start reads on from our own last commit
+        began = time.monotonic()
         try:
             rows = work()
         except BaseException as error:
             self.error = error
             raise
         self._counted.append((time.monotonic(), rows))
+        if rows:
+            self.batch_seconds = time.monotonic() - began
         self.failures, self.error = 0, None
 
     def _failed(self, error: BaseException) -> None:

@@ -76,3 +76,9 @@ def names(spark: SparkSession, uri: str) -> list[str]:
     if not system.exists(path):
         return []
     return sorted(status.getPath().getName() for status in system.listStatus(path))
+
+
+def usage(spark: SparkSession, uri: str) -> tuple[int, int]:
+    """How many files lie below a folder, however deep, and their bytes."""
+    summary = _file_system(spark, uri).getContentSummary(_path(spark, uri))
+    return int(summary.getFileCount()), int(summary.getLength())

@@ -125,24 +125,33 @@ def newest(
     In:     place  where the commit with a record stands; it grows from commit to commit
             after, through  take the commits that stand beyond the one and not beyond the other
             consecutive     each commit stands one beyond the one before
-    Out:    None when the table itself must be asked: that is too long ago, or other commits changed rows since
+    Out:    None when the table itself must be asked: that is too long ago, other commits changed rows since, or maintenance
+            has packed the files, which then may be gone
     """
     if _is_mapped(schema):
         return None
     added: list[str] = []
+    packed: set[str] = set()
     version = latest_version(spark, path)
     for number in range(version, max(-1, version - NEWEST), -1):
-        actions = _actions(spark, path, number)
+        actions = _found_actions(spark, path, number)
+        if actions is None:
+            return None
         record = _record_of(actions)
         if record is not None and record.get("writer") == writer:
             if place(record) <= after:
                 return _of_files(spark, added, schema)
             if place(record) <= through:
-                added += [f"{path}/{unquote(action['add']['path'])}" for action in actions if "add" in action]
+                came = [action["add"]["path"] for action in actions if "add" in action]
+                if not packed.isdisjoint(came):
+                    return None
+                added += [f"{path}/{unquote(name)}" for name in came]
             if consecutive and place(record) == after + 1:
                 return _of_files(spark, added, schema)
         elif any(change.get("dataChange") for action in actions for change in action.values()):
             return None
+        else:
+            packed |= {action["remove"]["path"] for action in actions if "remove" in action}
     return _of_files(spark, added, schema) if version < NEWEST else None
 
 
@@ -183,12 +192,37 @@ def last_commit(spark: SparkSession, path: str, writer: str, *, through: int | N
     """The newest commit, through a version, whose record names this writer; None if the table has none.
 
     Reads the commit files of the Delta log (public protocol) from the newest backwards: a few milliseconds,
-    while `DeltaTable.history` launches a Spark job. Commits by maintenance (OPTIMIZE, VACUUM) are passed over.
+    while `DeltaTable.history` launches a Spark job. A commit of maintenance repeats what was the last one before
+    it (see `carried`), so the history may be cleaned behind it.
     """
+    known: Mapping[str, Any] | None = None
     for version, record in _records(spark, path, latest_version(spark, path) if through is None else through):
         if record is not None and record.get("writer") == writer:
             return Commit(version, record)
+        known = known or _carried_for(record or {}, writer)
+        if known is not None and known["as_of"] >= version - 1:
+            last = known["last"][writer]
+            return None if last is None else Commit(last["version"], last["record"])
     return None
+
+
+def carried(spark: SparkSession, path: str, writers: Sequence[str]) -> dict[str, Any]:
+    """What the record of a commit by none of these writers says, so that theirs are found behind it.
+
+    Out: `carried`: the last commit of each writer as of a version. What was committed after that version, and before the
+         commit that carries this, is not in it: who looks for a record reads those commits too.
+    """
+    as_of = latest_version(spark, path)
+    found = {writer: last_commit(spark, path, writer, through=as_of) for writer in writers}
+    last = {
+        w: None if c is None else {"version": c.version, "record": dict(c.record)} for w, c in found.items()
+    }
+    return {"carried": {"as_of": as_of, "last": last}}
+
+
+def _carried_for(record: Mapping[str, Any], writer: str) -> Mapping[str, Any] | None:
+    known: Mapping[str, Any] | None = record.get("carried")
+    return known if known is not None and writer in known["last"] else None
 
 
 def _records(spark: SparkSession, path: str, through: int) -> Iterator[tuple[int, Mapping[str, Any] | None]]:
@@ -198,13 +232,19 @@ def _records(spark: SparkSession, path: str, through: int) -> Iterator[tuple[int
 
 def _actions(spark: SparkSession, path: str, version: int) -> list[Mapping[str, Any]]:
     """What one commit did, by the protocol of Delta."""
-    text = files.read_text(spark, f"{path}/_delta_log/{version:020d}.json")
-    if text is None:
+    actions = _found_actions(spark, path, version)
+    if actions is None:
         raise TerminalError(
             f"The table at {path} has lost the history that names its last commit (version {version}).",
             hint="Rebuild it from the log, or restore the table's _delta_log from a backup.",
         )
-    return [json.loads(line) for line in text.splitlines()]
+    return actions
+
+
+def _found_actions(spark: SparkSession, path: str, version: int) -> list[Mapping[str, Any]] | None:
+    """The same; None when Delta has cleaned its history as far as that."""
+    text = files.read_text(spark, f"{path}/_delta_log/{version:020d}.json")
+    return None if text is None else [json.loads(line) for line in text.splitlines()]
 
 
 def _record_of(actions: Sequence[Mapping[str, Any]]) -> Mapping[str, Any] | None:
@@ -219,9 +259,19 @@ def _record_of(actions: Sequence[Mapping[str, Any]]) -> Mapping[str, Any] | None
     return None
 
 
+def size_bytes(spark: SparkSession, path: str) -> int:
+    """The bytes of the files of the table's newest version."""
+    return int(_updated(spark, path).sizeInBytes())
+
+
 def latest_version(spark: SparkSession, path: str) -> int:
     """The table's newest version; -1 when there is no table."""
+    return int(_updated(spark, path).version())
+
+
+def _updated(spark: SparkSession, path: str) -> Any:
+    """Delta's snapshot of the newest version."""
     jvm = spark._jvm
     delta_log = jvm.org.apache.spark.sql.delta.DeltaLog.forTable(spark._jsparkSession, path)  # type: ignore[union-attr]
     none = jvm.scala.Option.empty()  # type: ignore[union-attr]
-    return int(delta_log.update(False, none, none).version())
+    return delta_log.update(False, none, none)

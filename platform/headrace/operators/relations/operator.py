@@ -1,4 +1,4 @@
-"""Joins as an operator."""
+"""Joins, and aggregates of tables, as an operator."""
 
 from __future__ import annotations
 
@@ -8,10 +8,11 @@ from typing import TYPE_CHECKING
 from pyspark.sql import Window
 from pyspark.sql import functions as F
 
-from headrace.description import Join
-from headrace.operators.joins.sides import JoinSide
-from headrace.operators.joins.store import FOLDED, JOINED, Store, as_state
+from headrace.description import Relation
 from headrace.operators.operator import Folded, Held, Operator, Schemas, nullable, tallies
+from headrace.operators.relations.sides import JoinSide, Side
+from headrace.operators.relations.store import FOLDED, RESULT, Store, as_state
+from headrace.operators.relations.tree import side_of
 from headrace.operators.rows import KEPT, POSITION
 from headrace.operators.tables.latest import alive, columns, union
 
@@ -24,23 +25,23 @@ if TYPE_CHECKING:
     from headrace.operators.progress import Progress, Tally
 
 
-class JoinOperator(Operator[Join]):
-    """The current result; both sides are held in parts beside it."""
+class RelationOperator(Operator[Relation]):
+    """The current result of a tree of relations; what its rows are computed from is held in parts beside it."""
 
     appended = False
 
     @cached_property
-    def root(self) -> JoinSide:
-        """The join as a tree of its sides."""
-        return JoinSide(self.node)
+    def root(self) -> Side:
+        """The tree."""
+        return side_of(self.node)
 
     @property
     def parts(self) -> Mapping[str, tuple[str, ...]]:
-        """The rows of each side, and of the sides of joins among them."""
-        return {side.part: side.key for side in self.root.parts if side.part != JOINED}
+        """The rows of each side, and of the sides below."""
+        return {side.part: side.key for side in self.root.parts if side.part != RESULT}
 
     def decide(self, logs: Mapping[str, DataFrame]) -> DataFrame:
-        """Position, `__fate` and `__reason` of each row: what either side uses is kept."""
+        """Position, `__fate` and `__reason` of each row: what any of the tables uses is kept."""
         decided = [
             side.operator.decide(logs).select(*POSITION, "__fate", "__reason") for side in self.root.tables
         ]
@@ -64,7 +65,7 @@ class JoinOperator(Operator[Join]):
         }
         state = as_state(changes, {part: frame.schema for part, frame in changes.items()}, 0)
         kept = {part: _without_deleted(schema) for part, schema in parts.items()}
-        return Schemas(inputs, kept.pop(JOINED), nullable(state), kept)
+        return Schemas(inputs, kept.pop(RESULT), nullable(state), kept)
 
     def fold(
         self, logs: Mapping[str, DataFrame], upto_ms: Mapping[str, int], held: Held, progress: Progress
@@ -76,13 +77,13 @@ class JoinOperator(Operator[Join]):
         after = progress.after(upto_ms, met, (topic.name for topic in self.node.topics))
         changes = self._changes(increments, store)
         if self.node.sinks:
-            changes[JOINED] = store.keep(changes[JOINED])
+            changes[RESULT] = store.keep(changes[RESULT])
         state = as_state(changes, {part: frame.schema for part, frame in changes.items()}, after.batch)
-        return Folded(None, state, after, lambda: self._emitted(changes[JOINED], after), store.release)
+        return Folded(None, state, after, lambda: self._emitted(changes[RESULT], after), store.release)
 
     def read(self, held: Held, progress: Progress, inputs: StructType) -> DataFrame:
-        """The result of the current rows of both sides."""
-        rows = Store(held).current(JOINED, self.node.identity)
+        """The result as of now."""
+        rows = Store(held).current(RESULT, self.node.identity)
         assert rows is not None
         return alive(rows)
 
@@ -92,7 +93,7 @@ class JoinOperator(Operator[Join]):
         Out: of a row that is no longer there the values are null
         """
         store = Store(held)
-        base, pending = store.folded(JOINED), store.pending(JOINED)
+        base, pending = store.folded(RESULT), store.pending(RESULT)
         frames = [] if pending is None else [pending]
         if base is not None:
             frames.append(base.withColumn("__batch", F.lit(FOLDED)))
@@ -105,20 +106,21 @@ class JoinOperator(Operator[Join]):
     def recompute(
         self, logs: Mapping[str, DataFrame], progress: Progress, span_ms: tuple[int, int] | None
     ) -> DataFrame:
-        """The join of what the whole logs leave of both sides."""
-        return alive(self._changes(self._increments(logs), Store())[JOINED])
+        """The result of what the whole logs leave of the tables."""
+        return alive(self._changes(self._increments(logs), Store())[RESULT])
 
     def rejoined(self, held: Held) -> DataFrame:
         """The result anew from the rows held of the tables, whatever stands in the result table; the columns of `read`."""
         return alive(self.root.recomputed(Store(held)))
 
     def orphans(self, held: Held) -> DataFrame:
-        """The left rows that refer to a right row, one row each: the left key, `on`, and whether it is an `__orphan`."""
+        """Of a join: the left rows that refer to a right row, one row each (see `JoinSide.orphans`)."""
+        assert isinstance(self.root, JoinSide)
         return self.root.orphans(Store(held))
 
     def compacted(self, held: Held, inputs: StructType) -> DataFrame:
         """The rows of the result that have changed since."""
-        changed = Store(held).changed(JOINED, self.node.identity)
+        changed = Store(held).changed(RESULT, self.node.identity)
         assert changed is not None
         return changed
 
@@ -127,7 +129,7 @@ class JoinOperator(Operator[Join]):
         store, changes = Store(held), {}
         for side in self.root.parts:
             rows = store.changed(side.part, side.key)
-            if side.part != JOINED and rows is not None:
+            if side.part != RESULT and rows is not None:
                 gone = {"__gone": F.col("__deleted"), "__deleted": F.lit(False)}
                 changes[side.part] = rows.withColumns(gone) if side.remembers else rows
         return changes
@@ -151,7 +153,7 @@ class JoinOperator(Operator[Join]):
 
     def _changes(self, increments: Mapping[str, DataFrame], store: Store) -> dict[str, DataFrame]:
         found = self.root.changes(increments, store)
-        return {JOINED: found.rows, **found.below}
+        return {RESULT: found.rows, **found.below}
 
     def _tallies(self, logs: Mapping[str, DataFrame], increments: Mapping[str, DataFrame]) -> list[Tally]:
         if self._shares_topics:
@@ -165,11 +167,12 @@ class JoinOperator(Operator[Join]):
         One record can change many rows, and logs are read to frontiers of their own: so the sequence is how far all of them
         are read, the sum of their commit times, which grows with each micro-batch, and the ordinal is counted within it.
         """
+        read_ms = F.lit(max(after.upto_ms.values(), default=0)).cast("long")
         order = Window.orderBy("__at", *columns(self.node.identity))
         return changes.select(
             *columns(self.node.columns),
             "__deleted",
-            F.timestamp_millis("__event_ms").alias("__timestamp"),
+            F.timestamp_millis(F.coalesce("__event_ms", read_ms)).alias("__timestamp"),
             F.lit(sum(after.upto_ms.values())).cast("long").alias("__sequence"),
             F.row_number().over(order).alias("__ordinal"),
         )

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 from pyspark.sql import functions as F
 
 from headrace.description import Join, Relation, Table, quote
-from headrace.operators.joins.store import JOINED, Store
+from headrace.operators.relations.store import RESULT, Store
 from headrace.operators.tables.latest import alive, columns, latest, rank, union
 from headrace.operators.tables.operator import TableOperator
 
@@ -113,12 +113,10 @@ class JoinSide(Side):
 
     node: Join
 
-    def __init__(self, node: Join, part: str = JOINED) -> None:
-        """The sides' parts are named after this one's; the outermost join lends them none."""
+    def __init__(self, node: Join, part: str, left: Side, right: Side) -> None:
+        """The join of both sides."""
         super().__init__(node, part)
-        prefix = "" if part == JOINED else f"{part}_"
-        self.left = side_of(node.left, f"{prefix}left")
-        self.right = side_of(node.right, f"{prefix}right")
+        self.left, self.right = left, right
 
     @property
     def tables(self) -> Iterator[TableSide]:
@@ -143,7 +141,7 @@ class JoinSide(Side):
         touched = self._touched(left.rows, right.rows, store)
         joined = self.joined(touched, self._referred(left.rows, right.rows, store))
         below = {**left.below, **right.below, self.left.part: left.rows, self.right.part: right.rows}
-        return Changes(joined if self.part == JOINED else store.keep(joined), below)
+        return Changes(joined if self.part == RESULT else store.keep(joined), below)
 
     def joined(self, left: DataFrame, right: DataFrame) -> DataFrame:
         """Join current rows.
@@ -249,13 +247,3 @@ class JoinSide(Side):
             selected = [e for e in self.node.selected if e.name not in self.key]
             chosen = {expression.name: F.expr(expression.sql) for expression in selected}
         return [F.when(~F.col("__deleted"), value).alias(name) for name, value in chosen.items()]
-
-
-def side_of(node: Relation, part: str) -> Side:
-    """A table or a join as a side of a join."""
-    match node:
-        case Table():
-            return TableSide(node, part)
-        case Join():
-            return JoinSide(node, part)
-    raise AssertionError(f"a relation of another kind: {type(node)}")

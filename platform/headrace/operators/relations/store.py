@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from pyspark.sql.types import StructType
 
 
-JOINED = "joined"  # the part that the result table is the base of
+RESULT = "result"  # the part that the result table is the base of
 FOLDED = 0  # stands for the micro-batches that are folded
 
 
@@ -63,7 +63,7 @@ class Store:
 
     def folded(self, part: str) -> DataFrame | None:
         """The rows of a part that are folded, with `__deleted`; None: none."""
-        base = self.held.results if part == JOINED else self.held.parts.get(part)
+        base = self.held.results if part == RESULT else self.held.parts.get(part)
         if base is None:
             return None
         gone = F.col("__gone") if "__gone" in base.columns else F.lit(False)

@@ -1,0 +1,103 @@
+"""Aggregates over the current rows of a table."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from headrace.description.aggregates import ORDERED, Aggregate, aggregate_column
+from headrace.description.checks import checked_aggregates
+from headrace.description.grouping import group_column, grouping_columns
+from headrace.description.relation import Relation
+from headrace.description.schema import Column, ResultColumn
+from headrace.description.shape import Shape
+from headrace.description.wording import listed
+from headrace.errors import DescriptionError
+
+if TYPE_CHECKING:
+    from headrace.description.topic import Topic
+
+
+@dataclass(frozen=True)
+class GroupedTable:
+    """A table and the columns that its rows are grouped by."""
+
+    table: Relation
+    by: tuple[str, ...]
+
+    def aggregate(self, **aggregates: Aggregate) -> TableAggregate:
+        """One row per group, with a column for each aggregate over the rows that are in the table now."""
+        return TableAggregate(self.table, self.by, tuple(aggregates.items()))
+
+
+@dataclass(frozen=True)
+class TableAggregate(Relation):
+    """Aggregates over the current rows of a table: one row per group that has rows.
+
+    What a row contributed is taken back when it changes or goes. A row with a null in a group column is in no group; an
+    input that is out of range counts as null.
+
+    Out: columns `by`, then the aggregates by name.
+    Law: a function of the table's rows, and so of the logs of its topics alone.
+    Source: Kafka Streams, KGroupedTable (adder and subtractor).
+    """
+
+    table: Relation
+    by: tuple[str, ...]
+    aggregates: tuple[tuple[str, Aggregate], ...]
+
+    def __post_init__(self) -> None:
+        by = grouping_columns(self.table, self.by)
+        object.__setattr__(self, "by", by)
+        object.__setattr__(self, "aggregates", checked_aggregates(self.table.shape, self.aggregates, by))
+        for name, aggregate in self.aggregates:
+            if aggregate.kind in ORDERED:
+                raise DescriptionError(
+                    f"aggregate: {name}={aggregate.kind}('{aggregate.column}') of a table: when a row goes, what it "
+                    "contributed cannot be taken back.",
+                    hint="Of tables there are count, sum, avg, variance and stddev.",
+                )
+        super().__post_init__()
+
+    @property
+    def topics(self) -> tuple[Topic, ...]:
+        """The topics that the table reads."""
+        return self.table.topics
+
+    @property
+    def identity(self) -> tuple[str, ...]:
+        """The group columns."""
+        return self.by
+
+    @property
+    def shape(self) -> Shape:
+        """The columns, and those types that are known."""
+        known = {c.name: Column(c.name, c.type, True) for c in self.result_columns if c.type != "computed"}
+        return Shape(self.columns, known)
+
+    @property
+    def result_columns(self) -> tuple[ResultColumn, ...]:
+        """The group columns, then the aggregates."""
+        shape = self.table.shape
+        return (
+            *(group_column(shape, name) for name in self.by),
+            *(aggregate_column(shape, name, aggregate) for name, aggregate in self.aggregates),
+        )
+
+    @property
+    def longest_wait_ms(self) -> int:
+        """Nothing waits for stream time."""
+        return 0
+
+    @property
+    def in_words(self) -> str:
+        """One sentence for people."""
+        return f"One row per {listed(self.by)}, over the rows that the table has now."
+
+    def rules(self) -> dict[str, Any]:
+        """The table, the groups and the aggregates."""
+        return {
+            "table": self.table.rules(),
+            "by": self.by,
+            "aggregates": [[name, aggregate.rules()] for name, aggregate in self.aggregates],
+        }

@@ -1,0 +1,102 @@
+"""What a node's page tells by day and by lateness: where the records of each day went, and how late the late ones were."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from pyspark.sql import functions as F
+
+from headrace.operators import operator_of
+from headrace.operators.rows import FATES, KEPT, LATE, NOT_RECORDS
+from headrace.runtime.node_tables import read_logs
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from pyspark.sql import Column as Expr
+    from pyspark.sql import DataFrame, SparkSession
+
+    from headrace.quality.books import Books
+    from headrace.runtime.lake import Lake
+
+DAYS_SHOWN = 31
+UNDATED = "no event time"
+POSITION = ("topic", "partition", "offset")
+FATES_BY_DAY = (KEPT, *FATES[2:])  # which of the kept are still open is known over all days alone
+MINUTE_MS, HOUR_MS, DAY_MS = 60_000, 3_600_000, 86_400_000
+BOUNDS = (
+    (MINUTE_MS, "less than a minute"),
+    (10 * MINUTE_MS, "1 to 10 minutes"),
+    (HOUR_MS, "10 minutes to an hour"),
+    (DAY_MS, "an hour to a day"),
+)
+LONGEST = "more than a day"
+
+
+def tell(spark: SparkSession, lake: Lake, books: Books) -> dict[str, Any]:
+    """The evidence by day and by lateness, as of the books.
+
+    Out: `by_day`      rows of topic, UTC day of the event time, and records by fate, the newest first
+         `days_before` how many rows are older than those
+         `lateness`    rows of how late, records and closed windows; empty when nothing is late
+    """
+    node = books.node
+    logs = read_logs(spark, lake, node, books.progress.upto_ms) if books.accounts else {}
+    if not logs:
+        return {"by_day": [], "days_before": 0, "lateness": []}
+    operator = operator_of(node)
+    decided = operator.decide(logs)
+    day = F.to_date(F.timestamp_millis("__event_ms")).cast("string")
+    records = decided.where(~F.col("__fate").isin(*NOT_RECORDS))
+    met = (F.count_if(F.col("__fate") == fate).alias(fate) for fate in FATES_BY_DAY)
+    counted = records.groupBy("__topic", F.coalesce(day, F.lit(UNDATED)).alias("day")).agg(*met).collect()
+    rows = sorted(
+        (_row(row.asDict()) for row in counted), key=lambda row: (row["day"], row["topic"]), reverse=True
+    )
+    late = operator.late(decided) if books.total(LATE) else None
+    if late is not None and not any(row["fates"][LATE] for row in rows):
+        _move_late(rows, late)
+    return {
+        "by_day": rows[:DAYS_SHOWN],
+        "days_before": len(rows) - len(rows[:DAYS_SHOWN]),
+        "lateness": [] if late is None else _lateness(late),
+    }
+
+
+def _move_late(rows: Sequence[dict[str, Any]], late: DataFrame) -> None:
+    """Of sessions a record is judged late with those still open, and not by its own row alone."""
+    day = F.to_date("timestamp").cast("string")
+    counted = late.groupBy("topic", day.alias("day")).agg(F.countDistinct(*POSITION).alias("records"))
+    found = {(row["topic"], row["day"]): row["records"] for row in counted.collect()}
+    for row in rows:
+        records = found.get((row["topic"], row["day"]), 0)
+        row["fates"][LATE] += records
+        row["fates"][KEPT] -= records
+
+
+def _row(found: dict[str, Any]) -> dict[str, Any]:
+    fates = {fate: found[fate] for fate in FATES_BY_DAY}
+    return {"topic": found["__topic"], "day": found["day"], "fates": fates, "records": sum(fates.values())}
+
+
+def _lateness(late: DataFrame) -> list[dict[str, Any]]:
+    counted = late.groupBy(_how_late().alias("lateness")).agg(
+        F.countDistinct(*POSITION).alias("records"), F.count(F.lit(1)).alias("windows")
+    )
+    found = {row["lateness"]: row for row in counted.collect()}
+    return [
+        {"lateness": name, "records": found[name]["records"], "windows": found[name]["windows"]}
+        for name in _names()
+        if name in found
+    ]
+
+
+def _how_late() -> Expr:
+    how: Expr = F.lit(LONGEST)
+    for below_ms, name in reversed(BOUNDS):
+        how = F.when(F.col("late_by_ms") < below_ms, name).otherwise(how)
+    return how
+
+
+def _names() -> Sequence[str]:
+    return [*(name for _, name in BOUNDS), LONGEST]

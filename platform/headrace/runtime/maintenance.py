@@ -1,0 +1,167 @@
+"""Maintenance: pack small files, delete files that nobody can read any more; streams and backfills go on meanwhile.
+
+Laws:
+- no row of any table changes, nor any progress: compaction commits change no data, and carry on the records by which
+  logs and nodes find their last commit, so that Delta may clean the history behind them;
+- compaction never meets a fold or a swap: a node's tables are maintained under the lease of its backfills, for which the
+  stream's folds wait too. Appends, of which a log and the hot path consist, conflict with no compaction;
+- a file is deleted when it left the newest version `retention_hours` ago. Whoever reads a table reads the version that was
+  newest when it began, and no run lives for more than a day (a stream rotates, Dagster ends other jobs), which is half
+  the least retention. A backfill started by hand may take longer: while one is older than the retention, the logs that
+  it reads are left alone.
+"""
+
+from __future__ import annotations
+
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from headrace.errors import DescriptionError
+from headrace.log.clock import SystemClock
+from headrace.operators import operator_of
+from headrace.runtime.lease import LeaseHeldError, held_since_ms, take_lease_patiently
+from headrace.runtime.node_tables import results_writer
+from headrace.runtime.stream import topics_of
+from headrace.spark import tables, upkeep
+from headrace.spark.session import pipeline_session
+from headrace.spark.upkeep import Size
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
+
+    from pyspark.sql import SparkSession
+
+    from headrace.description import Node, Topic
+    from headrace.log.clock import Clock
+    from headrace.runtime.lake import Lake
+
+RETENTION_HOURS = 168.0
+RETENTION_HOURS_MIN = 48.0
+RUN_HOURS_MAX = 24.0
+CLOCKS_DIFFER_MS = 3_600_000
+HOUR_MS = 3_600_000
+PATIENCE_SECONDS = 60  # for a fold that is under way
+
+
+@dataclass(frozen=True)
+class Upkept:
+    """What was done to one table.
+
+    of       the asset: `log/<topic>` or the node's name
+    what     which of its tables: log, results, state, or a part of the state
+    before   the newest version's files; `after` likewise
+    stored_before  all files on disk, older versions and Delta's log included; `stored_after` likewise
+    skipped  why nothing was done; None: it was
+    """
+
+    of: str
+    what: str
+    before: Size
+    after: Size
+    stored_before: Size
+    stored_after: Size
+    skipped: str | None = None
+
+
+class Maintenance:
+    """Maintains the tables of some nodes and of the logs that they read."""
+
+    def __init__(
+        self,
+        spark: SparkSession,
+        lake: Lake,
+        nodes: Sequence[Node],
+        *,
+        retention_hours: float = RETENTION_HOURS,
+        clock: Clock | None = None,
+        patience_seconds: float = PATIENCE_SECONDS,
+    ) -> None:
+        """In: retention_hours of files that left the newest version.
+
+        Raises: DescriptionError when it is shorter than a run may need.
+        """
+        if retention_hours < RETENTION_HOURS_MIN:
+            raise DescriptionError(
+                f"maintenance: a retention of {retention_hours:g} hours could delete files that a run still reads.",
+                hint=f"Give at least {RETENTION_HOURS_MIN:g} hours: a run may last {RUN_HOURS_MAX:g}.",
+            )
+        self._spark, self._lake, self._nodes = pipeline_session(spark), lake, tuple(nodes)
+        for name, value in upkeep.SETTINGS.items():
+            self._spark.conf.set(name, value)
+        self._retention_hours, self._clock = retention_hours, clock or SystemClock()
+        self._patience_seconds = patience_seconds
+
+    def run(self, *, compact: bool = True, vacuum: bool = True) -> Iterator[Upkept]:
+        """Maintain one table after the other; says of each what was done, or why nothing was."""
+        for topic in topics_of(self._nodes).values():
+            yield from self._log(topic, compact, vacuum)
+        for node in self._nodes:
+            yield from self._node(node, compact, vacuum)
+
+    def _log(self, topic: Topic, compact: bool, vacuum: bool) -> Iterator[Upkept]:
+        path, asset = self._lake.log(topic.name), f"log/{topic.name}"
+        if not tables.exists(self._spark, path):
+            return
+        readers = self._old_backfills(topic) if vacuum else []
+        if readers:
+            yield self._left(
+                asset, "log", path, f"A backfill of {readers[0]} has been reading it for too long."
+            )
+        else:
+            yield self._upkeep(asset, "log", path, [asset], compact, vacuum)
+
+    def _node(self, node: Node, compact: bool, vacuum: bool) -> Iterator[Upkept]:
+        name, lake = node.required_name, self._lake
+        parts = {part: lake.part(name, part) for part in operator_of(node).parts}
+        writers = {"results": [results_writer(node)], "state": [f"node/{name}"]}
+        paths = {"results": lake.table(name), "state": lake.state(name), **parts}
+        present = {what: path for what, path in paths.items() if tables.exists(self._spark, path)}
+        try:
+            with self._alone(name):
+                for what, path in present.items():
+                    yield self._upkeep(name, what, path, writers.get(what, []), compact, vacuum)
+        except LeaseHeldError as error:
+            for what, path in present.items():
+                yield self._left(name, what, path, str(error))
+
+    @contextmanager
+    def _alone(self, name: str) -> Iterator[None]:
+        """Neither a fold nor a backfill of the node meanwhile."""
+        folder, who = self._lake.lease(f"backfill/{name}"), f"Maintenance of '{name}'"
+        lease = take_lease_patiently(self._spark, folder, who, self._clock, self._patience_seconds)
+        try:
+            yield
+        finally:
+            lease.release()
+
+    def _old_backfills(self, topic: Topic) -> list[str]:
+        """The nodes with a backfill that began before the files to be deleted left the newest version."""
+        oldest_ms = self._clock.now_ms() - self._retention_hours * HOUR_MS + CLOCKS_DIFFER_MS
+        since = {
+            node.required_name: held_since_ms(
+                self._spark, self._lake.lease(f"backfill/{node.required_name}"), self._clock
+            )
+            for node in self._nodes
+            if topic in node.topics
+        }
+        return [name for name, at_ms in since.items() if at_ms is not None and at_ms < oldest_ms]
+
+    def _upkeep(
+        self, of: str, what: str, path: str, writers: Sequence[str], compact: bool, vacuum: bool
+    ) -> Upkept:
+        before, stored = self._sizes(path)
+        if compact:
+            record = {"writer": f"maintenance/{of}", **tables.carried(self._spark, path, writers)}
+            upkeep.compact(self._spark, path, record)
+        if vacuum:
+            upkeep.vacuum(self._spark, path, self._retention_hours)
+        after, stored_after = self._sizes(path)
+        return Upkept(of, what, before, after, stored, stored_after)
+
+    def _left(self, of: str, what: str, path: str, why: str) -> Upkept:
+        size, stored = self._sizes(path)
+        return Upkept(of, what, size, size, stored, stored, why)
+
+    def _sizes(self, path: str) -> tuple[Size, Size]:
+        return upkeep.current_size(self._spark, path), upkeep.stored_size(self._spark, path)

@@ -1,0 +1,70 @@
+"""`stream_is_advancing` in a Dagster instance: reported by the run when the verdict changes, repeated when executed."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import replace
+
+import pytest
+from dagster import AssetCheckEvaluation, AssetKey, DagsterInstance, DagsterRunStatus, ExecuteInProcessResult
+
+from headrace.orchestration.advancing import AdvanceReporter
+from headrace.orchestration.keys import ADVANCING, STREAM_TAG
+from headrace.runtime.stall import StallWatch
+from headrace.runtime.stream import StreamStatus
+from jobs.definitions import defs
+
+pytestmark = pytest.mark.dagster
+
+NODE = StreamStatus("stream", "reading_counts", "running", None, 0, 100, 12.3, 0, 0.0, 60_000, 5, {})
+FAILED = replace(NODE, state="failed", error="Offsets 3 to 9 are gone.")
+STREAM = AssetKey(["stream", "reading_counts"])
+
+
+@pytest.fixture
+def instance(monkeypatch: pytest.MonkeyPatch) -> Iterator[DagsterInstance]:
+    monkeypatch.setenv("HEADRACE_LAKE", "/nowhere")
+    with DagsterInstance.ephemeral() as instance:
+        yield instance
+
+
+def execute(instance: DagsterInstance) -> ExecuteInProcessResult:
+    graph = defs.get_repository_def().asset_graph
+    wanted = {key for key in graph.asset_check_keys if key.asset_key == STREAM}
+    job = defs.resolve_job_def("quality").get_subset(asset_check_selection=wanted)
+    return job.execute_in_process(instance=instance)
+
+
+def history(instance: DagsterInstance) -> list[AssetCheckEvaluation]:
+    """The verdicts on the running query, newest first."""
+    (key,) = [
+        key for key in defs.get_repository_def().asset_graph.asset_check_keys if key.asset_key == STREAM
+    ]
+    assert key.name == ADVANCING
+    records = instance.event_log_storage.get_asset_check_execution_history(key, limit=10)
+    return [record.evaluation for record in records if record.evaluation]
+
+
+def test_the_run_reports_a_verdict_when_it_changes_and_the_check_by_itself_repeats_it(
+    instance: DagsterInstance,
+) -> None:
+    job = defs.resolve_job_def("streams")
+    run = instance.create_run_for_job(job, status=DagsterRunStatus.STARTED, tags={STREAM_TAG: "streams"})
+    reporter = AdvanceReporter(instance, run.run_id, StallWatch())
+    for status in (NODE, NODE, FAILED, FAILED, NODE):
+        reporter.see([status])
+        reporter.report()
+        reporter.report()
+    verdicts = history(instance)
+    assert [verdict.passed for verdict in verdicts] == [True, False, True]
+    assert "Offsets 3 to 9 are gone." in (verdicts[1].description or "")
+    reporter.see([FAILED])
+    reporter.report()
+    result = execute(instance)
+    (evaluation,) = result.get_asset_check_evaluations()
+    assert (evaluation.passed, evaluation.description) == (False, verdicts[1].description)
+
+
+def test_nothing_stands_still_where_nothing_runs(instance: DagsterInstance) -> None:
+    (evaluation,) = execute(instance).get_asset_check_evaluations()
+    assert (evaluation.passed, evaluation.description) == (True, "It does not run: nothing can stand still.")

@@ -1,0 +1,257 @@
+"""Maintenance: smaller on disk, the same rows, and whoever looks for the last commit still finds it."""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import time
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import pytest
+
+import headrace as hr
+from headrace.errors import DescriptionError
+from headrace.log.clock import SystemClock
+from headrace.runtime.backfill import Backfill
+from headrace.runtime.lake import Lake
+from headrace.runtime.lease import take_lease
+from headrace.runtime.maintenance import Maintenance, Upkept
+from headrace.runtime.node_stream import NodeStream
+from headrace.runtime.views import Views
+from headrace.spark import tables
+from headrace.spark.session import pipeline_session
+from tests.runtime.line import Line
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+pytestmark = pytest.mark.spark
+
+WEEK_AND_A_DAY = 8 * 86_400
+READINGS = hr.Topic(
+    "readings", key="sensor_id STRING", value="sensor_id STRING, value DOUBLE", idle_timeout=None
+)
+COUNTS = (
+    READINGS.group_by("sensor_id")
+    .window(hr.tumbling("2 minutes"), grace="0 seconds")
+    .aggregate(n=hr.count())
+    .suppress(hr.until_window_closes())
+    .named("counts")
+)
+TOTALS = READINGS.group_by().aggregate(n=hr.count()).named("totals")
+
+
+@dataclass
+class Kept:
+    """A log of some commits, read by a node of appended and one of current results."""
+
+    line: Line
+    totals: Line
+
+    def feed(self, *minutes: int) -> None:
+        for minute in minutes:
+            self.line.pipe(f"2024-05-01 12:{minute:02}:00")
+            self.line.commit()
+            self.line.fold()
+            self.totals.fold()
+
+    def maintain(self, **asked: bool) -> dict[str, Upkept]:
+        spark, lake = self.line.spark, self.line.lake
+        work = Maintenance(spark, lake, [COUNTS, TOTALS], patience_seconds=0)
+        return {f"{done.of} {done.what}": done for done in work.run(**asked)}
+
+    def seen(self) -> list[object]:
+        views = Views(self.line.spark, self.line.lake)
+        frames = [*map(views.read, (COUNTS, TOTALS)), views.ledger(COUNTS)]
+        return [sorted(map(tuple, frame.collect())) for frame in frames]
+
+    def paths(self) -> list[str]:
+        lake = self.line.lake
+        names = ("counts", "totals")
+        return [lake.log("readings"), *map(lake.table, names), *map(lake.state, names)]
+
+
+@pytest.fixture(scope="module")
+def session(spark: SparkSession) -> SparkSession:
+    return pipeline_session(spark, interpreted=True)
+
+
+@pytest.fixture(scope="module")
+def built(session: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Four commits, folded by both nodes."""
+    root = tmp_path_factory.mktemp("built")
+    lake = Lake(f"file:{root}")
+    kept = Kept(Line(session, lake, COUNTS), Line(session, lake, TOTALS))
+    kept.feed(0, 2)
+    kept.totals.runner.maintain()
+    kept.feed(3, 5)
+    return root
+
+
+@pytest.fixture
+def kept(session: SparkSession, built: Path, tmp_path: Path) -> Kept:
+    """The same in a folder of the test's own."""
+    shutil.copytree(built, tmp_path / "lake")
+    lake = Lake(f"file:{tmp_path}/lake")
+    return Kept(Line(session, lake, COUNTS), Line(session, lake, TOTALS))
+
+
+def days_pass(spark: SparkSession, path: str) -> None:
+    """All that lies there is eight days old: files, and when Delta says that they were removed."""
+    folder = Path(path.removeprefix("file:"))
+    for commit in (folder / "_delta_log").glob("*.json"):
+        lines = [json.loads(line) for line in commit.read_text().splitlines()]
+        for line in lines:
+            if "remove" in line:
+                line["remove"]["deletionTimestamp"] -= WEEK_AND_A_DAY * 1000
+        commit.write_text("".join(json.dumps(line) + "\n" for line in lines))
+        (folder / "_delta_log" / f".{commit.name}.crc").unlink(missing_ok=True)
+    then = time.time() - WEEK_AND_A_DAY
+    for file in folder.rglob("*"):
+        os.utime(file, (then, then))
+    spark._jvm.org.apache.spark.sql.delta.DeltaLog.clearCache()  # type: ignore[union-attr]
+
+
+def history_is_cleaned(spark: SparkSession, path: str) -> None:
+    """What Delta does at a checkpoint: commit files before it go, once they are older than the log retention."""
+    newest = tables.latest_version(spark, path)
+    jvm = spark._jvm
+    log = jvm.org.apache.spark.sql.delta.DeltaLog.forTable(spark._jsparkSession, path)  # type: ignore[union-attr]
+    log.checkpoint(log.unsafeVolatileSnapshot(), jvm.scala.Option.empty())  # type: ignore[union-attr]
+    for version in range(newest):
+        for name in (f"{version:020d}.json", f".{version:020d}.json.crc"):
+            (Path(path.removeprefix("file:")) / "_delta_log" / name).unlink(missing_ok=True)
+    jvm.org.apache.spark.sql.delta.DeltaLog.clearCache()  # type: ignore[union-attr]
+
+
+def test_files_become_fewer_the_old_ones_go_after_a_week_and_nothing_that_is_read_changes(
+    session: SparkSession, kept: Kept
+) -> None:
+    spark, before = session, kept.seen()
+    done = kept.maintain()
+    assert done.keys() == {
+        "log/readings log",
+        *(f"{n} {w}" for n in ("counts", "totals") for w in ("results", "state")),
+    }
+    log = done["log/readings log"]
+    assert (log.before.files > log.after.files, log.after.files, log.skipped) == (True, 1, None)
+    assert log.stored_after.files > log.stored_before.files, "what left the table a moment ago is kept"
+    assert kept.seen() == before
+    for path in kept.paths():
+        days_pass(spark, path)
+    later = kept.maintain(compact=False)
+    assert later["log/readings log"].stored_after.files < log.stored_before.files
+    assert later["log/readings log"].stored_after.bytes < log.stored_before.bytes
+    assert kept.seen() == before
+
+
+def test_the_last_commits_are_found_when_delta_has_cleaned_the_history_behind_maintenance(
+    session: SparkSession, kept: Kept
+) -> None:
+    spark, lake = session, kept.line.lake
+    before, batch = kept.seen(), kept.line.runner.progress.batch
+    kept.maintain(vacuum=False)
+    cleaned = [path for path in kept.paths() if _signed_by_maintenance(spark, path)]
+    assert lake.log("readings") in cleaned
+    assert lake.state("counts") in cleaned
+    for path in cleaned:
+        history_is_cleaned(spark, path)
+    assert kept.seen() == before
+    again = Kept(Line(spark, lake, COUNTS), Line(spark, lake, TOTALS))
+    assert again.line.runner.progress.batch == batch
+    assert again.line.sequencer.state == kept.line.sequencer.state
+    again.feed(7)
+    assert again.line.runner.progress.batch == batch + 1
+    assert all(verdict.equal for verdict in Backfill(spark, lake, COUNTS).run(swap=False))
+
+
+def test_a_record_committed_while_maintenance_packed_is_not_hidden_by_what_it_carries(
+    session: SparkSession, kept: Kept
+) -> None:
+    spark = session
+    log, writer = kept.line.lake.log("readings"), "log/readings"
+    carried = tables.carried(spark, log, [writer])
+    kept.feed(7)
+    newest = tables.last_commit(spark, log, writer)
+    tables.append(tables.read(spark, log).limit(0), log, {"writer": "maintenance/log/readings", **carried})
+    assert tables.last_commit(spark, log, writer) == newest
+
+
+def test_a_stream_over_a_maintained_log_starts_although_nothing_new_comes(
+    session: SparkSession, kept: Kept
+) -> None:
+    """The files of the log's last data commit are gone; a new node reads the log from its beginning all the same."""
+    spark, lake = session, kept.line.lake
+    kept.maintain(vacuum=False)
+    days_pass(spark, lake.log("readings"))
+    kept.maintain(compact=False)
+    new = READINGS.group_by().aggregate(total=hr.sum("value")).named("sums")
+    stream = NodeStream(spark, new, lake, SystemClock(), trigger_ms=100)
+    deadline = time.monotonic() + 60
+    try:
+        while stream.records < 4:
+            assert time.monotonic() < deadline, stream.error
+            stream.keep_running()
+            stream.rouse()
+            time.sleep(0.1)
+        kept.maintain()  # and beside it
+        kept.feed(7)
+        while stream.records < 5:
+            assert time.monotonic() < deadline, stream.error
+            time.sleep(0.1)
+        assert (stream.failures, stream.state) == (0, "running")
+    finally:
+        stream.drain()
+    assert [row["total"] for row in Views(spark, lake).read(new).collect()] == [5.0]
+
+
+def test_a_node_whose_backfill_runs_is_left_alone_and_says_why(session: SparkSession, kept: Kept) -> None:
+    spark, lake = session, kept.line.lake
+    versions = [tables.latest_version(spark, path) for path in kept.paths()]
+    lease = take_lease(spark, lake.lease("backfill/counts"), "Backfill of 'counts'", SystemClock())
+    try:
+        done = kept.maintain(vacuum=False)
+        assert "is already being written" in (done["counts results"].skipped or "")
+        assert [done[name].skipped for name in ("log/readings log", "totals state")] == [None, None]
+        moved = [tables.latest_version(spark, path) for path in kept.paths()]
+        assert [old == new for old, new in zip(versions, moved, strict=True)] == [
+            False,
+            True,
+            True,
+            True,
+            False,
+        ]
+    finally:
+        lease.release()
+
+
+def test_a_log_that_an_old_backfill_reads_keeps_its_files(session: SparkSession, kept: Kept) -> None:
+    spark, lake = session, kept.line.lake
+    lease = take_lease(spark, lake.lease("backfill/counts"), "Backfill of 'counts'", SystemClock())
+    try:
+
+        class NineDaysLater(SystemClock):
+            def now_ms(self) -> int:
+                return super().now_ms() + 9 * 86_400_000
+
+        work = Maintenance(spark, lake, [COUNTS], clock=NineDaysLater(), patience_seconds=0)
+        log, *_ = work.run()
+        assert log.skipped == "A backfill of counts has been reading it for too long."
+    finally:
+        lease.release()
+
+
+def test_a_retention_that_a_run_could_outlast_is_refused(spark: SparkSession, lake: Lake) -> None:
+    with pytest.raises(
+        DescriptionError, match="a retention of 47 hours could delete files that a run still reads"
+    ):
+        Maintenance(spark, lake, [COUNTS], retention_hours=47)
+
+
+def _signed_by_maintenance(spark: SparkSession, path: str) -> bool:
+    newest = tables.latest_version(spark, path)
+    text = (Path(path.removeprefix("file:")) / "_delta_log" / f"{newest:020d}.json").read_text()
+    return "maintenance/" in text

@@ -1,0 +1,128 @@
+"""Suppressed nodes that are full, silent, or tidied up."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+import headrace as hr
+from tests.conftest import Drive
+
+if TYPE_CHECKING:
+    from headrace.description import Node
+    from headrace.testing import TestDriver
+
+pytestmark = pytest.mark.spark
+
+VISITS = hr.Topic("visits", key="customer STRING", value="pages INT")
+TOTALS = VISITS.group_by().aggregate(pages=hr.sum("pages"))
+WINDOWS = VISITS.group_by().window(hr.tumbling("10 s"), grace="0 s").aggregate(pages=hr.sum("pages"))
+
+
+def full(limit: int) -> list[Node]:
+    """A wait of ten seconds and a window of ten, of which so many may be open."""
+    waits = hr.until_time_limit("10 seconds", max_records=limit, when_full="shut_down")
+    closes = hr.until_window_closes(max_records=limit, when_full="shut_down")
+    return [TOTALS.suppress(waits).named("waiting"), WINDOWS.suppress(closes).named("closing")]
+
+
+def visit(driver: TestDriver, customer: str, second: int, pages: int = 1, partition: int = 0) -> None:
+    driver.pipe(
+        "visits", key=customer, value={"pages": pages}, timestamp_ms=second * 1_000, partition=partition
+    )
+
+
+def found(driver: TestDriver, name: str) -> list[tuple[str, int]]:
+    rows = driver.read(name).select("customer", "pages").orderBy("customer", "pages").collect()
+    assert rows == driver.backfill(name).select("customer", "pages").orderBy("customer", "pages").collect()
+    return [(row["customer"], row["pages"]) for row in rows]
+
+
+def test_a_full_buffer_shuts_the_stream_down_before_any_commit_and_a_higher_bound_loses_nothing(
+    drive: Drive,
+) -> None:
+    driver = drive(*full(2))
+    for customer, partition in [("a", 0), ("b", 0), ("c", 1), ("d", 1), ("a", 0)]:
+        visit(driver, customer, 1, partition=partition)  # two in each partition: just within the bound
+    driver.cut()
+    before = {name: runner.progress for name, runner in driver._runners.items()}
+    visit(driver, "e", 2)
+    # By time the buffer is full for the moment at which "e" comes; windows count after the micro-batch, all of whose
+    # records stand in the log's order.
+    for name, what in (("waiting", "suppressed updates"), ("closing", "open windows")):
+        with pytest.raises(hr.TerminalError) as error:
+            driver.cut([name])
+        assert str(error.value).splitlines() == [
+            f"Node '{name}': 3 records of {what} would wait in partition 0; max_records is 2.",
+            "Nothing of this micro-batch was committed: the stream goes on from here when started again.",
+            "Raise max_records, or write when_full='spill': the buffer is a table, memory does not bound it.",
+        ]
+        assert driver._open_runner(driver._nodes[name]).progress == before[name]
+        assert found(driver, name) == []
+    for node in full(3):
+        driver._nodes[node.required_name] = node
+        driver._runners[node.required_name] = driver._open_runner(node)
+    for partition in (0, 1):
+        visit(driver, "z", 30, partition=partition)
+    driver.cut()
+    assert found(driver, "waiting") == [("a", 2), ("b", 1), ("c", 1), ("d", 1), ("e", 1)]
+    assert found(driver, "closing") == [("a", 2), ("b", 1), ("c", 1), ("d", 1), ("e", 1)]
+    assert driver._runners["waiting"].progress.buffer["0"] == {
+        "records": 1, "bytes": 13, "emitted": 3, "early": 0,
+    }  # fmt: skip
+
+
+def test_a_full_buffer_is_judged_record_by_record_and_by_the_bytes_of_the_last_record(drive: Drive) -> None:
+    by_bytes = hr.until_time_limit("10 seconds", max_bytes=26, when_full="shut_down")
+    by_count = hr.until_time_limit("10 seconds", max_records=2, when_full="shut_down")
+    names = {"by_bytes": by_bytes, "by_count": by_count}
+    driver = drive(*(TOTALS.suppress(policy).named(name) for name, policy in names.items()))
+    for customer, second in [("a", 1), ("b", 2), ("a", 3), ("c", 11), ("d", 12), ("c", 13)]:
+        visit(driver, customer, second)  # "a" is over when "c" comes, "b" when "d" does: never more than two
+    driver.cut()
+    assert found(driver, "by_bytes") == found(driver, "by_count") == [("a", 2), ("b", 1)]
+    for customer in ("x", "y"):
+        visit(driver, customer, 40)  # what waited leaves with the first of them
+    driver.cut()
+    visit(driver, "x", 41, pages=1_000)  # three bytes more, in the same place
+    visit(driver, "later", 80)
+    with pytest.raises(hr.TerminalError, match=r"29 bytes of suppressed updates .* max_bytes is 26"):
+        driver.cut(["by_bytes"])
+    driver.cut(["by_count"])
+    assert ("x", 1_001) in found(driver, "by_count")
+
+
+def test_tidied_up_the_state_forgets_rows_and_closed_windows_but_no_total(drive: Drive) -> None:
+    limit = hr.until_time_limit("5 seconds")
+    nodes: dict[str, Any] = {"rows": VISITS.table(), "windows": WINDOWS, "totals": TOTALS}
+    driver = drive(*(node.suppress(limit).named(name) for name, node in nodes.items()))
+    for customer, second in [("a", 1), ("a", 2), ("b", 21)]:
+        visit(driver, customer, second)
+        driver.cut()
+    for runner in driver._runners.values():
+        runner.maintain()
+    kept = {name: driver.spark.read.format("delta").load(driver._lake.state(name)).count() for name in nodes}
+    assert kept == {"rows": 1, "windows": 1, "totals": 2}  # "b" waits; the total of "a" is built upon
+    visit(driver, "c", 40)
+    driver.cut()
+    for runner in driver._runners.values():
+        runner.maintain()
+    visit(driver, "a", 41)
+    visit(driver, "b", 50)
+    driver.cut()
+    assert found(driver, "rows") == [("a", 1), ("a", 1), ("b", 1), ("c", 1)]
+    assert found(driver, "windows") == [("a", 1), ("a", 2), ("b", 1), ("c", 1)]
+    assert found(driver, "totals") == [("a", 2), ("a", 3), ("b", 1), ("c", 1)]
+
+
+def test_past_the_idle_timeout_ticks_let_the_last_waits_end(drive: Drive) -> None:
+    driver = drive(TOTALS.suppress(hr.until_time_limit("5 minutes")).named("patient"))
+    visit(driver, "a", 1)
+    driver.cut()
+    driver.advance_wall_clock("2 minutes")
+    driver.cut()
+    assert found(driver, "patient") == []
+    driver.advance_wall_clock("4 minutes")
+    driver.cut()
+    assert found(driver, "patient") == [("a", 1)]
