@@ -28,6 +28,8 @@ ITEM = ("__offset", "__start_ms", "__end_ms", "__before_ms", "__old")
 PLACE = ("__offset", "__start_ms")
 OPEN = "array<struct<id: int, start: bigint, end: bigint>>"
 MERGES = "array<struct<gone: int, into: int>>"
+CHUNKS = f"array<struct<first: int, ids: array<int>, merges: {MERGES}>>"
+KNOWN = "map<int, int>"
 CHUNK_MIN = 64
 BEFORE_ALL = -1  # the offset of sessions that were open before
 NOTHING_CLOSED = -(2**62)  # and the stream time at which they are put side by side again
@@ -89,37 +91,42 @@ def merge_sessions(
 
 
 def _fold(node: WindowedAggregate) -> Expr:
-    """Of each item in `__items` the session as of then (`ids`), and which sessions became part of which later (`merges`).
+    """The items of `__items` in chunks: of each item the session as of then, and which sessions became part of which later.
 
     A list that grows one by one is copied each time; in two levels, of about the square root each, that stays cheap.
     """
     items = F.col("__items")
     chunk = F.greatest(F.lit(CHUNK_MIN), F.ceil(F.sqrt(F.size(items))).cast("int"))
     chunks = F.transform(F.sequence(F.lit(1), F.size(items), chunk), lambda at: F.slice(items, at, chunk))
-    nothing = _progress(
-        F.array().cast(OPEN), F.lit(0), F.array().cast(MERGES), F.array().cast("array<array<int>>")
-    )
 
     def through_chunk(done: Expr, some: Expr) -> Expr:
-        inner = _progress(done["open"], done["next"], done["merges"], F.array().cast("array<int>"))
+        inner = F.struct(
+            done["open"].alias("open"),
+            done["next"].alias("next"),
+            F.array().cast(MERGES).alias("merges"),
+            F.array().cast("array<int>").alias("ids"),
+        )
         return F.aggregate(
-            some,
-            inner,
-            lambda acc, item: _step(acc, item, node),
-            lambda end: _progress(
-                end["open"], end["next"], end["merges"], F.concat(done["ids"], F.array(end["ids"]))
-            ),
+            some, inner, lambda acc, item: _step(acc, item, node), lambda end: _with_chunk(done, end)
         )
 
-    return F.aggregate(chunks, nothing, through_chunk)
+    return F.aggregate(chunks, _nothing(), through_chunk, lambda end: end["chunks"])
 
 
-def _progress(still_open: Expr, following: Expr, merges: Expr, ids: Expr) -> Expr:
+def _nothing() -> Expr:
     return F.struct(
-        still_open.cast(OPEN).alias("open"),
-        following.cast("int").alias("next"),
-        merges.cast(MERGES).alias("merges"),
-        ids.alias("ids"),
+        F.array().cast(OPEN).alias("open"),
+        F.lit(0).alias("next"),
+        F.array().cast(CHUNKS).alias("chunks"),
+    )
+
+
+def _with_chunk(done: Expr, end: Expr) -> Expr:
+    chunk = F.struct(done["next"].alias("first"), end["ids"].alias("ids"), end["merges"].alias("merges"))
+    return F.struct(
+        end["open"].alias("open"),
+        end["next"].alias("next"),
+        F.concat(done["chunks"], F.array(chunk)).cast(CHUNKS).alias("chunks"),
     )
 
 
@@ -147,28 +154,47 @@ def _step(acc: Expr, item: Expr, node: WindowedAggregate) -> Expr:
             F.filter(near, lambda s: s["id"] != own),
             lambda s: F.struct(s["id"].alias("gone"), own.alias("into")),
         )
-        return _progress(
-            F.when(late, acc["open"]).otherwise(F.concat(others, F.array(session).cast(OPEN))),
-            acc["next"] + 1,
-            F.when(F.size(near) > 1, F.concat(acc["merges"], gone.cast(MERGES))).otherwise(acc["merges"]),
-            F.array_append(acc["ids"], F.when(~late, own)),
+        merges = F.when(F.size(near) > 1, F.concat(acc["merges"], gone.cast(MERGES))).otherwise(acc["merges"])
+        still = F.when(late, acc["open"]).otherwise(F.concat(others, F.array(session).cast(OPEN)))
+        return F.struct(
+            still.cast(OPEN).alias("open"),
+            (acc["next"] + 1).cast("int").alias("next"),
+            merges.cast(MERGES).alias("merges"),
+            F.array_append(acc["ids"], F.when(~late, own)).alias("ids"),
         )
 
     return _let(F.filter(acc["open"], lambda s: is_open(s) & is_near(s)), joined)
 
 
 def _final_ids() -> Expr:
-    """The session of each item at the end: those that became part of another have its number."""
-    ids, merges = F.flatten(F.col("__folded.ids")), F.col("__folded.merges")
+    """The session of each item at the end: those that became part of another have its number.
+
+    Chunks are read from the last to the first. What is known on the way, of sessions that became part of another in a later
+    chunk, matters to an earlier one only for those that were there before: these were open then, so they are few.
+    """
+    chunks = F.col("__folded")
     nobody = F.map_from_arrays(F.array().cast("array<int>"), F.array().cast("array<int>"))
+    nothing = F.struct(F.array().cast("array<array<int>>").alias("ids"), nobody.cast(KNOWN).alias("known"))
 
     def before(known: Expr, merge: Expr) -> Expr:
         into = F.coalesce(known[merge["into"]], merge["into"])
-        return F.map_concat(known, F.create_map(merge["gone"], into))
+        return F.map_concat(known, F.create_map(merge["gone"], into)).cast(KNOWN)
 
-    became = F.aggregate(F.reverse(merges), nobody, before)
-    renamed = _let(became, lambda known: F.transform(ids, lambda one: F.coalesce(known[one], one)))
-    return F.when(F.size(merges) == 0, ids).otherwise(renamed)
+    def chunk_before(later: Expr, chunk: Expr) -> Expr:
+        def renamed(known: Expr) -> Expr:
+            ids = F.transform(chunk["ids"], lambda one: F.coalesce(known[one], one))
+            earlier = F.map_filter(known, lambda gone, _: gone < chunk["first"])
+            return F.struct(
+                F.concat(F.array(ids), later["ids"]).cast("array<array<int>>").alias("ids"),
+                earlier.cast(KNOWN).alias("known"),
+            )
+
+        return _let(F.aggregate(F.reverse(chunk["merges"]), later["known"], before), renamed)
+
+    resolved = F.aggregate(F.reverse(chunks), nothing, chunk_before, lambda end: F.flatten(end["ids"]))
+    as_they_are = F.flatten(F.transform(chunks, lambda chunk: chunk["ids"]))
+    apart = F.forall(chunks, lambda chunk: F.size(chunk["merges"]) == 0)
+    return F.when(apart, as_they_are).otherwise(resolved)
 
 
 def _let(value: Expr, body: Callable[[Expr], Expr]) -> Expr:
