@@ -123,7 +123,5 @@ def test_sliding_windows_have_a_length_and_may_be_regrouped() -> None:
     )
     with refused("time difference: 0 ms", "'1 ms'"):
         hr.sliding("0 ms")
-    with refused("when_full='shut_down' is for tumbling and hopping windows", "Leave out when_full"):
-        node.suppress(hr.until_window_closes(max_records=5, when_full="shut_down"))
     with refused("until_time_limit follows tumbling and hopping windows", "hr.tumbling"):
         node.suppress(hr.until_time_limit("5 minutes"))
