@@ -90,7 +90,8 @@ def test_a_run_that_no_longer_looks_at_its_queries_is_told() -> None:
 
 def test_the_endpoint_shows_the_figures_of_the_last_poll_on_loopback_and_closes() -> None:
     with MetricsEndpoint(port=0) as endpoint:
-        endpoint.see([NODE, LOG])
+        waits = {"suppression_buffer_count_current": 3, "suppression_emit_total": 9}
+        endpoint.see([replace(NODE, buffer=waits), LOG])
         url = f"http://127.0.0.1:{endpoint.port}/metrics"
         text = urllib.request.urlopen(url, timeout=5).read().decode()
         lines = text.splitlines()
@@ -99,6 +100,8 @@ def test_the_endpoint_shows_the_figures_of_the_last_poll_on_loopback_and_closes(
         assert 'headrace_late_total{asset="stream/counts"} 2.0' in lines
         assert 'headrace_late_total{asset="log/readings"}' not in text
         assert 'headrace_state{asset="stream/counts",state="running"} 1.0' in lines
+        assert 'headrace_suppression_buffer_count_current{asset="stream/counts"} 3.0' in lines
+        assert 'headrace_suppression_emit_total{asset="stream/counts"} 9.0' in lines
         assert 'headrace_stream_time_seconds{asset="stream/counts"} 60.0' in lines
     with pytest.raises(OSError, match="refused"):
         urllib.request.urlopen(url, timeout=5)

@@ -5,6 +5,8 @@ from __future__ import annotations
 import time
 from typing import TYPE_CHECKING, Generic, TypeVar
 
+from headrace.runtime import buffered
+
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
@@ -36,6 +38,7 @@ MEANINGS: Mapping[str, str] = {
         name: f"Records of fate {fate} since the beginning (of a log: since the run began)."
         for fate, name in FATES.items()
     },
+    **buffered.MEANINGS,
 }
 
 
@@ -55,6 +58,7 @@ def numbers(status: StreamStatus, wall: float) -> dict[str, Number]:
         "batch_seconds": _rounded(status.batch_seconds, 2),
         "state_bytes": status.state_bytes,
         **{name: status.fates.get(fate) for fate, name in FATES.items()},
+        **status.buffer,
         "failures": status.failures or None,
         "stream_time_seconds": stream_time,
         "stream_time_behind_seconds": None if stream_time is None else round(wall - stream_time, 1),

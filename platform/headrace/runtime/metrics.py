@@ -22,7 +22,12 @@ if TYPE_CHECKING:
     from headrace.runtime.stream import StreamStatus
 
 logger = structlog.get_logger(__name__)
-COUNTED = {"rows_total": "rows", **{name: name for name in FATES.values()}}  # that only grow within a run
+COUNTED = {  # that only grow within a run; the client adds `_total`
+    "rows_total": "rows",
+    "suppression_emit_total": "suppression_emit",
+    "suppression_emit_early_total": "suppression_emit_early",
+    **{name: name for name in FATES.values()},
+}
 STATES = ("running", "restarting", "failed", "stopped")
 
 

@@ -11,6 +11,7 @@ from pyspark.sql import functions as F
 
 from headrace.log.columns import DEAD_LETTER, RECORD
 from headrace.operators.rows import NOT_RECORDS
+from headrace.runtime.buffered import BufferFigures
 from headrace.runtime.figures import Seldom
 from headrace.runtime.lease import Lease, LeaseHeldError, LeaseLostError, take_lease
 from headrace.runtime.node_tables import frontier_ms, read_log
@@ -58,6 +59,7 @@ class NodeStream(SupervisedQuery):
         self._fold_at = time.monotonic() + FOLD_SECONDS
         self._roused = False  # whether the logs were looked at since the query was opened
         self.records = 0
+        self.buffer = BufferFigures()
         self._waiting = Seldom(self._count_waiting, LAG_COUNTED_EVERY_SECONDS)
         self._state_size = Seldom(self._measure_state, STATE_MEASURED_EVERY_SECONDS)
 
@@ -67,6 +69,7 @@ class NodeStream(SupervisedQuery):
         self._lease = take_lease(self._spark, lease_folder, f"Node '{self.name}'", self._clock)
         self.runner = NodeRunner(self._spark, self.node, self._lake, on_step=self._before_commit)
         self._roused = False
+        self.buffer = BufferFigures()
         wakes = [self._wake(topic) for topic in self.node.topics]
         woken = reduce(lambda left, right: left.unionByName(right), wakes)
         return woken.writeStream.trigger(processingTime=f"{self._trigger_ms} milliseconds")
@@ -76,6 +79,7 @@ class NodeStream(SupervisedQuery):
         assert self.runner is not None
         before = _records(self.runner)
         while self.runner.due(self._clock.now_ms()) and self.runner.advance() and not self._closing.is_set():
+            self.buffer.see(self.runner.progress.buffer)
             if self.runner.progress.batch % MAINTAIN_EVERY == 0:
                 self._maintain(self.runner)
         if self.runner.unfolded and time.monotonic() >= self._fold_at:

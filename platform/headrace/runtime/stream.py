@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from headrace.description import Batches
@@ -43,6 +43,7 @@ class StreamStatus:
     state_bytes     of a node's state tables, once a minute; None: not known, or a log
     input_rows_per_second  of a log what came into the topic, over the last half minute; None: not known, or a node
     throttle_seconds  how long a node may wait on purpose
+    buffer          of a node with a time limit what waits in it, under Kafka Streams' names (see `runtime.buffered`)
     """
 
     kind: str
@@ -62,6 +63,7 @@ class StreamStatus:
     state_bytes: int | None = None
     input_rows_per_second: float | None = None
     throttle_seconds: float = 0.0
+    buffer: Mapping[str, float] = field(default_factory=dict)
 
     @property
     def asset(self) -> str:
@@ -213,6 +215,7 @@ class StreamRuntime:
             fates={} if progress is None else progress.totals(),
             read_ms=None if progress is None else min(progress.upto_ms.values(), default=None),
             state_bytes=state_bytes,
+            buffer=stream.buffer.numbers(),
             throttle_seconds=0.0 if stream.runner is None else stream.runner.operator.throttle_ms / 1000,
         )
 
