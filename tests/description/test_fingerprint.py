@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import subprocess
 import sys
 from collections.abc import Callable
@@ -13,6 +14,7 @@ import pytest
 
 import headrace as hr
 from headrace.description import WindowedAggregate
+from headrace.description.fingerprint import differences
 
 pytestmark = pytest.mark.fast
 
@@ -50,11 +52,35 @@ def test_it_does_not_change_with_what_the_sequencer_writes_into_the_log(readings
     assert node(other).fingerprint() == node(readings).fingerprint()
 
 
+def test_it_does_not_change_with_columns_that_are_not_read(readings: hr.Topic) -> None:
+    wider = replace(readings, value=readings.value + ", more INT")
+    assert node(wider).fingerprint() == node(readings).fingerprint()
+    assert node(wider, "more > 0").fingerprint() != node(readings, "small > 0").fingerprint()
+    assert wider.table().fingerprint() != readings.table().fingerprint()
+    chosen = "sensor_id", "value"
+    assert wider.select(*chosen).table().fingerprint() == readings.select(*chosen).table().fingerprint()
+    assert through(wider, add_one) != through(readings, add_one)
+
+
+def test_what_differs_is_named(readings: hr.Topic) -> None:
+    base = node(readings)
+    other = replace(node(readings, where="value > 0"), grace_ms=0)
+    assert differences(as_json(base), as_json(other)) == [
+        'branches[0].steps[0].expression: "value >= 0" -> "value > 0"',
+        "grace_ms: 60000 -> 0",
+    ]
+    assert differences(as_json(base), as_json(base)) == []
+
+
+def as_json(described: WindowedAggregate) -> Any:
+    return json.loads(json.dumps(described.rules()))
+
+
 def test_it_changes_with_everything_that_alters_rows(readings: hr.Topic) -> None:
     base = node(readings)
     others = [
         node(replace(readings, name="other")),
-        node(replace(readings, value=readings.value + ", more INT")),
+        node(replace(readings, value=readings.value.replace("value DOUBLE", "value FLOAT"))),
         node(readings, where="value > 0"),
         replace(base, by=("value",)),
         replace(base, window=hr.tumbling("1 minute")),

@@ -99,7 +99,7 @@ class Batches(Node):
 
     def rules(self) -> dict[str, Any]:
         """Stream, groups, collected columns and limits."""
-        return rules_of(self.stream) | {
+        return rules_of(self.stream, (*self.by, *self.collect)) | {
             "by": self.by,
             "collect": self.collect,
             "max_records": self.max_records,

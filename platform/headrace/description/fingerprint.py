@@ -2,7 +2,8 @@
 
 Law: equal fingerprints give equal rows from equal logs. A node's result is a function of the log alone, so
 what the sequencer decides and writes into the log (start, idle timeout, dead letters, event time, replays) is not
-part of it; neither are the node's name, description, owners and sinks. What a transform calls in turn is not seen.
+part of it; neither are the node's name, description, owners and sinks, nor columns of a topic's value that it does not
+read. What a transform calls in turn is not seen.
 """
 
 from __future__ import annotations
@@ -16,9 +17,11 @@ from headrace.description.schema import to_ddl
 from headrace.description.steps import Step, Transform
 
 if TYPE_CHECKING:
+    from collections.abc import Iterable
+
     from headrace.description.stream import Branch, Stream
 
-VERSION = 1
+VERSION = 2
 
 
 def digest_of(rules: dict[str, Any]) -> str:
@@ -26,19 +29,48 @@ def digest_of(rules: dict[str, Any]) -> str:
     return digest(json.dumps({"version": VERSION, **rules}, sort_keys=True, separators=(",", ":")))
 
 
-def rules_of(stream: Stream) -> dict[str, Any]:
-    """What a stream's rows depend on: topics with their columns, and the steps."""
-    return {"branches": [_branch(branch) for branch in stream.branches]}
+def rules_of(stream: Stream, needed: Iterable[str]) -> dict[str, Any]:
+    """What some columns of a stream depend on: topics with the columns that are read, and the steps.
+
+    In: needed  the columns of the stream that its node reads
+    """
+    return {"branches": [_branch(branch, needed) for branch in stream.branches]}
 
 
-def _branch(branch: Branch) -> dict[str, Any]:
-    topic = branch.topic
+def differences(stored: Any, described: Any, where: str = "") -> list[str]:
+    """Where two rules differ, each as `path: stored -> described`."""
+    if isinstance(stored, dict) and isinstance(described, dict):
+        names = [*stored, *(name for name in described if name not in stored)]
+        return [
+            change
+            for name in names
+            for change in differences(stored.get(name), described.get(name), f"{where}.{name}".lstrip("."))
+        ]
+    if isinstance(stored, list) and isinstance(described, list) and len(stored) == len(described):
+        pairs = enumerate(zip(stored, described, strict=True))
+        return [change for at, (one, other) in pairs for change in differences(one, other, f"{where}[{at}]")]
+    return [] if stored == described else [f"{where}: {json.dumps(stored)} -> {json.dumps(described)}"]
+
+
+def _branch(branch: Branch, needed: Iterable[str]) -> dict[str, Any]:
+    topic, read = branch.topic, _read(branch, needed)
+    value = [column for column in topic.value_columns if read is None or column.name.lower() in read]
     return {
         "topic": topic.name,
         "key": to_ddl(topic.key_columns),
-        "value": to_ddl(topic.value_columns),
+        "value": to_ddl(tuple(value)),
         "steps": [_step(step) for step in branch.steps],
     }
+
+
+def _read(branch: Branch, needed: Iterable[str]) -> frozenset[str] | None:
+    """Names, in lower case, among which are all columns of the topic that a branch needs; None: it may need any."""
+    read = {name.lower() for name in needed}
+    for step in branch.steps:
+        if step.reads is None:
+            return None
+        read |= {name.lower() for name in step.reads}
+    return frozenset(read)
 
 
 def _step(step: Step) -> dict[str, Any]:

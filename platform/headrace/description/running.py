@@ -102,7 +102,9 @@ class RunningAggregate(Node):
 
     def rules(self) -> dict[str, Any]:
         """Stream, groups and aggregates."""
-        return rules_of(self.stream) | {
+        return rules_of(
+            self.stream, (*self.by, *(a.column for _, a in self.aggregates if a.column is not None))
+        ) | {
             "running": True,
             "by": self.by,
             "aggregates": [[name, aggregate.rules()] for name, aggregate in self.aggregates],

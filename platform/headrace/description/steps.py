@@ -34,6 +34,11 @@ class Where:
         """Whether the column of that name is another one afterwards."""
         return False
 
+    @property
+    def reads(self) -> frozenset[str]:
+        """The columns that it reads."""
+        return predicate(self.expression, "where").columns
+
 
 @dataclass(frozen=True)
 class Select:
@@ -70,6 +75,11 @@ class Select:
         """Whether the column of that name is another one afterwards."""
         return any(_replaces(parsed, parsed.name, name) for parsed in self._parsed())
 
+    @property
+    def reads(self) -> frozenset[str]:
+        """The columns that it reads."""
+        return frozenset().union(*(parsed.columns for parsed in self._parsed()))
+
     def _parsed(self) -> list[Expression]:
         return [parse_expression(expression, "select") for expression in self.expressions]
 
@@ -101,6 +111,11 @@ class WithColumn:
     def replaces(self, name: str) -> bool:
         """Whether the column of that name is another one afterwards."""
         return _replaces(self._parsed(), self.name, name)
+
+    @property
+    def reads(self) -> frozenset[str]:
+        """The columns that it reads."""
+        return self._parsed().columns
 
     def _columns(self, before: tuple[str, ...] | None) -> tuple[str, ...] | None:
         if before is None:
@@ -134,6 +149,11 @@ class Transform:
     def replaces(self, name: str) -> bool:
         """Nobody can see it."""
         return False
+
+    @property
+    def reads(self) -> None:
+        """Nobody can see it: any column."""
+        return
 
 
 Step = Where | Select | WithColumn | Transform

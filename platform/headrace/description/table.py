@@ -112,7 +112,7 @@ class Table(Relation):
 
     def rules(self) -> dict[str, Any]:
         """Stream, key, order and conditions."""
-        return rules_of(self.stream) | {
+        return rules_of(self.stream, self.columns) | {
             "table": True,
             "key": self.key,
             "order_by": self.order_by,

@@ -115,7 +115,9 @@ class WindowedAggregate(Node):
 
     def rules(self) -> dict[str, Any]:
         """Stream, groups, windows, grace, aggregates and suppression."""
-        return rules_of(self.stream) | {
+        return rules_of(
+            self.stream, (*self.by, *(a.column for _, a in self.aggregates if a.column is not None))
+        ) | {
             "by": self.by,
             "window": asdict(self.window),
             "grace_ms": self.grace_ms,

@@ -75,7 +75,7 @@ class Sequencer:
         self._writer = f"log/{topic.name}"
         self._schema = log_schema(topic)
         self._lock = threading.Lock()
-        tables.create(spark, path, self._schema, PROPERTIES)
+        tables.create(spark, path, self._schema, PROPERTIES, grows="value")
         self._guard_store = GuardStore(spark, path)
         self.state, self._guard = self._recover()
         self._deadlines = Deadlines(wall_waits_ms, self._commits_waiting(max(wall_waits_ms, default=0)))

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 class Lake:
     """Paths below one root URI (a local folder, or any file system that Spark can reach).
 
-    `logs/<topic>` the log · `tables/<node>` results · `state/<node>` open partials or changes, parts and the plan ·
+    `logs/<topic>` the log · `tables/<node>` results · `state/<node>` open partials or changes, parts, plan and rules ·
     `refused/<node>/<sink>` what a sink's store refused · `leases/…` who writes.
     """
 
@@ -34,6 +34,10 @@ class Lake:
     def plan(self, node: str) -> str:
         """The file that holds the node's planned micro-batch."""
         return f"{self.root}/state/{node}/plan.json"
+
+    def description(self, node: str) -> str:
+        """The file that holds the rules by which the node's state was written."""
+        return f"{self.root}/state/{node}/description.json"
 
     def refused(self, node: str, sink: str) -> str:
         """The Delta table of rows that a sink's store refused."""

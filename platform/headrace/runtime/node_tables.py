@@ -2,17 +2,19 @@
 
 from __future__ import annotations
 
+import json
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from pyspark.sql import functions as F
 
+from headrace.description.fingerprint import differences
 from headrace.errors import TerminalError
 from headrace.log.columns import log_schema
 from headrace.operators import operator_of
 from headrace.operators.operator import Held, Schemas
 from headrace.operators.progress import Progress
-from headrace.spark import tables
+from headrace.spark import files, tables
 from headrace.spark.frames import local_frame
 from headrace.spark.newest import newest_rows
 
@@ -96,10 +98,24 @@ def read_progress(spark: SparkSession, lake: Lake, node: Node) -> Progress:
     if commit.record["fingerprint"] != node.fingerprint():
         raise TerminalError(
             f"Node '{name}': its state was written by another description of it.",
-            detail=f"stored {commit.record['fingerprint'][:12]}, described {node.fingerprint()[:12]}",
+            detail=_what_changed(spark, lake, node, commit.record["fingerprint"]),
             hint="Restore the description, or give the changed node a new name: it is then built from the log.",
         )
     return Progress.from_json(commit.record["progress"])
+
+
+def write_description(spark: SparkSession, lake: Lake, node: Node) -> None:
+    """Note the rules of a node beside its state, so that a change of them can be told."""
+    entry = {"fingerprint": node.fingerprint(), "rules": node.rules()}
+    files.write_json(spark, lake.description(node.required_name), entry)
+
+
+def _what_changed(spark: SparkSession, lake: Lake, node: Node, fingerprint: str) -> str:
+    stored = files.read_json(spark, lake.description(node.required_name))
+    if stored is None or stored["fingerprint"] != fingerprint:
+        return f"stored {fingerprint[:12]}, described {node.fingerprint()[:12]}"
+    described = json.loads(json.dumps(node.rules()))
+    return f"stored -> described: {'; '.join(differences(stored['rules'], described))}"
 
 
 def frontier_ms(spark: SparkSession, lake: Lake, topic: Topic) -> int:

@@ -27,6 +27,7 @@ from headrace.runtime.node_tables import (
     node_schemas,
     read_increment,
     read_progress,
+    write_description,
 )
 from headrace.runtime.redeliver import delivery_of
 from headrace.spark import files, tables
@@ -68,6 +69,8 @@ class NodeRunner:
         self._spark, self._lake, self._on_step = spark, lake, on_step
         self._writer = f"node/{self.name}"
         self._schemas = node_schemas(spark, node)
+        if tables.exists(spark, lake.state(self.name)):
+            read_progress(spark, lake, node)  # another description is refused before the columns that it has
         skipping = {"delta.dataSkippingStatsColumns": ",".join(_bookkeeping(self._schemas.state.names))}
         tables.create(spark, lake.table(self.name), self._schemas.results, RESULTS)
         tables.create(spark, lake.state(self.name), self._schemas.state, skipping)
@@ -75,6 +78,8 @@ class NodeRunner:
             tables.create(spark, lake.part(self.name, part), schema)
         self._folded = base_of(spark, lake, node).batch
         self.progress = read_progress(spark, lake, node)
+        if not self.progress.batch:
+            write_description(spark, lake, node)
         self._repeating = True
         self._state = Followed(spark, lake.state(self.name), self._schemas.state)
         self._pins: dict[str, tuple[int, DataFrame]] = {}

@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any
 from delta.tables import DeltaTable
 from pyspark.sql.types import ArrayType, DataType, MapType, StructType
 
+from headrace.description.schema import quote
 from headrace.errors import TerminalError
 from headrace.spark import files
 from headrace.spark.jvm import java_class
@@ -46,11 +47,23 @@ def exists(spark: SparkSession, path: str) -> bool:
 
 
 def create(
-    spark: SparkSession, path: str, schema: StructType, properties: Mapping[str, str] | None = None
+    spark: SparkSession,
+    path: str,
+    schema: StructType,
+    properties: Mapping[str, str] | None = None,
+    *,
+    grows: str | None = None,
 ) -> None:
-    """Create an empty table if there is none; an existing table must have these columns and types."""
+    """Create an empty table if there is none; an existing table must have these columns and types.
+
+    In: grows  a struct column to which fields may have been added since; older rows have nulls there
+    """
     if exists(spark, path):
-        _require_same_columns(path, spark.read.format("delta").load(path).schema, schema)
+        found = read(spark, path).schema
+        if grows is not None:
+            _add_fields(spark, path, found, schema, grows)
+            found = read(spark, path).schema
+        _require_same_columns(path, found, schema)
         return
     builder = DeltaTable.createIfNotExists(spark).location(path).addColumns(schema)
     mapped = MAPPED_NAMES if is_mapped(schema) else {}
@@ -71,6 +84,22 @@ def _names(data_type: DataType) -> Iterator[str]:
         case MapType():
             yield from _names(data_type.keyType)
             yield from _names(data_type.valueType)
+
+
+def _add_fields(spark: SparkSession, path: str, found: StructType, wanted: StructType, column: str) -> None:
+    """Add the fields of a struct column that the table lacks, each in its place."""
+    has, needs = found[column].dataType, wanted[column].dataType
+    assert isinstance(has, StructType)
+    assert isinstance(needs, StructType)
+    if is_mapped(wanted) and not is_mapped(found):
+        return
+    for number, field in enumerate(needs.fields):
+        if field.name not in has.names:
+            place = f"AFTER {quote(needs.names[number - 1])}" if number else "FIRST"
+            name = f"{quote(column)}.{quote(field.name)}"
+            spark.sql(
+                f"ALTER TABLE delta.{quote(path)} ADD COLUMNS ({name} {field.dataType.simpleString()} {place})"
+            )
 
 
 def _require_same_columns(path: str, found: StructType, wanted: StructType) -> None:
