@@ -80,11 +80,6 @@ class Batches(Node):
         return "opened_at"
 
     @property
-    def longest_wait_ms(self) -> int:
-        """Nothing waits for stream time."""
-        return 0
-
-    @property
     def longest_wall_wait_ms(self) -> int:
         """A batch is open for at most `max_wait_ms`."""
         return self.max_wait_ms or 0

@@ -5,11 +5,13 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
+from headrace.description.aggregates import aggregate_column
 from headrace.description.schema import ResultColumn, refuse_repeats, refuse_reserved
 from headrace.description.wording import a_value, listed
 from headrace.errors import DescriptionError
 
 if TYPE_CHECKING:
+    from headrace.description.aggregates import Aggregate
     from headrace.description.relation import Relation
     from headrace.description.shape import Shape
     from headrace.description.stream import Stream
@@ -76,6 +78,16 @@ def group_column(shape: Shape, name: str) -> ResultColumn:
     """A group column as it stands in a node's table."""
     known = shape.type_of(name)
     return ResultColumn(name, known.type if known else "computed", "Grouped by this.")
+
+
+def grouped_columns(
+    shape: Shape, by: Sequence[str], aggregates: Sequence[tuple[str, Aggregate]]
+) -> tuple[ResultColumn, ...]:
+    """The group columns and the aggregates as they stand in a node's table."""
+    return (
+        *(group_column(shape, name) for name in by),
+        *(aggregate_column(shape, name, aggregate) for name, aggregate in aggregates),
+    )
 
 
 def refuse_regrouping(stream: Stream, by: Sequence[str], what: str) -> None:

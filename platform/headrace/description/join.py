@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from headrace.description.expressions import parse_expression
 from headrace.description.relation import Relation
-from headrace.description.schema import Column, ResultColumn, refuse_repeats, refuse_reserved
+from headrace.description.schema import ResultColumn, refuse_repeats, refuse_reserved
 from headrace.description.shape import Shape
 from headrace.description.wording import a_value, listed
 from headrace.errors import DescriptionError
@@ -67,12 +67,6 @@ class Join(Relation):
         return self.left.identity
 
     @property
-    def shape(self) -> Shape:
-        """The columns, and those types that are known."""
-        types = {column.name: Column(column.name, column.type, True) for column in self.result_columns}
-        return Shape(tuple(types), {n: column for n, column in types.items() if column.type != "computed"})
-
-    @property
     def result_columns(self) -> tuple[ResultColumn, ...]:
         """The left key, then what is selected; without a selection the left columns, then the right values."""
         if self.selection is None:
@@ -91,11 +85,6 @@ class Join(Relation):
         """Names, in lower case, that a column of the left table and a value of the right one share."""
         left = {name.lower() for name in self.left.columns}
         return frozenset(left & {name.lower() for name in self.right.values})
-
-    @property
-    def longest_wait_ms(self) -> int:
-        """Nothing waits for stream time."""
-        return 0
 
     @property
     def in_words(self) -> str:

@@ -73,9 +73,9 @@ class Node(ABC):
         return None
 
     @property
-    @abstractmethod
     def longest_wait_ms(self) -> int:
-        """How long after a record something can still wait for time to pass; 0: nothing ever does."""
+        """How long after a record something can still wait for stream time; 0: nothing ever does."""
+        return 0
 
     @property
     def longest_wall_wait_ms(self) -> int:

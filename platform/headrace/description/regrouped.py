@@ -5,12 +5,11 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from headrace.description.aggregates import ORDERED, Aggregate, aggregate_column
+from headrace.description.aggregates import ORDERED, Aggregate
 from headrace.description.checks import checked_aggregates
-from headrace.description.grouping import group_column, grouping_columns
+from headrace.description.grouping import grouped_columns, grouping_columns
 from headrace.description.relation import Relation
-from headrace.description.schema import Column, ResultColumn
-from headrace.description.shape import Shape
+from headrace.description.schema import ResultColumn
 from headrace.description.wording import listed
 from headrace.errors import DescriptionError
 
@@ -70,24 +69,9 @@ class TableAggregate(Relation):
         return self.by
 
     @property
-    def shape(self) -> Shape:
-        """The columns, and those types that are known."""
-        known = {c.name: Column(c.name, c.type, True) for c in self.result_columns if c.type != "computed"}
-        return Shape(self.columns, known)
-
-    @property
     def result_columns(self) -> tuple[ResultColumn, ...]:
         """The group columns, then the aggregates."""
-        shape = self.table.shape
-        return (
-            *(group_column(shape, name) for name in self.by),
-            *(aggregate_column(shape, name, aggregate) for name, aggregate in self.aggregates),
-        )
-
-    @property
-    def longest_wait_ms(self) -> int:
-        """Nothing waits for stream time."""
-        return 0
+        return grouped_columns(self.table.shape, self.by, self.aggregates)
 
     @property
     def in_words(self) -> str:

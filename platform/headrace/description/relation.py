@@ -2,25 +2,26 @@
 
 from __future__ import annotations
 
-from abc import abstractmethod
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 from headrace.description.node import Node
+from headrace.description.schema import Column
+from headrace.description.shape import Shape
 
 if TYPE_CHECKING:
     from headrace.description.join import Join
     from headrace.description.regrouped import GroupedTable
-    from headrace.description.shape import Shape
 
 
 class Relation(Node):
     """Current rows, one for each value of the key columns (`identity`)."""
 
     @property
-    @abstractmethod
     def shape(self) -> Shape:
         """The columns, key first, and those of their types that are known."""
+        known = {c.name: Column(c.name, c.type, True) for c in self.result_columns if c.type != "computed"}
+        return Shape(self.columns, known)
 
     @property
     def values(self) -> tuple[str, ...]:

@@ -5,11 +5,11 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
-from headrace.description.aggregates import Aggregate, aggregate_column
+from headrace.description.aggregates import Aggregate
 from headrace.description.checks import checked_aggregates
 from headrace.description.durations import Duration, duration_ms, format_duration
 from headrace.description.fingerprint import rules_of
-from headrace.description.grouping import group_column, grouping_columns
+from headrace.description.grouping import grouped_columns, grouping_columns
 from headrace.description.node import Node
 from headrace.description.schema import ResultColumn
 from headrace.description.wording import a_value, listed
@@ -83,16 +83,7 @@ class RunningAggregate(Node):
     @property
     def result_columns(self) -> tuple[ResultColumn, ...]:
         """The group columns, then the aggregates."""
-        shape = self.stream.shape
-        return (
-            *(group_column(shape, name) for name in self.by),
-            *(aggregate_column(shape, name, aggregate) for name, aggregate in self.aggregates),
-        )
-
-    @property
-    def longest_wait_ms(self) -> int:
-        """Nothing waits for stream time."""
-        return 0
+        return grouped_columns(self.stream.shape, self.by, self.aggregates)
 
     @property
     def in_words(self) -> str:

@@ -100,11 +100,6 @@ class Table(Relation):
         )
 
     @property
-    def longest_wait_ms(self) -> int:
-        """Nothing waits for stream time."""
-        return 0
-
-    @property
     def in_words(self) -> str:
         """One sentence for people."""
         latest = "its highest timestamp" if self.order_by == TIMESTAMP else "its latest record"
