@@ -60,3 +60,15 @@ def groups(rows: Rows, by: str, column: str) -> Rows:
         total = sum(values) if values else None
         totals[group] = {"n": len(members), "total": total, "mean": total and total / len(values)}
     return totals
+
+
+def lookup(
+    records: Iterable[Change], changes: Sequence[Change], on: str, order_by: str = "position"
+) -> list[tuple[Value, Value | None]]:
+    """Each record with a value, its key as `id`, and the row that the changes before it in the log leave for it."""
+    found = []
+    for record in records:
+        if record.value is not None and not record.dead:
+            rows = table((change for change in changes if change.at < record.at), order_by)
+            found.append(({"id": record.key, **record.value}, rows.get(record.value[on] or "")))
+    return found

@@ -18,6 +18,7 @@ from headrace.description.durations import Duration, duration_ms, format_duratio
 from headrace.description.expressions import Expression, parse_expression
 from headrace.description.grouped import GroupedStream, WindowedStream
 from headrace.description.join import Join
+from headrace.description.lookup import Lookup
 from headrace.description.node import Node
 from headrace.description.regrouped import GroupedTable, TableAggregate
 from headrace.description.relation import Relation
@@ -58,10 +59,11 @@ from headrace.description.windows import (
 
 __all__ = [
     "Aggregate", "Batches", "Bound", "Branch", "Column", "Duration", "Expression", "GroupedStream", "GroupedTable",
-    "Join", "Node", "Relation", "ReplayGuard", "ResultColumn", "RunningAggregate", "Select", "SessionWindows",
-    "SlidingWindows", "Step", "Stream", "Suppressed", "Table", "TableAggregate", "TimeWindows", "Topic", "Transform",
-    "UntilTimeLimit", "UntilWindowCloses", "Where", "WindowedAggregate", "WindowedStream", "WithColumn", "avg",
-    "collect", "count", "duration_ms", "first", "format_duration", "hopping", "is_decimal", "is_floating",
-    "is_integral", "is_numeric", "last", "max", "min", "parse_ddl", "parse_expression", "quote", "session", "sliding",
-    "stddev", "sum", "to_ddl", "tumbling", "until_time_limit", "until_window_closes", "variance",
+    "Join", "Lookup", "Node", "Relation", "ReplayGuard", "ResultColumn", "RunningAggregate", "Select",
+    "SessionWindows", "SlidingWindows", "Step", "Stream", "Suppressed", "Table", "TableAggregate", "TimeWindows",
+    "Topic", "Transform", "UntilTimeLimit", "UntilWindowCloses", "Where", "WindowedAggregate", "WindowedStream",
+    "WithColumn", "avg", "collect", "count", "duration_ms", "first", "format_duration", "hopping", "is_decimal",
+    "is_floating", "is_integral", "is_numeric", "last", "max", "min", "parse_ddl", "parse_expression", "quote",
+    "session", "sliding", "stddev", "sum", "to_ddl", "tumbling", "until_time_limit", "until_window_closes",
+    "variance",
 ]  # fmt: skip

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import reduce
 from typing import TYPE_CHECKING, Any
@@ -18,6 +18,7 @@ from headrace.description.wording import a_value, listed
 from headrace.errors import DescriptionError
 
 if TYPE_CHECKING:
+    from headrace.description.lookup import Lookup
     from headrace.description.topic import Topic
 
 __all__ = ["Branch", "RowOperators", "Select", "Step", "Stream", "Transform", "Where", "WithColumn"]
@@ -72,6 +73,23 @@ class RowOperators(ABC):
     def group_by(self, *columns: str) -> GroupedStream:
         """Group by columns; by those of the record key when none is named."""
         return GroupedStream(self.stream, columns or key_of(self.stream))
+
+    def lookup(self, table: Table, on: str | Sequence[str], how: str = "left", as_of: str = "log") -> Lookup:
+        """Give each record the row of a table that it refers to.
+
+        In:     on     the column, or columns, that hold the key of `table`; null refers to nothing
+                how    "left": every record; "inner": those that find a row
+                as_of  "log": the row that the table had at the record's place in the log
+        Raises: DescriptionError naming what does not fit.
+        """
+        from headrace.description.lookup import Lookup  # a lookup holds a stream
+
+        if as_of != "log":
+            raise DescriptionError(
+                f"lookup: as_of {a_value(as_of)} does not exist in this version.",
+                hint="Write as_of='log', or leave it out.",
+            )
+        return Lookup(self.stream, table, (on,) if isinstance(on, str) else tuple(on), how)
 
     def table(self, order_by: str = POSITION) -> Table:
         """The latest value of every record key; tombstones delete.

@@ -21,6 +21,7 @@ from headrace.log.columns import CONTROL, DEAD_LETTER, DRAIN, PROPERTIES, RECORD
 from headrace.log.deadlines import Deadlines
 from headrace.log.decode import decode
 from headrace.log.guard import GuardStore, new_guard, observed_guard, restored
+from headrace.log.promise import read_promise, write_promise
 from headrace.log.resets import control_entry, resets_in, since_last_reset
 from headrace.log.sequence import LAST, assign_stream_time, only_new
 from headrace.log.state import LastRow, LogState, PartitionState
@@ -80,6 +81,7 @@ class Sequencer:
         self.state, self._guard = self._recover()
         self._deadlines = Deadlines(wall_waits_ms, self._commits_waiting(max(wall_waits_ms, default=0)))
         self._calm_ms = calm_ms
+        self._promised_ms = read_promise(spark, path)
         self.sound = True  # False while it is not known whether a commit went through
 
     def append(self, raw: DataFrame) -> Appended:
@@ -89,7 +91,7 @@ class Sequencer:
         """
         with self._alone():
             state = self.state
-            at_ms = state.next_commit_ms(self._clock.now_ms())
+            at_ms = self._next_commit_ms()
             decoded = decode(only_new(raw, state), self.topic, at_ms)
             judged = decoded if self._guard is None else self._guard.judge(decoded)
             sequenced = assign_stream_time(judged, state)
@@ -128,7 +130,7 @@ class Sequencer:
         Out: how many partitions were advanced
         """
         with self._alone():
-            at_ms = self.state.next_commit_ms(self._clock.now_ms())
+            at_ms = self._next_commit_ms()
             ticks = self._due(at_ms, caught_up)
             if ticks:
                 self._write_decisions(TICK, dict.fromkeys(ticks), at_ms, self.state.after(at_ms, ticks))
@@ -140,7 +142,7 @@ class Sequencer:
         """Record that batches still open close here, because a person stops the stream; an empty log has none."""
         with self._alone():
             if self.state.partitions:
-                at_ms = self.state.next_commit_ms(self._clock.now_ms())
+                at_ms = self._next_commit_ms()
                 entry = {self._anywhere(): json.dumps({"action": DRAIN})}
                 self._write_decisions(CONTROL, entry, at_ms, self.state.after(at_ms, []))
 
@@ -190,7 +192,7 @@ class Sequencer:
                 if offset > known.get(p, PartitionState(0)).next_offset
             }
             if beyond:
-                at_ms = self.state.next_commit_ms(self._clock.now_ms())
+                at_ms = self._next_commit_ms()
                 after = replace(self.state, partitions={**known, **beyond}).after(at_ms, [])
                 self._write_decisions(CONTROL, {}, at_ms, after)
 
@@ -211,7 +213,7 @@ class Sequencer:
                     f"Topic '{self.topic.name}': its guard knows no root {wanted}.",
                     hint=f"It knows {known}.",
                 )
-            at_ms = self.state.next_commit_ms(self._clock.now_ms())
+            at_ms = self._next_commit_ms()
             at = min(self.state.partitions, default=0)  # a control row stands in some partition
             row = LastRow(at, None, self.state.partitions.get(at, PartitionState(0)).stream_ms)
             control = {row: control_entry(root_topic, root_partition)}
@@ -226,6 +228,21 @@ class Sequencer:
                 hint="Give it one: hr.Topic(…, replay_guard=hr.ReplayGuard()).",
             )
         return self._guard
+
+    def promise(self, through_ms: int) -> None:
+        """Promise that no later row will lie at or before a commit time (see `headrace.log.promise`)."""
+        with self._alone():
+            if through_ms > self.settled_ms:
+                write_promise(self._spark, self._path, through_ms)
+                self._promised_ms = through_ms
+
+    @property
+    def settled_ms(self) -> int:
+        """No later row will lie at or before this commit time."""
+        return max(self.state.ingested_at_ms, self._promised_ms)
+
+    def _next_commit_ms(self) -> int:
+        return max(self.state.next_commit_ms(self._clock.now_ms()), self._promised_ms + 1)
 
     @contextmanager
     def _alone(self) -> Iterator[None]:
@@ -242,7 +259,7 @@ class Sequencer:
 
     def _move_to(self, offsets: Mapping[int, int], action: str) -> None:
         with self._alone():
-            at_ms = self.state.next_commit_ms(self._clock.now_ms())
+            at_ms = self._next_commit_ms()
             rows, partitions = {}, dict(self.state.partitions)
             for partition, offset in sorted(offsets.items()):
                 before = partitions.get(partition, PartitionState(0))

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 from headrace.description import (
     Batches,
     Join,
+    Lookup,
     RunningAggregate,
     SessionWindows,
     SlidingWindows,
@@ -17,6 +18,7 @@ from headrace.description import (
     WindowedAggregate,
 )
 from headrace.operators.batches import BatchOperator
+from headrace.operators.lookups import LookupOperator
 from headrace.operators.relations import RelationOperator
 from headrace.operators.running import RunningOperator
 from headrace.operators.sessions import SessionOperator
@@ -34,6 +36,7 @@ OPERATORS: dict[type[Node], type[Operator[Any]]] = {
     Batches: BatchOperator,
     Table: TableOperator,
     Join: RelationOperator,
+    Lookup: LookupOperator,
     TableAggregate: RelationOperator,
     Suppressed: SuppressionOperator,
 }

@@ -87,6 +87,9 @@ class Operator(ABC, Generic[N]):
     rows_max: ClassVar[int | None] = (
         None  # of the log in one increment, unless one commit has more; None: any number
     )
+    ordered: ClassVar[bool] = (
+        False  # whether results depend on the order across topics: all are read up to one commit time
+    )
     final_at: ClassVar[str] = ""  # of appended results: the column that says when a row was final
 
     def __init__(self, node: N) -> None:

@@ -55,12 +55,14 @@ class LogStream(SupervisedQuery):
         wall_waits_ms: Collection[int] = (),
         trigger_ms: int,
         tick_every_ms: int,
+        promises: bool = False,
         on_step: Callable[[str], None] = lambda step: None,
     ) -> None:
         """In: trigger_ms between micro-batches; tick_every_ms between looks at the clock when the topic is quiet.
 
         Deadlines of wall-clock time (see `Sequencer`) are looked for four times per trigger, and leave no more than a
-        commit per trigger behind.
+        commit per trigger behind. `promises`: while nothing comes, say once per trigger how far the log is settled, for
+        nodes that read it in one order with others.
         """
         super().__init__()
         self.name, self.topic = topic.name, topic
@@ -74,7 +76,7 @@ class LogStream(SupervisedQuery):
             trigger_ms,
             tick_every_ms,
         )
-        self._wall_waits_ms = tuple(wall_waits_ms)
+        self._wall_waits_ms, self._promises = tuple(wall_waits_ms), promises
         self._lease: Lease | None = None
         self._ticking = threading.Event()
         self._tick_under_way = threading.Lock()
@@ -182,7 +184,9 @@ class LogStream(SupervisedQuery):
 
     def _tick_until(self, stop: threading.Event) -> None:
         look_at = time.monotonic() + self._tick_every_ms / 1000
-        often_ms = max(self._trigger_ms // 4, 50) if self._wall_waits_ms else self._tick_every_ms
+        often_ms = self._tick_every_ms
+        if self._wall_waits_ms or self._promises:
+            often_ms = max(self._trigger_ms // 4, 50)
         while not stop.wait(min(often_ms, self._tick_every_ms) / 1000):
             try:
                 sequencer = self.sequencer
@@ -190,6 +194,8 @@ class LogStream(SupervisedQuery):
                     continue
                 if sequencer.deadline_passed():  # that of a batch: it is no matter how much Kafka still holds
                     self._tick(sequencer, frozenset(), stop)
+                if self._promises and self._clock.now_ms() >= sequencer.settled_ms + self._trigger_ms:
+                    self._promise(sequencer, stop)
                 if time.monotonic() >= look_at:
                     look_at = time.monotonic() + self._tick_every_ms / 1000
                     if sequencer.ticks_due():
@@ -199,6 +205,12 @@ class LogStream(SupervisedQuery):
                 return
             except Exception as error:
                 logger.warning("tick failed, will be tried again", topic=self.name, error=str(error))
+
+    def _promise(self, sequencer: Sequencer, stop: threading.Event) -> None:
+        with self._tick_under_way:
+            if not stop.is_set() and self._lease is not None:
+                self._lease.check()
+                sequencer.promise(self._clock.now_ms())
 
     def _tick(self, sequencer: Sequencer, caught_up: frozenset[int], stop: threading.Event) -> None:
         with self._tick_under_way:  # `close` waits here before it gives the lease back

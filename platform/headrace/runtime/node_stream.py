@@ -100,7 +100,7 @@ class NodeStream(SupervisedQuery):
         if not self._roused:
             self._roused = True
             threading.Thread(target=self.do, args=[lambda: self.work(None)], daemon=True).start()
-        elif runner.operator.throttle_ms or runner.unfolded:
+        elif runner.operator.throttle_ms or runner.operator.ordered or runner.unfolded:
             self.do(lambda: self.work(None))
 
     def close(self) -> None:
@@ -136,7 +136,7 @@ class NodeStream(SupervisedQuery):
         assert self.runner is not None
         upto_ms = self.runner.progress.upto_ms
         frontiers = {t.name: frontier_ms(self._spark, self._lake, t) for t in self.node.topics}
-        return max(ms - upto_ms.get(name, 0) for name, ms in frontiers.items())
+        return max(0, *(ms - upto_ms.get(name, 0) for name, ms in frontiers.items()))
 
     def lag_records(self) -> int | None:
         """The records of its logs that the node has not read; counted at most every ten seconds."""

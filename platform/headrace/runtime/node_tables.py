@@ -11,6 +11,7 @@ from pyspark.sql import functions as F
 from headrace.description.fingerprint import differences
 from headrace.errors import TerminalError
 from headrace.log.columns import log_schema
+from headrace.log.promise import read_promise
 from headrace.operators import operator_of
 from headrace.operators.operator import Held, Schemas
 from headrace.operators.progress import Progress
@@ -122,6 +123,14 @@ def frontier_ms(spark: SparkSession, lake: Lake, topic: Topic) -> int:
     """`ingested_at` of the last commit of a topic's log, in ms; 0 when it has none."""
     commit = tables.last_commit(spark, lake.log(topic.name), f"log/{topic.name}")
     return 0 if commit is None else int(commit.record["ingested_at_ms"])
+
+
+def settled_ms(spark: SparkSession, lake: Lake, topic: Topic) -> int:
+    """No later row of a topic's log will lie at or before this commit time, in ms."""
+    promised = read_promise(
+        spark, lake.log(topic.name)
+    )  # first: a commit may come in between, and lies beyond it
+    return max(promised, frontier_ms(spark, lake, topic))
 
 
 def read_log(

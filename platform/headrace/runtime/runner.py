@@ -27,6 +27,7 @@ from headrace.runtime.node_tables import (
     node_schemas,
     read_increment,
     read_progress,
+    settled_ms,
     write_description,
 )
 from headrace.runtime.redeliver import delivery_of
@@ -227,6 +228,11 @@ class NodeRunner:
         upto_ms = {topic.name: self._reach(topic) for topic in self.node.topics}
         if all(ms <= self.progress.upto_ms.get(name, 0) for name, ms in upto_ms.items()):
             return None
+        if self.operator.ordered:
+            settled = min(settled_ms(self._spark, self._lake, topic) for topic in self.node.topics)
+            if settled <= min(self.progress.upto_ms.values(), default=0):
+                return None
+            upto_ms = dict.fromkeys(upto_ms, settled)
         plan = {"batch": batch, "upto_ms": upto_ms}
         files.write_json(self._spark, path, plan)
         return plan

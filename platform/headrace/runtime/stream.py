@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 from headrace.description import Batches
 from headrace.errors import DescriptionError, TransientError
 from headrace.log.clock import SystemClock
+from headrace.operators import operator_of
 from headrace.runtime.log_stream import LogStream
 from headrace.runtime.node_stream import NodeStream
 from headrace.spark import tables
@@ -96,6 +97,7 @@ class StreamRuntime:
         clock = clock or SystemClock()
         self._topics = topics_of(nodes)
         self._batched = batched_topics(nodes)
+        ordered = ordered_topics(nodes)
 
         def stepper(asset: str) -> Callable[[str], None]:
             return lambda step: on_step(asset, step)
@@ -111,6 +113,7 @@ class StreamRuntime:
                 wall_waits_ms=wall_waits_ms(topic, nodes),
                 trigger_ms=trigger_ms,
                 tick_every_ms=tick_every_ms(topic, nodes),
+                promises=name in ordered,
                 on_step=stepper(f"log/{name}"),
             )
             for name, topic in self._topics.items()
@@ -247,6 +250,12 @@ def topics_of(nodes: Sequence[Node]) -> dict[str, Topic]:
                     hint="Describe it once and share the description.",
                 )
     return topics
+
+
+def ordered_topics(nodes: Sequence[Node]) -> list[str]:
+    """The topics whose logs a node reads in one order with others."""
+    ordered = (node for node in nodes if operator_of(node).ordered and len(node.topics) > 1)
+    return sorted({topic.name for node in ordered for topic in node.topics})
 
 
 def longest_wait_ms(topic: Topic, nodes: Sequence[Node]) -> int:

@@ -15,7 +15,7 @@ from headrace.log.clock import ManualClock, SystemClock
 from headrace.log.sequencer import Sequencer
 from headrace.runtime.lake import Lake
 from headrace.runtime.runner import NodeRunner
-from headrace.runtime.stream import batched_topics, longest_wait_ms, topics_of, wall_waits_ms
+from headrace.runtime.stream import batched_topics, longest_wait_ms, ordered_topics, topics_of, wall_waits_ms
 from headrace.runtime.views import Views
 from headrace.spark.session import build_session, pipeline_session, spark_conf
 from headrace.testing.piped import PipedTopic
@@ -102,6 +102,7 @@ class TestDriver:
                 self._sequencers[name].append(raw)
             sequencer = self._sequencers[name]
             sequencer.tick(frozenset(sequencer.state.partitions))
+        self._settle()
         self._run(running)
 
     def drain(self) -> None:
@@ -109,7 +110,14 @@ class TestDriver:
         self.cut([])
         for name in sorted(batched_topics(list(self._nodes.values()))):
             self._sequencers[name].drain()
+        self._settle()
         self._run(list(self._nodes))
+
+    def _settle(self) -> None:
+        """Let nodes that read several topics in one order read all that is there."""
+        through_ms = max((s.settled_ms for s in self._sequencers.values()), default=0)
+        for name in ordered_topics(list(self._nodes.values())):
+            self._sequencers[name].promise(through_ms)
 
     def crash(self, step: str, node: str | None = None) -> None:
         """Let the nodes' next micro-batch die at a commit step; a restart follows, and the cut still ends.

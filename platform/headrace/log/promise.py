@@ -1,0 +1,29 @@
+"""How far a log is settled although nothing comes: a promise that no later row will lie at or before a commit time.
+
+Across topics rows are ordered by commit time. Who reads several in that order may read each as far as the least settled
+of them; without promises a silent topic would hold the others up for ever.
+
+Law: a promise is durable before anybody can rely on it, and whoever opens the log again keeps it.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from headrace.spark import files
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+NAME = "_settled.json"  # below the log's table; Delta leaves alone what begins with an underscore
+
+
+def write_promise(spark: SparkSession, log_path: str, through_ms: int) -> None:
+    """Promise that every later row of the log has an `ingested_at` beyond this, in ms."""
+    files.write_json(spark, f"{log_path}/{NAME}", {"through_ms": through_ms})
+
+
+def read_promise(spark: SparkSession, log_path: str) -> int:
+    """What was promised last, in ms; 0 when nothing was."""
+    promise = files.read_json(spark, f"{log_path}/{NAME}")
+    return 0 if promise is None else int(promise["through_ms"])
