@@ -7,9 +7,14 @@ from collections.abc import Callable, Collection, Iterable
 from concurrent.futures import ThreadPoolExecutor
 from typing import TypeVar
 
+from hypothesis import settings
+
 from headrace.testing import TestDriver
 from tests.laws.worlds import World, sent
 from tests.oracle.log_oracle import Commit
+
+# Of worlds with many nodes, in each of which hundreds of rows are compared: one for every four of the others.
+FEW = settings(max_examples=max(1, settings().max_examples // 4))
 
 A = TypeVar("A")
 B = TypeVar("B")

@@ -9,12 +9,12 @@ from random import Random
 from typing import TYPE_CHECKING
 
 import pytest
-from hypothesis import Phase, given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 import headrace as hr
 from tests.laws.changelogs import BEGIN_MS, Changelog, History, Recorder, by_key, ledger, live
-from tests.laws.driving import SideBySide, in_parallel
+from tests.laws.driving import FEW, SideBySide, in_parallel
 from tests.oracle.tables_oracle import Rows, Value, groups, join, table
 
 if TYPE_CHECKING:
@@ -136,8 +136,7 @@ def driver(spark: SparkSession) -> Iterator[TestDriver]:
     started.close()
 
 
-# To shrink a world would take an hour, so one that fails is shown as it is.
-@settings(phases=[Phase.explicit, Phase.reuse, Phase.generate])
+@FEW
 @given(seed=st.integers(0, 2**32))
 def test_streamed_in_any_cuts_and_backfilled_a_join_is_that_of_the_latest_rows(
     driver: TestDriver, seed: int

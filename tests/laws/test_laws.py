@@ -26,9 +26,7 @@ if TYPE_CHECKING:
     from headrace.description import RunningAggregate
     from headrace.testing import TestDriver
 
-WORLDS = int(
-    os.environ.get("HEADRACE_EXAMPLES", "7")
-)  # of 18 windowed nodes each: more than a hundred examples
+WORLDS = int(os.environ.get("HEADRACE_EXAMPLES", "6"))  # of 18 windowed nodes each: more than a hundred
 
 pytestmark = [pytest.mark.spark, pytest.mark.slow]
 

@@ -9,12 +9,12 @@ from random import Random
 from typing import TYPE_CHECKING
 
 import pytest
-from hypothesis import Phase, given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 import headrace as hr
 from tests.laws.changelogs import Changelog, History, ledger, live
-from tests.laws.driving import SideBySide, in_parallel
+from tests.laws.driving import FEW, SideBySide, in_parallel
 from tests.oracle.tables_oracle import Change, Value, lookup
 
 if TYPE_CHECKING:
@@ -91,8 +91,7 @@ def driver(spark: SparkSession) -> Iterator[TestDriver]:
     started.close()
 
 
-# To shrink a world would take an hour, so one that fails is shown as it is.
-@settings(phases=[Phase.explicit, Phase.reuse, Phase.generate])
+@FEW
 @given(seed=st.integers(0, 2**32))
 def test_streamed_in_any_cuts_and_backfilled_a_record_finds_what_the_log_held_before_it(
     driver: TestDriver, seed: int

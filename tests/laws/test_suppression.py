@@ -5,7 +5,6 @@ The oracle reads the log itself, partition by partition and row by row: ticks ar
 
 from __future__ import annotations
 
-import os
 from collections import Counter, defaultdict
 from collections.abc import Iterator
 from dataclasses import dataclass, field
@@ -13,13 +12,13 @@ from random import Random
 from typing import TYPE_CHECKING, Any
 
 import pytest
-from hypothesis import Phase, given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 import headrace as hr
 from tests.laws import tables
 from tests.laws.changelogs import STEPS
-from tests.laws.driving import SideBySide, in_parallel
+from tests.laws.driving import FEW, SideBySide, in_parallel
 from tests.oracle.suppression_oracle import Emission, Suppressor, Update
 
 if TYPE_CHECKING:
@@ -31,7 +30,6 @@ if TYPE_CHECKING:
 
 pytestmark = [pytest.mark.spark, pytest.mark.slow]
 
-WORLDS = min(2, int(os.environ.get("HEADRACE_EXAMPLES", "2")))  # of seven nodes each
 SECOND, BEGIN_MS = 1_000, 1_700_000_000_000
 CUTS, RECORDS = 4, 30
 EVENTS = hr.Topic("events", key="key STRING", value="value BIGINT")
@@ -110,8 +108,7 @@ def driver(spark: SparkSession) -> Iterator[TestDriver]:
     started.close()
 
 
-# To shrink a world would take an hour, so one that fails is shown as it is.
-@settings(max_examples=WORLDS, phases=[Phase.explicit, Phase.reuse, Phase.generate])
+@FEW
 @given(seed=st.integers(0, 2**32))
 def test_streamed_in_any_cuts_and_backfilled_what_leaves_is_what_the_oracle_lets_go(
     driver: TestDriver, seed: int
