@@ -5,13 +5,16 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
+from pyspark.sql import DataFrame
 from pyspark.sql import types as T
 from pyspark.sql.pandas.types import to_arrow_schema
+
+from headrace.spark.jvm import java_class
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
-    from pyspark.sql import DataFrame, SparkSession
+    from pyspark.sql import SparkSession
 
 
 def local_frame(
@@ -27,3 +30,18 @@ def local_frame(
     columns = list(zip(*rows, strict=True)) or [()] * len(fields)
     arrays = [pa.array(column, field.type) for column, field in zip(columns, arrow, strict=True)]
     return spark.createDataFrame(pa.Table.from_arrays(arrays, schema=arrow), fields)
+
+
+def computed(frame: DataFrame) -> DataFrame:
+    """The rows of a persisted frame, computed now, as a frame that does not remember how they were made.
+
+    A plan made of persisted frames holds all of their plans, each as often as it is used: in a few steps it outgrows what
+    it computes. Spark looks for what is cached only when a query is planned; here the cached rows are the plan.
+    """
+    spark = frame.sparkSession
+    frame.count()
+    cached = spark._jsparkSession.sharedState().cacheManager().lookupCachedData(frame._jdf)
+    rows = java_class(spark, "org.apache.spark.sql.classic.Dataset").ofRows(
+        spark._jsparkSession, cached.get().cachedRepresentation()
+    )
+    return DataFrame(rows, spark)

@@ -37,12 +37,16 @@ SMALL_BATCHES = {
     "spark.databricks.delta.writeChecksumFile.enabled": "false",
     "spark.databricks.delta.stats.skipping": "true",
     "spark.sql.streaming.metricsEnabled": "false",
+    "spark.sql.maxPlanStringLength": "10000",
 }
 # A handful of rows is folded sooner than Java is generated and compiled for it: half the CPU of a small batch.
 INTERPRETED = {"spark.sql.codegen.wholeStage": "false", "spark.sql.codegen.factoryMode": "NO_CODEGEN"}
 LAPTOP = {
     "spark.sql.catalogImplementation": "in-memory",
     "spark.ui.enabled": "false",
+    "spark.ui.retainedJobs": "50",  # Spark keeps a thousand of each, also when nobody can look at them
+    "spark.ui.retainedStages": "50",
+    "spark.sql.ui.retainedExecutions": "50",
     "spark.driver.bindAddress": "127.0.0.1",
     "spark.driver.host": "127.0.0.1",
     "spark.ui.showConsoleProgress": "false",

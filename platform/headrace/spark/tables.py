@@ -41,6 +41,11 @@ class Commit:
     record: Mapping[str, Any]
 
 
+def forget(spark: SparkSession) -> None:
+    """Let Delta forget every table that it has read in this JVM; it reads them anew when they are asked for."""
+    java_class(spark, "org.apache.spark.sql.delta.DeltaLog").clearCache()
+
+
 def exists(spark: SparkSession, path: str) -> bool:
     """Whether a Delta table stands at this path."""
     return DeltaTable.isDeltaTable(spark, path)

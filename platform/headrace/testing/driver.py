@@ -17,6 +17,7 @@ from headrace.runtime.lake import Lake
 from headrace.runtime.runner import NodeRunner
 from headrace.runtime.stream import batched_topics, longest_wait_ms, ordered_topics, topics_of, wall_waits_ms
 from headrace.runtime.views import Views
+from headrace.spark import tables
 from headrace.spark.session import build_session, pipeline_session, spark_conf
 from headrace.testing.piped import PipedTopic
 
@@ -60,6 +61,7 @@ class TestDriver:
         number = int(self._place) + 1
         shutil.copytree(self._folder / "empty", self._folder / str(number))
         shutil.rmtree(self._folder / self._place)
+        tables.forget(self.spark)
         self._begin(str(number))
 
     def _begin(self, place: str) -> None:
@@ -178,6 +180,7 @@ class TestDriver:
     def close(self) -> None:
         """Remove the temporary folder; the session and its JVM stay."""
         shutil.rmtree(self._folder, ignore_errors=True)
+        tables.forget(self.spark)
 
     def _run(self, names: Collection[str]) -> None:
         for name in names:

@@ -15,6 +15,7 @@ from pyspark.sql import functions as F
 
 from headrace.operators.operator import Held
 from headrace.operators.tables.latest import columns, latest, union
+from headrace.spark.frames import computed
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -44,10 +45,8 @@ class Store:
         """Compute the frame once, if the store caches; Spark then knows its size, and sends a small one to every task."""
         if not self.caches:
             return frame
-        kept = frame.persist()
-        self.cached.append(kept)
-        kept.count()
-        return kept
+        self.cached.append(frame.persist())
+        return computed(frame)
 
     def release(self) -> None:
         """Free what was kept."""
