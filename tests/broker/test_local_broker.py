@@ -40,11 +40,16 @@ def consume(broker: Broker, topic: str, count: int) -> list[bytes]:
     }
     consumer = Consumer(settings)
     consumer.assign([TopicPartition(topic, 0, 0)])
+    values: list[bytes] = []
+    until = time.monotonic() + 30
     try:
-        values = [message.value() for message in consumer.consume(count, timeout=30)]
+        while len(values) < count and time.monotonic() < until:
+            found = consumer.consume(count - len(values), timeout=1)
+            # Other messages are news, such as that a new topic is not known everywhere yet.
+            values += [value for m in found if m.error() is None and (value := m.value()) is not None]
     finally:
         consumer.close()
-    return [value for value in values if value is not None]
+    return values
 
 
 def runs(pid: int) -> bool:
