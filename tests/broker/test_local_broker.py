@@ -26,7 +26,13 @@ def broker(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Broker]:
 
 
 def produce(broker: Broker, topic: str, *values: bytes) -> None:
-    producer = Producer({"bootstrap.servers": broker.bootstrap_servers, "message.max.bytes": 2_000_000})
+    producer = Producer(
+        {
+            "bootstrap.servers": broker.bootstrap_servers,
+            "message.max.bytes": 2_000_000,
+            "enable.idempotence": True,  # a record that is sent again does not pass the next one
+        }
+    )
     for value in values:
         producer.produce(topic, key=b"k", value=value, partition=0)
     assert producer.flush(30) == 0
