@@ -3,15 +3,21 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Callable, Collection, Iterable
+from collections.abc import Callable, Collection, Iterable, Iterator
 from concurrent.futures import ThreadPoolExecutor
-from typing import TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
+import pytest
 from hypothesis import settings
 
 from headrace.testing import TestDriver
 from tests.laws.worlds import World, sent
 from tests.oracle.log_oracle import Commit
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+    from headrace.description import Node
 
 # Of worlds with many nodes, in each of which hundreds of rows are compared: one for every four of the others.
 FEW = settings(max_examples=max(1, settings().max_examples // 4))
@@ -33,6 +39,19 @@ class SideBySide(TestDriver):
 
     def _run(self, names: Collection[str]) -> None:
         in_parallel(lambda name: super(SideBySide, self)._run([name]), names)
+
+
+def side_by_side(nodes: Iterable[Node]) -> Any:
+    """A fixture: a driver of these nodes, for the tests of one module."""
+    described = list(nodes)
+
+    @pytest.fixture(scope="module", name="driver")
+    def started(spark: SparkSession) -> Iterator[TestDriver]:
+        driver = SideBySide(described, spark)
+        yield driver
+        driver.close()
+
+    return started
 
 
 def live_through(world: World, driver: TestDriver) -> dict[str, list[Commit]]:

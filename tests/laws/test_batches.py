@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import json
 from collections import Counter
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from functools import partial
 from typing import TYPE_CHECKING, Any
@@ -23,11 +23,11 @@ from headrace.operators import operator_of
 from headrace.runtime.node_tables import read_logs, read_progress
 from headrace.testing.driver import STEPS
 from tests.laws import tables
-from tests.laws.driving import SideBySide, in_parallel
+from tests.laws.driving import in_parallel, side_by_side
 from tests.oracle.batches_oracle import Batch, Batches, Log, Moment, Record, batches, sequence
 
 if TYPE_CHECKING:
-    from pyspark.sql import DataFrame, Row, SparkSession
+    from pyspark.sql import DataFrame, Row
 
     from headrace.description import Batches as BatchNode
     from headrace.sinks import Delivery
@@ -118,11 +118,7 @@ STEP = st.builds(
 CRASHES = st.dictionaries(st.sampled_from(NAMES), st.sampled_from(STEPS), max_size=4)
 
 
-@pytest.fixture(scope="module")
-def driver(spark: SparkSession) -> Iterator[TestDriver]:
-    started = SideBySide([subject.node for subject in SUBJECTS], spark)
-    yield started
-    started.close()
+driver = side_by_side(subject.node for subject in SUBJECTS)
 
 
 @given(

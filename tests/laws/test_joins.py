@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from itertools import product
 from random import Random
@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 
 import headrace as hr
 from tests.laws.changelogs import BEGIN_MS, Changelog, History, Recorder, by_key, ledger, live
-from tests.laws.driving import FEW, SideBySide, in_parallel
+from tests.laws.driving import FEW, SideBySide, in_parallel, side_by_side
 from tests.oracle.tables_oracle import Rows, Value, groups, join, table
 
 if TYPE_CHECKING:
@@ -129,11 +129,7 @@ CHANGELOGS = {
 }
 
 
-@pytest.fixture(scope="module")
-def driver(spark: SparkSession) -> Iterator[TestDriver]:
-    started = SideBySide([subject.node for subject in SUBJECTS], spark)
-    yield started
-    started.close()
+driver = side_by_side(subject.node for subject in SUBJECTS)
 
 
 @FEW

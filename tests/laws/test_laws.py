@@ -7,7 +7,7 @@ example is one random log and one node: a world holds 17, and a twin of one of t
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
@@ -15,14 +15,12 @@ import pytest
 from hypothesis import given, settings
 
 from tests.laws import tables
-from tests.laws.driving import SideBySide, in_parallel, live_through
+from tests.laws.driving import in_parallel, live_through, side_by_side
 from tests.laws.worlds import RUNNING, SUBJECTS, TOPICS, TWINS, Subject, World, worlds
 from tests.oracle.log_oracle import Log, sequence
 from tests.oracle.running_oracle import Totals, totals
 
 if TYPE_CHECKING:
-    from pyspark.sql import SparkSession
-
     from headrace.description import RunningAggregate
     from headrace.testing import TestDriver
 
@@ -31,12 +29,8 @@ WORLDS = int(os.environ.get("HEADRACE_EXAMPLES", "6"))  # of 18 windowed nodes e
 pytestmark = [pytest.mark.spark, pytest.mark.slow]
 
 
-@pytest.fixture(scope="module")
-def driver(spark: SparkSession) -> Iterator[TestDriver]:
-    windowed = [subject.node for group in SUBJECTS.values() for subject in group]
-    started = SideBySide([*windowed, *RUNNING.values()], spark)
-    yield started
-    started.close()
+WINDOWED = [subject.node for group in SUBJECTS.values() for subject in group]
+driver = side_by_side([*WINDOWED, *RUNNING.values()])
 
 
 @settings(max_examples=WORLDS)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 from random import Random
 from typing import TYPE_CHECKING
@@ -14,11 +14,11 @@ from hypothesis import strategies as st
 
 import headrace as hr
 from tests.laws.changelogs import Changelog, History, ledger, live
-from tests.laws.driving import FEW, SideBySide, in_parallel
+from tests.laws.driving import FEW, in_parallel, side_by_side
 from tests.oracle.tables_oracle import Change, Value, lookup
 
 if TYPE_CHECKING:
-    from pyspark.sql import DataFrame, SparkSession
+    from pyspark.sql import DataFrame
 
     from headrace.description import Lookup
     from headrace.testing import TestDriver
@@ -84,11 +84,7 @@ def item(random: Random) -> Value | None:
 CHANGELOGS = {"orders": Changelog(IDS, order), "items": Changelog(SYMBOLS, item)}
 
 
-@pytest.fixture(scope="module")
-def driver(spark: SparkSession) -> Iterator[TestDriver]:
-    started = SideBySide([subject.node for subject in SUBJECTS], spark)
-    yield started
-    started.close()
+driver = side_by_side(subject.node for subject in SUBJECTS)
 
 
 @FEW

@@ -11,8 +11,9 @@ from typing import TYPE_CHECKING
 import pytest
 
 import headrace as hr
+from headrace.operators.partials import kept_partials
 from headrace.operators.sessions import fold
-from headrace.operators.sessions.runs import kept, runs_of
+from headrace.operators.sessions.runs import runs_of
 from headrace.spark.frames import local_frame
 from tests.oracle.log_oracle import Arrival, Log
 from tests.oracle.sessions_oracle import sessions
@@ -57,7 +58,7 @@ def test_sessions_of_disordered_logs_are_those_of_the_oracle(
         for a, offset, stream in log.rows
     ]
     decided = local_frame(spark, rows, DECIDED)
-    items = fold.assigned(kept(runs_of(decided, node, node.aggregates, {})), node)
+    items = fold.assigned(kept_partials(runs_of(decided, node, node.aggregates, {})), node)
     merged = fold.merge_sessions(items, node, node.aggregates, decided.schema).collect()
     found = [
         (row["key"], row["__start_ms"], row["__end_ms"], row["__n_n"], int(row["__total_sum"]))

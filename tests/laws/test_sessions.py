@@ -8,7 +8,7 @@ their sinks get the same rows at the same places.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 from functools import partial
 from typing import TYPE_CHECKING, Any
@@ -21,14 +21,14 @@ import headrace as hr
 from headrace.operators import operator_of
 from headrace.runtime.node_tables import read_logs, read_progress
 from tests.laws import tables
-from tests.laws.driving import SideBySide, in_parallel, live_through
+from tests.laws.driving import in_parallel, live_through, side_by_side
 from tests.laws.worlds import SECOND, World, not_negative, topic, worlds
 from tests.oracle.log_oracle import Log, sequence
 from tests.oracle.sessions_oracle import Group, Session, sessions
 from tests.oracle.windows_oracle import aggregates
 
 if TYPE_CHECKING:
-    from pyspark.sql import DataFrame, Row, SparkSession
+    from pyspark.sql import DataFrame, Row
 
     from headrace.description import WindowedAggregate
     from headrace.sinks import Delivery
@@ -91,11 +91,7 @@ SUBJECTS = [
 NAMES = [subject.name for subject in SUBJECTS]
 
 
-@pytest.fixture(scope="module")
-def driver(spark: SparkSession) -> Iterator[TestDriver]:
-    started = SideBySide([subject.node for subject in SUBJECTS], spark)
-    yield started
-    started.close()
+driver = side_by_side(subject.node for subject in SUBJECTS)
 
 
 @given(

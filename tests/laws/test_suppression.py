@@ -18,11 +18,11 @@ from hypothesis import strategies as st
 import headrace as hr
 from tests.laws import tables
 from tests.laws.changelogs import STEPS
-from tests.laws.driving import FEW, SideBySide, in_parallel
+from tests.laws.driving import FEW, in_parallel, side_by_side
 from tests.oracle.suppression_oracle import Emission, Suppressor, Update
 
 if TYPE_CHECKING:
-    from pyspark.sql import DataFrame, Row, SparkSession
+    from pyspark.sql import DataFrame, Row
 
     from headrace.description import Suppressed
     from headrace.sinks import Delivery
@@ -101,11 +101,7 @@ SUBJECTS = [
 NAMES = [subject.name for subject in SUBJECTS]
 
 
-@pytest.fixture(scope="module")
-def driver(spark: SparkSession) -> Iterator[TestDriver]:
-    started = SideBySide([subject.node for subject in SUBJECTS], spark)
-    yield started
-    started.close()
+driver = side_by_side(subject.node for subject in SUBJECTS)
 
 
 @FEW

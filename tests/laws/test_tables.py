@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from dataclasses import dataclass
 from random import Random
 from typing import TYPE_CHECKING
@@ -14,12 +14,10 @@ from hypothesis import strategies as st
 
 import headrace as hr
 from tests.laws.changelogs import Changelog, History, Recorder, by_key, ledger, live
-from tests.laws.driving import FEW, SideBySide, in_parallel
+from tests.laws.driving import FEW, in_parallel, side_by_side
 from tests.oracle.tables_oracle import Change, Value, table
 
 if TYPE_CHECKING:
-    from pyspark.sql import SparkSession
-
     from headrace.description import Table
     from headrace.testing import TestDriver
 
@@ -70,11 +68,7 @@ def make(random: Random) -> Value | None:
 CHANGELOGS = {topic.name: Changelog(KEYS, make) for topic in (POSITIONS, MORE)}
 
 
-@pytest.fixture(scope="module")
-def driver(spark: SparkSession) -> Iterator[TestDriver]:
-    started = SideBySide([subject.node for subject in SUBJECTS], spark)
-    yield started
-    started.close()
+driver = side_by_side(subject.node for subject in SUBJECTS)
 
 
 @FEW

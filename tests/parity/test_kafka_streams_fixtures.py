@@ -7,7 +7,6 @@ Source: cases recorded with Kafka Streams' TopologyTestDriver, in `tests/fixture
 from __future__ import annotations
 
 import json
-import random
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -18,6 +17,7 @@ import pytest
 import headrace as hr
 from headrace.testing import TestDriver
 from tests.laws import tables
+from tests.parity.replay import in_random_cuts
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -82,14 +82,10 @@ CASES = {case.name: case for case in cases()}
 @pytest.fixture(scope="module")
 def streamed(spark: SparkSession) -> Iterator[TestDriver]:
     """Every case, streamed in a few random cuts."""
-    driver, chance = TestDriver([case.node for case in CASES.values()], spark), random.Random(41)
-    cuts = {
-        name: sorted(chance.sample(range(1, len(case.records)), CUTS - 1)) for name, case in CASES.items()
-    }
-    for cut in range(CUTS):
-        for name, case in CASES.items():
-            bounds = [0, *cuts[name], len(case.records)]
-            for record in case.records[bounds[cut] : bounds[cut + 1]]:
+    driver = TestDriver([case.node for case in CASES.values()], spark)
+    for cut in in_random_cuts({name: case.records for name, case in CASES.items()}, CUTS, seed=41):
+        for name, (records, _) in cut.items():
+            for record in records:
                 driver.pipe(name, key=record["key"], value=record["value"], timestamp_ms=record["timestamp"])
         driver.cut()
     yield driver

@@ -7,7 +7,6 @@ Source: cases recorded with Kafka Streams' TopologyTestDriver, in `tests/fixture
 from __future__ import annotations
 
 import json
-import random
 from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
@@ -16,6 +15,7 @@ import pytest
 
 import headrace as hr
 from tests.laws.driving import SideBySide
+from tests.parity.replay import in_random_cuts
 from tests.parity.test_kafka_streams_fixtures import FIXTURES, Line, lines
 
 if TYPE_CHECKING:
@@ -87,20 +87,16 @@ Streamed = tuple[SideBySide, dict[str, list[tuple[Table, Table]]]]
 @pytest.fixture(scope="module")
 def streamed(spark: SparkSession) -> Iterator[Streamed]:
     """Every case, streamed in a few random cuts; of each its table and that of Kafka Streams after each cut."""
-    driver, chance = SideBySide([case.node for case in CASES.values()], spark), random.Random(41)
+    driver = SideBySide([case.node for case in CASES.values()], spark)
     found: dict[str, list[tuple[Table, Table]]] = {name: [] for name in CASES}
-    bounds = {
-        name: [0, *sorted(chance.sample(range(1, len(case.records)), CUTS - 1)), len(case.records)]
-        for name, case in CASES.items()
-    }
-    for cut in range(CUTS):
-        for name, case in CASES.items():
-            for record in case.records[bounds[name][cut] : bounds[name][cut + 1]]:
+    for cut in in_random_cuts({name: case.records for name, case in CASES.items()}, CUTS, seed=41):
+        for name, (records, _) in cut.items():
+            for record in records:
                 topic = f"{name}_{record['topic']}"
                 driver.pipe(topic, key=record["key"], value=record["value"], timestamp_ms=record["timestamp"])
         driver.cut()
-        for name, case in CASES.items():
-            found[name].append((by_key(driver.read(name)), case.after(bounds[name][cut + 1])))
+        for name, (_, upto) in cut.items():
+            found[name].append((by_key(driver.read(name)), CASES[name].after(upto)))
     yield driver, found
     driver.close()
 

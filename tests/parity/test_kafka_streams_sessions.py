@@ -9,7 +9,6 @@ Source: cases recorded with Kafka Streams' TopologyTestDriver, in `tests/fixture
 from __future__ import annotations
 
 import json
-import random
 from collections import Counter
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any
@@ -19,6 +18,7 @@ import pytest
 import headrace as hr
 from tests.laws import tables
 from tests.laws.driving import SideBySide
+from tests.parity.replay import in_random_cuts
 from tests.parity.test_kafka_streams_fixtures import FIXTURES, Case, lines
 
 if TYPE_CHECKING:
@@ -67,14 +67,15 @@ def rows(frame: DataFrame) -> Counter[tuple[Any, ...]]:
 @pytest.fixture(scope="module")
 def streamed(spark: SparkSession) -> Iterator[TestDriver]:
     """Every case, streamed in a few random cuts."""
-    driver, chance = SideBySide([node(case) for case in CASES.values()], spark), random.Random(43)
-    cuts = {name: sorted(chance.sample(range(1, len(c.records)), CUTS - 1)) for name, c in CASES.items()}
-    for cut in range(CUTS):
-        for name, case in CASES.items():
-            bounds = [0, *cuts[name], len(case.records)]
-            for record in case.records[bounds[cut] : bounds[cut + 1]]:
+    driver = SideBySide([node(case) for case in CASES.values()], spark)
+    for cut in in_random_cuts({name: case.records for name, case in CASES.items()}, CUTS, seed=43):
+        for name, (records, _) in cut.items():
+            for record in records:
                 driver.pipe(
-                    case.name, key=record["key"], value=record["value"], timestamp_ms=record["timestamp"]
+                    CASES[name].name,
+                    key=record["key"],
+                    value=record["value"],
+                    timestamp_ms=record["timestamp"],
                 )
         driver.cut()
     yield driver

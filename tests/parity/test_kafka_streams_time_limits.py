@@ -7,7 +7,6 @@ Source: cases recorded with Kafka Streams' TopologyTestDriver, in `tests/fixture
 from __future__ import annotations
 
 import json
-import random
 from collections import Counter
 from collections.abc import Iterator
 from dataclasses import dataclass, field
@@ -18,6 +17,7 @@ import pytest
 import headrace as hr
 from tests.laws import tables
 from tests.laws.driving import SideBySide
+from tests.parity.replay import in_random_cuts
 from tests.parity.test_kafka_streams_fixtures import FIXTURES, Line, lines
 
 if TYPE_CHECKING:
@@ -102,14 +102,10 @@ CASES = {
 @pytest.fixture(scope="module")
 def driver(spark: SparkSession) -> Iterator[SideBySide]:
     """Every case, streamed in a few random cuts."""
-    started, chance = SideBySide([case.node for case in CASES.values()], spark), random.Random(11)
-    bounds = {
-        name: [0, *sorted(chance.sample(range(1, len(case.records)), CUTS - 1)), len(case.records)]
-        for name, case in CASES.items()
-    }
-    for cut in range(CUTS):
-        for name, case in CASES.items():
-            for record in case.records[bounds[name][cut] : bounds[name][cut + 1]]:
+    started = SideBySide([case.node for case in CASES.values()], spark)
+    for cut in in_random_cuts({name: case.records for name, case in CASES.items()}, CUTS, seed=11):
+        for name, (records, _) in cut.items():
+            for record in records:
                 started.pipe(
                     f"{name}_in",
                     key=record["key"],

@@ -49,6 +49,17 @@ def _refuse_lost_key(stream: Stream, key: tuple[str, ...], what: str) -> None:
         )
 
 
+def require_known_columns(stream: Stream, what: str) -> tuple[str, ...]:
+    """The columns of a stream, which `what` has to know; raises DescriptionError when it cannot, or must not have one."""
+    if stream.columns is None:
+        raise DescriptionError(
+            f"{what}: a transform leaves the columns unknown.",
+            hint="Declare them: .transform(function, columns='…').",
+        )
+    refuse_reserved(stream.columns, what)
+    return stream.columns
+
+
 def grouping_columns(stream: Stream | Relation, by: Sequence[str], what: str = "group_by") -> tuple[str, ...]:
     """The columns that `what` names, as declared.
 

@@ -6,9 +6,10 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from headrace.description.fingerprint import rules_of
-from headrace.description.grouping import key_of
+from headrace.description.grouping import key_of, require_known_columns
+from headrace.description.join import HOWS, LEFT
 from headrace.description.node import Node
-from headrace.description.schema import ResultColumn, refuse_reserved
+from headrace.description.schema import ResultColumn
 from headrace.description.table import Table
 from headrace.description.wording import a_value, listed
 from headrace.errors import DescriptionError
@@ -16,9 +17,6 @@ from headrace.errors import DescriptionError
 if TYPE_CHECKING:
     from headrace.description.stream import Stream
     from headrace.description.topic import Topic
-
-INNER, LEFT = "inner", "left"
-HOWS = (INNER, LEFT)
 
 
 @dataclass(frozen=True)
@@ -45,14 +43,9 @@ class Lookup(Node):
             raise DescriptionError(
                 f"lookup: how {a_value(self.how)} does not exist; there are {listed(HOWS)}."
             )
-        if self.stream.columns is None:
-            raise DescriptionError(
-                "lookup: a transform leaves the columns unknown.",
-                hint="Declare them: .transform(function, columns='…').",
-            )
-        refuse_reserved(self.stream.columns, "lookup")
+        columns = require_known_columns(self.stream, "lookup")
         self._check_on()
-        names = {name.lower() for name in self.stream.columns}
+        names = {name.lower() for name in columns}
         for name in self.table.values:
             if name.lower() in names:
                 raise DescriptionError(

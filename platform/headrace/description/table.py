@@ -6,9 +6,9 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 from headrace.description.fingerprint import rules_of
-from headrace.description.grouping import grouping_columns
+from headrace.description.grouping import grouping_columns, require_known_columns
 from headrace.description.relation import Relation
-from headrace.description.schema import ResultColumn, refuse_reserved
+from headrace.description.schema import ResultColumn
 from headrace.description.shape import Shape
 from headrace.description.steps import predicate
 from headrace.description.wording import a_value, listed
@@ -45,12 +45,7 @@ class Table(Relation):
             raise DescriptionError(
                 f"table: order_by {a_value(self.order_by)} does not exist; orders are {listed(ORDERS)}."
             )
-        if self.stream.columns is None:
-            raise DescriptionError(
-                "table: a transform leaves the columns unknown.",
-                hint="Declare them: .transform(function, columns='…').",
-            )
-        refuse_reserved(self.stream.columns, "table")
+        require_known_columns(self.stream, "table")
         object.__setattr__(self, "key", grouping_columns(self.stream, self.key, "table"))
         for condition in self.conditions:
             self.stream.shape.require(predicate(condition, "where").columns, f"where({condition!r})")

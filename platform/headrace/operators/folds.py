@@ -17,6 +17,17 @@ if TYPE_CHECKING:
 CHUNK_MIN = 64
 
 
+def in_chunks(records: Expr) -> Expr:
+    """An array in pieces, for a fold in two levels.
+
+    A list that grows one by one is copied each time; in two levels, of about the square root each, that stays cheap
+    for an array of a hundred thousand records.
+    """
+    chunk = F.greatest(F.lit(CHUNK_MIN), F.ceil(F.sqrt(F.size(records))).cast("int"))
+    starts = F.sequence(F.lit(1), F.size(records), chunk)
+    return F.transform(starts, lambda start: F.slice(records, start, chunk))
+
+
 def found_in(records: Expr, begun: State, step: Step, found_type: str) -> Expr:
     """What a left fold finds on its way, in order.
 
@@ -25,13 +36,7 @@ def found_in(records: Expr, begun: State, step: Step, found_type: str) -> Expr:
             step        from state and record: the state after it, whether it finds something, and what
             found_type  of what is found
     Out:    an array of `found_type`
-    A list that grows one by one is copied each time; in two levels, of about the square root each, that stays cheap
-    for an array of a hundred thousand records.
     """
-    chunk = F.greatest(F.lit(CHUNK_MIN), F.ceil(F.sqrt(F.size(records))).cast("int"))
-    chunks = F.transform(
-        F.sequence(F.lit(1), F.size(records), chunk), lambda start: F.slice(records, start, chunk)
-    )
     none, no_lists = F.array().cast(f"array<{found_type}>"), F.array().cast(f"array<array<{found_type}>>")
 
     def through_record(acc: Expr, record: Expr) -> Expr:
@@ -50,7 +55,7 @@ def found_in(records: Expr, begun: State, step: Step, found_type: str) -> Expr:
         )
 
     folded = F.aggregate(
-        chunks, _state(begun, no_lists), through_chunk, lambda end: F.flatten(end["__found"])
+        in_chunks(records), _state(begun, no_lists), through_chunk, lambda end: F.flatten(end["__found"])
     )
     return F.when(F.size(records) > 0, folded).otherwise(none)
 

@@ -80,6 +80,11 @@ def partial_aggregates(
     )
 
 
+def kept_partials(partials: DataFrame) -> DataFrame:
+    """Those of the rows that are kept, without `__fate`."""
+    return partials.where(F.col("__fate") == KEPT).drop("__fate")
+
+
 def partial_columns(aggregates: Aggregates, inputs: StructType) -> list[Expr]:
     """Aggregate functions that make partial columns, `__<name>_<suffix>`, of rows."""
     return [

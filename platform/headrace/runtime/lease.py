@@ -144,25 +144,29 @@ def take_lease_patiently(
 def held_since_ms(spark: SparkSession, folder: str, clock: Clock) -> int | None:
     """When whoever holds the lease took it, in ms since 1970; None: nobody holds it, or its holder is gone."""
     epoch = _newest_epoch(spark, folder)
-    holder = files.read_json(spark, _claim(folder, epoch)) if epoch else None
-    if holder is None:
+    if not epoch:
         return None
-    renewal = files.read_json(spark, _renewal(folder, epoch)) or {}
-    renewed_ms = renewal.get("renewed_ms", holder["taken_ms"])
-    held = renewed_ms != 0 and _alive(holder, clock.now_ms() - renewed_ms)
+    holder, silent_ms = _holder(spark, folder, epoch, clock)
+    held = bool(holder) and silent_ms is not None and _alive(holder, silent_ms)
     return int(holder["taken_ms"]) if held else None
 
 
-def _require_free(spark: SparkSession, folder: str, epoch: int, writer: str, clock: Clock) -> None:
+def _holder(spark: SparkSession, folder: str, epoch: int, clock: Clock) -> tuple[dict[str, Any], int | None]:
+    """Who took a lease, and for how long it was not renewed, in ms; None: it was given back."""
     holder = files.read_json(spark, _claim(folder, epoch)) or {}
     renewal = files.read_json(spark, _renewal(folder, epoch)) or {}
     renewed_ms = renewal.get("renewed_ms", holder.get("taken_ms", 0))
-    if renewed_ms == 0:
+    return holder, clock.now_ms() - renewed_ms if renewed_ms else None
+
+
+def _require_free(spark: SparkSession, folder: str, epoch: int, writer: str, clock: Clock) -> None:
+    holder, silent_ms = _holder(spark, folder, epoch, clock)
+    if silent_ms is None:
         return
-    if _alive(holder, clock.now_ms() - renewed_ms):
+    if _alive(holder, silent_ms):
         raise LeaseHeldError(
             f"{writer} is already being written by process {holder.get('pid')} on {holder.get('host')}.",
-            detail=f"Its lease (epoch {epoch}) was last renewed {max(0, clock.now_ms() - renewed_ms) / 1000:.0f} s ago.",
+            detail=f"Its lease (epoch {epoch}) was last renewed {max(0, silent_ms) / 1000:.0f} s ago.",
             hint=f"Stop that run first; a lease left by a lost machine expires after {EXPIRES_MS // 1000} s.",
         )
     if _ours_to_see(holder) and not _orphan_ends(holder):

@@ -75,9 +75,8 @@ class MetricsEndpoint(Collector):
         registry.register(self)
         try:
             server, thread = start_http_server(self.port, self._host, registry)
-        except (
-            OSError
-        ) as error:  # another stream run of this machine has it; a run needs no metrics to be right
+        except OSError as error:
+            # Another stream run of this machine has it; a run needs no metrics to be right.
             logger.warning("no metrics endpoint", host=self._host, port=self.port, error=str(error))
             return self
         self.port = server.server_port

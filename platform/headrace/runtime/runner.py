@@ -70,15 +70,13 @@ class NodeRunner:
         self._spark, self._lake, self._on_step = spark, lake, on_step
         self._writer = f"node/{self.name}"
         self._schemas = node_schemas(spark, node)
-        if tables.exists(spark, lake.state(self.name)):
-            read_progress(spark, lake, node)  # another description is refused before the columns that it has
+        self.progress = read_progress(spark, lake, node)  # refuses another description before its columns do
         skipping = {"delta.dataSkippingStatsColumns": ",".join(_bookkeeping(self._schemas.state.names))}
         tables.create(spark, lake.table(self.name), self._schemas.results, RESULTS)
         tables.create(spark, lake.state(self.name), self._schemas.state, skipping)
         for part, schema in self._schemas.parts.items():
             tables.create(spark, lake.part(self.name, part), schema)
         self._folded = base_of(spark, lake, node).batch
-        self.progress = read_progress(spark, lake, node)
         if not self.progress.batch:
             write_description(spark, lake, node)
         self._repeating = True

@@ -100,6 +100,10 @@ class Followed:
             listed = tables.read(self._spark, self._path, version).inputFiles()
             self._names = dict.fromkeys(unquote(uri.rsplit("/", 1)[-1]) for uri in listed)
         self._version = version
+        if (
+            len(self._names) > NEWEST
+        ):  # Spark would list them at once, in a job; Delta does when they are needed
+            return tables.read(self._spark, self._path, version)
         return _of_files(self._spark, [f"{self._path}/{name}" for name in self._names], self._schema)
 
     def _catch_up(self, version: int) -> bool:

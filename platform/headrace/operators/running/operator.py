@@ -11,6 +11,7 @@ from headrace.operators.operator import Folded, Held, Operator, Schemas, nullabl
 from headrace.operators.partials import (
     decide_by_group,
     finished_columns,
+    kept_partials,
     merged_columns,
     partial_aggregates,
 )
@@ -44,7 +45,7 @@ class RunningOperator(Operator[RunningAggregate]):
     def schemas(self, logs: Mapping[str, DataFrame]) -> Schemas:
         """Totals with their partial columns, and partials with the micro-batch that appended them."""
         rows = self.decide(logs)
-        partials = self._partials(rows).where(F.col("__fate") == KEPT).drop("__fate")
+        partials = kept_partials(self._partials(rows))
         state = nullable(partials.withColumn("__batch", F.lit(0)))
         return Schemas(rows.schema, nullable(self._merged(partials, rows.schema)), state)
 
@@ -55,7 +56,7 @@ class RunningOperator(Operator[RunningAggregate]):
         rows = self.decide(logs)
         partials = self._partials(rows).persist()
         after = progress.after(upto_ms, tallies(partials), (topic.name for topic in self.node.topics))
-        kept = partials.where(F.col("__fate") == KEPT).drop("__fate")
+        kept = kept_partials(partials)
         state = kept.withColumn("__batch", F.lit(after.batch))
         return Folded(
             None, state, after, lambda: self._emitted(logs, held, state, rows.schema), partials.unpersist
@@ -84,7 +85,7 @@ class RunningOperator(Operator[RunningAggregate]):
     ) -> DataFrame:
         """The totals of the whole log."""
         rows = self.decide(logs)
-        return self._merged(self._partials(rows).where(F.col("__fate") == KEPT), rows.schema)
+        return self._merged(kept_partials(self._partials(rows)), rows.schema)
 
     def compacted(self, held: Held, inputs: StructType) -> DataFrame:
         """The totals of the groups that were touched since."""

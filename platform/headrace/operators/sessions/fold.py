@@ -12,6 +12,7 @@ from pyspark.sql import Window
 from pyspark.sql import functions as F
 
 from headrace.description import quote
+from headrace.operators.folds import in_chunks
 from headrace.operators.partials import merged_columns
 from headrace.operators.sequence import in_order
 from headrace.operators.sessions.runs import session_windows
@@ -30,7 +31,6 @@ OPEN = "array<struct<id: int, start: bigint, end: bigint>>"
 MERGES = "array<struct<gone: int, into: int>>"
 CHUNKS = f"array<struct<first: int, ids: array<int>, merges: {MERGES}>>"
 KNOWN = "map<int, int>"
-CHUNK_MIN = 64
 BEFORE_ALL = -1  # the offset of sessions that were open before
 NOTHING_CLOSED = -(2**62)  # and the stream time at which they are put side by side again
 
@@ -91,13 +91,7 @@ def merge_sessions(
 
 
 def _fold(node: WindowedAggregate) -> Expr:
-    """The items of `__items` in chunks: of each item the session as of then, and which sessions became part of which later.
-
-    A list that grows one by one is copied each time; in two levels, of about the square root each, that stays cheap.
-    """
-    items = F.col("__items")
-    chunk = F.greatest(F.lit(CHUNK_MIN), F.ceil(F.sqrt(F.size(items))).cast("int"))
-    chunks = F.transform(F.sequence(F.lit(1), F.size(items), chunk), lambda at: F.slice(items, at, chunk))
+    """Of each item in `__items` the session as of then, and which sessions became part of which later; in chunks."""
 
     def through_chunk(done: Expr, some: Expr) -> Expr:
         inner = F.struct(
@@ -110,7 +104,7 @@ def _fold(node: WindowedAggregate) -> Expr:
             some, inner, lambda acc, item: _step(acc, item, node), lambda end: _with_chunk(done, end)
         )
 
-    return F.aggregate(chunks, _nothing(), through_chunk, lambda end: end["chunks"])
+    return F.aggregate(in_chunks(F.col("__items")), _nothing(), through_chunk, lambda end: end["chunks"])
 
 
 def _nothing() -> Expr:

@@ -9,13 +9,13 @@ from pyspark.sql import functions as F
 
 from headrace.description import WindowedAggregate, quote
 from headrace.operators.operator import Folded, Held, Operator, Schemas, nullable, tallies
-from headrace.operators.partials import decide_by_group, finished_columns
+from headrace.operators.partials import decide_by_group, finished_columns, kept_partials
 from headrace.operators.progress import Progress, Tally
 from headrace.operators.rows import KEPT, LATE, rows_of
 from headrace.operators.sessions.closing import closed_at, is_closed
 from headrace.operators.sessions.fold import BEFORE_ALL, NOTHING_CLOSED, assigned, merge_sessions
 from headrace.operators.sessions.late import late_records
-from headrace.operators.sessions.runs import kept, runs_of
+from headrace.operators.sessions.runs import runs_of
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -40,7 +40,7 @@ class SessionOperator(Operator[WindowedAggregate]):
     def schemas(self, logs: Mapping[str, DataFrame]) -> Schemas:
         """Sessions that closed; and open ones as partials, with the micro-batch that appended them."""
         rows = self.decide(logs)
-        found = self._merged(kept(self._runs(rows, NO_STREAM_TIME)), rows.schema)
+        found = self._merged(kept_partials(self._runs(rows, NO_STREAM_TIME)), rows.schema)
         results = self._results(found, rows)
         return Schemas(rows.schema, nullable(results), nullable(self._state(found, 0)))
 
@@ -52,7 +52,7 @@ class SessionOperator(Operator[WindowedAggregate]):
         runs = self._runs(rows, self._stream_ms(progress)).persist()
         counted = tallies(runs)
         reached_ms = self._stream_ms(progress.after(upto_ms, counted, topics))
-        items = kept(runs)
+        items = kept_partials(runs)
         if held.state is not None:
             items = items.unionByName(self._concerned(held.state, items, progress, reached_ms))
         found = self._merged(items, rows.schema)
@@ -129,7 +129,7 @@ class SessionOperator(Operator[WindowedAggregate]):
         open before the span, and only if a record of theirs lies in it.
         """
         rows = self.decide(logs)
-        found = self._merged(kept(self._runs(rows, NO_STREAM_TIME)), rows.schema, span_ms)
+        found = self._merged(kept_partials(self._runs(rows, NO_STREAM_TIME)), rows.schema, span_ms)
         closed = found.where(F.col("__session").isNotNull() & self._closed(self._stream_ms(progress)))
         if span_ms is not None:
             closed = closed.where(F.col("__start_ms").between(*span_ms))

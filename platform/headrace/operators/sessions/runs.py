@@ -15,7 +15,6 @@ from pyspark.sql import functions as F
 
 from headrace.description import SessionWindows, quote
 from headrace.operators.partials import partial_aggregates
-from headrace.operators.rows import KEPT
 from headrace.operators.sessions.closing import lookup
 
 if TYPE_CHECKING:
@@ -68,11 +67,6 @@ def runs_of(
     }
     runs = partial_aggregates(rows, node.by, aggregates, also_by={"__run": F.col("__run")}, also=also)
     return runs.drop("__run").withColumnRenamed("__event_ms", "__end_ms")
-
-
-def kept(runs: DataFrame) -> DataFrame:
-    """The runs alone, as the fold takes them."""
-    return runs.where(F.col("__fate") == KEPT).drop("__fate")
 
 
 def _with_before(decided: DataFrame, node: WindowedAggregate, known_ms: Mapping[str, int]) -> DataFrame:

@@ -8,7 +8,7 @@ from pyspark.sql import functions as F
 
 from headrace.description import WindowedAggregate
 from headrace.operators.operator import Folded, Held, Operator, Schemas, nullable, tallies
-from headrace.operators.partials import partial_aggregates
+from headrace.operators.partials import kept_partials, partial_aggregates
 from headrace.operators.progress import Progress, Tally
 from headrace.operators.rows import KEPT, LATE, rows_of
 from headrace.operators.sequence import in_order_of_ends
@@ -37,7 +37,7 @@ class SlidingOperator(Operator[WindowedAggregate]):
     def schemas(self, logs: Mapping[str, DataFrame]) -> Schemas:
         """Windows, and partials with the micro-batch that appended them."""
         rows = self.decide(logs)
-        partials = _kept(self._partials(rows))
+        partials = kept_partials(self._partials(rows))
         results = merge_windows(partials, self.node, rows.schema, first_ms=0, last_ms=None)
         return Schemas(rows.schema, nullable(results), nullable(partials.withColumn("__batch", F.lit(0))))
 
@@ -49,7 +49,7 @@ class SlidingOperator(Operator[WindowedAggregate]):
         partials = self._partials(rows).persist()
         counted = tallies(partials)
         after, results = progress.after(upto_ms, counted, topics), None
-        kept = _kept(partials)
+        kept = kept_partials(partials)
         if after.closed_ms is not None and after.closed_ms != progress.closed_ms:
             parts = kept if held.state is None else kept.unionByName(held.state.drop("__batch"))
             first_ms, last_ms = self._first_open_ms(progress), self._first_open_ms(after) - 1
@@ -107,7 +107,7 @@ class SlidingOperator(Operator[WindowedAggregate]):
         if span_ms is not None:
             first_ms, last_ms = span_ms[0] + width, min(last_ms, span_ms[1] + width)
             rows = rows.where(F.col("__event_ms").between(span_ms[0] - 1, last_ms))
-        partials = _kept(self._partials(rows))
+        partials = kept_partials(self._partials(rows))
         return merge_windows(partials, self.node, rows.schema, first_ms=first_ms, last_ms=last_ms)
 
     def emitted(self, results: DataFrame) -> DataFrame:
@@ -142,7 +142,3 @@ class SlidingOperator(Operator[WindowedAggregate]):
             for row in counted
             for fate, sign in ((KEPT, -1), (LATE, 1))
         ]
-
-
-def _kept(partials: DataFrame) -> DataFrame:
-    return partials.where(F.col("__fate") == KEPT).drop("__fate")

@@ -30,7 +30,7 @@ from headrace.operators.suppression.timeline import Times, advances, counted, ow
 from headrace.operators.suppression.updates import updates_of
 from headrace.operators.suppression.values import value_waits
 from headrace.operators.suppression.waits import COLUMNS, assign_waits
-from headrace.operators.tables.latest import columns, union
+from headrace.operators.tables.latest import columns, latest, union
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -256,11 +256,7 @@ class SuppressionOperator(Operator[Suppressed]):
         return self._newest(state.join(wanted.distinct(), self.keys, "left_semi"))
 
     def _newest(self, state: DataFrame) -> DataFrame:
-        others = [name for name in state.columns if name not in (*self.keys, "__batch")]
-        newest = state.groupBy(*columns(self.keys)).agg(
-            F.max_by(F.struct(*columns(others)), "__batch").alias("__newest")
-        )
-        return newest.select(*columns(self.keys), "__newest.*")
+        return latest(state, self.keys, F.col("__batch")).drop("__batch")
 
     def _state(self, waits: DataFrame) -> DataFrame:
         """The newest wait of each entry that is touched or no longer waits: it holds what the entry is worth."""

@@ -9,9 +9,9 @@ from pyspark.sql import functions as F
 from headrace.description import WindowedAggregate
 from headrace.description.suppression import SHUT_DOWN
 from headrace.operators.operator import Folded, Held, Operator, Schemas, nullable, tallies
-from headrace.operators.partials import partial_aggregates
+from headrace.operators.partials import kept_partials, partial_aggregates
 from headrace.operators.progress import Progress
-from headrace.operators.rows import KEPT, rows_of
+from headrace.operators.rows import rows_of
 from headrace.operators.sequence import in_order_of_ends
 from headrace.operators.windows.assign import assign_windows
 from headrace.operators.windows.bound import too_much_open
@@ -47,7 +47,7 @@ class WindowOperator(Operator[WindowedAggregate]):
     def schemas(self, logs: Mapping[str, DataFrame]) -> Schemas:
         """Windows, and partials with the micro-batch that appended them."""
         rows = self.decide(logs)
-        partials = self._partials(rows).where(F.col("__fate") == KEPT).drop("__fate")
+        partials = kept_partials(self._partials(rows))
         results = merge_windows(partials, self.node, rows.schema, first_ms=0, last_ms=None)
         return Schemas(rows.schema, nullable(results), nullable(partials.withColumn("__batch", F.lit(0))))
 
@@ -58,7 +58,7 @@ class WindowOperator(Operator[WindowedAggregate]):
         rows = self.decide(logs)
         partials = self._partials(rows).persist()
         after = progress.after(upto_ms, tallies(partials), (topic.name for topic in self.node.topics))
-        kept = partials.where(F.col("__fate") == KEPT).drop("__fate")
+        kept = kept_partials(partials)
         results = None
         if after.closed_ms is not None and after.closed_ms != progress.closed_ms:
             closing = starts_closed_between(
@@ -123,7 +123,7 @@ class WindowOperator(Operator[WindowedAggregate]):
             first_ms = max(first_ms, -(-span_ms[0] // window.advance_ms) * window.advance_ms)
             last_ms = min(last_ms, span_ms[1])
             rows = rows.where(F.col("__event_ms").between(first_ms, last_ms + window.size_ms))
-        partials = self._partials(rows).where(F.col("__fate") == KEPT)
+        partials = kept_partials(self._partials(rows))
         last_ms = last_ms // window.advance_ms * window.advance_ms
         windows = merge_windows(partials, self.node, rows.schema, first_ms=first_ms, last_ms=last_ms)
         return windows.where(F.unix_millis("window_start") >= first_ms)
