@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 import headrace as hr
+from headrace.operators import folds
 from headrace.operators.partials import kept_partials
 from headrace.operators.sessions import fold
 from headrace.operators.sessions.runs import runs_of
@@ -47,7 +48,7 @@ def disordered(partition: int) -> Log:
 def test_sessions_of_disordered_logs_are_those_of_the_oracle(
     spark: SparkSession, monkeypatch: pytest.MonkeyPatch, gap: int, grace: int
 ) -> None:
-    monkeypatch.setattr(fold, "CHUNK_MIN", 5)
+    monkeypatch.setattr(folds, "CHUNK_MIN", 5)
     topic = hr.Topic("disordered", key="key STRING", value="value BIGINT")
     grouped = topic.group_by().window(hr.session(gap), grace=grace)
     node = grouped.aggregate(n=hr.count(), total=hr.sum("value")).named("folded")
