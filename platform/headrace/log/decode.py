@@ -14,6 +14,7 @@ from headrace.description import quote, to_ddl
 from headrace.description.durations import format_duration
 from headrace.log.chain import chain_columns, malformed_chain, read_chain
 from headrace.log.columns import DEAD_LETTER, RECORD, struct_of
+from headrace.spark.varying import varying
 
 if TYPE_CHECKING:
     from pyspark.sql import Column as Expr
@@ -98,7 +99,7 @@ def _event_ms(topic: Topic) -> Expr:
 
 def _reason(topic: Topic, ingested_at_ms: int) -> Expr:
     event_ms = F.col("__event_ms")
-    latest = ingested_at_ms + topic.max_future_ms
+    latest = varying(ingested_at_ms + topic.max_future_ms)
     shown = F.coalesce(
         F.timestamp_millis(F.least(event_ms, F.lit(LAST_TIMESTAMP_MS))).cast("string"), F.lit("none")
     )

@@ -8,11 +8,9 @@ from pyspark.sql import Window
 from pyspark.sql import functions as F
 
 from headrace.log.columns import DEAD_LETTER
+from headrace.spark.varying import varying, varying_by
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
-
-    from pyspark.sql import Column as Expr
     from pyspark.sql import DataFrame
 
     from headrace.log.state import LogState
@@ -25,7 +23,7 @@ def only_new(raw: DataFrame, state: LogState) -> DataFrame:
 
     In, Out: one row per record, as Kafka delivers it
     """
-    next_offset = _lookup({p: s.next_offset for p, s in state.partitions.items()})
+    next_offset = varying_by("partition", {p: s.next_offset for p, s in state.partitions.items()})
     return raw.where(F.coalesce(F.col("offset") >= next_offset, F.lit(True)))
 
 
@@ -44,17 +42,11 @@ def assign_stream_time(decoded: DataFrame, state: LogState) -> DataFrame:
         counts = counts & ~F.col("replay")
     event_ms = F.when(counts, F.col("__event_ms"))
     highest = F.max(event_ms).over(ordered.rowsBetween(Window.unboundedPreceding, Window.currentRow))
-    known = _lookup({p: s.stream_ms for p, s in state.partitions.items() if s.stream_ms is not None})
-    start = F.coalesce(known, F.lit(state.lowest_stream_ms()).cast("long"))
+    stream_ms = {p: s.stream_ms for p, s in state.partitions.items() if s.stream_ms is not None}
+    known = varying_by("partition", stream_ms)
+    start = F.coalesce(known, varying(state.lowest_stream_ms()))
     return decoded.select(
         "*",
         F.when(highest.isNotNull(), F.greatest(highest, start)).otherwise(known).alias("__stream_ms"),
         F.lead("offset").over(ordered).isNull().alias(LAST),
     )
-
-
-def _lookup(values: Mapping[int, int]) -> Expr:
-    if not values:
-        return F.lit(None).cast("long")
-    pairs = [F.lit(item) for p, value in values.items() for item in (p, value)]
-    return F.create_map(*pairs)[F.col("partition")].cast("long")

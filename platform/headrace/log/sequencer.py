@@ -28,6 +28,7 @@ from headrace.log.state import LastRow, LogState, PartitionState
 from headrace.log.ticks import due_ticks
 from headrace.spark import tables
 from headrace.spark.frames import local_frame
+from headrace.spark.varying import varying
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterator, Mapping, Set
@@ -286,7 +287,7 @@ class Sequencer:
 
     def _as_log_rows(self, frame: DataFrame, at_ms: int) -> DataFrame:
         decided = {
-            "ingested_at": F.timestamp_millis(F.lit(at_ms)),
+            "ingested_at": F.timestamp_millis(varying(at_ms)),
             "stream_time": F.timestamp_millis("__stream_ms"),
             "replay": F.col("replay") if "replay" in frame.columns else F.lit(False),
         }

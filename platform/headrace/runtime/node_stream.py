@@ -14,7 +14,7 @@ from headrace.operators.rows import NOT_RECORDS
 from headrace.runtime.buffered import BufferFigures
 from headrace.runtime.figures import Seldom
 from headrace.runtime.lease import Lease, LeaseHeldError, LeaseLostError, take_lease
-from headrace.runtime.node_tables import frontier_ms, read_log
+from headrace.runtime.node_tables import frontier_ms, read_increment
 from headrace.runtime.runner import NodeRunner
 from headrace.runtime.supervised import SupervisedQuery
 from headrace.spark import tables
@@ -150,7 +150,7 @@ class NodeStream(SupervisedQuery):
         assert self.runner is not None
         upto_ms = self.runner.progress.upto_ms
         counts = (
-            read_log(self._spark, self._lake, topic, after_ms=upto_ms.get(topic.name), upto_ms=frontier)
+            read_increment(self._spark, self._lake, topic, after_ms=upto_ms.get(topic.name), upto_ms=frontier)
             .where(F.col("kind").isin(RECORD, DEAD_LETTER))
             .count()
             for topic in self.node.topics

@@ -164,9 +164,7 @@ class NodeRunner:
 
     def _held(self) -> Held:
         if self.operator.appended:
-            return Held(
-                None, self._state.read().where(F.col("__batch") <= self.progress.batch), self._earlier
-            )
+            return Held(None, self._state.read(), self._earlier)
         base = base_of(self._spark, self._lake, self.node)  # a backfill may have mended it since
         assert base.version is not None
         parts = {part: self._pinned(*at) for part, at in base.parts.items()}

@@ -19,6 +19,12 @@ AT_START = {
     "spark.sql.extensions": "io.delta.sql.DeltaSparkSessionExtension",
     "spark.sql.catalog.spark_catalog": "org.apache.spark.sql.delta.catalog.DeltaCatalog",
     "spark.python.sql.dataFrameDebugging.enabled": "false",
+    # Of the classes that Spark generates it keeps a hundred, fewer than a node and its log use in one micro-batch: each was
+    # compiled and warmed up again in the next.
+    "spark.sql.codegen.cache.maxEntries": "1000",
+    # The JVM never compiles a method of more than 8,000 bytes; generated ones, the hottest there are, grow longer.
+    "spark.driver.extraJavaOptions": "-XX:-DontCompileHugeMethods",
+    "spark.executor.extraJavaOptions": "-XX:-DontCompileHugeMethods",
 }
 # Settings that results or the never-kill rule depend on; `pipeline_session` sets them on any session.
 SEMANTICS = {

@@ -14,6 +14,7 @@ from headrace.description.batches import BYTES, COUNT, DRAIN, WAIT
 from headrace.operators.batches.stretches import commits_of
 from headrace.operators.folds import found_in
 from headrace.operators.sequence import in_order
+from headrace.spark.varying import varying
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -192,7 +193,7 @@ def _closed(batches: DataFrame, node: Batches, drains: Sequence[int], upto_ms: i
 
 def _earliest(following: str, drained: str, upto_ms: int) -> Expr:
     """What would close a batch before its deadline: the next record of its group that opens another, or a drain."""
-    return F.least(F.col(following), F.col(drained), F.lit(upto_ms).cast("long"))
+    return F.least(F.col(following), F.col(drained), varying(upto_ms))
 
 
 def _shown(collect: bool) -> list[Expr]:

@@ -16,6 +16,7 @@ from headrace.operators.partials import decide_by_group
 from headrace.operators.progress import Progress, Tally
 from headrace.operators.rows import KEPT, rows_of
 from headrace.operators.sequence import in_order
+from headrace.spark.varying import varying
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -73,7 +74,7 @@ class BatchOperator(Operator[Batches]):
                 assert held.earlier is not None
                 earlier = self.decide(held.earlier(reread))
             results = self._results(found.where(closed), earlier)
-        state = self._state(found, frontier_ms).withColumn("__batch", F.lit(after.batch))
+        state = self._state(found, frontier_ms).withColumn("__batch", varying(after.batch).cast("int"))
         emitted = None if results is None else lambda: self.emitted(results)
         return Folded(results, state, after, emitted, found.unpersist)
 

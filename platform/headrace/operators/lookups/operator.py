@@ -13,6 +13,7 @@ from headrace.operators.progress import Progress
 from headrace.operators.rows import KEPT, POSITION, position, rows_of
 from headrace.operators.tables.latest import columns, latest, rank, union
 from headrace.operators.tables.operator import TableOperator
+from headrace.spark.varying import varying
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -75,7 +76,7 @@ class LookupOperator(Operator[Lookup]):
         if known is not None:  # by timestamp, an older record may come after a newer one
             touched = before.select(*columns(self.table.node.key))
             before = self._latest(union([before, known.join(touched, [*self.table.node.key], "left_semi")]))
-        state = before.withColumn("__batch", F.lit(after.batch))
+        state = before.withColumn("__batch", varying(after.batch).cast("int"))
 
         def release() -> None:
             versions.unpersist()

@@ -15,6 +15,7 @@ from headrace.operators.relations.store import FOLDED, RESULT, Store, as_state
 from headrace.operators.relations.tree import side_of
 from headrace.operators.rows import KEPT, POSITION
 from headrace.operators.tables.latest import alive, columns, union
+from headrace.spark.varying import varying
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -167,13 +168,13 @@ class RelationOperator(Operator[Relation]):
         One record can change many rows, and logs are read to frontiers of their own: so the sequence is how far all of them
         are read, the sum of their commit times, which grows with each micro-batch, and the ordinal is counted within it.
         """
-        read_ms = F.lit(max(after.upto_ms.values(), default=0)).cast("long")
+        read_ms = varying(max(after.upto_ms.values(), default=0))
         order = Window.orderBy("__at", *columns(self.node.identity))
         return changes.select(
             *columns(self.node.columns),
             "__deleted",
             F.timestamp_millis(F.coalesce("__event_ms", read_ms)).alias("__timestamp"),
-            F.lit(sum(after.upto_ms.values())).cast("long").alias("__sequence"),
+            varying(sum(after.upto_ms.values())).alias("__sequence"),
             F.row_number().over(order).alias("__ordinal"),
         )
 

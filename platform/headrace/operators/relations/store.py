@@ -16,6 +16,7 @@ from pyspark.sql import functions as F
 from headrace.operators.operator import Held
 from headrace.operators.tables.latest import columns, latest, union
 from headrace.spark.frames import computed
+from headrace.spark.varying import varying
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -112,5 +113,7 @@ def as_state(changes: Mapping[str, DataFrame], schemas: Mapping[str, StructType]
             (F.struct(*columns(schema.names)) if name == part else F.lit(None).cast(schema)).alias(name)
             for name, schema in schemas.items()
         ]
-        frames.append(rows.select(F.lit(part).alias("__part"), F.lit(batch).alias("__batch"), *values))
+        frames.append(
+            rows.select(F.lit(part).alias("__part"), varying(batch).cast("int").alias("__batch"), *values)
+        )
     return union(frames)

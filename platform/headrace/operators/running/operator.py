@@ -18,6 +18,7 @@ from headrace.operators.partials import (
 from headrace.operators.progress import Progress
 from headrace.operators.rows import KEPT, position, rows_of
 from headrace.operators.sequence import numbered
+from headrace.spark.varying import varying
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -57,7 +58,7 @@ class RunningOperator(Operator[RunningAggregate]):
         partials = self._partials(rows).persist()
         after = progress.after(upto_ms, tallies(partials), (topic.name for topic in self.node.topics))
         kept = kept_partials(partials)
-        state = kept.withColumn("__batch", F.lit(after.batch))
+        state = kept.withColumn("__batch", varying(after.batch).cast("int"))
         return Folded(
             None, state, after, lambda: self._emitted(logs, held, state, rows.schema), partials.unpersist
         )

@@ -7,6 +7,8 @@ from typing import TYPE_CHECKING
 from pyspark.sql import Window
 from pyspark.sql import functions as F
 
+from headrace.spark.varying import varying_by
+
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
@@ -14,17 +16,9 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame
 
 
-def lookup(stream_ms: Mapping[str, int]) -> Expr:
-    """The stream time of a row's partition, in ms; null when it has none."""
-    if not stream_ms:
-        return F.lit(None).cast("long")
-    pairs = [F.lit(item) for partition, ms in stream_ms.items() for item in (int(partition), ms)]
-    return F.create_map(*pairs)[F.col("__partition")].cast("long")
-
-
 def is_closed(end_ms: Expr, wait_ms: int, stream_ms: Mapping[str, int]) -> Expr:
     """Whether the partition's stream time has reached the end plus the wait (gap plus grace)."""
-    return F.coalesce(end_ms + wait_ms <= lookup(stream_ms), F.lit(False))
+    return F.coalesce(end_ms + wait_ms <= varying_by("__partition", stream_ms), F.lit(False))
 
 
 def closed_at(closed: DataFrame, rows: DataFrame, wait_ms: int) -> DataFrame:

@@ -16,6 +16,7 @@ from headrace.operators.sessions.closing import closed_at, is_closed
 from headrace.operators.sessions.fold import BEFORE_ALL, NOTHING_CLOSED, assigned, merge_sessions
 from headrace.operators.sessions.late import late_records
 from headrace.operators.sessions.runs import runs_of
+from headrace.spark.varying import varying
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -187,7 +188,7 @@ class SessionOperator(Operator[WindowedAggregate]):
         )
 
     def _state(self, still_open: DataFrame, batch: int) -> DataFrame:
-        return still_open.drop("__session", "__closed").withColumn("__batch", F.lit(batch))
+        return still_open.drop("__session", "__closed").withColumn("__batch", varying(batch).cast("int"))
 
     def _shown(self, sessions: DataFrame, inputs: StructType, *also: str) -> DataFrame:
         """Sessions with their values, from merged partials."""

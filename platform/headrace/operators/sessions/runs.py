@@ -15,7 +15,7 @@ from pyspark.sql import functions as F
 
 from headrace.description import SessionWindows, quote
 from headrace.operators.partials import partial_aggregates
-from headrace.operators.sessions.closing import lookup
+from headrace.spark.varying import varying_by
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -79,6 +79,6 @@ def _with_before(decided: DataFrame, node: WindowedAggregate, known_ms: Mapping[
         return decided.withColumn("__before_ms", stream_ms)
     alike = Window.partitionBy("__partition", "__stream_ms")
     first = F.row_number().over(alike.orderBy("__ingested_ms", F.col("__offset").asc_nulls_first())) == 1
-    risen = F.coalesce(lookup(known_ms) < stream_ms, F.lit(True))
+    risen = F.coalesce(varying_by("__partition", known_ms) < stream_ms, F.lit(True))
     raises = first & risen & (F.col("__event_ms") == stream_ms)
     return decided.withColumn("__before_ms", F.when(raises, stream_ms - 1).otherwise(stream_ms))

@@ -15,6 +15,7 @@ from headrace.operators.sequence import in_order_of_ends
 from headrace.operators.sliding.assign import assign_ends, difference_ms
 from headrace.operators.sliding.late import late_records
 from headrace.operators.sliding.merge import entering_none, merge_windows, running_windows
+from headrace.spark.varying import varying
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -56,7 +57,7 @@ class SlidingOperator(Operator[WindowedAggregate]):
             results = merge_windows(parts, self.node, rows.schema, first_ms=first_ms, last_ms=last_ms)
             missed = self._entered_none(parts, first_ms, last_ms)
             after = progress.after(upto_ms, [*counted, *missed], topics)
-        state = self._needed(kept, after).withColumn("__batch", F.lit(after.batch))
+        state = self._needed(kept, after).withColumn("__batch", varying(after.batch).cast("int"))
         emitted = None if results is None else lambda: self.emitted(results)
         return Folded(results, state, after, emitted, partials.unpersist)
 
@@ -92,7 +93,9 @@ class SlidingOperator(Operator[WindowedAggregate]):
 
     def expired(self, progress: Progress) -> Expr | None:
         """Partials of closed windows."""
-        return None if progress.closed_ms is None else ~self._still_needed(progress)
+        return (
+            None if progress.closed_ms is None else ~self._still_needed(F.lit(self._first_open_ms(progress)))
+        )
 
     def settled(self, progress: Progress) -> Expr:
         """Windows that end no later than the last one closed."""
@@ -122,13 +125,13 @@ class SlidingOperator(Operator[WindowedAggregate]):
         """The first end of a window that is not closed."""
         return 0 if progress.closed_ms is None else max(0, progress.closed_ms - self.node.grace_ms + 1)
 
-    def _still_needed(self, progress: Progress) -> Expr:
+    def _still_needed(self, first_open_ms: Expr) -> Expr:
         """Whether a partial is in, or makes, a window that is open or that holds a record which may still be late."""
         longest = 2 * difference_ms(self.node) + 1
-        return F.col("__point") + longest >= self._first_open_ms(progress)
+        return F.col("__point") + longest >= first_open_ms
 
     def _needed(self, partials: DataFrame, progress: Progress) -> DataFrame:
-        return partials.where(self._still_needed(progress))
+        return partials.where(self._still_needed(varying(self._first_open_ms(progress))))
 
     def _entered_none(self, parts: DataFrame, first_ms: int, last_ms: int) -> list[Tally]:
         """Kept records that turn out late: all windows that could hold them end here at the latest, and none did."""

@@ -26,11 +26,12 @@ from headrace.operators.suppression.bounded import (
 )
 from headrace.operators.suppression.leaving import place_ends
 from headrace.operators.suppression.sizes import buffered, peaks
-from headrace.operators.suppression.timeline import Times, advances, counted, own_time, timed
+from headrace.operators.suppression.timeline import Times, advances, counted, timed
 from headrace.operators.suppression.updates import updates_of
 from headrace.operators.suppression.values import value_waits
 from headrace.operators.suppression.waits import COLUMNS, assign_waits
 from headrace.operators.tables.latest import columns, latest, union
+from headrace.spark.varying import varying, varying_by
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -107,7 +108,7 @@ class SuppressionOperator(Operator[Suppressed]):
         ended, buffer = buffered(waits, known, progress.buffer)
         after = progress.after(upto_ms, tallies, (topic.name for topic in self.node.topics))
         after = replace(after, own_ms=own_ms, buffer=buffer)
-        state = self._state(waits).withColumn("__batch", F.lit(after.batch))
+        state = self._state(waits).withColumn("__batch", varying(after.batch).cast("int"))
         results = self._results(waits, rows.schema) if ended else None
         emitted = None if results is None else lambda: self.emitted(results)
         cached = [frame for frame in (waits, known, times, passed) if frame is not None]
@@ -249,7 +250,7 @@ class SuppressionOperator(Operator[Suppressed]):
 
     def _relevant(self, state: DataFrame, touched: DataFrame, own_ms: Times) -> DataFrame:
         """What is held of the entries that are touched or whose wait is over."""
-        over = F.col("__opened_ms") + self.node.policy.limit_ms <= own_time(own_ms)
+        over = F.col("__opened_ms") + self.node.policy.limit_ms <= varying_by("__partition", own_ms)
         if self.node.policy.bound.when_full == EMIT_EARLY:  # any wait can end early
             over = F.col("__opened_ms").isNotNull()
         wanted = union([touched.select(*columns(self.keys)), state.where(over).select(*columns(self.keys))])

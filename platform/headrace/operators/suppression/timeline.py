@@ -10,6 +10,7 @@ from pyspark.sql import functions as F
 from headrace.log.columns import TICK
 from headrace.operators.progress import Tally
 from headrace.operators.rows import KEPT
+from headrace.spark.varying import varying_by
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -51,7 +52,7 @@ def timed(decided: DataFrame, known_ms: Mapping[str, int]) -> DataFrame:
     """
     rows = decided.where(F.col("__fate").isin(KEPT, TICK))
     order = Window.partitionBy("__partition").orderBy("__ingested_ms", F.col("__offset").asc_nulls_last())
-    known = own_time(known_ms)
+    known = varying_by("__partition", known_ms)
     before = F.max(_time()).over(order.rowsBetween(Window.unboundedPreceding, -1))
     after = F.max(_time()).over(order.rowsBetween(Window.unboundedPreceding, Window.currentRow))
     return rows.withColumns(
@@ -72,14 +73,6 @@ def place(sub: Expr) -> Expr:
     """Where a row stands in its partition, and the log's stream time there."""
     values = (F.col("__ingested_ms"), F.col("__offset"), sub, F.col("__stream_ms"))
     return F.struct(*(value.cast("long").alias(name) for value, name in zip(values, PLACE, strict=True)))
-
-
-def own_time(times_ms: Mapping[str, int]) -> Expr:
-    """Of a row with `__partition`: that partition's own stream time."""
-    if not times_ms:
-        return F.lit(None).cast("long")
-    pairs = [F.lit(item) for p, ms in times_ms.items() for item in (int(p), ms)]
-    return F.create_map(*pairs)[F.col("__partition")].cast("long")
 
 
 def _time() -> Expr:

@@ -18,6 +18,7 @@ from headrace.operators.windows.bound import too_much_open
 from headrace.operators.windows.late import late_records
 from headrace.operators.windows.merge import merge_windows, running_windows
 from headrace.operators.windows.panes import last_window_start, starts_closed_between, time_windows
+from headrace.spark.varying import varying
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -69,7 +70,7 @@ class WindowOperator(Operator[WindowedAggregate]):
                 results = merge_windows(
                     parts, self.node, rows.schema, first_ms=closing[0], last_ms=closing[1]
                 )
-        state = self._still_open(kept, after).withColumn("__batch", F.lit(after.batch))
+        state = self._still_open(kept, after).withColumn("__batch", varying(after.batch).cast("int"))
         emitted = None if results is None else lambda: self.emitted(results)
         refused = self._refusal(kept, held, after, rows.schema)
         return Folded(results, state, after, emitted, partials.unpersist, refused)
@@ -106,7 +107,7 @@ class WindowOperator(Operator[WindowedAggregate]):
 
     def expired(self, progress: Progress) -> Expr | None:
         """Partials of closed windows."""
-        return None if progress.closed_ms is None else self._closed(progress.closed_ms)
+        return None if progress.closed_ms is None else self._closed(F.lit(progress.closed_ms))
 
     def settled(self, progress: Progress) -> Expr:
         """Windows that start no later than the last one closed."""
@@ -147,9 +148,11 @@ class WindowOperator(Operator[WindowedAggregate]):
         return partial_aggregates(rows, self.node.by, self.node.aggregates, also_by=panes)
 
     def _still_open(self, partials: DataFrame, progress: Progress) -> DataFrame:
-        return partials if progress.closed_ms is None else partials.where(~self._closed(progress.closed_ms))
+        if progress.closed_ms is None:
+            return partials
+        return partials.where(~self._closed(varying(progress.closed_ms)))
 
-    def _closed(self, closed_ms: int) -> Expr:
+    def _closed(self, closed_ms: Expr) -> Expr:
         """Whether the last window of a partial is closed: nothing will read it any more."""
         window = self.window
         return last_window_start(window, F.col("__pane")) + (window.size_ms + self.node.grace_ms) <= closed_ms
