@@ -15,7 +15,7 @@ from rich.console import Console
 from rich.table import Table
 
 import headrace as hr
-from benchmarks.catch_up import catch_up
+from benchmarks.catch_up import catch_up, windows_are
 from benchmarks.readings import PARTITIONS, counts, expected, produce
 from headrace.local.broker import Broker
 from headrace.local.jars import spark_jars
@@ -57,7 +57,7 @@ def main(
             rates = defaultdict(list)
             for run in range(runs):
                 for guard, node in (GUARDED if guards else PLAIN).items():
-                    checked = None if guard == "off" else right
+                    checked = None if guard == "off" else windows_are(right, node)
                     m = catch_up(spark, folder / f"lake{guard}{run}", kafka, node, delivered, checked)
                     per_million = m.cpu_seconds / delivered * 1e6
                     figures = (m.records_per_second, m.seconds, per_million, m.peak_mib, m.written_mib)

@@ -1,4 +1,4 @@
-"""Catch up: from a full topic to committed final windows, the log included."""
+"""Catch up: from full topics to committed results, the logs included."""
 
 from __future__ import annotations
 
@@ -15,11 +15,15 @@ from headrace.runtime.stream import StreamRuntime
 from headrace.runtime.views import Views
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from pyspark.sql import SparkSession
 
     from benchmarks.readings import Expected
-    from headrace.description import WindowedAggregate
+    from headrace.description import Node, WindowedAggregate
     from headrace.runtime.kafka import KafkaSettings
+
+    Check = Callable[[Views], None]
 
 
 @dataclass(frozen=True)
@@ -39,17 +43,11 @@ class Measured:
 
 
 def catch_up(
-    spark: SparkSession,
-    folder: Path,
-    kafka: KafkaSettings,
-    node: WindowedAggregate,
-    records: int,
-    right: Expected | None,
+    spark: SparkSession, folder: Path, kafka: KafkaSettings, node: Node, records: int, check: Check | None
 ) -> Measured:
-    """Fold the whole topic of `records` into a new lake, check the result, and say what it took.
+    """Fold whole topics of `records` into a new lake, check the result, and say what it took.
 
-    In:     right  what the final windows must be; None: not checked (replays that no guard refuses are counted)
-    Raises: TerminalError when the windows are not what the log says.
+    In:     check  raises when the tables are not what they must be; None: not checked
     """
     lake = Lake(f"file:{folder}")
     runtime = StreamRuntime(spark, lake, [node], kafka=kafka, trigger_ms=100)
@@ -59,20 +57,27 @@ def catch_up(
         seconds, cpu = time.monotonic() - began, _cpu_seconds() - cpu
     finally:
         runtime.drain()
-    if right is not None:
-        _require_right(spark, lake, node, right)
+    if check is not None:
+        check(Views(spark, lake))
     written = sum(file.stat().st_size for file in folder.rglob("*") if file.is_file())
     return Measured(records, seconds, cpu, _peak_mib(), written / 2**20)
 
 
-def _require_right(spark: SparkSession, lake: Lake, node: WindowedAggregate, right: Expected) -> None:
-    views = Views(spark, lake)
-    found = views.read(node).agg(F.count("*"), F.sum("n"), F.sum("total")).first()
-    late = views.ledger(node).where("fate = 'late'").agg(F.sum("records")).first()
-    measured = (*(found or ()), *(late or ()))
-    wanted = (right.windows, right.records, right.total, right.late)
-    if measured != wanted:
-        raise TerminalError(f"Wrong result: windows, records, total, late are {measured}, not {wanted}.")
+def windows_are(right: Expected, node: WindowedAggregate) -> Check:
+    """A check that the final windows of `benchmarks.readings` are what its log says.
+
+    Raises: TerminalError when they are not.
+    """
+
+    def check(views: Views) -> None:
+        found = views.read(node).agg(F.count("*"), F.sum("n"), F.sum("total")).first()
+        late = views.ledger(node).where("fate = 'late'").agg(F.sum("records")).first()
+        measured = (*(found or ()), *(late or ()))
+        wanted = (right.windows, right.records, right.total, right.late)
+        if measured != wanted:
+            raise TerminalError(f"Wrong result: windows, records, total, late are {measured}, not {wanted}.")
+
+    return check
 
 
 def _processes() -> list[Path]:

@@ -1,0 +1,52 @@
+"""A micro-batch compiles nothing that the one before it compiled: its numbers stand in no generated code."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import pytest
+
+import headrace as hr
+from headrace.spark.jvm import java_class
+from headrace.spark.session import pipeline_session
+from tests.runtime.line import Line
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+    from headrace.description import Node
+    from headrace.runtime.lake import Lake
+
+pytestmark = pytest.mark.spark
+
+readings = hr.Topic("readings", key="sensor_id STRING", value="sensor_id STRING, value DOUBLE")
+NODES = [
+    readings.group_by("sensor_id").aggregate(total=hr.sum("value")).named("totals"),
+    readings.group_by("sensor_id")
+    .window(hr.tumbling("1 day"), grace="1 day")
+    .aggregate(n=hr.count())
+    .named("counts"),
+    readings.table().named("latest"),
+]
+WARM_UP = 3  # the first micro-batches of a log and a node are unlike the later ones: nothing is known yet
+
+
+def compiled(spark: SparkSession) -> int:
+    """Classes that Spark has compiled since it started."""
+    metrics = java_class(spark, "org.apache.spark.metrics.source.CodegenMetrics")
+    return int(metrics.METRIC_COMPILATION_TIME().getCount())
+
+
+@pytest.mark.parametrize("node", NODES, ids=lambda node: node.required_name)
+def test_later_micro_batches_compile_nothing(spark: SparkSession, lake: Lake, node: Node) -> None:
+    line = Line(pipeline_session(spark), lake, node)
+    found = []
+    for second in range(WARM_UP + 2):
+        before = compiled(spark)
+        for sensor in ("s1", "s2"):
+            line.pipe(f"2024-05-01 12:00:{second:02}", sensor, float(second), partition=second % 2)
+        line.commit()
+        line.fold()
+        found.append(compiled(spark) - before)
+    assert found[0] > 0
+    assert found[WARM_UP:] == [0, 0]
