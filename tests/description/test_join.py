@@ -11,6 +11,7 @@ pytestmark = pytest.mark.fast
 
 POSITIONS = hr.Topic("positions", key="id STRING", value="client STRING, ticker STRING, amount INT").table()
 TICKERS = hr.Topic("tickers", key="ticker STRING", value="name STRING, founded INT").table()
+SALES = hr.Topic("sales", key="id STRING", value="ticker STRING, amount INT")
 CLIENTS = hr.Topic("clients", key="client STRING", value="name STRING, amount INT").table()
 
 
@@ -97,3 +98,22 @@ def test_aggregates_that_cannot_give_a_row_back_are_refused() -> None:
         POSITIONS.group_by().aggregate(n=hr.count())
     with refused("column 'tikcer' does not exist", "ticker"):
         POSITIONS.group_by("tikcer").aggregate(n=hr.count())
+
+
+def test_totals_and_windows_are_sides_and_what_cannot_be_one_is_refused() -> None:
+    totals = SALES.group_by("ticker").aggregate(n=hr.count())
+    joined = totals.join(TICKERS, on="ticker")
+    assert joined.identity == ("ticker",)
+    assert joined.columns[:2] == ("ticker", "n")
+    grouped = SALES.group_by("ticker")
+    windows = grouped.window(hr.tumbling("1 minute"), grace="1 minute").aggregate(n=hr.count())
+    counts = windows.suppress(hr.until_window_closes()).group_by("ticker").aggregate(windows=hr.count())
+    assert windows.join(TICKERS, on="ticker").identity == ("ticker", "window_start")
+    assert counts.longest_wait_ms == windows.longest_wait_ms == 120_000
+    with refused("join: left: a throttled aggregate is no table", "Leave out .throttle"):
+        totals.throttle("1 minute").join(TICKERS, on="ticker")
+    with refused("group_by: a throttled aggregate is no table"):
+        totals.throttle("1 minute").group_by("n").aggregate(groups=hr.count())
+    sliding = grouped.window(hr.sliding("1 minute"), grace="1 minute").aggregate(n=hr.count())
+    with refused("windows that records make are no table", "hr.tumbling"):
+        sliding.join(TICKERS, on="ticker")

@@ -23,6 +23,18 @@ def test_a_lookup_has_the_columns_of_the_stream_and_the_values_of_the_table() ->
     assert inner.fingerprint() != found.fingerprint()
 
 
+def test_as_of_event_time_a_lookup_waits_and_says_so() -> None:
+    by_log = ORDERS.lookup(ITEMS.table(), on="item")
+    by_time = ORDERS.lookup(ITEMS.table(), on="item", as_of="event", history="1 hour")
+    assert by_time.in_words == (
+        "One row per record, by item; as of the record's event time, once that is past; late if 1 hour behind."
+    )
+    assert (by_log.longest_wait_ms, by_time.longest_wait_ms) == (0, 1)
+    assert by_log.columns == by_time.columns
+    forever = ORDERS.lookup(ITEMS.table(), on="item", as_of="event")
+    assert len({node.fingerprint() for node in (by_log, by_time, forever)}) == 3
+
+
 def test_what_does_not_fit_is_refused() -> None:
     with refused("is no table of a topic", "topic.table()"):
         ORDERS.lookup(ITEMS, on="item")  # type: ignore[arg-type]
@@ -32,7 +44,11 @@ def test_what_does_not_fit_is_refused() -> None:
         ORDERS.lookup(ITEMS.table(), on="amount")
     with refused("both have a column 'amount'", "amount AS its_amount"):
         ORDERS.lookup(hr.Topic("items", key="item STRING", value="amount INT").table(), on="item")
-    with refused("as_of 'event' does not exist in this version"):
-        ORDERS.lookup(ITEMS.table(), on="item", as_of="event")
+    with refused("as_of 'now' does not exist; there are log, event"):
+        ORDERS.lookup(ITEMS.table(), on="item", as_of="now")
+    with refused("history has no meaning", "as_of='event'"):
+        ORDERS.lookup(ITEMS.table(), on="item", history="1 day")
+    with refused("history", "'soon'"):
+        ORDERS.lookup(ITEMS.table(), on="item", as_of="event", history="soon")
     with refused("how 'outer' does not exist; there are inner, left"):
         ORDERS.lookup(ITEMS.table(), on="item", how="outer")

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import json
 from collections import Counter, defaultdict
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
 from random import Random
 from typing import TYPE_CHECKING
 
-from tests.oracle.tables_oracle import Change, Value
+from tests.oracle.tables_oracle import Change, Moved, Value
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from headrace.testing import TestDriver
 
 STEPS = ("before outputs", "after outputs", "after state")
-BEGIN_MS, SPREAD_MS = 1_700_000_000_000, 40
+BEGIN_MS, SPREAD_MS, SECOND = 1_700_000_000_000, 40, 1_000
 Make = Callable[[Random], Value | None]
 
 
@@ -61,20 +61,23 @@ class History:
         self.changes: dict[str, list[Change]] = defaultdict(list)
         self._at: Counter[str] = Counter()
 
-    def send(self, sent: Mapping[str, int], random: Random) -> None:
-        """Pipe so many random records to each topic; the next cut makes a commit of them."""
+    def send(self, sent: Mapping[str, int], random: Random, now_ms: int | None = None) -> None:
+        """Pipe so many random records to each topic; the next cut makes a commit of them.
+
+        In: now_ms  they are up to a minute older, in whole seconds; None: all are of the same few milliseconds
+        """
         self.begin(*(topic for topic, number in sent.items() if number))
         for topic, number in sent.items():
             for _ in range(number):
-                self._pipe(topic, random)
+                self._pipe(topic, random, None if now_ms is None else now_ms - random.randrange(60) * SECOND)
 
     def begin(self, *topics: str) -> None:
         """What is piped to these topics from now on is in one commit of each."""
         for topic in topics:
             self._at[topic] = max(self.driver.now_ms, self._at[topic] + 1)
 
-    def _pipe(self, topic: str, random: Random) -> None:
-        changelog, ts = self.changelogs[topic], BEGIN_MS + random.randrange(SPREAD_MS)
+    def _pipe(self, topic: str, random: Random, ts: int | None = None) -> None:
+        changelog, ts = self.changelogs[topic], ts or BEGIN_MS + random.randrange(SPREAD_MS)
         key, partition = random.choice(changelog.keys), random.randrange(2)
         value, dead = changelog.make(random), random.random() < 0.03
         self.pipe(topic, None if random.random() < 0.03 else key, value, ts, partition, dead=dead)
@@ -111,6 +114,45 @@ def live(history: History, names: Sequence[str], random: Random, *, cuts: int, r
         history.send({t: random.choice((0, records // 2, records)) for t in history.changelogs}, random)
         last = number == cuts
         history.driver.cut(names if last else [name for name in names if random.random() < 0.6])
+
+
+def live_on(history: History, names: Sequence[str], random: Random, *, cuts: int, records: int) -> None:
+    """The same while time goes on by half a minute a cut; some cuts wait for idle topics; some states are maintained."""
+    driver = history.driver
+    for name in random.sample(list(names), len(names) // 2):
+        driver.crash(random.choice(STEPS), name)
+    for number in range(1, cuts + 1):
+        if random.random() < 0.3:
+            driver.advance_wall_clock("61 seconds")
+        sent = {topic: random.choice((0, records // 2, records)) for topic in history.changelogs}
+        history.send(sent, random, BEGIN_MS + number * 30 * SECOND)
+        driver.cut(names if number == cuts else [name for name in names if random.random() < 0.6])
+        if random.random() < 0.4:
+            driver._runners[random.choice(names)].maintain()
+
+
+def placed(driver: TestDriver, topic: str, changes: list[Change]) -> list[Change]:
+    """The records at the commit times that the sequencer gave them: it keeps what it has promised to other topics."""
+    rows = (
+        driver.log(topic)
+        .where("offset IS NOT NULL")
+        .selectExpr("unix_millis(ingested_at)", "partition", "offset")
+    )
+    at = {(partition, offset): ms for ms, partition, offset in rows.collect()}
+    return [replace(change, at=(at[change.at[2:]], *change.at[1:])) for change in changes]
+
+
+def movements(driver: TestDriver, topics: Iterable[str]) -> tuple[list[Moved], dict[tuple[object, ...], int]]:
+    """The stream time after each row of the logs; and after each record, by its place."""
+    moved: list[Moved] = []
+    streams: dict[tuple[object, ...], int] = {}
+    for topic in topics:
+        rows = driver.log(topic).where("stream_time IS NOT NULL")
+        shown = ("unix_millis(ingested_at)", "topic", "partition", "offset", "unix_millis(stream_time)")
+        for at, name, partition, offset, ms in rows.selectExpr(*shown).collect():
+            moved.append((at, name, partition, ms))
+            streams[at, name, partition, offset] = ms
+    return moved, streams
 
 
 def ledger(frame: DataFrame) -> Counter[tuple[str, int, str]]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from random import Random
 from typing import TYPE_CHECKING
 
@@ -13,7 +13,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import headrace as hr
-from tests.laws.changelogs import Changelog, History, ledger, live
+from tests.laws.changelogs import Changelog, History, ledger, live, placed
 from tests.laws.driving import FEW, in_parallel, side_by_side
 from tests.oracle.tables_oracle import Change, Value, lookup
 
@@ -98,17 +98,6 @@ def test_streamed_in_any_cuts_and_backfilled_a_record_finds_what_the_log_held_be
     changes = {topic: placed(driver, topic, history.changes[topic]) for topic in CHANGELOGS}
     in_parallel(lambda subject: check(driver, subject, changes), SUBJECTS)
     driver.spark.catalog.clearCache()
-
-
-def placed(driver: TestDriver, topic: str, changes: list[Change]) -> list[Change]:
-    """The records at the commit times that the sequencer gave them: it keeps what it has promised to other topics."""
-    rows = (
-        driver.log(topic)
-        .where("offset IS NOT NULL")
-        .selectExpr("unix_millis(ingested_at)", "partition", "offset")
-    )
-    at = {(partition, offset): ms for ms, partition, offset in rows.collect()}
-    return [replace(change, at=(at[change.at[2:]], *change.at[1:])) for change in changes]
 
 
 def check(driver: TestDriver, subject: Subject, changes: Changes) -> None:

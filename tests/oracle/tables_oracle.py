@@ -72,3 +72,40 @@ def lookup(
             rows = table((change for change in changes if change.at < record.at), order_by)
             found.append(({"id": record.key, **record.value}, rows.get(record.value[on] or "")))
     return found
+
+
+Moved = tuple[
+    int, str, int, int
+]  # commit time, topic, partition, and the partition's stream time after a row
+
+
+def released_at(record: Change, moved: Sequence[Moved], topics: int) -> int | None:
+    """The first commit time, not before the record's, at which all partitions that have a stream time are beyond its own."""
+    for at in sorted({at for at, *_ in moved if at >= record.at[0]}):
+        times: dict[tuple[str, int], int] = {}
+        for committed, topic, partition, ms in moved:
+            if committed <= at:
+                times[topic, partition] = max(ms, times.get((topic, partition), ms))
+        if len({topic for topic, _ in times}) == topics and min(times.values()) > record.ts:
+            return at
+    return None
+
+
+def lookup_by_time(
+    records: Iterable[Change], changes: Sequence[Change], on: str, moved: Sequence[Moved], topics: int
+) -> list[tuple[int | None, Change, Value | None]]:
+    """Each record with a value: when it is released (None: it waits), and the row of the table that was valid at its time."""
+    found = []
+    for record in records:
+        if record.value is None or record.dead:
+            continue
+        released = released_at(record, moved, topics)
+        valid = [
+            change
+            for change in changes
+            if not change.dead and change.key is not None and change.key == record.value[on]
+            if change.ts <= record.ts and released is not None and change.at[0] <= released
+        ]
+        last = max(valid, key=lambda change: (change.ts, change.at), default=None)
+        found.append((released, record, None if last is None else last.value))
+    return found

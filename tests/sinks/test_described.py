@@ -11,6 +11,7 @@ from dagster import EnvVar
 
 import headrace as hr
 from headrace.errors import DescriptionError
+from headrace.operators import operator_of
 
 pytestmark = pytest.mark.fast
 
@@ -86,10 +87,11 @@ def test_the_key_is_of_the_identity() -> None:
     assert windows().to(hr.KafkaSink("t", key=["customer_id"])).sinks
 
 
-def test_totals_over_several_topics_have_no_order_to_emit_in() -> None:
+def test_totals_over_several_topics_are_read_in_one_order_only_for_a_sink() -> None:
     for sink in (hr.KafkaSink("t"), hr.PostgresSink("t")):
-        with pytest.raises(DescriptionError, match="reads 2 topics, visits, clicks, and the order"):
-            totals(clicks).to(sink)
+        assert operator_of(totals(clicks).to(sink)).ordered
+        assert not operator_of(totals().to(sink)).ordered
+    assert not operator_of(totals(clicks)).ordered
 
 
 def test_two_sinks_of_a_node_have_two_names() -> None:

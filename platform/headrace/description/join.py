@@ -6,7 +6,7 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 from headrace.description.expressions import parse_expression
-from headrace.description.relation import Relation
+from headrace.description.relation import Relation, require_side
 from headrace.description.schema import ResultColumn, refuse_repeats, refuse_reserved
 from headrace.description.shape import Shape
 from headrace.description.wording import a_value, listed
@@ -47,6 +47,7 @@ class Join(Relation):
                 raise DescriptionError(
                     f"join: {a_value(table)} on the {side} is no table.", hint="Write topic.table()."
                 )
+            require_side(table, f"join: {side}")
         if self.how not in HOWS:
             raise DescriptionError(f"join: how {a_value(self.how)} does not exist; there are {listed(HOWS)}.")
         self._check_on()
@@ -60,6 +61,11 @@ class Join(Relation):
     def topics(self) -> tuple[Topic, ...]:
         """The topics that either side reads."""
         return tuple(dict.fromkeys((*self.left.topics, *self.right.topics)))
+
+    @property
+    def longest_wait_ms(self) -> int:
+        """That of its sides: final windows wait to be closed."""
+        return max(self.left.longest_wait_ms, self.right.longest_wait_ms)
 
     @property
     def identity(self) -> tuple[str, ...]:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
+from headrace.description.durations import duration_ms, format_duration
 from headrace.description.fingerprint import rules_of
 from headrace.description.grouping import key_of, require_known_columns
 from headrace.description.join import HOWS, LEFT
@@ -18,21 +19,33 @@ if TYPE_CHECKING:
     from headrace.description.stream import Stream
     from headrace.description.topic import Topic
 
+LOG, EVENT = "log", "event"
+AS_OF = (LOG, EVENT)
+
 
 @dataclass(frozen=True)
 class Lookup(Node):
-    """A lookup: each record of a stream with the row of a table that it refers to, as of the record's place in the log.
+    """A lookup: each record of a stream with the row of a table that it refers to.
 
-    In:  on   columns of the stream that hold the table's key; one that is null refers to nothing
-         how  "left": every record; "inner": those that find a row
+    In:  on          columns of the stream that hold the table's key; one that is null refers to nothing
+         how         "left": every record; "inner": those that find a row
+         as_of       "log": the row that the table had at the record's place in the log;
+                     "event": of the table's rows committed when the record is released the one with the highest timestamp
+                     that is not beyond the record's, of equal ones that further on in the log, whatever order the table
+                     has; none if it is a delete
+         history_ms  of "event": a record further behind its partition's stream time is late; None: none is
     Out: the columns of the stream, then those of the table that are not in its key. One row per record, never revised.
-    Law: a function of the logs alone: across topics a record's place is its commit time, then topic, partition, offset.
+    Law: a function of the logs alone. Across topics a record's place is its commit time, then topic, partition, offset. As
+         of event time it is released at the first commit of any topic, not before its own, at which the lowest stream time
+         of the partitions of all topics is beyond its timestamp.
     """
 
     stream: Stream
     table: Table
     on: tuple[str, ...]
     how: str = LEFT
+    as_of: str = LOG
+    history_ms: int | None = None
 
     def __post_init__(self) -> None:
         if not isinstance(self.table, Table):
@@ -43,6 +56,7 @@ class Lookup(Node):
             raise DescriptionError(
                 f"lookup: how {a_value(self.how)} does not exist; there are {listed(HOWS)}."
             )
+        self._check_as_of()
         columns = require_known_columns(self.stream, "lookup")
         self._check_on()
         names = {name.lower() for name in columns}
@@ -66,8 +80,13 @@ class Lookup(Node):
 
     @property
     def day_column(self) -> str:
-        """A row belongs to the day of its record's commit."""
-        return "__ingested_at"
+        """A row belongs to the day of its record's commit; as of event time to that of the commit that released it."""
+        return "__released_at" if self.as_of == EVENT else "__ingested_at"
+
+    @property
+    def longest_wait_ms(self) -> int:
+        """As of event time a record waits until stream time is beyond its timestamp."""
+        return 1 if self.as_of == EVENT else 0
 
     @property
     def result_columns(self) -> tuple[ResultColumn, ...]:
@@ -87,17 +106,37 @@ class Lookup(Node):
     def in_words(self) -> str:
         """One sentence for people."""
         which = "" if self.how == LEFT else " that finds a row"
-        return f"One row per record{which}, by {listed(self.on)}; as of the record's place in the log."
+        when = "event time, once that is past" if self.as_of == EVENT else "place in the log"
+        late = "" if self.history_ms is None else f"; late if {format_duration(self.history_ms)} behind"
+        return f"One row per record{which}, by {listed(self.on)}; as of the record's {when}{late}."
 
     def rules(self) -> dict[str, Any]:
-        """The stream, the table, the columns and the kind."""
+        """The stream, the table, the columns, the kind and what it is as of."""
         assert self.stream.columns is not None
-        return {
+        event = {"as_of": EVENT, "history_ms": self.history_ms} if self.as_of == EVENT else {}
+        return event | {
             "lookup": rules_of(self.stream, self.stream.columns),
             "table": self.table.rules(),
             "on": self.on,
             "how": self.how,
         }
+
+    def _check_as_of(self) -> None:
+        if self.as_of not in AS_OF:
+            raise DescriptionError(
+                f"lookup: as_of {a_value(self.as_of)} does not exist; there are {listed(AS_OF)}."
+            )
+        if self.history_ms is None:
+            return
+        if self.as_of == LOG:
+            raise DescriptionError(
+                "lookup: as of the log no record is late, and history has no meaning.",
+                hint="Leave history out, or write as_of='event'.",
+            )
+        if duration_ms(self.history_ms, "history") != self.history_ms:
+            raise DescriptionError(
+                f"lookup: history_ms {a_value(self.history_ms)} is not a number of milliseconds."
+            )
 
     def _check_on(self) -> None:
         shape, key = self.stream.shape, self.table.identity

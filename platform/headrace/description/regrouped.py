@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 from headrace.description.aggregates import ORDERED, Aggregate
 from headrace.description.checks import checked_aggregates
 from headrace.description.grouping import grouped_columns, grouping_columns
-from headrace.description.relation import Relation
+from headrace.description.relation import Relation, require_side
 from headrace.description.schema import ResultColumn
 from headrace.description.wording import listed
 from headrace.errors import DescriptionError
@@ -46,6 +46,7 @@ class TableAggregate(Relation):
     aggregates: tuple[tuple[str, Aggregate], ...]
 
     def __post_init__(self) -> None:
+        require_side(self.table, "group_by")
         by = grouping_columns(self.table, self.by)
         object.__setattr__(self, "by", by)
         object.__setattr__(self, "aggregates", checked_aggregates(self.table.shape, self.aggregates, by))
@@ -62,6 +63,11 @@ class TableAggregate(Relation):
     def topics(self) -> tuple[Topic, ...]:
         """The topics that the table reads."""
         return self.table.topics
+
+    @property
+    def longest_wait_ms(self) -> int:
+        """That of the table."""
+        return self.table.longest_wait_ms
 
     @property
     def identity(self) -> tuple[str, ...]:

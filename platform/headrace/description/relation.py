@@ -1,4 +1,4 @@
-"""What tables and joins share: current rows by key, which can be joined."""
+"""What tables, joins and aggregates share: current rows by key, which can be joined."""
 
 from __future__ import annotations
 
@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 from headrace.description.node import Node
 from headrace.description.schema import Column
 from headrace.description.shape import Shape
+from headrace.errors import DescriptionError
 
 if TYPE_CHECKING:
     from headrace.description.join import Join
@@ -27,6 +28,11 @@ class Relation(Node):
     def values(self) -> tuple[str, ...]:
         """The columns that are not in the key."""
         return tuple(name for name in self.columns if name not in self.identity)
+
+    @property
+    def no_side(self) -> tuple[str, str] | None:
+        """Why it cannot be joined or grouped, and what to write instead; None: it can."""
+        return None
 
     def group_by(self, *columns: str) -> GroupedTable:
         """Group the current rows by columns, for aggregates from which rows that go are taken out again.
@@ -58,3 +64,10 @@ class Relation(Node):
         columns = (on,) if isinstance(on, str) else tuple(on)
         chosen: Any = None if select is None else (select,) if isinstance(select, str) else tuple(select)
         return Join(self, right, columns, how, broadcast, chosen)
+
+
+def require_side(side: Relation, what: str) -> None:
+    """Raise DescriptionError for what cannot stand below a relation, of which all is worked out in every micro-batch."""
+    why = side.no_side
+    if why is not None:
+        raise DescriptionError(f"{what}: {why[0]}", hint=why[1])

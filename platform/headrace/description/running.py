@@ -10,9 +10,9 @@ from headrace.description.checks import checked_aggregates
 from headrace.description.durations import Duration, duration_ms, format_duration
 from headrace.description.fingerprint import rules_of
 from headrace.description.grouping import grouped_columns, grouping_columns
-from headrace.description.node import Node
+from headrace.description.relation import Relation
 from headrace.description.schema import ResultColumn
-from headrace.description.wording import a_value, listed
+from headrace.description.wording import a_value
 from headrace.errors import DescriptionError
 
 if TYPE_CHECKING:
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True)
-class RunningAggregate(Node):
+class RunningAggregate(Relation):
     """A running aggregate: one row per group.
 
     Out: columns `by`, then the aggregates by name; the table holds the current totals.
@@ -43,12 +43,6 @@ class RunningAggregate(Node):
         by = grouping_columns(self.stream, self.by)
         object.__setattr__(self, "by", by)
         object.__setattr__(self, "aggregates", checked_aggregates(self.stream.shape, self.aggregates, by))
-        if self.sinks and len(self.topics) > 1:
-            raise DescriptionError(
-                f"to: this running aggregate reads {len(self.topics)} topics, {listed([t.name for t in self.topics])}, and "
-                "the order in which it would emit across them is not defined.",
-                hint="Read its table, or aggregate each topic and deliver these.",
-            )
         super().__post_init__()
 
     def throttle(self, every: Duration) -> RunningAggregate:
@@ -63,6 +57,13 @@ class RunningAggregate(Node):
                 f"throttle: this aggregate {found}.", hint="Write .throttle('1 minute') once."
             )
         return replace(self, throttle_ms=every_ms)
+
+    @property
+    def no_side(self) -> tuple[str, str] | None:
+        """A join is worked out in every micro-batch, whatever its sides say."""
+        if not self.throttle_ms:
+            return None
+        return "a throttled aggregate is no table to be joined or grouped.", "Leave out .throttle(…)."
 
     def suppress(self, policy: UntilTimeLimit) -> Suppressed:
         """Emit a group's totals when the policy says so, each a row for good, instead of keeping current totals."""

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from functools import reduce
 from typing import TYPE_CHECKING, Any
 
+from headrace.description.durations import Duration, duration_ms
 from headrace.description.grouped import GroupedStream
 from headrace.description.grouping import key_of
 from headrace.description.schema import parse_ddl
@@ -74,22 +75,29 @@ class RowOperators(ABC):
         """Group by columns; by those of the record key when none is named."""
         return GroupedStream(self.stream, columns or key_of(self.stream))
 
-    def lookup(self, table: Table, on: str | Sequence[str], how: str = "left", as_of: str = "log") -> Lookup:
+    def lookup(
+        self,
+        table: Table,
+        on: str | Sequence[str],
+        how: str = "left",
+        as_of: str = "log",
+        history: Duration | None = None,
+    ) -> Lookup:
         """Give each record the row of a table that it refers to.
 
-        In:     on     the column, or columns, that hold the key of `table`; null refers to nothing
-                how    "left": every record; "inner": those that find a row
-                as_of  "log": the row that the table had at the record's place in the log
+        In:     on       the column, or columns, that hold the key of `table`; null refers to nothing
+                how      "left": every record; "inner": those that find a row
+                as_of    "log": the row that the table had at the record's place in the log; "event": the one that was valid
+                         at the record's timestamp, given when the lowest stream time of both inputs is beyond it
+                history  of "event": how far a record may be behind its partition's stream time. One further behind is late,
+                         and older versions of the table's rows are not kept. None: none is late, and all are kept
         Raises: DescriptionError naming what does not fit.
         """
         from headrace.description.lookup import Lookup  # a lookup holds a stream
 
-        if as_of != "log":
-            raise DescriptionError(
-                f"lookup: as_of {a_value(as_of)} does not exist in this version.",
-                hint="Write as_of='log', or leave it out.",
-            )
-        return Lookup(self.stream, table, (on,) if isinstance(on, str) else tuple(on), how)
+        columns = (on,) if isinstance(on, str) else tuple(on)
+        history_ms = None if history is None else duration_ms(history, "history")
+        return Lookup(self.stream, table, columns, how, as_of, history_ms)
 
     def table(self, order_by: str = POSITION) -> Table:
         """The latest value of every record key; tombstones delete.

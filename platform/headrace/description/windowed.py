@@ -10,7 +10,7 @@ from headrace.description.checks import checked_aggregates
 from headrace.description.durations import duration_ms, format_duration
 from headrace.description.fingerprint import rules_of
 from headrace.description.grouping import group_column, grouping_columns, refuse_regrouping
-from headrace.description.node import Node
+from headrace.description.relation import Relation
 from headrace.description.schema import ResultColumn
 from headrace.description.suppression import SHUT_DOWN, UntilTimeLimit, UntilWindowCloses
 from headrace.description.windows import END, START, SessionWindows, TimeWindows, WindowKind
@@ -26,7 +26,7 @@ BOUND_NAMES = (START, END)
 
 
 @dataclass(frozen=True)
-class WindowedAggregate(Node):
+class WindowedAggregate(Relation):
     """A windowed aggregate: one row per group and window.
 
     Out: columns `by`, `window_start`, `window_end` (TIMESTAMP), then the aggregates by name.
@@ -69,6 +69,14 @@ class WindowedAggregate(Node):
 
             return suppressed(self, policy)
         return replace(self, suppression=policy)
+
+    @property
+    def no_side(self) -> tuple[str, str] | None:
+        """Of sliding windows and sessions it takes several records to say which there are."""
+        if isinstance(self.window, TimeWindows):
+            return None
+        what = f"{self.window.in_words}: windows that records make are no table to be joined or grouped."
+        return what, "Join hr.tumbling(…) or hr.hopping(…)."
 
     @property
     def topics(self) -> tuple[Topic, ...]:

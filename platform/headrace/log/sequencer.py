@@ -62,6 +62,7 @@ class Sequencer:
         longest_wait_ms: int = 0,
         wall_waits_ms: Collection[int] = (),
         calm_ms: int = 1,
+        beside_ms: Callable[[], int | None] = lambda: None,
         on_step: Callable[[str], None] = lambda step: None,
     ) -> None:
         """Open the log at `path`, creating it if need be, and recover the state of its last commit.
@@ -69,6 +70,7 @@ class Sequencer:
         In: longest_wait_ms  the longest wait of the topic's nodes for stream time (ticks go on that long)
             wall_waits_ms    the waits of its nodes for wall-clock time; each deadline that passes gets a tick
             calm_ms          such a tick is left out while the last commit is younger: the next one does as well
+            beside_ms        gives the highest event time of the topics that nodes read beside this one (see `due_ticks`)
             on_step          called with each numbered step's name; it may raise to stop there
         """
         self.topic = topic
@@ -81,7 +83,7 @@ class Sequencer:
         self._guard_store = GuardStore(spark, path)
         self.state, self._guard = self._recover()
         self._deadlines = Deadlines(wall_waits_ms, self._commits_waiting(max(wall_waits_ms, default=0)))
-        self._calm_ms = calm_ms
+        self._calm_ms, self._beside_ms = calm_ms, beside_ms
         self._promised_ms = read_promise(spark, path)
         self.sound = True  # False while it is not known whether a commit went through
 
@@ -166,7 +168,12 @@ class Sequencer:
     def _due(self, now_ms: int, caught_up: Set[int]) -> list[LastRow]:
         idle_timeout_ms, wait_ms = self.topic.idle_timeout_ms, self._longest_wait_ms
         return due_ticks(
-            self.state, now_ms, idle_timeout_ms=idle_timeout_ms, longest_wait_ms=wait_ms, caught_up=caught_up
+            self.state,
+            now_ms,
+            idle_timeout_ms=idle_timeout_ms,
+            longest_wait_ms=wait_ms,
+            caught_up=caught_up,
+            beside_ms=self._beside_ms(),
         )
 
     def start_at(self, offsets: Mapping[int, int]) -> None:

@@ -17,7 +17,13 @@ if TYPE_CHECKING:
 
 
 def due_ticks(
-    state: LogState, now_ms: int, *, idle_timeout_ms: int | None, longest_wait_ms: int, caught_up: Set[int]
+    state: LogState,
+    now_ms: int,
+    *,
+    idle_timeout_ms: int | None,
+    longest_wait_ms: int,
+    caught_up: Set[int],
+    beside_ms: int | None = None,
 ) -> list[LastRow]:
     """The ticks to write now, one for each idle partition whose stream time they advance.
 
@@ -25,10 +31,11 @@ def due_ticks(
             idle_timeout_ms  how long a partition may be silent before it counts as idle; None: strict event time
             longest_wait_ms  the longest that any node on the topic waits (window size plus grace)
             caught_up        partitions read to Kafka's end: only these can be called idle
+            beside_ms        the highest event time of the topics read beside this one: their records wait for it too
     Law:    an idle partition gets the lowest busy partition's stream time or, when all are idle, its own plus
             the wall time since its last row. Nothing is ticked once nobody can be waiting.
     """
-    if idle_timeout_ms is None or not _somebody_waits(state, longest_wait_ms):
+    if idle_timeout_ms is None or not _somebody_waits(state, longest_wait_ms, beside_ms):
         return []
     timed = {p: s for p, s in state.partitions.items() if s.stream_ms is not None}
     idle = {p for p, s in timed.items() if p in caught_up and now_ms - s.record_at_ms >= idle_timeout_ms}
@@ -43,8 +50,8 @@ def due_ticks(
     return ticks
 
 
-def _somebody_waits(state: LogState, longest_wait_ms: int) -> bool:
+def _somebody_waits(state: LogState, longest_wait_ms: int, beside_ms: int | None) -> bool:
     lowest, highest = state.lowest_stream_ms(), state.highest_event_ms
     if lowest is None or highest is None or longest_wait_ms <= 0:
         return False
-    return lowest < highest + longest_wait_ms
+    return lowest < max(highest, beside_ms or highest) + longest_wait_ms

@@ -17,8 +17,9 @@ from headrace.description import (
     TimeWindows,
     WindowedAggregate,
 )
+from headrace.description.lookup import EVENT, LOG
 from headrace.operators.batches import BatchOperator
-from headrace.operators.lookups import LookupOperator
+from headrace.operators.lookups import EventLookupOperator, LookupOperator
 from headrace.operators.relations import RelationOperator
 from headrace.operators.running import RunningOperator
 from headrace.operators.sessions import SessionOperator
@@ -36,7 +37,6 @@ OPERATORS: dict[type[Node], type[Operator[Any]]] = {
     Batches: BatchOperator,
     Table: TableOperator,
     Join: RelationOperator,
-    Lookup: LookupOperator,
     TableAggregate: RelationOperator,
     Suppressed: SuppressionOperator,
 }
@@ -47,9 +47,13 @@ OF_WINDOWS: dict[type, type[Operator[WindowedAggregate]]] = {
     SlidingWindows: SlidingOperator,
 }
 
+OF_LOOKUPS: dict[str, type[Operator[Lookup]]] = {LOG: LookupOperator, EVENT: EventLookupOperator}
+
 
 def operator_of(node: Node) -> Operator[Any]:
-    """The operator that runs a node; that of a windowed aggregate goes by its windows."""
+    """The operator that runs a node; that of a windowed aggregate goes by its windows, of a lookup by what it is as of."""
     if isinstance(node, WindowedAggregate):
         return OF_WINDOWS[type(node.window)](node)
+    if isinstance(node, Lookup):
+        return OF_LOOKUPS[node.as_of](node)
     return OPERATORS[type(node)](node)

@@ -13,10 +13,11 @@ from abc import ABC, abstractmethod
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, ClassVar, Generic, TypeVar
 
+from pyspark.sql import Window
 from pyspark.sql import functions as F
 from pyspark.sql import types as T
 
-from headrace.description import Node
+from headrace.description import Node, quote
 from headrace.errors import DescriptionError
 from headrace.operators.progress import Progress, Tally
 
@@ -87,9 +88,6 @@ class Operator(ABC, Generic[N]):
     rows_max: ClassVar[int | None] = (
         None  # of the log in one increment, unless one commit has more; None: any number
     )
-    ordered: ClassVar[bool] = (
-        False  # whether results depend on the order across topics: all are read up to one commit time
-    )
     final_at: ClassVar[str] = ""  # of appended results: the column that says when a row was final
 
     def __init__(self, node: N) -> None:
@@ -100,6 +98,11 @@ class Operator(ABC, Generic[N]):
     def identity(self) -> tuple[str, ...]:
         """The columns that tell one row of the result table from all others."""
         return self.node.identity
+
+    @property
+    def ordered(self) -> bool:
+        """Whether what is emitted depends on the order across topics: all are then read up to one commit time."""
+        return False
 
     @property
     def throttle_ms(self) -> int:
@@ -171,6 +174,15 @@ class Operator(ABC, Generic[N]):
     def superseding(self) -> tuple[str, ...] | None:
         """Of these columns the state's row with the highest `__batch` stands for all before; None: rows add up."""
         return None
+
+    def superseded(self, state: DataFrame, progress: Progress) -> DataFrame | None:
+        """The rows of the state for which others stand, by the columns that tell them apart; None: none."""
+        if self.superseding is None:
+            return None
+        by = [F.col(quote(name)) for name in self.superseding]
+        newest = F.max("__batch").over(Window.partitionBy(*by))
+        rows = state.select(*by, "__batch", newest.alias("__newest"))
+        return rows.where(F.col("__batch") < F.col("__newest")).drop("__newest").distinct()
 
     def expired(self, progress: Progress) -> Expr | None:
         """Which rows of the state nothing will read any more; None: none."""

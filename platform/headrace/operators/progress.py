@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
@@ -56,9 +56,13 @@ class Progress:
                 known[partition] = max(tally.stream_ms, known.get(partition, tally.stream_ms))
             fates = records.setdefault(tally.topic, {}).setdefault(partition, {})
             fates[tally.fate] = fates.get(tally.fate, 0) + tally.records
-        every_topic = all(stream_ms.get(topic) for topic in topics)
-        closed_ms = min(ms for ps in stream_ms.values() for ms in ps.values()) if every_topic else None
-        return Progress(self.batch + 1, {**self.upto_ms, **upto_ms}, stream_ms, closed_ms, records)
+        after = Progress(self.batch + 1, {**self.upto_ms, **upto_ms}, stream_ms, None, records)
+        return replace(after, closed_ms=after.lowest_ms(topics))
+
+    def lowest_ms(self, topics: Iterable[str]) -> int | None:
+        """The lowest stream time of the partitions of some topics; None before each of these has one."""
+        known = [self.stream_ms.get(topic, {}) for topic in topics]
+        return min(ms for times in known for ms in times.values()) if known and all(known) else None
 
     def totals(self) -> dict[str, int]:
         """For each fate the records of all partitions."""

@@ -56,13 +56,14 @@ class LogStream(SupervisedQuery):
         trigger_ms: int,
         tick_every_ms: int,
         promises: bool = False,
+        beside_ms: Callable[[], int | None] = lambda: None,
         on_step: Callable[[str], None] = lambda step: None,
     ) -> None:
         """In: trigger_ms between micro-batches; tick_every_ms between looks at the clock when the topic is quiet.
 
         Deadlines of wall-clock time (see `Sequencer`) are looked for four times per trigger, and leave no more than a
         commit per trigger behind. `promises`: while nothing comes, say once per trigger how far the log is settled, for
-        nodes that read it in one order with others.
+        nodes that read it in one order with others. `beside_ms`: as the sequencer takes it.
         """
         super().__init__()
         self.name, self.topic = topic.name, topic
@@ -77,6 +78,7 @@ class LogStream(SupervisedQuery):
             tick_every_ms,
         )
         self._wall_waits_ms, self._promises = tuple(wall_waits_ms), promises
+        self._beside_ms = beside_ms
         self._lease: Lease | None = None
         self._ticking = threading.Event()
         self._tick_under_way = threading.Lock()
@@ -96,6 +98,7 @@ class LogStream(SupervisedQuery):
             longest_wait_ms=self._longest_wait_ms,
             wall_waits_ms=self._wall_waits_ms,
             calm_ms=self._trigger_ms,
+            beside_ms=self._beside_ms,
             on_step=self._before_commit,
         )
         if sequencer.state.batch == 0:

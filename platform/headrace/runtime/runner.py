@@ -125,26 +125,21 @@ class NodeRunner:
             for part, forgotten in self.operator.expired_parts(self.progress).items():
                 DeltaTable.forPath(self._spark, self._lake.part(self.name, part)).delete(forgotten)
             return
-        if self.operator.superseding is not None:
-            self._drop_superseded(self.operator.superseding)
+        self._drop_superseded()
         expired = self.operator.expired(self.progress)
         state = DeltaTable.forPath(self._spark, self._lake.state(self.name))
         if expired is not None:
             state.delete(expired & (F.col("__batch") <= self.progress.batch))
         state.optimize().executeCompaction()
 
-    def _drop_superseded(self, by: tuple[str, ...]) -> None:
-        """Leave the newest row of each group; it alone is read."""
+    def _drop_superseded(self) -> None:
+        """Leave those rows of the state for which no others stand; these alone are read."""
         state = DeltaTable.forPath(self._spark, self._lake.state(self.name))
-        groups = [F.col(quote(name)) for name in by]
-        newest = state.toDF().where(F.col("__batch") <= self.progress.batch).groupBy(*groups)
-        same = " AND ".join(f"row.{quote(name)} <=> newest.{quote(name)}" for name in by)
-        (
-            state.alias("row")
-            .merge(newest.agg(F.max("__batch").alias("__newest")).alias("newest"), same)
-            .whenMatchedDelete(condition="row.__batch < newest.__newest")
-            .execute()
-        )
+        done = state.toDF().where(F.col("__batch") <= self.progress.batch)
+        superseded = self.operator.superseded(done, self.progress)
+        if superseded is not None:
+            same = " AND ".join(f"row.{quote(name)} <=> old.{quote(name)}" for name in superseded.columns)
+            state.alias("row").merge(superseded.alias("old"), same).whenMatchedDelete().execute()
 
     def _compact(self) -> None:
         """A MERGE into each base; the results come last, and their record says how far all of them are folded.
@@ -226,9 +221,11 @@ class NodeRunner:
             return None
         if self.operator.ordered:
             settled = min(settled_ms(self._spark, self._lake, topic) for topic in self.node.topics)
-            if settled <= min(self.progress.upto_ms.values(), default=0):
+            done_ms = {name: self.progress.upto_ms.get(name, 0) for name in upto_ms}
+            if settled <= min(done_ms.values()):
                 return None
-            upto_ms = dict.fromkeys(upto_ms, settled)
+            # One that began without sinks may have read a topic further than all of them are settled.
+            upto_ms = {name: max(settled, done) for name, done in done_ms.items()}
         plan = {"batch": batch, "upto_ms": upto_ms}
         files.write_json(self._spark, path, plan)
         return plan
@@ -271,4 +268,8 @@ class NodeRunner:
 
 def _bookkeeping(columns: list[str]) -> list[str]:
     """The columns that predicates on the state name: Delta keeps minima and maxima of these alone."""
-    return [name for name in columns if name in ("__pane", "__point", "__batch", "__opened_ms", "__end_ms")]
+    return [
+        name
+        for name in columns
+        if name in ("__pane", "__point", "__batch", "__opened_ms", "__end_ms", "__event_ms")
+    ]

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import time
 from dataclasses import dataclass, field
+from functools import partial
 from typing import TYPE_CHECKING
 
 from headrace.description import Batches
@@ -114,6 +115,7 @@ class StreamRuntime:
                 trigger_ms=trigger_ms,
                 tick_every_ms=tick_every_ms(topic, nodes),
                 promises=name in ordered,
+                beside_ms=partial(self._highest_event_ms, topics_beside(topic, nodes)),
                 on_step=stepper(f"log/{name}"),
             )
             for name, topic in self._topics.items()
@@ -181,6 +183,12 @@ class StreamRuntime:
                 return self.poll()
             time.sleep(poll_seconds)
         raise TransientError(f"Not caught up after {timeout_seconds:.0f} s.", detail=str(self.poll()))
+
+    def _highest_event_ms(self, topics: Collection[str]) -> int | None:
+        """The highest event time of those of these topics whose logs are written here."""
+        sequencers = (log.sequencer for log in self._logs if log.name in topics)
+        times = (s.state.highest_event_ms for s in sequencers if s is not None)
+        return max((ms for ms in times if ms is not None), default=None)
 
     def _has_logs(self, stream: NodeStream) -> bool:
         return all(tables.exists(self._spark, self._lake.log(topic.name)) for topic in stream.node.topics)
@@ -256,6 +264,12 @@ def ordered_topics(nodes: Sequence[Node]) -> list[str]:
     """The topics whose logs a node reads in one order with others."""
     ordered = (node for node in nodes if operator_of(node).ordered and len(node.topics) > 1)
     return sorted({topic.name for node in ordered for topic in node.topics})
+
+
+def topics_beside(topic: Topic, nodes: Sequence[Node]) -> frozenset[str]:
+    """The other topics of nodes that wait for stream time: what came in those may wait for this one's."""
+    waiting = (node for node in nodes if topic in node.topics and node.longest_wait_ms)
+    return frozenset(other.name for node in waiting for other in node.topics if other != topic)
 
 
 def longest_wait_ms(topic: Topic, nodes: Sequence[Node]) -> int:

@@ -15,7 +15,14 @@ from headrace.log.clock import ManualClock, SystemClock
 from headrace.log.sequencer import Sequencer
 from headrace.runtime.lake import Lake
 from headrace.runtime.runner import NodeRunner
-from headrace.runtime.stream import batched_topics, longest_wait_ms, ordered_topics, topics_of, wall_waits_ms
+from headrace.runtime.stream import (
+    batched_topics,
+    longest_wait_ms,
+    ordered_topics,
+    topics_beside,
+    topics_of,
+    wall_waits_ms,
+)
 from headrace.runtime.views import Views
 from headrace.spark import tables
 from headrace.spark.session import build_session, pipeline_session, spark_conf
@@ -102,7 +109,7 @@ class TestDriver:
             raw = piped.take(self.spark)
             if raw is not None:
                 self._sequencers[name].append(raw)
-            sequencer = self._sequencers[name]
+        for sequencer in self._sequencers.values():
             sequencer.tick(frozenset(sequencer.state.partitions))
         self._settle()
         self._run(running)
@@ -208,7 +215,12 @@ class TestDriver:
             self._clock,
             longest_wait_ms=longest_wait_ms(topic, nodes),
             wall_waits_ms=wall_waits_ms(topic, nodes),
+            beside_ms=partial(self._highest_event_ms, topics_beside(topic, nodes)),
         )
+
+    def _highest_event_ms(self, topics: Collection[str]) -> int | None:
+        times = (self._sequencers[name].state.highest_event_ms for name in topics)
+        return max((ms for ms in times if ms is not None), default=None)
 
     def _open_runner(self, node: Node) -> NodeRunner:
         return NodeRunner(self.spark, node, self._lake, on_step=partial(self._on_step, node.required_name))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import reduce
 from typing import TYPE_CHECKING
 
 from pyspark.sql import Window
@@ -29,7 +30,6 @@ class LookupOperator(Operator[Lookup]):
     """Records with what they find; the state holds the table."""
 
     appended = True
-    ordered = True
     clock = "ingested_at"
     final_at = "__ingested_at"
 
@@ -37,6 +37,11 @@ class LookupOperator(Operator[Lookup]):
         """The operator of one node, and the rules of its table."""
         super().__init__(node)
         self.table = TableOperator(node.table)
+
+    @property
+    def ordered(self) -> bool:
+        """A record finds what lies before it, in whichever topic."""
+        return True
 
     @property
     def identity(self) -> tuple[str, ...]:
@@ -49,7 +54,7 @@ class LookupOperator(Operator[Lookup]):
             rows.withColumn("__fate", F.coalesce("__fate", F.lit(KEPT))).select(
                 *POSITION, "__fate", "__reason"
             )
-            for rows in (rows_of(logs, self.node.stream), self.table.decide(logs))
+            for rows in (self._asked(logs), self.table.decide(logs))
         ]
         first = F.struct(F.col("__fate") != KEPT, "__fate", "__reason")
         decided = union(fates).groupBy(*POSITION).agg(F.min(first).alias("__decided"))
@@ -130,10 +135,13 @@ class LookupOperator(Operator[Lookup]):
             (F.row_number().over(order) - 1).cast("int").alias("__ordinal"),
         )
 
+    def _asked(self, logs: Mapping[str, DataFrame]) -> DataFrame:
+        """The rows of the stream; those that are kept have no fate."""
+        return rows_of({t.name: logs[t.name] for t in self.node.stream.topics}, self.node.stream)
+
     def _records(self, logs: Mapping[str, DataFrame]) -> DataFrame:
         """The records of the stream that are kept."""
-        rows = rows_of({t.name: logs[t.name] for t in self.node.stream.topics}, self.node.stream)
-        return rows.where(F.col("__fate").isNull())
+        return self._asked(logs).where(F.col("__fate").isNull())
 
     def _versions(self, logs: Mapping[str, DataFrame]) -> DataFrame:
         """Every row that the table ever had in these logs: its columns, `__deleted`, `__event_ms`, `__at`."""
@@ -155,7 +163,7 @@ class LookupOperator(Operator[Lookup]):
         """
         node, table = self.node, self.table.node
         whole = F.struct(*columns(records.columns)).alias("__record")
-        on = [f"__on_{number}" for number in range(len(node.on))]
+        on = self.on
         asking = records.select(
             *(F.col(quote(name)).alias(alias) for name, alias in zip(node.on, on, strict=True)),
             position().alias("__place"),
@@ -176,18 +184,36 @@ class LookupOperator(Operator[Lookup]):
         in_order = Window.partitionBy(*on).orderBy(F.col("__place").asc_nulls_first(), "__kind")
         before = in_order.rowsBetween(Window.unboundedPreceding, Window.currentRow)
         both = union([told, asking]).withColumn("__is", F.max_by("__row", "__rank").over(before))
-        complete = F.lit(True)
-        for alias in on:
-            complete = complete & F.col(alias).isNotNull()
-        there = complete & F.col("__is").isNotNull() & ~F.col("__is.__deleted")
-        answered = both.where(F.col("__record").isNotNull()).withColumn("__there", there)
-        if node.how == "inner":
-            answered = answered.where("__there")
-        assert node.stream.columns is not None
-        return answered.select(
-            *(F.col(f"__record.{quote(name)}").alias(name) for name in node.stream.columns),
-            *(F.when(F.col("__there"), F.col(f"__is.{quote(name)}")).alias(name) for name in table.values),
+        return self._answered(both.where(F.col("__record").isNotNull())).select(
+            *self._shown(),
             *(F.col(f"__record.{name}").alias(name) for name in ("__topic", "__partition", "__offset")),
             F.timestamp_millis("__record.__ingested_ms").alias("__ingested_at"),
             F.timestamp_millis("__record.__event_ms").alias("__timestamp"),
         )
+
+    @property
+    def on(self) -> list[str]:
+        """The columns of the key that is referred to, while records and rows of the table stand together."""
+        return [f"__on_{number}" for number in range(len(self.node.on))]
+
+    def _answered(self, asked: DataFrame) -> DataFrame:
+        """Add `__there`: whether `__is`, the version found, is a row that the record refers to; of "inner" only those.
+
+        In: asked  with `on` and `__is`: null, or a version's values and `__deleted`
+        """
+        complete = reduce(lambda all_of, name: all_of & F.col(name).isNotNull(), self.on, F.lit(True))
+        there = complete & F.col("__is").isNotNull() & ~F.col("__is.__deleted")
+        answered = asked.withColumn("__there", there)
+        return answered.where("__there") if self.node.how == "inner" else answered
+
+    def _shown(self) -> list[Expr]:
+        """The node's columns, of `__record` and of `__is`."""
+        node = self.node
+        assert node.stream.columns is not None
+        return [
+            *(F.col(f"__record.{quote(name)}").alias(name) for name in node.stream.columns),
+            *(
+                F.when(F.col("__there"), F.col(f"__is.{quote(name)}")).alias(name)
+                for name in node.table.values
+            ),
+        ]

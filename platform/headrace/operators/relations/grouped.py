@@ -9,7 +9,7 @@ from pyspark.sql import types as T
 
 from headrace.description import Aggregate, TableAggregate, count, quote
 from headrace.operators.partials import finished_columns, merged_columns, partial_columns
-from headrace.operators.relations.sides import Changes, Side, TableSide
+from headrace.operators.relations.sides import Changes, Increment, Leaf, Side
 from headrace.operators.relations.store import RESULT, Store
 from headrace.operators.tables.latest import alive, columns, union
 
@@ -40,9 +40,9 @@ class GroupedSide(Side):
         self._all = (*node.aggregates, *beside.items())
 
     @property
-    def tables(self) -> Iterator[TableSide]:
+    def leaves(self) -> Iterator[Leaf]:
         """Those of the rows."""
-        yield from self.rows.tables
+        yield from self.rows.leaves
 
     @property
     def parts(self) -> Iterator[Side]:
@@ -55,7 +55,7 @@ class GroupedSide(Side):
         rows = self.rows.recomputed(store)
         return self._groups([self._partials(alive(rows))], rows)
 
-    def changes(self, increments: Mapping[str, DataFrame], store: Store) -> Changes:
+    def changes(self, increments: Mapping[str, Increment], store: Store) -> Changes:
         """The groups that a changed row was in, or is in now."""
         below = self.rows.changes(increments, store)
         came, key = below.rows, self.rows.key

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from functools import cached_property
 from typing import TYPE_CHECKING
 
@@ -10,7 +11,8 @@ from pyspark.sql import functions as F
 
 from headrace.description import Relation
 from headrace.operators.operator import Folded, Held, Operator, Schemas, nullable, tallies
-from headrace.operators.relations.sides import JoinSide, Side
+from headrace.operators.progress import Progress
+from headrace.operators.relations.sides import Increment, JoinSide, Side
 from headrace.operators.relations.store import FOLDED, RESULT, Store, as_state
 from headrace.operators.relations.tree import side_of
 from headrace.operators.rows import KEPT, POSITION
@@ -23,7 +25,7 @@ if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame
     from pyspark.sql.types import StructType
 
-    from headrace.operators.progress import Progress, Tally
+    from headrace.operators.progress import Tally
 
 
 class RelationOperator(Operator[Relation]):
@@ -44,7 +46,7 @@ class RelationOperator(Operator[Relation]):
     def decide(self, logs: Mapping[str, DataFrame]) -> DataFrame:
         """Position, `__fate` and `__reason` of each row: what any of the tables uses is kept."""
         decided = [
-            side.operator.decide(logs).select(*POSITION, "__fate", "__reason") for side in self.root.tables
+            side.operator.decide(logs).select(*POSITION, "__fate", "__reason") for side in self.root.leaves
         ]
         if not self._shares_topics:
             return union(decided)
@@ -54,7 +56,7 @@ class RelationOperator(Operator[Relation]):
 
     def schemas(self, logs: Mapping[str, DataFrame]) -> Schemas:
         """The result; its changes and those of the sides; the sides."""
-        changes = self._changes(self._increments(logs), Store())
+        changes = self._changes(self._increments(logs, None), Store())
         inputs = self.decide(logs).schema
         parts = {
             side.part: nullable(
@@ -73,9 +75,15 @@ class RelationOperator(Operator[Relation]):
     ) -> Folded:
         """The state gains what has changed: rows of the sides, and of the result."""
         store = Store(held, caches=True)
-        increments = {part: store.share(frame) for part, frame in self._increments(logs).items()}
+        increments = {
+            part: replace(brought, rows=store.share(brought.rows))
+            for part, brought in self._increments(logs, None).items()
+        }
         met = self._tallies(logs, increments)
         after = progress.after(upto_ms, met, (topic.name for topic in self.node.topics))
+        for side in self.root.leaves:
+            closed_ms = after.lowest_ms(topic.name for topic in side.node.topics)
+            increments[side.part] = replace(increments[side.part], closed_ms=closed_ms)
         changes = self._changes(increments, store)
         if self.node.sinks:
             changes[RESULT] = store.keep(changes[RESULT])
@@ -108,7 +116,11 @@ class RelationOperator(Operator[Relation]):
         self, logs: Mapping[str, DataFrame], progress: Progress, span_ms: tuple[int, int] | None
     ) -> DataFrame:
         """The result of what the whole logs leave of the tables."""
-        return alive(self._changes(self._increments(logs), Store())[RESULT])
+        times = None
+        if self.node.longest_wait_ms:
+            met = tallies(self.decide(logs).withColumn("__records", F.lit(1)))
+            times = Progress().after(progress.upto_ms, met, ())
+        return alive(self._changes(self._increments(logs, times), Store())[RESULT])
 
     def rejoined(self, held: Held) -> DataFrame:
         """The result anew from the rows held of the tables, whatever stands in the result table; the columns of `read`."""
@@ -138,7 +150,7 @@ class RelationOperator(Operator[Relation]):
     def expired_parts(self, progress: Progress) -> Mapping[str, Column]:
         """Deleted rows that no later record can precede."""
         expired = {}
-        for side in self.root.tables:
+        for side in self.root.leaves:
             for forgotten in side.operator.expired_parts(progress).values():
                 expired[side.part] = F.col("__gone") & forgotten
         return expired
@@ -146,21 +158,28 @@ class RelationOperator(Operator[Relation]):
     @property
     def _shares_topics(self) -> bool:
         """Whether a topic is read by several of the tables that are joined."""
-        read = [topic.name for side in self.root.tables for topic in side.node.topics]
+        read = [topic.name for side in self.root.leaves for topic in side.node.topics]
         return len(set(read)) < len(read)
 
-    def _increments(self, logs: Mapping[str, DataFrame]) -> dict[str, DataFrame]:
-        return {side.part: side.operator.increment(side.operator.decide(logs)) for side in self.root.tables}
+    def _increments(self, logs: Mapping[str, DataFrame], times: Progress | None) -> dict[str, Increment]:
+        """What rows of the logs bring to each leaf; `times`: stream times after them, None while these are not known."""
+        increments = {}
+        for side in self.root.leaves:
+            decided = side.operator.decide(logs)
+            topics = [topic.name for topic in side.node.topics]
+            closed_ms = None if times is None else times.lowest_ms(topics)
+            increments[side.part] = Increment(side.increment(decided), decided.schema, closed_ms)
+        return increments
 
-    def _changes(self, increments: Mapping[str, DataFrame], store: Store) -> dict[str, DataFrame]:
+    def _changes(self, increments: Mapping[str, Increment], store: Store) -> dict[str, DataFrame]:
         found = self.root.changes(increments, store)
         return {RESULT: found.rows, **found.below}
 
-    def _tallies(self, logs: Mapping[str, DataFrame], increments: Mapping[str, DataFrame]) -> list[Tally]:
+    def _tallies(self, logs: Mapping[str, DataFrame], increments: Mapping[str, Increment]) -> list[Tally]:
         if self._shares_topics:
             return tallies(self.decide(logs).withColumn("__records", F.lit(1)))
         counted = ("__topic", "__partition", "__fate", "__records", "__stream_ms")
-        return tallies(union([increment.select(*counted) for increment in increments.values()]))
+        return tallies(union([increment.rows.select(*counted) for increment in increments.values()]))
 
     def _emitted(self, changes: DataFrame, after: Progress) -> DataFrame:
         """The rows of the result that this increment changes, in the order of the records that it stands for.

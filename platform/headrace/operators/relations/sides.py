@@ -1,4 +1,4 @@
-"""The sides of a join: tables, and joins again. Each says which of its rows a micro-batch changes."""
+"""The sides of a join: folds of logs, and joins again. Each says which of its rows a micro-batch changes."""
 
 from __future__ import annotations
 
@@ -17,8 +17,27 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
 
     from pyspark.sql import Column, DataFrame
+    from pyspark.sql.types import StructType
+
+    from headrace.description import RunningAggregate, WindowedAggregate
+    from headrace.operators.running import RunningOperator
+    from headrace.operators.windows import WindowOperator
 
 CAUSE = ("__event_ms", "__at")
+
+
+@dataclass(frozen=True)
+class Increment:
+    """What a micro-batch brings to a leaf.
+
+    rows       as the `increment` of its operator gives them
+    inputs     the schema of the rows that were decided
+    closed_ms  the lowest stream time of its topics afterwards; None: there is none yet
+    """
+
+    rows: DataFrame
+    inputs: StructType
+    closed_ms: int | None = None
 
 
 @dataclass(frozen=True)
@@ -48,8 +67,8 @@ class Side(ABC):
 
     @property
     @abstractmethod
-    def tables(self) -> Iterator[TableSide]:
-        """The tables that it is made of, in order."""
+    def leaves(self) -> Iterator[Leaf]:
+        """The folds of logs that it is made of, in order."""
 
     @property
     @abstractmethod
@@ -58,32 +77,25 @@ class Side(ABC):
 
     @abstractmethod
     def recomputed(self, store: Store) -> DataFrame:
-        """All current rows, deleted ones too, from what is held of the tables alone; the rows of `changes`."""
+        """All current rows, deleted ones too, from what is held of the leaves alone; the rows of `changes`."""
 
     @abstractmethod
-    def changes(self, increments: Mapping[str, DataFrame], store: Store) -> Changes:
+    def changes(self, increments: Mapping[str, Increment], store: Store) -> Changes:
         """What a micro-batch changes.
 
-        In:  increments  for each table by its part what the micro-batch brings (see `latest_of_increment`)
+        In:  increments  for each leaf by its part what the micro-batch brings
         Out: rows: the columns of the node, `__deleted`, `__event_ms`, `__at`; one row per key
         """
 
 
-class TableSide(Side):
-    """A table."""
+class Leaf(Side):
+    """A fold of logs, by the rules of an operator without its storage."""
 
-    def __init__(self, node: Table, part: str) -> None:
-        """The rules of a table, without its storage."""
-        super().__init__(node, part)
-        self.operator, self._order = TableOperator(node), rank(node.order_by)
+    node: Table | RunningAggregate | WindowedAggregate
+    operator: TableOperator | RunningOperator | WindowOperator
 
     @property
-    def remembers(self) -> bool:
-        """As a table of its own does."""
-        return self.operator.remembers
-
-    @property
-    def tables(self) -> Iterator[TableSide]:
+    def leaves(self) -> Iterator[Leaf]:
         """Itself."""
         yield self
 
@@ -98,9 +110,33 @@ class TableSide(Side):
         assert rows is not None
         return rows
 
-    def changes(self, increments: Mapping[str, DataFrame], store: Store) -> Changes:
+    @abstractmethod
+    def increment(self, decided: DataFrame) -> DataFrame:
+        """What rows bring: per key or group, and a count of all by `__topic`, `__partition` and `__fate`."""
+
+
+class TableSide(Leaf):
+    """A table."""
+
+    operator: TableOperator
+
+    def __init__(self, node: Table, part: str) -> None:
+        """The rules of a table."""
+        super().__init__(node, part)
+        self.operator, self._order = TableOperator(node), rank(node.order_by)
+
+    @property
+    def remembers(self) -> bool:
+        """As a table of its own does."""
+        return self.operator.remembers
+
+    def increment(self, decided: DataFrame) -> DataFrame:
+        """The latest row of each key (see `latest_of_increment`)."""
+        return self.operator.increment(decided)
+
+    def changes(self, increments: Mapping[str, Increment], store: Store) -> Changes:
         """The latest record of each key; where an older one can come later, the later of it and the current row."""
-        rows = self.operator.changes(increments[self.part])
+        rows = self.operator.changes(increments[self.part].rows)
         if self.remembers:
             rows = store.keep(rows)
             known = store.lookup(self.part, self.key, self.key, rows.select(*columns(self.key)))
@@ -119,10 +155,10 @@ class JoinSide(Side):
         self.left, self.right = left, right
 
     @property
-    def tables(self) -> Iterator[TableSide]:
+    def leaves(self) -> Iterator[Leaf]:
         """Those of the left side, then those of the right."""
-        yield from self.left.tables
-        yield from self.right.tables
+        yield from self.left.leaves
+        yield from self.right.leaves
 
     @property
     def parts(self) -> Iterator[Side]:
@@ -135,7 +171,7 @@ class JoinSide(Side):
         """The join of both sides' rows."""
         return self.joined(self.left.recomputed(store), self.right.recomputed(store))
 
-    def changes(self, increments: Mapping[str, DataFrame], store: Store) -> Changes:
+    def changes(self, increments: Mapping[str, Increment], store: Store) -> Changes:
         """The results of the left rows that changed, and of those that refer to a right row that changed."""
         left, right = self.left.changes(increments, store), self.right.changes(increments, store)
         touched = self._touched(left.rows, right.rows, store)

@@ -35,6 +35,11 @@ class RunningOperator(Operator[RunningAggregate]):
     appended = False
 
     @property
+    def ordered(self) -> bool:
+        """Totals are the same in any order; a sink gets them one by one, each at the place of its last record."""
+        return bool(self.node.sinks) and len(self.node.topics) > 1
+
+    @property
     def throttle_ms(self) -> int:
         """As described."""
         return self.node.throttle_ms
@@ -46,16 +51,16 @@ class RunningOperator(Operator[RunningAggregate]):
     def schemas(self, logs: Mapping[str, DataFrame]) -> Schemas:
         """Totals with their partial columns, and partials with the micro-batch that appended them."""
         rows = self.decide(logs)
-        partials = kept_partials(self._partials(rows))
+        partials = kept_partials(self.increment(rows))
         state = nullable(partials.withColumn("__batch", F.lit(0)))
-        return Schemas(rows.schema, nullable(self._merged(partials, rows.schema)), state)
+        return Schemas(rows.schema, nullable(self.merged(partials, rows.schema)), state)
 
     def fold(
         self, logs: Mapping[str, DataFrame], upto_ms: Mapping[str, int], held: Held, progress: Progress
     ) -> Folded:
         """The state gains one partial for each group touched."""
         rows = self.decide(logs)
-        partials = self._partials(rows).persist()
+        partials = self.increment(rows).persist()
         after = progress.after(upto_ms, tallies(partials), (topic.name for topic in self.node.topics))
         kept = kept_partials(partials)
         state = kept.withColumn("__batch", varying(after.batch).cast("int"))
@@ -65,7 +70,7 @@ class RunningOperator(Operator[RunningAggregate]):
 
     def read(self, held: Held, progress: Progress, inputs: StructType) -> DataFrame:
         """The totals as of now."""
-        return self._merged(self._parts(held), inputs)
+        return self.merged(self._parts(held), inputs)
 
     def updates(self, held: Held, progress: Progress, inputs: StructType) -> DataFrame:
         """The total of each group after each micro-batch that touched it and is not folded yet, and before these."""
@@ -75,7 +80,7 @@ class RunningOperator(Operator[RunningAggregate]):
         parts = self._parts(held, "__batch")
         touched = parts.select(*self._groups(), F.col("__batch").alias("__as_of")).distinct()
         known = parts.join(touched, [*self.node.by]).where(F.col("__batch") <= F.col("__as_of"))
-        return self._merged(known, inputs, "__as_of").withColumnRenamed("__as_of", "__batch")
+        return self.merged(known, inputs, "__as_of").withColumnRenamed("__as_of", "__batch")
 
     def open_records(self, state: DataFrame, progress: Progress) -> DataFrame | None:
         """Nothing waits: what is kept is used."""
@@ -86,13 +91,14 @@ class RunningOperator(Operator[RunningAggregate]):
     ) -> DataFrame:
         """The totals of the whole log."""
         rows = self.decide(logs)
-        return self._merged(kept_partials(self._partials(rows)), rows.schema)
+        return self.merged(kept_partials(self.increment(rows)), rows.schema)
 
     def compacted(self, held: Held, inputs: StructType) -> DataFrame:
         """The totals of the groups that were touched since."""
         return self._touched(held, inputs).withColumn("__deleted", F.lit(False))
 
-    def _partials(self, rows: DataFrame) -> DataFrame:
+    def increment(self, rows: DataFrame) -> DataFrame:
+        """The partials of decided rows, and a count of all (see `partial_aggregates`)."""
         also = {"__at": F.max(F.when(F.col("__fate") == KEPT, position()))}
         return partial_aggregates(rows, self.node.by, self.node.aggregates, also=also)
 
@@ -113,9 +119,10 @@ class RunningOperator(Operator[RunningAggregate]):
         assert held.state is not None
         groups = held.state.select(*self._groups()).distinct()
         base = None if held.results is None else held.results.join(groups, [*self.node.by], "left_semi")
-        return self._merged(self._parts(Held(base, held.state)), inputs)
+        return self.merged(self._parts(Held(base, held.state)), inputs)
 
-    def _merged(self, parts: DataFrame, inputs: StructType, *also_by: str) -> DataFrame:
+    def merged(self, parts: DataFrame, inputs: StructType, *also_by: str) -> DataFrame:
+        """The totals of each group: the node's columns, and the partial ones that can be merged further."""
         merged = parts.groupBy(*self._groups(), *also_by).agg(
             *merged_columns(self.node.aggregates, inputs),
             F.sum("__records").alias("__records"),

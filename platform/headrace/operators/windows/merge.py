@@ -45,6 +45,29 @@ def running_windows(partials: DataFrame, node: WindowedAggregate, inputs: Struct
     return _merge(known, node, inputs, "__as_of").withColumnRenamed("__as_of", "__batch")
 
 
+def mergeable_windows(
+    partials: DataFrame, node: WindowedAggregate, inputs: StructType, *, exploded: bool = False
+) -> DataFrame:
+    """All windows, with the partial columns by which they can be merged with further records of theirs.
+
+    In:     partials  as for `merge_windows`, with `__at`, the highest position; `exploded`: windows as this gives them
+    Out:    group columns, `window_start`, `window_end`, the aggregates, the partial columns, `__event_ms`, `__at`
+    """
+    bounds = ["window_start", "window_end"]
+    if not exploded:
+        starts = F.col("__start"), F.col("__start") + time_windows(node).size_ms
+        times = {name: F.timestamp_millis(ms) for name, ms in zip(bounds, starts, strict=True)}
+        partials = _explode_windows(partials, node, 0, None).withColumns(times)
+    window = [F.col(quote(name)) for name in (*node.by, *bounds)]
+    merged = partials.groupBy(*window).agg(
+        *merged_columns(node.aggregates, inputs),
+        F.max("__event_ms").alias("__event_ms"),
+        F.max("__at").alias("__at"),
+    )
+    partial = [F.col(quote(name)) for name in merged.columns if name.startswith("__")]
+    return merged.select(*window, *finished_columns(node.aggregates, inputs), *partial)
+
+
 def windows_of_partitions(
     partials: DataFrame, node: WindowedAggregate, inputs: StructType, *, first_ms: int
 ) -> DataFrame:

@@ -1,0 +1,100 @@
+"""Lookups as of event time, as a person would draw them."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import pytest
+
+import headrace as hr
+from tests.scenarios.timeline import MINUTE, fates
+
+if TYPE_CHECKING:
+    from headrace.testing import TestDriver
+    from tests.conftest import Drive
+
+pytestmark = pytest.mark.spark
+
+ORDERS = hr.Topic("orders", key="id STRING", value="item STRING")
+PRICES = hr.Topic("prices", key="item STRING", value="price INT")
+
+
+def order(driver: TestDriver, key: str, minute: float) -> None:
+    driver.pipe("orders", key=key, value={"item": "a"}, timestamp_ms=round(minute * MINUTE))
+
+
+def price(driver: TestDriver, price: int | None, minute: float, item: str = "a") -> None:
+    value = None if price is None else {"price": price}
+    driver.pipe("prices", key=item, value=value, timestamp_ms=round(minute * MINUTE))
+
+
+def found(driver: TestDriver) -> dict[str, int | None]:
+    rows = driver.read("priced").collect()
+    assert sorted(driver.backfill("priced").collect()) == sorted(rows)
+    return {row["id"]: row["price"] for row in rows}
+
+
+def test_a_record_waits_until_both_are_past_its_time_and_a_late_price_changes_nothing_that_has_left(
+    drive: Drive,
+) -> None:
+    driver = drive(ORDERS.lookup(PRICES.table(), on="item", as_of="event").named("priced"))
+    order(driver, "o5", 5)
+    order(driver, "o8", 8)
+    price(driver, 1, 2)
+    driver.cut()
+    assert found(driver) == {}
+    price(driver, 2, 5)  # valid at o5's time, and another of that very time might follow
+    driver.cut()
+    assert found(driver) == {}
+    assert fates(driver.ledger("priced")) == {"used": 2, "open": 2}
+    price(driver, None, 7)
+    driver.cut()
+    assert found(driver) == {"o5": 2}
+    price(
+        driver, 3, 4
+    )  # late: o5 has left with the price of minute 5, which is valid after that of minute 4 as well
+    price(driver, 4, 5)  # late, and would have been o5's
+    price(driver, 9, 9)
+    driver.cut()
+    order(driver, "late", 5)
+    order(driver, "o9", 9)
+    driver.cut()
+    assert found(driver) == {"o5": 2, "o8": None, "late": 4}
+    assert fates(driver.ledger("priced")) == {"used": 9, "open": 1}
+
+
+def test_a_table_that_rarely_changes_moves_on_by_ticks_while_records_wait_for_it(drive: Drive) -> None:
+    driver = drive(ORDERS.lookup(PRICES.table(), on="item", as_of="event").named("priced"))
+    price(driver, 1, 0)
+    driver.cut()
+    driver.advance_wall_clock("10 minutes")
+    order(driver, "o5", 5)
+    driver.cut()
+    assert found(driver) == {}, "the topic of orders is busy at minute 5"
+    driver.advance_wall_clock("1 minute")
+    driver.cut()
+    assert found(driver) == {"o5": 1}
+    ticks = driver.log("prices").where("kind = 'tick'").count()
+    driver.advance_wall_clock("10 minutes")
+    driver.cut()
+    assert driver.log("prices").where("kind = 'tick'").count() == ticks, "nobody waits any more"
+
+
+def test_versions_that_no_record_can_find_are_dropped_and_a_record_further_behind_is_late(
+    drive: Drive,
+) -> None:
+    node = ORDERS.lookup(PRICES.table(), on="item", as_of="event", history="10 minutes").named("priced")
+    driver = drive(node)
+    for minute in range(1, 31):
+        price(driver, minute, minute)
+    order(driver, "o30", 30)
+    driver.cut()
+    driver._runners["priced"].maintain()
+    versions = driver.spark.read.format("delta").load(driver._lake.state("priced")).where("__kind = 1")
+    assert sorted(row.price for row in versions.select("__row.price").collect()) == [*range(20, 31)]
+    order(driver, "o20", 20.5)
+    order(driver, "o19", 19.5)
+    driver.cut()
+    assert found(driver) == {"o20": 20}
+    assert [row["late_by_ms"] for row in driver.late("priced").collect()] == [MINUTE // 2]
+    assert fates(driver.ledger("priced")) == {"used": 31, "open": 1, "late": 1}
