@@ -16,16 +16,9 @@ from collections import Counter
 from functools import cached_property, reduce
 from typing import TYPE_CHECKING
 
-from delta.exceptions import ConcurrentAppendException, ConcurrentDeleteReadException
 from delta.tables import DeltaTable
 from pyspark.sql import Window
 from pyspark.sql import functions as F
-from tenacity import (
-    Retrying,
-    retry_if_exception_type,
-    stop_after_attempt,
-    wait_random_exponential,
-)
 
 from headrace.description import quote
 from headrace.errors import TerminalError, TransientError
@@ -35,6 +28,7 @@ from headrace.runtime.lease import Lease, take_lease_patiently
 from headrace.runtime.node_tables import Base, base_of, read_logs, read_progress, results_writer
 from headrace.runtime.plan import STAGES, BackfillPlan, DayVerdict
 from headrace.spark import tables
+from headrace.spark.merge import OVERTAKEN, TRIES_MAX, overtaken_tries
 from headrace.spark.session import pipeline_session
 
 if TYPE_CHECKING:
@@ -48,15 +42,7 @@ if TYPE_CHECKING:
 
 DAY_MS = 86_400_000
 SHOWN = 5  # how many differing rows a verdict names
-SWAPS_MAX = 10
 PATIENCE_SECONDS = 60  # for the stream to end the fold of current results that is under way
-OVERTAKEN = (ConcurrentAppendException, ConcurrentDeleteReadException)
-overtaken_tries = Retrying(
-    retry=retry_if_exception_type(OVERTAKEN),
-    stop=stop_after_attempt(SWAPS_MAX),
-    wait=wait_random_exponential(multiplier=0.1, max=10),
-    reraise=True,
-)
 
 
 class Backfill:
@@ -111,14 +97,19 @@ class Backfill:
         )
 
     def run(
-        self, *, swap: bool = True, on_stage: Callable[[str], None] = lambda stage: None
+        self,
+        *,
+        swap: bool = True,
+        on_stage: Callable[[str], None] = lambda stage: None,
+        lease: Lease | None = None,
     ) -> list[DayVerdict]:
         """Recompute, compare, and with `swap` replace what differs, all days in one commit.
 
+        In:     lease  of the node's backfills, if the caller holds it
         Raises: LeaseHeldError when another backfill of the node is running.
         """
         name = self.node.required_name
-        lease = self._take_lease(name)
+        held = lease or self._take_lease(name)
         try:
             on_stage(STAGES[0])
             recomputed = self._recomputed
@@ -132,10 +123,11 @@ class Backfill:
             swapped = swap and bool(different)
             if swapped:
                 on_stage(STAGES[3])
-                self._swap_beside_the_stream(lease, recomputed, differing)
+                self._swap_beside_the_stream(held, recomputed, differing)
             differing.unpersist()
         finally:
-            lease.release()
+            if lease is None:
+                held.release()
             self._release()
         return [
             DayVerdict(
@@ -233,7 +225,7 @@ class Backfill:
                     self._swap(recomputed, differing)
         except OVERTAKEN as error:
             raise TransientError(
-                f"Backfill of '{self.node.required_name}': its swap was overtaken by the stream {SWAPS_MAX} times.",
+                f"Backfill of '{self.node.required_name}': its swap was overtaken by the stream {TRIES_MAX} times.",
                 detail=str(error),
                 hint="Run it again when the stream has caught up and closes windows less often.",
             ) from error
