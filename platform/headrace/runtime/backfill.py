@@ -5,6 +5,8 @@ is equal is left alone; one MERGE changes just the differing rows, so that reade
 
 - appended results are compared by day. The stream only appends rows that lie beyond the frontier, which the swap never
   touches; Delta still refuses a MERGE that such a commit overtook, so it is repeated. The stream itself is never refused;
+- where rows of the log were cut off, the fold starts from the node's opening balance, and rows that were final then are
+  not compared: the log no longer tells them;
 - current results have no days: their base is compared with the log as far as it is folded into it. The changes since
   stay where they are, and the stream does not fold them while a backfill runs.
 """
@@ -26,6 +28,7 @@ from headrace.log.clock import SystemClock
 from headrace.operators import operator_of
 from headrace.runtime.lease import Lease, take_lease_patiently
 from headrace.runtime.node_tables import Base, base_of, read_logs, read_progress, results_writer
+from headrace.runtime.opening import Opening, read_opening, stand
 from headrace.runtime.plan import STAGES, BackfillPlan, DayVerdict
 from headrace.spark import tables
 from headrace.spark.merge import OVERTAKEN, TRIES_MAX, overtaken_tries
@@ -151,8 +154,15 @@ class Backfill:
         self._recomputed.unpersist()
         del self._recomputed
 
+    @cached_property
+    def _opening(self) -> Opening:
+        return read_opening(self._spark, self._lake, self.node)
+
     def recompute(self) -> DataFrame:
         """The rows from the log alone; columns and grain of the result table."""
+        if not self._opening.is_at_the_beginning:
+            standing = stand(self._spark, self._lake, self.node, self._upto_ms, self._opening)
+            return standing.results.where(self._in_days())
         span_ms = (_ms(self._chosen[0]), _ms(self._chosen[-1]) + DAY_MS - 1) if self._chosen else None
         return self._operator.recompute(self._logs(), self.progress, span_ms).where(self._in_days())
 
@@ -189,7 +199,10 @@ class Backfill:
     def _stored(self) -> DataFrame:
         """What the stream wrote for these days, as far as the frontier of this backfill goes."""
         stored = self._base.read(self._spark)
-        return stored.where(self._in_days() & self._operator.settled(self.progress))
+        wanted = self._in_days() & self._operator.settled(self.progress)
+        if self._operator.appended and not self._opening.is_at_the_beginning:
+            wanted = wanted & ~self._operator.settled(self._opening.progress)
+        return stored.where(wanted)
 
     def _day(self) -> Expr:
         column = self.node.day_column
