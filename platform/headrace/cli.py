@@ -129,6 +129,23 @@ def redeliver(
 
 
 @app.command()
+def erase(
+    topic: Annotated[str, typer.Argument(help="The topic whose records are erased.")],
+    key: Annotated[str, typer.Argument(help="Their key: its text, or a JSON object of the key's columns.")],
+    pipeline: Pipeline = DEFAULTS.pipeline,
+    lake: Root = DEFAULTS.lake,
+) -> None:
+    """Erase a key's records from a topic's log and from every table made of them; stop the stream first."""
+    from headrace.runtime.erasure import Erasure, until_vacuum
+    from headrace.runtime.lake import Lake
+
+    nodes = load_pipeline(pipeline)
+    for done in Erasure(_session(), Lake(lake), nodes, _topic(pipeline, topic), key).run():
+        typer.echo(str(done))
+    typer.echo(until_vacuum())
+
+
+@app.command()
 def maintain(
     node: Annotated[
         list[str] | None, typer.Option(help="A node, with the logs that it reads; all by default.")

@@ -47,7 +47,7 @@ def test_a_run_that_has_settled_speaks_less() -> None:
     assert [now for now in range(500) if throttle.due("a", "running", now)] == [0, 20, 40, 160, 280, 400]
 
 
-def test_a_day_of_two_assets_adds_few_thousand_events_to_dagsters_database() -> None:
+def test_a_day_of_two_assets_adds_few_hundred_events_to_dagsters_database() -> None:
     config = StreamConfig()
     settles_after = config.settle_after_minutes * 60
     observe = Cadence(config.observe_every_seconds, config.observe_settled_every_seconds, settles_after)
@@ -55,7 +55,7 @@ def test_a_day_of_two_assets_adds_few_thousand_events_to_dagsters_database() -> 
     throttle = Throttle(observe)
     events = sum(throttle.due("a", "running", now) for now in range(run_seconds))
     runs_a_day = 24 / config.rotate_after_hours
-    assert events * runs_a_day * 2 < 2_000  # of 2.4 KB each
+    assert events * runs_a_day * 2 < 500  # of 8.5 kB each, see benchmarks/RESULTS.md
 
 
 def test_each_asset_has_an_interval_of_its_own() -> None:

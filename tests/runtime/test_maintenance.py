@@ -21,12 +21,15 @@ from headrace.runtime.lease import take_lease
 from headrace.runtime.maintenance import Maintenance, Upkept
 from headrace.runtime.node_stream import NodeStream
 from headrace.runtime.views import Views
+from headrace.sinks import Delivery
+from headrace.sinks.refusals import record_refusals
 from headrace.spark import tables
+from headrace.spark.frames import local_frame
 from headrace.spark.session import pipeline_session
 from tests.runtime.line import Line
 
 if TYPE_CHECKING:
-    from pyspark.sql import SparkSession
+    from pyspark.sql import DataFrame, SparkSession
 
     from headrace.description import Node
 
@@ -244,6 +247,33 @@ def test_a_log_that_an_old_backfill_reads_keeps_its_files(session: SparkSession,
         assert log.skipped == "A backfill of counts has been reading it for too long."
     finally:
         lease.release()
+
+
+class Refusing:
+    """A sink that refuses every row."""
+
+    name = "refusing"
+
+    def deliver(self, rows: DataFrame, delivery: Delivery) -> None:
+        refused = [(row["__sequence"], row["__ordinal"], "no") for row in rows.collect()]
+        record_refusals(rows, delivery, refused, "the store")
+
+
+def test_what_a_sink_refused_is_packed_too(session: SparkSession, kept: Kept) -> None:
+    spark, lake = session, kept.line.lake
+    node = COUNTS.to(Refusing())
+    for number in range(2):
+        row = ("s1", number, number, 0)
+        rows = local_frame(spark, [row], "sensor_id STRING, n INT, __sequence BIGINT, __ordinal INT")
+        node.sinks[0].deliver(
+            rows, Delivery("counts", ("sensor_id",), ("n",), lake.refused("counts", "refusing"))
+        )
+    refused = tables.read(spark, lake.refused("counts", "refusing"))
+    before = sorted(map(tuple, refused.collect()))
+    done = kept.maintain(node, vacuum=False)["counts refused by refusing"]
+    assert (done.before.files, done.after.files, done.skipped) == (2, 1, None)
+    refused = tables.read(spark, lake.refused("counts", "refusing"))
+    assert sorted(map(tuple, refused.collect())) == before
 
 
 def test_a_retention_that_a_run_could_outlast_is_refused(spark: SparkSession, lake: Lake) -> None:

@@ -12,6 +12,7 @@ if TYPE_CHECKING:
     from headrace.description import Column, Topic
 
 RECORD, DEAD_LETTER, TICK, CONTROL = "record", "dead_letter", "tick", "control"
+ERASED = "erased"  # the reason of a record that was erased: its place is left, and nothing of what it said
 DRAIN = "drain"  # the action of a control row that closes batches
 
 HEADERS = T.ArrayType(

@@ -41,8 +41,8 @@ def decode(raw: DataFrame, topic: Topic, ingested_at_ms: int) -> DataFrame:
         F.col("key").alias("raw_key"),
         F.col("value").alias("raw_value"),
         F.unix_millis("timestamp").alias("__kafka_ms"),
-        _parse_key(topic).alias("__key"),
-        _parse_json("value", topic.value_columns).alias("__value"),
+        parse_key(F.col("key"), topic).alias("__key"),
+        _parse_json(F.col("value"), topic.value_columns).alias("__value"),
         F.col("value").isNull().alias("tombstone"),
         (F.coalesce(F.length("key"), F.lit(0)) + F.coalesce(F.length("value"), F.lit(0))).alias("size_bytes"),
     )
@@ -64,17 +64,18 @@ def decode(raw: DataFrame, topic: Topic, ingested_at_ms: int) -> DataFrame:
     )
 
 
-def _parse_json(column: str, columns: tuple[Column, ...]) -> Expr:
+def _parse_json(raw: Expr, columns: tuple[Column, ...]) -> Expr:
     schema = f"{to_ddl(columns)}, {CORRUPT} STRING"
     options = {"mode": "PERMISSIVE", "columnNameOfCorruptRecord": CORRUPT}
-    return F.from_json(F.col(column).cast("string"), schema, options)
+    return F.from_json(raw.cast("string"), schema, options)
 
 
-def _parse_key(topic: Topic) -> Expr:
+def parse_key(raw: Expr, topic: Topic) -> Expr:
+    """The key columns as a struct, from the bytes of a key; of malformed JSON with `CORRUPT`."""
     if topic.scalar_key:
-        return F.struct(F.col("key").cast("string").alias(topic.key_columns[0].name))
+        return F.struct(raw.cast("string").alias(topic.key_columns[0].name))
     if topic.key_columns:
-        return _parse_json("key", topic.key_columns)
+        return _parse_json(raw, topic.key_columns)
     return F.lit(None)
 
 

@@ -105,6 +105,11 @@ class Operator(ABC, Generic[N]):
         return False
 
     @property
+    def uncuttable(self) -> str:
+        """Why rows of its logs cannot be cut off; empty: they can."""
+        return ""
+
+    @property
     def throttle_ms(self) -> int:
         """The shortest time, of commit time, between two micro-batches; 0: none."""
         return 0
@@ -186,6 +191,10 @@ class Operator(ABC, Generic[N]):
 
     def expired(self, progress: Progress) -> Expr | None:
         """Which rows of the state nothing will read any more; None: none."""
+        return None
+
+    def asks_again_ms(self, state: DataFrame, progress: Progress) -> int | None:
+        """Since which commit time what is open asks for rows of the log again, in ms; None: for none."""
         return None
 
     def settled(self, progress: Progress) -> Expr:

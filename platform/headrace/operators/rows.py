@@ -13,7 +13,7 @@ from pyspark.sql import functions as F
 
 from headrace.description import Select, Transform, Where, WithColumn, quote
 from headrace.errors import DescriptionError
-from headrace.log.columns import CONTROL, DEAD_LETTER, DRAIN, TICK
+from headrace.log.columns import CONTROL, DEAD_LETTER, DRAIN, ERASED, RECORD, TICK
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from headrace.description import Branch, Step, Stream, Topic
 
 USED, OPEN, LATE, REPLAY, FILTERED, TOMBSTONE = "used", "open", "late", "replay", "filtered", "tombstone"
-FATES = (USED, OPEN, LATE, REPLAY, FILTERED, TOMBSTONE, DEAD_LETTER)
+FATES = (USED, OPEN, LATE, REPLAY, FILTERED, TOMBSTONE, DEAD_LETTER, ERASED)
 KEPT = "kept"  # in results or still open; which of the two depends on how far the log was read
 NOT_RECORDS = (TICK, CONTROL, DRAIN)
 
@@ -58,6 +58,7 @@ def _source(log: DataFrame, branch: Branch) -> DataFrame:
     fate = (
         F.when(drained, DRAIN)
         .when(F.col("kind").isin(TICK, CONTROL, DEAD_LETTER), F.col("kind"))
+        .when((F.col("kind") == RECORD) & (F.col("reason") == ERASED), ERASED)
         .when(F.col("replay"), REPLAY)
         .when(F.col("tombstone"), TOMBSTONE)
     )

@@ -11,6 +11,7 @@ from dagster._core.definitions.unresolved_asset_job_definition import Unresolved
 from headrace.description import Node
 from headrace.orchestration.assets import streaming_assets, table_asset
 from headrace.orchestration.checks import checks_of
+from headrace.orchestration.erasing import erasure_job
 from headrace.orchestration.keys import ENDS, STREAM_TAG
 from headrace.orchestration.pipeline import Pipeline, pipeline_of
 from headrace.orchestration.resources import LakeResource, spark_resource
@@ -63,11 +64,12 @@ def build_definitions(
     checks = checks_of(pipeline)
     streams, backfill, quality = _jobs(pipeline, checks)
     maintenance = maintenance_job(pipeline, f"maintenance{_suffix(pipeline)}")
+    erasure = erasure_job(pipeline, f"erase_key{_suffix(pipeline)}")
     status = dg.DefaultSensorStatus.RUNNING if sensor_running else dg.DefaultSensorStatus.STOPPED
     return dg.Definitions(
         assets=[streaming_assets(pipeline), *(table_asset(node, pipeline) for node in pipeline.nodes)],
         asset_checks=checks,
-        jobs=[streams, backfill, quality, maintenance],
+        jobs=[streams, backfill, quality, maintenance, erasure],
         sensors=[keep_running_sensor(pipeline, streams, status)],
         schedules=[
             dg.ScheduleDefinition(

@@ -1,8 +1,8 @@
 """Progress of the queries as events of their assets.
 
 Law: one observation per asset and interval, whatever the number of micro-batches; a change of state may come
-a little sooner, at most four times an interval. An event costs Dagster's database 2 to 5 KB, so the interval is
-short only while a run is young and someone is likely to watch.
+a little sooner, at most four times an interval. An event costs SQLite 4 to 9 kB (see `benchmarks/RESULTS.md`), so
+the interval is short only while a run is young and someone is likely to watch.
 """
 
 from __future__ import annotations

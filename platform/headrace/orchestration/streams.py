@@ -34,9 +34,10 @@ class StreamConfig(dg.Config):
     observe_every_seconds: float = Field(
         default=20.0, description="One observation per asset in this time, at first."
     )
-    settle_after_minutes: float = Field(default=30.0, description="When a run counts as settled.")
+    settle_after_minutes: float = Field(default=10.0, description="When a run counts as settled.")
     observe_settled_every_seconds: float = Field(
-        default=120.0, description="The same once the run has settled."
+        default=600.0,
+        description="The same once the run has settled; most of what a day adds to Dagster's database.",
     )
     materialize_every_minutes: float = Field(
         default=10.0, description="One materialization per asset in this time."

@@ -17,6 +17,7 @@ from headrace.operators.rows import KEPT
 from headrace.quality.claims import Check, Finding, at_most
 from headrace.quality.words import counted, joined, moment
 from headrace.runtime.node_tables import read_logs
+from headrace.runtime.opening import read_opening
 from headrace.runtime.redeliver import delivery_of
 from headrace.sinks import ReadableSink
 
@@ -137,10 +138,14 @@ def _by_group(
 ) -> dict[str, int]:
     """Records of each group: those kept from the log, less those in batches and in open ones."""
     by = list(node.by)
+    opening = read_opening(spark, lake, node)
     decided = operator.decide(read_logs(spark, lake, node, books.progress.upto_ms))
-    one = F.lit(1).cast("long")
-    sides = decided.where(F.col("__fate") == KEPT).select(*by, one.alias("__surplus"))
-    settled = books.results.where(operator.settled(books.progress))
+    since = (F.col("__fate") == KEPT) & (F.col("__ingested_ms") > operator.frontier_ms(opening.progress))
+    sides = decided.where(since).select(*by, F.lit(1).cast("long").alias("__surplus"))
+    if opening.held.state is not None:  # of batches open at a cut the records before it are counted there
+        begun = operator.open_batches(opening.held.state, operator.frontier_ms(opening.progress))
+        sides = sides.unionByName(begun.select(*by, F.col("__records").alias("__surplus")))
+    settled = books.results.where(operator.settled(books.progress) & ~operator.settled(opening.progress))
     sides = sides.unionByName(settled.select(*by, (-F.col("records")).alias("__surplus")))
     if books.held.state is not None:
         still = operator.open_batches(books.held.state, operator.frontier_ms(books.progress))

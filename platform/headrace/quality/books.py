@@ -19,6 +19,7 @@ from headrace.operators import operator_of
 from headrace.operators.operator import Held
 from headrace.operators.rows import FATES
 from headrace.runtime.node_tables import base_of, node_schemas, read_log, read_progress
+from headrace.runtime.opening import Opening, read_opening
 from headrace.runtime.views import fates_of
 from headrace.spark import tables
 from headrace.spark.frames import local_frame
@@ -93,7 +94,8 @@ def open_books(spark: SparkSession, lake: Lake, node: Node) -> Books:
             TransientError when the node moves on faster than it can be read.
     """
     held, progress = _snapshot(spark, lake, node)
-    delivered = _delivered(spark, lake, node, progress)
+    opening = read_opening(spark, lake, node)
+    delivered = _delivered(spark, lake, node, progress, opening)
     fates = fates_of(node, held, progress)
     none = dict.fromkeys(FATES, 0)
     accounts = [
@@ -162,11 +164,14 @@ def _base(
     return (tables.read(spark, path, version), 0, {}) if ahead <= 1 else None
 
 
-def _delivered(spark: SparkSession, lake: Lake, node: Node, progress: Progress) -> Counts:
+def _delivered(spark: SparkSession, lake: Lake, node: Node, progress: Progress, opening: Opening) -> Counts:
+    """The records in each log; those that were cut off as the opening balance counted them."""
     counts: Counts = Counter()
     for topic in node.topics:
+        counts.update({(topic.name, p): records for p, records in opening.records(topic.name).items()})
         if tables.exists(spark, lake.log(topic.name)):
-            log = read_log(spark, lake, topic, upto_ms=progress.upto_ms.get(topic.name, 0))
+            after_ms, upto_ms = opening.upto_ms(topic.name), progress.upto_ms.get(topic.name, 0)
+            log = read_log(spark, lake, topic, after_ms=after_ms, upto_ms=upto_ms)
             records = (
                 log.where(F.col("kind").isin(RECORD, DEAD_LETTER)).groupBy("partition").count().collect()
             )

@@ -17,6 +17,7 @@ from headrace.operators.windows.panes import last_window_start
 from headrace.quality.books import Account
 from headrace.quality.words import group_text
 from headrace.runtime.node_tables import read_logs
+from headrace.runtime.opening import read_opening
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -64,9 +65,11 @@ class Diagnosis:
 def diagnose(spark: SparkSession, lake: Lake, books: Books) -> Diagnosis:
     """Count what the log says is open and used, and compare it with state and results.
 
-    Tumbling and hopping windows alone can be told apart: theirs is a record by its own row.
+    Tumbling and hopping windows alone can be told apart: theirs is a record by its own row. Where the log was cut, they
+    cannot either: it no longer says how many records a window had.
     """
-    if not isinstance(books.node, WindowedAggregate) or not isinstance(books.node.window, TimeWindows):
+    told = isinstance(books.node, WindowedAggregate) and isinstance(books.node.window, TimeWindows)
+    if not told or not read_opening(spark, lake, books.node).is_at_the_beginning:
         return Diagnosis((), (), 0, ())
     kept = _kept(spark, lake, books).persist()
     differing = _differing_windows(kept.where("__closed"), books).persist()

@@ -5,6 +5,8 @@ is equal is left alone; one MERGE changes just the differing rows, so that reade
 
 - appended results are compared by day. The stream only appends rows that lie beyond the frontier, which the swap never
   touches; Delta still refuses a MERGE that such a commit overtook, so it is repeated. The stream itself is never refused;
+- where rows of the log were cut off, the fold starts from the node's opening balance, and rows that were final then are
+  not compared: the log no longer tells them;
 - current results have no days: their base is compared with the log as far as it is folded into it. The changes since
   stay where they are, and the stream does not fold them while a backfill runs.
 """
@@ -16,16 +18,9 @@ from collections import Counter
 from functools import cached_property, reduce
 from typing import TYPE_CHECKING
 
-from delta.exceptions import ConcurrentAppendException, ConcurrentDeleteReadException
 from delta.tables import DeltaTable
 from pyspark.sql import Window
 from pyspark.sql import functions as F
-from tenacity import (
-    Retrying,
-    retry_if_exception_type,
-    stop_after_attempt,
-    wait_random_exponential,
-)
 
 from headrace.description import quote
 from headrace.errors import TerminalError, TransientError
@@ -33,8 +28,10 @@ from headrace.log.clock import SystemClock
 from headrace.operators import operator_of
 from headrace.runtime.lease import Lease, take_lease_patiently
 from headrace.runtime.node_tables import Base, base_of, read_logs, read_progress, results_writer
+from headrace.runtime.opening import Opening, read_opening, stand
 from headrace.runtime.plan import STAGES, BackfillPlan, DayVerdict
 from headrace.spark import tables
+from headrace.spark.merge import OVERTAKEN, TRIES_MAX, overtaken_tries
 from headrace.spark.session import pipeline_session
 
 if TYPE_CHECKING:
@@ -48,15 +45,7 @@ if TYPE_CHECKING:
 
 DAY_MS = 86_400_000
 SHOWN = 5  # how many differing rows a verdict names
-SWAPS_MAX = 10
 PATIENCE_SECONDS = 60  # for the stream to end the fold of current results that is under way
-OVERTAKEN = (ConcurrentAppendException, ConcurrentDeleteReadException)
-overtaken_tries = Retrying(
-    retry=retry_if_exception_type(OVERTAKEN),
-    stop=stop_after_attempt(SWAPS_MAX),
-    wait=wait_random_exponential(multiplier=0.1, max=10),
-    reraise=True,
-)
 
 
 class Backfill:
@@ -111,14 +100,19 @@ class Backfill:
         )
 
     def run(
-        self, *, swap: bool = True, on_stage: Callable[[str], None] = lambda stage: None
+        self,
+        *,
+        swap: bool = True,
+        on_stage: Callable[[str], None] = lambda stage: None,
+        lease: Lease | None = None,
     ) -> list[DayVerdict]:
         """Recompute, compare, and with `swap` replace what differs, all days in one commit.
 
+        In:     lease  of the node's backfills, if the caller holds it
         Raises: LeaseHeldError when another backfill of the node is running.
         """
         name = self.node.required_name
-        lease = self._take_lease(name)
+        held = lease or self._take_lease(name)
         try:
             on_stage(STAGES[0])
             recomputed = self._recomputed
@@ -132,10 +126,11 @@ class Backfill:
             swapped = swap and bool(different)
             if swapped:
                 on_stage(STAGES[3])
-                self._swap_beside_the_stream(lease, recomputed, differing)
+                self._swap_beside_the_stream(held, recomputed, differing)
             differing.unpersist()
         finally:
-            lease.release()
+            if lease is None:
+                held.release()
             self._release()
         return [
             DayVerdict(
@@ -159,8 +154,15 @@ class Backfill:
         self._recomputed.unpersist()
         del self._recomputed
 
+    @cached_property
+    def _opening(self) -> Opening:
+        return read_opening(self._spark, self._lake, self.node)
+
     def recompute(self) -> DataFrame:
         """The rows from the log alone; columns and grain of the result table."""
+        if not self._opening.is_at_the_beginning:
+            standing = stand(self._spark, self._lake, self.node, self._upto_ms, self._opening)
+            return standing.results.where(self._in_days())
         span_ms = (_ms(self._chosen[0]), _ms(self._chosen[-1]) + DAY_MS - 1) if self._chosen else None
         return self._operator.recompute(self._logs(), self.progress, span_ms).where(self._in_days())
 
@@ -197,7 +199,10 @@ class Backfill:
     def _stored(self) -> DataFrame:
         """What the stream wrote for these days, as far as the frontier of this backfill goes."""
         stored = self._base.read(self._spark)
-        return stored.where(self._in_days() & self._operator.settled(self.progress))
+        wanted = self._in_days() & self._operator.settled(self.progress)
+        if self._operator.appended and not self._opening.is_at_the_beginning:
+            wanted = wanted & ~self._operator.settled(self._opening.progress)
+        return stored.where(wanted)
 
     def _day(self) -> Expr:
         column = self.node.day_column
@@ -233,7 +238,7 @@ class Backfill:
                     self._swap(recomputed, differing)
         except OVERTAKEN as error:
             raise TransientError(
-                f"Backfill of '{self.node.required_name}': its swap was overtaken by the stream {SWAPS_MAX} times.",
+                f"Backfill of '{self.node.required_name}': its swap was overtaken by the stream {TRIES_MAX} times.",
                 detail=str(error),
                 hint="Run it again when the stream has caught up and closes windows less often.",
             ) from error

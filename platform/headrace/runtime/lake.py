@@ -9,8 +9,8 @@ from dataclasses import dataclass
 class Lake:
     """Paths below one root URI (a local folder, or any file system that Spark can reach).
 
-    `logs/<topic>` the log · `tables/<node>` results · `state/<node>` open partials or changes, parts, plan and rules ·
-    `refused/<node>/<sink>` what a sink's store refused · `leases/…` who writes.
+    `logs/<topic>` the log · `tables/<node>` results · `state/<node>` open partials or changes, parts, plan, rules and
+    opening balance · `refused/<node>/<sink>` what a sink's store refused · `leases/…` who writes.
     """
 
     root: str
@@ -34,6 +34,14 @@ class Lake:
     def plan(self, node: str) -> str:
         """The file that holds the node's planned micro-batch."""
         return f"{self.root}/state/{node}/plan.json"
+
+    def opening(self, node: str) -> str:
+        """The file that holds where the node stood at the cut of its logs."""
+        return f"{self.root}/state/{node}/opening.json"
+
+    def openings(self, node: str) -> str:
+        """The folder of the tables of that balance."""
+        return f"{self.root}/state/{node}/openings"
 
     def description(self, node: str) -> str:
         """The file that holds the rules by which the node's state was written."""

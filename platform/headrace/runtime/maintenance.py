@@ -4,7 +4,8 @@ Laws:
 - no row of any table changes, nor any progress: compaction commits change no data, and carry on the records by which
   logs and nodes find their last commit, so that Delta may clean the history behind them;
 - compaction never meets a fold or a swap: a node's tables are maintained under the lease of its backfills, for which the
-  stream's folds wait too. Appends, of which a log and the hot path consist, conflict with no compaction;
+  stream's folds wait too. Appends, of which a log and the hot path consist, conflict with no compaction; a sink that
+  is overtaken while it notes refused rows notes them again;
 - a file is deleted when it left the newest version `retention_hours` ago. Whoever reads a table reads the version that was
   newest when it began, and no run lives for more than a day (a stream rotates, Dagster ends other jobs), which is half
   the least retention. A backfill started by hand may take longer: while one is older than the retention, the logs that
@@ -49,7 +50,7 @@ class Upkept:
     """What was done to one table.
 
     of       the asset: `log/<topic>` or the node's name
-    what     which of its tables: log, results, state, or a part of the state
+    what     which of its tables: log, results, state, a part of the state, or `refused by <sink>`
     before   the newest version's files; `after` likewise
     stored_before  all files on disk, older versions and Delta's log included; `stored_after` likewise
     skipped  why nothing was done; None: it was
@@ -115,7 +116,8 @@ class Maintenance:
         name, lake = node.required_name, self._lake
         parts = {part: lake.part(name, part) for part in operator_of(node).parts}
         writers = {"results": [results_writer(node)], "state": [f"node/{name}"]}
-        paths = {"results": lake.table(name), "state": lake.state(name), **parts}
+        refused = {f"refused by {sink.name}": lake.refused(name, sink.name) for sink in node.sinks}
+        paths = {"results": lake.table(name), "state": lake.state(name), **parts, **refused}
         present = {what: path for what, path in paths.items() if tables.exists(self._spark, path)}
         try:
             with self._alone(name):

@@ -11,8 +11,6 @@ Spark's own checkpoint comes last and holds nothing that these do not: it may be
 
 from __future__ import annotations
 
-from functools import reduce
-from operator import or_
 from typing import TYPE_CHECKING, Any
 
 from delta.tables import DeltaTable
@@ -30,6 +28,7 @@ from headrace.runtime.node_tables import (
     settled_ms,
     write_description,
 )
+from headrace.runtime.opening import within
 from headrace.runtime.redeliver import delivery_of
 from headrace.spark import files, tables
 from headrace.spark.merge import upsert
@@ -106,6 +105,11 @@ class NodeRunner:
         folded.release()
         self.progress, self._repeating = folded.progress, False
         return True
+
+    def finish(self) -> bool:
+        """Complete the micro-batch that was planned and never became durable; False when there is none."""
+        plan = files.read_json(self._spark, self._lake.plan(self.name))
+        return plan is not None and plan["batch"] == self.progress.batch + 1 and self.advance()
 
     def due(self, now_ms: int) -> bool:
         """Whether a throttled node's next interval of commit time has begun; always, for others."""
@@ -188,13 +192,9 @@ class NodeRunner:
 
     def _earlier(self, stretches: Sequence[tuple[int, int]]) -> dict[str, DataFrame]:
         """Stretches of commit time of the logs, as far as these are folded; Delta skips the files of all others."""
-        at, upto_ms = F.col("ingested_at"), self.progress.upto_ms
-        bounds = [
-            (F.timestamp_millis(F.lit(first)), F.timestamp_millis(F.lit(last))) for first, last in stretches
-        ]
-        within = reduce(or_, ((at >= first) & (at <= last) for first, last in bounds))
+        upto_ms = self.progress.upto_ms
         return {
-            t.name: self._increment(t, stretches[0][0] - 1, upto_ms.get(t.name, 0)).where(within)
+            t.name: self._increment(t, stretches[0][0] - 1, upto_ms.get(t.name, 0)).where(within(stretches))
             for t in self.node.topics
         }
 

@@ -238,6 +238,19 @@ def _fates(log: LogStream) -> dict[str, int]:
     return {"record": taken, "dead_letter": log.dead_letters, **guarded}
 
 
+def topic_named(nodes: Sequence[Node], name: str) -> Topic:
+    """The topic of some nodes that has this name.
+
+    Raises: DescriptionError when none of them reads such a topic.
+    """
+    topics = topics_of(nodes)
+    if name not in topics:
+        raise DescriptionError(
+            f"There is no topic {name!r} here.", hint=f"There are: {', '.join(sorted(topics))}."
+        )
+    return topics[name]
+
+
 def topics_of(nodes: Sequence[Node]) -> dict[str, Topic]:
     """The topics of some nodes by name.
 

@@ -8,13 +8,14 @@ from typing import TYPE_CHECKING
 from pyspark.sql import functions as F
 
 from headrace.description import WindowedAggregate, quote
-from headrace.log.columns import DEAD_LETTER
+from headrace.log.columns import DEAD_LETTER, ERASED
 from headrace.log.views import dead_letters as log_dead_letters
 from headrace.operators import operator_of
 from headrace.operators.operator import Held, Schemas
 from headrace.operators.progress import Progress
 from headrace.operators.rows import FATES, KEPT, OPEN, USED
-from headrace.runtime.node_tables import node_schemas, read_logs, read_progress, snapshot
+from headrace.runtime.node_tables import base_of, node_schemas, read_logs, read_progress, snapshot
+from headrace.runtime.opening import Opening, read_opening, stand
 from headrace.spark import tables
 from headrace.spark.frames import local_frame
 
@@ -102,7 +103,7 @@ class Views:
     def ledger(self, node: Node) -> DataFrame:
         """Where every record that Kafka delivered ended up.
 
-        Out: topic, partition, fate, records; one row for each fate and partition
+        Out: topic, partition, fate, records; one row for each fate and partition (of `erased` only if something was)
         Law: over the fates, `records` sums to the records delivered. `open` is counted in the state table; `used` is
              what was kept and is no longer open, to be compared with what the results say (see the checks).
         """
@@ -112,17 +113,34 @@ class Views:
             (topic, partition, fate, counts[fate])
             for (topic, partition), counts in fates.items()
             for fate in FATES
+            if counts[fate] or fate != ERASED
         ]
         return local_frame(self._spark, rows, "topic STRING, partition INT, fate STRING, records BIGINT")
 
     def recompute(self, node: Node) -> DataFrame:
-        """The node's results, computed from the whole log in one go, as far as the stream has read it."""
+        """The node's results, computed from the whole log in one go, as far as the stream has read it.
+
+        Where rows of the log were cut off, from the opening balance and the rest; what was final at the cut is that.
+        """
         progress, operator = read_progress(self._spark, self._lake, node), operator_of(node)
+        opening = read_opening(self._spark, self._lake, node)
+        if not opening.is_at_the_beginning:
+            return self._recompute_from(opening, node, progress)
         logs = read_logs(self._spark, self._lake, node, progress.upto_ms)
         folded = operator.fold(logs, progress.upto_ms, Held(), Progress())
         nothing = local_frame(self._spark, [], self._schemas(node).results)
         held = Held(nothing if folded.results is None else folded.results, folded.state)
         return without_internal(operator.read(held, folded.progress, self._schemas(node).inputs))
+
+    def _recompute_from(self, opening: Opening, node: Node, progress: Progress) -> DataFrame:
+        operator = operator_of(node)
+        standing = stand(self._spark, self._lake, node, progress.upto_ms, opening)
+        results = standing.results
+        if operator.appended:
+            base = base_of(self._spark, self._lake, node).read(self._spark)
+            results = base.where(operator.settled(opening.progress)).unionByName(results)
+        held = Held(results, standing.state if operator.appended else None)
+        return without_internal(operator.read(held, standing.progress, self._schemas(node).inputs))
 
     def _schemas(self, node: Node) -> Schemas:
         described = node.fingerprint()

@@ -15,7 +15,7 @@ from headrace.description import quote
 from headrace.errors import TerminalError, TransientError
 from headrace.spark import tables
 from headrace.spark.frames import local_frame
-from headrace.spark.merge import upsert
+from headrace.spark.merge import overtaken_tries, upsert
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -91,4 +91,6 @@ def record_refusals(rows: DataFrame, delivery: Delivery, refusals: list[Refusal]
     assert isinstance(schema, T.StructType)
     tables.create(spark, delivery.refused, schema)
     record = {"writer": f"refused/{delivery.node}"}
-    upsert(spark, delivery.refused, refused, ("identity", "sequence", "ordinal"), record)
+    for attempt in overtaken_tries:  # by maintenance
+        with attempt:
+            upsert(spark, delivery.refused, refused, ("identity", "sequence", "ordinal"), record)

@@ -1,11 +1,13 @@
-"""Put changed rows into a Delta table by identity, in one commit."""
+"""Put changed rows into a Delta table by identity, in one commit; and what to do when another commit overtakes it."""
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+from delta.exceptions import ConcurrentAppendException, ConcurrentDeleteReadException
 from delta.tables import DeltaTable
 from pyspark.sql import functions as F
+from tenacity import Retrying, retry_if_exception_type, stop_after_attempt, wait_random_exponential
 
 from headrace.description import quote
 from headrace.spark import tables
@@ -14,6 +16,16 @@ if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
     from pyspark.sql import Column, DataFrame, SparkSession
+
+TRIES_MAX = 10
+# Delta refuses a commit that rewrites files when another one has added or replaced rows that it read.
+OVERTAKEN = (ConcurrentAppendException, ConcurrentDeleteReadException)
+overtaken_tries = Retrying(
+    retry=retry_if_exception_type(OVERTAKEN),
+    stop=stop_after_attempt(TRIES_MAX),
+    wait=wait_random_exponential(multiplier=0.1, max=10),
+    reraise=True,
+)
 
 
 def upsert(

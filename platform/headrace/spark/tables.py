@@ -142,6 +142,28 @@ def append(frame: DataFrame, path: str, record: Mapping[str, Any]) -> None:
     frame.write.format("delta").mode("append").option("userMetadata", text).save(path)
 
 
+def replace(frame: DataFrame, path: str, record: Mapping[str, Any]) -> None:
+    """Put rows in place of all that the table holds, in one commit with its record."""
+    text = json.dumps(record, sort_keys=True)
+    frame.write.format("delta").mode("overwrite").option("userMetadata", text).save(path)
+
+
+@contextmanager
+def rewritable(spark: SparkSession, path: str) -> Iterator[None]:
+    """Let the commits made inside change rows of a table that else is only appended to."""
+    _alter(spark, path, append_only=False)
+    try:
+        yield
+    finally:
+        _alter(spark, path, append_only=True)
+
+
+def _alter(spark: SparkSession, path: str, *, append_only: bool) -> None:
+    spark.sql(
+        f"ALTER TABLE delta.{quote(path)} SET TBLPROPERTIES ('delta.appendOnly' = '{str(append_only).lower()}')"
+    )
+
+
 @contextmanager
 def commit_record(spark: SparkSession, record: Mapping[str, Any]) -> Iterator[None]:
     """Give the commits made inside (MERGE, DELETE, OPTIMIZE: they take no option) this record.

@@ -13,6 +13,7 @@ from headrace.errors import DescriptionError
 from headrace.local.jars import spark_jars
 from headrace.log.clock import ManualClock, SystemClock
 from headrace.log.sequencer import Sequencer
+from headrace.runtime.erasure import Erasure
 from headrace.runtime.lake import Lake
 from headrace.runtime.runner import NodeRunner
 from headrace.runtime.stream import (
@@ -34,6 +35,7 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
     from headrace.description import Node, Topic
+    from headrace.runtime.erasure import Erased
 
 T = TypeVar("T")
 UNFOLDED_MAX = 3  # small, so that tests of current results read a base and changes beside it
@@ -142,6 +144,15 @@ class TestDriver:
     def reset_guard(self, topic: str, root_topic: str, root_partition: int | None = None) -> list[int]:
         """Let a topic's replay guard forget a root, as `headrace reset-guard` does (see `Sequencer.reset_guard`)."""
         return self._named(self._sequencers, "topic", topic).reset_guard(root_topic, root_partition)
+
+    def erase(self, topic: str, key: str) -> list[Erased]:
+        """Erase a key's records, as `headrace erase` does (see `runtime.erasure`); what was done to each table."""
+        erasure = Erasure(
+            self.spark, self._lake, list(self._nodes.values()), self._named(self._topics, "topic", topic), key
+        )
+        done = list(erasure.run())
+        self._runners = {name: self._open_runner(node) for name, node in self._nodes.items()}
+        return done
 
     @property
     def now_ms(self) -> int:

@@ -110,6 +110,11 @@ class BatchOperator(Operator[Batches]):
             return gone
         return gone | (F.col("__opened_ms") <= self.frontier_ms(progress) - self.node.max_wait_ms)
 
+    def asks_again_ms(self, state: DataFrame, progress: Progress) -> int | None:
+        """Since the first record of the oldest open batch: its events are read when it closes."""
+        row = self.open_batches(state, self.frontier_ms(progress)).agg(F.min("__opened_ms")).first()
+        return None if row is None else row[0]
+
     def settled(self, progress: Progress) -> Expr:
         """Batches that closed at or before the last log commit folded."""
         return F.unix_millis("closed_at") <= self.frontier_ms(progress)

@@ -48,6 +48,12 @@ class LookupOperator(Operator[Lookup]):
         """A record's position."""
         return ("__topic", "__partition", "__offset")
 
+    @property
+    def uncuttable(self) -> str:
+        """The balance would have to be struck at one place in the order of all topics."""
+        several = len(self.node.topics) > 1
+        return "it reads several topics in one order, and logs are cut one by one" if several else ""
+
     def decide(self, logs: Mapping[str, DataFrame]) -> DataFrame:
         """Position, `__fate` and `__reason` of each row: what the stream or the table uses is kept."""
         fates = [

@@ -34,6 +34,11 @@ class SessionOperator(Operator[WindowedAggregate]):
     appended = True
     final_at = "__closed_at"
 
+    @property
+    def uncuttable(self) -> str:
+        """A view folds the log from its start."""
+        return "which records were late for a session is told with the sessions before them"
+
     def decide(self, logs: Mapping[str, DataFrame]) -> DataFrame:
         """Every record that has a group and usable inputs is kept; which of these are late, only the fold can tell."""
         return decide_by_group(rows_of(logs, self.node.stream), self.node.by, self.node.aggregates)

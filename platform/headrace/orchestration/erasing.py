@@ -1,0 +1,67 @@
+"""Erasure of a key as a launched job; it says of each table what is gone."""
+
+from collections.abc import Sequence
+
+import dagster as dg
+from dagster_pyspark import LazyPySparkResource
+from pydantic import Field
+
+from headrace.orchestration.keys import ENDS, op_name
+from headrace.orchestration.pipeline import Pipeline
+from headrace.orchestration.resources import LakeResource, session
+from headrace.runtime.erasure import Erased, Erasure, until_vacuum
+from headrace.runtime.stream import topic_named
+
+
+class ErasureConfig(dg.Config):
+    """Whose records go."""
+
+    topic: str = Field(description="The topic whose records are erased, by its name.")
+    key: str = Field(
+        description="Their key: the text of a one-column STRING key, else a JSON object of the key's columns. It stands in "
+        "this run's config: delete the run afterwards, if the key itself must not stay."
+    )
+
+
+def erasure_job(pipeline: Pipeline, name: str) -> dg.JobDefinition:
+    """The job that erases a key's records; the stream must be stopped."""
+
+    @dg.op(name=op_name("erase", pipeline.name), out=dg.Out(dg.Nothing))
+    def erase(
+        context: dg.OpExecutionContext,
+        config: ErasureConfig,
+        spark: LazyPySparkResource,
+        lake: LakeResource,
+    ) -> None:
+        topic = topic_named(pipeline.nodes, config.topic)
+        work = Erasure(session(spark, context.log), lake.lake, pipeline.nodes, topic, config.key)
+        done = []
+        for each in work.run():
+            context.log.info(str(each))
+            done.append(each)
+        context.log.info(until_vacuum())
+        context.add_output_metadata(
+            {"tables": dg.MetadataValue.md(as_table(done)), "older versions": until_vacuum()}
+        )
+
+    @dg.job(
+        name=name,
+        description="Erases the records of one key from a topic's log and from every table that is made of them. Stop the "
+        "stream first; start it again afterwards.",
+        tags=ENDS,
+        executor_def=dg.in_process_executor,
+    )
+    def job() -> None:
+        erase()
+
+    return job
+
+
+def as_table(done: Sequence[Erased]) -> str:
+    """The tables as a Markdown table."""
+    head = "| asset | table | rows | |\n| --- | --- | --: | --- |"
+    return "\n".join([head, *(f"| {d.of} | {d.what} | {_number(d)} | {d.note} |" for d in done)])
+
+
+def _number(done: Erased) -> str:
+    return "" if done.rows is None else f"{done.rows:,}"

@@ -1,0 +1,231 @@
+"""Erasure: what a topic's log says under one key goes, and every table that is made of it becomes what is left.
+
+Law: afterwards the log is as it would be had the key's records said nothing (see `headrace.log.erasure`), and the
+tables of each node are those that such a log leads to: live equals backfill, and the books balance. Tables are
+computed anew from the log, whatever they are grouped by, so aggregates to which other keys contribute count the
+erased records no more.
+
+Nothing may write meanwhile: the leases of the log, of its nodes and of their backfills are held throughout. The order
+survives a crash: whatever is done already is found done when the erasure is run again, and the rest is done then.
+  1. each node completes the micro-batch that a crash had interrupted, and folds what it has not folded;
+  2. the log's rows are blanked in one commit;
+  3. for each node: results that differ are swapped, then parts and state are written anew, then refused rows go.
+"""
+
+from __future__ import annotations
+
+from contextlib import ExitStack
+from dataclasses import dataclass, replace
+from datetime import UTC, datetime, timedelta
+from typing import TYPE_CHECKING
+
+from delta.tables import DeltaTable
+from pyspark.sql import functions as F
+
+from headrace.errors import TerminalError
+from headrace.log.clock import SystemClock
+from headrace.log.columns import DEAD_LETTER
+from headrace.log.erasure import blanked, is_of_key, key_bytes, key_values
+from headrace.runtime.backfill import Backfill
+from headrace.runtime.lease import take_lease
+from headrace.runtime.maintenance import RETENTION_HOURS
+from headrace.runtime.node_tables import read_progress
+from headrace.runtime.opening import Opening, read_opening, stand
+from headrace.runtime.runner import NodeRunner
+from headrace.sinks.refusals import as_json
+from headrace.spark import files, tables
+from headrace.spark.merge import overtaken_tries
+from headrace.spark.session import pipeline_session
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping, Sequence
+
+    from pyspark.sql import DataFrame, SparkSession
+
+    from headrace.description import Node, Topic
+    from headrace.log.clock import Clock
+    from headrace.runtime.lake import Lake
+    from headrace.runtime.lease import Lease
+
+
+@dataclass(frozen=True)
+class Erased:
+    """What was done to one table.
+
+    of     the asset: `log/<topic>` or the node's name
+    what   which of its tables: log, results, state, a part of the state, or `refused by <sink>`; or a sink's store
+    rows   how many rows are gone or became others; None: not a number that can be told
+    note   what else there is to say
+    """
+
+    of: str
+    what: str
+    rows: int | None
+    note: str = ""
+
+    def __str__(self) -> str:
+        """In one sentence."""
+        rows = "" if self.rows is None else f"{self.rows:,} rows"
+        return f"{self.of}, {self.what}: {', '.join(text for text in (rows, self.note) if text)}."
+
+
+def until_vacuum() -> str:
+    """When the files of older versions go, in which erased records still are."""
+    at = datetime.now(UTC) + timedelta(hours=RETENTION_HOURS)
+    return (
+        "Older versions of the tables hold the records until their files are deleted: by maintenance, from "
+        f"{at:%Y-%m-%d %H:%M} UTC on. Kafka keeps them by its own retention."
+    )
+
+
+class Erasure:
+    """Erases one key from a topic's log and from the nodes that it feeds."""
+
+    def __init__(
+        self,
+        spark: SparkSession,
+        lake: Lake,
+        nodes: Sequence[Node],
+        topic: Topic,
+        key: str,
+        *,
+        clock: Clock | None = None,
+    ) -> None:
+        """In: nodes  all that there are; key: the text of a one-column STRING key, else a JSON object.
+
+        Raises: TerminalError when the topic has no key, or this is none of it.
+        """
+        self._spark, self._lake, self._topic = pipeline_session(spark), lake, topic
+        self._nodes = [node for node in nodes if topic in node.topics]
+        self._others = {node.required_name for node in nodes}
+        self._raw = key_bytes(self._spark, topic, key)
+        self._clock = clock or SystemClock()
+
+    def run(self) -> Iterator[Erased]:
+        """Erase; says of one table after the other what is gone.
+
+        Raises: LeaseHeldError, before anything is changed, while a stream, backfill or maintenance of these tables runs.
+        """
+        with ExitStack() as leases:
+            self._lease(leases, f"log/{self._topic.name}", f"Log '{self._topic.name}'")
+            backfills = {}
+            for node in self._nodes:
+                name = node.required_name
+                self._lease(leases, f"node/{name}", f"Node '{name}'")
+                backfills[name] = self._lease(leases, f"backfill/{name}", f"Backfill of '{name}'")
+            self._require_whole_log()
+            present = [node for node in self._nodes if self._settled(node)]
+            yield self._log()
+            for node in present:
+                yield from self._node(node, backfills[node.required_name])
+        for name in self._unknown():
+            yield Erased(
+                name, "results", None, "not described here: if it reads the topic, erase the key there too"
+            )
+
+    def _lease(self, leases: ExitStack, of: str, writer: str) -> Lease:
+        lease = take_lease(self._spark, self._lake.lease(of), writer, self._clock)
+        leases.callback(lease.release)
+        return lease
+
+    def _settled(self, node: Node) -> bool:
+        """Bring a node to rest; False when it has never run."""
+        if not tables.exists(self._spark, self._lake.table(node.required_name)):
+            return False
+        runner = NodeRunner(self._spark, node, self._lake)
+        runner.finish()
+        if runner.unfolded:
+            runner.maintain()
+        return bool(runner.progress.batch)
+
+    def _require_whole_log(self) -> None:
+        for node in self._nodes:
+            if not read_opening(self._spark, self._lake, node).is_at_the_beginning:
+                raise TerminalError(
+                    f"Topic '{self._topic.name}': its log was cut, and the opening balance of '{node.required_name}' "
+                    "cannot be computed anew without the key.",
+                    hint="Give the node a new name, so that it is built from the rest of the log, or erase before cutting.",
+                )
+
+    def _log(self) -> Erased:
+        topic, path = self._topic, self._lake.log(self._topic.name)
+        theirs = is_of_key(topic, self._raw)
+        found = tables.read(self._spark, path).where(theirs).groupBy("kind").count().collect()
+        rows = {row["kind"]: row["count"] for row in found}
+        writer = f"log/{topic.name}"
+        record = {"writer": f"erasure/{writer}", **tables.carried(self._spark, path, [writer])}
+        if rows:
+            with tables.commit_record(self._spark, record), tables.rewritable(self._spark, path):
+                for attempt in overtaken_tries:  # by maintenance
+                    with attempt:
+                        DeltaTable.forPath(self._spark, path).update(theirs, dict(blanked(topic)))
+        dead = rows.get(DEAD_LETTER, 0)
+        return Erased(
+            writer, "log", sum(rows.values()), f"blanked where they stand; {dead:,} of them dead letters"
+        )
+
+    def _node(self, node: Node, lease: Lease) -> Iterator[Erased]:
+        spark, lake, name = self._spark, self._lake, node.required_name
+        path = lake.table(name)
+        before = tables.read(spark, path, tables.latest_version(spark, path))
+        Backfill(spark, lake, node).run(lease=lease)
+        after = tables.read(spark, path, tables.latest_version(spark, path))
+        gone = before.exceptAll(after).persist()
+        yield Erased(name, "results", gone.count(), "gone, or computed anew without the erased records")
+        yield from self._state(node)
+        yield from self._refused(node, gone)
+        gone.unpersist()
+        for sink in node.sinks:
+            yield Erased(
+                name, f"store of {sink.name}", None, "holds what was delivered to it: erase it there"
+            )
+
+    def _state(self, node: Node) -> Iterator[Erased]:
+        """Parts and state, as a fold of the whole log leaves them; of current results all is folded already."""
+        spark, lake, name = self._spark, self._lake, node.required_name
+        known = read_progress(spark, lake, node)
+        now = stand(spark, lake, node, known.upto_ms, Opening())
+        progress = replace(now.progress, batch=known.batch)
+        for part, rows in now.parts.items():
+            yield self._rewritten(name, part, lake.part(name, part), rows, {"writer": f"erasure/{name}"})
+        record = {
+            "writer": f"node/{name}",
+            "fingerprint": node.fingerprint(),
+            "progress": progress.to_json(),
+        }
+        batch = F.lit(known.batch).cast(now.state.schema["__batch"].dataType)
+        state = now.state.withColumn("__batch", batch)
+        yield self._rewritten(name, "state", lake.state(name), state, record)
+        now.release()
+
+    def _rewritten(
+        self, of: str, what: str, path: str, rows: DataFrame, record: Mapping[str, object]
+    ) -> Erased:
+        before = tables.read(self._spark, path).count()
+        tables.replace(rows, path, record)
+        after = tables.read(self._spark, path).count()
+        return Erased(of, what, max(0, before - after), f"written anew: {before:,} rows became {after:,}")
+
+    def _refused(self, node: Node, gone: DataFrame) -> Iterator[Erased]:
+        """Refused rows of the key, and those of results that were removed or have changed."""
+        spark, values = self._spark, key_values(self._topic, self._raw)
+        identities = gone.select(as_json(node.identity).alias("identity")).distinct()
+        for sink in node.sinks:
+            path = self._lake.refused(node.required_name, sink.name)
+            if not tables.exists(spark, path):
+                continue
+            before = tables.read(spark, path).count()
+            refused = DeltaTable.forPath(spark, path)
+            merge = refused.alias("row").merge(identities.alias("gone"), "row.identity = gone.identity")
+            merge.whenMatchedDelete().execute()
+            if values.keys() <= set(node.columns):
+                named = F.lit(True)
+                for column, text in values.items():
+                    named = named & (F.get_json_object("row", f"$['{column}']") == text)
+                refused.delete(named)
+            after = tables.read(spark, path).count()
+            yield Erased(node.required_name, f"refused by {sink.name}", before - after)
+
+    def _unknown(self) -> list[str]:
+        """Tables of nodes that were not given."""
+        return sorted(set(files.names(self._spark, f"{self._lake.root}/tables")) - self._others)

@@ -1,0 +1,204 @@
+"""Opening balances: where a node stood at the cut of a log whose older rows are gone.
+
+Law: the opening balance is the node's own fold of the rows that are cut, from the balance before. So what the rest of
+the log leads to from there is what the whole log would have led to (L8: folding I·J is folding I, then J), and rows that
+were final at the cut are those of the result table, which nothing revises.
+
+The balance is a folder of tables, `state`, and of current results `results` and the parts, beside a file that names the
+folder and holds the progress; that file is written last, so a balance is there whole or not at all.
+"""
+
+from __future__ import annotations
+
+import uuid
+from dataclasses import dataclass, field
+from functools import reduce
+from operator import or_
+from typing import TYPE_CHECKING
+
+from pyspark.sql import Window
+from pyspark.sql import functions as F
+
+from headrace.description import quote
+from headrace.errors import TerminalError
+from headrace.operators import operator_of
+from headrace.operators.operator import Held
+from headrace.operators.progress import Progress
+from headrace.operators.rows import NOT_RECORDS
+from headrace.runtime.node_tables import node_schemas, read_log
+from headrace.spark import files, tables
+from headrace.spark.frames import local_frame
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping, Sequence
+
+    from pyspark.sql import Column as Expr
+    from pyspark.sql import DataFrame, SparkSession
+
+    from headrace.description import Node
+    from headrace.runtime.lake import Lake
+
+RESULTS, STATE = "results", "state"
+
+
+@dataclass(frozen=True)
+class Opening:
+    """A node as of the cuts of its logs; before any cut it has folded nothing and holds nothing."""
+
+    progress: Progress = field(default_factory=Progress)
+    held: Held = field(default_factory=Held)
+
+    @property
+    def is_at_the_beginning(self) -> bool:
+        """Whether no log of the node was ever cut."""
+        return not self.progress.upto_ms
+
+    def records(self, topic: str) -> dict[int, int]:
+        """For each partition the records that were counted before the cut."""
+        partitions = self.progress.records.get(topic, {})
+        return {
+            int(number): sum(records for fate, records in fates.items() if fate not in NOT_RECORDS)
+            for number, fates in partitions.items()
+        }
+
+    def upto_ms(self, topic: str) -> int:
+        """The commit time through which rows of a topic are in the balance."""
+        return self.progress.upto_ms.get(topic, 0)
+
+
+@dataclass(frozen=True)
+class Standing:
+    """What a log leads to: of appended results those since the opening; of current results all, and the parts, folded.
+
+    release  frees what was cached; call it when all has been written or read
+    """
+
+    results: DataFrame
+    state: DataFrame
+    parts: Mapping[str, DataFrame]
+    progress: Progress
+    release: Callable[[], object]
+
+
+def read_opening(spark: SparkSession, lake: Lake, node: Node) -> Opening:
+    """The opening balance of a node.
+
+    Raises: TerminalError when it was written by another description of the node.
+    """
+    name, operator = node.required_name, operator_of(node)
+    entry = files.read_json(spark, lake.opening(name))
+    if entry is None:
+        return Opening()
+    if entry["fingerprint"] != node.fingerprint():
+        raise TerminalError(
+            f"Node '{name}': its opening balance was written by another description of it.",
+            hint="Restore the description: the rows that the balance stands for are no longer in the log.",
+        )
+    progress, folder = Progress.from_json(entry["progress"]), entry["folder"]
+    state = tables.read(spark, f"{lake.openings(name)}/{folder}/{STATE}")
+    if operator.appended:
+        return Opening(progress, Held(None, state, _earlier(spark, lake, node, progress)))
+    results = tables.read(spark, f"{lake.openings(name)}/{folder}/{RESULTS}")
+    parts = {part: tables.read(spark, f"{lake.openings(name)}/{folder}/{part}") for part in operator.parts}
+    return Opening(progress, Held(results, parts=parts))
+
+
+def stand(
+    spark: SparkSession, lake: Lake, node: Node, upto_ms: Mapping[str, int], opening: Opening
+) -> Standing:
+    """Fold the logs from the opening balance through a frontier."""
+    operator, schemas, held = operator_of(node), node_schemas(spark, node), opening.held
+    logs = {
+        t.name: read_log(spark, lake, t, after_ms=opening.upto_ms(t.name), upto_ms=upto_ms.get(t.name, 0))
+        for t in node.topics
+    }
+    folded = operator.fold(logs, upto_ms, held, opening.progress)
+    if operator.appended:
+        nothing = local_frame(spark, [], schemas.results)
+        state = folded.state.select(_columns(schemas.state.names))
+        state = state if held.state is None else held.state.unionByName(state)
+        results = nothing if folded.results is None else folded.results
+        return Standing(results, state, {}, folded.progress, folded.release)
+    now = Held(held.results, folded.state, parts=held.parts)
+    results = _merged(held.results, operator.compacted(now, schemas.inputs), node.identity)
+    changes = operator.compacted_parts(now)
+    parts = {
+        part: _merged(held.parts.get(part), rows, operator.parts[part]) for part, rows in changes.items()
+    }
+    return Standing(
+        results.select(_columns(schemas.results.names)),
+        folded.state.select(_columns(schemas.state.names)).limit(0),
+        {part: rows.select(_columns(schemas.parts[part].names)) for part, rows in parts.items()},
+        folded.progress,
+        folded.release,
+    )
+
+
+def write_opening(spark: SparkSession, lake: Lake, node: Node, standing: Standing) -> None:
+    """Make where a node stands its opening balance; the one before goes."""
+    name, operator = node.required_name, operator_of(node)
+    folder = uuid.uuid4().hex  # never one used before: Spark remembers what it has read by path
+    schemas = node_schemas(spark, node)
+    frames = {STATE: (_unread_dropped(node, standing), schemas.state)}
+    if not operator.appended:
+        frames = {part: (rows, schemas.parts[part]) for part, rows in standing.parts.items()}
+        frames |= {RESULTS: (standing.results, schemas.results), STATE: (standing.state, schemas.state)}
+    for table, (rows, schema) in frames.items():
+        path = f"{lake.openings(name)}/{folder}/{table}"
+        tables.create(spark, path, schema)
+        tables.append(rows, path, {"writer": f"opening/{name}"})
+    entry = {
+        "folder": folder,
+        "fingerprint": node.fingerprint(),
+        "progress": standing.progress.to_json(),
+    }
+    files.write_json(spark, lake.opening(name), entry)
+    for other in files.names(spark, lake.openings(name)):
+        if other != folder:
+            files.delete(spark, f"{lake.openings(name)}/{other}")
+
+
+def within(stretches: Sequence[tuple[int, int]]) -> Expr:
+    """Whether a row of a log lies in one of some stretches of commit time, both ends included."""
+    at = F.col("ingested_at")
+    bounds = [
+        (F.timestamp_millis(F.lit(first)), F.timestamp_millis(F.lit(last))) for first, last in stretches
+    ]
+    return reduce(or_, ((at >= first) & (at <= last) for first, last in bounds))
+
+
+def _earlier(
+    spark: SparkSession, lake: Lake, node: Node, progress: Progress
+) -> Callable[[Sequence[tuple[int, int]]], Mapping[str, DataFrame]]:
+    """Rows of the logs that are in the balance, and are kept because something open at the cut asks for them again."""
+
+    def read(stretches: Sequence[tuple[int, int]]) -> Mapping[str, DataFrame]:
+        return {
+            t.name: read_log(spark, lake, t, upto_ms=progress.upto_ms.get(t.name, 0)).where(within(stretches))
+            for t in node.topics
+        }
+
+    return read
+
+
+def _unread_dropped(node: Node, standing: Standing) -> DataFrame:
+    """The state without what nothing reads any more; what is superseded first, for its successor may be expired."""
+    operator, state = operator_of(node), standing.state
+    if operator.superseding is not None:
+        group = Window.partitionBy(*(F.col(quote(name)) for name in operator.superseding))
+        newest = state.withColumn("__newest", F.max("__batch").over(group))
+        state = newest.where(F.col("__batch") == F.col("__newest")).drop("__newest")
+    expired = operator.expired(standing.progress)
+    return state if expired is None else state.where(~F.coalesce(expired, F.lit(False)))
+
+
+def _merged(before: DataFrame | None, changes: DataFrame, identity: Sequence[str]) -> DataFrame:
+    alive = changes.where(~F.col("__deleted")).drop("__deleted")
+    if before is None:
+        return alive
+    untouched = before.join(changes.select(_columns(identity)), [*identity], "left_anti")
+    return untouched.unionByName(alive)
+
+
+def _columns(names: Sequence[str]) -> list[str]:
+    return [quote(name) for name in names]

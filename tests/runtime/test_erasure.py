@@ -1,0 +1,145 @@
+"""Erasure beside what else touches the tables: it refuses while somebody writes, and refused rows go too."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import dagster as dg
+import pytest
+
+import headrace as hr
+from headrace.errors import TerminalError
+from headrace.log.clock import SystemClock
+from headrace.orchestration import build_definitions
+from headrace.quality import check_node
+from headrace.runtime.backfill import verify
+from headrace.runtime.erasure import Erasure
+from headrace.runtime.lease import LeaseHeldError, take_lease
+from headrace.runtime.runner import NodeRunner
+from headrace.runtime.views import Views
+from headrace.sinks import Delivery
+from headrace.sinks.refusals import record_refusals
+from headrace.spark import tables
+from headrace.spark.session import pipeline_session
+from tests.runtime.line import Line
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from pyspark.sql import DataFrame, SparkSession
+
+    from headrace.runtime.lake import Lake
+
+pytestmark = pytest.mark.spark
+
+
+class Refusing:
+    """A sink that refuses every row."""
+
+    name = "refusing"
+
+    def deliver(self, rows: DataFrame, delivery: Delivery) -> None:
+        refused = [(row["__sequence"], row["__ordinal"], "no") for row in rows.collect()]
+        record_refusals(rows, delivery, refused, "the store")
+
+
+READINGS = hr.Topic(
+    "readings", key="sensor_id STRING", value="sensor_id STRING, value DOUBLE", idle_timeout=None
+)
+COUNTS = (
+    READINGS.group_by("sensor_id")
+    .window(hr.tumbling("2 minutes"), grace="0 seconds")
+    .aggregate(n=hr.count())
+    .suppress(hr.until_window_closes())
+    .to(Refusing())
+    .named("counts")
+)
+PAIRS = hr.Topic("pairs", key="a STRING, b INT", value="n BIGINT")
+KEYLESS = hr.Topic("keyless", value="n BIGINT")
+
+
+@pytest.fixture
+def line(spark: SparkSession, lake: Lake) -> Line:
+    """Windows of two sensors, one closed and one open, all refused by the sink."""
+    line = Line(pipeline_session(spark, interpreted=True), lake, COUNTS)
+    for minute in (0, 2):
+        for sensor in ("s1", "s2"):
+            line.pipe(f"2024-05-01 12:{minute:02}:00", sensor)
+    line.commit()
+    line.fold()
+    return line
+
+
+def test_one_sensor_goes_and_the_other_stays_and_the_job_says_what_it_did(
+    spark: SparkSession, line: Line, tmp_path: Path
+) -> None:
+    lake = line.lake
+    dies_between_outputs_and_state(line)
+    lease = take_lease(spark, lake.lease("node/counts"), "Node 'counts'", SystemClock())
+    log_before = tables.latest_version(spark, lake.log("readings"))
+    with pytest.raises(LeaseHeldError, match="Node 'counts' is already being written"):
+        list(Erasure(spark, lake, [COUNTS], READINGS, "s1").run())
+    assert tables.latest_version(spark, lake.log("readings")) == log_before, "nothing was changed"
+    lease.release()
+
+    defs = build_definitions([COUNTS], partitions_start="2024-05-01", lake_root=lake.root)
+    config = {"ops": {"erase_streams": {"config": {"topic": "readings", "key": "s1"}}}}
+    with dg.instance_for_test(temp_dir=str(tmp_path)) as instance:
+        result = defs.resolve_job_def("erase_key").execute_in_process(instance=instance, run_config=config)
+        told = [entry.message for entry in instance.all_logs(result.run_id)]
+    assert any("log/readings, log: 3 rows, blanked where they stand" in text for text in told)
+    assert any("counts, results: 2 rows" in text for text in told)
+    assert any("counts, refused by refusing: 2 rows" in text for text in told)
+    assert any("Older versions of the tables hold the records until" in text for text in told)
+
+    refused = tables.read(spark, lake.refused("counts", "refusing")).collect()
+    assert ["s2" in row["row"] for row in refused] == [True, True]
+    views = Views(spark, lake)
+    assert [(row["sensor_id"], row["n"]) for row in views.read(COUNTS).collect()] == [("s2", 1), ("s2", 1)]
+    assert [row["sensor_id"] for row in views.open_windows(COUNTS).collect()] == ["s2"]
+    fates = {row["fate"]: row["records"] for row in views.ledger(COUNTS).collect() if row["records"]}
+    assert fates == {"used": 2, "open": 1, "erased": 3}
+    assert all(verdict.equal for verdict in verify(spark, lake, COUNTS))
+    checks = check_node(spark, lake, COUNTS, str(tmp_path / "docs"))
+    assert all(check.passed for check in checks), [check.sentence for check in checks]
+
+    detail = spark.sql(f"SHOW TBLPROPERTIES delta.`{lake.log('readings')}`").collect()
+    assert {row["key"]: row["value"] for row in detail}["delta.appendOnly"] == "true"
+    again = Line(line.spark, lake, COUNTS)
+    again.pipe("2024-05-01 12:06:00", "s1")
+    again.commit()
+    again.fold()
+    rows = {(row["sensor_id"], row["window_start"].minute): row["n"] for row in views.read(COUNTS).collect()}
+    assert rows == {("s2", 0): 1, ("s2", 2): 1, ("s2", 4): 1}, "the stream goes on from there"
+    done = {each.what: each.rows for each in Erasure(spark, lake, [COUNTS], READINGS, "nobody").run()}
+    assert (done["log"], done["results"]) == (0, 0)
+
+
+def dies_between_outputs_and_state(line: Line) -> None:
+    """Minute 4 closes the windows from minute 2 on; they are in the results, and the state does not know."""
+
+    def die(step: str) -> None:
+        if step == "after outputs":
+            raise RuntimeError(step)
+
+    for sensor in ("s1", "s2"):
+        line.pipe("2024-05-01 12:04:00", sensor)
+    line.commit()
+    with pytest.raises(RuntimeError, match="after outputs"):
+        NodeRunner(line.spark, COUNTS, line.lake, on_step=die).advance()
+
+
+@pytest.mark.parametrize(
+    ("topic", "key", "refusal"),
+    [
+        (KEYLESS, "s1", "Topic 'keyless' has no key"),
+        (PAIRS, "s1", "Topic 'pairs': 's1' is no key of it"),
+        (PAIRS, '{"c": 1}', "is no key of it"),
+        (PAIRS, '{"a": "x", "b": "much"}', "is no key of it"),
+    ],
+)
+def test_what_is_no_key_of_the_topic_is_refused(
+    spark: SparkSession, lake: Lake, topic: hr.Topic, key: str, refusal: str
+) -> None:
+    with pytest.raises(TerminalError, match=refusal):
+        Erasure(spark, lake, [], topic, key)
