@@ -13,6 +13,7 @@ if TYPE_CHECKING:
 
 RECORD, DEAD_LETTER, TICK, CONTROL = "record", "dead_letter", "tick", "control"
 DRAIN = "drain"  # the action of a control row that closes batches
+SET_LIMITS = "set_limits"  # of one that sets limits of a suppression
 
 HEADERS = T.ArrayType(
     T.StructType([T.StructField("key", T.StringType()), T.StructField("value", T.BinaryType())])

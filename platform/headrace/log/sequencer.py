@@ -21,6 +21,7 @@ from headrace.log.columns import CONTROL, DEAD_LETTER, DRAIN, PROPERTIES, RECORD
 from headrace.log.deadlines import Deadlines
 from headrace.log.decode import decode
 from headrace.log.guard import GuardStore, new_guard, observed_guard, restored
+from headrace.log.limits import limits_entry
 from headrace.log.promise import read_promise, write_promise
 from headrace.log.resets import control_entry, resets_in, since_last_reset
 from headrace.log.sequence import LAST, assign_stream_time, only_new
@@ -146,6 +147,14 @@ class Sequencer:
                 entry = {self._anywhere(): json.dumps({"action": DRAIN})}
                 self._write_decisions(CONTROL, entry, at_ms, self.state.after(at_ms, []))
 
+    def set_limits(self, node: str, limits: Mapping[str, int | None], request: str = "") -> None:
+        """Record other limits of a suppressed node, in force from here on; `request` tells the change from others."""
+        with self._alone():
+            at_ms, entry = self._next_commit_ms(), limits_entry(node, limits, request)
+            partitions = self.state.partitions or {0: PartitionState(0)}
+            rows = {LastRow(p, None, s.stream_ms): entry for p, s in sorted(partitions.items())}
+            self._write_decisions(CONTROL, rows, at_ms, self.state.with_limits(node, limits).after(at_ms, []))
+
     def _anywhere(self) -> LastRow:
         """Where a row stands that concerns no partition: it changes nothing of the one in which it stands."""
         partition = min(self.state.partitions)
@@ -163,7 +172,8 @@ class Sequencer:
         return sorted(row["at_ms"] for row in rows)
 
     def _due(self, now_ms: int, caught_up: Set[int]) -> list[LastRow]:
-        idle_timeout_ms, wait_ms = self.topic.idle_timeout_ms, self._longest_wait_ms
+        idle_timeout_ms = self.topic.idle_timeout_ms
+        wait_ms = max([self._longest_wait_ms, *self.state.limits_ms.values()])
         return due_ticks(
             self.state, now_ms, idle_timeout_ms=idle_timeout_ms, longest_wait_ms=wait_ms, caught_up=caught_up
         )

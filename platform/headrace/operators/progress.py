@@ -9,6 +9,8 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
 
+    from headrace.description.limits import Limits
+
 
 @dataclass(frozen=True)
 class Tally:
@@ -31,7 +33,9 @@ class Progress:
     closed_ms  every window with end + grace at or before it is closed; None: none is
     records    for each topic, partition and fate, how many records
     own_ms     of a node with a time limit: for each partition the suppressor's own stream time
+    expiry_ms  of such a node: for each partition, waits that were opened at or before it are over
     buffer     of such a node: for each partition what waits (`records`, `bytes`) and how many rows left (`emitted`, `early`)
+    limits     of a suppressed node: those that were set in the log, in place of those described
     """
 
     batch: int = 0
@@ -41,6 +45,8 @@ class Progress:
     records: Mapping[str, Mapping[str, Mapping[str, int]]] = field(default_factory=dict)
     own_ms: Mapping[str, int] = field(default_factory=dict)
     buffer: Mapping[str, Mapping[str, int]] = field(default_factory=dict)
+    expiry_ms: Mapping[str, int] = field(default_factory=dict)
+    limits: Limits = field(default_factory=dict)
 
     def after(self, upto_ms: Mapping[str, int], tallies: Iterable[Tally], topics: Iterable[str]) -> Progress:
         """The progress once the increment with these tallies has been folded.
@@ -58,7 +64,8 @@ class Progress:
             fates[tally.fate] = fates.get(tally.fate, 0) + tally.records
         every_topic = all(stream_ms.get(topic) for topic in topics)
         closed_ms = min(ms for ps in stream_ms.values() for ms in ps.values()) if every_topic else None
-        return Progress(self.batch + 1, {**self.upto_ms, **upto_ms}, stream_ms, closed_ms, records)
+        reached = {**self.upto_ms, **upto_ms}
+        return Progress(self.batch + 1, reached, stream_ms, closed_ms, records, limits=self.limits)
 
     def totals(self) -> dict[str, int]:
         """For each fate the records of all partitions."""

@@ -9,11 +9,13 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from headrace.description.durations import duration_ms
+from headrace.description.limits import limits_asked
 from headrace.errors import DescriptionError
 from headrace.local.jars import spark_jars
 from headrace.log.clock import ManualClock, SystemClock
 from headrace.log.sequencer import Sequencer
 from headrace.runtime.lake import Lake
+from headrace.runtime.limits import acceptable
 from headrace.runtime.runner import NodeRunner
 from headrace.runtime.stream import batched_topics, longest_wait_ms, ordered_topics, topics_of, wall_waits_ms
 from headrace.runtime.views import Views
@@ -26,7 +28,7 @@ if TYPE_CHECKING:
 
     from pyspark.sql import DataFrame, SparkSession
 
-    from headrace.description import Node, Topic
+    from headrace.description import Duration, Node, Topic
 
 T = TypeVar("T")
 UNFOLDED_MAX = 3  # small, so that tests of current results read a base and changes beside it
@@ -135,6 +137,19 @@ class TestDriver:
     def reset_guard(self, topic: str, root_topic: str, root_partition: int | None = None) -> list[int]:
         """Let a topic's replay guard forget a root, as `headrace reset-guard` does (see `Sequencer.reset_guard`)."""
         return self._named(self._sequencers, "topic", topic).reset_guard(root_topic, root_partition)
+
+    def set_limits(
+        self,
+        node: str,
+        *,
+        time_limit: Duration | None = None,
+        max_records: int | None = None,
+        max_bytes: int | None = None,
+    ) -> None:
+        """Set limits of a suppressed node, in force from here on, as `headrace set-limits` does (0: no such bound)."""
+        described, limits = self._node(node), limits_asked(time_limit, max_records, max_bytes)
+        acceptable(self.spark, self._lake, described, limits)
+        self._sequencers[described.topics[0].name].set_limits(node, limits)
 
     @property
     def now_ms(self) -> int:
