@@ -69,12 +69,18 @@ class Traffic(threading.Thread):
 
     def run(self) -> None:
         """Send what is due ten times a second."""
-        began = time.monotonic()
+        began, first = time.monotonic(), self.sent
         while not self.ended.wait(0.1):
             passed = time.monotonic() - began
-            for number in range(self.sent, round(passed * self._rate)):
+            for number in range(self.sent, first + round(passed * self._rate)):
                 self._send(number, passed / self._seconds)
             self._producer.poll(0)
+        self._producer.flush(60)
+
+    def warm_up(self) -> None:
+        """Send what a second brings, and return when the broker has it."""
+        for number in range(round(self._rate)):
+            self._send(number, 0.0)
         self._producer.flush(60)
 
     def _send(self, number: int, part: float) -> None:
@@ -107,7 +113,7 @@ class Watch:
 
     def say(self, text: str) -> None:
         """One line with the time."""
-        self.console.print(f"{self.seconds:6.0f} s  {text}")
+        self.console.print(f"{self.seconds:6.0f} s  {text}", soft_wrap=True)
 
     @property
     def seconds(self) -> float:
@@ -132,12 +138,17 @@ def main(
         runtime = StreamRuntime(spark, lake, [EARLY, WAITING], kafka=settings, trigger_ms=500)
         traffic = Traffic(broker.bootstrap_servers, rate, minutes * 60)
         try:
+            traffic.warm_up()
+            runtime.run_until_caught_up()
+            watch.began = time.monotonic()
             traffic.start()
             _soak(runtime, spark, lake, watch, minutes * 60)
             traffic.ended.set()
             traffic.join()
             set_limits(spark, lake, WAITING, {"max_records": 10 * RAISED})
             watch.say(f"{traffic.sent:,} records were sent; catching up")
+            while any(status.state == "failed" for status in runtime.poll()):
+                time.sleep(SAMPLE_SECONDS)  # until it has seen the bound
             runtime.run_until_caught_up()
         finally:
             runtime.drain()
