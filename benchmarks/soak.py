@@ -162,7 +162,8 @@ def main(
 def _soak(runtime: StreamRuntime, spark: SparkSession, lake: Lake, watch: Watch, seconds: float) -> None:
     """Poll until the time is over; each time `waiting` stays full for a while, raise both bounds while all runs."""
     full_since: float | None = None
-    raised, said, setting = 0, 0.0, None
+    raised, said = 0, 0.0
+    setting: threading.Thread | None = None
     while watch.seconds < seconds:
         statuses = runtime.poll()
         watch.see(statuses)
@@ -185,6 +186,8 @@ def _soak(runtime: StreamRuntime, spark: SparkSession, lake: Lake, watch: Watch,
             shown = ", ".join(f"{name} {count:.0f}" for name, count in sorted(waits.items()))
             watch.say(f"JVM {jvm:,.0f} MiB, Python {python:,.0f} MiB; wait: {shown}; left early {early:,.0f}")
         time.sleep(SAMPLE_SECONDS)
+    if setting is not None:
+        setting.join()  # what is set at the end comes after it
 
 
 def _raise(spark: SparkSession, lake: Lake, bound: int, watch: Watch) -> None:
