@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
     from headrace.description import Node, Topic
+    from headrace.log.limits import LimitsSet
 
 app = typer.Typer(no_args_is_help=True, add_completion=False, help=__doc__)
 Pipeline = Annotated[str, typer.Option(envvar="HEADRACE_PIPELINE", help="Module that defines the nodes.")]
@@ -81,6 +82,63 @@ def reset_guard(
         )
 
 
+@app.command("set-limits")
+def set_limits(
+    node: Annotated[str, typer.Argument(help="The suppressed node.")],
+    time_limit: Annotated[str | None, typer.Option(help="How long a wait lasts, as '5 minutes'.")] = None,
+    max_records: Annotated[int | None, typer.Option(help="Of each partition; 0: no bound.")] = None,
+    max_bytes: Annotated[int | None, typer.Option(help="Likewise.")] = None,
+    pipeline: Pipeline = DEFAULTS.pipeline,
+    lake: Root = DEFAULTS.lake,
+) -> None:
+    """Set limits of a suppression, whether its stream runs or not; what is not given stays as it is."""
+    from headrace.description.limits import limits_asked
+    from headrace.runtime.lake import Lake
+    from headrace.runtime.limits import set_limits as record
+
+    asked = limits_asked(time_limit, max_records, max_bytes)
+    entry = record(_session(), Lake(lake), _node(node, pipeline), asked)
+    typer.echo(f"Node '{node}': {_limits_set(entry)}")
+
+
+@app.command("set-trigger")
+def set_trigger(
+    trigger_ms: Annotated[int, typer.Argument(help="Shortest time between micro-batches; 0: as configured.")],
+    stream: Annotated[str, typer.Option(help="Name of the stream run.")] = "streams",
+    lake: Root = DEFAULTS.lake,
+) -> None:
+    """Set how often the queries of a stream work; one that runs follows within seconds."""
+    from headrace.runtime.lake import Lake
+    from headrace.runtime.trigger import set_trigger as record
+
+    record(_session(), Lake(lake), stream, trigger_ms)
+    typer.echo(f"Stream '{stream}': trigger_ms {trigger_ms or 'as configured'}.")
+
+
+@app.command()
+def limits(
+    node: Annotated[str, typer.Argument(help="The suppressed node.")],
+    pipeline: Pipeline = DEFAULTS.pipeline,
+    lake: Root = DEFAULTS.lake,
+) -> None:
+    """Say which limits of a suppression are in force, and which were set when."""
+    from headrace.description.limits import limits_in_words, limits_of
+    from headrace.runtime.lake import Lake
+    from headrace.runtime.limits import limits_known
+
+    policy, entries = limits_known(_session(), Lake(lake), _node(node, pipeline))
+    typer.echo(f"In force: {limits_in_words(limits_of(policy))}.")
+    for entry in entries:
+        typer.echo(_limits_set(entry))
+
+
+def _limits_set(entry: LimitsSet) -> str:
+    from headrace.description.limits import limits_in_words
+
+    at = dt.datetime.fromtimestamp(entry.ingested_at_ms / 1000, dt.UTC)
+    return f"{limits_in_words(entry.limits)} since ingested_at {at.isoformat(timespec='milliseconds')}."
+
+
 @app.command()
 def verify(
     node: Annotated[str, typer.Argument(help="The node to recompute from its log.")],
@@ -103,6 +161,30 @@ def verify(
         for line in verdict.first_differences:
             typer.echo(f"    {line}")
     sys.exit(0 if all(verdict.equal for verdict in verdicts) else 1)
+
+
+@app.command()
+def rebuild(
+    node: Annotated[str, typer.Argument(help="The node whose suppression was added, altered or removed.")],
+    pipeline: Pipeline = DEFAULTS.pipeline,
+    lake: Root = DEFAULTS.lake,
+) -> None:
+    """Rebuild a node from its log beside its tables while its old stream runs; its next start swaps it in."""
+    from headrace.log.clock import SystemClock
+    from headrace.runtime.lake import Lake
+    from headrace.runtime.rebuild import rebuild_due
+    from headrace.spark.session import pipeline_session
+
+    built = rebuild_due(pipeline_session(_session()), _node(node, pipeline), Lake(lake), SystemClock())
+    if built is None:
+        typer.echo(f"Node '{node}': its tables are those of this description.")
+        return
+    try:
+        while built.advance():
+            pass
+    finally:
+        built.close()
+    typer.echo(f"Node '{node}': rebuilt as far as its log goes. Start its stream with this description.")
 
 
 @app.command()

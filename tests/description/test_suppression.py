@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 
 import headrace as hr
+from headrace.description.limits import limits_asked, limits_of, with_limits
 from headrace.description.windows import WindowKind
 from tests.description.refusal import refused
 
@@ -99,3 +100,15 @@ def test_windows_that_records_make_have_no_time_limit_and_no_bound_that_shuts_do
     with refused("suppress: 'shut_down' counts tumbling and hopping windows", "when_full='spill'"):
         counts.suppress(hr.until_window_closes(max_records=5, when_full="shut_down"))
     assert counts.suppress(hr.until_window_closes(max_records=5)).suppression is not None
+
+
+def test_limits_that_are_asked_for_make_another_policy_or_are_refused() -> None:
+    early = hr.until_time_limit("5 minutes", max_records=5, when_full="emit_early")
+    shorter = with_limits(early, limits_asked("10 seconds", max_records=0, max_bytes=90))
+    assert shorter == hr.until_time_limit("10 seconds", max_bytes=90, when_full="emit_early")
+    closes = hr.until_window_closes(max_records=5, when_full="shut_down")
+    assert limits_of(with_limits(closes, limits_asked(max_bytes=7))) == {"max_records": 5, "max_bytes": 7}
+    with refused("limit_ms: this suppression has only max_records, max_bytes."):
+        with_limits(closes, limits_asked("1 minute"))
+    with refused("with when_full='spill' a bound alters nothing", "shut_down"):
+        with_limits(LIMIT, limits_asked(max_records=4))

@@ -1,10 +1,12 @@
-"""The law of suppression: in any cuts, through crashes, or backfilled, what leaves is what a plain Python oracle lets go.
+"""The law of suppression: in any cuts, through crashes, or backfilled, what leaves is what a plain Python oracle lets go,
+also when people change limits on the way, to values that a node cannot have too.
 
 The oracle reads the log itself, partition by partition and row by row: ticks are decisions that the log records.
 """
 
 from __future__ import annotations
 
+import json
 from collections import Counter, defaultdict
 from collections.abc import Iterator
 from dataclasses import dataclass, field
@@ -35,7 +37,7 @@ CUTS, RECORDS = 4, 30
 EVENTS = hr.Topic("events", key="key STRING", value="value BIGINT")
 LOGGED = (
     "ingested_at", "kind", "partition", "offset", "timestamp", "stream_time", "tombstone", "size_bytes", "key.key",
-    "value.value",
+    "value.value", "control",
 )  # fmt: skip
 KEYS = {"a": 0, "b": 1, "c": 0, "d": 1, "e": 0, "ü": 1, "f": 0}  # each in its partition
 TOTALS: dict[str, Any] = {
@@ -123,6 +125,8 @@ def live(driver: TestDriver, random: Random) -> None:
     for name in random.sample(NAMES, 4):
         driver.crash(random.choice(STEPS), name)
     for cut in range(1, CUTS + 1):
+        for subject in random.sample(SUBJECTS, random.choice([0, 2, 3])):
+            driver._sequencers[EVENTS.name].set_limits(subject.name, some_limits(random))
         driver.advance_wall_clock(random.choice(["1 second", "1 second", "61 seconds"]))
         for _ in range(random.choice([0, RECORDS // 2, RECORDS])):
             key, offset = random.choice([*KEYS, None]), random.randrange(-16, 10) * 500
@@ -130,6 +134,17 @@ def live(driver: TestDriver, random: Random) -> None:
             ts = BEGIN_MS + cut * 5 * SECOND + offset
             driver.pipe(EVENTS.name, key=key, value=value, timestamp_ms=ts, partition=KEYS.get(key or "", 0))
         driver.cut(NAMES if cut == CUTS else [name for name in NAMES if random.random() < 0.6])
+
+
+def some_limits(random: Random) -> dict[str, int | None]:
+    """A change of one limit or two, as a control row can hold it: what a person asks for is looked at before it is written."""
+    values: dict[str, Any] = {
+        "limit_ms": [-SECOND, 0, 2 * SECOND, 5 * SECOND, 20 * SECOND, 90 * SECOND],
+        "max_records": [0, None, 1, 2, 4, 50],
+        "max_bytes": [0, None, 15, 60, 500],
+    }
+    names = random.sample(list(values), random.choice([1, 1, 2]))
+    return {name: random.choice(values[name]) for name in names}
 
 
 def check(driver: TestDriver, subject: Subject, log: list[Row]) -> None:
@@ -165,7 +180,7 @@ def check(driver: TestDriver, subject: Subject, log: list[Row]) -> None:
     folded = {(row["key"].encode(), row.get("window_start", 0)): values(row) for row in changes}
     assert folded == {entry: shown_value(subject, value) for entry, value in last.items()}
     assert tables.ledger(tables.rows(driver.ledger(subject.name))) == Counter(
-        {at: n for at, n in fates.items() if n and at[1] != "tick"}
+        {at: n for at, n in fates.items() if n and at[1] not in ("tick", "control")}
     )
 
 
@@ -175,6 +190,11 @@ def decided(rows: list[Row], subject: Subject) -> Iterator[tuple[Row, list[Updat
     for number, row in enumerate(rows):
         if row["kind"] == "tick":
             yield row, [Update((number, 0), row["stream_time"])], "tick"
+            continue
+        if row["kind"] == "control":
+            said = json.loads(row["control"])
+            own = said["node"] == subject.name
+            yield row, [Update((number, 0), None, limits=said["limits"])] if own else [], "control"
             continue
         fate = fate_of(row, subject)
         key, ts, value = (row["key"] or "").encode(), row["timestamp"], row["value"]

@@ -6,7 +6,7 @@ Nothing here is shared with the engine. Times are in ms.
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -15,13 +15,17 @@ Entry = tuple[bytes, int]  # the key's bytes and the window's start (0: no windo
 
 @dataclass(frozen=True)
 class Update:
-    """What reaches the suppressor at a place of the log; a tick has no `entry` and only moves the time."""
+    """What reaches the suppressor at a place of the log; a tick has no `entry` and only moves the time.
+
+    `limits` are new ones, by name: such a row moves nothing, but what they let go leaves at it.
+    """
 
     at: tuple[int, int]
-    ts: int
+    ts: int | None
     entry: Entry | None = None
     value: Any = None
     size: int = 0
+    limits: Mapping[str, int | None] | None = None
 
 
 @dataclass(frozen=True)
@@ -30,34 +34,57 @@ class Emission:
 
     at: tuple[int, int]
     entry: Entry
-    ts: int
+    ts: int | None
     value: Any
     early: bool
 
 
 @dataclass
 class Suppressor:
-    """One partition's buffer: `opened` says when each wait began, `latest` what it holds, `records` which records wait."""
+    """One partition's buffer: `opened` says when each wait began, `latest` what it holds, `records` which records wait.
+
+    Waits opened at or before `expiry` are over: the highest that time less the limit has been.
+    """
 
     limit: int
     max_records: int | None = None
     max_bytes: int | None = None
-    time: int = -1
+    time: int | None = None
+    expiry: int | None = None
     opened: dict[Entry, int] = field(default_factory=dict)
     latest: dict[Entry, Update] = field(default_factory=dict)
     records: dict[Entry, set[int]] = field(default_factory=lambda: defaultdict(set))
 
     def put(self, update: Update) -> Iterator[Emission]:
         """The record that moves the time is put first; then what is due leaves, then what does not fit, oldest first."""
-        self.time = max(self.time, update.ts)
+        if update.limits is not None and self._can_have(update.limits):
+            for name, value in update.limits.items():
+                setattr(self, {"limit_ms": "limit"}.get(name, name), value)
+        if update.ts is not None:
+            self.time = update.ts if self.time is None else max(self.time, update.ts)
+        if self.time is not None:
+            now = self.time - self.limit
+            self.expiry = now if self.expiry is None else max(self.expiry, now)
         if update.entry is not None:
+            assert update.ts is not None
             self.opened.setdefault(update.entry, update.ts)
             self.latest[update.entry] = update
             self.records[update.entry].add(update.at[0])
-        while self.opened and self._oldest()[0] + self.limit <= self.time:
+        while self.opened and self.expiry is not None and self._oldest()[0] <= self.expiry:
             yield self._leave(update.at, early=False)
         while self._too_full():
             yield self._leave(update.at, early=True)
+
+    def _can_have(self, limits: Mapping[str, int | None]) -> bool:
+        """Limits that it cannot have alter nothing: a negative one, or any bound where none is described, or none at all."""
+        bounds = {"max_records": self.max_records, "max_bytes": self.max_bytes}
+        named = {name: value for name, value in limits.items() if name in bounds}
+        if "limit_ms" in limits and (limits["limit_ms"] is None or limits["limit_ms"] < 0):
+            return False
+        if any(value is not None and value < 1 for value in named.values()):
+            return False
+        bounded = any(value is not None for value in bounds.values())
+        return not named or (bounded and any(value is not None for value in {**bounds, **named}.values()))
 
     def _oldest(self) -> tuple[int, Entry]:
         return min((ts, entry) for entry, ts in self.opened.items())

@@ -18,6 +18,7 @@ from pyspark.sql import SparkSession
 from headrace.local.broker import Broker
 from headrace.local.topics import create_topics
 from headrace.orchestration.spark_progress import told_progress
+from headrace.runtime.trigger import set_trigger
 from tests.broker.harness import produce
 from tests.orchestration.location import OBSERVE_SECONDS
 from tests.orchestration.world import HOURS, STREAM, TABLE, World, new_world, two_days
@@ -35,8 +36,8 @@ CHECKS = {
 
 
 @pytest.fixture(scope="module")
-def world(tmp_path_factory: pytest.TempPathFactory, kafka: Broker) -> Iterator[World]:
-    """Two days streamed until all is folded, then terminated as Dagster does it."""
+def world(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory, kafka: Broker) -> Iterator[World]:
+    """Two days streamed until all is folded, with another trigger set on the way, then terminated as Dagster does it."""
     topic = f"story-{uuid.uuid4().hex[:8]}"
     create_topics(kafka.bootstrap_servers, {topic: 3})
     produce(kafka, topic, two_days())
@@ -49,6 +50,8 @@ def world(tmp_path_factory: pytest.TempPathFactory, kafka: Broker) -> Iterator[W
             return bool(seen) and seen[0]["rows_total"] >= len(two_days()) and set(DAYS) <= days
 
         stream.until(all_folded)
+        set_trigger(spark, world.lake, "streams", 300)
+        stream.until(lambda: world.observations(STREAM)[0].get("trigger_seconds") == 0.3)
         world.terminate(stream)
         yield world
 

@@ -4,22 +4,29 @@ from __future__ import annotations
 
 import json
 from dataclasses import replace
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import pytest
 
 import headrace as hr
 from headrace.description import WindowedAggregate
+from headrace.log.clock import SystemClock
 from headrace.operators import operator_of
+from headrace.runtime.backfill import verify
+from headrace.runtime.evolution import HINTS, REBUILT, REFUSED
 from headrace.runtime.lake import Lake
 from headrace.runtime.node_tables import read_logs
+from headrace.runtime.rebuild import rebuild_due
 from headrace.runtime.views import Views
+from headrace.spark.session import pipeline_session
 from tests.runtime.line import Line, at
 
 if TYPE_CHECKING:
     from pathlib import Path
 
     from pyspark.sql import SparkSession
+
+    from headrace.description import Node
 
 pytestmark = pytest.mark.spark
 
@@ -74,3 +81,90 @@ def test_another_description_is_refused_and_what_changed_is_named(
         Line(spark, lake, wider)
     assert error.value.detail is not None
     assert error.value.detail.startswith("stored -> described: aggregates: ")
+
+
+LIMIT = hr.until_time_limit("2 minutes")
+GROUPED = NARROW.group_by()
+SUPPRESSIBLE: dict[str, Any] = {
+    "windows": GROUPED.window(hr.tumbling("1 minute"), grace="0 minutes").aggregate(total=hr.sum("value")),
+    "totals": GROUPED.aggregate(total=hr.sum("value")),
+    "rows": NARROW.table(),
+}
+
+
+class DiedError(Exception):
+    """A crash."""
+
+
+def evolved(spark: SparkSession, lake: Lake, node: Node, dies_after: str | None = None) -> tuple[Line, bool]:
+    """The node as its stream opens it, and whether it was rebuilt."""
+
+    def on_step(step: str) -> None:
+        if step == dies_after:
+            raise DiedError
+
+    rebuild = rebuild_due(spark, node, lake, SystemClock(), on_step=on_step)
+    if rebuild is not None:
+        try:
+            while rebuild.advance():
+                pass
+            rebuild.swap()
+        finally:
+            rebuild.close()
+    return Line(spark, lake, node), rebuild is not None
+
+
+def same_as_built_anew(line: Line, number: int) -> None:
+    """Its table holds what a new node of the same description has, and what a backfill recomputes."""
+    views, node = Views(line.spark, line.lake), line.node
+    anew = Line(line.spark, line.lake, node.named(f"anew_{number}"))
+    anew.fold()
+    line.runner.maintain()
+    rows = sorted(map(tuple, views.read(node).collect()), key=repr)
+    assert rows
+    assert rows == sorted(map(tuple, views.read(anew.node).collect()), key=repr)
+    assert all(verdict.equal for verdict in verify(line.spark, line.lake, node))
+
+
+@pytest.mark.parametrize("kind", SUPPRESSIBLE)
+def test_a_time_limit_is_added_altered_and_removed_under_the_same_name_and_nothing_is_lost(
+    spark: SparkSession, tmp_path: Path, kind: str
+) -> None:
+    spark = pipeline_session(spark, interpreted=True)
+    lake, plain = Lake(f"file:{tmp_path}"), SUPPRESSIBLE[kind].named("kept")
+    send(Line(spark, lake, plain), "00:00:01", value=1.0)
+    changes = [plain.suppress(LIMIT), plain]
+    if kind == "windows":
+        changes.insert(1, plain.suppress(hr.until_time_limit("10 seconds")))
+    for number, node in enumerate(changes):
+        with pytest.raises(hr.TerminalError, match="was written by another description") as error:
+            Line(spark, lake, node)
+        assert error.value.hint == HINTS[REBUILT]
+        if number == 1 and kind == "windows":
+            with pytest.raises(DiedError):  # results are the new ones, the state is not
+                evolved(spark, lake, node, dies_after="after results")
+            with pytest.raises(hr.TerminalError):  # nor is it taken for the old one
+                Line(spark, lake, changes[0])
+        line, rebuilt = evolved(spark, lake, node)
+        assert rebuilt
+        send(line, f"00:0{3 + number}:00", value=2.0)
+        same_as_built_anew(line, number)
+        assert not (tmp_path / "rebuilds" / "kept" / node.fingerprint()[:12]).exists()
+
+
+def test_final_results_are_switched_on_and_off_and_the_node_goes_on(
+    spark: SparkSession, tmp_path: Path
+) -> None:
+    spark = pipeline_session(spark, interpreted=True)
+    lake, plain = Lake(f"file:{tmp_path}"), SUPPRESSIBLE["windows"].named("kept")
+    send(Line(spark, lake, plain), "00:00:01", value=1.0)
+    for number, node in enumerate([plain.suppress(hr.until_window_closes()), plain]):
+        line, rebuilt = evolved(spark, lake, node)
+        assert (rebuilt, line.runner.progress.batch) == (False, 1 + 2 * number)
+        send(line, f"00:0{2 + number}:00", value=2.0)
+        line = Line(spark, lake, node)  # its rules are noted now
+        send(line, f"00:0{3 + number}:00", value=3.0)
+        same_as_built_anew(line, number)
+    with pytest.raises(hr.TerminalError, match="was written by another description") as error:
+        Line(spark, lake, replace(plain, grace_ms=5).suppress(LIMIT))
+    assert error.value.hint == HINTS[REFUSED]

@@ -250,3 +250,36 @@ def test_that_something_cannot_be_given_back_stops_nothing(monkeypatch: pytest.M
     stream.keep_running()
     stream.drain()
     assert stream.state == "stopped"
+
+
+def test_what_will_not_pass_and_was_found_beside_the_triggers_is_not_hidden_by_one_that_waited(
+    clock: list[float],
+) -> None:
+    stream, waited = Stream(), []
+    stream.keep_running()
+
+    def found() -> int:
+        waited.append(stream.spark.trigger())
+        raise TerminalError("The buffer is full.")
+
+    stream.does = lambda: raise_(RuntimeError("interrupted, for the query is stopped"))
+    stream.do(found)
+    waited[0].join(5)
+    stream.keep_running()
+    assert (stream.state, str(stream.error)) == ("failed", "The buffer is full.")
+
+
+def test_what_a_person_has_mended_goes_on_by_itself(
+    clock: list[float], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    stream = Stream()
+    stream.keep_running()
+    fail_at_work(stream, TerminalError("The buffer is full."))
+    stream.keep_running()
+    assert stream.state == "failed"
+    monkeypatch.setattr(stream, "mended", lambda: True)
+    stream.keep_running()
+    assert (stream.state, stream.error, stream.opened) == ("running", None, 2)
+    stream.drain()
+    stream.keep_running()
+    assert stream.state == "stopped"

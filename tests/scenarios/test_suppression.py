@@ -54,8 +54,9 @@ def test_a_full_buffer_shuts_the_stream_down_before_any_commit_and_a_higher_boun
             driver.cut([name])
         assert str(error.value).splitlines() == [
             f"Node '{name}': 3 records of {what} would wait in partition 0; max_records is 2.",
-            "Nothing of this micro-batch was committed: the stream goes on from here when started again.",
-            "Raise max_records, or write when_full='spill': the buffer is a table, memory does not bound it.",
+            "Nothing of this micro-batch was committed: with a higher bound the stream goes on from here.",
+            "Raise max_records (the job set_limits, or headrace set-limits: the stream then goes on by itself) or "
+            "write when_full='spill': the buffer is a table, memory does not bound it.",
         ]
         assert driver._open_runner(driver._nodes[name]).progress == before[name]
         assert found(driver, name) == []
@@ -90,6 +91,67 @@ def test_a_full_buffer_is_judged_record_by_record_and_by_the_bytes_of_the_last_r
         driver.cut(["by_bytes"])
     driver.cut(["by_count"])
     assert ("x", 1_001) in found(driver, "by_count")
+
+
+def test_a_bound_that_is_hit_and_raised_live_lets_the_stream_go_on_until_it_is_hit_again(
+    drive: Drive,
+) -> None:
+    driver = drive(*full(2))
+    for customer in ("a", "b", "c"):
+        visit(driver, customer, 1)
+    for name in ("waiting", "closing"):
+        with pytest.raises(hr.TerminalError, match="max_records is 2"):
+            driver.cut([name])
+        driver.set_limits(name, max_records=3)  # the record that was too much stands before it in the log
+    driver.cut()
+    for name in ("waiting", "closing"):
+        assert driver._runners[name].progress.limits == {"max_records": 3}
+    visit(driver, "d", 2)
+    for name in ("waiting", "closing"):
+        with pytest.raises(hr.TerminalError, match="max_records is 3"):
+            driver.cut([name])
+        driver.set_limits(name, max_bytes=1_000, max_records=0)
+    visit(driver, "z", 30)
+    driver.cut()
+    assert found(driver, "waiting") == found(driver, "closing") == [(name, 1) for name in "abcd"]
+
+
+def test_limits_that_a_node_cannot_have_are_refused_and_those_in_force_stay(drive: Drive) -> None:
+    patient = TOTALS.suppress(hr.until_time_limit("10 seconds")).named("patient")
+    early = hr.until_time_limit("10 seconds", max_records=2, when_full="emit_early")
+    driver = drive(patient, TOTALS.suppress(early).named("early"), WINDOWS.named("plain"))
+    refused: list[tuple[str, dict[str, Any], str]] = [
+        ("patient", {"max_records": 5}, "a bound alters nothing"),
+        ("patient", {"time_limit": "never"}, "never"),
+        ("early", {"max_records": 0}, "needs a bound that can be full"),
+        ("early", {"max_bytes": -1}, "not a number from 1"),
+        ("early", {}, "No limit is given"),
+        ("plain", {"max_records": 1}, "'plain' is not suppressed"),
+    ]
+    for name, asked, why in refused:
+        with pytest.raises(hr.DescriptionError, match=why):
+            driver.set_limits(name, **asked)
+    assert driver.log("visits").count() == 0
+
+
+def test_a_shorter_limit_lets_go_what_is_due_and_a_longer_one_keeps_what_waits(drive: Drive) -> None:
+    driver = drive(TOTALS.suppress(hr.until_time_limit("10 seconds")).named("patient"))
+    for customer, second in [("a", 1), ("b", 4), ("c", 8)]:
+        visit(driver, customer, second)
+    driver.cut()
+    driver.set_limits(
+        "patient", time_limit="4 seconds"
+    )  # stream time 8: what came until 4 leaves, at this row
+    driver.cut()
+    assert found(driver, "patient") == [("a", 1), ("b", 1)]
+    driver.set_limits("patient", time_limit="20 seconds")
+    visit(driver, "d", 3)  # what came until 4 is over, and stays so
+    visit(driver, "e", 27)
+    driver.cut()
+    assert found(driver, "patient") == [("a", 1), ("b", 1), ("d", 1)]
+    visit(driver, "e", 28)
+    driver.cut()
+    assert found(driver, "patient") == [("a", 1), ("b", 1), ("c", 1), ("d", 1)]
 
 
 def test_tidied_up_the_state_forgets_rows_and_closed_windows_but_no_total(drive: Drive) -> None:

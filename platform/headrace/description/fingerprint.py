@@ -2,8 +2,8 @@
 
 Law: equal fingerprints give equal rows from equal logs. A node's result is a function of the log alone, so
 what the sequencer decides and writes into the log (start, idle timeout, dead letters, event time, replays) is not
-part of it; neither are the node's name, description, owners and sinks, nor columns of a topic's value that it does not
-read. What a transform calls in turn is not seen.
+part of it; neither are the node's name (but limits that people set in the log are those of a name), description, owners
+and sinks, nor columns of a topic's value that it does not read. What a transform calls in turn is not seen.
 """
 
 from __future__ import annotations

@@ -14,6 +14,7 @@ if TYPE_CHECKING:
 RECORD, DEAD_LETTER, TICK, CONTROL = "record", "dead_letter", "tick", "control"
 ERASED = "erased"  # the reason of a record that was erased: its place is left, and nothing of what it said
 DRAIN = "drain"  # the action of a control row that closes batches
+SET_LIMITS = "set_limits"  # of one that sets limits of a suppression
 
 HEADERS = T.ArrayType(
     T.StructType([T.StructField("key", T.StringType()), T.StructField("value", T.BinaryType())])

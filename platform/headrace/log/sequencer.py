@@ -21,14 +21,15 @@ from headrace.log.columns import CONTROL, DEAD_LETTER, DRAIN, PROPERTIES, RECORD
 from headrace.log.deadlines import Deadlines
 from headrace.log.decode import decode
 from headrace.log.guard import GuardStore, new_guard, observed_guard, restored
+from headrace.log.limits import limits_entry
 from headrace.log.promise import read_promise, write_promise
 from headrace.log.resets import control_entry, resets_in, since_last_reset
+from headrace.log.rows import log_rows
 from headrace.log.sequence import LAST, assign_stream_time, only_new
 from headrace.log.state import LastRow, LogState, PartitionState
 from headrace.log.ticks import due_ticks
 from headrace.spark import tables
 from headrace.spark.frames import local_frame
-from headrace.spark.varying import varying
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterator, Mapping, Set
@@ -108,7 +109,7 @@ class Sequencer:
                 F.collect_list(F.when(F.col(LAST), last)).alias("last_rows"),
                 *observed_guard(self._guard),
             )
-            self._commit(self._as_log_rows(observed, at_ms), at_ms, "before", state, self._guard)
+            self._commit(log_rows(observed, self._schema, at_ms), at_ms, "before", state, self._guard)
             found = seen.get
             rows = [LastRow(r["partition"], r["offset"], r["stream_ms"]) for r in found["last_rows"]]
             guard = self._guard and self._guard.after(found["seen"])
@@ -149,6 +150,14 @@ class Sequencer:
                 entry = {self._anywhere(): json.dumps({"action": DRAIN})}
                 self._write_decisions(CONTROL, entry, at_ms, self.state.after(at_ms, []))
 
+    def set_limits(self, node: str, limits: Mapping[str, int | None], request: str = "") -> None:
+        """Record other limits of a suppressed node, in force from here on; `request` tells the change from others."""
+        with self._alone():
+            at_ms, entry = self._next_commit_ms(), limits_entry(node, limits, request)
+            partitions = self.state.partitions or {0: PartitionState(0)}
+            rows = {LastRow(p, None, s.stream_ms): entry for p, s in sorted(partitions.items())}
+            self._write_decisions(CONTROL, rows, at_ms, self.state.with_limits(node, limits).after(at_ms, []))
+
     def _anywhere(self) -> LastRow:
         """Where a row stands that concerns no partition: it changes nothing of the one in which it stands."""
         partition = min(self.state.partitions)
@@ -166,7 +175,8 @@ class Sequencer:
         return sorted(row["at_ms"] for row in rows)
 
     def _due(self, now_ms: int, caught_up: Set[int]) -> list[LastRow]:
-        idle_timeout_ms, wait_ms = self.topic.idle_timeout_ms, self._longest_wait_ms
+        idle_timeout_ms = self.topic.idle_timeout_ms
+        wait_ms = max([self._longest_wait_ms, *self.state.limits_ms.values()])
         return due_ticks(
             self.state,
             now_ms,
@@ -289,22 +299,8 @@ class Sequencer:
         values = [(row.partition, row.stream_ms, control) for row, control in rows.items()]
         frame = local_frame(self._spark, values, "partition INT, __stream_ms BIGINT, control STRING")
         frame = frame.select("*", F.lit(kind).alias("kind"), F.lit(self.topic.name).alias("topic"))
-        self._commit(self._as_log_rows(frame, at_ms), at_ms, "after", after, guard)
+        self._commit(log_rows(frame, self._schema, at_ms), at_ms, "after", after, guard)
         self._settle(after, guard)
-
-    def _as_log_rows(self, frame: DataFrame, at_ms: int) -> DataFrame:
-        decided = {
-            "ingested_at": F.timestamp_millis(varying(at_ms)),
-            "stream_time": F.timestamp_millis("__stream_ms"),
-            "replay": F.col("replay") if "replay" in frame.columns else F.lit(False),
-        }
-        columns = []
-        for field in self._schema:
-            present = decided.get(
-                field.name, F.col(field.name) if field.name in frame.columns else F.lit(None)
-            )
-            columns.append(present.cast(field.dataType).alias(field.name))
-        return frame.select(columns)
 
     def _commit(self, rows: DataFrame, at_ms: int, when: str, state: LogState, guard: Guard | None) -> None:
         """In: when  whether `state` and `guard` are those "before" the commit or those "after" it."""

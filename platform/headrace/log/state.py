@@ -25,12 +25,16 @@ class PartitionState:
 
 @dataclass(frozen=True)
 class LogState:
-    """The log as of a commit: number of commits, time of the last, and each partition's state."""
+    """The log as of a commit: number of commits, time of the last, and each partition's state.
+
+    `limits_ms` has, for each node that has one, the time limit that was set while its stream ran.
+    """
 
     batch: int = 0
     ingested_at_ms: int = 0
     highest_event_ms: int | None = None
     partitions: Mapping[int, PartitionState] = field(default_factory=dict)
+    limits_ms: Mapping[str, int] = field(default_factory=dict)
 
     def lowest_stream_ms(self) -> int | None:
         """The lowest stream time of the non-empty partitions; None before the first event time."""
@@ -59,7 +63,12 @@ class LogState:
             )
             if row.offset is not None and row.stream_ms is not None:
                 highest = max(highest or 0, row.stream_ms)
-        return LogState(self.batch + 1, ingested_at_ms, highest, partitions)
+        return LogState(self.batch + 1, ingested_at_ms, highest, partitions, self.limits_ms)
+
+    def with_limits(self, node: str, limits: Mapping[str, int | None]) -> LogState:
+        """The state once limits of a node are set: ticks go on as long as the node can wait."""
+        limit_ms = limits.get("limit_ms")
+        return self if limit_ms is None else replace(self, limits_ms={**self.limits_ms, node: limit_ms})
 
     def to_json(self) -> dict[str, Any]:
         """The state as a JSON document."""
@@ -69,7 +78,13 @@ class LogState:
     def from_json(cls, document: Mapping[str, Any]) -> LogState:
         """The state that `to_json` wrote."""
         partitions = {int(p): PartitionState(**s) for p, s in document["partitions"].items()}
-        return cls(document["batch"], document["ingested_at_ms"], document["highest_event_ms"], partitions)
+        return cls(
+            document["batch"],
+            document["ingested_at_ms"],
+            document["highest_event_ms"],
+            partitions,
+            document.get("limits_ms", {}),
+        )
 
 
 @dataclass(frozen=True)

@@ -9,6 +9,8 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
 
+    from headrace.description.limits import Limits
+
 
 @dataclass(frozen=True)
 class Tally:
@@ -31,7 +33,9 @@ class Progress:
     closed_ms  every window with end + grace at or before it is closed; None: none is
     records    for each topic, partition and fate, how many records
     own_ms     of a node with a time limit: for each partition the suppressor's own stream time
+    expiry_ms  of such a node: for each partition, waits that were opened at or before it are over
     buffer     of such a node: for each partition what waits (`records`, `bytes`) and how many rows left (`emitted`, `early`)
+    limits     of a suppressed node: those that were set in the log, in place of those described
     """
 
     batch: int = 0
@@ -41,6 +45,8 @@ class Progress:
     records: Mapping[str, Mapping[str, Mapping[str, int]]] = field(default_factory=dict)
     own_ms: Mapping[str, int] = field(default_factory=dict)
     buffer: Mapping[str, Mapping[str, int]] = field(default_factory=dict)
+    expiry_ms: Mapping[str, int] = field(default_factory=dict)
+    limits: Limits = field(default_factory=dict)
 
     def after(self, upto_ms: Mapping[str, int], tallies: Iterable[Tally], topics: Iterable[str]) -> Progress:
         """The progress once the increment with these tallies has been folded.
@@ -56,7 +62,9 @@ class Progress:
                 known[partition] = max(tally.stream_ms, known.get(partition, tally.stream_ms))
             fates = records.setdefault(tally.topic, {}).setdefault(partition, {})
             fates[tally.fate] = fates.get(tally.fate, 0) + tally.records
-        after = Progress(self.batch + 1, {**self.upto_ms, **upto_ms}, stream_ms, None, records)
+        after = Progress(
+            self.batch + 1, {**self.upto_ms, **upto_ms}, stream_ms, None, records, limits=self.limits
+        )
         return replace(after, closed_ms=after.lowest_ms(topics))
 
     def lowest_ms(self, topics: Iterable[str]) -> int | None:

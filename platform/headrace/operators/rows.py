@@ -13,7 +13,7 @@ from pyspark.sql import functions as F
 
 from headrace.description import Select, Transform, Where, WithColumn, quote
 from headrace.errors import DescriptionError
-from headrace.log.columns import CONTROL, DEAD_LETTER, DRAIN, ERASED, RECORD, TICK
+from headrace.log.columns import CONTROL, DEAD_LETTER, DRAIN, ERASED, RECORD, SET_LIMITS, TICK
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 USED, OPEN, LATE, REPLAY, FILTERED, TOMBSTONE = "used", "open", "late", "replay", "filtered", "tombstone"
 FATES = (USED, OPEN, LATE, REPLAY, FILTERED, TOMBSTONE, DEAD_LETTER, ERASED)
 KEPT = "kept"  # in results or still open; which of the two depends on how far the log was read
-NOT_RECORDS = (TICK, CONTROL, DRAIN)
+NOT_RECORDS = (TICK, CONTROL, DRAIN, SET_LIMITS)
 
 POSITION = ("__ingested_ms", "__topic", "__partition", "__offset", "__event_ms", "__stream_ms")
 META = (*POSITION, "__size_bytes", "__fate", "__reason")
@@ -42,8 +42,8 @@ def rows_of(logs: Mapping[str, DataFrame], stream: Stream) -> DataFrame:
 
     In:     logs  for each topic's name, rows of its log
     Out:    the stream's columns, then `META`: position, commit time, event time and stream time in ms, raw size, `__fate`
-            (null while undecided; ticks and control rows carry their kind, drains are told apart), `__reason`. One row
-            per row of the logs.
+            (null while undecided; ticks and control rows carry their kind; drains and limits set are told apart),
+            `__reason` (of limits that are set, their JSON). One row per row of the logs.
     Law:    row by row; no row is dropped.
     """
     frames = [
@@ -54,9 +54,9 @@ def rows_of(logs: Mapping[str, DataFrame], stream: Stream) -> DataFrame:
 
 def _source(log: DataFrame, branch: Branch) -> DataFrame:
     topic = branch.topic
-    drained = (F.col("kind") == CONTROL) & (F.get_json_object("control", "$.action") == DRAIN)
+    action = F.when(F.col("kind") == CONTROL, F.get_json_object("control", "$.action"))
     fate = (
-        F.when(drained, DRAIN)
+        F.when(action.isin(DRAIN, SET_LIMITS), action)
         .when(F.col("kind").isin(TICK, CONTROL, DEAD_LETTER), F.col("kind"))
         .when((F.col("kind") == RECORD) & (F.col("reason") == ERASED), ERASED)
         .when(F.col("replay"), REPLAY)
@@ -72,7 +72,7 @@ def _source(log: DataFrame, branch: Branch) -> DataFrame:
         F.unix_millis("stream_time").alias("__stream_ms"),
         F.col("size_bytes").cast("long").alias("__size_bytes"),
         fate.alias("__fate"),
-        F.col("reason").alias("__reason"),
+        F.when(action == SET_LIMITS, F.col("control")).otherwise(F.col("reason")).alias("__reason"),
     )
 
 

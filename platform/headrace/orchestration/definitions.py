@@ -9,10 +9,12 @@ import dagster as dg
 from dagster._core.definitions.unresolved_asset_job_definition import UnresolvedAssetJobDefinition as AssetJob
 
 from headrace.description import Node
+from headrace.description.limits import is_suppressed
 from headrace.orchestration.assets import streaming_assets, table_asset
 from headrace.orchestration.checks import checks_of
 from headrace.orchestration.erasing import erasure_job
 from headrace.orchestration.keys import ENDS, STREAM_TAG
+from headrace.orchestration.limits import limits_job, trigger_job
 from headrace.orchestration.pipeline import Pipeline, pipeline_of
 from headrace.orchestration.resources import LakeResource, spark_resource
 from headrace.orchestration.sensors import keep_running_sensor
@@ -65,11 +67,15 @@ def build_definitions(
     streams, backfill, quality = _jobs(pipeline, checks)
     maintenance = maintenance_job(pipeline, f"maintenance{_suffix(pipeline)}")
     erasure = erasure_job(pipeline, f"erase_key{_suffix(pipeline)}")
+    suppressed = any(is_suppressed(node) for node in pipeline.nodes)
+    live = [trigger_job(pipeline, f"set_trigger{_suffix(pipeline)}")]
+    if suppressed:
+        live.append(limits_job(pipeline, f"set_limits{_suffix(pipeline)}"))
     status = dg.DefaultSensorStatus.RUNNING if sensor_running else dg.DefaultSensorStatus.STOPPED
     return dg.Definitions(
         assets=[streaming_assets(pipeline), *(table_asset(node, pipeline) for node in pipeline.nodes)],
         asset_checks=checks,
-        jobs=[streams, backfill, quality, maintenance, erasure],
+        jobs=[streams, backfill, quality, maintenance, erasure, *live],
         sensors=[keep_running_sensor(pipeline, streams, status)],
         schedules=[
             dg.ScheduleDefinition(

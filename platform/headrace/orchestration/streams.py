@@ -21,11 +21,14 @@ from headrace.orchestration.keys import STREAM_TAG, stream_key
 from headrace.orchestration.pipeline import Pipeline
 from headrace.orchestration.progress import Cadence, ProgressReporter
 from headrace.orchestration.resources import LakeResource, session
+from headrace.runtime.figures import Seldom
 from headrace.runtime.kafka import KafkaSettings
 from headrace.runtime.metrics import MetricsEndpoint
 from headrace.runtime.stream import StreamRuntime, StreamStatus
+from headrace.runtime.trigger import trigger_set
 
 POLL_SECONDS = 1.0
+TRIGGER_READ_EVERY_SECONDS = 5.0
 
 
 class StreamConfig(dg.Config):
@@ -54,7 +57,8 @@ class StreamConfig(dg.Config):
         "`rotate_after_hours` begins at once, and finds them open.",
     )
     trigger_ms: int = Field(
-        default=1_000, description="The shortest time between two micro-batches of a query."
+        default=1_000,
+        description="The shortest time between two micro-batches of a query, unless the job set_trigger has set another.",
     )
 
 
@@ -113,14 +117,11 @@ class _Watch:
         listeners: Sequence[Callable[[Sequence[StreamStatus]], None]],
     ) -> None:
         self._context, self._config, self._listeners = context, config, listeners
-        self._runtime = StreamRuntime(
-            spark,
-            lake.lake,
-            pipeline.nodes,
-            kafka=pipeline.kafka or KafkaSettings(),
-            only={key.to_user_string() for key in context.selected_asset_keys},
-            trigger_ms=config.trigger_ms,
-        )
+        self._pipeline, self._spark, self._lake = pipeline, spark, lake.lake
+        self._trigger = Seldom(self._trigger_set, TRIGGER_READ_EVERY_SECONDS)
+        self._trigger_ms = config.trigger_ms
+        self._trigger_ms = self._trigger() or config.trigger_ms
+        self._runtime = self._start()
         self._progress = ProgressReporter(
             context,
             pipeline.versions(),
@@ -149,12 +150,41 @@ class _Watch:
             if node.day_column is None and stream_key(node) in context.selected_asset_keys
         ]
 
+    def _start(self) -> StreamRuntime:
+        return StreamRuntime(
+            self._spark,
+            self._lake,
+            self._pipeline.nodes,
+            kafka=self._pipeline.kafka or KafkaSettings(),
+            only={key.to_user_string() for key in self._context.selected_asset_keys},
+            trigger_ms=self._trigger_ms,
+        )
+
+    def _trigger_set(self) -> int | None:
+        try:
+            return trigger_set(self._spark, self._lake, self._pipeline.name)
+        except Exception as error:  # the lake is away: the queries say so too
+            self._context.log.warning(f"The trigger interval that was set could not be read: {error}")
+            return self._trigger_ms
+
+    def _follow_trigger(self) -> None:
+        """Begin anew with the interval that a person has set: a query of Spark keeps the one with which it began."""
+        trigger_ms = self._trigger() or self._config.trigger_ms
+        if trigger_ms != self._trigger_ms:
+            self._context.log.info(
+                f"trigger_ms {self._trigger_ms} becomes {trigger_ms}: the queries begin anew."
+            )
+            self._trigger_ms = trigger_ms
+            self._runtime.drain(self._config.drain_timeout_seconds)
+            self._runtime = self._start()
+
     def until(self, stop: StopRequest) -> None:
         """Poll and report until stopped, then drain; whatever happens, the queries are drained."""
         began = time.monotonic()
         rotate_at = began + self._config.rotate_after_hours * 3600
         try:
             while stop.reason is None and time.monotonic() < rotate_at:
+                self._follow_trigger()
                 statuses = self._runtime.poll()
                 self._report(statuses, time.monotonic() - began)
                 _fail_if_all_failed(statuses)

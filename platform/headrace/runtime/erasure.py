@@ -202,7 +202,7 @@ class Erasure:
         self, of: str, what: str, path: str, rows: DataFrame, record: Mapping[str, object]
     ) -> Erased:
         before = tables.read(self._spark, path).count()
-        tables.replace(rows, path, record)
+        tables.overwrite(rows, path, record)
         after = tables.read(self._spark, path).count()
         return Erased(of, what, max(0, before - after), f"written anew: {before:,} rows became {after:,}")
 

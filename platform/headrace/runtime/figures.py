@@ -5,7 +5,7 @@ from __future__ import annotations
 import time
 from typing import TYPE_CHECKING, Generic, TypeVar
 
-from headrace.runtime import buffered
+from headrace.runtime import buffered, limits
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
@@ -30,6 +30,7 @@ MEANINGS: Mapping[str, str] = {
     "lag_records": "Records that wait: in Kafka for a log, in its logs for a node.",
     "lag_seconds": "How far behind in commit time.",
     "batch_seconds": "How long the last trigger with records took.",
+    "trigger_seconds": "The shortest time between two micro-batches.",
     "state_bytes": "Size of the state tables.",
     "failures": "Failures in a row of a query that restarts.",
     "stream_time_seconds": "The lowest stream time of the non-empty partitions, in seconds since 1970.",
@@ -39,6 +40,7 @@ MEANINGS: Mapping[str, str] = {
         for fate, name in FATES.items()
     },
     **buffered.MEANINGS,
+    **limits.MEANINGS,
 }
 
 
@@ -56,9 +58,11 @@ def numbers(status: StreamStatus, wall: float) -> dict[str, Number]:
         "lag_records": status.lag_records,
         "lag_seconds": _rounded(behind),
         "batch_seconds": _rounded(status.batch_seconds, 2),
+        "trigger_seconds": status.trigger_seconds,
         "state_bytes": status.state_bytes,
         **{name: status.fates.get(fate) for fate, name in FATES.items()},
         **status.buffer,
+        **status.limits,
         "failures": status.failures or None,
         "stream_time_seconds": stream_time,
         "stream_time_behind_seconds": None if stream_time is None else round(wall - stream_time, 1),

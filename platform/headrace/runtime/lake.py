@@ -10,10 +10,20 @@ class Lake:
     """Paths below one root URI (a local folder, or any file system that Spark can reach).
 
     `logs/<topic>` the log · `tables/<node>` results · `state/<node>` open partials or changes, parts, plan, rules and
-    opening balance · `refused/<node>/<sink>` what a sink's store refused · `leases/…` who writes.
+    opening balance ·
+    `rebuilds/<node>/<fingerprint>` the same of a node that is rebuilt ·
+    `refused/<node>/<sink>` what a sink's store refused · `requests/<topic>` what a log's writer is asked to record ·
+    `triggers/<stream>.json` how often a stream's queries work, if that was set · `leases/…` who writes.
     """
 
     root: str
+    nodes: str | None = (
+        None  # where tables and state of nodes lie while they are rebuilt; None: below the root
+    )
+
+    @property
+    def _nodes(self) -> str:
+        return self.nodes or self.root
 
     def log(self, topic: str) -> str:
         """The Delta table of a topic's log."""
@@ -21,19 +31,19 @@ class Lake:
 
     def table(self, node: str) -> str:
         """The Delta table of a node's results."""
-        return f"{self.root}/tables/{node}"
+        return f"{self._nodes}/tables/{node}"
 
     def state(self, node: str) -> str:
         """The Delta table of a node's state."""
-        return f"{self.root}/state/{node}/partials"
+        return f"{self._nodes}/state/{node}/partials"
 
     def part(self, node: str, part: str) -> str:
         """The Delta table of what a node remembers beside its results."""
-        return f"{self.root}/state/{node}/parts/{part}"
+        return f"{self._nodes}/state/{node}/parts/{part}"
 
     def plan(self, node: str) -> str:
         """The file that holds the node's planned micro-batch."""
-        return f"{self.root}/state/{node}/plan.json"
+        return f"{self._nodes}/state/{node}/plan.json"
 
     def opening(self, node: str) -> str:
         """The file that holds where the node stood at the cut of its logs."""
@@ -45,11 +55,19 @@ class Lake:
 
     def description(self, node: str) -> str:
         """The file that holds the rules by which the node's state was written."""
-        return f"{self.root}/state/{node}/description.json"
+        return f"{self._nodes}/state/{node}/description.json"
 
     def refused(self, node: str, sink: str) -> str:
         """The Delta table of rows that a sink's store refused."""
         return f"{self.root}/refused/{node}/{sink}"
+
+    def requests(self, topic: str) -> str:
+        """The folder of what people ask a topic's sequencer to record."""
+        return f"{self.root}/requests/{topic}"
+
+    def trigger(self, stream: str) -> str:
+        """The file that holds the trigger interval set for a stream."""
+        return f"{self.root}/triggers/{stream}.json"
 
     def lease(self, writer: str) -> str:
         """The folder of the leases of one writer."""

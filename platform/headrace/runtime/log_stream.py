@@ -20,6 +20,7 @@ from headrace.runtime.kafka import (
     require_same_topic,
 )
 from headrace.runtime.lease import Lease, LeaseLostError, take_lease
+from headrace.runtime.requests import carry_out
 from headrace.runtime.supervised import RATE_SECONDS, SupervisedQuery
 
 if TYPE_CHECKING:
@@ -35,6 +36,7 @@ if TYPE_CHECKING:
 
 logger = structlog.get_logger(__name__)
 RECORDS_PER_TRIGGER = 500_000
+REQUESTS_EVERY_MS = 2_000  # between looks at what people ask for
 EARLIEST = -2  # Spark's code in `startingOffsets`
 
 
@@ -72,7 +74,7 @@ class LogStream(SupervisedQuery):
         self.close_batches = False  # whether `close` records a drain in the log
         self._spark, self._lake, self._clock, self._on_step = spark, lake, clock, on_step
         self._settings, self._kafka = kafka, KafkaTopic(topic.name, kafka)
-        self._longest_wait_ms, self._trigger_ms, self._tick_every_ms = (
+        self._longest_wait_ms, self.trigger_ms, self._tick_every_ms = (
             longest_wait_ms,
             trigger_ms,
             tick_every_ms,
@@ -97,7 +99,7 @@ class LogStream(SupervisedQuery):
             self._clock,
             longest_wait_ms=self._longest_wait_ms,
             wall_waits_ms=self._wall_waits_ms,
-            calm_ms=self._trigger_ms,
+            calm_ms=self.trigger_ms,
             beside_ms=self._beside_ms,
             on_step=self._before_commit,
         )
@@ -121,7 +123,7 @@ class LogStream(SupervisedQuery):
             maxOffsetsPerTrigger=str(RECORDS_PER_TRIGGER),
             **{f"kafka.{name}": value for name, value in self.topic.options.items()},
         )
-        return reader.load().writeStream.trigger(processingTime=f"{self._trigger_ms} milliseconds")
+        return reader.load().writeStream.trigger(processingTime=f"{self.trigger_ms} milliseconds")
 
     def work(self, batch: DataFrame) -> int:
         """Append one micro-batch to the log."""
@@ -187,17 +189,21 @@ class LogStream(SupervisedQuery):
 
     def _tick_until(self, stop: threading.Event) -> None:
         look_at = time.monotonic() + self._tick_every_ms / 1000
+        ask_at = 0.0
         often_ms = self._tick_every_ms
         if self._wall_waits_ms or self._promises:
-            often_ms = max(self._trigger_ms // 4, 50)
-        while not stop.wait(min(often_ms, self._tick_every_ms) / 1000):
+            often_ms = max(self.trigger_ms // 4, 50)
+        while not stop.wait(min(often_ms, self._tick_every_ms, REQUESTS_EVERY_MS) / 1000):
             try:
                 sequencer = self.sequencer
                 if sequencer is None or not sequencer.sound:
                     continue
+                if time.monotonic() >= ask_at:
+                    ask_at = time.monotonic() + REQUESTS_EVERY_MS / 1000
+                    self._carry_out(sequencer, stop)
                 if sequencer.deadline_passed():  # that of a batch: it is no matter how much Kafka still holds
                     self._tick(sequencer, frozenset(), stop)
-                if self._promises and self._clock.now_ms() >= sequencer.settled_ms + self._trigger_ms:
+                if self._promises and self._clock.now_ms() >= sequencer.settled_ms + self.trigger_ms:
                     self._promise(sequencer, stop)
                 if time.monotonic() >= look_at:
                     look_at = time.monotonic() + self._tick_every_ms / 1000
@@ -208,6 +214,12 @@ class LogStream(SupervisedQuery):
                 return
             except Exception as error:
                 logger.warning("tick failed, will be tried again", topic=self.name, error=str(error))
+
+    def _carry_out(self, sequencer: Sequencer, stop: threading.Event) -> None:
+        """Record what people ask for; the next trigger of the nodes finds it in the log."""
+        with self._tick_under_way:
+            if not stop.is_set():
+                carry_out(self._spark, self._lake, sequencer)
 
     def _promise(self, sequencer: Sequencer, stop: threading.Event) -> None:
         with self._tick_under_way:

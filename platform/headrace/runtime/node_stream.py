@@ -10,11 +10,14 @@ from typing import TYPE_CHECKING
 from pyspark.sql import functions as F
 
 from headrace.log.columns import DEAD_LETTER, RECORD
+from headrace.operators.bounds import FullError
 from headrace.operators.rows import NOT_RECORDS
 from headrace.runtime.buffered import BufferFigures
 from headrace.runtime.figures import Seldom
 from headrace.runtime.lease import Lease, LeaseHeldError, LeaseLostError, take_lease
+from headrace.runtime.limits import limits_known
 from headrace.runtime.node_tables import frontier_ms, read_increment
+from headrace.runtime.rebuild import Rebuild, rebuild_due
 from headrace.runtime.runner import NodeRunner
 from headrace.runtime.supervised import SupervisedQuery
 from headrace.spark import tables
@@ -31,6 +34,7 @@ if TYPE_CHECKING:
 
 MAINTAIN_EVERY = 200  # micro-batches between two clearings of the state
 LAG_COUNTED_EVERY_SECONDS, STATE_MEASURED_EVERY_SECONDS = 10.0, 60.0
+LIMITS_READ_EVERY_SECONDS = 3.0  # while the node is full
 FOLD_SECONDS = 60.0  # between two folds of current results into their table
 
 
@@ -54,12 +58,14 @@ class NodeStream(SupervisedQuery):
         self.name, self.node = node.required_name, node
         self.runner: NodeRunner | None = None
         self._spark, self._lake, self._clock = spark, lake, clock
-        self._trigger_ms, self._on_step = trigger_ms, on_step
+        self.trigger_ms, self._on_step = trigger_ms, on_step
         self._lease: Lease | None = None
+        self._rebuild: Rebuild | None = None
         self._fold_at = time.monotonic() + FOLD_SECONDS
         self._roused = False  # whether the logs were looked at since the query was opened
         self.records = 0
         self.buffer = BufferFigures()
+        self._raised = Seldom(self._limits_since, LIMITS_READ_EVERY_SECONDS)
         self._waiting = Seldom(self._count_waiting, LAG_COUNTED_EVERY_SECONDS)
         self._state_size = Seldom(self._measure_state, STATE_MEASURED_EVERY_SECONDS)
 
@@ -67,16 +73,24 @@ class NodeStream(SupervisedQuery):
         """Recover the node's progress; Delta's streaming source serves as the wake-up alone."""
         lease_folder = self._lake.lease(f"node/{self.name}")
         self._lease = take_lease(self._spark, lease_folder, f"Node '{self.name}'", self._clock)
-        self.runner = NodeRunner(self._spark, self.node, self._lake, on_step=self._before_commit)
+        on_step = self._before_commit
+        self._rebuild = rebuild_due(self._spark, self.node, self._lake, self._clock, on_step=on_step)
+        if self._rebuild is not None:
+            self.runner = self._rebuild.runner
+        else:
+            self.runner = NodeRunner(self._spark, self.node, self._lake, on_step=on_step)
         self._roused = False
         self.buffer = BufferFigures()
+        self._raised = Seldom(self._limits_since, LIMITS_READ_EVERY_SECONDS)
         wakes = [self._wake(topic) for topic in self.node.topics]
         woken = reduce(lambda left, right: left.unionByName(right), wakes)
-        return woken.writeStream.trigger(processingTime=f"{self._trigger_ms} milliseconds")
+        return woken.writeStream.trigger(processingTime=f"{self.trigger_ms} milliseconds")
 
     def work(self, batch: DataFrame | None) -> int:
         """Fold until nothing is left; the batch itself is not read (it may hold half a commit)."""
         assert self.runner is not None
+        if self._rebuild is not None:
+            self._advance(self._rebuild)
         before = _records(self.runner)
         while self.runner.due(self._clock.now_ms()) and self.runner.advance() and not self._closing.is_set():
             self.buffer.see(self.runner.progress.buffer)
@@ -87,6 +101,16 @@ class NodeStream(SupervisedQuery):
         handled = _records(self.runner) - before
         self.records += handled
         return handled
+
+    def _advance(self, rebuild: Rebuild) -> None:
+        """Rebuild until nothing is left, and swap it in; the node's runner is an ordinary one from then on."""
+        while not self._closing.is_set():
+            if not rebuild.advance():
+                rebuild.swap()
+                rebuild.close()
+                self._rebuild = None
+                self.runner = NodeRunner(self._spark, self.node, self._lake, on_step=self._before_commit)
+                return
 
     def rouse(self) -> None:
         """Work although no log woke the query: a throttled interval or a fold may be due when a topic has fallen silent.
@@ -103,8 +127,21 @@ class NodeStream(SupervisedQuery):
         elif runner.operator.throttle_ms or runner.operator.ordered or runner.unfolded:
             self.do(lambda: self.work(None))
 
+    def mended(self) -> bool:
+        """Whether the node is full, and its limits have been set in the log since."""
+        return isinstance(self.error, FullError) and bool(self._raised())
+
+    def _limits_since(self) -> bool:
+        """Looked up every few seconds, while the node is full."""
+        assert self.runner is not None
+        _, entries = limits_known(self._spark, self._lake, self.node)
+        return any(entry.ingested_at_ms > self.runner.refused_ms for entry in entries)
+
     def close(self) -> None:
-        """Give the lease back."""
+        """Give the leases back."""
+        if self._rebuild is not None:
+            self._rebuild.close()
+            self._rebuild = None
         if self._lease is not None:
             self._lease.release()
             self._lease = None
@@ -165,7 +202,7 @@ class NodeStream(SupervisedQuery):
 
     def has_folded(self, targets: Mapping[str, int]) -> bool:
         """Whether the node has folded its logs through these commit times."""
-        if self.runner is None:
+        if self.runner is None or self._rebuild is not None:
             return False
         upto_ms = self.runner.progress.upto_ms
         return all(upto_ms.get(t.name, 0) >= targets.get(t.name, 0) for t in self.node.topics)
@@ -179,7 +216,7 @@ class NodeStream(SupervisedQuery):
         )
 
     def _before_commit(self, step: str) -> None:
-        if step in ("before outputs", "after outputs"):
+        if step in ("before outputs", "after outputs", "before swap"):
             if self._lease is None:
                 raise LeaseLostError(
                     f"Node '{self.name}': its lease was given back; nothing more is written."

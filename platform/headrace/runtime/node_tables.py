@@ -4,17 +4,17 @@ from __future__ import annotations
 
 import json
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from pyspark.sql import functions as F
 
 from headrace.description.fingerprint import differences
-from headrace.errors import TerminalError
 from headrace.log.columns import log_schema
 from headrace.log.promise import read_promise
 from headrace.operators import operator_of
 from headrace.operators.operator import Held, Schemas
 from headrace.operators.progress import Progress
+from headrace.runtime.evolution import GOES_ON, OtherDescriptionError, outcome_of
 from headrace.spark import files, tables
 from headrace.spark.frames import local_frame
 from headrace.spark.newest import newest_rows
@@ -90,33 +90,53 @@ def empty_logs(spark: SparkSession, node: Node) -> dict[str, DataFrame]:
 def read_progress(spark: SparkSession, lake: Lake, node: Node) -> Progress:
     """How far a node has come.
 
-    Raises: TerminalError when the state was written by another description of the node.
+    Raises: OtherDescriptionError when the tables were written by another description of the node, and cannot go on.
     """
     name = node.required_name
     commit = tables.last_commit(spark, lake.state(name), f"node/{name}")
     if commit is None:
         return Progress()
-    if commit.record["fingerprint"] != node.fingerprint():
-        raise TerminalError(
-            f"Node '{name}': its state was written by another description of it.",
-            detail=_what_changed(spark, lake, node, commit.record["fingerprint"]),
-            hint="Restore the description, or give the changed node a new name: it is then built from the log.",
-        )
+    written_by, stored, described = (
+        commit.record["fingerprint"],
+        stored_description(spark, lake, node),
+        _entry(node),
+    )
+    known = {written_by, written_by if stored is None else stored["fingerprint"]}
+    if known != {described["fingerprint"]}:
+        outcome = outcome_of(stored, written_by, described)
+        if outcome != GOES_ON:
+            raise OtherDescriptionError(name, outcome, _what_changed(stored, written_by, described))
     return Progress.from_json(commit.record["progress"])
 
 
 def write_description(spark: SparkSession, lake: Lake, node: Node) -> None:
     """Note the rules of a node beside its state, so that a change of them can be told."""
-    entry = {"fingerprint": node.fingerprint(), "rules": node.rules()}
-    files.write_json(spark, lake.description(node.required_name), entry)
+    files.write_json(spark, lake.description(node.required_name), _entry(node))
 
 
-def _what_changed(spark: SparkSession, lake: Lake, node: Node, fingerprint: str) -> str:
-    stored = files.read_json(spark, lake.description(node.required_name))
-    if stored is None or stored["fingerprint"] != fingerprint:
-        return f"stored {fingerprint[:12]}, described {node.fingerprint()[:12]}"
-    described = json.loads(json.dumps(node.rules()))
-    return f"stored -> described: {'; '.join(differences(stored['rules'], described))}"
+def note_description(spark: SparkSession, lake: Lake, node: Node) -> None:
+    """The same, if it is due: before a new node's first commit, or when the state goes on under other rules."""
+    commit = tables.last_commit(spark, lake.state(node.required_name), f"node/{node.required_name}")
+    stored, fingerprint = stored_description(spark, lake, node), node.fingerprint()
+    written = commit is None or commit.record["fingerprint"] == fingerprint
+    if written and (stored is None or stored["fingerprint"] != fingerprint):
+        write_description(spark, lake, node)
+
+
+def stored_description(spark: SparkSession, lake: Lake, node: Node) -> Mapping[str, Any] | None:
+    """The rules noted beside a node's state, with their fingerprint; None: none are."""
+    stored: Mapping[str, Any] | None = files.read_json(spark, lake.description(node.required_name))
+    return stored
+
+
+def _entry(node: Node) -> dict[str, Any]:
+    return {"fingerprint": node.fingerprint(), "rules": json.loads(json.dumps(node.rules()))}
+
+
+def _what_changed(stored: Mapping[str, Any] | None, written_by: str, described: Mapping[str, Any]) -> str:
+    if stored is None or stored["fingerprint"] != written_by:
+        return f"stored {written_by[:12]}, described {described['fingerprint'][:12]}"
+    return f"stored -> described: {'; '.join(differences(stored['rules'], described['rules']))}"
 
 
 def frontier_ms(spark: SparkSession, lake: Lake, topic: Topic) -> int:

@@ -23,10 +23,10 @@ from headrace.runtime.node_tables import (
     base_of,
     frontier_ms,
     node_schemas,
+    note_description,
     read_increment,
     read_progress,
     settled_ms,
-    write_description,
 )
 from headrace.runtime.opening import within
 from headrace.runtime.redeliver import delivery_of
@@ -76,9 +76,9 @@ class NodeRunner:
         for part, schema in self._schemas.parts.items():
             tables.create(spark, lake.part(self.name, part), schema)
         self._folded = base_of(spark, lake, node).batch
-        if not self.progress.batch:
-            write_description(spark, lake, node)
+        note_description(spark, lake, node)
         self._repeating = True
+        self.refused_ms = 0  # how far the log of the first topic was read when a bound was exceeded
         self._state = Followed(spark, lake.state(self.name), self._schemas.state)
         self._pins: dict[str, tuple[int, DataFrame]] = {}
 
@@ -93,11 +93,16 @@ class NodeRunner:
             for t in self.node.topics
         }
         folded = self.operator.fold(logs, upto_ms, self._held(), progress)
-        if folded.refused is not None:
+        written = self._has_outputs(folded.progress.batch)
+        if folded.refused is not None and not written:
             folded.release()
+            files.delete(
+                self._spark, self._lake.plan(self.name)
+            )  # so that the next reads what was changed since
+            self._repeating, self.refused_ms = False, upto_ms[self.node.topics[0].name]
             raise folded.refused
         self._on_step("before outputs")
-        if not self._has_outputs(folded.progress.batch):
+        if not written:
             self._write_outputs(folded)
         self._on_step("after outputs")
         tables.append(folded.state, self._lake.state(self.name), self._record(folded.progress))

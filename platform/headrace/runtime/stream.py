@@ -8,9 +8,12 @@ from functools import partial
 from typing import TYPE_CHECKING
 
 from headrace.description import Batches
+from headrace.description.limits import is_suppressed, policy_of
 from headrace.errors import DescriptionError, TransientError
 from headrace.log.clock import SystemClock
 from headrace.operators import operator_of
+from headrace.operators.limits import in_force
+from headrace.runtime.limits import limits_shown
 from headrace.runtime.log_stream import LogStream
 from headrace.runtime.node_stream import NodeStream
 from headrace.spark import tables
@@ -23,6 +26,7 @@ if TYPE_CHECKING:
 
     from headrace.description import Node, Topic
     from headrace.log.clock import Clock
+    from headrace.operators.progress import Progress
     from headrace.runtime.kafka import KafkaSettings
     from headrace.runtime.lake import Lake
     from headrace.runtime.supervised import SupervisedQuery
@@ -46,6 +50,8 @@ class StreamStatus:
     input_rows_per_second  of a log what came into the topic, over the last half minute; None: not known, or a node
     throttle_seconds  how long a node may wait on purpose
     buffer          of a node with a time limit what waits in it, under Kafka Streams' names (see `runtime.buffered`)
+    limits          of a suppressed node those in force as of its progress
+    trigger_seconds the shortest time between two micro-batches
     """
 
     kind: str
@@ -66,6 +72,8 @@ class StreamStatus:
     input_rows_per_second: float | None = None
     throttle_seconds: float = 0.0
     buffer: Mapping[str, float] = field(default_factory=dict)
+    limits: Mapping[str, float] = field(default_factory=dict)
+    trigger_seconds: float | None = None
 
     @property
     def asset(self) -> str:
@@ -227,8 +235,13 @@ class StreamRuntime:
             read_ms=None if progress is None else min(progress.upto_ms.values(), default=None),
             state_bytes=state_bytes,
             buffer=stream.buffer.numbers(),
+            limits={} if progress is None else _limits(stream.node, progress),
             throttle_seconds=0.0 if stream.runner is None else stream.runner.operator.throttle_ms / 1000,
         )
+
+
+def _limits(node: Node, progress: Progress) -> Mapping[str, float]:
+    return limits_shown(in_force(policy_of(node), progress.limits).begun) if is_suppressed(node) else {}
 
 
 def _fates(log: LogStream) -> dict[str, int]:
@@ -317,6 +330,7 @@ def _status(query: SupervisedQuery, trouble: Exception | None, **measured: objec
         failures=query.failures,
         rows_per_second=query.rows_per_second(),
         batch_seconds=query.batch_seconds,
+        trigger_seconds=query.trigger_ms / 1000,
         **measured,  # type: ignore[arg-type]
     )
 

@@ -31,6 +31,7 @@ class SupervisedQuery(ABC):
 
     kind: str
     name: str
+    trigger_ms: int
 
     def __init__(self) -> None:
         """Closed at first; `keep_running` opens it."""
@@ -57,6 +58,10 @@ class SupervisedQuery(ABC):
     def close(self) -> None:
         """Release what `open` took."""
 
+    def mended(self) -> bool:
+        """Whether what it failed for, and a person had to change, has been changed since."""
+        return False
+
     @property
     def state(self) -> str:
         """`running`, `restarting`, `failed` (a person must act) or `stopped`.
@@ -72,6 +77,8 @@ class SupervisedQuery(ABC):
 
     def keep_running(self) -> None:
         """Open the query if it is not running and its back-off has passed. Never raises."""
+        if self.state == "failed" and not self._closing.is_set() and self.mended():
+            self.finished, self.error, self.failures, self._retry_at = False, None, 0, 0.0
         if self.finished or (self.query is not None and self.query.isActive):
             return
         if self.query is not None:
@@ -138,11 +145,14 @@ class SupervisedQuery(ABC):
     def _work(self, work: Callable[[], int]) -> None:
         if self._closing.is_set():
             return  # nothing is lost: the next start reads on from our own last commit
+        if isinstance(self.error, TerminalError):
+            raise self.error  # found beside the triggers, while this one waited
         began = time.monotonic()
         try:
             rows = work()
         except BaseException as error:
-            self.error = error
+            if not isinstance(self.error, TerminalError):  # else it is only that the query is stopped for it
+                self.error = error
             raise
         self._counted.append((time.monotonic(), rows))
         if rows:

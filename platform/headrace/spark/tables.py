@@ -28,6 +28,12 @@ if TYPE_CHECKING:
 PROPERTIES = {"delta.checkpointInterval": "100"}
 # Parquet cannot hold these in a column's name; where a user's column has one, Delta maps names to ids.
 NOT_IN_PARQUET = frozenset(" ,;{}()\n\t=")
+OF_PROTOCOL = (
+    "delta.minReaderVersion",
+    "delta.minWriterVersion",
+    "delta.feature.",
+    "delta.columnMapping.maxColumnId",
+)
 MAPPED_NAMES = {"delta.columnMapping.mode": "name"}
 
 _ONE_RECORD_AT_A_TIME = threading.Lock()
@@ -142,7 +148,7 @@ def append(frame: DataFrame, path: str, record: Mapping[str, Any]) -> None:
     frame.write.format("delta").mode("append").option("userMetadata", text).save(path)
 
 
-def replace(frame: DataFrame, path: str, record: Mapping[str, Any]) -> None:
+def overwrite(frame: DataFrame, path: str, record: Mapping[str, Any]) -> None:
     """Put rows in place of all that the table holds, in one commit with its record."""
     text = json.dumps(record, sort_keys=True)
     frame.write.format("delta").mode("overwrite").option("userMetadata", text).save(path)
@@ -162,6 +168,20 @@ def _alter(spark: SparkSession, path: str, *, append_only: bool) -> None:
     spark.sql(
         f"ALTER TABLE delta.{quote(path)} SET TBLPROPERTIES ('delta.appendOnly' = '{str(append_only).lower()}')"
     )
+
+
+def replace(spark: SparkSession, source: str, target: str, record: Mapping[str, Any]) -> None:
+    """Put a table's rows, columns and properties in the place of another's, in one commit with a record.
+
+    The versions before stay readable; a table that is not there is created.
+    """
+    kept = spark.sql(f"SHOW TBLPROPERTIES delta.{quote(source)}").collect()
+    writer = read(spark, source).writeTo(f"delta.{quote(target)}").using("delta")
+    for key, value in ((row["key"], row["value"]) for row in kept):
+        if key.startswith("delta.") and not key.startswith(OF_PROTOCOL):
+            writer = writer.tableProperty(key, value)
+    with commit_record(spark, record):
+        writer.createOrReplace()
 
 
 @contextmanager

@@ -9,12 +9,14 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from headrace.description.durations import duration_ms
+from headrace.description.limits import limits_asked
 from headrace.errors import DescriptionError
 from headrace.local.jars import spark_jars
 from headrace.log.clock import ManualClock, SystemClock
 from headrace.log.sequencer import Sequencer
 from headrace.runtime.erasure import Erasure
 from headrace.runtime.lake import Lake
+from headrace.runtime.limits import acceptable
 from headrace.runtime.runner import NodeRunner
 from headrace.runtime.stream import (
     batched_topics,
@@ -34,7 +36,7 @@ if TYPE_CHECKING:
 
     from pyspark.sql import DataFrame, SparkSession
 
-    from headrace.description import Node, Topic
+    from headrace.description import Duration, Node, Topic
     from headrace.runtime.erasure import Erased
 
 T = TypeVar("T")
@@ -153,6 +155,19 @@ class TestDriver:
         done = list(erasure.run())
         self._runners = {name: self._open_runner(node) for name, node in self._nodes.items()}
         return done
+
+    def set_limits(
+        self,
+        node: str,
+        *,
+        time_limit: Duration | None = None,
+        max_records: int | None = None,
+        max_bytes: int | None = None,
+    ) -> None:
+        """Set limits of a suppressed node, in force from here on, as `headrace set-limits` does (0: no such bound)."""
+        described, limits = self._node(node), limits_asked(time_limit, max_records, max_bytes)
+        acceptable(self.spark, self._lake, described, limits)
+        self._sequencers[described.topics[0].name].set_limits(node, limits)
 
     @property
     def now_ms(self) -> int:

@@ -1,12 +1,14 @@
 """Waits where the oldest leave early: one pass over a partition's updates, in the log's order, on an executor.
 
 Law: after each row, put first, what is due leaves, then the oldest (by timestamp, then by the entry's bytes) until the bound
-holds. What is due is older than what is not, so whatever leaves is always the oldest.
+in force at the row holds; a row that sets limits is such a row. What is due is older than what is not, so whatever leaves is
+always the oldest.
 """
 
 from __future__ import annotations
 
 import heapq
+from bisect import bisect_right
 from collections import defaultdict
 from dataclasses import dataclass, field
 from functools import partial
@@ -19,14 +21,15 @@ from headrace.operators.suppression.timeline import PLACE
 from headrace.operators.suppression.waits import WAIT
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator
+    from collections.abc import Iterable, Iterator, Sequence
 
     from pyspark.sql import Column as Expr
     from pyspark.sql import DataFrame
 
     from headrace.description import UntilTimeLimit
+    from headrace.operators.limits import InForce
 
-HELD, UPDATE, TICK_ROW = 0, 1, 2  # of what goes in; held waits come first
+HELD, UPDATE, OTHER = 0, 1, 2  # of what goes in; held waits come first; others are ticks and limits set
 JOINS, LEAVES = 0, 1  # of what comes out
 INPUT = {
     "__partition": "int", "__kind": "int", "__ingested_ms": "bigint", "__offset": "bigint", "__sub": "bigint",
@@ -70,18 +73,17 @@ def leaves(passed: DataFrame) -> DataFrame:
     return ended.select("__partition", "__key", "__opened_offset", "__early", place.alias("__left"))
 
 
-def pass_over(rows: DataFrame, policy: UntilTimeLimit) -> DataFrame:
+def pass_over(rows: DataFrame, policies: InForce[UntilTimeLimit]) -> DataFrame:
     """Which wait each update joins, and where each wait ends.
 
-    In:     rows  `INPUT`: updates and ticks with own stream time after them, updates with their timestamp as
+    In:     rows  `INPUT`: updates, ticks and limits set with the expiry time after them, updates with their timestamp as
                   `__opened_ms`; and the waits that were open before
+            policies  in force over these rows
     Out:    `OUTPUT`: for each update (`JOINS`) its place and the wait that it is in; for each wait that ended (`LEAVES`)
             the place that let it, and whether a bound did
     """
-    bound = policy.bound
-    step = partial(
-        _through, limit_ms=policy.limit_ms, records_max=bound.max_records, bytes_max=bound.max_bytes
-    )
+    bounds = [(0, policies.begun.bound), *((ms, policy.bound) for ms, policy in policies.changes)]
+    step = partial(_through, bounds=[(ms, bound.max_records, bound.max_bytes) for ms, bound in bounds])
     ordered = (
         rows.select(*INPUT)
         .repartition("__partition")
@@ -125,9 +127,13 @@ class Buffer:
 
 
 def _through(
-    batches: Iterable[pa.RecordBatch], *, limit_ms: int, records_max: int | None, bytes_max: int | None
+    batches: Iterable[pa.RecordBatch], *, bounds: Sequence[tuple[int, int | None, int | None]]
 ) -> Iterator[pa.RecordBatch]:
-    """The pass itself, over batches of sorted rows."""
+    """The pass itself, over batches of sorted rows.
+
+    In: bounds  from which commit time on how many records and bytes may wait, rising from 0
+    """
+    begins = [begin for begin, _, _ in bounds]
     buffers: dict[int, Buffer] = defaultdict(Buffer)
     for batch in batches:
         found: list[tuple[Any, ...]] = []
@@ -140,8 +146,9 @@ def _through(
             place = (ingested, offset, sub, stream)
             if kind == UPDATE:
                 found.append((partition, JOINS, key, *buffer.put(key, opened_ms, offset, size), *place, None))
-            while buffer.queue and buffer.queue[0][0] + limit_ms <= after:
+            while buffer.queue and buffer.queue[0][0] <= after:
                 found.append((partition, LEAVES, *buffer.leave(), *place, False))
+            _, records_max, bytes_max = bounds[bisect_right(begins, ingested) - 1]
             while _too_full(buffer, records_max, bytes_max):
                 found.append((partition, LEAVES, *buffer.leave(), *place, True))
         if found:

@@ -10,14 +10,14 @@ from pyspark.sql import functions as F
 
 from headrace.description import Suppressed, quote
 from headrace.description.suppression import EMIT_EARLY, SHUT_DOWN
-from headrace.log.columns import TICK
 from headrace.operators.bounds import refusal
+from headrace.operators.limits import InForce, entries_in, in_force
 from headrace.operators.operator import Folded, Held, Operator, Schemas, nullable
 from headrace.operators.progress import Progress
 from headrace.operators.rows import KEPT
 from headrace.operators.suppression.bounded import (
     HELD,
-    TICK_ROW,
+    OTHER,
     UPDATE,
     going_in,
     joins,
@@ -26,7 +26,14 @@ from headrace.operators.suppression.bounded import (
 )
 from headrace.operators.suppression.leaving import place_ends
 from headrace.operators.suppression.sizes import buffered, peaks
-from headrace.operators.suppression.timeline import Times, advances, counted, timed
+from headrace.operators.suppression.timeline import (
+    Known,
+    Times,
+    advances,
+    counted,
+    expiry_after,
+    timed,
+)
 from headrace.operators.suppression.updates import updates_of
 from headrace.operators.suppression.values import value_waits
 from headrace.operators.suppression.waits import COLUMNS, assign_waits
@@ -40,6 +47,7 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame
     from pyspark.sql.types import StructType
 
+    from headrace.description import UntilTimeLimit
     from headrace.errors import TerminalError
 
 OPEN = ("__opened_ms", "__opened_offset")  # of the state: null where nothing waits
@@ -69,6 +77,7 @@ class SuppressionOperator(Operator[Suppressed]):
         super().__init__(node)
         self.updated = updates_of(node.updated)
         self.keys = [*self.updated.entry, "__partition"]
+        self.name = node.name or ""
 
     @property
     def throttle_ms(self) -> int:
@@ -87,7 +96,7 @@ class SuppressionOperator(Operator[Suppressed]):
     def schemas(self, logs: Mapping[str, DataFrame]) -> Schemas:
         """Rows that left, and what entries are worth."""
         rows = self.decide(logs)
-        waits = self._found(timed(rows, {}), None, rows.schema).waits
+        waits = self._all(rows, InForce(self.node.policy))
         state = self._state(waits).withColumn("__batch", F.lit(0))
         return Schemas(rows.schema, nullable(self._results(waits, rows.schema)), nullable(state))
 
@@ -96,23 +105,26 @@ class SuppressionOperator(Operator[Suppressed]):
     ) -> Folded:
         """Results are the waits that the increment ends; the state gains a row for each entry that it touches."""
         rows = self.decide(logs)
-        tallies, own_ms = counted(rows, progress.own_ms)
-        times = timed(rows, progress.own_ms).persist()
+        tallies, own_ms, entries = counted(rows, progress.own_ms, self.name)
+        policies = in_force(self.node.policy, progress.limits, entries)
+        before = Known(progress.own_ms, progress.expiry_ms)
+        times = timed(rows, before, policies, self.name).persist()
+        expiry_ms = expiry_after(times, before, own_ms, policies)
         known = None
         if held.state is not None:
             touched = self.updated.exploded(times.where(F.col("__fate") == KEPT))
-            known = self._relevant(held.state, touched, own_ms).persist()
-        found = self._found(times, known, rows.schema)
+            known = self._relevant(held.state, touched, expiry_ms).persist()
+        found = self._found(times, known, rows.schema, policies)
         passed = None if found.passed is None else found.passed.persist()
         waits = found.waits.persist()
         ended, buffer = buffered(waits, known, progress.buffer)
         after = progress.after(upto_ms, tallies, (topic.name for topic in self.node.topics))
-        after = replace(after, own_ms=own_ms, buffer=buffer)
+        after = replace(after, own_ms=own_ms, expiry_ms=expiry_ms, buffer=buffer, limits=policies.altered)
         state = self._state(waits).withColumn("__batch", varying(after.batch).cast("int"))
         results = self._results(waits, rows.schema) if ended else None
         emitted = None if results is None else lambda: self.emitted(results)
         cached = [frame for frame in (waits, known, times, passed) if frame is not None]
-        refused = self._refusal(found.assigned, known, waits, progress)
+        refused = self._refusal(found.assigned, known, waits, progress, policies.last)
         return Folded(
             results, state, after, emitted, lambda: [frame.unpersist() for frame in cached], refused
         )
@@ -170,8 +182,8 @@ class SuppressionOperator(Operator[Suppressed]):
     ) -> DataFrame:
         """Every row that left: any of them may rest on the log's first record."""
         rows = self.decide(logs)
-        found = self._found(timed(rows, {}), None, rows.schema)
-        return self._results(found.waits.where(F.col("__left").isNotNull()), rows.schema)
+        policies = in_force(self.node.policy, {}, entries_in(rows, self.name))
+        return self._results(self._all(rows, policies).where(F.col("__left").isNotNull()), rows.schema)
 
     def emitted(self, results: DataFrame) -> DataFrame:
         """Rows in the order in which they left: by the record that let them, then oldest first, then by key."""
@@ -185,46 +197,66 @@ class SuppressionOperator(Operator[Suppressed]):
             ),
         )
 
-    def _found(self, times: DataFrame, held: DataFrame | None, inputs: StructType) -> Found:
+    def _all(self, rows: DataFrame, policies: InForce[UntilTimeLimit]) -> DataFrame:
+        """The waits of a log from its beginning."""
+        return self._found(timed(rows, Known(), policies, self.name), None, rows.schema, policies).waits
+
+    def _found(
+        self,
+        times: DataFrame,
+        held: DataFrame | None,
+        inputs: StructType,
+        policies: InForce[UntilTimeLimit],
+    ) -> Found:
         """The waits of rows as `timed` gives them."""
         if self.node.policy.bound.when_full == EMIT_EARLY:
-            return self._in_one_pass(times, held, inputs)
-        limit_ms = self.node.policy.limit_ms
+            return self._in_one_pass(times, held, inputs, policies)
         assigned = assign_waits(
             self._updates(times),
             held,
             entry=self.updated.entry,
             inputs=self.updated.inputs,
-            limit_ms=limit_ms,
             highest=self.updated.highest,
         )
         waits = value_waits(assigned, held, self.updated, inputs)
-        ended = place_ends(waits, advances(times, self.updated.first_update()), limit_ms)
+        ended = place_ends(waits, advances(times, self.updated.first_update()))
         return Found(assigned, ended.withColumn("__early", F.lit(False)))
 
-    def _in_one_pass(self, times: DataFrame, held: DataFrame | None, inputs: StructType) -> Found:
+    def _in_one_pass(
+        self,
+        times: DataFrame,
+        held: DataFrame | None,
+        inputs: StructType,
+        policies: InForce[UntilTimeLimit],
+    ) -> Found:
         """The same where a bound lets the oldest leave early (see `pass_over`)."""
         key, updates = self._key_bytes(), self._updates(times)
         going = [
             going_in(self._stamped(updates, held), UPDATE, key),
-            going_in(times.where(F.col("__fate") == TICK), TICK_ROW, F.lit(None)),
+            going_in(times.where(F.col("__fate") != KEPT), OTHER, F.lit(None)),
         ]
         if held is not None:
             going.append(going_in(held.where(F.col("__opened_ms").isNotNull()), HELD, key))
-        passed = pass_over(union(going), self.node.policy)
+        passed = pass_over(union(going), policies)
         assigned = updates.join(joins(passed), ["__partition", "__offset", "__sub"])
         waits = value_waits(assigned, held, self.updated, inputs).withColumn("__key", key)
         ended = waits.join(leaves(passed), ["__partition", "__key", "__opened_offset"], "left").drop("__key")
         return Found(assigned, ended, passed)
 
     def _refusal(
-        self, assigned: DataFrame, held: DataFrame | None, waits: DataFrame, progress: Progress
+        self,
+        assigned: DataFrame,
+        held: DataFrame | None,
+        waits: DataFrame,
+        progress: Progress,
+        policy: UntilTimeLimit,
     ) -> TerminalError | None:
-        bound = self.node.policy.bound
+        """By the bound at the increment's end: a higher one lets a stream go on from where it stopped."""
+        bound = policy.bound
         if bound.when_full != SHUT_DOWN:
             return None
         highest = peaks(assigned, held, waits, self.keys, progress.buffer)
-        return refusal(self.node.name or "", bound, highest, "suppressed updates")
+        return refusal(self.name, bound, highest, "suppressed updates")
 
     def _stamped(self, updates: DataFrame, held: DataFrame | None) -> DataFrame:
         """Updates with their timestamps as `__opened_ms`: that of a wait, should they open one."""
@@ -248,9 +280,9 @@ class SuppressionOperator(Operator[Suppressed]):
         shown = (name for name in COLUMNS if name != "__before_ms")
         return updates.select(*columns(self.keys), *shown, before.alias("__before_ms"), *columns(named))
 
-    def _relevant(self, state: DataFrame, touched: DataFrame, own_ms: Times) -> DataFrame:
+    def _relevant(self, state: DataFrame, touched: DataFrame, expiry_ms: Times) -> DataFrame:
         """What is held of the entries that are touched or whose wait is over."""
-        over = F.col("__opened_ms") + self.node.policy.limit_ms <= varying_by("__partition", own_ms)
+        over = F.col("__opened_ms") <= varying_by("__partition", expiry_ms)
         if self.node.policy.bound.when_full == EMIT_EARLY:  # any wait can end early
             over = F.col("__opened_ms").isNotNull()
         wanted = union([touched.select(*columns(self.keys)), state.where(over).select(*columns(self.keys))])

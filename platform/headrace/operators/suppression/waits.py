@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 WAIT = {  # of a wait, beside the columns of its entry and `__partition`
     "__opened_ms": "bigint",  # the timestamp of the update that opened it
     "__opened_offset": "bigint",  # its offset
-    "__opened_after_ms": "bigint",  # own stream time once it was put; null: in an earlier increment
+    "__opened_after_ms": "bigint",  # the expiry time once it was put; null: in an earlier increment
     "__opened_place": f"struct<{', '.join(f'{name}: bigint' for name in PLACE)}>",  # its place; null likewise
 }
 COLUMNS = (
@@ -35,7 +35,6 @@ def assign_waits(
     *,
     entry: Sequence[str],
     inputs: Sequence[str],
-    limit_ms: int,
     highest: bool,
 ) -> DataFrame:
     """The updates with the wait that each joins or opens.
@@ -45,7 +44,7 @@ def assign_waits(
                      and `__opened_offset` (null: none is open); None: nothing was
             highest  whether an update's timestamp is the highest of its entry so far
     Out:    the same columns and `WAIT`
-    Law:    an update joins the open wait, opened at t, exactly if own stream time before it is below t + limit.
+    Law:    an update joins the open wait, opened at t, exactly if the expiry time before it is below t.
     """
     keys = [*columns(entry), F.col("__partition")]
     record = F.struct(*COLUMNS, *(F.col(quote(name)) for name in inputs))
@@ -57,20 +56,18 @@ def assign_waits(
     else:
         known = held.select(*keys, *(F.col(name).alias(alias) for name, alias in before.items()))
         joined = groups.join(known, [*entry, "__partition"], "left")
-    opened = joined.withColumn("__openings", _openings(limit_ms, highest))
+    opened = joined.withColumn("__openings", _openings(highest))
     waits = opened.select(*keys, F.inline(_waits()))
     return waits.select(*keys, *WAIT, F.inline("__own"))
 
 
-def _openings(limit_ms: int, highest: bool) -> Expr:
+def _openings(highest: bool) -> Expr:
     """The places (from 1) in `__new` of the updates that open a wait, each with its timestamp."""
 
     def step(acc: Expr, update: Expr) -> tuple[dict[str, Expr], Expr, Expr]:
         own = update["__event_ms"]
         ts = F.greatest(acc["high"], own) if highest else own
-        over = acc["opened"].isNull() | F.coalesce(
-            update["__before_ms"] >= acc["opened"] + limit_ms, F.lit(False)
-        )
+        over = acc["opened"].isNull() | F.coalesce(update["__before_ms"] >= acc["opened"], F.lit(False))
         after = {
             "opened": F.when(over, ts).otherwise(acc["opened"]),
             "high": ts,

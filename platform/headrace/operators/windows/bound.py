@@ -14,18 +14,17 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame
     from pyspark.sql.types import StructType
 
-    from headrace.description import WindowedAggregate
+    from headrace.description import Bound, WindowedAggregate
     from headrace.errors import TerminalError
 
 
 def too_much_open(
-    partials: DataFrame, node: WindowedAggregate, inputs: StructType, first_ms: int
+    partials: DataFrame, node: WindowedAggregate, bound: Bound, inputs: StructType, first_ms: int
 ) -> TerminalError | None:
     """Why the stream has to stop: in some partition more windows are open than allowed, or their rows are longer as JSON.
 
     In:     partials  of the windows open after a micro-batch; first_ms: the start of the first of them
     """
-    assert node.suppression is not None
     text = F.to_json(F.struct(*(F.col(quote(name)) for name in node.columns)))
     windows = windows_of_partitions(partials, node, inputs, first_ms=first_ms).groupBy("__partition")
     counts = windows.agg(
@@ -33,7 +32,7 @@ def too_much_open(
     ).collect()
     return refusal(
         node.name or "",
-        node.suppression.bound,
+        bound,
         {str(row["__partition"]): {unit: row[unit] for unit in ("records", "bytes")} for row in counts},
         "open windows",
     )

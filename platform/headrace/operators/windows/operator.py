@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from pyspark.sql import functions as F
 
 from headrace.description import WindowedAggregate
+from headrace.description.limits import policy_of
 from headrace.description.suppression import SHUT_DOWN
+from headrace.operators.limits import entries_in, in_force
 from headrace.operators.operator import Folded, Held, Operator, Schemas, nullable, tallies
 from headrace.operators.partials import kept_partials, partial_aggregates
 from headrace.operators.progress import Progress
@@ -27,6 +30,7 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame
     from pyspark.sql.types import StructType
 
+    from headrace.description import Bound
     from headrace.errors import TerminalError
 
 
@@ -59,6 +63,9 @@ class WindowOperator(Operator[WindowedAggregate]):
         rows = self.decide(logs)
         partials = self._partials(rows).persist()
         after = progress.after(upto_ms, tallies(partials), (topic.name for topic in self.node.topics))
+        if self._bound(progress) is not None:
+            set_here = entries_in(rows, self.node.name or "")
+            after = replace(after, limits=in_force(policy_of(self.node), progress.limits, set_here).altered)
         kept = kept_partials(partials)
         results = None
         if after.closed_ms is not None and after.closed_ms != progress.closed_ms:
@@ -137,11 +144,20 @@ class WindowOperator(Operator[WindowedAggregate]):
         self, kept: DataFrame, held: Held, after: Progress, inputs: StructType
     ) -> TerminalError | None:
         """Why the stream has to stop: more windows would be open in a partition than its suppression allows."""
+        bound = self._bound(after)
+        if bound is None:
+            return None
+        parts = kept if held.state is None else kept.unionByName(held.state.drop("__batch"))
+        return too_much_open(
+            self._still_open(parts, after), self.node, bound, inputs, self._first_open_ms(after)
+        )
+
+    def _bound(self, progress: Progress) -> Bound | None:
+        """What may be open as of a progress before the stream has to stop; None: anything may."""
         policy = self.node.suppression
         if policy is None or policy.bound.when_full != SHUT_DOWN:
             return None
-        parts = kept if held.state is None else kept.unionByName(held.state.drop("__batch"))
-        return too_much_open(self._still_open(parts, after), self.node, inputs, self._first_open_ms(after))
+        return in_force(policy, progress.limits).begun.bound
 
     def _partials(self, rows: DataFrame) -> DataFrame:
         panes = {"__pane": F.col("__pane"), "__from": F.col("__from")}

@@ -1,0 +1,50 @@
+"""Limits that people set while a stream runs: control rows of the log.
+
+Law: new limits stand in a log commit of their own, with a row in every partition known then: their commit time tells the
+rows before them from those after, and in each partition they are a row at which what is due can leave.
+"""
+
+from __future__ import annotations
+
+import json
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from pyspark.sql import functions as F
+
+from headrace.log.columns import CONTROL, SET_LIMITS
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from pyspark.sql import DataFrame
+
+
+@dataclass(frozen=True)
+class LimitsSet:
+    """Limits that were set: of which node, by which request, and the commit time in ms."""
+
+    node: str
+    limits: Mapping[str, int | None]
+    request: str
+    ingested_at_ms: int
+
+
+def limits_entry(node: str, limits: Mapping[str, int | None], request: str) -> str:
+    """The control row's JSON."""
+    entry = {"action": SET_LIMITS, "node": node, "limits": dict(limits), "request": request}
+    return json.dumps(entry, sort_keys=True)
+
+
+def limits_in(log: DataFrame) -> list[LimitsSet]:
+    """All limits that were set in a log, oldest first."""
+    action = F.get_json_object("control", "$.action") == SET_LIMITS
+    rows = log.where((F.col("kind") == CONTROL) & action)
+    found = rows.select(F.unix_millis("ingested_at").alias("ms"), "control").distinct().collect()
+    return [limits_set(row["control"], row["ms"]) for row in sorted(found, key=lambda row: row["ms"])]
+
+
+def limits_set(control: str, ingested_at_ms: int) -> LimitsSet:
+    """What a control row says. In: its JSON and its commit time."""
+    entry = json.loads(control)
+    return LimitsSet(entry["node"], entry["limits"], entry["request"], ingested_at_ms)

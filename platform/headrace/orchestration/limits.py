@@ -1,0 +1,114 @@
+"""Changing a stream that runs, as jobs: limits of a suppression, by a control row of the log; the trigger interval."""
+
+import datetime as dt
+from typing import Any
+
+import dagster as dg
+from dagster_pyspark import LazyPySparkResource
+from pydantic import Field
+
+from headrace.description.limits import is_suppressed, limits_asked, limits_in_words, limits_of
+from headrace.errors import DescriptionError
+from headrace.log.limits import LimitsSet
+from headrace.orchestration.keys import ENDS, op_name, stream_key
+from headrace.orchestration.pipeline import Pipeline
+from headrace.orchestration.resources import LakeResource, session
+from headrace.runtime.limits import limits_known, limits_shown, set_limits
+from headrace.runtime.trigger import set_trigger
+
+
+class LimitsConfig(dg.Config):
+    """Which limits change; those that are not given stay as they are."""
+
+    node: str = Field(description="The name of the suppressed node.")
+    time_limit: str | None = Field(default=None, description="How long a wait lasts, as '5 minutes'.")
+    max_records: int | None = Field(
+        default=None, description="How many keys (with windows: keys and windows) may wait; 0: no bound."
+    )
+    max_bytes: int | None = Field(default=None, description="How many bytes may wait; 0: no bound.")
+
+
+def limits_job(pipeline: Pipeline, name: str) -> dg.JobDefinition:
+    """The job that sets limits of a suppression, whether its stream runs or not."""
+
+    @dg.op(name=op_name("record_limits", pipeline.name), out=dg.Out(dg.Nothing))
+    def record(
+        context: dg.OpExecutionContext,
+        config: LimitsConfig,
+        spark: LazyPySparkResource,
+        lake: LakeResource,
+    ) -> None:
+        nodes = {node.required_name: node for node in pipeline.nodes if is_suppressed(node)}
+        if config.node not in nodes:
+            raise DescriptionError(
+                f"There is no suppressed node {config.node!r}.",
+                hint=f"There are: {', '.join(nodes) or 'none'}.",
+            )
+        node = nodes[config.node]
+        asked = limits_asked(config.time_limit, config.max_records, config.max_bytes)
+        started = session(spark, context.log)
+        entry = set_limits(started, lake.lake, node, asked)
+        policy, entries = limits_known(started, lake.lake, node)
+        context.log.info(f"{config.node}: {limits_in_words(entry.limits)}, from {_at(entry)} on.")
+        figures: dict[str, Any] = {
+            "limits in force": limits_in_words(limits_of(policy)),
+            "limits set": dg.MetadataValue.md(_as_table(entries)),
+            **limits_shown(policy),
+        }
+        context.log_event(dg.AssetObservation(stream_key(node), metadata=figures))
+        context.add_output_metadata(figures)
+
+    @dg.job(
+        name=name,
+        description="Sets the time limit or the bounds of a suppression, in force from a control row of the log on. "
+        "The stream may run meanwhile, and need not be stopped.",
+        tags=ENDS,
+        executor_def=dg.in_process_executor,
+    )
+    def job() -> None:
+        record()
+
+    return job
+
+
+class TriggerConfig(dg.Config):
+    """How often the queries of a stream work."""
+
+    trigger_ms: int = Field(
+        description="The shortest time between two micro-batches of a query; 0: as the stream run's configuration says."
+    )
+
+
+def trigger_job(pipeline: Pipeline, name: str) -> dg.JobDefinition:
+    """The job that sets the trigger interval of a stream, whether it runs or not."""
+
+    @dg.op(name=op_name("record_trigger", pipeline.name), out=dg.Out(dg.Nothing))
+    def record(
+        context: dg.OpExecutionContext,
+        config: TriggerConfig,
+        spark: LazyPySparkResource,
+        lake: LakeResource,
+    ) -> None:
+        set_trigger(session(spark, context.log), lake.lake, pipeline.name, config.trigger_ms)
+        context.log.info(f"Stream '{pipeline.name}': trigger_ms {config.trigger_ms or 'as configured'}.")
+
+    @dg.job(
+        name=name,
+        description="Sets the shortest time between two micro-batches. A stream that runs follows within seconds, and "
+        "need not be stopped; no result depends on it.",
+        tags=ENDS,
+        executor_def=dg.in_process_executor,
+    )
+    def job() -> None:
+        record()
+
+    return job
+
+
+def _at(entry: LimitsSet) -> str:
+    return dt.datetime.fromtimestamp(entry.ingested_at_ms / 1000, dt.UTC).isoformat(timespec="milliseconds")
+
+
+def _as_table(entries: list[LimitsSet]) -> str:
+    rows = (f"| {_at(entry)} | {limits_in_words(entry.limits)} |" for entry in entries)
+    return "\n".join(["| from ingested_at | limits |", "| --- | --- |", *rows])

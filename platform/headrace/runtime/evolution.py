@@ -1,0 +1,62 @@
+"""What becomes of a node's tables when its description is another one than that by which they were written.
+
+| changed | outcome |
+| --- | --- |
+| `until_window_closes` added, removed or altered | goes on: tables and state hold the same rows |
+| `until_time_limit` added, removed, or with another limit or early bound | rebuilt from the log, under the same name |
+| anything else that alters rows | refused: another name, or the old description |
+
+Law: the rules stored beside the state and the fingerprint in its last commit are both the node's, or the tables are not
+touched by its stream. A rebuild notes its rules before it swaps: so one that died on the way is noticed, and done again.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from headrace.errors import TerminalError
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+GOES_ON, REBUILT, REFUSED = "goes on", "rebuilt", "refused"
+SUPPRESSION = (
+    "suppression"  # of a windowed aggregate's rules; alters what is read of its tables, not what they hold
+)
+HINTS = {
+    REBUILT: "Start its stream: it rebuilds the node from the log beside these tables, and swaps it in. Or restore the "
+    "description.",
+    REFUSED: "Restore the description, or give the changed node a new name: it is then built from the log.",
+}
+
+
+class OtherDescriptionError(TerminalError):
+    """A node's tables were written by another description of it."""
+
+    def __init__(self, name: str, outcome: str, detail: str) -> None:
+        """In: outcome  REBUILT or REFUSED; detail: what changed."""
+        super().__init__(
+            f"Node '{name}': its state was written by another description of it.",
+            detail=detail,
+            hint=HINTS[outcome],
+        )
+        self.outcome = outcome
+
+
+def outcome_of(stored: Mapping[str, Any] | None, written_by: str, described: Mapping[str, Any]) -> str:
+    """What becomes of tables whose state or rules are not those described.
+
+    In: stored     the rules noted beside the state, with their fingerprint; None: none are
+        written_by the fingerprint in the state's last commit
+        described  the node's rules, with their fingerprint
+    """
+    if stored is None or _updated(stored["rules"]) != _updated(described["rules"]):
+        return REFUSED
+    swapped = written_by in (stored["fingerprint"], described["fingerprint"])
+    plain = not any("suppressed" in each["rules"] for each in (stored, described))
+    return GOES_ON if swapped and plain else REBUILT
+
+
+def _updated(rules: Mapping[str, Any]) -> dict[str, Any]:
+    """The rules of what is suppressed."""
+    return {name: value for name, value in rules.get("suppressed", rules).items() if name != SUPPRESSION}

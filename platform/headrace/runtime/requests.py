@@ -1,0 +1,67 @@
+"""What people ask a log's sequencer to record: files, which whoever holds the log's lease carries out.
+
+A request is a file below the lake, removed once its control row is in the log. Its name is in the row: what was carried out
+by a process that died before it could remove the file is not done twice. Requests are carried out in the order of their
+names, which begin with the time.
+"""
+
+from __future__ import annotations
+
+import time
+import uuid
+from typing import TYPE_CHECKING, Any
+
+from headrace.log.limits import limits_in
+from headrace.spark import files, tables
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from pyspark.sql import SparkSession
+
+    from headrace.log.sequencer import Sequencer
+    from headrace.runtime.lake import Lake
+
+SUFFIX = ".json"
+
+
+def ask(spark: SparkSession, lake: Lake, topic: str, limits: Mapping[str, Any]) -> str:
+    """Ask for limits of a node; the request's name.
+
+    In: limits  `node` and `limits`, as `Sequencer.set_limits` takes them
+    """
+    name = f"{time.time_ns() // 1_000_000:015d}-{uuid.uuid4().hex[:8]}"
+    files.write_json(spark, _file(lake, topic, name), limits)
+    return name
+
+
+def pending(spark: SparkSession, lake: Lake, topic: str) -> list[str]:
+    """The names of the requests that wait, oldest first."""
+    found = files.names(spark, lake.requests(topic))
+    return [name.removesuffix(SUFFIX) for name in found if name.endswith(SUFFIX) and name[0] != "."]
+
+
+def withdraw(spark: SparkSession, lake: Lake, topic: str, name: str) -> None:
+    """Remove a request that is carried out, or that nobody waits for any more."""
+    files.delete(spark, _file(lake, topic, name))
+
+
+def carry_out(spark: SparkSession, lake: Lake, sequencer: Sequencer) -> int:
+    """Record what is asked for; how much that was. The caller holds the log's lease."""
+    topic = sequencer.topic.name
+    waiting = pending(spark, lake, topic)
+    if not waiting:
+        return 0
+    known = {entry.request for entry in limits_in(tables.read(spark, lake.log(topic)))}
+    done = 0
+    for name in waiting:
+        asked = files.read_json(spark, _file(lake, topic, name))
+        if asked is not None and name not in known:
+            sequencer.set_limits(asked["node"], asked["limits"], name)
+            done += 1
+        withdraw(spark, lake, topic, name)
+    return done
+
+
+def _file(lake: Lake, topic: str, name: str) -> str:
+    return f"{lake.requests(topic)}/{name}{SUFFIX}"

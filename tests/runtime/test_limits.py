@@ -1,0 +1,117 @@
+"""Setting limits from outside a stream: by whoever holds the log's lease, once, and in the order in which people asked."""
+
+from __future__ import annotations
+
+import threading
+from typing import TYPE_CHECKING
+
+import pytest
+from typer.testing import CliRunner
+
+import headrace as hr
+from headrace import cli
+from headrace.description.limits import limits_of
+from headrace.log.clock import SystemClock
+from headrace.log.limits import LimitsSet, limits_in
+from headrace.log.sequencer import Sequencer
+from headrace.runtime import limits, requests
+from headrace.runtime.lease import take_lease
+from headrace.spark import tables
+from headrace.testing.piped import PipedTopic
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+    from headrace.runtime.lake import Lake
+
+VISITS = hr.Topic("visits", key="customer STRING", value="pages INT")
+BOUNDED = hr.until_time_limit("10 seconds", max_records=5, when_full="shut_down")
+CALM = VISITS.table().suppress(BOUNDED).named("calm")
+
+
+def new_log(spark: SparkSession, lake: Lake) -> Sequencer:
+    """A log with a record in each of two partitions."""
+    sequencer = Sequencer(spark, VISITS, lake.log("visits"), SystemClock())
+    piped = PipedTopic(VISITS, {})
+    for partition in (0, 1):
+        piped.add("a", b'{"pages": 1}', 1_714_564_800_000, partition, {})
+    raw = piped.take(spark)
+    assert raw is not None
+    sequencer.append(raw)
+    return sequencer
+
+
+@pytest.mark.spark
+def test_limits_are_recorded_in_every_partition_once_whoever_died_on_the_way(
+    spark: SparkSession, lake: Lake
+) -> None:
+    with pytest.raises(hr.TerminalError, match="has no log yet"):
+        limits.set_limits(spark, lake, CALM, {"limit_ms": 1})
+    sequencer = new_log(spark, lake)
+    first = requests.ask(spark, lake, "visits", {"node": "calm", "limits": {"max_records": 7}})
+    second = requests.ask(spark, lake, "visits", {"node": "calm", "limits": {"max_records": 9}})
+    assert requests.pending(spark, lake, "visits") == sorted([first, second])
+    sequencer.set_limits("calm", {"max_records": 7}, first)  # and dies before the file is gone
+    entry = limits.set_limits(spark, lake, CALM, {"limit_ms": 60_000})  # no stream runs: recorded from here
+    log = tables.read(spark, lake.log("visits"))
+    found = limits_in(log)
+    assert [each.limits for each in found] == [{"max_records": 7}, {"max_records": 9}, {"limit_ms": 60_000}]
+    assert found[-1] == entry
+    assert log.where("control IS NOT NULL").groupBy("partition").count().orderBy("partition").collect() == [
+        (0, 3),
+        (1, 3),
+    ]
+    policy, _ = limits.limits_known(spark, lake, CALM)
+    assert limits_of(policy) == {"limit_ms": 60_000, "max_records": 9, "max_bytes": None}
+    assert Sequencer(spark, VISITS, lake.log("visits"), SystemClock()).state.limits_ms == {"calm": 60_000}
+
+
+@pytest.mark.spark
+def test_while_a_stream_runs_it_records_them_and_a_request_that_nobody_carries_out_is_taken_back(
+    spark: SparkSession, lake: Lake
+) -> None:
+    sequencer = new_log(spark, lake)
+    held = take_lease(spark, lake.lease("log/visits"), "Log 'visits'", SystemClock())
+    with pytest.raises(hr.TransientError, match="did not record"):
+        limits.set_limits(spark, lake, CALM, {"max_records": 7}, patience_seconds=1)
+    assert requests.pending(spark, lake, "visits") == []
+    with pytest.raises(hr.DescriptionError, match="not a number from 1"):
+        limits.set_limits(spark, lake, CALM, {"max_records": -7})
+    done = threading.Event()
+
+    def stream() -> None:
+        while not requests.carry_out(spark, lake, sequencer):
+            assert not done.wait(0.1)
+
+    thread = threading.Thread(target=stream, daemon=True)
+    thread.start()
+    entry = limits.set_limits(spark, lake, CALM, {"max_records": 8})
+    done.set()
+    thread.join(10)
+    held.release()
+    assert entry.limits == {"max_records": 8}
+    assert [each.limits for each in limits_in(tables.read(spark, lake.log("visits")))] == [{"max_records": 8}]
+
+
+@pytest.mark.fast
+def test_the_commands_say_from_when_limits_are_in_force(monkeypatch: pytest.MonkeyPatch) -> None:
+    asked = []
+
+    def record(*given: object) -> LimitsSet:
+        asked.append(given[2:])
+        return LimitsSet("calm", {"limit_ms": 300_000, "max_records": None}, "r", 1_714_564_800_000)
+
+    monkeypatch.setattr(limits, "set_limits", record)
+    monkeypatch.setattr(limits, "limits_known", lambda *given: (BOUNDED, [record(None, None)]))
+    monkeypatch.setattr(cli, "_session", lambda: None)
+    monkeypatch.setattr(cli, "load_pipeline", lambda name: [CALM])
+    done = CliRunner().invoke(
+        cli.app, ["set-limits", "calm", "--time-limit", "5 minutes", "--max-records", "0"]
+    )
+    since = "time limit 5 minutes, max_records none since ingested_at 2024-05-01T12:00:00.000+00:00."
+    assert (done.exit_code, asked) == (0, [(CALM, {"limit_ms": 300_000, "max_records": None})])
+    assert done.output == f"Node 'calm': {since}\n"
+    shown = CliRunner().invoke(cli.app, ["limits", "calm"])
+    in_force = "In force: time limit 10 seconds, max_records 5, max_bytes none."
+    assert shown.output.splitlines() == [in_force, since]
+    assert CliRunner().invoke(cli.app, ["set-limits", "calm"]).exit_code != 0
