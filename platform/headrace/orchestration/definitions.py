@@ -15,6 +15,7 @@ from headrace.orchestration.erasing import erasure_job
 from headrace.orchestration.keys import ENDS, STREAM_TAG
 from headrace.orchestration.pipeline import Pipeline, pipeline_of
 from headrace.orchestration.resources import LakeResource, spark_resource
+from headrace.orchestration.retaining import retention_job
 from headrace.orchestration.sensors import keep_running_sensor
 from headrace.orchestration.upkeep import maintenance_job
 from headrace.quality import Thresholds
@@ -65,11 +66,12 @@ def build_definitions(
     streams, backfill, quality = _jobs(pipeline, checks)
     maintenance = maintenance_job(pipeline, f"maintenance{_suffix(pipeline)}")
     erasure = erasure_job(pipeline, f"erase_key{_suffix(pipeline)}")
+    retention = retention_job(pipeline, f"retain_log{_suffix(pipeline)}")
     status = dg.DefaultSensorStatus.RUNNING if sensor_running else dg.DefaultSensorStatus.STOPPED
     return dg.Definitions(
         assets=[streaming_assets(pipeline), *(table_asset(node, pipeline) for node in pipeline.nodes)],
         asset_checks=checks,
-        jobs=[streams, backfill, quality, maintenance, erasure],
+        jobs=[streams, backfill, quality, maintenance, erasure, retention],
         sensors=[keep_running_sensor(pipeline, streams, status)],
         schedules=[
             dg.ScheduleDefinition(

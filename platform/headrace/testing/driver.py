@@ -15,6 +15,7 @@ from headrace.log.clock import ManualClock, SystemClock
 from headrace.log.sequencer import Sequencer
 from headrace.runtime.erasure import Erasure
 from headrace.runtime.lake import Lake
+from headrace.runtime.retention import Retention
 from headrace.runtime.runner import NodeRunner
 from headrace.runtime.stream import batched_topics, longest_wait_ms, ordered_topics, topics_of, wall_waits_ms
 from headrace.runtime.views import Views
@@ -29,6 +30,7 @@ if TYPE_CHECKING:
 
     from headrace.description import Node, Topic
     from headrace.runtime.erasure import Erased
+    from headrace.runtime.retention import Cut
 
 T = TypeVar("T")
 UNFOLDED_MAX = 3  # small, so that tests of current results read a base and changes beside it
@@ -146,6 +148,11 @@ class TestDriver:
         done = list(erasure.run())
         self._runners = {name: self._open_runner(node) for name, node in self._nodes.items()}
         return done
+
+    def retain(self, topic: str, before_ms: int) -> Cut:
+        """Cut off a log's older rows, as `headrace retain` does (see `runtime.retention`)."""
+        described = self._named(self._topics, "topic", topic)
+        return Retention(self.spark, self._lake, list(self._nodes.values()), described).run(before_ms)
 
     @property
     def now_ms(self) -> int:
