@@ -228,6 +228,22 @@ def erase(
 
 
 @app.command()
+def retain(
+    topic: Annotated[str, typer.Argument(help="The topic whose log is cut.")],
+    before: Annotated[dt.datetime, typer.Option(help="Log commits before this go, in UTC.")],
+    pipeline: Pipeline = DEFAULTS.pipeline,
+    lake: Root = DEFAULTS.lake,
+) -> None:
+    """Cut off a log's older rows, once every node has written its opening balance; stop the stream first."""
+    from headrace.runtime.lake import Lake
+    from headrace.runtime.retention import Retention
+
+    work = Retention(_session(), Lake(lake), load_pipeline(pipeline), _topic(pipeline, topic))
+    before_ms = round(before.replace(tzinfo=dt.UTC).timestamp() * 1000)
+    typer.echo(str(work.run(before_ms, on_stage=typer.echo)))
+
+
+@app.command()
 def maintain(
     node: Annotated[
         list[str] | None, typer.Option(help="A node, with the logs that it reads; all by default.")

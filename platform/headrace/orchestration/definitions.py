@@ -17,6 +17,7 @@ from headrace.orchestration.keys import ENDS, STREAM_TAG
 from headrace.orchestration.limits import limits_job, trigger_job
 from headrace.orchestration.pipeline import Pipeline, pipeline_of
 from headrace.orchestration.resources import LakeResource, spark_resource
+from headrace.orchestration.retaining import retention_job
 from headrace.orchestration.sensors import keep_running_sensor
 from headrace.orchestration.upkeep import maintenance_job
 from headrace.quality import Thresholds
@@ -71,11 +72,12 @@ def build_definitions(
     live = [trigger_job(pipeline, f"set_trigger{_suffix(pipeline)}")]
     if suppressed:
         live.append(limits_job(pipeline, f"set_limits{_suffix(pipeline)}"))
+    retention = retention_job(pipeline, f"retain_log{_suffix(pipeline)}")
     status = dg.DefaultSensorStatus.RUNNING if sensor_running else dg.DefaultSensorStatus.STOPPED
     return dg.Definitions(
         assets=[streaming_assets(pipeline), *(table_asset(node, pipeline) for node in pipeline.nodes)],
         asset_checks=checks,
-        jobs=[streams, backfill, quality, maintenance, erasure, *live],
+        jobs=[streams, backfill, quality, maintenance, erasure, retention, *live],
         sensors=[keep_running_sensor(pipeline, streams, status)],
         schedules=[
             dg.ScheduleDefinition(

@@ -17,6 +17,7 @@ from headrace.log.sequencer import Sequencer
 from headrace.runtime.erasure import Erasure
 from headrace.runtime.lake import Lake
 from headrace.runtime.limits import acceptable
+from headrace.runtime.retention import Retention
 from headrace.runtime.runner import NodeRunner
 from headrace.runtime.stream import (
     batched_topics,
@@ -38,6 +39,7 @@ if TYPE_CHECKING:
 
     from headrace.description import Duration, Node, Topic
     from headrace.runtime.erasure import Erased
+    from headrace.runtime.retention import Cut
 
 T = TypeVar("T")
 UNFOLDED_MAX = 3  # small, so that tests of current results read a base and changes beside it
@@ -168,6 +170,11 @@ class TestDriver:
         described, limits = self._node(node), limits_asked(time_limit, max_records, max_bytes)
         acceptable(self.spark, self._lake, described, limits)
         self._sequencers[described.topics[0].name].set_limits(node, limits)
+
+    def retain(self, topic: str, before_ms: int) -> Cut:
+        """Cut off a log's older rows, as `headrace retain` does (see `runtime.retention`)."""
+        described = self._named(self._topics, "topic", topic)
+        return Retention(self.spark, self._lake, list(self._nodes.values()), described).run(before_ms)
 
     @property
     def now_ms(self) -> int:

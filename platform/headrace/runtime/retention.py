@@ -1,0 +1,207 @@
+"""Retention: rows of a log that are older than a date are cut off, and every node keeps its balance at the cut.
+
+Law: no table changes. Each node that reads the topic first writes its opening balance (see `runtime.opening`); what the
+rest of the log leads to from there is what the whole log would have led to. So backfills, checks and books go on from
+the balance, and a node that has no balance yet is not left without rows: the cut is refused.
+
+What is kept of the older rows: control rows, which say what people did; and what something open at the cut asks for
+again, such as the events of an open batch. The last log commit always stays: the sequencer goes on from it.
+
+Nothing may write meanwhile: the leases of the log, of its nodes and of their backfills are held throughout. Balances
+are written before rows go. A balance stands for the rows through its commit time whether they are gone or not, so a
+retention that was broken off left everything right, and may be run again.
+"""
+
+from __future__ import annotations
+
+import datetime as dt
+from contextlib import ExitStack
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from delta.tables import DeltaTable
+from pyspark.sql import functions as F
+
+from headrace.errors import TerminalError
+from headrace.log.clock import SystemClock
+from headrace.log.columns import CONTROL
+from headrace.operators import operator_of
+from headrace.runtime.lease import take_lease
+from headrace.runtime.node_tables import frontier_ms, read_progress
+from headrace.runtime.opening import read_opening, stand, write_opening
+from headrace.runtime.runner import NodeRunner
+from headrace.spark import files, tables
+from headrace.spark.merge import overtaken_tries
+from headrace.spark.session import pipeline_session
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+
+    from pyspark.sql import Column as Expr
+    from pyspark.sql import SparkSession
+
+    from headrace.description import Node, Topic
+    from headrace.log.clock import Clock
+    from headrace.runtime.lake import Lake
+    from headrace.runtime.opening import Standing
+
+
+@dataclass(frozen=True)
+class Cut:
+    """What was cut off a log.
+
+    at_ms     the commit time through which nodes keep a balance; None: nothing was older
+    rows      how many rows went
+    kept      why rows before `at_ms` were kept; empty: none was
+    balances  the nodes that wrote one
+    unknown   nodes of the lake that were not given: if they read the topic, they have lost its older rows
+    """
+
+    topic: str
+    at_ms: int | None
+    rows: int = 0
+    kept: str = ""
+    balances: tuple[str, ...] = ()
+    unknown: tuple[str, ...] = ()
+
+    def __str__(self) -> str:
+        """In a few sentences."""
+        if self.at_ms is None:
+            return f"log/{self.topic}: nothing is older."
+        words = f"log/{self.topic}: {self.rows:,} rows through {_moment(self.at_ms)} cut off."
+        words += f" {self.kept}" if self.kept else ""
+        words += f" Opening balances: {', '.join(self.balances)}." if self.balances else ""
+        if self.unknown:
+            words += f" Not described here, and without a balance: {', '.join(self.unknown)}."
+        return words
+
+
+class Retention:
+    """Cuts one topic's log."""
+
+    def __init__(
+        self,
+        spark: SparkSession,
+        lake: Lake,
+        nodes: Sequence[Node],
+        topic: Topic,
+        *,
+        clock: Clock | None = None,
+    ) -> None:
+        """In: nodes  all that there are."""
+        self._spark, self._lake, self._topic = pipeline_session(spark), lake, topic
+        self._nodes = [node for node in nodes if topic in node.topics]
+        self._described = {node.required_name for node in nodes}
+        self._clock = clock or SystemClock()
+
+    def run(self, before_ms: int, *, on_stage: Callable[[str], None] = lambda stage: None) -> Cut:
+        """Cut off the log commits before a moment.
+
+        Raises: LeaseHeldError while a stream, backfill or maintenance of these tables runs;
+                TerminalError, before anything is changed, when a node needs what would go.
+        """
+        with ExitStack() as leases:
+            self._lease(leases, f"log/{self._topic.name}", f"Log '{self._topic.name}'")
+            for node in self._nodes:
+                name = node.required_name
+                self._lease(leases, f"node/{name}", f"Node '{name}'")
+                self._lease(leases, f"backfill/{name}", f"Backfill of '{name}'")
+            at_ms = self._last_commit_before(before_ms)
+            if at_ms is None:
+                return Cut(self._topic.name, None)
+            self._require_unneeded(at_ms)
+            needed = []
+            for node in self._nodes:
+                on_stage(f"Strikes the balance of {node.required_name}.")
+                needed.append((self._balance(node, at_ms), node.required_name))
+            on_stage("Cuts off the rows.")
+            since = [(ms, name) for ms, name in needed if ms is not None and ms <= at_ms]
+            through_ms = min([at_ms, *(ms - 1 for ms, _ in since)])
+            names = tuple(node.required_name for node in self._nodes)
+            return Cut(
+                self._topic.name, at_ms, self._delete(through_ms), _kept(since), names, self._unknown()
+            )
+
+    def _lease(self, leases: ExitStack, of: str, writer: str) -> None:
+        leases.callback(take_lease(self._spark, self._lake.lease(of), writer, self._clock).release)
+
+    def _last_commit_before(self, before_ms: int) -> int | None:
+        """The last commit to be cut; never the log's last."""
+        path = self._lake.log(self._topic.name)
+        if not tables.exists(self._spark, path):
+            return None
+        last_ms = min(before_ms, frontier_ms(self._spark, self._lake, self._topic))
+        older = (F.col("ingested_at") < F.timestamp_millis(F.lit(last_ms))) & (F.col("kind") != CONTROL)
+        row = (
+            tables.read(self._spark, path).where(older).agg(F.unix_millis(F.max("ingested_at")).alias("ms"))
+        ).first()
+        return None if row is None else row["ms"]
+
+    def _require_unneeded(self, at_ms: int) -> None:
+        reasons = [text for node in self._nodes if (text := self._need(node, at_ms))]
+        if reasons:
+            raise TerminalError(
+                f"Topic '{self._topic.name}': its log cannot be cut at {_moment(at_ms)}, for nodes need what would go.",
+                detail="\n".join(reasons),
+                hint="Let these nodes read on, or cut earlier; a node that cannot be cut yet needs the whole log.",
+            )
+
+    def _need(self, node: Node, at_ms: int) -> str:
+        """Why a node needs rows at or before the cut; empty: it does not, once its balance is struck."""
+        name, why = node.required_name, operator_of(node).uncuttable
+        if why:
+            return f"{name} needs the log from its start: {why}."
+        if not tables.exists(self._spark, self._lake.state(name)):
+            return f"{name} needs the log from its start: it has not run yet."
+        read_ms = read_progress(self._spark, self._lake, node).upto_ms.get(self._topic.name, 0)
+        if read_ms < at_ms:
+            since = f"what came after {_moment(read_ms)}" if read_ms else "the log from its start"
+            return f"{name} needs {since}: it has read no further."
+        return ""
+
+    def _balance(self, node: Node, at_ms: int) -> int | None:
+        """Write the node's balance at the cut; since when something open then asks for rows again."""
+        runner = NodeRunner(self._spark, node, self._lake)
+        runner.finish()
+        if runner.unfolded:  # a backfill compares what is folded, and cannot look behind the balance
+            runner.maintain()
+        operator, opening = operator_of(node), read_opening(self._spark, self._lake, node)
+        if opening.upto_ms(self._topic.name) < at_ms:
+            upto_ms = {t.name: opening.upto_ms(t.name) for t in node.topics} | {self._topic.name: at_ms}
+            standing: Standing = stand(self._spark, self._lake, node, upto_ms, opening)
+            write_opening(self._spark, self._lake, node, standing)
+            standing.release()
+            opening = read_opening(self._spark, self._lake, node)
+        state = opening.held.state
+        return None if state is None else operator.asks_again_ms(state, opening.progress)
+
+    def _delete(self, through_ms: int) -> int:
+        path, writer = self._lake.log(self._topic.name), f"log/{self._topic.name}"
+        gone = self._gone(through_ms)
+        rows = tables.read(self._spark, path).where(gone).count()
+        record = {"writer": f"retention/{writer}", **tables.carried(self._spark, path, [writer])}
+        if rows:
+            with tables.commit_record(self._spark, record), tables.rewritable(self._spark, path):
+                for attempt in overtaken_tries:  # by maintenance
+                    with attempt:
+                        DeltaTable.forPath(self._spark, path).delete(gone)
+        return rows
+
+    @staticmethod
+    def _gone(through_ms: int) -> Expr:
+        return (F.col("ingested_at") <= F.timestamp_millis(F.lit(through_ms))) & (F.col("kind") != CONTROL)
+
+    def _unknown(self) -> tuple[str, ...]:
+        return tuple(sorted(set(files.names(self._spark, f"{self._lake.root}/tables")) - self._described))
+
+
+def _kept(since: Sequence[tuple[int, str]]) -> str:
+    if not since:
+        return ""
+    ms, name = min(since)
+    return f"Rows since {_moment(ms)} are kept: {name} has something open since then."
+
+
+def _moment(ms: int) -> str:
+    at = dt.datetime.fromtimestamp(0, dt.UTC) + dt.timedelta(milliseconds=ms)
+    return f"{at.replace(tzinfo=None).isoformat(sep=' ', timespec='milliseconds')} UTC"
