@@ -13,7 +13,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import headrace as hr
-from tests.laws.changelogs import Changelog, History, ledger, live, placed
+from tests.laws.changelogs import Changelog, History, ledger, live_on, placed
 from tests.laws.driving import FEW, in_parallel, side_by_side
 from tests.oracle.tables_oracle import Change, Value, lookup
 
@@ -94,7 +94,7 @@ def test_streamed_in_any_cuts_and_backfilled_a_record_finds_what_the_log_held_be
 ) -> None:
     driver.reset()
     history = History(driver, CHANGELOGS)
-    live(history, NAMES, Random(seed), cuts=5, records=12)
+    live_on(history, NAMES, Random(seed), cuts=5, records=12)
     changes = {topic: placed(driver, topic, history.changes[topic]) for topic in CHANGELOGS}
     in_parallel(lambda subject: check(driver, subject, changes), SUBJECTS)
     driver.spark.catalog.clearCache()

@@ -14,6 +14,7 @@ from headrace.operators.operator import Folded, Held, Schemas, nullable, tallies
 from headrace.operators.progress import Progress
 from headrace.operators.rows import KEPT, LATE, position
 from headrace.operators.tables.latest import columns, union
+from headrace.spark.varying import varying
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -46,29 +47,27 @@ class EventLookupOperator(LookupOperator):
         after = progress.after(upto_ms, met, (topic.name for topic in self.node.topics))
         times = stream_times(logs, progress).persist()
         told, came = self._told(logs).persist(), self._asking(logs)
-        cached, versions = [times, told], told
+        cached = [times, told]
         asking = came.withColumn("__new", F.lit(True))
         if held.state is not None:
-            before = held.state.drop("__batch")
-            asking = union([asking, self._waiting(before, progress).withColumn("__new", F.lit(False))])
+            waiting = self._waiting(held.state, progress).drop("__batch")
+            asking = union([asking, waiting.withColumn("__new", F.lit(False))])
         placed = place_releases(asking, frontier(times, len(self.node.topics))).persist()
         cached.append(placed)
         released = placed.where(F.col("__released_ms").isNotNull())
-        if held.state is not None:
-            asked = released.select(*self.on).distinct()
-            known = before.where(F.col("__kind") == VERSION).join(asked, self.on, "left_semi")
-            versions = union([told, known])
-        results = self._found(released, versions)
-        if self.node.sinks:
-            results = results.persist()
-            cached.append(results)
         waits = placed.where(F.col("__released_ms").isNull() & F.col("__new")).select(*came.columns)
-        state = union([told, waits]).withColumn("__batch", F.lit(after.batch))
+        state = union([told, waits]).withColumn("__batch", varying(after.batch).cast("int"))
 
         def release() -> None:
             for frame in cached:
                 frame.unpersist()
 
+        if released.isEmpty():  # a tick that lets nothing go leaves no empty commit behind
+            return Folded(None, state, after, None, release)
+        results = self._found(released, self._findable(released, told, held.state))
+        if self.node.sinks:
+            results = results.persist()
+            cached.append(results)
         return Folded(results, state, after, lambda: self.emitted(results), release)
 
     def late(self, decided: DataFrame) -> DataFrame:
@@ -173,6 +172,14 @@ class EventLookupOperator(LookupOperator):
                 F.struct(*values, "__deleted").alias("__row"),
             )
         )
+
+    def _findable(self, released: DataFrame, told: DataFrame, state: DataFrame | None) -> DataFrame:
+        """The versions that came, and those held of the keys that are asked for."""
+        if state is None:
+            return told
+        asked = released.select(*self.on).distinct()
+        known = state.where(F.col("__kind") == VERSION).drop("__batch")
+        return union([told, known.join(asked, self.on, "left_semi")])
 
     def _waiting(self, state: DataFrame, progress: Progress) -> DataFrame:
         """The records of the state that are not released."""
