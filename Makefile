@@ -45,8 +45,8 @@ check: guard setup ## Lint, formatting, types, layout
 	@$(BIN)/mypy
 	@$(BIN)/python -m pytest -q tests/tidy
 
-bench: setup ## Measure throughput and latency on this machine
-	@$(BIN)/python -m benchmarks $(ARGS)
+bench: setup ## Measure catch-up on this machine; PEERS=../shared/peers: beside Kafka Streams
+	@$(BIN)/python -m benchmarks$(if $(PEERS),.kafka_streams) $(ARGS)
 
 lock: $(INSTALLED) ## Resolve dependencies anew: both requirements.lock files and the jars' digests
 	@$(LOCK) --extra dev --output-file requirements.lock $(ARGS)

@@ -1,6 +1,6 @@
 """Four jobs, Headrace and Kafka Streams in turn, on one broker and the same topics; both results are compared.
 
-`python -m benchmarks.kafka_streams`. Kafka Streams runs exactly-once with durable state, in a new JVM each time; the JVM's
+`make bench PEERS=../shared/peers`. Kafka Streams runs exactly-once with durable state, in a new JVM each time; the JVM's
 start is excluded on both sides, its warming up is not. Headrace's runs share one JVM: the first of each job is shown apart.
 """
 
@@ -25,7 +25,7 @@ from rich.console import Console
 from rich.table import Table
 
 import headrace as hr
-from benchmarks.catch_up import Check, Measured, catch_up
+from benchmarks.catch_up import catch_up
 from headrace.errors import TerminalError
 from headrace.local.broker import Broker
 from headrace.local.jars import spark_jars
@@ -37,6 +37,7 @@ if TYPE_CHECKING:
 
     from pyspark.sql import DataFrame, SparkSession
 
+    from benchmarks.catch_up import Check, Measured
     from headrace.description import Node
     from headrace.runtime.views import Views
 
@@ -192,7 +193,8 @@ def all_accounted(job: Job, records: int) -> Check:
     """
 
     def check(views: Views) -> None:
-        fates = {row["fate"]: row["records"] for row in views.ledger(job.node).collect()}
+        ledger = views.ledger(job.node).groupBy("fate").agg(F.sum("records").alias("records"))
+        fates = {row["fate"]: row["records"] for row in ledger.collect()}
         closed = views.read(job.node).agg(F.sum("records"), F.max("records")).first()
         assert closed is not None
         if fates.get("used", 0) + fates.get("open", 0) != records or closed[0] != fates.get("used"):
