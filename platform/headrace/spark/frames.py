@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import uuid
 from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 from pyspark.sql import DataFrame
+from pyspark.sql import functions as F
 from pyspark.sql import types as T
 from pyspark.sql.pandas.types import to_arrow_schema
 
@@ -32,8 +34,17 @@ def local_frame(
     return spark.createDataFrame(pa.Table.from_arrays(arrays, schema=arrow), fields)
 
 
+def own(frame: DataFrame) -> DataFrame:
+    """The same rows by a plan that equals no other.
+
+    Spark keeps one copy of what equal plans persist, and whoever frees it frees it for all: nodes of one session that read
+    the same table make equal plans.
+    """
+    return frame.where(F.lit(uuid.uuid4().hex).isNotNull())
+
+
 def computed(frame: DataFrame) -> DataFrame:
-    """The rows of a persisted frame, computed now, as a frame that does not remember how they were made.
+    """The rows of a persisted frame of one's `own`, computed now, as a frame that does not remember how they were made.
 
     A plan made of persisted frames holds all of their plans, each as often as it is used: in a few steps it outgrows what
     it computes. Spark looks for what is cached only when a query is planned; here the cached rows are the plan.

@@ -15,7 +15,7 @@ from pyspark.sql import functions as F
 
 from headrace.operators.operator import Held
 from headrace.operators.tables.latest import columns, latest, union
-from headrace.spark.frames import computed
+from headrace.spark.frames import computed, own
 from headrace.spark.varying import varying
 
 if TYPE_CHECKING:
@@ -39,15 +39,14 @@ class Store:
 
     def share(self, frame: DataFrame) -> DataFrame:
         """Compute the frame at most once, when it is asked for."""
-        self.cached.append(frame.persist())
+        self.cached.append(own(frame).persist())
         return self.cached[-1]
 
     def keep(self, frame: DataFrame) -> DataFrame:
         """Compute the frame once, if the store caches; Spark then knows its size, and sends a small one to every task."""
         if not self.caches:
             return frame
-        self.cached.append(frame.persist())
-        return computed(frame)
+        return computed(self.share(frame))
 
     def release(self) -> None:
         """Free what was kept."""
