@@ -17,6 +17,7 @@ from headrace.runtime.evolution import HINTS, REBUILT, REFUSED
 from headrace.runtime.lake import Lake
 from headrace.runtime.node_tables import read_logs
 from headrace.runtime.rebuild import rebuild_due
+from headrace.runtime.retention import Retention
 from headrace.runtime.views import Views
 from headrace.spark.session import pipeline_session
 from tests.runtime.line import Line, at
@@ -168,3 +169,15 @@ def test_final_results_are_switched_on_and_off_and_the_node_goes_on(
     with pytest.raises(hr.TerminalError, match="was written by another description") as error:
         Line(spark, lake, replace(plain, grace_ms=5).suppress(LIMIT))
     assert error.value.hint == HINTS[REFUSED]
+
+
+def test_a_node_whose_log_was_cut_is_not_rebuilt_from_the_rest(spark: SparkSession, tmp_path: Path) -> None:
+    spark = pipeline_session(spark, interpreted=True)
+    lake, plain = Lake(f"file:{tmp_path}"), SUPPRESSIBLE["totals"].named("kept")
+    line = Line(spark, lake, plain)
+    for second in (1, 2):
+        line.clock.set(line.clock.now_ms() + 1_000)
+        send(line, f"00:00:0{second}", value=1.0)
+    assert Retention(spark, lake, [plain], NARROW).run(line.clock.now_ms()).rows
+    with pytest.raises(hr.TerminalError, match="older rows of its log were cut off"):
+        rebuild_due(spark, plain.suppress(LIMIT), lake, SystemClock())

@@ -12,7 +12,7 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from headrace.errors import TransientError
+from headrace.errors import TerminalError, TransientError
 from headrace.runtime.evolution import REBUILT, OtherDescriptionError
 from headrace.runtime.lease import LeaseHeldError, take_lease, take_lease_patiently
 from headrace.runtime.node_tables import read_progress, results_writer, write_description
@@ -116,5 +116,15 @@ def rebuild_due(
     except OtherDescriptionError as error:
         if error.outcome != REBUILT:
             raise
+        _require_whole_logs(spark, node, lake)
         return Rebuild(spark, node, lake, clock, on_step=on_step)
     return None
+
+
+def _require_whole_logs(spark: SparkSession, node: Node, lake: Lake) -> None:
+    if files.read_json(spark, lake.opening(node.required_name)) is not None:
+        raise TerminalError(
+            f"Node '{node.required_name}': it cannot be rebuilt, for older rows of its log were cut off.",
+            detail="Its opening balance stands for them, and was struck by the old description.",
+            hint="Restore the description, or give the changed node a new name: it is then built from the rest of the log.",
+        )
