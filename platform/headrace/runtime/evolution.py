@@ -3,7 +3,7 @@
 | changed | outcome |
 | --- | --- |
 | `until_window_closes` added, removed or altered | goes on: tables and state hold the same rows |
-| `until_time_limit` added, removed, or with another limit or early bound | rebuilt from the log, under the same name; refused if that was cut |
+| `until_time_limit` added, removed, or with another limit or early bound | rebuilt from the log; refused if that was cut |
 | anything else that alters rows | refused: another name, or the old description |
 
 Law: the rules stored beside the state and the fingerprint in its last commit are both the node's, or the tables are not
