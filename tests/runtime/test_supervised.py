@@ -283,3 +283,36 @@ def test_what_a_person_has_mended_goes_on_by_itself(
     stream.drain()
     stream.keep_running()
     assert stream.state == "stopped"
+
+
+def test_with_another_trigger_it_begins_anew_between_two_micro_batches_and_keeps_what_it_counted() -> None:
+    stream, begun, go_on = Stream(), threading.Event(), threading.Event()
+    stream.trigger_ms = 1_000
+    stream.keep_running()
+
+    def work() -> int:
+        begun.set()
+        go_on.wait(5)
+        return 30
+
+    stream.does = work
+    trigger = stream.spark.trigger()
+    begun.wait()
+    stream.set_trigger(300)
+    assert (stream.trigger_ms, stream.state) == (1_000, "running")
+    go_on.set()
+    trigger.join(5)
+    stream.set_trigger(300)
+    stream.keep_running()
+    assert (stream.trigger_ms, stream.state, stream.opened, stream.closed) == (300, "running", 2, 1)
+    assert stream.rows_per_second() == 1.0
+
+
+def test_what_has_stopped_for_good_does_not_begin_anew_for_another_trigger() -> None:
+    stream = Stream()
+    stream.trigger_ms = 1_000
+    stream.keep_running()
+    stream.drain()
+    stream.set_trigger(300)
+    stream.keep_running()
+    assert (stream.state, stream.opened) == ("stopped", 1)

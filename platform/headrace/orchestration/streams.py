@@ -117,11 +117,17 @@ class _Watch:
         listeners: Sequence[Callable[[Sequence[StreamStatus]], None]],
     ) -> None:
         self._context, self._config, self._listeners = context, config, listeners
-        self._pipeline, self._spark, self._lake = pipeline, spark, lake.lake
-        self._trigger = Seldom(self._trigger_set, TRIGGER_READ_EVERY_SECONDS)
-        self._trigger_ms = config.trigger_ms
-        self._trigger_ms = self._trigger() or config.trigger_ms
-        self._runtime = self._start()
+        self._trigger = Seldom(
+            lambda: trigger_set(spark, lake.lake, pipeline.name), TRIGGER_READ_EVERY_SECONDS
+        )
+        self._runtime = StreamRuntime(
+            spark,
+            lake.lake,
+            pipeline.nodes,
+            kafka=pipeline.kafka or KafkaSettings(),
+            only={key.to_user_string() for key in context.selected_asset_keys},
+            trigger_ms=self._trigger() or config.trigger_ms,
+        )
         self._progress = ProgressReporter(
             context,
             pipeline.versions(),
@@ -150,33 +156,12 @@ class _Watch:
             if node.day_column is None and stream_key(node) in context.selected_asset_keys
         ]
 
-    def _start(self) -> StreamRuntime:
-        return StreamRuntime(
-            self._spark,
-            self._lake,
-            self._pipeline.nodes,
-            kafka=self._pipeline.kafka or KafkaSettings(),
-            only={key.to_user_string() for key in self._context.selected_asset_keys},
-            trigger_ms=self._trigger_ms,
-        )
-
-    def _trigger_set(self) -> int | None:
+    def _follow_trigger(self) -> None:
+        """Let the queries work as often as a person has set."""
         try:
-            return trigger_set(self._spark, self._lake, self._pipeline.name)
+            self._runtime.set_trigger(self._trigger() or self._config.trigger_ms)
         except Exception as error:  # the lake is away: the queries say so too
             self._context.log.warning(f"The trigger interval that was set could not be read: {error}")
-            return self._trigger_ms
-
-    def _follow_trigger(self) -> None:
-        """Begin anew with the interval that a person has set: a query of Spark keeps the one with which it began."""
-        trigger_ms = self._trigger() or self._config.trigger_ms
-        if trigger_ms != self._trigger_ms:
-            self._context.log.info(
-                f"trigger_ms {self._trigger_ms} becomes {trigger_ms}: the queries begin anew."
-            )
-            self._trigger_ms = trigger_ms
-            self._runtime.drain(self._config.drain_timeout_seconds)
-            self._runtime = self._start()
 
     def until(self, stop: StopRequest) -> None:
         """Poll and report until stopped, then drain; whatever happens, the queries are drained."""

@@ -171,6 +171,11 @@ class StreamRuntime:
                 stream.finish(deadline)
             stream.drain()
 
+    def set_trigger(self, trigger_ms: int) -> None:
+        """Let the queries that are between two micro-batches begin anew with another interval; call it with each poll."""
+        for query in (*self._logs, *self._streams):
+            query.set_trigger(trigger_ms)
+
     def run_until_caught_up(
         self, timeout_seconds: float = 600, poll_seconds: float = 0.5
     ) -> list[StreamStatus]:

@@ -111,6 +111,18 @@ class SupervisedQuery(ABC):
             self.finished = True
             self._release()
 
+    def set_trigger(self, trigger_ms: int) -> None:
+        """Begin anew with another time between micro-batches: a query of Spark keeps the one with which it began.
+
+        What was counted stays. While a micro-batch is under way nothing happens: call it again.
+        """
+        if trigger_ms == self.trigger_ms or self.finished or self._busy.locked():
+            return
+        self.drain()
+        self.trigger_ms = trigger_ms
+        self.query, self.finished = None, False
+        self._closing.clear()
+
     def give_up(self, error: TerminalError) -> None:
         """End the query because of something found outside its micro-batches; `keep_running` then sees why."""
         self.error = error
