@@ -6,15 +6,14 @@ from typing import TYPE_CHECKING
 
 from headrace.errors import TerminalError
 
-
-class FullError(TerminalError):
-    """More would wait than a bound allows."""
-
-
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from headrace.description import Bound
+
+
+class FullError(TerminalError):
+    """More would wait than a bound allows."""
 
 
 def refusal(name: str, bound: Bound, sizes: Mapping[str, Mapping[str, int]], what: str) -> FullError | None:

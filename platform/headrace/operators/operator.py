@@ -20,6 +20,7 @@ from pyspark.sql import types as T
 from headrace.description import Node, quote
 from headrace.errors import DescriptionError
 from headrace.operators.progress import Progress, Tally
+from headrace.spark.varying import varying
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
@@ -245,6 +246,11 @@ def tallies(partials: DataFrame) -> list[Tally]:
         Tally(r["__topic"], r["__partition"], r["__fate"], r["records"], r["stream_ms"])
         for r in counted.collect()
     ]
+
+
+def of_batch(rows: DataFrame, batch: int) -> DataFrame:
+    """Rows of the state with `__batch`, the micro-batch that appends them."""
+    return rows.withColumn("__batch", varying(batch).cast("int"))
 
 
 def nullable(frame: DataFrame) -> T.StructType:

@@ -29,11 +29,11 @@ from headrace.log.erasure import blanked, is_of_key, key_bytes, key_values
 from headrace.runtime.backfill import Backfill
 from headrace.runtime.lease import take_lease
 from headrace.runtime.maintenance import RETENTION_HOURS
-from headrace.runtime.node_tables import read_progress
+from headrace.runtime.node_tables import read_progress, undescribed
 from headrace.runtime.opening import Opening, read_opening, stand
 from headrace.runtime.runner import NodeRunner
 from headrace.sinks.refusals import as_json
-from headrace.spark import files, tables
+from headrace.spark import tables
 from headrace.spark.merge import overtaken_tries
 from headrace.spark.session import pipeline_session
 
@@ -97,7 +97,7 @@ class Erasure:
         """
         self._spark, self._lake, self._topic = pipeline_session(spark), lake, topic
         self._nodes = [node for node in nodes if topic in node.topics]
-        self._others = {node.required_name for node in nodes}
+        self._described = {node.required_name for node in nodes}
         self._raw = key_bytes(self._spark, topic, key)
         self._clock = clock or SystemClock()
 
@@ -118,7 +118,7 @@ class Erasure:
             yield self._log()
             for node in present:
                 yield from self._node(node, backfills[node.required_name])
-        for name in self._unknown():
+        for name in undescribed(self._spark, self._lake, self._described):
             yield Erased(
                 name, "results", None, "not described here: if it reads the topic, erase the key there too"
             )
@@ -225,7 +225,3 @@ class Erasure:
                 refused.delete(named)
             after = tables.read(spark, path).count()
             yield Erased(node.required_name, f"refused by {sink.name}", before - after)
-
-    def _unknown(self) -> list[str]:
-        """Tables of nodes that were not given."""
-        return sorted(set(files.names(self._spark, f"{self._lake.root}/tables")) - self._others)

@@ -20,7 +20,7 @@ from headrace.spark.frames import local_frame
 from headrace.spark.newest import newest_rows
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Collection, Mapping
 
     from pyspark.sql import DataFrame, SparkSession
 
@@ -62,6 +62,11 @@ def base_of(spark: SparkSession, lake: Lake, node: Node) -> Base:
     if folded is None:
         return Base(path, version, 0, {}, parts)
     return Base(path, version, folded.record["batch"], folded.record["upto_ms"], parts)
+
+
+def undescribed(spark: SparkSession, lake: Lake, names: Collection[str]) -> list[str]:
+    """The nodes that have tables here and are not among these."""
+    return sorted(set(files.names(spark, f"{lake.root}/tables")) - set(names))
 
 
 def results_writer(node: Node) -> str:

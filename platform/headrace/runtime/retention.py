@@ -27,10 +27,10 @@ from headrace.log.clock import SystemClock
 from headrace.log.columns import CONTROL
 from headrace.operators import operator_of
 from headrace.runtime.lease import take_lease
-from headrace.runtime.node_tables import frontier_ms, read_progress
+from headrace.runtime.node_tables import frontier_ms, read_progress, undescribed
 from headrace.runtime.opening import read_opening, stand, write_opening
 from headrace.runtime.runner import NodeRunner
-from headrace.spark import files, tables
+from headrace.spark import tables
 from headrace.spark.merge import overtaken_tries
 from headrace.spark.session import pipeline_session
 
@@ -118,9 +118,8 @@ class Retention:
             since = [(ms, name) for ms, name in needed if ms is not None and ms <= at_ms]
             through_ms = min([at_ms, *(ms - 1 for ms, _ in since)])
             names = tuple(node.required_name for node in self._nodes)
-            return Cut(
-                self._topic.name, at_ms, self._delete(through_ms), _kept(since), names, self._unknown()
-            )
+            unknown = tuple(undescribed(self._spark, self._lake, self._described))
+            return Cut(self._topic.name, at_ms, self._delete(through_ms), _kept(since), names, unknown)
 
     def _lease(self, leases: ExitStack, of: str, writer: str) -> None:
         leases.callback(take_lease(self._spark, self._lake.lease(of), writer, self._clock).release)
@@ -190,9 +189,6 @@ class Retention:
     @staticmethod
     def _gone(through_ms: int) -> Expr:
         return (F.col("ingested_at") <= F.timestamp_millis(F.lit(through_ms))) & (F.col("kind") != CONTROL)
-
-    def _unknown(self) -> tuple[str, ...]:
-        return tuple(sorted(set(files.names(self._spark, f"{self._lake.root}/tables")) - self._described))
 
 
 def _kept(since: Sequence[tuple[int, str]]) -> str:

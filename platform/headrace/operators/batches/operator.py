@@ -11,12 +11,11 @@ from headrace.description import Batches, quote
 from headrace.log.columns import DRAIN
 from headrace.operators.batches.cut import OPEN_STATE, PLACE, cut, event_of
 from headrace.operators.batches.stretches import stretches
-from headrace.operators.operator import Folded, Held, Operator, Schemas, nullable
+from headrace.operators.operator import Folded, Held, Operator, Schemas, nullable, of_batch
 from headrace.operators.partials import decide_by_group
 from headrace.operators.progress import Progress, Tally
 from headrace.operators.rows import KEPT, rows_of
 from headrace.operators.sequence import in_order
-from headrace.spark.varying import varying
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -74,7 +73,7 @@ class BatchOperator(Operator[Batches]):
                 assert held.earlier is not None
                 earlier = self.decide(held.earlier(reread))
             results = self._results(found.where(closed), earlier)
-        state = self._state(found, frontier_ms).withColumn("__batch", varying(after.batch).cast("int"))
+        state = of_batch(self._state(found, frontier_ms), after.batch)
         emitted = None if results is None else lambda: self.emitted(results)
         return Folded(results, state, after, emitted, found.unpersist)
 

@@ -10,11 +10,10 @@ from pyspark.sql import functions as F
 from headrace.description import quote
 from headrace.operators.lookups.operator import RECORD, VERSION, LookupOperator
 from headrace.operators.lookups.release import frontier, place_releases, stream_times
-from headrace.operators.operator import Folded, Held, Schemas, nullable, tallies
+from headrace.operators.operator import Folded, Held, Schemas, nullable, of_batch, tallies
 from headrace.operators.progress import Progress
 from headrace.operators.rows import KEPT, LATE, position
 from headrace.operators.tables.latest import columns, union
-from headrace.spark.varying import varying
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -56,7 +55,7 @@ class EventLookupOperator(LookupOperator):
         cached.append(placed)
         released = placed.where(F.col("__released_ms").isNotNull())
         waits = placed.where(F.col("__released_ms").isNull() & F.col("__new")).select(*came.columns)
-        state = union([told, waits]).withColumn("__batch", varying(after.batch).cast("int"))
+        state = of_batch(union([told, waits]), after.batch)
 
         def release() -> None:
             for frame in cached:
@@ -127,14 +126,7 @@ class EventLookupOperator(LookupOperator):
     def emitted(self, results: DataFrame) -> DataFrame:
         """Records in the order of their releases; those of one commit by timestamp, then by position."""
         place = ("__timestamp", "__ingested_at", "__topic", "__partition", "__offset")
-        order = Window.partitionBy("__released_at").orderBy(*place)
-        return results.select(
-            *columns(self.node.columns),
-            F.lit(False).alias("__deleted"),
-            "__timestamp",
-            F.unix_millis("__released_at").alias("__sequence"),
-            (F.row_number().over(order) - 1).cast("int").alias("__ordinal"),
-        )
+        return self._in_order(results, "__released_at", place)
 
     def _asked(self, logs: Mapping[str, DataFrame]) -> DataFrame:
         rows = super()._asked(logs)

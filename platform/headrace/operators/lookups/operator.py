@@ -9,15 +9,14 @@ from pyspark.sql import Window
 from pyspark.sql import functions as F
 
 from headrace.description import Lookup, quote
-from headrace.operators.operator import Folded, Held, Operator, Schemas, nullable, tallies
+from headrace.operators.operator import Folded, Held, Operator, Schemas, nullable, of_batch, tallies
 from headrace.operators.progress import Progress
 from headrace.operators.rows import KEPT, POSITION, position, rows_of
 from headrace.operators.tables.latest import columns, latest, rank, union
 from headrace.operators.tables.operator import TableOperator
-from headrace.spark.varying import varying
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Mapping, Sequence
 
     from pyspark.sql import Column as Expr
     from pyspark.sql import DataFrame
@@ -87,7 +86,7 @@ class LookupOperator(Operator[Lookup]):
         if known is not None:  # by timestamp, an older record may come after a newer one
             touched = before.select(*columns(self.table.node.key))
             before = self._latest(union([before, known.join(touched, [*self.table.node.key], "left_semi")]))
-        state = before.withColumn("__batch", varying(after.batch).cast("int"))
+        state = of_batch(before, after.batch)
 
         def release() -> None:
             versions.unpersist()
@@ -132,12 +131,16 @@ class LookupOperator(Operator[Lookup]):
 
     def emitted(self, results: DataFrame) -> DataFrame:
         """Records in the order of their positions; those of one commit stand together."""
-        order = Window.partitionBy("__ingested_at").orderBy("__topic", "__partition", "__offset")
+        return self._in_order(results, "__ingested_at", ("__topic", "__partition", "__offset"))
+
+    def _in_order(self, results: DataFrame, at: str, place: Sequence[str]) -> DataFrame:
+        """Records as sinks take them, in the order of a commit time; those of one commit by what `place` names."""
+        order = Window.partitionBy(at).orderBy(*place)
         return results.select(
             *columns(self.node.columns),
             F.lit(False).alias("__deleted"),
             "__timestamp",
-            F.unix_millis("__ingested_at").alias("__sequence"),
+            F.unix_millis(at).alias("__sequence"),
             (F.row_number().over(order) - 1).cast("int").alias("__ordinal"),
         )
 

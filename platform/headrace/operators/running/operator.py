@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 from pyspark.sql import functions as F
 
 from headrace.description import RunningAggregate, quote
-from headrace.operators.operator import Folded, Held, Operator, Schemas, nullable, tallies
+from headrace.operators.operator import Folded, Held, Operator, Schemas, nullable, of_batch, tallies
 from headrace.operators.partials import (
     decide_by_group,
     finished_columns,
@@ -18,7 +18,6 @@ from headrace.operators.partials import (
 from headrace.operators.progress import Progress
 from headrace.operators.rows import KEPT, position, rows_of
 from headrace.operators.sequence import numbered
-from headrace.spark.varying import varying
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -63,7 +62,7 @@ class RunningOperator(Operator[RunningAggregate]):
         partials = self.increment(rows).persist()
         after = progress.after(upto_ms, tallies(partials), (topic.name for topic in self.node.topics))
         kept = kept_partials(partials)
-        state = kept.withColumn("__batch", varying(after.batch).cast("int"))
+        state = of_batch(kept, after.batch)
         return Folded(
             None, state, after, lambda: self._emitted(logs, held, state, rows.schema), partials.unpersist
         )

@@ -8,7 +8,7 @@ from pyspark.sql import Window
 from pyspark.sql import functions as F
 
 from headrace.description import WindowedAggregate, quote
-from headrace.operators.operator import Folded, Held, Operator, Schemas, nullable, tallies
+from headrace.operators.operator import Folded, Held, Operator, Schemas, nullable, of_batch, tallies
 from headrace.operators.partials import decide_by_group, finished_columns, kept_partials
 from headrace.operators.progress import Progress, Tally
 from headrace.operators.rows import KEPT, LATE, rows_of
@@ -16,7 +16,6 @@ from headrace.operators.sessions.closing import closed_at, is_closed
 from headrace.operators.sessions.fold import BEFORE_ALL, NOTHING_CLOSED, assigned, merge_sessions
 from headrace.operators.sessions.late import late_records
 from headrace.operators.sessions.runs import runs_of
-from headrace.spark.varying import varying
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -193,7 +192,7 @@ class SessionOperator(Operator[WindowedAggregate]):
         )
 
     def _state(self, still_open: DataFrame, batch: int) -> DataFrame:
-        return still_open.drop("__session", "__closed").withColumn("__batch", varying(batch).cast("int"))
+        return of_batch(still_open.drop("__session", "__closed"), batch)
 
     def _shown(self, sessions: DataFrame, inputs: StructType, *also: str) -> DataFrame:
         """Sessions with their values, from merged partials."""

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 from pyspark.sql import functions as F
 
 from headrace.description import WindowedAggregate
-from headrace.operators.operator import Folded, Held, Operator, Schemas, nullable, tallies
+from headrace.operators.operator import Folded, Held, Operator, Schemas, nullable, of_batch, tallies
 from headrace.operators.partials import kept_partials, partial_aggregates
 from headrace.operators.progress import Progress, Tally
 from headrace.operators.rows import KEPT, LATE, rows_of
@@ -57,7 +57,7 @@ class SlidingOperator(Operator[WindowedAggregate]):
             results = merge_windows(parts, self.node, rows.schema, first_ms=first_ms, last_ms=last_ms)
             missed = self._entered_none(parts, first_ms, last_ms)
             after = progress.after(upto_ms, [*counted, *missed], topics)
-        state = self._needed(kept, after).withColumn("__batch", varying(after.batch).cast("int"))
+        state = of_batch(self._needed(kept, after), after.batch)
         emitted = None if results is None else lambda: self.emitted(results)
         return Folded(results, state, after, emitted, partials.unpersist)
 

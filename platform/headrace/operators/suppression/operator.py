@@ -12,7 +12,7 @@ from headrace.description import Suppressed, quote
 from headrace.description.suppression import EMIT_EARLY, SHUT_DOWN
 from headrace.operators.bounds import refusal
 from headrace.operators.limits import InForce, entries_in, in_force
-from headrace.operators.operator import Folded, Held, Operator, Schemas, nullable
+from headrace.operators.operator import Folded, Held, Operator, Schemas, nullable, of_batch
 from headrace.operators.progress import Progress
 from headrace.operators.rows import KEPT
 from headrace.operators.suppression.bounded import (
@@ -38,7 +38,7 @@ from headrace.operators.suppression.updates import updates_of
 from headrace.operators.suppression.values import value_waits
 from headrace.operators.suppression.waits import COLUMNS, assign_waits
 from headrace.operators.tables.latest import columns, latest, union
-from headrace.spark.varying import varying, varying_by
+from headrace.spark.varying import varying_by
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -120,7 +120,7 @@ class SuppressionOperator(Operator[Suppressed]):
         ended, buffer = buffered(waits, known, progress.buffer)
         after = progress.after(upto_ms, tallies, (topic.name for topic in self.node.topics))
         after = replace(after, own_ms=own_ms, expiry_ms=expiry_ms, buffer=buffer, limits=policies.altered)
-        state = self._state(waits).withColumn("__batch", varying(after.batch).cast("int"))
+        state = of_batch(self._state(waits), after.batch)
         results = self._results(waits, rows.schema) if ended else None
         emitted = None if results is None else lambda: self.emitted(results)
         cached = [frame for frame in (waits, known, times, passed) if frame is not None]

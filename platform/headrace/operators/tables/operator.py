@@ -10,12 +10,11 @@ from pyspark.sql import functions as F
 
 from headrace.description import Table, quote
 from headrace.log.columns import DEAD_LETTER
-from headrace.operators.operator import Folded, Held, Operator, Schemas, nullable, tallies
+from headrace.operators.operator import Folded, Held, Operator, Schemas, nullable, of_batch, tallies
 from headrace.operators.progress import Progress
 from headrace.operators.rows import KEPT, TOMBSTONE, position, rows_of
 from headrace.operators.sequence import numbered
 from headrace.operators.tables.latest import alive, columns, latest, latest_of_increment, rank, union
-from headrace.spark.varying import varying
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -81,7 +80,7 @@ class TableOperator(Operator[Table]):
         increment = self.increment(self.decide(logs)).persist()
         after = progress.after(upto_ms, tallies(increment), (topic.name for topic in self.node.topics))
         changes = self.changes(increment)
-        state = changes.withColumn("__batch", varying(after.batch).cast("int"))
+        state = of_batch(changes, after.batch)
         return Folded(None, state, after, lambda: self._emitted(logs, held, changes), increment.unpersist)
 
     def read(self, held: Held, progress: Progress, inputs: StructType) -> DataFrame:

@@ -11,7 +11,7 @@ from headrace.description import WindowedAggregate
 from headrace.description.limits import policy_of
 from headrace.description.suppression import SHUT_DOWN
 from headrace.operators.limits import entries_in, in_force
-from headrace.operators.operator import Folded, Held, Operator, Schemas, nullable, tallies
+from headrace.operators.operator import Folded, Held, Operator, Schemas, nullable, of_batch, tallies
 from headrace.operators.partials import kept_partials, partial_aggregates
 from headrace.operators.progress import Progress
 from headrace.operators.rows import rows_of
@@ -77,7 +77,7 @@ class WindowOperator(Operator[WindowedAggregate]):
                 results = merge_windows(
                     parts, self.node, rows.schema, first_ms=closing[0], last_ms=closing[1]
                 )
-        state = self._still_open(kept, after).withColumn("__batch", varying(after.batch).cast("int"))
+        state = of_batch(self._still_open(kept, after), after.batch)
         emitted = None if results is None else lambda: self.emitted(results)
         refused = self._refusal(kept, held, after, rows.schema)
         return Folded(results, state, after, emitted, partials.unpersist, refused)
