@@ -15,7 +15,7 @@ from rich.console import Console
 from rich.table import Table
 
 import headrace as hr
-from benchmarks.catch_up import catch_up, windows_are
+from benchmarks.catch_up import backfill_seconds, catch_up, windows_are
 from benchmarks.readings import PARTITIONS, counts, expected, produce
 from headrace.local.broker import Broker
 from headrace.local.jars import spark_jars
@@ -34,6 +34,9 @@ GUARDED = {
 def main(
     records: Annotated[int, typer.Option(help="Records in the topic.")] = 1_000_000,
     runs: Annotated[int, typer.Option(help="Runs; the first warms the JVM up and is shown apart.")] = 3,
+    master: Annotated[
+        str, typer.Option(help="Spark's master URL, as local[1] or local-cluster[2,1,2048].")
+    ] = (f"local[{os.cpu_count()}]"),
     guards: Annotated[
         bool,
         typer.Option("--guards", help="Records have chains, 5 % come again: with no guard, and with each."),
@@ -47,20 +50,37 @@ def main(
             create_topics(broker.bootstrap_servers, {"readings": PARTITIONS})
             console.print(f"producing {records:,} records")
             delivered = produce(broker.bootstrap_servers, records, chains=guards)
-            spark = build_session(spark_conf(spark_jars(), master=f"local[{os.cpu_count()}]"))
+            spark = build_session(spark_conf(spark_jars(), master=master))
             kafka = KafkaSettings(bootstrap_servers=broker.bootstrap_servers)
             table = Table(
-                title=f"Catch-up, {delivered:,} records, {os.cpu_count()} cores, {machine.processor() or machine.machine()}"
+                title=f"Catch-up, {delivered:,} records, {master}, {machine.processor() or machine.machine()}"
             )
-            for column in ("run", "records/s", "seconds", "CPU s / million", "peak MiB", "written MiB"):
+            for column in (
+                "run",
+                "records/s",
+                "seconds",
+                "CPU s / million",
+                "peak MiB",
+                "written MiB",
+                "backfill records/s",
+            ):
                 table.add_column(column, justify="right")
-            rates = defaultdict(list)
+            rates: dict[str, list[float]] = defaultdict(list)
             for run in range(runs):
                 for guard, node in (GUARDED if guards else PLAIN).items():
                     checked = None if guard == "off" else windows_are(right, node)
-                    m = catch_up(spark, folder / f"lake{guard}{run}", kafka, node, delivered, checked)
+                    lake = folder / f"lake{guard}{run}"
+                    m = catch_up(spark, lake, kafka, node, delivered, checked)
                     per_million = m.cpu_seconds / delivered * 1e6
-                    figures = (m.records_per_second, m.seconds, per_million, m.peak_mib, m.written_mib)
+                    backfill = delivered / backfill_seconds(spark, lake, node)
+                    figures = (
+                        m.records_per_second,
+                        m.seconds,
+                        per_million,
+                        m.peak_mib,
+                        m.written_mib,
+                        backfill,
+                    )
                     name = f"{guard} {'cold' if run == 0 else run}".strip()
                     table.add_row(name, *(f"{figure:,.0f}" for figure in figures))
                     rates[guard] += [m.records_per_second] if run else []

@@ -19,7 +19,7 @@ from confluent_kafka import Producer
 from pyspark.sql import functions as F
 
 import headrace as hr
-from benchmarks.catch_up import _cpu_seconds, _peak_mib
+from benchmarks.processes import cpu_seconds, peak_mib
 from headrace.errors import TerminalError
 from headrace.local.broker import Broker
 from headrace.local.jars import spark_jars
@@ -71,14 +71,14 @@ def speed(
                 clock.set(BEGIN_MS + number * 1_000)
                 sequencer.append(_raw(spark, number * records // commits, (number + 1) * records // commits))
                 if not together or number == commits - 1:
-                    began, cpu_began = time.monotonic(), _cpu_seconds()
+                    began, cpu_began = time.monotonic(), cpu_seconds()
                     while runner.advance():
                         pass
-                    seconds, cpu = seconds + time.monotonic() - began, cpu + _cpu_seconds() - cpu_began
+                    seconds, cpu = seconds + time.monotonic() - began, cpu + cpu_seconds() - cpu_began
             _require_right(spark, lake, records, commits)
             typer.echo(
                 f"{run}: {records / seconds:,.0f} records/s, {seconds:.1f} s, "
-                f"{cpu / records * 1e6:.0f} CPU s per million, peak {_peak_mib():,.0f} MiB"
+                f"{cpu / records * 1e6:.0f} CPU s per million, peak {peak_mib():,.0f} MiB"
             )
 
 

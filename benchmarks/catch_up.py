@@ -9,10 +9,13 @@ from typing import TYPE_CHECKING
 
 from pyspark.sql import functions as F
 
+from benchmarks.processes import cpu_seconds, peak_mib
 from headrace.errors import TerminalError
+from headrace.runtime.backfill import verify
 from headrace.runtime.lake import Lake
 from headrace.runtime.stream import StreamRuntime
 from headrace.runtime.views import Views
+from headrace.spark.session import pipeline_session
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -51,16 +54,28 @@ def catch_up(
     """
     lake = Lake(f"file:{folder}")
     runtime = StreamRuntime(spark, lake, [node], kafka=kafka, trigger_ms=100)
-    cpu, began = _cpu_seconds(), time.monotonic()
+    cpu, began = cpu_seconds(), time.monotonic()
     try:
         runtime.run_until_caught_up(poll_seconds=0.2)
-        seconds, cpu = time.monotonic() - began, _cpu_seconds() - cpu
+        seconds, cpu = time.monotonic() - began, cpu_seconds() - cpu
     finally:
         runtime.drain()
     if check is not None:
         check(Views(spark, lake))
     written = sum(file.stat().st_size for file in folder.rglob("*") if file.is_file())
-    return Measured(records, seconds, cpu, _peak_mib(), written / 2**20)
+    return Measured(records, seconds, cpu, peak_mib(), written / 2**20)
+
+
+def backfill_seconds(spark: SparkSession, folder: Path, node: Node) -> float:
+    """How long it takes to compute a node's whole table from its log and compare it with what the stream wrote.
+
+    Raises: TerminalError when they differ.
+    """
+    began = time.monotonic()
+    verdicts = verify(pipeline_session(spark), Lake(f"file:{folder}"), node)
+    if not all(verdict.equal for verdict in verdicts):
+        raise TerminalError(f"{node.required_name}: its backfill differs from what the stream wrote.")
+    return time.monotonic() - began
 
 
 def windows_are(right: Expected, node: WindowedAggregate) -> Check:
@@ -78,25 +93,3 @@ def windows_are(right: Expected, node: WindowedAggregate) -> Check:
             raise TerminalError(f"Wrong result: windows, records, total, late are {measured}, not {wanted}.")
 
     return check
-
-
-def _processes() -> list[Path]:
-    """This process and the JVM that it started."""
-    me = Path("/proc/self").resolve()
-    children = (me / "task" / me.name / "children").read_text().split()
-    return [me, *(Path("/proc") / pid for pid in children if (Path("/proc") / pid).exists())]
-
-
-def _cpu_seconds() -> float:
-    ticks = 0
-    for process in _processes():
-        fields = (process / "stat").read_text().rpartition(")")[2].split()
-        ticks += int(fields[11]) + int(fields[12])
-    return ticks / 100
-
-
-def _peak_mib() -> float:
-    peaks = [
-        line for p in _processes() for line in (p / "status").read_text().splitlines() if "VmHWM" in line
-    ]
-    return sum(int(line.split()[1]) for line in peaks) / 1024

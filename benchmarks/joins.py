@@ -16,7 +16,7 @@ import typer
 from pyspark.sql import functions as F
 
 import headrace as hr
-from benchmarks.catch_up import _cpu_seconds, _peak_mib
+from benchmarks.processes import cpu_seconds, peak_mib
 from headrace.errors import TerminalError
 from headrace.local.jars import spark_jars
 from headrace.log.clock import ManualClock
@@ -84,10 +84,10 @@ class Line:
 
     def fold(self) -> tuple[float, float]:
         """Run the join to the end of its logs; seconds and CPU seconds."""
-        began, cpu = time.monotonic(), _cpu_seconds()
+        began, cpu = time.monotonic(), cpu_seconds()
         while self.runner.advance():
             pass
-        return time.monotonic() - began, _cpu_seconds() - cpu
+        return time.monotonic() - began, cpu_seconds() - cpu
 
     def require_right(self) -> None:
         """Compare the joined table with a join of the latest records, in plain Spark."""
@@ -140,7 +140,7 @@ def speed(
             records = updates + listings
             typer.echo(
                 f"{run}: {records / seconds:,.0f} records/s, {seconds:.1f} s, "
-                f"{cpu / records * 1e6:.0f} CPU s per million, peak {_peak_mib():,.0f} MiB"
+                f"{cpu / records * 1e6:.0f} CPU s per million, peak {peak_mib():,.0f} MiB"
             )
 
 

@@ -26,6 +26,7 @@ from rich.table import Table
 
 import headrace as hr
 from benchmarks.catch_up import catch_up
+from benchmarks.native import native_windows
 from headrace.errors import TerminalError
 from headrace.local.broker import Broker
 from headrace.local.jars import spark_jars
@@ -231,15 +232,13 @@ def _side_by_side(
     table = Table(title=job.name)
     for column in ("run", "records/s", "CPU s / million", "peak MiB", "written MiB", "results"):
         table.add_column(column, justify="right")
-    rates, costs = defaultdict(list), defaultdict(list)
+    rates: dict[str, list[float]] = defaultdict(list)
+    costs: dict[str, list[float]] = defaultdict(list)
     records = _in_topics(spark, kafka, job)
     for run in range(runs + 1):
         theirs = streams.run(job)
-        check = (
-            all_accounted(job, records)
-            if job.same is None
-            else equal_to(streams.latest(spark, theirs["kept"]).persist(), job)
-        )
+        latest = streams.latest(spark, theirs["kept"]).persist()
+        check = all_accounted(job, records) if job.same is None else equal_to(latest, job)
         ours = catch_up(spark, folder / f"lake-{job.log}-{run}", kafka, job.node, records, check)
         name = "cold" if run == 0 else str(run)
         rate, cost = records / theirs["seconds"], theirs["cpu_s"] / records * 1e6
@@ -247,6 +246,13 @@ def _side_by_side(
             f"Kafka Streams {run}", f"{rate:,.0f}", f"{cost:,.1f}", f"{theirs['peak_rss_mib']:,}", "", ""
         )
         table.add_row(f"Headrace {name}", *_figures(ours), "equal" if job.same else "complete")
+        if job.node is windows:
+            place = folder / f"native-{run}"
+            native, found = native_windows(spark, place, kafka, job.topics[0], records)
+            wanted = _values(latest, "count BIGINT, sum BIGINT")
+            wrong = wanted.exceptAll(found).count()
+            said = f"{wrong:,} of {wanted.count():,} windows are wrong" if wrong else "equal"
+            table.add_row(f"Structured Streaming {name}", *_figures(native), said)
         rates["theirs"].append(rate)
         costs["theirs"].append(cost)
         if run:

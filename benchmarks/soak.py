@@ -24,6 +24,7 @@ from pyspark.sql import functions as F
 from rich.console import Console
 
 import headrace as hr
+from benchmarks.processes import resident_mib
 from headrace.local.broker import Broker
 from headrace.local.jars import spark_jars
 from headrace.local.topics import create_topics
@@ -107,7 +108,7 @@ class Watch:
 
     def see(self, statuses: list[StreamStatus]) -> None:
         """Take a sample."""
-        python, jvm = _resident_mib(Path("/proc/self")), _resident_mib(Path(f"/proc/{self.jvm}"))
+        python, jvm = resident_mib(Path("/proc/self")), resident_mib(Path(f"/proc/{self.jvm}"))
         waits = {s.name: s.buffer.get("suppression_buffer_count_current", 0.0) for s in statuses if s.buffer}
         self.samples.append((self.seconds, python, jvm, waits))
 
@@ -269,11 +270,6 @@ def _update(number: int, row: Row, node: Any, worth: dict[str, tuple[int, int, i
     n, total, highest = worth.get(row["key"], (0, 0, 0))
     n, total, highest = worth[row["key"]] = n + 1, total + row["value"], max(highest, ts)
     return Update((number, 0), highest, entry, (n, total), row["size_bytes"])
-
-
-def _resident_mib(process: Path) -> float:
-    status = (process / "status").read_text().splitlines()
-    return next((int(line.split()[1]) / 1024 for line in status if line.startswith("VmRSS")), 0.0)
 
 
 if __name__ == "__main__":

@@ -1,0 +1,216 @@
+"""How long after it was produced a record is in a committed Delta table, at a steady rate, and what that does over time.
+
+`python -m benchmarks.freshness` runs the four jobs of `benchmarks.kafka_streams`, first W2 alone and then all in one Spark
+session; `--minutes 10` shows growth as well. A record has arrived when the state commit that has folded it is on disk: every
+view of the node shows it from then on. Where the time went is read from the commits afterwards, for every record. At the end
+each node is drained and its tables are compared with a backfill: exits 1 when one differs.
+"""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+import tempfile
+import time
+from bisect import bisect_left
+from collections import defaultdict
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import numpy as np
+import typer
+from pyspark.sql import functions as F
+from rich.console import Console
+from rich.table import Table
+
+from benchmarks.kafka_streams import JOBS
+from benchmarks.processes import cpu_seconds, resident_mib
+from benchmarks.steady import PARTITIONS
+from headrace.errors import TerminalError
+from headrace.local.broker import Broker
+from headrace.local.jars import spark_jars
+from headrace.local.topics import create_topics
+from headrace.runtime.backfill import verify
+from headrace.runtime.kafka import KafkaSettings
+from headrace.runtime.lake import Lake
+from headrace.runtime.stream import StreamRuntime
+from headrace.spark import tables
+from headrace.spark.jvm import java_class
+from headrace.spark.session import build_session, pipeline_session, spark_conf
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from pyspark.sql import SparkSession
+
+    from benchmarks.kafka_streams import Job
+    from headrace.description import Node
+
+WARM_UP_SECONDS = 90.0  # not counted: the JVM compiles
+STEPS = ("until the log's commit begins", "the log's commit", "until the node's commit")
+
+
+@dataclass
+class Seen:
+    """What a run showed.
+
+    latency_ms  by node and record: the time of each of `STEPS`, in ms, one row per record
+    produced_ms by node: when each record was produced
+    samples     seconds since the start, CPU seconds and resident MiB of the JVM
+    """
+
+    latency_ms: dict[str, np.ndarray[Any, Any]] = field(default_factory=dict)
+    produced_ms: dict[str, np.ndarray[Any, Any]] = field(default_factory=dict)
+    samples: list[tuple[float, float, float]] = field(default_factory=list)
+    batch_seconds: dict[str, list[float]] = field(default_factory=lambda: defaultdict(list))
+
+
+def main(
+    rate: Annotated[float, typer.Option(help="Records per second, in all.")] = 5_000.0,
+    minutes: Annotated[float, typer.Option(help="How long is measured, after 90 s of warming up.")] = 3.0,
+    trigger_ms: Annotated[int, typer.Option(help="The shortest time between two micro-batches.")] = 200,
+    only: Annotated[str, typer.Option(help="Runs, as in 'W2' or 'W2,all'.")] = "W2,all",
+) -> None:
+    """Measure freshness."""
+    console, right = Console(width=120), True
+    for name in only.split(","):
+        jobs = [job for job in JOBS if name in ("all", job.name.split()[0])]
+        with (
+            tempfile.TemporaryDirectory(prefix="headrace-fresh-") as folder,
+            Broker(Path(folder) / "kafka") as broker,
+        ):
+            topics = [topic for job in jobs for topic in job.topics]
+            create_topics(broker.bootstrap_servers, dict.fromkeys(topics, PARTITIONS))
+            spark = build_session(spark_conf(spark_jars(), master=f"local[{os.cpu_count()}]"))
+            lake, kafka = (
+                Lake(f"file:{folder}/lake"),
+                KafkaSettings(bootstrap_servers=broker.bootstrap_servers),
+            )
+            nodes = [job.node for job in jobs]
+            runtime = StreamRuntime(spark, lake, nodes, kafka=kafka, trigger_ms=trigger_ms)
+            seen = _run(runtime, spark, broker.bootstrap_servers, rate, topics, minutes * 60)
+            session = pipeline_session(spark)
+            for node in nodes:
+                _read(session, lake, node, seen)
+                if not all(verdict.equal for verdict in verify(session, lake, node)):
+                    console.print(f"{node.required_name}: its backfill DIFFERS")
+                    right = False
+            console.print(_table(f"{name}: {rate:,.0f} records/s in all", jobs, seen))
+            _growth(console, seen)
+            spark.stop()
+    sys.exit(0 if right else 1)
+
+
+def _run(
+    runtime: StreamRuntime,
+    spark: SparkSession,
+    bootstrap: str,
+    rate: float,
+    topics: Sequence[str],
+    seconds: float,
+) -> Seen:
+    """Run with traffic, stop that, catch up and drain."""
+    seen = Seen()
+    jvm = Path(f"/proc/{java_class(spark, 'java.lang.ProcessHandle').current().pid()}")
+    traffic = subprocess.Popen(
+        [sys.executable, "-m", "benchmarks.steady", bootstrap, str(rate), *topics],
+        start_new_session=True,
+    )
+    try:
+        began = time.monotonic()
+        while (passed := time.monotonic() - began) < WARM_UP_SECONDS + seconds:
+            for status in runtime.poll():
+                if status.state == "failed":
+                    raise TerminalError(f"{status.asset} failed.", detail=status.error or "")
+                if status.batch_seconds is not None and passed > WARM_UP_SECONDS:
+                    seen.batch_seconds[status.asset].append(status.batch_seconds)
+            if passed > WARM_UP_SECONDS:
+                seen.samples.append((passed, cpu_seconds(), resident_mib(jvm)))
+            time.sleep(1.0)
+        traffic.send_signal(signal.SIGTERM)
+        traffic.wait()
+        runtime.run_until_caught_up()
+    finally:
+        traffic.kill()
+        traffic.wait()
+        runtime.drain()
+    return seen
+
+
+def _read(spark: SparkSession, lake: Lake, node: Node, seen: Seen) -> None:
+    """Where each record's time went, from the commits of its log and of its node."""
+    folded = _commits(spark, lake.state(node.required_name), f"node/{node.required_name}")
+    parts, produced = [], []
+    for topic in node.topics:
+        logged = {
+            r["ingested_at_ms"]: at for at, r in _commits(spark, lake.log(topic.name), f"log/{topic.name}")
+        }
+        reached = [record["progress"]["upto_ms"].get(topic.name, 0) for _, record in folded]
+        counted = (
+            tables.read(spark, lake.log(topic.name))
+            .where("kind = 'record'")
+            .groupBy(F.unix_millis("ingested_at").alias("at"), F.unix_millis("timestamp").alias("ts"))
+            .count()
+            .collect()
+        )
+        for row in counted:
+            commit = bisect_left(reached, row["at"])
+            steps = (
+                row["at"] - row["ts"],
+                logged[row["at"]] - row["at"],
+                folded[commit][0] - logged[row["at"]],
+            )
+            parts.append(np.repeat([steps], row["count"], axis=0))
+            produced.append(np.repeat(row["ts"], row["count"]))
+    at = np.concatenate(produced)
+    measured = at >= at.min() + WARM_UP_SECONDS * 1000
+    seen.latency_ms[node.required_name] = np.concatenate(parts)[measured]
+    seen.produced_ms[node.required_name] = at[measured]
+
+
+def _commits(spark: SparkSession, path: str, writer: str) -> list[tuple[float, Any]]:
+    """When each commit of a writer was on disk, in ms, and what it says, the oldest first."""
+    found = []
+    for file in sorted(Path(path.removeprefix("file:"), "_delta_log").glob("*.json")):
+        record = tables.record_of(tables.found_actions(spark, path, int(file.stem)) or [])
+        if record is not None and record.get("writer") == writer:
+            found.append((file.stat().st_mtime_ns / 1e6, record))
+    return found
+
+
+def _table(title: str, jobs: Sequence[Job], seen: Seen) -> Table:
+    table = Table(title=f"{title}; seconds from produce to a committed row")
+    for column in ("job", "records", "median", "p99", "highest", *(f"{step} (median)" for step in STEPS)):
+        table.add_column(column, justify="right")
+    for job in jobs:
+        steps = seen.latency_ms[job.node.required_name] / 1000
+        whole = steps.sum(axis=1)
+        figures = (np.median(whole), np.percentile(whole, 99), whole.max(), *np.median(steps, axis=0))
+        table.add_row(job.name, f"{len(whole):,}", *(f"{figure:.2f}" for figure in figures))
+    return table
+
+
+def _growth(console: Console, seen: Seen) -> None:
+    """The first and the last third: latency, seconds of a micro-batch, CPU and memory."""
+    if not seen.samples:
+        return
+    for name, steps in seen.latency_ms.items():
+        at, whole = seen.produced_ms[name], steps.sum(axis=1) / 1000
+        thirds = np.quantile(at, (1 / 3, 2 / 3))
+        first, last = np.median(whole[at <= thirds[0]]), np.median(whole[at >= thirds[1]])
+        console.print(f"{name}: median {first:.2f} s in the first third, {last:.2f} s in the last")
+    for asset, seconds in seen.batch_seconds.items():
+        third = max(1, len(seconds) // 3)
+        console.print(
+            f"{asset}: a micro-batch takes {np.median(seconds[:third]):.2f} s, then {np.median(seconds[-third:]):.2f} s"
+        )
+    (began, cpu, mib), (ended, cpu_end, mib_end) = seen.samples[0], seen.samples[-1]
+    cores = (cpu_end - cpu) / max(ended - began, 1e-9)
+    console.print(f"{cores:.2f} cores used; JVM {mib:,.0f} MiB at first, {mib_end:,.0f} MiB at last")
+
+
+if __name__ == "__main__":
+    typer.run(main)

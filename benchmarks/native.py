@@ -1,0 +1,61 @@
+"""W2 in plain Spark Structured Streaming: windows that its own watermark closes, state in RocksDB, results in Delta.
+
+What its results are depends on the cut: which records are late is decided by the watermark of the micro-batch before.
+"""
+
+from __future__ import annotations
+
+import time
+from typing import TYPE_CHECKING
+
+from pyspark.sql import functions as F
+
+from benchmarks.catch_up import Measured
+from benchmarks.processes import cpu_seconds, peak_mib
+from headrace.runtime.log_stream import RECORDS_PER_TRIGGER
+from headrace.spark.session import pipeline_session
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from pyspark.sql import DataFrame, SparkSession
+
+    from headrace.runtime.kafka import KafkaSettings
+
+ROCKS = "org.apache.spark.sql.execution.streaming.state.RocksDBStateStoreProvider"
+
+
+def native_windows(
+    spark: SparkSession, folder: Path, kafka: KafkaSettings, topic: str, records: int
+) -> tuple[Measured, DataFrame]:
+    """Fold a whole topic of readings; what it took, and its windows (`key`, `count`, `sum`) as the peer writes them.
+
+    In: folder  a new one, for table and checkpoint
+    """
+    session = pipeline_session(spark)
+    session.conf.set("spark.sql.streaming.stateStore.providerClass", ROCKS)
+    reader = session.readStream.format("kafka").options(**kafka.spark_options(), subscribe=topic)
+    reader = reader.options(startingOffsets="earliest", maxOffsetsPerTrigger=str(RECORDS_PER_TRIGGER))
+    value = F.from_json(F.col("value").cast("string"), "sensorId STRING, value BIGINT").alias("value")
+    windows = (
+        reader.load()
+        .select("timestamp", value)
+        .withWatermark("timestamp", "2 minutes")
+        .groupBy(F.window("timestamp", "2 minutes").alias("window"), "value.sensorId")
+        .agg(F.count("*").alias("count"), F.sum("value.value").alias("sum"))
+    )
+    cpu, began = cpu_seconds(), time.monotonic()
+    query = (
+        windows.writeStream.format("delta")
+        .outputMode("append")
+        .option("checkpointLocation", f"file:{folder}/checkpoint")
+        .trigger(availableNow=True)
+        .start(f"file:{folder}/table")
+    )
+    query.awaitTermination()
+    seconds, cpu = time.monotonic() - began, cpu_seconds() - cpu
+    written = sum(file.stat().st_size for file in folder.rglob("*") if file.is_file()) / 2**20
+    start = F.unix_millis("window.start").cast("string")
+    rows = session.read.format("delta").load(f"file:{folder}/table")
+    rows = rows.select(F.concat_ws("@", "sensorId", start).alias("key"), "count", "sum")
+    return Measured(records, seconds, cpu, peak_mib(), written), rows
