@@ -53,7 +53,7 @@ def main(
             spark = build_session(spark_conf(spark_jars(), master=master))
             kafka = KafkaSettings(bootstrap_servers=broker.bootstrap_servers)
             table = Table(
-                title=f"Catch-up, {delivered:,} records, {master}, {machine.processor() or machine.machine()}"
+                title=f"Catch-up, {delivered:,} records, {master}, {machine.machine()}; backfill in records/s"
             )
             for column in (
                 "run",

@@ -107,7 +107,9 @@ def produce(bootstrap: str, records: int, *, chains: bool = False) -> int:
         payload = json.dumps({"sensor_id": key, "value": value})
         while True:
             try:
-                producer.produce("readings", payload, key, partition, timestamp=ms, headers=headers)
+                producer.produce(
+                    "readings", payload, key, partition, timestamp=ms, headers=list(headers.items())
+                )
                 break
             except BufferError:
                 producer.poll(0.1)

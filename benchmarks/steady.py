@@ -76,7 +76,9 @@ def main(bootstrap: str, rate: float, topics: Annotated[list[str], typer.Argumen
                 now_ms = time.time_ns() // 1_000_000
                 # A root's records must come in order: partitions by root, as its republisher would.
                 partition = number % PARTITIONS if topic == "ks-tightenings" else hash(key) % PARTITIONS
-                producer.produce(topic, payload, key, partition, timestamp=now_ms, headers=headers)
+                producer.produce(
+                    topic, payload, key, partition, timestamp=now_ms, headers=list(headers.items())
+                )
             sent[topic] = max(due, sent[topic])
         producer.poll(0)
         time.sleep(SLICE_SECONDS)
