@@ -1,7 +1,7 @@
 """`make tour`: walk through the UI of a running demo as docs/tour.md tells it, and take its pictures anew.
 
 Needs a demo (`make demo`, its stream running) and Debian's `chromium`, or another one by $CHROMIUM. Every step waits for
-what its picture has to show. The last one terminates the stream, then switches the sensor off and on.
+what its picture has to show. The last one terminates the stream.
 """
 
 from __future__ import annotations
@@ -18,10 +18,14 @@ from playwright.sync_api import Browser, Page, sync_playwright
 
 IMAGES = Path(__file__).with_name("images")
 LOCATION = "/locations/__repository__@headrace"
-DESKTOP, PHONE = (1180, 760), (390, 844)
+DESKTOP, PHONE = (1280, 760), (390, 844)
 PATIENCE_MS = 600_000
+TICK_MS = 25_000  # two looks of the sensor
+MENU = 240  # its width
 SETTLE_MS = 3_000  # of the UI's own animations, after what was waited for is there
 BYTES_MAX = 150_000
+DAY = re.compile(r"^\d{4}-\d\d-\d\d$")
+RUNS = "{ runsOrError(limit: 20) { ... on Runs { results { id endTime tags { key } } } } }"
 
 
 class Tour:
@@ -49,7 +53,7 @@ class Tour:
         """The group's assets: logs, running queries, tables."""
         with self._page(f"{LOCATION}/asset-groups/demo", (1600, 1030)) as page:
             page.get_by_text("Materialized").first.wait_for()
-            _take(page, "graph")
+            _take(page, "graph", left=MENU, bottom=880)
 
     def sensor(self) -> None:
         """The sensor, with the tick that started the stream."""
@@ -61,7 +65,7 @@ class Tour:
         """The running query's figures, plotted."""
         with self._page("/assets/stream/reading_counts?view=overview", (1280, 1060)) as page:
             _plot(page)
-            _take(page, "stream")
+            _take(page, "stream", left=MENU, top=370)
 
     def log(self) -> None:
         """The log's figures, plotted; its columns stand above them."""
@@ -71,11 +75,63 @@ class Tour:
             _take(page, "log")
 
     def checks(self) -> None:
-        """All checks of the table, executed."""
+        """All checks of the table, executed unless they were."""
         with self._page("/assets/reading_counts?view=checks") as page:
-            page.get_by_text("Execute all").click()
-            page.get_by_text(re.compile(r"recomputed|equal", re.I)).first.wait_for()
-            _take(page, "checks")
+            page.get_by_text(re.compile("Not Evaluated|Succeeded")).first.wait_for()
+            if page.get_by_text("Not Evaluated").count():
+                page.get_by_text("Execute all").click()
+            page.get_by_text(re.compile("^Recomputed from the log")).wait_for()
+            _take(page, "checks", bottom=688)
+
+    def backfill(self) -> None:
+        """Two days, chosen in the dialog; then what the run said."""
+        with self._page("/assets/reading_counts?view=partitions") as page:
+            days = [text[:10] for text in page.get_by_text(DAY).all_inner_texts()]
+            page.get_by_role("button", name="Materialize…").first.click()
+            dialog = page.get_by_role("dialog")
+            chosen = dialog.locator("input[type=text]").first
+            chosen.fill(f"[{min(days)}...{sorted(set(days))[1]}]")
+            chosen.blur()
+            dialog.get_by_role("button", name="Launch backfill").click()
+            dialog.wait_for(state="detached")
+            run = self._ended(page, "dagster/backfill")
+        with self._page(f"/runs/{run}?levels=info", (1280, 1140)) as page:
+            page.get_by_text(re.compile("^(Equal|Different)")).wait_for()
+            _take(page, "backfill", left=MENU, top=430)
+
+    def stop(self) -> None:
+        """The stream's run terminated in the UI, and what the sensor says to that."""
+        with self._page("/runs") as page:
+            run = self._ended(page, "headrace/stream", ended=False)
+            page.goto(f"{self._ui}/runs/{run}")
+            page.get_by_role("button", name="Terminate").click()
+            page.get_by_role("dialog").get_by_role("button", name="Terminate").click()
+            self._ended(page, "headrace/stream")
+            page.wait_for_timeout(TICK_MS)
+        self.stopped()
+
+    def stopped(self) -> None:
+        """What the sensor says after that."""
+        with self._page(f"{LOCATION}/sensors/keep_streams_running") as page:
+            newest = page.get_by_text("0 runs requested").nth(
+                2
+            )  # below the tick's own row: its status, its result
+            newest.click()
+            page.get_by_text("was stopped by a person").wait_for()
+            _take(page, "stopped", bottom=240)
+
+    def _ended(self, page: Page, tag: str, *, ended: bool = True) -> str:
+        """The newest run with a tag, when it has ended."""
+        while True:
+            said = page.request.post(f"{self._ui}/graphql", data={"query": RUNS}).json()
+            runs = [
+                run
+                for run in said["data"]["runsOrError"]["results"]
+                if tag in [t["key"] for t in run["tags"]]
+            ]
+            if runs and (not ended or runs[0]["endTime"]):
+                return str(runs[0]["id"])
+            page.wait_for_timeout(1_000)
 
     def report(self) -> None:
         """The report's page of that table, on a desktop and on a phone."""
@@ -92,16 +148,19 @@ def _plot(page: Page) -> None:
     page.locator("canvas").nth(1).wait_for()
 
 
-def _take(page: Page, name: str) -> None:
+def _take(page: Page, name: str, *, left: int = 0, top: int = 0, bottom: int | None = None) -> None:
+    """A picture of what the window shows, or of a part of it."""
     page.wait_for_timeout(SETTLE_MS)
-    path = IMAGES / f"{name}.png"
-    page.screenshot(path=path)
-    size = path.stat().st_size
-    print(f"{name}: {size / 1000:.0f} kB" + (" TOO LARGE" if size > BYTES_MAX else ""))
+    path, window = IMAGES / f"{name}.png", page.viewport_size or {"width": 0, "height": 0}
+    height = (bottom or window["height"]) - top
+    page.screenshot(path=path, clip={"x": left, "y": top, "width": window["width"] - left, "height": height})
+    kept = path.stat().st_size
+    print(f"{name}: {kept / 1000:.0f} kB" + (" TOO LARGE" if kept > BYTES_MAX else ""))
 
 
 STEPS: dict[str, Callable[[Tour], None]] = {
-    name: getattr(Tour, name) for name in ("graph", "sensor", "stream", "log", "checks", "report")
+    name: getattr(Tour, name)
+    for name in ("graph", "sensor", "stream", "log", "checks", "report", "backfill", "stop")
 }
 
 

@@ -185,10 +185,13 @@ def _show_progress(console: Console, dagster: subprocess.Popen[bytes]) -> None:
 def _progress(instance: DagsterInstance) -> Iterator[str]:
     from dagster import AssetKey, DagsterRunStatus, RunsFilter
 
-    runs = instance.get_runs(
-        RunsFilter(statuses=[DagsterRunStatus.STARTED, DagsterRunStatus.STARTING]), limit=5
-    )
-    if not runs:
+    from headrace.orchestration.keys import SHUTDOWN_TAG, STREAM_TAG
+
+    newest = instance.get_runs(RunsFilter(tags={STREAM_TAG: "streams"}), limit=1)
+    if newest and newest[0].status is DagsterRunStatus.CANCELED and SHUTDOWN_TAG not in newest[0].tags:
+        yield "the stream was stopped: switch the sensor keep_streams_running off and on, and it goes on"
+        return
+    if not newest or newest[0].is_finished:
         yield "no run yet: the sensor starts the stream within half a minute"
         return
     starting = []
