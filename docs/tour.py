@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Annotated
 
 import typer
-from playwright.sync_api import Browser, Page, sync_playwright
+from playwright.sync_api import Browser, Page, ViewportSize, sync_playwright
 
 IMAGES = Path(__file__).with_name("images")
 LOCATION = "/locations/__repository__@headrace"
@@ -41,7 +41,7 @@ class Tour:
 
     @contextmanager
     def _page(self, address: str, size: tuple[int, int] = DESKTOP) -> Iterator[Page]:
-        viewport = {"width": size[0], "height": size[1]}
+        viewport: ViewportSize = {"width": size[0], "height": size[1]}
         context = self._browser.new_context(viewport=viewport, timezone_id="UTC", locale="en-GB")
         context.set_default_timeout(PATIENCE_MS)
         page = context.new_page()
