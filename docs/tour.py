@@ -86,11 +86,13 @@ class Tour:
     def backfill(self) -> None:
         """Two days, chosen in the dialog; then what the run said."""
         with self._page("/assets/reading_counts?view=partitions") as page:
-            days = [text[:10] for text in page.get_by_text(DAY).all_inner_texts()]
+            page.get_by_text(DAY).first.wait_for()
+            first, second, *_ = sorted(set(page.get_by_text(DAY).all_inner_texts()))
             page.get_by_role("button", name="Materialize…").first.click()
             dialog = page.get_by_role("dialog")
             chosen = dialog.locator("input[type=text]").first
-            chosen.fill(f"[{min(days)}...{sorted(set(days))[1]}]")
+            chosen.fill(f"[{first}...{second}]")
+            chosen.press("Enter")
             chosen.blur()
             dialog.get_by_role("button", name="Launch backfill").click()
             dialog.wait_for(state="detached")
@@ -113,10 +115,10 @@ class Tour:
     def stopped(self) -> None:
         """What the sensor says after that."""
         with self._page(f"{LOCATION}/sensors/keep_streams_running") as page:
-            newest = page.get_by_text("0 runs requested").nth(
+            ticks = page.get_by_text("0 runs requested")
+            ticks.nth(
                 2
-            )  # below the tick's own row: its status, its result
-            newest.click()
+            ).click()  # the newest: above the list it stands once, then come its status and its result
             page.get_by_text("was stopped by a person").wait_for()
             _take(page, "stopped", bottom=240)
 
