@@ -218,6 +218,7 @@ def _produce(bootstrap: str, rate: float, stop: threading.Event) -> None:
         value = f'{{"sensor_id": "{sensor}", "value": {number % 1_000}}}'
         producer.produce("readings", value, sensor, number % 2)
         producer.poll(0)
+    producer.flush(1)
 
 
 def _run_files(home: Path) -> list[Path]:
