@@ -164,6 +164,23 @@ def test_a_micro_batch_that_succeeds_forgives_the_failures_before_it(clock: list
     assert (stream.failures, stream.error) == (0, None)
 
 
+def test_what_it_commits_forgives_them_while_the_work_goes_on(clock: list[float]) -> None:
+    stream, seen = Stream(), []
+    stream.refusals = [TransientError("away")]
+    stream.keep_running()
+    clock[0] += 60
+    stream.keep_running()
+
+    def work() -> int:
+        stream.went_well()
+        seen.append((stream.failures, stream.error))
+        return 1
+
+    stream.does = work
+    stream.spark.trigger().join()
+    assert seen == [(0, None)]
+
+
 def test_a_stream_that_dies_at_every_micro_batch_keeps_backing_off(clock: list[float]) -> None:
     stream = Stream()
     for failures in (1, 2, 3):

@@ -176,6 +176,10 @@ class SupervisedQuery(ABC):
         self._counted.append((time.monotonic(), rows))
         if rows:
             self.batch_seconds = time.monotonic() - began
+        self.went_well()
+
+    def went_well(self) -> None:
+        """Something was committed: failures before it are forgiven, unless the query ends for one found meanwhile."""
         if self._ended_by is None:
             self.failures, self.error = 0, None
 
