@@ -145,6 +145,22 @@ def damage(driver: TestDriver, path: str) -> None:
     )
 
 
+def test_a_delivery_that_fails_leaves_nothing_in_memory(drive: Drive) -> None:
+    class Away:
+        name = "away"
+
+        def deliver(self, rows: DataFrame, delivery: Delivery) -> None:
+            assert rows.count() == 1
+            raise hr.TransientError("The store is away.")
+
+    visits = Visits(drive(batches(max_records=3).to(Away())))
+    cached = visits.driver.spark._jsparkSession.sharedState().cacheManager()
+    visits.driver.spark.catalog.clearCache()
+    with pytest.raises(hr.TransientError, match="away"):
+        visits.visit("a", "a", "a")
+    assert cached.isEmpty()
+
+
 def test_only_a_sink_that_can_say_what_it_holds_is_given_what_it_lacks(drive: Drive) -> None:
     class Mute:
         name = "mute"
