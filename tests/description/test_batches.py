@@ -8,6 +8,8 @@ import pytest
 
 import headrace as hr
 from headrace.description import Batches
+from headrace.operators import operator_of
+from headrace.operators.batches.place import open_state
 from tests.description.refusal import refused
 
 pytestmark = pytest.mark.fast
@@ -76,10 +78,14 @@ def test_what_makes_no_sense_is_refused_with_the_value_and_a_fix(changes: dict[s
         described(**changes)
 
 
-def test_a_stream_of_several_topics_is_refused_because_a_silent_one_would_hold_back_the_others() -> None:
-    merged = VISITS.merge(OTHERS).group_by()
-    with refused("visits, others", "Batch each topic by itself"):
-        merged.batch(max_records=1, collect=["visitor"])
+def test_a_stream_of_several_topics_is_batched_in_one_order_of_all() -> None:
+    one, several = described(), VISITS.merge(OTHERS).group_by().batch(max_records=3, collect=["visitor"])
+    assert several.named("merged").topics == (VISITS, OTHERS)
+    assert [operator_of(node).ordered for node in (one, several.named("merged"))] == [False, True]
+    assert open_state(one).keys() == open_state(several).keys() - {"__topic"}, (
+        "stored tables stay as they are"
+    )
+    assert "cut one by one" in operator_of(several.named("merged")).uncuttable
 
 
 def test_a_group_column_named_like_a_column_of_batches_is_refused() -> None:

@@ -1,7 +1,8 @@
 """The law of batches: the same log gives the same batches, in any cuts, through crashes and drains, live or backfilled.
 
 In each random world every node is compared with an oracle in plain Python: its table, its backfill, a span of it
-recomputed alone, its ledger, and what its sink got. Two nodes that differ in name alone read the log in other cuts.
+recomputed alone, its ledger, and what its sink got. Two nodes that differ in name alone read the log in other cuts, and
+some read two topics in one order.
 """
 
 from __future__ import annotations
@@ -23,10 +24,13 @@ from headrace.operators import operator_of
 from headrace.runtime.node_tables import read_logs, read_progress
 from headrace.testing.driver import STEPS
 from tests.laws import tables
+from tests.laws.changelogs import ledger
 from tests.laws.driving import in_parallel, side_by_side
-from tests.oracle.batches_oracle import Batch, Batches, Log, Moment, Record, batches, sequence
+from tests.oracle.batches_oracle import Batch, Batches, Log, Moment, Record, batches, sequence, together
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
+
     from pyspark.sql import DataFrame, Row
 
     from headrace.description import Batches as BatchNode
@@ -36,7 +40,10 @@ if TYPE_CHECKING:
 pytestmark = [pytest.mark.spark, pytest.mark.slow]
 
 SECOND = 1_000
-TOPIC = hr.Topic("visits", key="customer STRING", value="visitor STRING, seen INT, tags MAP<STRING, INT>")
+VISITS, CALLS = (
+    hr.Topic(name, key="customer STRING", value="visitor STRING, seen INT, tags MAP<STRING, INT>")
+    for name in ("visits", "calls")
+)
 
 
 @dataclass
@@ -64,20 +71,23 @@ class Subject:
     def name(self) -> str:
         return self.node.required_name
 
+    def log(self, logs: Mapping[str, Log]) -> Log:
+        return together(logs[topic.name] for topic in self.node.topics)
+
     def expected(self, log: Log) -> Batches:
         node = self.node
         return batches(log, self.group, self.keep, node.max_records, node.max_wait_ms, node.max_bytes)
 
 
-def subject(name: str, *, regrouped: bool = False, **limits: Any) -> Subject:
-    sink = Remembering()
+def subject(name: str, *, regrouped: bool = False, merged: bool = False, **limits: Any) -> Subject:
+    sink, stream = Remembering(), VISITS.merge(CALLS) if merged else VISITS.stream
     if regrouped:
-        grouped = TOPIC.where("seen % 5 <> 0").group_by("visitor")
+        grouped = stream.where("seen % 5 <> 0").group_by("visitor")
         node = grouped.batch(collect=["seen", "customer"], **limits)
         return Subject(
             node.to(sink).named(name), sink, lambda r: r.value["visitor"], lambda r: bool(r.value["seen"] % 5)
         )
-    node = TOPIC.group_by().batch(collect=["seen", "tags"], **limits)
+    node = stream.group_by().batch(collect=["seen", "tags"], **limits)
     return Subject(node.to(sink).named(name), sink, lambda r: r.key)
 
 
@@ -87,6 +97,8 @@ SUBJECTS = [
     subject("by_both", max_records=2, max_wait="5 seconds"),
     subject("by_both_twin", max_records=2, max_wait="5 seconds"),
     subject("by_all", max_records=4, max_bytes=150, max_wait="8 seconds", regrouped=True),
+    subject("merged_by_both", max_records=3, max_wait="5 seconds", merged=True),
+    subject("merged_by_all", max_records=5, max_bytes=200, max_wait="6 seconds", regrouped=True, merged=True),
 ]
 NAMES = [subject.name for subject in SUBJECTS]
 WAITS = [0, 0, 1, 999, 1_000, 2_000, 3_000, 4_999, 5_000, 60_000]
@@ -97,12 +109,13 @@ class Step:
     """One cut: how long to wait before it, what arrives, which nodes run; a drain ends it, and then all run."""
 
     wait_ms: int
-    arrivals: tuple[tuple[int, str | None, str, str], ...]
+    arrivals: tuple[tuple[str, int, str | None, str, str], ...]
     runs: frozenset[str]
     drain: bool
 
 
 ARRIVAL = st.tuples(
+    st.sampled_from(["visits", "visits", "calls"]),
     st.sampled_from([0, 0, 0, 1, 2]),
     st.sampled_from(["a", "b", "a", "c", "ü", None]),
     st.sampled_from(["v", "w"]),
@@ -132,9 +145,15 @@ def test_batches_are_those_of_the_oracle(
     driver.reset()
     for each in SUBJECTS:
         each.sink.rows.clear()
-    log = sequence(live_through(driver, steps, crashes), {s.node.max_wait_ms or 0 for s in SUBJECTS} - {0})
-    assert commit_times(driver) == [at for at, _, _ in log.commits]
-    found = in_parallel(partial(check, driver, log, sorted(span)), SUBJECTS)
+    waits = {
+        topic: {s.node.max_wait_ms or 0 for s in SUBJECTS if topic in s.node.topics} - {0}
+        for topic in (VISITS, CALLS)
+    }
+    moments = live_through(driver, steps, crashes)
+    logs = sequence(moments, {topic.name: of_nodes for topic, of_nodes in waits.items()})
+    for topic, log in logs.items():
+        assert commit_times(driver, topic) == [at for at, _, _ in log.commits]
+    found = in_parallel(partial(check, driver, logs, sorted(span)), SUBJECTS)
     assert found[2] == found[3]
     driver.spark.catalog.clearCache()
 
@@ -146,13 +165,13 @@ def live_through(driver: TestDriver, steps: list[Step], crashes: dict[str, str])
     for index, step in enumerate(steps):
         driver.advance_wall_clock(f"{step.wait_ms} ms")
         records = []
-        for partition, key, visitor, kind in step.arrivals:
+        for topic, partition, key, visitor, kind in step.arrivals:
             number += 1
             value = {"visitor": visitor, "seen": number, "tags": {"n": number}}
             text = {"record": json.dumps(value).encode(), "tombstone": None, "dead_letter": b"{"}[kind]
-            driver.pipe("visits", key=key, value=text, timestamp_ms=number * SECOND, partition=partition)
+            driver.pipe(topic, key=key, value=text, timestamp_ms=number * SECOND, partition=partition)
             size = len((key or "").encode()) + len(text or b"")
-            records.append(Record(partition, key, value, size, kind))
+            records.append(Record(partition, key, value, size, kind, topic))
         moments.append(Moment(driver.now_ms, records, step.drain))
         if step.drain:
             driver.drain()
@@ -161,22 +180,23 @@ def live_through(driver: TestDriver, steps: list[Step], crashes: dict[str, str])
     return moments
 
 
-def commit_times(driver: TestDriver) -> list[int]:
-    rows = driver.log("visits").select(F.unix_millis("ingested_at").alias("at")).distinct().collect()
+def commit_times(driver: TestDriver, topic: str) -> list[int]:
+    rows = driver.log(topic).select(F.unix_millis("ingested_at").alias("at")).distinct().collect()
     return sorted(row["at"] for row in rows)
 
 
-def check(driver: TestDriver, log: Log, span: list[int], subject: Subject) -> object:
+def check(driver: TestDriver, logs: Mapping[str, Log], span: list[int], subject: Subject) -> object:
     """Compare all that a node has with the oracle's; what it holds."""
-    expected, name = subject.expected(log), subject.name
+    log, name = subject.log(logs), subject.name
+    expected = subject.expected(log)
     wanted = {identity(subject, batch): as_row(subject, batch) for batch in expected.closed}
 
     read = by_id(subject, driver.read(name))
     assert read == wanted
     assert by_id(subject, driver.backfill(name)) == wanted
 
-    ledger = tables.ledger(tables.rows(driver.ledger(name)))
-    assert ledger == Counter({at: records for at, records in expected.fates.items() if records})
+    fates = ledger(driver.ledger(name))
+    assert fates == Counter({at: records for at, records in expected.fates.items() if records})
 
     if log.commits:
         first, last = (log.commits[min(at, len(log.commits) - 1)][0] for at in span)
@@ -194,7 +214,7 @@ def check(driver: TestDriver, log: Log, span: list[int], subject: Subject) -> ob
         ordinals[batch.closed] += 1
     delivered = [(key, row["__sequence"], row["__ordinal"]) for key, row in subject.sink.rows.items()]
     assert sorted(delivered, key=lambda row: row[1:]) == order
-    return read, order, ledger
+    return read, order, fates
 
 
 def recomputed(driver: TestDriver, subject: Subject, span_ms: tuple[int, int]) -> DataFrame:
@@ -204,7 +224,7 @@ def recomputed(driver: TestDriver, subject: Subject, span_ms: tuple[int, int]) -
 
 
 def identity(subject: Subject, batch: Batch) -> str:
-    return f"visits/{batch.partition}/{batch.offset}/{batch.key}"
+    return f"{batch.topic}/{batch.partition}/{batch.offset}/{batch.key}"
 
 
 def as_row(subject: Subject, batch: Batch) -> tuple[Any, ...]:

@@ -164,6 +164,23 @@ def test_a_micro_batch_that_succeeds_forgives_the_failures_before_it(clock: list
     assert (stream.failures, stream.error) == (0, None)
 
 
+def test_what_it_commits_forgives_them_while_the_work_goes_on(clock: list[float]) -> None:
+    stream, seen = Stream(), []
+    stream.refusals = [TransientError("away")]
+    stream.keep_running()
+    clock[0] += 60
+    stream.keep_running()
+
+    def work() -> int:
+        stream.went_well()
+        seen.append((stream.failures, stream.error))
+        return 1
+
+    stream.does = work
+    stream.spark.trigger().join()
+    assert seen == [(0, None)]
+
+
 def test_a_stream_that_dies_at_every_micro_batch_keeps_backing_off(clock: list[float]) -> None:
     stream = Stream()
     for failures in (1, 2, 3):
@@ -252,21 +269,31 @@ def test_that_something_cannot_be_given_back_stops_nothing(monkeypatch: pytest.M
     assert stream.state == "stopped"
 
 
-def test_what_will_not_pass_and_was_found_beside_the_triggers_is_not_hidden_by_one_that_waited(
-    clock: list[float],
+@pytest.mark.parametrize(
+    ("error", "state"),
+    [(TerminalError("The buffer is full."), "failed"), (TransientError("The store is away."), "restarting")],
+)
+def test_what_was_found_beside_the_triggers_is_not_hidden_by_one_that_waited(
+    error: Exception, state: str, clock: list[float]
 ) -> None:
     stream, waited = Stream(), []
     stream.keep_running()
 
     def found() -> int:
         waited.append(stream.spark.trigger())
-        raise TerminalError("The buffer is full.")
+        raise error
 
     stream.does = lambda: raise_(RuntimeError("interrupted, for the query is stopped"))
     stream.do(found)
     waited[0].join(5)
     stream.keep_running()
-    assert (stream.state, str(stream.error)) == ("failed", "The buffer is full.")
+    assert (stream.state, stream.error) == (state, error)
+    stream.does = lambda: 1
+    clock[0] += 60
+    stream.keep_running()
+    if state == "restarting":
+        stream.spark.trigger().join()
+        assert (stream.state, stream.error, stream.opened) == ("running", None, 2)
 
 
 def test_what_a_person_has_mended_goes_on_by_itself(

@@ -14,7 +14,7 @@ from headrace.quality import check_node
 from headrace.runtime.backfill import Backfill
 from headrace.runtime.redeliver import redeliver
 from tests.conftest import Drive
-from tests.scenarios.test_batches import Visits, batches
+from tests.scenarios.test_batches import Visits, batches, merged
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -93,6 +93,43 @@ def test_days_are_recomputed_checked_and_delivered_again(drive: Drive, tmp_path:
     assert all(c.passed for c in check_node(driver.spark, lake, node, str(tmp_path / "docs")))
 
 
+def test_several_topics_are_batched_in_one_order_and_a_drain_of_one_closes_what_is_open(
+    drive: Drive, tmp_path: Path
+) -> None:
+    store = Store()
+    node = merged(max_records=3, max_wait="10 seconds").to(store)
+    visits = Visits(drive(node))
+    driver, lake = visits.driver, visits.driver._lake
+    visits.pipe("visits", "a", "v0")
+    visits.pipe("calls", "a", "c0")
+    visits.pipe("calls", "b", "c1")
+    driver.cut()
+    visits.visit("a", visitor="v1")
+    (first,) = driver.read("visit_batches").collect()
+    assert [event["visitor"] for event in first["events"]] == ["c0", "v0", "v1"], "calls before visits"
+    assert first["batch_id"] == "calls/0/0/a"
+    ledger = {(row["topic"], row["fate"]): row["records"] for row in driver.ledger("visit_batches").collect()}
+    assert {at: ledger[at] for at in (("calls", "open"), ("calls", "used"), ("visits", "used"))} == {
+        ("calls", "open"): 1, ("calls", "used"): 1, ("visits", "used"): 2
+    }  # fmt: skip
+    visits.wait("10 seconds")
+    assert visits.shown() == ["a 3 by count 0-0.001", "b 1 by wait 0-10"], "visits tells the time for calls"
+
+    driver._sequencers["calls"].drain()
+    visits.visit("c", "c")  # in the other log, at the same commit time
+    visits.visit("c")
+    assert visits.shown()[2:] == ["c 2 by drain 10.002-10.002"]
+    found = {c.name: c for c in check_node(driver.spark, lake, node, str(tmp_path / "docs"))}
+    assert [name for name, check in found.items() if not check.passed] == []
+    assert "store holds each of them once" in found["no_batch_lost_or_repeated"].sentence
+    delivered = dict(store.rows)
+    del store.rows["calls/0/1/b"]
+    assert [r.rows for r in redeliver(driver.spark, lake, node, only_missing=True)] == [1]
+    assert store.rows == delivered
+    with pytest.raises(hr.TerminalError, match="cut one by one"):
+        driver.retain("calls", driver.now_ms)
+
+
 def opened_on(driver: TestDriver, day: dt.date) -> set[str]:
     rows = driver.read("visit_batches").where(F.to_date("opened_at") == F.lit(day)).collect()
     return {row["batch_id"] for row in rows}
@@ -106,6 +143,22 @@ def damage(driver: TestDriver, path: str) -> None:
     driver.spark.sql(
         f"UPDATE delta.`{path}` SET events = slice(events, 1, 1), closed_at = closed_at + INTERVAL 1 HOUR WHERE records = 3"
     )
+
+
+def test_a_delivery_that_fails_leaves_nothing_in_memory(drive: Drive) -> None:
+    class Away:
+        name = "away"
+
+        def deliver(self, rows: DataFrame, delivery: Delivery) -> None:
+            assert rows.count() == 1
+            raise hr.TransientError("The store is away.")
+
+    visits = Visits(drive(batches(max_records=3).to(Away())))
+    cached = visits.driver.spark._jsparkSession.sharedState().cacheManager()
+    visits.driver.spark.catalog.clearCache()
+    with pytest.raises(hr.TransientError, match="away"):
+        visits.visit("a", "a", "a")
+    assert cached.isEmpty()
 
 
 def test_only_a_sink_that_can_say_what_it_holds_is_given_what_it_lacks(drive: Drive) -> None:

@@ -14,6 +14,8 @@ from tests.conftest import Drive
 from tests.laws import tables
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from pyspark.sql import DataFrame
 
     from headrace.description import Batches
@@ -21,12 +23,21 @@ if TYPE_CHECKING:
 
 pytestmark = pytest.mark.spark
 
-VISITS = hr.Topic("visits", key="customer STRING", value="visitor STRING, action STRING")
+VISITS, CALLS = (
+    hr.Topic(name, key="customer STRING", value="visitor STRING, action STRING")
+    for name in ("visits", "calls")
+)
 DAY_MS = 86_400_000
 
 
 def batches(name: str = "visit_batches", by: tuple[str, ...] = (), **limits: Any) -> Batches:
     return VISITS.group_by(*by).batch(collect=["visitor", "action"], **limits).named(name)
+
+
+def merged(**limits: Any) -> Batches:
+    return (
+        VISITS.merge(CALLS).group_by().batch(collect=["visitor", "action"], **limits).named("visit_batches")
+    )
 
 
 class Visits:
@@ -38,9 +49,13 @@ class Visits:
     def visit(self, *customers: str, visitor: str = "v", partition: int = 0) -> None:
         """One record each, and a cut."""
         for customer in customers:
-            value = {"visitor": visitor, "action": "look"}
-            self.driver.pipe("visits", key=customer, value=value, timestamp_ms=1_000, partition=partition)
+            self.pipe("visits", customer, visitor, partition)
         self.driver.cut()
+
+    def pipe(self, topic: str, customer: str, visitor: str = "v", partition: int = 0) -> None:
+        """One record."""
+        value = {"visitor": visitor, "action": "look"}
+        self.driver.pipe(topic, key=customer, value=value, timestamp_ms=1_000, partition=partition)
 
     def wait(self, duration: str) -> None:
         """Let the wall clock run, and cut."""
@@ -231,11 +246,12 @@ def test_events_are_read_again_from_the_commits_that_hold_them(
     ]
 
 
+@pytest.mark.parametrize("described", [batches, merged])
 def test_a_node_far_behind_takes_the_log_in_portions_and_finds_the_same(
-    drive: Drive, monkeypatch: pytest.MonkeyPatch
+    described: Callable[..., Batches], drive: Drive, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(BatchOperator, "rows_max", 3)
-    driver = drive(batches(max_records=3, max_wait="20 seconds"))
+    driver = drive(described(max_records=3, max_wait="20 seconds"))
     for customers in ("ab", "a", "aabbc", "c"):
         for customer in customers:
             driver.pipe("visits", key=customer, value={"visitor": "v", "action": "look"}, timestamp_ms=1)

@@ -11,7 +11,7 @@ from headrace.description.fingerprint import rules_of
 from headrace.description.grouping import group_column, grouping_columns
 from headrace.description.node import Node
 from headrace.description.schema import ResultColumn, quote, refuse_repeats, refuse_reserved
-from headrace.description.wording import a_value, listed
+from headrace.description.wording import a_value
 from headrace.errors import DescriptionError
 
 if TYPE_CHECKING:
@@ -32,6 +32,8 @@ class Batches(Node):
          in the log's order. It closes with its `max_records`-th record; before the record that would take it beyond
          `max_bytes`, or with the one that fills it; or `max_wait_ms` after it was opened, whatever came since. A record at
          that very moment opens the next batch. Without `max_wait_ms` a group that falls silent waits for a drain.
+         Of several topics the order is by `ingested_at`, then topic, partition and offset; a drain recorded in the log of
+         one of them closes all batches that are open, behind the records of its `ingested_at`.
     """
 
     stream: Stream
@@ -43,7 +45,6 @@ class Batches(Node):
 
     def __post_init__(self) -> None:
         _check_limits(self.max_records, self.max_wait_ms, self.max_bytes)
-        _check_one_topic(self.stream)
         by = grouping_columns(self.stream, self.by)
         _check_names(by)
         object.__setattr__(self, "by", by)
@@ -52,7 +53,7 @@ class Batches(Node):
 
     @property
     def topics(self) -> tuple[Topic, ...]:
-        """The topic that it reads."""
+        """The topics that it reads."""
         return self.stream.topics
 
     @property
@@ -129,16 +130,6 @@ def _check_limits(max_records: object, max_wait_ms: object, max_bytes: object) -
             "batch: no limit, so that no batch would ever close.",
             hint="Write for example .batch(max_records=100, max_wait='10 seconds', collect=[…]).",
         )
-
-
-def _check_one_topic(stream: Stream) -> None:
-    if len(stream.topics) > 1:
-        names = listed(topic.name for topic in stream.topics)
-        raise DescriptionError(
-            f"batch: the stream has the topics {names}, and a deadline would have to wait for the slowest of their logs: "
-            "a topic that falls silent would hold back the batches of all others.",
-            hint="Batch each topic by itself; batches of one group may go to one sink.",
-        )  # fmt: skip
 
 
 def _check_names(by: tuple[str, ...]) -> None:

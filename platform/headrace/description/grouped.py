@@ -57,7 +57,7 @@ class GroupedStream:
 
         In:     max_wait   of wall clock since the batch's first record; None: a group that falls silent waits for a drain
                 max_bytes  of raw keys and values; a larger record is a batch by itself
-        Raises: DescriptionError without any limit, for a limit that is not positive, or for a stream of several topics.
+        Raises: DescriptionError without any limit, or for a limit that is not positive.
         """
         wait_ms = None if max_wait is None else duration_ms(max_wait, "max_wait")
         limits = {"max_records": max_records, "max_wait_ms": wait_ms, "max_bytes": max_bytes}

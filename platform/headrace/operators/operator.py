@@ -31,6 +31,7 @@ if TYPE_CHECKING:
     from headrace.errors import TerminalError
 
 N = TypeVar("N", bound=Node)
+CUT_ONE_BY_ONE = "it reads several topics in one order, and logs are cut one by one"
 
 
 @dataclass(frozen=True)

@@ -24,7 +24,7 @@ from headrace.runtime.requests import carry_out
 from headrace.runtime.supervised import RATE_SECONDS, SupervisedQuery
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Collection
+    from collections.abc import Callable, Collection, Sequence
 
     from pyspark.sql import DataFrame, SparkSession
     from pyspark.sql.streaming.readwriter import DataStreamWriter
@@ -71,7 +71,6 @@ class LogStream(SupervisedQuery):
         self.name, self.topic = topic.name, topic
         self.sequencer: Sequencer | None = None
         self.records = self.dead_letters = self.replays = 0
-        self.close_batches = False  # whether `close` records a drain in the log
         self.readers: list[Callable[[], None]] = []  # called after each commit
         self._spark, self._lake, self._clock, self._on_step = spark, lake, clock, on_step
         self._settings, self._kafka = kafka, KafkaTopic(topic.name, kafka)
@@ -80,7 +79,7 @@ class LogStream(SupervisedQuery):
             trigger_ms,
             tick_every_ms,
         )
-        self._wall_waits_ms, self._promises = tuple(wall_waits_ms), promises
+        self._wall_waits_ms, self.promises = tuple(wall_waits_ms), promises
         self._beside_ms = beside_ms
         self._lease: Lease | None = None
         self._ticking = threading.Event()
@@ -135,6 +134,22 @@ class LogStream(SupervisedQuery):
         self.replays += appended.replays
         return appended.records
 
+    def record_last(self, record: Callable[[Sequencer], None]) -> None:
+        """Let the sequencer record something between `halt` and `drain`; a failure is told, and the drain goes on."""
+        lease, sequencer = self._lease, self.sequencer
+        if lease is None or sequencer is None or not sequencer.sound:
+            return
+        try:
+            with self._tick_under_way:
+                lease.check()
+                record(sequencer)
+        except Exception as error:
+            logger.warning("not recorded", topic=self.name, error=str(error))
+
+    def settled_ms(self) -> int:
+        """No later row of the log will lie at or before this commit time; 0 when its sequencer is not open."""
+        return 0 if self.sequencer is None or self._lease is None else self.sequencer.settled_ms
+
     def close(self) -> None:
         """Stop ticking, record how far Kafka was read, give the lease back."""
         self._ticking.set()
@@ -143,8 +158,6 @@ class LogStream(SupervisedQuery):
         lease, sequencer = self._lease, self.sequencer
         try:
             if lease is not None and sequencer is not None and sequencer.sound:
-                if self.close_batches:
-                    sequencer.drain()
                 sequencer.pass_over(self._position())
         finally:
             self._lease = None
@@ -198,7 +211,7 @@ class LogStream(SupervisedQuery):
         look_at = time.monotonic() + self._tick_every_ms / 1000
         ask_at = 0.0
         often_ms = self._tick_every_ms
-        if self._wall_waits_ms or self._promises:
+        if self._wall_waits_ms or self.promises:
             often_ms = max(self.trigger_ms // 4, 50)
         while not stop.wait(min(often_ms, self._tick_every_ms, REQUESTS_EVERY_MS) / 1000):
             try:
@@ -210,7 +223,7 @@ class LogStream(SupervisedQuery):
                     self._carry_out(sequencer, stop)
                 if sequencer.deadline_passed():  # that of a batch: it is no matter how much Kafka still holds
                     self._tick(sequencer, frozenset(), stop)
-                if self._promises and self._clock.now_ms() >= sequencer.settled_ms + self.trigger_ms:
+                if self.promises and self._clock.now_ms() >= sequencer.settled_ms + self.trigger_ms:
                     self._promise(sequencer, stop)
                 if time.monotonic() >= look_at:
                     look_at = time.monotonic() + self._tick_every_ms / 1000
@@ -254,3 +267,19 @@ class LogStream(SupervisedQuery):
             read = (json.loads(progress.json)["sources"][0].get("endOffset") or {}).get(self.name, {})
             position |= {int(p): max(offset, position.get(int(p), 0)) for p, offset in read.items()}
         return position
+
+
+def drain_together(logs: Sequence[LogStream], closing: Collection[str]) -> None:
+    """Drain logs; who reads several of them in one order then reads each to its end.
+
+    In: closing  the topics whose logs record that open batches close here
+    """
+    for log in logs:
+        log.halt()
+        if log.name in closing:
+            log.record_last(Sequencer.drain)
+    settled_ms = max((log.settled_ms() for log in logs if log.promises), default=0)
+    for log in logs:
+        if log.promises:
+            log.record_last(lambda sequencer: sequencer.promise(settled_ms))
+        log.drain()

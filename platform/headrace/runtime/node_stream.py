@@ -106,6 +106,7 @@ class NodeStream(SupervisedQuery):
             self._advance(self._rebuild)
         before = _records(self.runner)
         while self.runner.due(self._clock.now_ms()) and self.runner.advance() and not self._closing.is_set():
+            self.went_well()  # now: while much comes, this goes on for long
             self.buffer.see(self.runner.progress.buffer)
             if self.runner.progress.batch % MAINTAIN_EVERY == 0:
                 self._maintain(self.runner)

@@ -11,6 +11,7 @@ Spark's own checkpoint comes last and holds nothing that these do not: it may be
 
 from __future__ import annotations
 
+from collections import Counter
 from typing import TYPE_CHECKING, Any
 
 from delta.tables import DeltaTable
@@ -35,7 +36,7 @@ from headrace.spark.merge import upsert
 from headrace.spark.newest import Followed, newest_rows, pinned
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Callable, Mapping, Sequence
 
     from pyspark.sql import DataFrame, SparkSession
 
@@ -93,12 +94,18 @@ class NodeRunner:
             for t in self.node.topics
         }
         folded = self.operator.fold(logs, upto_ms, self._held(), progress)
+        try:
+            self._write(folded, upto_ms)
+        finally:
+            folded.release()  # also when a sink is away: what waits is in the log
+        self.progress, self._repeating = folded.progress, False
+        return True
+
+    def _write(self, folded: Folded, upto_ms: Mapping[str, int]) -> None:
         written = self._has_outputs(folded.progress.batch)
         if folded.refused is not None and not written:
-            folded.release()
-            files.delete(
-                self._spark, self._lake.plan(self.name)
-            )  # so that the next reads what was changed since
+            plan = self._lake.plan(self.name)
+            files.delete(self._spark, plan)  # so that the next reads what was changed since
             self._repeating, self.refused_ms = False, upto_ms[self.node.topics[0].name]
             raise folded.refused
         self._on_step("before outputs")
@@ -107,9 +114,6 @@ class NodeRunner:
         self._on_step("after outputs")
         tables.append(folded.state, self._lake.state(self.name), self._record(folded.progress))
         self._on_step("after state")
-        folded.release()
-        self.progress, self._repeating = folded.progress, False
-        return True
 
     def finish(self) -> bool:
         """Complete the micro-batch that was planned and never became durable; False when there is none."""
@@ -207,9 +211,11 @@ class NodeRunner:
         """Most downstream first: the commit of the results says that the sinks have theirs."""
         if self.node.sinks and folded.emitted is not None:
             rows = folded.emitted().persist()
-            for sink in self.node.sinks:
-                sink.deliver(rows, delivery_of(self._lake, self.node, sink))
-            rows.unpersist()
+            try:
+                for sink in self.node.sinks:
+                    sink.deliver(rows, delivery_of(self._lake, self.node, sink))
+            finally:
+                rows.unpersist()
         if folded.results is not None:
             record = {"writer": self._writer, "batch": folded.progress.batch}
             tables.append(folded.results, self._lake.table(self.name), record)
@@ -221,38 +227,41 @@ class NodeRunner:
             if plan is not None and plan["batch"] == batch:
                 return plan
             self._repeating = False
-        upto_ms = {topic.name: self._reach(topic) for topic in self.node.topics}
-        if all(ms <= self.progress.upto_ms.get(name, 0) for name, ms in upto_ms.items()):
+        topics, progress = self.node.topics, self.progress
+        done_ms = {topic.name: progress.upto_ms.get(topic.name, 0) for topic in topics}
+        frontiers = {topic.name: frontier_ms(self._spark, self._lake, topic) for topic in topics}
+        if all(frontiers[name] <= ms for name, ms in done_ms.items()):
             return None
         if self.operator.ordered:
-            settled = min(settled_ms(self._spark, self._lake, topic) for topic in self.node.topics)
-            done_ms = {name: self.progress.upto_ms.get(name, 0) for name in upto_ms}
+            settled = min(settled_ms(self._spark, self._lake, topic) for topic in topics)
+            settled = self._portion(topics, done_ms, settled)
             if settled <= min(done_ms.values()):
                 return None
             # One that began without sinks may have read a topic further than all of them are settled.
             upto_ms = {name: max(settled, done) for name, done in done_ms.items()}
+        else:
+            upto_ms = {t.name: self._portion([t], done_ms, frontiers[t.name]) for t in topics}
         plan = {"batch": batch, "upto_ms": upto_ms}
         files.write_json(self._spark, path, plan)
         return plan
 
-    def _reach(self, topic: Topic) -> int:
-        """How far the next increment goes: to the log's frontier, unless the node is behind and that were too much."""
-        frontier, rows_max = frontier_ms(self._spark, self._lake, topic), self.operator.rows_max
-        done_ms = self.progress.upto_ms.get(topic.name, 0)
-        if rows_max is None or frontier - done_ms <= BEHIND_MS:
-            return frontier
-        commits = (
-            self._increment(topic, done_ms, frontier)
-            .groupBy(F.unix_millis("ingested_at").alias("at"))
-            .count()
-        )
-        rows, reach = 0, None
-        for row in sorted(commits.collect(), key=lambda commit: commit["at"]):
-            rows += row["count"]
-            if reach is not None and rows > rows_max:
-                return int(reach)
-            reach = row["at"]
-        return frontier
+    def _portion(self, topics: Sequence[Topic], done_ms: Mapping[str, int], upto_ms: int) -> int:
+        """How far the next increment of these topics goes: all the way, unless they are behind and that were too much."""
+        rows_max = self.operator.rows_max
+        if rows_max is None or upto_ms - min(done_ms[topic.name] for topic in topics) <= BEHIND_MS:
+            return upto_ms
+        commits: Counter[int] = Counter()
+        for topic in topics:
+            rows = self._increment(topic, done_ms[topic.name], upto_ms)
+            counted = rows.groupBy(F.unix_millis("ingested_at").alias("at")).count()
+            commits.update({row["at"]: row["count"] for row in counted.collect()})
+        taken, reach = 0, None
+        for at in sorted(commits):
+            taken += commits[at]
+            if reach is not None and taken > rows_max:
+                return reach
+            reach = at
+        return upto_ms
 
     def _increment(self, topic: Topic, after_ms: int | None, upto_ms: int) -> DataFrame:
         return read_increment(self._spark, self._lake, topic, after_ms=after_ms, upto_ms=upto_ms)

@@ -14,7 +14,7 @@ from headrace.log.clock import SystemClock
 from headrace.operators import operator_of
 from headrace.operators.limits import in_force
 from headrace.runtime.limits import limits_shown
-from headrace.runtime.log_stream import LogStream
+from headrace.runtime.log_stream import LogStream, drain_together
 from headrace.runtime.node_stream import NodeStream
 from headrace.spark import tables
 from headrace.spark.session import pipeline_session
@@ -164,9 +164,7 @@ class StreamRuntime:
             close_batches    record in the logs that open batches close here; else they wait for the next start
         """
         deadline = time.monotonic() + timeout_seconds
-        for log in self._logs:
-            log.close_batches = close_batches and log.name in self._batched
-            log.drain()
+        drain_together(self._logs, self._batched if close_batches else ())
         for stream in self._streams:
             if time.monotonic() < deadline:
                 stream.finish(deadline)

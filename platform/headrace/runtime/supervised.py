@@ -39,6 +39,7 @@ class SupervisedQuery(ABC):
         self.error: BaseException | None = None
         self.failures = 0
         self.finished = False
+        self._ended_by: BaseException | None = None  # found beside the triggers: the query is stopped for it
         self._closing = threading.Event()
         self._busy = threading.Lock()
         self._retry_at = 0.0
@@ -88,6 +89,7 @@ class SupervisedQuery(ABC):
             return
         try:
             writer = self.open()
+            self._ended_by = None
             self._scratch = tempfile.TemporaryDirectory(
                 prefix=f"headrace-{self.name}-", ignore_cleanup_errors=True
             )
@@ -99,14 +101,18 @@ class SupervisedQuery(ABC):
         except Exception as error:
             self._failed(error)
 
-    def drain(self) -> None:
-        """Let the micro-batch under way finish, then stop."""
+    def halt(self) -> None:
+        """Let the micro-batch under way finish, and begin no other; what `open` took is kept until `drain`."""
         self._closing.set()
         with self._busy:
             pass  # the micro-batch under way is done; one that begins now returns at once
         # Not under the lock: `stop` waits for Spark's thread, which may be waiting for the lock in `_trigger`.
         if self.query is not None:
             self.query.stop()
+
+    def drain(self) -> None:
+        """Let the micro-batch under way finish, then stop."""
+        self.halt()
         if not self.finished:
             self.finished = True
             self._release()
@@ -125,7 +131,7 @@ class SupervisedQuery(ABC):
 
     def give_up(self, error: TerminalError) -> None:
         """End the query because of something found outside its micro-batches; `keep_running` then sees why."""
-        self.error = error
+        self.error = self._ended_by = error
         if self.query is not None:
             self.query.stop()
 
@@ -145,12 +151,13 @@ class SupervisedQuery(ABC):
         try:
             self._work(work)
         except Exception as error:
+            self._ended_by = self.error
             logger.warning(
                 "work beside the triggers failed", kind=self.kind, name=self.name, error=str(error)
             )
         finally:
             self._busy.release()
-        if self.error is not None and self.query is not None:
+        if self._ended_by is not None and self.query is not None:
             self.query.stop()
 
     def _trigger(self, batch: DataFrame, _batch_id: int) -> None:
@@ -160,19 +167,24 @@ class SupervisedQuery(ABC):
     def _work(self, work: Callable[[], int]) -> None:
         if self._closing.is_set():
             return  # nothing is lost: the next start reads on from our own last commit
-        if isinstance(self.error, TerminalError):
-            raise self.error  # found beside the triggers, while this one waited
+        if self._ended_by is not None:
+            raise self._ended_by  # while this one waited
         began = time.monotonic()
         try:
             rows = work()
         except BaseException as error:
-            if not isinstance(self.error, TerminalError):  # else it is only that the query is stopped for it
+            if self._ended_by is None:  # else it is only that the query is stopped for it
                 self.error = error
             raise
         self._counted.append((time.monotonic(), rows))
         if rows:
             self.batch_seconds = time.monotonic() - began
-        self.failures, self.error = 0, None
+        self.went_well()
+
+    def went_well(self) -> None:
+        """Something was committed: failures before it are forgiven, unless the query ends for one found meanwhile."""
+        if self._ended_by is None:
+            self.failures, self.error = 0, None
 
     def _failed(self, error: BaseException) -> None:
         self.error, self.failures = error, self.failures + 1

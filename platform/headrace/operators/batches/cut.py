@@ -11,6 +11,7 @@ from pyspark.sql import functions as F
 
 from headrace.description import quote
 from headrace.description.batches import BYTES, COUNT, DRAIN, WAIT
+from headrace.operators.batches.place import counted_by, open_state, place_of, source_of
 from headrace.operators.batches.stretches import commits_of
 from headrace.operators.folds import found_in
 from headrace.operators.sequence import in_order
@@ -24,18 +25,7 @@ if TYPE_CHECKING:
 
     from headrace.description import Batches
 
-PLACE = ("__ingested_ms", "__partition", "__offset")
 MEASURES = ("__size_bytes", "__event_ms")
-OPEN_STATE = {
-    "__opened_ms": "bigint",
-    "__partition": "int",  # the first record's
-    "__offset": "bigint",
-    "__records": "bigint",
-    "__bytes": "bigint",
-    "__event_ms": "bigint",
-    "__counts": "array<struct<partition: int, records: bigint>>",
-    "__commits": "array<bigint>",  # when its records came; null: more often than is kept
-}
 
 
 def cut(
@@ -50,28 +40,29 @@ def cut(
     """The batches that these records belong to, and those held that close although no record came.
 
     In:     kept    records of whole log commits through `upto_ms`, as `decide` marks them; all after what is held
-            held    the batches open before: `by` and `OPEN_STATE`, one row per group; None: none
-            drains  commit times of the drains among these commits, rising
+            held    the batches open before: `by` and `open_state`, one row per group; None: none
+            drains  commit times of the drains among these commits, rising; each stands behind the records of its time
             collect whether to gather the events
-    Out:    `by`, `OPEN_STATE` (once closed, `__commits` are those of records before these), `__held` (it was open before),
+    Out:    `by`, `open_state` (once closed, `__commits` are those of records before these), `__held` (it was open before),
             `__known` (some batch of its group was), `__touched` (it has some of these records), `__last` (of its group),
             `__closed_ms` and `__closed_by` (null: open), `__events` (of these records, where the batch closed). One row
             per batch.
     """
     by = [F.col(quote(name)) for name in node.by]
     groups = kept.groupBy(*by).agg(F.collect_list(_record(node, collect)).alias("__new"))
-    groups = groups.withColumn("__new", in_order(groups, "__new", PLACE))
-    nothing = {name: F.lit(None).cast(kind).alias(f"__held{name}") for name, kind in OPEN_STATE.items()}
+    groups = groups.withColumn("__new", in_order(groups, "__new", place_of(node)))
+    kinds = open_state(node)
+    nothing = {name: F.lit(None).cast(kind).alias(f"__held{name}") for name, kind in kinds.items()}
     if held is None:
         joined = groups.select("*", *nothing.values())
     else:
-        before = held.select(*by, *(F.col(name).alias(f"__held{name}") for name in OPEN_STATE))
+        before = held.select(*by, *(F.col(name).alias(f"__held{name}") for name in kinds))
         joined = groups.join(before, list(node.by), "full_outer")
     empty = F.array().cast(groups.schema["__new"].dataType)
     joined = joined.withColumn("__new", F.coalesce("__new", empty))
     started = joined.withColumn("__starts", _starts(node, drains))
-    batches = started.select(*by, F.inline(_batches()))
-    return _closed(batches, node, drains, upto_ms).select(*by, *_shown(collect))
+    batches = started.select(*by, F.inline(_batches(node)))
+    return _closed(batches, node, drains, upto_ms).select(*by, *_shown(node, collect))
 
 
 def event_of(node: Batches) -> Expr:
@@ -81,7 +72,7 @@ def event_of(node: Batches) -> Expr:
 
 def _record(node: Batches, collect: bool) -> Expr:
     event = [event_of(node).alias("__event")] if collect else []
-    return F.struct(*PLACE, *MEASURES, *event)
+    return F.struct(*place_of(node), *MEASURES, *event)
 
 
 def _starts(node: Batches, drains: Sequence[int]) -> Expr:
@@ -111,7 +102,7 @@ def _step(
         fresh = fresh | (acc["b"] + size > node.max_bytes)
     if drains:
         times = F.array(*(F.lit(ms).cast("long") for ms in drains))
-        fresh = fresh | F.exists(times, lambda ms: (ms > acc["opened"]) & (ms < at))
+        fresh = fresh | F.exists(times, lambda ms: (ms >= acc["opened"]) & (ms < at))
     n = F.when(fresh, F.lit(1).cast("long")).otherwise(acc["n"] + 1)
     b = F.when(fresh, size).otherwise(acc["b"] + size)
     after = {
@@ -132,7 +123,7 @@ def _full(n: Expr, b: Expr, node: Batches) -> Expr:
     return full
 
 
-def _batches() -> Expr:
+def _batches(node: Batches) -> Expr:
     """One struct for each batch, with its own stretch of `__new`: no row carries more than its own records."""
     new, held = F.col("__new"), F.col("__held__records").isNotNull()
     from_held = F.when(held, F.array(F.lit(1))).otherwise(F.array().cast("array<int>"))
@@ -148,7 +139,7 @@ def _batches() -> Expr:
             held.alias("__known"),
             following.isNull().alias("__last"),
             F.get(new, following - 1)["__ingested_ms"].alias("__next_ms"),
-            *(F.when(continued, F.col(f"__held{name}")).alias(f"__held{name}") for name in OPEN_STATE),
+            *(F.when(continued, F.col(f"__held{name}")).alias(f"__held{name}") for name in open_state(node)),
         )
 
     return F.transform(starts, batch)
@@ -163,8 +154,7 @@ def _closed(batches: DataFrame, node: Batches, drains: Sequence[int], upto_ms: i
         {
             "__touched": F.size(own) > 0,
             "__opened_ms": F.coalesce("__held__opened_ms", first["__ingested_ms"]),
-            "__partition": F.coalesce("__held__partition", first["__partition"]),
-            "__offset": F.coalesce("__held__offset", first["__offset"]),
+            **{name: F.coalesce(f"__held{name}", first[name]) for name in source_of(node)},
             "__records": F.coalesce("__held__records", zero) + F.size(own),
             "__bytes": F.coalesce("__held__bytes", zero) + size,
             "__event_ms": F.greatest(F.col("__held__event_ms"), latest),
@@ -174,7 +164,7 @@ def _closed(batches: DataFrame, node: Batches, drains: Sequence[int], upto_ms: i
     drained = F.lit(None).cast("long")
     if drains:
         times = F.array(*(F.lit(ms).cast("long") for ms in drains))
-        drained = F.array_min(F.filter(times, lambda ms: ms > opened))
+        drained = F.array_min(F.filter(times, lambda ms: ms >= opened))
     deadline = F.lit(None).cast("long") if node.max_wait_ms is None else opened + node.max_wait_ms
     measured = measured.withColumns({"__drained_ms": drained, "__deadline_ms": deadline})
     full = F.get(own, F.size(own) - 1)["__ingested_ms"]
@@ -196,33 +186,41 @@ def _earliest(following: str, drained: str, upto_ms: int) -> Expr:
     return F.least(F.col(following), F.col(drained), varying(upto_ms))
 
 
-def _shown(collect: bool) -> list[Expr]:
+def _shown(node: Batches, collect: bool) -> list[Expr]:
     closed = F.col("__closed_by").isNotNull()
     own = F.transform("__own", lambda record: record["__ingested_ms"])
     commits = commits_of(F.col("__held"), F.col("__held__commits"), own)
     collected = F.transform("__own", lambda record: record["__event"]) if collect else F.lit(None)
     return [
-        *(F.col(name) for name in OPEN_STATE if name not in ("__counts", "__commits")),
-        F.when(~closed, _counts()).alias("__counts"),
+        *(F.col(name) for name in open_state(node) if name not in ("__counts", "__commits")),
+        F.when(~closed, _counts(node)).alias("__counts"),
         F.when(~closed, commits).otherwise(F.col("__held__commits")).alias("__commits"),
         *(F.col(name) for name in ("__held", "__known", "__touched", "__last", "__closed_ms", "__closed_by")),
         F.when(closed, collected).alias("__events"),
     ]
 
 
-def _counts() -> Expr:
+def _counts(node: Batches) -> Expr:
     """How many records of the batch each partition has."""
+    names = {name: name.removeprefix("__") for name in counted_by(node)}
     one = F.transform(
         "__own",
-        lambda r: F.struct(r["__partition"].alias("partition"), F.lit(1).cast("long").alias("records")),
+        lambda r: F.struct(
+            *(r[name].alias(short) for name, short in names.items()), F.lit(1).cast("long").alias("records")
+        ),
     )
-    known = F.coalesce(F.col("__held__counts"), F.array().cast(OPEN_STATE["__counts"]))
+    known = F.coalesce(F.col("__held__counts"), F.array().cast(open_state(node)["__counts"]))
     parts = F.concat(known, one)
     zero = F.lit(0).cast("long")
 
-    def total(partition: Expr) -> Expr:
-        same = F.filter(parts, lambda part: part["partition"] == partition)
-        records = F.aggregate(same, zero, lambda so_far, part: so_far + part["records"])
-        return F.struct(partition.alias("partition"), records.alias("records"))
+    def partition(part: Expr) -> Expr:
+        fields = [part[short].alias(short) for short in names.values()]
+        return fields[0] if len(fields) == 1 else F.struct(*fields)  # distinct numbers are found sooner
 
-    return F.transform(F.array_distinct(F.transform(parts, lambda part: part["partition"])), total)
+    def total(of: Expr) -> Expr:
+        same = F.filter(parts, lambda part: partition(part) == of)
+        records = F.aggregate(same, zero, lambda so_far, part: so_far + part["records"])
+        fields = [of.alias("partition")] if len(names) == 1 else [of[n].alias(n) for n in names.values()]
+        return F.struct(*fields, records.alias("records"))
+
+    return F.transform(F.array_distinct(F.transform(parts, partition)), total)

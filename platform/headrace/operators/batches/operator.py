@@ -9,9 +9,10 @@ from pyspark.sql import functions as F
 
 from headrace.description import Batches, quote
 from headrace.log.columns import DRAIN
-from headrace.operators.batches.cut import OPEN_STATE, PLACE, cut, event_of
+from headrace.operators.batches.cut import cut, event_of
+from headrace.operators.batches.place import open_state, place_of, source_of
 from headrace.operators.batches.stretches import stretches
-from headrace.operators.operator import Folded, Held, Operator, Schemas, nullable, of_batch
+from headrace.operators.operator import CUT_ONE_BY_ONE, Folded, Held, Operator, Schemas, nullable, of_batch
 from headrace.operators.partials import decide_by_group
 from headrace.operators.progress import Progress, Tally
 from headrace.operators.rows import KEPT, rows_of
@@ -32,6 +33,16 @@ class BatchOperator(Operator[Batches]):
     clock = "ingested_at"
     rows_max = 1_000_000  # whole events are gathered: after an outage of the sink they must fit all the same
     final_at = "closed_at"
+
+    @property
+    def ordered(self) -> bool:
+        """A batch takes its group's records as they come, from whichever topic."""
+        return len(self.node.topics) > 1
+
+    @property
+    def uncuttable(self) -> str:
+        """The balance would have to be struck at one place in the order of all topics."""
+        return CUT_ONE_BY_ONE if self.ordered else ""
 
     def decide(self, logs: Mapping[str, DataFrame]) -> DataFrame:
         """Every record that has a group is kept."""
@@ -92,7 +103,7 @@ class BatchOperator(Operator[Batches]):
             F.explode("__counts").alias("count")
         )
         return counts.select(
-            F.lit(self.node.topics[0].name).alias("__topic"),
+            self._topic("count.topic").alias("__topic"),
             F.col("count.partition").alias("__partition"),
             F.col("count.records").alias("__records"),
         )
@@ -143,7 +154,7 @@ class BatchOperator(Operator[Batches]):
 
     def emitted(self, results: DataFrame) -> DataFrame:
         """Batches in the order in which they closed; those of one moment, which always close together, as they opened."""
-        order = ("opened_at", "__partition", "__offset")
+        order = ("opened_at", *source_of(self.node))
         return results.select(
             *(F.col(quote(name)) for name in self.node.columns),
             F.lit(False).alias("__deleted"),
@@ -153,19 +164,21 @@ class BatchOperator(Operator[Batches]):
         )
 
     def frontier_ms(self, progress: Progress) -> int:
-        """The last log commit folded: the wall clock as far as the log tells it."""
-        return progress.upto_ms.get(self.node.topics[0].name, 0)
+        """The last commit time folded: the wall clock as far as the logs tell it. Of all topics it is the same."""
+        return min(progress.upto_ms.get(topic.name, 0) for topic in self.node.topics)
 
     def open_batches(self, state: DataFrame, frontier_ms: int) -> DataFrame:
-        """The open batches as of a frontier, one row per group: `by` and `OPEN_STATE`."""
+        """The open batches as of a frontier, one row per group: `by` and `open_state`."""
         if self.node.max_wait_ms is not None:
             state = state.where(F.col("__opened_ms") > frontier_ms - self.node.max_wait_ms)
         by = [F.col(quote(name)) for name in self.node.by]
-        newest = state.groupBy(*by).agg(F.max_by(F.struct(*OPEN_STATE), "__batch").alias("__newest"))
+        newest = state.groupBy(*by).agg(
+            F.max_by(F.struct(*open_state(self.node)), "__batch").alias("__newest")
+        )
         return newest.select(*by, "__newest.*").where(F.col("__records") > 0)
 
     def _open_rows(self, found: DataFrame) -> DataFrame:
-        return found.where(F.col("__closed_by").isNull()).select(*self._groups(), *OPEN_STATE)
+        return found.where(F.col("__closed_by").isNull()).select(*self._groups(), *open_state(self.node))
 
     def _state(self, found: DataFrame, frontier_ms: int) -> DataFrame:
         """Batches that have grown and are open; and groups whose batch closed before its time and has no successor."""
@@ -174,7 +187,7 @@ class BatchOperator(Operator[Batches]):
         if self.node.max_wait_ms is not None:
             ended = ended & (F.col("__opened_ms") > frontier_ms - self.node.max_wait_ms)
         records = F.when(is_open, F.col("__records")).otherwise(0).alias("__records")
-        columns = [records if name == "__records" else F.col(name) for name in OPEN_STATE]
+        columns = [records if name == "__records" else F.col(name) for name in open_state(self.node)]
         return found.where((is_open & F.col("__touched")) | ended).select(*self._groups(), *columns)
 
     def _results(self, closed: DataFrame, earlier: DataFrame | None = None) -> DataFrame:
@@ -192,20 +205,19 @@ class BatchOperator(Operator[Batches]):
             F.timestamp_millis("__opened_ms").alias("opened_at"),
             F.timestamp_millis("__closed_ms").alias("closed_at"),
             F.col("__closed_by").alias("closed_by"),
-            *("__records", "__bytes", "__partition", "__offset"),
+            *("__records", "__bytes", *source_of(self.node)),
             F.timestamp_millis("__event_ms").alias("__timestamp"),
         )
 
     def _events_before(self, closed: DataFrame, earlier: DataFrame) -> DataFrame:
         """For each group whose batch was open before: the events that it had then, `__before`, in the log's order."""
         by = self._groups()
-        begun = closed.where("__held").select(
-            *by, F.struct(F.col("__opened_ms"), F.col("__partition"), F.col("__offset")).alias("__begun")
-        )
-        own = _kept(earlier).join(begun, list(self.node.by)).where(F.struct(*PLACE) >= F.col("__begun"))
-        record = F.struct(*PLACE, event_of(self.node).alias("__event"))
+        place, first = place_of(self.node), F.struct("__opened_ms", *source_of(self.node))
+        begun = closed.where("__held").select(*by, first.alias("__begun"))
+        own = _kept(earlier).join(begun, list(self.node.by)).where(F.struct(*place) >= F.col("__begun"))
+        record = F.struct(*place, event_of(self.node).alias("__event"))
         gathered = own.groupBy(*by).agg(F.collect_list(record).alias("__records_before"))
-        ordered = in_order(gathered, "__records_before", PLACE)
+        ordered = in_order(gathered, "__records_before", place)
         return gathered.select(*by, F.transform(ordered, lambda record: record["__event"]).alias("__before"))
 
     def _batch_id(self) -> Expr:
@@ -214,7 +226,11 @@ class BatchOperator(Operator[Batches]):
         known = shape.type_of(by[0])
         plain = len(by) == 1 and known is not None and known.type == "STRING"
         group = self._groups()[0] if plain else F.to_json(F.struct(*self._groups()))
-        return F.concat_ws("/", F.lit(self.node.topics[0].name), "__partition", "__offset", group)
+        return F.concat_ws("/", self._topic("__topic"), "__partition", "__offset", group)
+
+    def _topic(self, column: str) -> Expr:
+        """The topic, from a column that tables of one topic do not have."""
+        return F.col(column) if self.ordered else F.lit(self.node.topics[0].name)
 
     def _groups(self) -> list[Expr]:
         return [F.col(quote(name)) for name in self.node.by]

@@ -9,7 +9,16 @@ from pyspark.sql import Window
 from pyspark.sql import functions as F
 
 from headrace.description import Lookup, quote
-from headrace.operators.operator import Folded, Held, Operator, Schemas, nullable, of_batch, tallies
+from headrace.operators.operator import (
+    CUT_ONE_BY_ONE,
+    Folded,
+    Held,
+    Operator,
+    Schemas,
+    nullable,
+    of_batch,
+    tallies,
+)
 from headrace.operators.progress import Progress
 from headrace.operators.rows import KEPT, POSITION, position, rows_of
 from headrace.operators.tables.latest import columns, latest, rank, union
@@ -50,8 +59,7 @@ class LookupOperator(Operator[Lookup]):
     @property
     def uncuttable(self) -> str:
         """The balance would have to be struck at one place in the order of all topics."""
-        several = len(self.node.topics) > 1
-        return "it reads several topics in one order, and logs are cut one by one" if several else ""
+        return CUT_ONE_BY_ONE if len(self.node.topics) > 1 else ""
 
     def decide(self, logs: Mapping[str, DataFrame]) -> DataFrame:
         """Position, `__fate` and `__reason` of each row: what the stream or the table uses is kept."""
