@@ -39,7 +39,7 @@ def _raw(spark: SparkSession, first: int, end: int) -> DataFrame:
     """A record a millisecond, as Kafka delivers them: key and value are its number."""
     number = F.col("id")
     return spark.range(first, end, numPartitions=PARTITIONS).select(
-        number.cast("string").cast("binary").alias("key"),
+        F.to_json(F.struct(number.alias("id"))).cast("binary").alias("key"),
         F.concat(F.lit('{"value": '), number.cast("string"), F.lit("}")).cast("binary").alias("value"),
         F.lit(events.name).alias("topic"),
         (number % PARTITIONS).cast("int").alias("partition"),

@@ -8,6 +8,7 @@ each node is drained and its tables are compared with a backfill: exits 1 when o
 
 from __future__ import annotations
 
+import json
 import os
 import signal
 import subprocess
@@ -59,11 +60,13 @@ class Seen:
 
     latency_ms  by node and record: the time of each of `STEPS`, in ms, one row per record
     produced_ms by node: when each record was produced
+    triggers    by query: what Spark says each of its last triggers spent on what, in ms
     samples     seconds since the start, CPU seconds and resident MiB of the JVM
     """
 
     latency_ms: dict[str, np.ndarray[Any, Any]] = field(default_factory=dict)
     produced_ms: dict[str, np.ndarray[Any, Any]] = field(default_factory=dict)
+    triggers: dict[str, list[dict[str, int]]] = field(default_factory=dict)
     samples: list[tuple[float, float, float]] = field(default_factory=list)
     batch_seconds: dict[str, list[float]] = field(default_factory=lambda: defaultdict(list))
 
@@ -130,6 +133,9 @@ def _run(
             if passed > WARM_UP_SECONDS:
                 seen.samples.append((passed, cpu_seconds(), resident_mib(jvm)))
             time.sleep(1.0)
+        for query in runtime._spark.streams.active:
+            progress = [json.loads(each.json) for each in query.recentProgress]
+            seen.triggers[query.name] = [each["durationMs"] for each in progress if each["numInputRows"]]
         traffic.send_signal(signal.SIGTERM)
         traffic.wait()
         runtime.run_until_caught_up()
@@ -207,6 +213,10 @@ def _growth(console: Console, seen: Seen) -> None:
         console.print(
             f"{asset}: a micro-batch takes {np.median(seconds[:third]):.2f} s, then {np.median(seconds[-third:]):.2f} s"
         )
+    for query, triggers in seen.triggers.items():
+        spent = {part: float(np.median([each.get(part, 0) for each in triggers])) for part in triggers[-1]}
+        shown = ", ".join(f"{part} {ms:.0f}" for part, ms in sorted(spent.items(), key=lambda each: -each[1]))
+        console.print(f"{query}: median ms of a trigger: {shown}")
     (began, cpu, mib), (ended, cpu_end, mib_end) = seen.samples[0], seen.samples[-1]
     cores = (cpu_end - cpu) / max(ended - began, 1e-9)
     console.print(f"{cores:.2f} cores used; JVM {mib:,.0f} MiB at first, {mib_end:,.0f} MiB at last")
