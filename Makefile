@@ -18,8 +18,9 @@ export UV_DEFAULT_INDEX ?= $(PIP_INDEX_URL)
 endif
 export UV_HTTP_TIMEOUT ?= 300
 
-# Tests start JVMs that live for minutes: the quick compiler alone is twice as fast there. Its default cache fills up, and nothing is compiled any more.
-SHORT_LIVED_JVM := -XX:TieredStopAtLevel=1 -XX:ReservedCodeCacheSize=240m -XX:+UseSerialGC
+# Tests start JVMs that live for minutes: the quick compiler alone is twice as fast there. Its default cache fills up, and nothing is compiled any more;
+# and each time that the room for classes grows, all objects are collected.
+SHORT_LIVED_JVM := -XX:TieredStopAtLevel=1 -XX:ReservedCodeCacheSize=240m -XX:+UseSerialGC -XX:MetaspaceSize=256m
 
 .DEFAULT_GOAL := help
 .PHONY: help setup demo demo-once tour test check guard bench lock clean again
