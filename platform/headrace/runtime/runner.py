@@ -209,16 +209,26 @@ class NodeRunner:
 
     def _write_outputs(self, folded: Folded) -> None:
         """Most downstream first: the commit of the results says that the sinks have theirs."""
-        if self.node.sinks and folded.emitted is not None:
-            rows = folded.emitted().persist()
-            try:
-                for sink in self.node.sinks:
-                    sink.deliver(rows, delivery_of(self._lake, self.node, sink))
-            finally:
-                rows.unpersist()
-        if folded.results is not None:
+        results, sinks = folded.results, self.node.sinks
+        if not sinks or folded.emitted is None:
+            self._append(results, folded)
+            return
+        if results is not None:
+            results.persist()  # what sinks get is computed from it
+        rows = folded.emitted().persist()
+        try:
+            for sink in sinks:
+                sink.deliver(rows, delivery_of(self._lake, self.node, sink))
+            self._append(results, folded)
+        finally:
+            rows.unpersist()
+            if results is not None:
+                results.unpersist()
+
+    def _append(self, results: DataFrame | None, folded: Folded) -> None:
+        if results is not None:
             record = {"writer": self._writer, "batch": folded.progress.batch}
-            tables.append(folded.results, self._lake.table(self.name), record)
+            tables.append(results, self._lake.table(self.name), record)
 
     def _plan(self) -> dict[str, Any] | None:
         path, batch = self._lake.plan(self.name), self.progress.batch + 1
