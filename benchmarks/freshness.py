@@ -135,7 +135,8 @@ def _run(
             time.sleep(1.0)
         for query in runtime._spark.streams.active:
             progress = [json.loads(each.json) for each in query.recentProgress]
-            seen.triggers[query.name] = [each["durationMs"] for each in progress if each["numInputRows"]]
+            busy = [each["durationMs"] for each in progress if each["numInputRows"]]
+            seen.triggers |= {query.name: busy} if busy else {}
         traffic.send_signal(signal.SIGTERM)
         traffic.wait()
         runtime.run_until_caught_up()

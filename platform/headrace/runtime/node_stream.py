@@ -40,6 +40,7 @@ MAINTAIN_EVERY = 200  # micro-batches between two clearings of the state
 LAG_COUNTED_EVERY_SECONDS, STATE_MEASURED_EVERY_SECONDS = 10.0, 60.0
 LIMITS_READ_EVERY_SECONDS = 3.0  # while the node is full
 WATCH_EVERY_MS = 5_000  # how often Spark's query looks at logs that wake the node themselves
+WORK_SECONDS = 5.0  # of one trigger, while there always is more: what it did is counted at its end
 FOLD_SECONDS = 60.0  # between two folds of current results into their table
 
 
@@ -100,16 +101,21 @@ class NodeStream(SupervisedQuery):
         return woken.writeStream.trigger(processingTime=f"{every_ms} milliseconds")
 
     def work(self, batch: DataFrame | None) -> int:
-        """Fold until nothing is left; the batch itself is not read (it may hold half a commit)."""
+        """Fold until nothing is left, or for a while; the batch itself is not read (it may hold half a commit)."""
         assert self.runner is not None
         if self._rebuild is not None:
             self._advance(self._rebuild)
-        before = _records(self.runner)
+        before, until = _records(self.runner), time.monotonic() + WORK_SECONDS
+        self.micro_batches = 0
         while self.runner.due(self._clock.now_ms()) and self.runner.advance() and not self._closing.is_set():
-            self.went_well()  # now: while much comes, this goes on for long
+            self.went_well()
+            self.micro_batches += 1
             self.buffer.see(self.runner.progress.buffer)
             if self.runner.progress.batch % MAINTAIN_EVERY == 0:
                 self._maintain(self.runner)
+            if time.monotonic() > until:
+                self.wake()
+                break
         if self.runner.unfolded and time.monotonic() >= self._fold_at:
             self._maintain(self.runner)
         handled = _records(self.runner) - before

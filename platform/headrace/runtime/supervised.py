@@ -45,7 +45,8 @@ class SupervisedQuery(ABC):
         self._retry_at = 0.0
         self._scratch: tempfile.TemporaryDirectory[str] | None = None
         self._counted: deque[tuple[float, int]] = deque(maxlen=200)
-        self.batch_seconds: float | None = None  # of the last trigger with records
+        self.batch_seconds: float | None = None  # of a micro-batch, in the last trigger with records
+        self.micro_batches = 1  # in that trigger
 
     @abstractmethod
     def open(self) -> DataStreamWriter:
@@ -178,7 +179,7 @@ class SupervisedQuery(ABC):
             raise
         self._counted.append((time.monotonic(), rows))
         if rows:
-            self.batch_seconds = time.monotonic() - began
+            self.batch_seconds = (time.monotonic() - began) / max(self.micro_batches, 1)
         self.went_well()
 
     def went_well(self) -> None:
