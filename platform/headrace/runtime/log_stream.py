@@ -259,11 +259,14 @@ class LogStream(SupervisedQuery):
         return frozenset(p for p, end in ends.items() if position[p] >= end)
 
     def _position(self) -> dict[int, int]:
-        """The next offset of each partition, transaction markers passed over where Spark has passed over them."""
+        """The next offset of each partition, transaction markers passed over where Spark has passed over them.
+
+        Spark's word is not taken once a trigger was passed by while the query was closing: its records were not written.
+        """
         assert self.sequencer is not None
         position = {p: s.next_offset for p, s in self.sequencer.state.partitions.items()}
         progress = self.query.lastProgress if self.query is not None else None
-        if progress is not None:
+        if progress is not None and not self.passed_by:
             read = (json.loads(progress.json)["sources"][0].get("endOffset") or {}).get(self.name, {})
             position |= {int(p): max(offset, position.get(int(p), 0)) for p, offset in read.items()}
         return position

@@ -47,6 +47,7 @@ class SupervisedQuery(ABC):
         self._counted: deque[tuple[float, int]] = deque(maxlen=200)
         self.batch_seconds: float | None = None  # of a micro-batch, in the last trigger with records
         self.micro_batches = 1  # in that trigger
+        self.passed_by = False  # whether Spark holds a trigger for done that nothing was done in
 
     @abstractmethod
     def open(self) -> DataStreamWriter:
@@ -88,6 +89,7 @@ class SupervisedQuery(ABC):
             self.query = None
         if self.finished or time.monotonic() < self._retry_at:
             return
+        self.passed_by = False
         try:
             writer = self.open()
             self._ended_by = None
@@ -167,7 +169,8 @@ class SupervisedQuery(ABC):
 
     def _work(self, work: Callable[[], int]) -> None:
         if self._closing.is_set():
-            return  # nothing is lost: the next start reads on from our own last commit
+            self.passed_by = True  # nothing is lost: the next start reads on from our own last commit
+            return
         if self._ended_by is not None:
             raise self._ended_by  # while this one waited
         began = time.monotonic()
