@@ -343,19 +343,3 @@ def test_what_has_stopped_for_good_does_not_begin_anew_for_another_trigger() -> 
     stream.set_trigger(300)
     stream.keep_running()
     assert (stream.state, stream.opened) == ("stopped", 1)
-
-
-def test_a_trigger_that_is_let_go_by_is_remembered_until_the_query_begins_anew() -> None:
-    stream = Stream()
-    stream.keep_running()
-    stream.spark.trigger().join(5)
-    assert not stream.passed_by  # it was handled
-
-    stream.halt()
-    stream.spark.trigger().join(5)
-    assert stream.passed_by  # Spark holds it for done, and nothing was
-
-    stream.trigger_ms = 1_000
-    stream.set_trigger(300)
-    stream.keep_running()
-    assert not stream.passed_by
