@@ -18,11 +18,12 @@ export UV_DEFAULT_INDEX ?= $(PIP_INDEX_URL)
 endif
 export UV_HTTP_TIMEOUT ?= 300
 
-# Tests start JVMs that live for minutes: the quick compiler alone is twice as fast there. Its default cache fills up, and nothing is compiled any more.
-SHORT_LIVED_JVM := -XX:TieredStopAtLevel=1 -XX:ReservedCodeCacheSize=240m -XX:+UseSerialGC
+# Tests start JVMs that live for minutes: the quick compiler alone is twice as fast there. Its default cache fills up, and nothing is compiled any more;
+# and each time that the room for classes grows, all objects are collected.
+SHORT_LIVED_JVM := -XX:TieredStopAtLevel=1 -XX:ReservedCodeCacheSize=240m -XX:+UseSerialGC -XX:MetaspaceSize=256m
 
 .DEFAULT_GOAL := help
-.PHONY: help setup demo demo-once test check guard bench lock clean again
+.PHONY: help setup demo demo-once tour test check guard bench lock clean again
 
 help: ## List what make can do
 	@awk 'BEGIN {FS = ":.*## "} /^[a-z-]+:.*## / {printf "  make %-10s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -35,6 +36,9 @@ demo: setup ## Broker, traffic, stream and the Dagster UI on this machine; Ctrl-
 
 demo-once: setup ## The same once and without the UI: produce, stream, backfill, check, print the proof
 	@$(BIN)/headrace demo-once $(ARGS)
+
+tour: setup ## Take docs/tour.md's pictures of a demo that runs; needs chromium; ARGS="graph" takes one
+	@$(BIN)/python docs/tour.py $(ARGS)
 
 test: setup ## Run every test; ARGS="-k broker" selects
 	@JDK_JAVA_OPTIONS="$(SHORT_LIVED_JVM)" $(BIN)/python -m pytest -n $(WORKERS) --dist loadfile --no-loadscope-reorder --durations=25 $(ARGS)

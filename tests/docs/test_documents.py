@@ -24,6 +24,7 @@ pytestmark = pytest.mark.fast
 
 EVERYTHING = "\n".join(path.read_text(encoding="utf-8") for path in DOCUMENTS)
 PATH = re.compile(r"`((?:platform|headrace|assets|jobs|deploy|docs|tests)/[\w./-]*)`")
+PICTURE_BYTES_MAX = 150_000
 STATUSES = ("proposed", "built", "superseded")
 SECTIONS = ("Problem", "Success criteria", "Proposal", "Numbers", "Alternatives", "Open questions")
 
@@ -45,6 +46,13 @@ def test_links_within_the_project_resolve(path: Path) -> None:
         if not place.exists() or (fragment and fragment not in anchors(place)):
             broken.append(target)
     assert not broken
+
+
+def test_each_picture_is_shown_and_small() -> None:
+    pictures = sorted((ROOT / "docs" / "images").iterdir())
+    assert pictures
+    assert not [p.name for p in pictures if f"images/{p.name})" not in EVERYTHING]
+    assert not [p.name for p in pictures if p.stat().st_size > PICTURE_BYTES_MAX]
 
 
 @pytest.mark.parametrize("path", DOCUMENTS, ids=name)

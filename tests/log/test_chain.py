@@ -10,7 +10,7 @@ import pytest
 
 import headrace as hr
 from headrace.log.columns import KAFKA
-from headrace.log.decode import decode
+from headrace.log.decode import Decoder
 
 if TYPE_CHECKING:
     from pyspark.sql import Row, SparkSession
@@ -103,7 +103,7 @@ def decoded(spark: SparkSession) -> dict[str, Row]:
         (None, b"{" if name.startswith("dead") else b'{"n": 1}', "screws", PARTITION, offset, STAMP, headers)
         for offset, (name, headers) in enumerate(cases.items())
     ]
-    found = decode(spark.createDataFrame(raw, KAFKA), GUARDED, NOW_MS).orderBy("offset").collect()
+    found = Decoder(GUARDED).decode(spark.createDataFrame(raw, KAFKA), NOW_MS).orderBy("offset").collect()
     return dict(zip(cases, found, strict=True))
 
 
@@ -137,7 +137,7 @@ def test_a_dead_letter_has_no_source(decoded: dict[str, Row]) -> None:
 
 def test_a_topic_without_a_guard_reads_no_header(spark: SparkSession) -> None:
     raw = [(None, b'{"n": 1}', "screws", PARTITION, 0, STAMP, text("nonsense"))]
-    row = decode(spark.createDataFrame(raw, KAFKA), hr.Topic("screws", value="n INT"), NOW_MS).first()
+    row = Decoder(hr.Topic("screws", value="n INT")).decode(spark.createDataFrame(raw, KAFKA), NOW_MS).first()
     assert row is not None
     assert row["kind"] == "record"
     assert "path" not in row

@@ -11,7 +11,7 @@ from pyspark.sql import functions as F
 
 import headrace as hr
 from headrace.log.columns import KAFKA
-from headrace.log.decode import decode
+from headrace.log.decode import Decoder
 
 if TYPE_CHECKING:
     from pyspark.sql import Row, SparkSession
@@ -113,8 +113,10 @@ def decoded(spark: SparkSession) -> dict[str, Row]:
             (key, value, name, 0, offset, EPOCH + dt.timedelta(milliseconds=ts), None)
             for offset, (_, key, value, ts, _) in enumerate(mine.values())
         ]
-        frame = decode(spark.createDataFrame(raw, KAFKA), topic, NOW_MS).withColumn(
-            "shown", F.to_json("value")
+        frame = (
+            Decoder(topic)
+            .decode(spark.createDataFrame(raw, KAFKA), NOW_MS)
+            .withColumn("shown", F.to_json("value"))
         )
         rows |= dict(zip(mine, frame.orderBy("offset").collect(), strict=True))
     return rows

@@ -119,7 +119,7 @@ def test_the_plan_says_what_will_be_read(line: Line) -> None:
     assert (plan.days, plan.log_rows, plan.log_files) == ((MAY_1, MAY_2, MAY_4), 17, 2)
     assert (plan.stored_rows, plan.version) == (len(results(line)), line.node.fingerprint()[:12])
     assert plan.explain().splitlines()[0] == (
-        "**Backfill of `reading_counts`**: 3 day(s), 2024-05-01 to 2024-05-04"
+        "**Backfill of `reading_counts`**: 3 days, 2024-05-01 to 2024-05-04"
     )
 
 

@@ -20,7 +20,6 @@ from headrace.runtime.views import Views
 from headrace.sinks import Delivery
 from headrace.sinks.refusals import record_refusals
 from headrace.spark import tables
-from headrace.spark.session import pipeline_session
 from tests.runtime.line import Line
 
 if TYPE_CHECKING:
@@ -61,7 +60,7 @@ KEYLESS = hr.Topic("keyless", value="n BIGINT")
 @pytest.fixture
 def line(spark: SparkSession, lake: Lake) -> Line:
     """Windows of two sensors, one closed and one open, all refused by the sink."""
-    line = Line(pipeline_session(spark, interpreted=True), lake, COUNTS)
+    line = Line(spark, lake, COUNTS)
     for minute in (0, 2):
         for sensor in ("s1", "s2"):
             line.pipe(f"2024-05-01 12:{minute:02}:00", sensor)

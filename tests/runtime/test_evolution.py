@@ -19,7 +19,6 @@ from headrace.runtime.node_tables import read_logs
 from headrace.runtime.rebuild import rebuild_due
 from headrace.runtime.retention import Retention
 from headrace.runtime.views import Views
-from headrace.spark.session import pipeline_session
 from tests.runtime.line import Line, at
 
 if TYPE_CHECKING:
@@ -131,7 +130,6 @@ def same_as_built_anew(line: Line, number: int) -> None:
 def test_a_time_limit_is_added_altered_and_removed_under_the_same_name_and_nothing_is_lost(
     spark: SparkSession, tmp_path: Path, kind: str
 ) -> None:
-    spark = pipeline_session(spark, interpreted=True)
     lake, plain = Lake(f"file:{tmp_path}"), SUPPRESSIBLE[kind].named("kept")
     send(Line(spark, lake, plain), "00:00:01", value=1.0)
     changes = [plain.suppress(LIMIT), plain]
@@ -156,7 +154,6 @@ def test_a_time_limit_is_added_altered_and_removed_under_the_same_name_and_nothi
 def test_final_results_are_switched_on_and_off_and_the_node_goes_on(
     spark: SparkSession, tmp_path: Path
 ) -> None:
-    spark = pipeline_session(spark, interpreted=True)
     lake, plain = Lake(f"file:{tmp_path}"), SUPPRESSIBLE["windows"].named("kept")
     send(Line(spark, lake, plain), "00:00:01", value=1.0)
     for number, node in enumerate([plain.suppress(hr.until_window_closes()), plain]):
@@ -172,7 +169,6 @@ def test_final_results_are_switched_on_and_off_and_the_node_goes_on(
 
 
 def test_a_node_whose_log_was_cut_is_not_rebuilt_from_the_rest(spark: SparkSession, tmp_path: Path) -> None:
-    spark = pipeline_session(spark, interpreted=True)
     lake, plain = Lake(f"file:{tmp_path}"), SUPPRESSIBLE["totals"].named("kept")
     line = Line(spark, lake, plain)
     for second in (1, 2):

@@ -18,7 +18,6 @@ from headrace.runtime.retention import Retention
 from headrace.runtime.runner import NodeRunner
 from headrace.runtime.views import Views
 from headrace.spark import tables
-from headrace.spark.session import pipeline_session
 from tests.runtime.line import Line, at
 
 if TYPE_CHECKING:
@@ -59,7 +58,7 @@ def later(line: Line, *minutes: int) -> None:
 def test_a_cut_that_a_node_cannot_do_with_is_refused_by_its_name_and_nothing_is_changed(
     spark: SparkSession, lake: Lake
 ) -> None:
-    line = Line(pipeline_session(spark, interpreted=True), lake, COUNTS)
+    line = Line(spark, lake, COUNTS)
     behind = NodeRunner(line.spark, BEHIND, lake)
     later(line, 0)
     behind.advance()
@@ -88,7 +87,7 @@ def test_a_cut_that_a_node_cannot_do_with_is_refused_by_its_name_and_nothing_is_
 def test_the_job_cuts_what_is_older_and_checks_and_stream_go_on_from_the_balance(
     spark: SparkSession, lake: Lake, tmp_path: Path
 ) -> None:
-    line = Line(pipeline_session(spark, interpreted=True), lake, COUNTS)
+    line = Line(spark, lake, COUNTS)
     later(line, 0, 1, 2, 3)
     before = Views(spark, lake).ledger(COUNTS).collect()
     defs = build_definitions([COUNTS], partitions_start="2024-05-01", lake_root=lake.root)

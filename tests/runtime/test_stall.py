@@ -88,6 +88,24 @@ def test_a_run_that_no_longer_looks_at_its_queries_is_told() -> None:
     assert wrong.startswith("The run has not looked at its queries for 50 s")
 
 
+def test_a_run_on_a_busy_machine_may_take_twice_as_long_for_a_look_as_for_the_one_before() -> None:
+    watch = StallWatch(began=0.0)
+    watch.see([replace(NODE, lag_seconds=0.0)], 100)
+    assert set(watch.verdicts(300).values()) == {None}
+    assert None not in watch.verdicts(301).values()
+    watch.see([replace(NODE, lag_seconds=0.0)], 400)
+    watch.see([replace(NODE, lag_seconds=0.0)], 401)
+    assert set(watch.verdicts(441).values()) == {None}
+    assert None not in watch.verdicts(442).values()
+
+
+def test_however_busy_the_machine_is_a_run_that_hangs_is_told_after_ten_minutes() -> None:
+    watch = StallWatch(began=0.0)
+    watch.see([replace(NODE, lag_seconds=0.0)], 2_000)
+    assert set(watch.verdicts(2_600).values()) == {None}
+    assert None not in watch.verdicts(2_601).values()
+
+
 def test_the_endpoint_shows_the_figures_of_the_last_poll_on_loopback_and_closes() -> None:
     with MetricsEndpoint(port=0) as endpoint:
         waits = {"suppression_buffer_count_current": 3, "suppression_emit_total": 9}

@@ -13,7 +13,7 @@ import pytest
 from pyspark.sql import functions as F
 
 import headrace as hr
-from headrace.log.decode import decode
+from headrace.log.decode import Decoder
 from headrace.sinks import Delivery
 from headrace.sinks.partitioner import positive_murmur2
 from headrace.spark.frames import local_frame
@@ -115,7 +115,7 @@ def test_a_value_is_read_back_exactly_by_a_topic_of_these_columns(case: str, spa
         F.lit(None).cast("array<struct<key: string, value: binary>>").alias("headers"),
         F.timestamp_millis("timestamp_ms").alias("timestamp"),
     )
-    read = decode(raw, topic, int(NOON.timestamp() * 1000))
+    read = Decoder(topic).decode(raw, int(NOON.timestamp() * 1000))
     row = read.first()
     assert row is not None
     assert row["reason"] is None

@@ -35,6 +35,8 @@ if TYPE_CHECKING:
 
 HISTORY_DAYS = max(scene.days for scene in scenes.SCENES)
 SHOWN_EVERY_SECONDS = 10
+LOCATION = "/locations/__repository__@headrace"
+GRAPH, SENSOR = f"{LOCATION}/asset-groups/demo", f"{LOCATION}/sensors/keep_streams_running"
 
 
 def run_demo(*, port: int, rate: float, fresh: bool) -> None:
@@ -78,7 +80,7 @@ def run_demo(*, port: int, rate: float, fresh: bool) -> None:
         )
         stack.callback(_stop, console, dagster, port)
         _wait_for_ui(dagster, port, home / "dagster.log")
-        console.print(_invitation(port, home, report, metrics_port))
+        console.print(_invitation(port, home, report, metrics_port), soft_wrap=True)
         _show_progress(console, dagster)
 
 
@@ -146,14 +148,25 @@ def _tail(log: Path) -> str:
 def _invitation(port: int, home: Path, report: str, metrics_port: str) -> str:
     base = f"http://127.0.0.1:{port}"
     return f"""
-[bold]Open {base}[/]
-  {base}/asset-groups      the graph: the log, the running query, the table of results
-  {base}/runs              the stream is a run; Terminate drains it, and it then stays stopped
-  {base}/automation        keep_streams_running starts what is missing
-  {base}/assets/reading_counts?view=partitions   Materialize… some days: a backfill, with its verdict
-  {base}/assets/reading_counts?view=checks       the proof, with links into the report
-  {report}      the report: what is wrong and what to do, in one sentence for each table
-  http://127.0.0.1:{metrics_port}/metrics   the same figures as on the assets' pages, for Prometheus
+[bold]Open {base}[/]   What to look at, with pictures: docs/tour.md
+
+  the graph: each log, the query that reads it, the table of results
+    {base}{GRAPH}
+  the sensor that starts the stream, and says why it does not
+    {base}{SENSOR}
+  the running query: rows per second, lag, stream time, late records
+    {base}/assets/stream/reading_counts
+  the table: Materialize… some days is a backfill, with its verdict
+    {base}/assets/reading_counts?view=partitions
+  the proof, with links into the report
+    {base}/assets/reading_counts?view=checks
+  the stream is a run: Terminate drains it, and it then stays stopped
+    {base}/runs
+  the report: what is wrong and what to do, in one sentence for each table
+    {report}
+  the same figures as on the assets' pages, for Prometheus
+    http://127.0.0.1:{metrics_port}/metrics
+
 Everything lies below {home}. Ctrl-C stops all of it; the next start goes on from here.
 """
 
@@ -165,29 +178,40 @@ def _show_progress(console: Console, dagster: subprocess.Popen[bytes]) -> None:
     while dagster.poll() is None:
         time.sleep(SHOWN_EVERY_SECONDS)
         for line in _progress(instance):
-            console.print(f"{time.strftime('%H:%M:%S')}  {line}")
+            console.print(f"{time.strftime('%H:%M:%S')}  {line}", soft_wrap=True)
     raise TerminalError("Dagster ended by itself.", hint="Read .headrace/demo/dagster.log.")
 
 
 def _progress(instance: DagsterInstance) -> Iterator[str]:
     from dagster import AssetKey, DagsterRunStatus, RunsFilter
 
-    runs = instance.get_runs(
-        RunsFilter(statuses=[DagsterRunStatus.STARTED, DagsterRunStatus.STARTING]), limit=5
-    )
-    if not runs:
+    from headrace.orchestration.keys import SHUTDOWN_TAG, STREAM_TAG
+
+    newest = instance.get_runs(RunsFilter(tags={STREAM_TAG: "streams"}), limit=1)
+    if newest and newest[0].status is DagsterRunStatus.CANCELED and SHUTDOWN_TAG not in newest[0].tags:
+        yield "the stream was stopped: switch the sensor keep_streams_running off and on, and it goes on"
+        return
+    if not newest or newest[0].is_finished:
         yield "no run yet: the sensor starts the stream within half a minute"
         return
+    starting = []
     for node in load_pipeline(Settings().pipeline):
-        for topic in node.topics:
-            yield _observed(instance, AssetKey(["log", topic.name]))
-        yield _observed(instance, AssetKey(["stream", node.required_name]))
+        names = [*(["log", topic.name] for topic in node.topics), ["stream", node.required_name]]
+        for key in map(AssetKey, names):
+            told = _observed(instance, key)
+            if told:
+                yield told
+            else:
+                starting.append(key.to_user_string())
+    if starting:
+        yield f"starting: {', '.join(starting)}"
 
 
-def _observed(instance: DagsterInstance, key: AssetKey) -> str:
+def _observed(instance: DagsterInstance, key: AssetKey) -> str | None:
+    """What the asset has last said; None: nothing yet."""
     records = instance.fetch_observations(key, limit=1).records
     if not records or records[0].asset_observation is None:
-        return f"{key.to_user_string()}: starting"
+        return None
     metadata = records[0].asset_observation.metadata
     shown = ("state", "rows_per_second", "lag_records", "stream_time", "late", "replays", "dead_letters")
     return f"{key.to_user_string()}: " + "  ".join(

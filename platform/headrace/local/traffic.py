@@ -56,6 +56,7 @@ class Sender:
                 "linger.ms": 20,
                 "message.max.bytes": MESSAGE_BYTES_MAX,
                 "message.timeout.ms": int(patience_s * SECOND_MS),
+                "log_level": 3,  # errors: that a new broker is not ready yet is tried again, and none of a person's business
             }
         )
 

@@ -18,7 +18,6 @@ from pyspark.sql import functions as F
 
 if TYPE_CHECKING:
     from pyspark.sql import Column as Expr
-    from pyspark.sql import DataFrame
 
     from headrace.description import Topic
 
@@ -43,24 +42,24 @@ _ENTRY = (
 _GRAMMAR = rf"^{_W}\[{_W}{_ENTRY}(?:{_W},{_W}{_ENTRY}){{0,{ENTRIES_MAX - 1}}}+{_W}\]{_W}$"
 
 
-def read_chain(frame: DataFrame, topic: Topic) -> DataFrame:
-    """Add `__source`, the header if there is one; what its quotes cut it into, null unless it is well-formed; and the
-    first entry's numbers.
+def chain_steps(topic: Topic) -> list[tuple[str, Expr]]:
+    """Columns to add one after the other: `__source`, the header if there is one; what its quotes cut it into, null unless
+    it is well-formed; and the first entry's numbers. None for a topic without a guard, which pays nothing.
 
-    In, Out: one row per record, with `headers`; a topic without a guard gets nothing and pays nothing
+    In: rows with `headers`
     """
     if topic.replay_guard is None:
-        return frame
+        return []
     name = topic.replay_guard.header
     first = F.get("headers", F.lit(0))
     last = F.element_at(F.filter("headers", lambda header: header["key"] == name), -1)
     text = F.col(f"{SOURCE}.value").cast("string")
-    # A function over an array costs more than all else here: the record with this one header, of one entry, needs none.
-    frame = frame.withColumn(
-        SOURCE, F.when((F.size("headers") == 1) & (first["key"] == name), first).otherwise(last)
-    )
-    frame = frame.withColumn(PIECES, F.when(F.rlike(text, F.lit(_GRAMMAR)), F.split(text, '"')))
-    return frame.withColumn(ROOT, _numbers(F.get(PIECES, F.lit(2))))
+    return [
+        # A function over an array costs more than all else: the record with this one header, of one entry, needs none.
+        (SOURCE, F.when((F.size("headers") == 1) & (first["key"] == name), first).otherwise(last)),
+        (PIECES, F.when(F.rlike(text, F.lit(_GRAMMAR)), F.split(text, '"'))),
+        (ROOT, _numbers(F.get(PIECES, F.lit(2)))),
+    ]
 
 
 def malformed_chain(topic: Topic) -> list[tuple[Expr, Expr]]:

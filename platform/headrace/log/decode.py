@@ -12,7 +12,7 @@ from pyspark.sql import functions as F
 
 from headrace.description import quote, to_ddl
 from headrace.description.durations import format_duration
-from headrace.log.chain import chain_columns, malformed_chain, read_chain
+from headrace.log.chain import chain_columns, chain_steps, malformed_chain
 from headrace.log.columns import DEAD_LETTER, RECORD, struct_of
 from headrace.spark.varying import varying
 
@@ -22,46 +22,58 @@ if TYPE_CHECKING:
 
     from headrace.description import Column, Topic
 
-CORRUPT = "__corrupt"
+CORRUPT, LATEST = "__corrupt", "__latest_ms"
 BLANKS = " \t\r\n"  # JSON's white space
 LAST_TIMESTAMP_MS = 253_402_300_799_999  # the end of the year 9999: beyond it no timestamp can be written
 
 
-def decode(raw: DataFrame, topic: Topic, ingested_at_ms: int) -> DataFrame:
-    """Type every record of a micro-batch.
+class Decoder:
+    """Types the records of one topic. Its columns are made once: to make one anew costs a call or more into the JVM."""
 
-    In:     raw  as Spark's Kafka source delivers it, one row per record
-    Out:    the log's columns but `stream_time`, `ingested_at` and `replay`; `kind` is `record` or
-            `dead_letter` (then `reason`, `raw_key`, `raw_value` are set); `__event_ms` is the event time in ms.
-            The source chain is read if the topic has a guard, and is null in dead letters.
-    Law:    a function of the row and of `ingested_at_ms`, which the log records.
-    """
-    frame = raw.select(
-        *("topic", "partition", "offset", "headers"),
-        F.col("key").alias("raw_key"),
-        F.col("value").alias("raw_value"),
-        F.unix_millis("timestamp").alias("__kafka_ms"),
-        parse_key(F.col("key"), topic).alias("__key"),
-        _parse_json(F.col("value"), topic.value_columns).alias("__value"),
-        F.col("value").isNull().alias("tombstone"),
-        (F.coalesce(F.length("key"), F.lit(0)) + F.coalesce(F.length("value"), F.lit(0))).alias("size_bytes"),
-    )
-    frame = read_chain(frame.withColumn("__event_ms", _event_ms(topic)), topic)
-    frame = frame.withColumn("reason", _reason(topic, ingested_at_ms))
-    dead = F.col("reason").isNotNull()
-    return frame.select(
-        F.when(dead, DEAD_LETTER).otherwise(RECORD).alias("kind"),
-        *("topic", "partition", "offset", "__event_ms"),
-        F.when(F.col("__event_ms").between(0, LAST_TIMESTAMP_MS), F.timestamp_millis("__event_ms")).alias(
-            "timestamp"
-        ),
-        *([_typed("__key", topic.key_columns, ~dead).alias("key")] if topic.key_columns else []),
-        _typed("__value", topic.value_columns, ~dead & ~F.col("tombstone")).alias("value"),
-        *("headers", "tombstone", "size_bytes", "reason"),
-        F.when(dead, F.col("raw_key")).alias("raw_key"),
-        F.when(dead, F.col("raw_value")).alias("raw_value"),
-        *chain_columns(topic, ~dead),
-    )
+    def __init__(self, topic: Topic) -> None:
+        """Needs a running Spark."""
+        self._topic = topic
+        self._parsed = [
+            *(F.col(name) for name in ("topic", "partition", "offset", "headers")),
+            F.col("key").alias("raw_key"),
+            F.col("value").alias("raw_value"),
+            F.unix_millis("timestamp").alias("__kafka_ms"),
+            parse_key(F.col("key"), topic).alias("__key"),
+            _parse_json(F.col("value"), topic.value_columns).alias("__value"),
+            F.col("value").isNull().alias("tombstone"),
+            (F.coalesce(F.length("key"), F.lit(0)) + F.coalesce(F.length("value"), F.lit(0))).alias(
+                "size_bytes"
+            ),
+        ]
+        self._steps = [("__event_ms", _event_ms(topic)), *chain_steps(topic), ("reason", _reason(topic))]
+        dead, event_ms = F.col("reason").isNotNull(), F.col("__event_ms")
+        key = [_typed("__key", topic.key_columns, ~dead).alias("key")] if topic.key_columns else []
+        self._decided = [
+            F.when(dead, DEAD_LETTER).otherwise(RECORD).alias("kind"),
+            *(F.col(name) for name in ("topic", "partition", "offset", "__event_ms")),
+            F.when(event_ms.between(0, LAST_TIMESTAMP_MS), F.timestamp_millis(event_ms)).alias("timestamp"),
+            *key,
+            _typed("__value", topic.value_columns, ~dead & ~F.col("tombstone")).alias("value"),
+            *(F.col(name) for name in ("headers", "tombstone", "size_bytes", "reason")),
+            F.when(dead, F.col("raw_key")).alias("raw_key"),
+            F.when(dead, F.col("raw_value")).alias("raw_value"),
+            *chain_columns(topic, ~dead),
+        ]
+
+    def decode(self, raw: DataFrame, ingested_at_ms: int) -> DataFrame:
+        """Type every record of a micro-batch.
+
+        In:     raw  as Spark's Kafka source delivers it, one row per record
+        Out:    the log's columns but `stream_time`, `ingested_at` and `replay`; `kind` is `record` or
+                `dead_letter` (then `reason`, `raw_key`, `raw_value` are set); `__event_ms` is the event time in ms.
+                The source chain is read if the topic has a guard, and is null in dead letters.
+        Law:    a function of the row and of `ingested_at_ms`, which the log records.
+        """
+        latest_ms = varying(ingested_at_ms + self._topic.max_future_ms).alias(LATEST)
+        frame = raw.select(*self._parsed, latest_ms)
+        for name, column in self._steps:
+            frame = frame.withColumn(name, column)
+        return frame.select(*self._decided)
 
 
 def _parse_json(raw: Expr, columns: tuple[Column, ...]) -> Expr:
@@ -98,9 +110,8 @@ def _event_ms(topic: Topic) -> Expr:
     return F.when(F.col("tombstone"), kafka_ms).otherwise(event_ms)
 
 
-def _reason(topic: Topic, ingested_at_ms: int) -> Expr:
+def _reason(topic: Topic) -> Expr:
     event_ms = F.col("__event_ms")
-    latest = varying(ingested_at_ms + topic.max_future_ms)
     shown = F.coalesce(
         F.timestamp_millis(F.least(event_ms, F.lit(LAST_TIMESTAMP_MS))).cast("string"), F.lit("none")
     )
@@ -111,7 +122,7 @@ def _reason(topic: Topic, ingested_at_ms: int) -> Expr:
         *_disagreements(topic),
         (event_ms.isNull(), F.lit(f"timestamp: {topic.timestamp or 'the record timestamp'} is null")),
         (event_ms < 0, F.lit("timestamp: before 1970")),
-        (event_ms > latest, F.concat(F.lit("timestamp: "), shown, F.lit(ahead))),
+        (event_ms > F.col(LATEST), F.concat(F.lit("timestamp: "), shown, F.lit(ahead))),
         *malformed_chain(topic),
     ]
     return reduce(

@@ -24,6 +24,7 @@ from pyspark.sql import functions as F
 
 from headrace.description.replay import EXACT, MAX_GAPS
 from headrace.log.columns import RECORD
+from headrace.log.sequence import by_hash
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
@@ -76,7 +77,7 @@ class ExactGuard:
         if self.seen:
             frame = frame.unionByName(self._carried(decoded), allowMissingColumns=True)
         at, is_record = F.col("__at"), F.col("kind").isNotNull()
-        ordered = Window.partitionBy(*UNIT).orderBy("__at", is_record, "partition", "offset")
+        ordered = Window.partitionBy(*by_hash(*UNIT)).orderBy("__at", is_record, "partition", "offset")
         reached = F.max("__end").over(ordered.rowsBetween(Window.unboundedPreceding, Window.currentRow))
         frame = _with_runs(frame, ordered, reached.alias("__reached"))
         replay = (
@@ -110,7 +111,7 @@ class ExactGuard:
     def seen_in(self, rows: DataFrame) -> list[Row]:
         """What a stretch of the log shows to `after`."""
         records = _located(rows.where((F.col("kind") == RECORD) & F.col("path").isNotNull()))
-        runs = _with_runs(records, Window.partitionBy(*UNIT).orderBy("__at", "partition", "offset"))
+        runs = _with_runs(records, Window.partitionBy(*by_hash(*UNIT)).orderBy("__at", "partition", "offset"))
         return runs.where("__starts OR __ends").select(*UNIT, "__at", "__starts", "__ends").collect()
 
     def roots(self) -> set[Root]:

@@ -10,9 +10,8 @@ import json
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from pyspark.sql import functions as F
-
-from headrace.log.columns import CONTROL, SET_LIMITS
+from headrace.log.columns import SET_LIMITS
+from headrace.log.control import control_rows
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -38,10 +37,7 @@ def limits_entry(node: str, limits: Mapping[str, int | None], request: str) -> s
 
 def limits_in(log: DataFrame) -> list[LimitsSet]:
     """All limits that were set in a log, oldest first."""
-    action = F.get_json_object("control", "$.action") == SET_LIMITS
-    rows = log.where((F.col("kind") == CONTROL) & action)
-    found = rows.select(F.unix_millis("ingested_at").alias("ms"), "control").distinct().collect()
-    return [limits_set(row["control"], row["ms"]) for row in sorted(found, key=lambda row: row["ms"])]
+    return [limits_set(control, ms) for ms, control in control_rows(log, SET_LIMITS)]
 
 
 def limits_set(control: str, ingested_at_ms: int) -> LimitsSet:

@@ -20,6 +20,7 @@ from pyspark.sql import functions as F
 from headrace.description.replay import MONOTONE
 from headrace.log.chain import own_partition, root_of
 from headrace.log.columns import RECORD
+from headrace.log.sequence import by_hash
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
@@ -49,7 +50,7 @@ class MonotoneGuard:
             frame = decoded.unionByName(self._carried(decoded), allowMissingColumns=True)
         # One exchange for this window and for that of stream time.
         frame = frame.withColumn("__position", F.struct(*POSITION)).repartition("partition")
-        ordered = Window.partitionBy("partition", "path").orderBy("offset")
+        ordered = Window.partitionBy(*by_hash("path", "partition")).orderBy("offset")
         before = F.max("__position").over(ordered.rowsBetween(Window.unboundedPreceding, -1))
         last = F.lead("offset").over(ordered).isNull() & F.col("path").isNotNull()
         frame = frame.select("*", before.alias("__before"), last.alias("__last_of_path"))

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 
 from pyspark.sql import functions as F
 
-from headrace.log.columns import CONTROL
+from headrace.log.control import control_rows
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -40,10 +40,7 @@ def control_entry(root_topic: str, root_partition: int | None) -> str:
 
 def resets_in(log: DataFrame) -> list[Reset]:
     """The resets in a log, oldest first."""
-    action = F.get_json_object("control", "$.action") == ACTION
-    rows = log.where((F.col("kind") == CONTROL) & action)
-    found = rows.select("control", F.unix_millis("ingested_at").alias("ms")).orderBy("ms").collect()
-    entries = [(json.loads(row["control"]), row["ms"]) for row in found]
+    entries = [(json.loads(control), ms) for ms, control in control_rows(log, ACTION)]
     return [Reset(entry["root_topic"], entry["root_partition"], ms) for entry, ms in entries]
 
 

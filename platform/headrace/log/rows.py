@@ -9,22 +9,37 @@ from pyspark.sql import functions as F
 from headrace.spark.varying import varying
 
 if TYPE_CHECKING:
+    from pyspark.sql import Column as Expr
     from pyspark.sql import DataFrame
     from pyspark.sql.types import StructType
 
 
-def log_rows(decided: DataFrame, schema: StructType, at_ms: int) -> DataFrame:
-    """Rows as they are committed to a log.
+class LogRows:
+    """Makes rows of one log. Columns are made once for each shape of what comes: each costs a call into the JVM."""
 
-    In:     decided  some of the log's columns, and `__stream_ms`, the stream time in ms; columns that it lacks are null
-            schema   of the log
-            at_ms    the commit's `ingested_at`
-    Out:    the log's columns; one row per row of `decided`
-    """
-    given = {
-        "ingested_at": F.timestamp_millis(varying(at_ms)),
-        "stream_time": F.timestamp_millis("__stream_ms"),
-        "replay": F.col("replay") if "replay" in decided.columns else F.lit(False),
-    }
-    present = {name: F.col(name) for name in decided.columns} | given
-    return decided.select(*(present.get(f.name, F.lit(None)).cast(f.dataType).alias(f.name) for f in schema))
+    def __init__(self, schema: StructType) -> None:
+        """In: schema of the log."""
+        self._schema = schema
+        self._known: dict[tuple[str, ...], list[Expr]] = {}
+
+    def of(self, decided: DataFrame, at_ms: int) -> DataFrame:
+        """Rows as they are committed to a log.
+
+        In:     decided  some of the log's columns, and `__stream_ms`, the stream time in ms; columns that it lacks are null
+                at_ms    the commit's `ingested_at`
+        Out:    the log's columns; one row per row of `decided`
+        """
+        names = tuple(decided.columns)
+        if names not in self._known:
+            self._known[names] = self._columns(names)
+        at = F.timestamp_millis(varying(at_ms)).alias("ingested_at")
+        return decided.withColumn("ingested_at", at).select(*self._known[names])
+
+    def _columns(self, names: tuple[str, ...]) -> list[Expr]:
+        given = {
+            "ingested_at": F.col("ingested_at"),
+            "stream_time": F.timestamp_millis("__stream_ms"),
+            "replay": F.col("replay") if "replay" in names else F.lit(False),
+        }
+        present = {name: F.col(name) for name in names} | given
+        return [present.get(f.name, F.lit(None)).cast(f.dataType).alias(f.name) for f in self._schema]

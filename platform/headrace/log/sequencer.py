@@ -19,12 +19,12 @@ from pyspark.sql import functions as F
 from headrace.errors import TerminalError, TransientError
 from headrace.log.columns import CONTROL, DEAD_LETTER, DRAIN, PROPERTIES, RECORD, TICK, log_schema
 from headrace.log.deadlines import Deadlines
-from headrace.log.decode import decode
+from headrace.log.decode import Decoder
 from headrace.log.guard import GuardStore, new_guard, observed_guard, restored
 from headrace.log.limits import limits_entry
 from headrace.log.promise import read_promise, write_promise
 from headrace.log.resets import control_entry, resets_in, since_last_reset
-from headrace.log.rows import log_rows
+from headrace.log.rows import LogRows
 from headrace.log.sequence import LAST, assign_stream_time, only_new
 from headrace.log.state import LastRow, LogState, PartitionState
 from headrace.log.ticks import due_ticks
@@ -78,9 +78,10 @@ class Sequencer:
         self._spark, self._path, self._clock, self._on_step = spark, path, clock, on_step
         self._longest_wait_ms = longest_wait_ms
         self._writer = f"log/{topic.name}"
-        self._schema = log_schema(topic)
+        schema = log_schema(topic)
+        self._decoder, self._rows = Decoder(topic), LogRows(schema)
         self._lock = threading.Lock()
-        tables.create(spark, path, self._schema, PROPERTIES, grows="value")
+        tables.create(spark, path, schema, PROPERTIES, grows="value")
         self._guard_store = GuardStore(spark, path)
         self.state, self._guard = self._recover()
         self._deadlines = Deadlines(wall_waits_ms, self._commits_waiting(max(wall_waits_ms, default=0)))
@@ -96,7 +97,7 @@ class Sequencer:
         with self._alone():
             state = self.state
             at_ms = self._next_commit_ms()
-            decoded = decode(only_new(raw, state), self.topic, at_ms)
+            decoded = self._decoder.decode(only_new(raw, state), at_ms)
             judged = decoded if self._guard is None else self._guard.judge(decoded)
             sequenced = assign_stream_time(judged, state)
             seen = Observation()
@@ -109,7 +110,7 @@ class Sequencer:
                 F.collect_list(F.when(F.col(LAST), last)).alias("last_rows"),
                 *observed_guard(self._guard),
             )
-            self._commit(log_rows(observed, self._schema, at_ms), at_ms, "before", state, self._guard)
+            self._commit(self._rows.of(observed, at_ms), at_ms, "before", state, self._guard)
             found = seen.get
             rows = [LastRow(r["partition"], r["offset"], r["stream_ms"]) for r in found["last_rows"]]
             guard = self._guard and self._guard.after(found["seen"])
@@ -299,7 +300,7 @@ class Sequencer:
         values = [(row.partition, row.stream_ms, control) for row, control in rows.items()]
         frame = local_frame(self._spark, values, "partition INT, __stream_ms BIGINT, control STRING")
         frame = frame.select("*", F.lit(kind).alias("kind"), F.lit(self.topic.name).alias("topic"))
-        self._commit(log_rows(frame, self._schema, at_ms), at_ms, "after", after, guard)
+        self._commit(self._rows.of(frame, at_ms), at_ms, "after", after, guard)
         self._settle(after, guard)
 
     def _commit(self, rows: DataFrame, at_ms: int, when: str, state: LogState, guard: Guard | None) -> None:

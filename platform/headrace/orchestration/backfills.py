@@ -38,7 +38,7 @@ def backfill(
     started = session(spark, context.log)
     work = Backfill(started, lake.lake, node, days)
     plan = work.plan().explain()
-    context.log.info(plan)
+    context.log.info(_unmarked(plan))
 
     def on_stage(stage: str) -> None:
         context.log.info(f"Stage {STAGES.index(stage) + 1} of {len(STAGES)}: {stage}.")
@@ -49,7 +49,7 @@ def backfill(
         key = verdict.day.isoformat() if verdict.day else None
         context.add_asset_metadata(metadata=_figures(verdict), partition_key=key)
     words = in_words(verdicts)
-    context.log.info(words)
+    context.log.info(_unmarked(words))
     return dg.MaterializeResult(
         metadata={
             "verdict": dg.MetadataValue.md(words),
@@ -83,6 +83,11 @@ def as_table(verdicts: Sequence[DayVerdict]) -> str:
     """The days as a Markdown table, the last ones when there are many."""
     head = "| day | verdict | rows from the log | rows in the table | rows that differ |"
     return "\n".join([head, "| --- | --- | --: | --: | --: |", *map(_row, verdicts[-DAYS_SHOWN:])])
+
+
+def _unmarked(text: str) -> str:
+    """Markdown for a log, which shows it as it is."""
+    return text.replace("**", "").replace("`", "")
 
 
 def _row(verdict: DayVerdict) -> str:

@@ -105,7 +105,7 @@ def _selected(
 
 
 def as_asset_check(result: CheckResult, key: dg.AssetKey, lake: LakeResource) -> dg.AssetCheckResult:
-    """The result in Dagster's words: the sentence as description, the numbers and the page as metadata."""
+    """The result in Dagster's words: the sentence as description, the page and the numbers as metadata."""
     page = {} if result.report is None else {"report": lake.page(result.report)}
     return dg.AssetCheckResult(
         asset_key=key,
@@ -113,5 +113,5 @@ def as_asset_check(result: CheckResult, key: dg.AssetKey, lake: LakeResource) ->
         passed=result.passed,
         severity=SEVERITIES[result.severity],
         description=result.sentence,
-        metadata={"verdict": dg.MetadataValue.md(result.sentence), **page, **result.metadata},
+        metadata={**page, **result.metadata},
     )

@@ -165,6 +165,10 @@ class _Watch:
 
     def until(self, stop: StopRequest) -> None:
         """Poll and report until stopped, then drain; whatever happens, the queries are drained."""
+        queries = len(self._context.selected_asset_keys)
+        self._context.log.info(
+            f"Spark runs. Starting {queries} queries, one after the other: some seconds each; then each says how it fares."
+        )
         began = time.monotonic()
         rotate_at = began + self._config.rotate_after_hours * 3600
         try:

@@ -14,7 +14,6 @@ survives a crash: whatever is done already is found done when the erasure is run
 
 from __future__ import annotations
 
-from contextlib import ExitStack
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING
@@ -27,7 +26,7 @@ from headrace.log.clock import SystemClock
 from headrace.log.columns import DEAD_LETTER
 from headrace.log.erasure import blanked, is_of_key, key_bytes, key_values
 from headrace.runtime.backfill import Backfill
-from headrace.runtime.lease import take_lease
+from headrace.runtime.lease import nothing_writes
 from headrace.runtime.maintenance import RETENTION_HOURS
 from headrace.runtime.node_tables import read_progress, undescribed
 from headrace.runtime.opening import Opening, read_opening, stand
@@ -106,13 +105,7 @@ class Erasure:
 
         Raises: LeaseHeldError, before anything is changed, while a stream, backfill or maintenance of these tables runs.
         """
-        with ExitStack() as leases:
-            self._lease(leases, f"log/{self._topic.name}", f"Log '{self._topic.name}'")
-            backfills = {}
-            for node in self._nodes:
-                name = node.required_name
-                self._lease(leases, f"node/{name}", f"Node '{name}'")
-                backfills[name] = self._lease(leases, f"backfill/{name}", f"Backfill of '{name}'")
+        with nothing_writes(self._spark, self._lake, self._topic, self._nodes, self._clock) as backfills:
             self._require_whole_log()
             present = [node for node in self._nodes if self._settled(node)]
             yield self._log()
@@ -122,11 +115,6 @@ class Erasure:
             yield Erased(
                 name, "results", None, "not described here: if it reads the topic, erase the key there too"
             )
-
-    def _lease(self, leases: ExitStack, of: str, writer: str) -> Lease:
-        lease = take_lease(self._spark, self._lake.lease(of), writer, self._clock)
-        leases.callback(lease.release)
-        return lease
 
     def _settled(self, node: Node) -> bool:
         """Bring a node to rest; False when it has never run."""

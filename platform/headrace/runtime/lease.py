@@ -12,6 +12,7 @@ import os
 import socket
 import threading
 import time
+from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
@@ -24,9 +25,13 @@ from headrace.spark import files
 from headrace.spark.jvm import java_class
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
+
     from pyspark.sql import SparkSession
 
+    from headrace.description import Node, Topic
     from headrace.log.clock import Clock
+    from headrace.runtime.lake import Lake
 
 logger = structlog.get_logger(__name__)
 EXPIRES_MS = 60_000
@@ -139,6 +144,30 @@ def take_lease_patiently(
         with attempt:
             return take_lease(spark, folder, writer, clock)
     raise AssertionError("unreachable: the last attempt raises")
+
+
+@contextmanager
+def nothing_writes(
+    spark: SparkSession, lake: Lake, topic: Topic, nodes: Sequence[Node], clock: Clock
+) -> Iterator[dict[str, Lease]]:
+    """Hold the leases of a topic's log, of nodes that read it and of their backfills while entered.
+
+    Out:    the leases of the backfills, by node
+    Raises: LeaseHeldError while a stream, backfill or maintenance of these tables runs; then none is held.
+    """
+    with ExitStack() as stack:
+
+        def held(of: str, writer: str) -> Lease:
+            lease = take_lease(spark, lake.lease(of), writer, clock)
+            stack.callback(lease.release)
+            return lease
+
+        held(f"log/{topic.name}", f"Log '{topic.name}'")
+        backfills = {}
+        for name in (node.required_name for node in nodes):
+            held(f"node/{name}", f"Node '{name}'")
+            backfills[name] = held(f"backfill/{name}", f"Backfill of '{name}'")
+        yield backfills
 
 
 def held_since_ms(spark: SparkSession, folder: str, clock: Clock) -> int | None:

@@ -71,6 +71,7 @@ class LogStream(SupervisedQuery):
         self.name, self.topic = topic.name, topic
         self.sequencer: Sequencer | None = None
         self.records = self.dead_letters = self.replays = 0
+        self.readers: list[Callable[[], None]] = []  # called after each commit
         self._spark, self._lake, self._clock, self._on_step = spark, lake, clock, on_step
         self._settings, self._kafka = kafka, KafkaTopic(topic.name, kafka)
         self._longest_wait_ms, self.trigger_ms, self._tick_every_ms = (
@@ -193,6 +194,12 @@ class LogStream(SupervisedQuery):
                 raise LeaseLostError(f"Log '{self.name}': its lease was given back; nothing more is written.")
             self._lease.check()
         self._on_step(step)
+        if step == "after log commit":
+            self._wake_readers()
+
+    def _wake_readers(self) -> None:
+        for wake in self.readers:
+            wake()
 
     def _start_ticking(self) -> None:
         self._ticking = threading.Event()
@@ -239,6 +246,7 @@ class LogStream(SupervisedQuery):
             if not stop.is_set() and self._lease is not None:
                 self._lease.check()
                 sequencer.promise(self._clock.now_ms())
+                self._wake_readers()
 
     def _tick(self, sequencer: Sequencer, caught_up: frozenset[int], stop: threading.Event) -> None:
         with self._tick_under_way:  # `close` waits here before it gives the lease back

@@ -1,4 +1,8 @@
-"""The running query of one node: a commit to a log wakes it, and it folds whatever the logs hold beyond its progress."""
+"""The running query of one node: a commit to a log wakes it, and it folds whatever the logs hold beyond its progress.
+
+A log that the same process writes wakes the node itself, the moment its commit is durable. Any other is watched by Spark's
+query, through Delta's streaming source, which costs a tenth of a second and more each time.
+"""
 
 from __future__ import annotations
 
@@ -35,6 +39,7 @@ if TYPE_CHECKING:
 MAINTAIN_EVERY = 200  # micro-batches between two clearings of the state
 LAG_COUNTED_EVERY_SECONDS, STATE_MEASURED_EVERY_SECONDS = 10.0, 60.0
 LIMITS_READ_EVERY_SECONDS = 3.0  # while the node is full
+WATCH_EVERY_MS = 5_000  # how often Spark's query looks at logs that wake the node themselves
 FOLD_SECONDS = 60.0  # between two folds of current results into their table
 
 
@@ -51,9 +56,10 @@ class NodeStream(SupervisedQuery):
         clock: Clock,
         *,
         trigger_ms: int,
+        woken: bool = False,
         on_step: Callable[[str], None] = lambda step: None,
     ) -> None:
-        """In: trigger_ms between looks at the logs."""
+        """In: trigger_ms between looks at the logs; woken: whether each commit to any of them calls `wake`."""
         super().__init__()
         self.name, self.node = node.required_name, node
         self.runner: NodeRunner | None = None
@@ -63,6 +69,8 @@ class NodeStream(SupervisedQuery):
         self._rebuild: Rebuild | None = None
         self._fold_at = time.monotonic() + FOLD_SECONDS
         self._roused = False  # whether the logs were looked at since the query was opened
+        self._woken, self._commits_wake = threading.Event(), woken
+        self._opened = threading.Event()  # replaced at each opening, set at its close
         self.records = 0
         self.buffer = BufferFigures()
         self._raised = Seldom(self._limits_since, LIMITS_READ_EVERY_SECONDS)
@@ -84,7 +92,12 @@ class NodeStream(SupervisedQuery):
         self._raised = Seldom(self._limits_since, LIMITS_READ_EVERY_SECONDS)
         wakes = [self._wake(topic) for topic in self.node.topics]
         woken = reduce(lambda left, right: left.unionByName(right), wakes)
-        return woken.writeStream.trigger(processingTime=f"{self.trigger_ms} milliseconds")
+        self._opened = threading.Event()
+        threading.Thread(
+            target=self._fold_when_woken, args=[self._opened], daemon=True, name=f"folds-{self.name}"
+        ).start()
+        every_ms = max(self.trigger_ms, WATCH_EVERY_MS) if self._commits_wake else self.trigger_ms
+        return woken.writeStream.trigger(processingTime=f"{every_ms} milliseconds")
 
     def work(self, batch: DataFrame | None) -> int:
         """Fold until nothing is left; the batch itself is not read (it may hold half a commit)."""
@@ -113,6 +126,21 @@ class NodeStream(SupervisedQuery):
                 self.runner = NodeRunner(self._spark, self.node, self._lake, on_step=self._before_commit)
                 return
 
+    def wake(self) -> None:
+        """A log that it reads has a new commit."""
+        self._woken.set()
+
+    def _fold_when_woken(self, closed: threading.Event) -> None:
+        """Fold at each `wake`, at least a trigger interval after the last began."""
+        while True:
+            self._woken.wait()
+            if closed.is_set():
+                return
+            self._woken.clear()
+            began = time.monotonic()
+            self.do(lambda: self.work(None), wait=True)
+            closed.wait(max(0.0, self.trigger_ms / 1000 - (time.monotonic() - began)))
+
     def rouse(self) -> None:
         """Work although no log woke the query: a throttled interval or a fold may be due when a topic has fallen silent.
 
@@ -139,7 +167,9 @@ class NodeStream(SupervisedQuery):
         return any(entry.ingested_at_ms > self.runner.refused_ms for entry in entries)
 
     def close(self) -> None:
-        """Give the leases back."""
+        """Fold no more, and give the leases back."""
+        self._opened.set()
+        self._woken.set()
         if self._rebuild is not None:
             self._rebuild.close()
             self._rebuild = None

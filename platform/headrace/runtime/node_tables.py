@@ -17,7 +17,7 @@ from headrace.operators.progress import Progress
 from headrace.runtime.evolution import GOES_ON, OtherDescriptionError, outcome_of
 from headrace.spark import files, tables
 from headrace.spark.frames import local_frame
-from headrace.spark.newest import newest_rows
+from headrace.spark.newest import newest_rows, read_table
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Mapping
@@ -43,11 +43,11 @@ class Base:
 
     def read(self, spark: SparkSession) -> DataFrame:
         """The table."""
-        return tables.read(spark, self.path, self.version)
+        return read_table(spark, self.path, self.version)
 
     def read_parts(self, spark: SparkSession) -> dict[str, DataFrame]:
         """The tables beside it, by name."""
-        return {name: tables.read(spark, *at) for name, at in self.parts.items()}
+        return {name: read_table(spark, *at) for name, at in self.parts.items()}
 
 
 def base_of(spark: SparkSession, lake: Lake, node: Node) -> Base:
@@ -77,7 +77,7 @@ def results_writer(node: Node) -> str:
 def snapshot(spark: SparkSession, lake: Lake, node: Node) -> tuple[Held, Progress]:
     """What the node's tables hold, and its progress; the base is read first, for the progress only moves on."""
     base, progress = base_of(spark, lake, node), read_progress(spark, lake, node)
-    state = tables.read(spark, lake.state(node.required_name))
+    state = read_table(spark, lake.state(node.required_name))
     state = state.where((F.col("__batch") > base.batch) & (F.col("__batch") <= progress.batch))
     return Held(base.read(spark), state, parts=base.read_parts(spark)), progress
 
@@ -161,7 +161,7 @@ def read_log(
     spark: SparkSession, lake: Lake, topic: Topic, *, after_ms: int | None = None, upto_ms: int
 ) -> DataFrame:
     """Whole commits of a log, after one `ingested_at` and through another."""
-    log = tables.read(spark, lake.log(topic.name))
+    log = read_table(spark, lake.log(topic.name))
     log = log.where(F.col("ingested_at") <= F.timestamp_millis(F.lit(upto_ms)))
     return log if not after_ms else log.where(F.col("ingested_at") > F.timestamp_millis(F.lit(after_ms)))
 

@@ -28,6 +28,7 @@ from headrace.operators.rows import NOT_RECORDS
 from headrace.runtime.node_tables import node_schemas, read_log
 from headrace.spark import files, tables
 from headrace.spark.frames import local_frame
+from headrace.spark.newest import read_table
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
@@ -95,11 +96,11 @@ def read_opening(spark: SparkSession, lake: Lake, node: Node) -> Opening:
             hint="Restore the description: the rows that the balance stands for are no longer in the log.",
         )
     progress, folder = Progress.from_json(entry["progress"]), entry["folder"]
-    state = tables.read(spark, f"{lake.openings(name)}/{folder}/{STATE}")
+    state = read_table(spark, f"{lake.openings(name)}/{folder}/{STATE}")
     if operator.appended:
         return Opening(progress, Held(None, state, _earlier(spark, lake, node, progress)))
-    results = tables.read(spark, f"{lake.openings(name)}/{folder}/{RESULTS}")
-    parts = {part: tables.read(spark, f"{lake.openings(name)}/{folder}/{part}") for part in operator.parts}
+    results = read_table(spark, f"{lake.openings(name)}/{folder}/{RESULTS}")
+    parts = {part: read_table(spark, f"{lake.openings(name)}/{folder}/{part}") for part in operator.parts}
     return Opening(progress, Held(results, parts=parts))
 
 

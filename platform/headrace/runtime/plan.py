@@ -53,7 +53,8 @@ class BackfillPlan:
         """The plan in Markdown."""
         frontier = max(self.upto_ms.values(), default=0)
         dated = [day for day in self.days if day]
-        what = f"{len(dated)} day(s), {dated[0]} to {dated[-1]}" if dated else "no day has rows yet"
+        days = "1 day" if len(dated) == 1 else f"{len(dated)} days"
+        what = f"{days}, {dated[0]} to {dated[-1]}" if dated else "no day has rows yet"
         lines = [
             f"**Backfill of `{self.node}`**: {'the whole table' if self.days == (None,) else what}",
             f"- log through `ingested_at` {_time(frontier)}, lowest stream time {_time(self.closed_ms)}",

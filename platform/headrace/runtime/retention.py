@@ -15,7 +15,6 @@ retention that was broken off left everything right, and may be run again.
 from __future__ import annotations
 
 import datetime as dt
-from contextlib import ExitStack
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -26,7 +25,7 @@ from headrace.errors import TerminalError
 from headrace.log.clock import SystemClock
 from headrace.log.columns import CONTROL
 from headrace.operators import operator_of
-from headrace.runtime.lease import take_lease
+from headrace.runtime.lease import nothing_writes
 from headrace.runtime.node_tables import frontier_ms, read_progress, undescribed
 from headrace.runtime.opening import read_opening, stand, write_opening
 from headrace.runtime.runner import NodeRunner
@@ -100,12 +99,7 @@ class Retention:
         Raises: LeaseHeldError while a stream, backfill or maintenance of these tables runs;
                 TerminalError, before anything is changed, when a node needs what would go.
         """
-        with ExitStack() as leases:
-            self._lease(leases, f"log/{self._topic.name}", f"Log '{self._topic.name}'")
-            for node in self._nodes:
-                name = node.required_name
-                self._lease(leases, f"node/{name}", f"Node '{name}'")
-                self._lease(leases, f"backfill/{name}", f"Backfill of '{name}'")
+        with nothing_writes(self._spark, self._lake, self._topic, self._nodes, self._clock):
             at_ms = self._last_commit_before(before_ms)
             if at_ms is None:
                 return Cut(self._topic.name, None)
@@ -120,9 +114,6 @@ class Retention:
             names = tuple(node.required_name for node in self._nodes)
             unknown = tuple(undescribed(self._spark, self._lake, self._described))
             return Cut(self._topic.name, at_ms, self._delete(through_ms), _kept(since), names, unknown)
-
-    def _lease(self, leases: ExitStack, of: str, writer: str) -> None:
-        leases.callback(take_lease(self._spark, self._lake.lease(of), writer, self._clock).release)
 
     def _last_commit_before(self, before_ms: int) -> int | None:
         """The last commit to be cut; never the log's last."""

@@ -25,15 +25,20 @@ class _Seen:
 class StallWatch:
     """What each query has achieved, and since when it has achieved no more. Times in seconds of one clock."""
 
-    def __init__(self, patience_seconds: float = PATIENCE_SECONDS) -> None:
-        """Nothing is known before the first statuses."""
+    def __init__(self, patience_seconds: float = PATIENCE_SECONDS, *, began: float | None = None) -> None:
+        """Nothing is known before the first statuses.
+
+        In: began  when the run began: how long it takes to come to its first look says how busy the machine is
+        """
         self._patience_seconds = patience_seconds
         self._seen: Mapping[str, _Seen] = {}
-        self._looked_at: float | None = None
+        self._looked_at = began
+        self._look_seconds = 0.0  # between the last two looks
 
     def see(self, statuses: Sequence[StreamStatus], now: float) -> None:
         """Take in what a poll said."""
         known = self._seen
+        self._look_seconds = 0.0 if self._looked_at is None else now - self._looked_at
         self._looked_at = now
         self._seen = {
             s.asset: _Seen(s, now if _moves(s, known.get(s.asset)) else known[s.asset].moved_at)
@@ -43,13 +48,15 @@ class StallWatch:
     def verdicts(self, now: float) -> dict[str, str | None]:
         """For each asset what is wrong and what to do, in one or two sentences; None: it advances."""
         unseen = 0.0 if self._looked_at is None else now - self._looked_at
-        if unseen > self._patience_seconds:
+        if unseen > max(self._patience_seconds, min(2 * self._look_seconds, FIRST_PATIENCE_SECONDS)):
             hung = (
-                f"The run has not looked at its queries for {unseen:.0f} s: its process hangs. "
-                "Terminate the run; nothing is lost, and the sensor starts another when it is switched off and on."
+                f"The run has not looked at its queries for {unseen:.0f} s: it hangs, or the machine is far too busy. "
+                "If it stays so, terminate the run; nothing is lost, and the sensor starts another when it is switched off "
+                "and on."
             )
             return dict.fromkeys(self._seen, hung)
-        return {asset: self._verdict(seen, now - seen.moved_at) for asset, seen in self._seen.items()}
+        looked_at = min(now, self._looked_at or now)  # what has happened since is not known
+        return {asset: self._verdict(seen, looked_at - seen.moved_at) for asset, seen in self._seen.items()}
 
     def _verdict(self, seen: _Seen, still: float) -> str | None:
         status, error = seen.status, f" {seen.status.error}" if seen.status.error else ""

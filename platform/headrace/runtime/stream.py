@@ -108,9 +108,6 @@ class StreamRuntime:
         self._batched = batched_topics(nodes)
         ordered = ordered_topics(nodes)
 
-        def stepper(asset: str) -> Callable[[str], None]:
-            return lambda step: on_step(asset, step)
-
         logs = [
             LogStream(
                 session,
@@ -124,10 +121,11 @@ class StreamRuntime:
                 tick_every_ms=tick_every_ms(topic, nodes),
                 promises=name in ordered,
                 beside_ms=partial(self._highest_event_ms, topics_beside(topic, nodes)),
-                on_step=stepper(f"log/{name}"),
+                on_step=partial(on_step, f"log/{name}"),
             )
             for name, topic in self._topics.items()
         ]
+        hosted = {name for name in self._topics if only is None or f"log/{name}" in only}
         streams = [
             NodeStream(
                 session,
@@ -135,13 +133,16 @@ class StreamRuntime:
                 lake,
                 clock,
                 trigger_ms=trigger_ms,
-                on_step=stepper(f"stream/{node.required_name}"),
+                woken=all(topic.name in hosted for topic in node.topics),
+                on_step=partial(on_step, f"stream/{node.required_name}"),
             )
             for node in nodes
         ]
         self._spark, self._lake, self._clock = session, lake, clock
-        self._logs = [s for s in logs if only is None or f"log/{s.name}" in only]
+        self._logs = [s for s in logs if s.name in hosted]
         self._streams = [s for s in streams if only is None or f"stream/{s.name}" in only]
+        for log in self._logs:
+            log.readers = [s.wake for s in self._streams if log.topic in s.node.topics]
         if not self._logs and not self._streams:
             known = ", ".join([f"log/{s.name}" for s in logs] + [f"stream/{s.name}" for s in streams])
             raise DescriptionError(f"None of {sorted(only or ())} is known.", hint=f"There are: {known}.")

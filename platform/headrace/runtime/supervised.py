@@ -141,9 +141,12 @@ class SupervisedQuery(ABC):
         recent = [(at, rows) for at, rows in self._counted if now - at <= RATE_SECONDS]
         return sum(rows for _, rows in recent) / RATE_SECONDS
 
-    def do(self, work: Callable[[], int]) -> None:
-        """Work beside the query's own triggers, unless one is under way; a failure ends the query as its own would."""
-        if self.state != "running" or not self._busy.acquire(blocking=False):
+    def do(self, work: Callable[[], int], *, wait: bool = False) -> None:
+        """Work beside the query's own triggers; a failure ends the query as its own would.
+
+        In: wait  for a trigger that is under way; else nothing is done meanwhile
+        """
+        if self.state != "running" or not self._busy.acquire(blocking=wait):
             return
         try:
             self._work(work)

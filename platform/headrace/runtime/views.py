@@ -16,8 +16,8 @@ from headrace.operators.progress import Progress
 from headrace.operators.rows import FATES, KEPT, OPEN, USED
 from headrace.runtime.node_tables import base_of, node_schemas, read_logs, read_progress, snapshot
 from headrace.runtime.opening import Opening, read_opening, stand
-from headrace.spark import tables
 from headrace.spark.frames import local_frame
+from headrace.spark.newest import read_table
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
@@ -73,7 +73,7 @@ class Views:
 
     def dead_letters(self, topic: Topic, nodes: Iterable[Node] = ()) -> DataFrame:
         """Records that the topic, or one of these nodes (then named in `node`), could not use; one row each."""
-        log = tables.read(self._spark, self._lake.log(topic.name))
+        log = read_table(self._spark, self._lake.log(topic.name))
         frames = [log_dead_letters(log)]
         for node in nodes:
             dead = self._decided(node).where(

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from typing import TYPE_CHECKING, Any
+from weakref import WeakKeyDictionary
 
 from py4j.protocol import Py4JJavaError
 
@@ -13,6 +14,8 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
 
+# Each is a copy of some hundred settings; a file system, once open, asks it for nothing any more.
+_CONFS: WeakKeyDictionary[SparkSession, Any] = WeakKeyDictionary()
 CHECKPOINTING = "org.apache.spark.sql.execution.streaming.checkpointing"
 
 
@@ -21,7 +24,9 @@ def _path(spark: SparkSession, uri: str) -> Any:
 
 
 def _hadoop_conf(spark: SparkSession) -> Any:
-    return spark._jsparkSession.sessionState().newHadoopConf()
+    if spark not in _CONFS:
+        _CONFS[spark] = spark._jsparkSession.sessionState().newHadoopConf()
+    return _CONFS[spark]
 
 
 def _file_system(spark: SparkSession, uri: str) -> Any:

@@ -27,7 +27,39 @@ def pinned(spark: SparkSession, path: str, version: int) -> DataFrame:
     A query of a Delta table asks Delta for the files each time, which is a Spark job of its own.
     """
     table = tables.read(spark, path, version)
-    return table if tables.is_mapped(table.schema) else _of_files(spark, table.inputFiles(), table.schema)
+    if tables.is_mapped(table.schema):
+        return table
+    named = _named(spark, path, version)
+    return _of_files(spark, table.inputFiles() if named is None else named, table.schema)
+
+
+def read_table(spark: SparkSession, path: str, version: int | None = None) -> DataFrame:
+    """The table as of now or at a version; one that few commits made by the files that these name."""
+    known = tables.latest_version(spark, path) if version is None else version
+    table = tables.read(spark, path, version)
+    named = None if tables.is_mapped(table.schema) else _named(spark, path, known)
+    return table if named is None else _of_files(spark, named, table.schema)
+
+
+def _named(spark: SparkSession, path: str, version: int) -> list[str] | None:
+    """The files of a version by all commits that led to it; None when these, or the files, are too many or not all there."""
+    if version >= NEWEST:
+        return None
+    names: dict[str, None] = {}
+    for number in range(version + 1):
+        actions = tables.found_actions(spark, path, number)
+        if actions is None or any("deletionVector" in action.get("add", ()) for action in actions):
+            return None
+        _apply(names, actions)
+    return [f"{path}/{name}" for name in names] if len(names) <= NEWEST else None
+
+
+def _apply(names: dict[str, None], actions: Iterable[Mapping[str, Any]]) -> None:
+    """Take out of the files of a table those that a commit removes, and put in those that it adds."""
+    for action in actions:
+        if "remove" in action:
+            names.pop(unquote(action["remove"]["path"]), None)
+    names |= dict.fromkeys(unquote(a["add"]["path"]) for a in actions if "add" in a)
 
 
 def newest_rows(
@@ -88,7 +120,7 @@ class Followed:
     def __init__(self, spark: SparkSession, path: str, schema: StructType) -> None:
         """In: schema of the table."""
         self._spark, self._path, self._schema = spark, path, schema
-        self._version = -NEWEST - 1
+        self._version = -1
         self._names: dict[str, None] = {}
 
     def read(self) -> DataFrame:
@@ -112,8 +144,5 @@ class Followed:
             actions = tables.found_actions(self._spark, self._path, number)
             if actions is None:
                 return False
-            for action in actions:
-                if "remove" in action:
-                    self._names.pop(unquote(action["remove"]["path"]), None)
-            self._names |= dict.fromkeys(unquote(a["add"]["path"]) for a in actions if "add" in a)
+            _apply(self._names, actions)
         return True
