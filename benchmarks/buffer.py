@@ -10,14 +10,13 @@ from __future__ import annotations
 import os
 import tempfile
 import time
-from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 from pyspark.sql import functions as F
 
 import headrace as hr
-from benchmarks.processes import cpu_seconds, resident_mib
+from benchmarks.processes import cpu_seconds, jvm_of, resident_mib
 from headrace.errors import TerminalError
 from headrace.local.jars import spark_jars
 from headrace.log.clock import ManualClock
@@ -57,7 +56,7 @@ def main(
     """Fill the buffer, keep it full, and say what each micro-batch took."""
     spark = pipeline_session(build_session(spark_conf(spark_jars(), master=f"local[{os.cpu_count()}]")))
     runtime = java_class(spark, "java.lang.Runtime").getRuntime()
-    jvm = Path(f"/proc/{java_class(spark, 'java.lang.ProcessHandle').current().pid()}")
+    jvm = jvm_of(spark)
     clock, records = ManualClock(BEGIN_MS), keys + stays * batch
     node = events.table().suppress(hr.until_time_limit(keys)).named("waiting")
     with tempfile.TemporaryDirectory(prefix="headrace-bench-") as folder:

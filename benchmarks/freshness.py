@@ -28,7 +28,7 @@ from rich.console import Console
 from rich.table import Table
 
 from benchmarks.kafka_streams import JOBS
-from benchmarks.processes import cpu_seconds, resident_mib
+from benchmarks.processes import cpu_seconds, jvm_of, resident_mib
 from benchmarks.steady import PARTITIONS
 from headrace.errors import TerminalError
 from headrace.local.broker import Broker
@@ -39,7 +39,6 @@ from headrace.runtime.kafka import KafkaSettings
 from headrace.runtime.lake import Lake
 from headrace.runtime.stream import StreamRuntime
 from headrace.spark import tables
-from headrace.spark.jvm import java_class
 from headrace.spark.session import build_session, pipeline_session, spark_conf
 
 if TYPE_CHECKING:
@@ -117,7 +116,7 @@ def _run(
 ) -> Seen:
     """Run with traffic, stop that, catch up and drain."""
     seen = Seen()
-    jvm = Path(f"/proc/{java_class(spark, 'java.lang.ProcessHandle').current().pid()}")
+    jvm = jvm_of(spark)
     traffic = subprocess.Popen(
         [sys.executable, "-m", "benchmarks.steady", bootstrap, str(rate), *topics],
         start_new_session=True,

@@ -3,6 +3,12 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import TYPE_CHECKING
+
+from headrace.spark.jvm import java_class
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
 
 
 def _processes() -> list[Path]:
@@ -34,6 +40,11 @@ def peak_mib() -> float:
         line for p in _processes() for line in (p / "status").read_text().splitlines() if "VmHWM" in line
     ]
     return sum(int(line.split()[1]) for line in peaks) / 1024
+
+
+def jvm_of(spark: SparkSession) -> Path:
+    """The driver's JVM, as its folder in `/proc`."""
+    return Path(f"/proc/{java_class(spark, 'java.lang.ProcessHandle').current().pid()}")
 
 
 def resident_mib(process: Path) -> float:

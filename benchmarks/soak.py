@@ -24,7 +24,7 @@ from pyspark.sql import functions as F
 from rich.console import Console
 
 import headrace as hr
-from benchmarks.processes import resident_mib
+from benchmarks.processes import jvm_of, resident_mib
 from headrace.local.broker import Broker
 from headrace.local.jars import spark_jars
 from headrace.local.topics import create_topics
@@ -34,7 +34,6 @@ from headrace.runtime.lake import Lake
 from headrace.runtime.limits import set_limits
 from headrace.runtime.stream import StreamRuntime, StreamStatus
 from headrace.spark import tables
-from headrace.spark.jvm import java_class
 from headrace.spark.session import build_session, pipeline_session, spark_conf
 from tests.oracle.suppression_oracle import Suppressor, Update
 
@@ -98,17 +97,17 @@ class Traffic(threading.Thread):
 class Watch:
     """What was seen: resident MiB of Python and of the JVM, and what waited, by seconds since the start.
 
-    jvm  the process of Spark
+    jvm  the process of Spark, as its folder in `/proc`
     """
 
     console: Console
-    jvm: int = 0
+    jvm: Path = Path("/proc/self")
     began: float = field(default_factory=time.monotonic)
     samples: list[tuple[float, float, float, dict[str, float]]] = field(default_factory=list)
 
     def see(self, statuses: list[StreamStatus]) -> None:
         """Take a sample."""
-        python, jvm = resident_mib(Path("/proc/self")), resident_mib(Path(f"/proc/{self.jvm}"))
+        python, jvm = resident_mib(Path("/proc/self")), resident_mib(self.jvm)
         waits = {s.name: s.buffer.get("suppression_buffer_count_current", 0.0) for s in statuses if s.buffer}
         self.samples.append((self.seconds, python, jvm, waits))
 
@@ -134,7 +133,7 @@ def main(
     ):
         create_topics(broker.bootstrap_servers, {"events": PARTITIONS})
         spark, lake = build_session(spark_conf(spark_jars())), Lake(f"file:{folder}/lake")
-        watch.jvm = java_class(spark, "java.lang.ProcessHandle").current().pid()
+        watch.jvm = jvm_of(spark)
         settings = KafkaSettings(bootstrap_servers=broker.bootstrap_servers)
         runtime = StreamRuntime(spark, lake, [EARLY, WAITING], kafka=settings, trigger_ms=500)
         traffic = Traffic(broker.bootstrap_servers, rate, minutes * 60)

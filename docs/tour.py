@@ -16,8 +16,9 @@ from typing import Annotated
 import typer
 from playwright.sync_api import Browser, Page, ViewportSize, sync_playwright
 
+from headrace.local.demo import GRAPH, SENSOR
+
 IMAGES = Path(__file__).with_name("images")
-LOCATION = "/locations/__repository__@headrace"
 DESKTOP, PHONE = (1280, 760), (390, 844)
 PATIENCE_MS = 600_000
 TICK_MS = 25_000  # two looks of the sensor
@@ -51,13 +52,13 @@ class Tour:
 
     def graph(self) -> None:
         """The group's assets: logs, running queries, tables."""
-        with self._page(f"{LOCATION}/asset-groups/demo", (1600, 1030)) as page:
+        with self._page(GRAPH, (1600, 1030)) as page:
             page.get_by_text("Materialized").first.wait_for()
             _take(page, "graph", left=MENU, bottom=880)
 
     def sensor(self) -> None:
         """The sensor, with the tick that started the stream."""
-        with self._page(f"{LOCATION}/sensors/keep_streams_running") as page:
+        with self._page(SENSOR) as page:
             page.get_by_text("runs requested").first.wait_for()
             _take(page, "sensor")
 
@@ -114,7 +115,7 @@ class Tour:
 
     def stopped(self) -> None:
         """What the sensor says after that."""
-        with self._page(f"{LOCATION}/sensors/keep_streams_running") as page:
+        with self._page(SENSOR) as page:
             ticks = page.get_by_text("0 runs requested")
             ticks.nth(
                 2
