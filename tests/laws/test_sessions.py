@@ -19,6 +19,7 @@ from hypothesis import strategies as st
 
 import headrace as hr
 from headrace.operators import operator_of
+from headrace.operators.operator import AppendedOperator
 from headrace.runtime.node_tables import read_logs, read_progress
 from tests.laws import tables
 from tests.laws.driving import in_parallel, live_through, side_by_side
@@ -146,7 +147,9 @@ def check(driver: TestDriver, log: Log, span_ms: tuple[int, int], subject: Subje
     places = [(row["__sequence"], row["__ordinal"]) for row in subject.sink.rows]
     assert places == sorted(set(places)), "sinks get sessions in the log's order, each at its own place"
     stored = driver.spark.read.format("delta").load(driver._lake.table(name))
-    again = tables.rows(operator_of(subject.node).emitted(stored))
+    operator = operator_of(subject.node)
+    assert isinstance(operator, AppendedOperator)
+    again = tables.rows(operator.emitted(stored))
     assert sorted(again, key=repr) == sorted(subject.sink.rows, key=repr)
     return read, late, ledger, [tuple(row) for row in subject.sink.rows]
 

@@ -203,13 +203,6 @@ class Operator(ABC, Generic[N]):
         """Of appended results: which rows of the table a log read that far leads to."""
         return F.lit(True)
 
-    def emitted(self, results: DataFrame) -> DataFrame:
-        """Of appended results: rows of the table as sinks get them (see `Folded.emitted`).
-
-        In: results  with all rows that were final at the same moment, or none of them
-        """
-        raise NotImplementedError
-
     @abstractmethod
     def recompute(
         self, logs: Mapping[str, DataFrame], progress: Progress, span_ms: tuple[int, int] | None
@@ -219,9 +212,28 @@ class Operator(ABC, Generic[N]):
         In:     span_ms  of appended results: rows of these days at least, as first and last moment; None: all
         """
 
+
+class AppendedOperator(Operator[N]):
+    """Its results are appended, each row once: final from then on."""
+
+    appended = True
+
+    @abstractmethod
+    def emitted(self, results: DataFrame) -> DataFrame:
+        """Rows of the table as sinks get them (see `Folded.emitted`).
+
+        In: results  with all rows that were final at the same moment, or none of them
+        """
+
+
+class CurrentOperator(Operator[N]):
+    """Its results are revised: a table of those folded, and changes in the state."""
+
+    appended = False
+
+    @abstractmethod
     def compacted(self, held: Held, inputs: T.StructType) -> DataFrame:
-        """Of current results: the rows to put into the base, and `__deleted`; one row for each identity in `held.state`."""
-        raise NotImplementedError
+        """The rows to put into the base, and `__deleted`; one row for each identity in `held.state`."""
 
     def compacted_parts(self, held: Held) -> Mapping[str, DataFrame]:
         """For each part what `compacted` gives for the base.

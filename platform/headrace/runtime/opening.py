@@ -22,7 +22,7 @@ from pyspark.sql import functions as F
 from headrace.description import quote
 from headrace.errors import TerminalError
 from headrace.operators import operator_of
-from headrace.operators.operator import Held
+from headrace.operators.operator import CurrentOperator, Held
 from headrace.operators.progress import Progress
 from headrace.operators.rows import NOT_RECORDS
 from headrace.runtime.node_tables import node_schemas, read_log
@@ -114,7 +114,7 @@ def stand(
         for t in node.topics
     }
     folded = operator.fold(logs, upto_ms, held, opening.progress)
-    if operator.appended:
+    if not isinstance(operator, CurrentOperator):
         nothing = local_frame(spark, [], schemas.results)
         state = folded.state.select(_columns(schemas.state.names))
         state = state if held.state is None else held.state.unionByName(state)

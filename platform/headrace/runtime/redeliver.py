@@ -14,6 +14,7 @@ from pyspark.sql import functions as F
 from headrace.description import quote
 from headrace.errors import TerminalError
 from headrace.operators import operator_of
+from headrace.operators.operator import AppendedOperator
 from headrace.sinks import Delivery, ReadableSink
 from headrace.spark import tables
 from headrace.spark.session import pipeline_session
@@ -95,7 +96,7 @@ def _to(
 def _rows(spark: SparkSession, lake: Lake, node: Node, days: Sequence[dt.date] | None) -> DataFrame:
     """Rows for sinks. A row's place is counted among those that were final at the same moment, so these are all read."""
     operator, name = operator_of(node), node.required_name
-    if node.day_column is None:
+    if not isinstance(operator, AppendedOperator) or node.day_column is None:
         raise TerminalError(
             f"Node '{name}' has revised rows, which belong to no day: they cannot be delivered again by day.",
             hint="A new sink gets its rows as they change.",

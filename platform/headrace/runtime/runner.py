@@ -19,7 +19,7 @@ from pyspark.sql import functions as F
 
 from headrace.description import quote
 from headrace.operators import operator_of
-from headrace.operators.operator import Held
+from headrace.operators.operator import CurrentOperator, Held
 from headrace.runtime.node_tables import (
     base_of,
     frontier_ms,
@@ -133,8 +133,8 @@ class NodeRunner:
 
     def maintain(self) -> None:
         """Fold changes into the table of current results, drop the state that nothing reads; results do not change."""
-        if not self.operator.appended:
-            self._compact()
+        if isinstance(self.operator, CurrentOperator):
+            self._compact(self.operator)
             for part, forgotten in self.operator.expired_parts(self.progress).items():
                 DeltaTable.forPath(self._spark, self._lake.part(self.name, part)).delete(forgotten)
             return
@@ -154,7 +154,7 @@ class NodeRunner:
             same = " AND ".join(f"row.{quote(name)} <=> old.{quote(name)}" for name in superseded.columns)
             state.alias("row").merge(superseded.alias("old"), same).whenMatchedDelete().execute()
 
-    def _compact(self) -> None:
+    def _compact(self, operator: CurrentOperator[Any]) -> None:
         """A MERGE into each base; the results come last, and their record says how far all of them are folded.
 
         The state keeps what it folded until the next one, for readers that began before.
@@ -162,10 +162,10 @@ class NodeRunner:
         batch, folded = self.progress.batch, self._folded
         record = {"writer": f"fold/{self.name}", "batch": batch, "upto_ms": dict(self.progress.upto_ms)}
         held = self._held()
-        for part, changes in self.operator.compacted_parts(held).items():
+        for part, changes in operator.compacted_parts(held).items():
             path = self._lake.part(self.name, part)
-            upsert(self._spark, path, changes, self.operator.parts[part], record)
-        changes = self.operator.compacted(held, self._schemas.inputs)
+            upsert(self._spark, path, changes, operator.parts[part], record)
+        changes = operator.compacted(held, self._schemas.inputs)
         upsert(self._spark, self._lake.table(self.name), changes, self.node.identity, record)
         self._folded = batch
         DeltaTable.forPath(self._spark, self._lake.state(self.name)).delete(F.col("__batch") <= folded)

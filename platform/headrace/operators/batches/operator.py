@@ -12,7 +12,15 @@ from headrace.log.columns import DRAIN
 from headrace.operators.batches.cut import cut, event_of
 from headrace.operators.batches.place import open_state, place_of, source_of
 from headrace.operators.batches.stretches import stretches
-from headrace.operators.operator import CUT_ONE_BY_ONE, Folded, Held, Operator, Schemas, nullable, of_batch
+from headrace.operators.operator import (
+    CUT_ONE_BY_ONE,
+    AppendedOperator,
+    Folded,
+    Held,
+    Schemas,
+    nullable,
+    of_batch,
+)
 from headrace.operators.partials import decide_by_group
 from headrace.operators.progress import Progress, Tally
 from headrace.operators.rows import KEPT, rows_of
@@ -26,10 +34,9 @@ if TYPE_CHECKING:
     from pyspark.sql.types import StructType
 
 
-class BatchOperator(Operator[Batches]):
+class BatchOperator(AppendedOperator[Batches]):
     """Batches by number, size and wall-clock time; see the package for their law."""
 
-    appended = True
     clock = "ingested_at"
     rows_max = 1_000_000  # whole events are gathered: after an outage of the sink they must fit all the same
     final_at = "closed_at"

@@ -11,9 +11,9 @@ from pyspark.sql import functions as F
 from headrace.description import Lookup, quote
 from headrace.operators.operator import (
     CUT_ONE_BY_ONE,
+    AppendedOperator,
     Folded,
     Held,
-    Operator,
     Schemas,
     nullable,
     of_batch,
@@ -34,10 +34,9 @@ if TYPE_CHECKING:
 RECORD, VERSION = 0, 1  # at one place: a record does not find what it says itself
 
 
-class LookupOperator(Operator[Lookup]):
+class LookupOperator(AppendedOperator[Lookup]):
     """Records with what they find; the state holds the table."""
 
-    appended = True
     clock = "ingested_at"
     final_at = "__ingested_at"
 

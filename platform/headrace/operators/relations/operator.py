@@ -10,7 +10,7 @@ from pyspark.sql import Window
 from pyspark.sql import functions as F
 
 from headrace.description import Relation
-from headrace.operators.operator import Folded, Held, Operator, Schemas, nullable, tallies
+from headrace.operators.operator import CurrentOperator, Folded, Held, Schemas, nullable, tallies
 from headrace.operators.progress import Progress
 from headrace.operators.relations.sides import Increment, JoinSide, Side
 from headrace.operators.relations.store import FOLDED, RESULT, Store, as_state
@@ -28,10 +28,8 @@ if TYPE_CHECKING:
     from headrace.operators.progress import Tally
 
 
-class RelationOperator(Operator[Relation]):
+class RelationOperator(CurrentOperator[Relation]):
     """The current result of a tree of relations; what its rows are computed from is held in parts beside it."""
-
-    appended = False
 
     @cached_property
     def root(self) -> Side:
@@ -151,8 +149,9 @@ class RelationOperator(Operator[Relation]):
         """Deleted rows that no later record can precede."""
         expired = {}
         for side in self.root.leaves:
-            for forgotten in side.operator.expired_parts(progress).values():
-                expired[side.part] = F.col("__gone") & forgotten
+            if isinstance(side.operator, CurrentOperator):
+                for forgotten in side.operator.expired_parts(progress).values():
+                    expired[side.part] = F.col("__gone") & forgotten
         return expired
 
     @property

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 from pyspark.sql import functions as F
 
 from headrace.description import RunningAggregate, quote
-from headrace.operators.operator import Folded, Held, Operator, Schemas, nullable, of_batch, tallies
+from headrace.operators.operator import CurrentOperator, Folded, Held, Schemas, nullable, of_batch, tallies
 from headrace.operators.partials import (
     decide_by_group,
     finished_columns,
@@ -28,10 +28,8 @@ if TYPE_CHECKING:
 ONLY_STATE = ("__batch", "__topic", "__partition", "__stream_ms")
 
 
-class RunningOperator(Operator[RunningAggregate]):
+class RunningOperator(CurrentOperator[RunningAggregate]):
     """Current totals; the base holds finished and partial columns side by side, so that it can be merged further."""
-
-    appended = False
 
     @property
     def ordered(self) -> bool:

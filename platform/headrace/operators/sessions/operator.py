@@ -8,7 +8,7 @@ from pyspark.sql import Window
 from pyspark.sql import functions as F
 
 from headrace.description import WindowedAggregate, quote
-from headrace.operators.operator import Folded, Held, Operator, Schemas, nullable, of_batch, tallies
+from headrace.operators.operator import AppendedOperator, Folded, Held, Schemas, nullable, of_batch, tallies
 from headrace.operators.partials import decide_by_group, finished_columns, kept_partials
 from headrace.operators.progress import Progress, Tally
 from headrace.operators.rows import KEPT, LATE, rows_of
@@ -27,10 +27,9 @@ if TYPE_CHECKING:
 NO_STREAM_TIME: Mapping[str, int] = {}
 
 
-class SessionOperator(Operator[WindowedAggregate]):
+class SessionOperator(AppendedOperator[WindowedAggregate]):
     """Session windows; see the package for their law."""
 
-    appended = True
     final_at = "__closed_at"
 
     @property

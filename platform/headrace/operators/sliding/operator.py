@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 from pyspark.sql import functions as F
 
 from headrace.description import WindowedAggregate
-from headrace.operators.operator import Folded, Held, Operator, Schemas, nullable, of_batch, tallies
+from headrace.operators.operator import AppendedOperator, Folded, Held, Schemas, nullable, of_batch, tallies
 from headrace.operators.partials import kept_partials, partial_aggregates
 from headrace.operators.progress import Progress, Tally
 from headrace.operators.rows import KEPT, LATE, rows_of
@@ -25,10 +25,9 @@ if TYPE_CHECKING:
     from pyspark.sql.types import StructType
 
 
-class SlidingOperator(Operator[WindowedAggregate]):
+class SlidingOperator(AppendedOperator[WindowedAggregate]):
     """Sliding windows; see the package for their law."""
 
-    appended = True
     final_at = "window_end"
 
     def decide(self, logs: Mapping[str, DataFrame]) -> DataFrame:

@@ -12,7 +12,7 @@ from headrace.description import Suppressed, quote
 from headrace.description.suppression import EMIT_EARLY, SHUT_DOWN
 from headrace.operators.bounds import refusal
 from headrace.operators.limits import InForce, entries_in, in_force
-from headrace.operators.operator import Folded, Held, Operator, Schemas, nullable, of_batch
+from headrace.operators.operator import AppendedOperator, Folded, Held, Schemas, nullable, of_batch
 from headrace.operators.progress import Progress
 from headrace.operators.rows import KEPT
 from headrace.operators.suppression.bounded import (
@@ -63,13 +63,12 @@ class Found:
     passed: DataFrame | None = None
 
 
-class SuppressionOperator(Operator[Suppressed]):
+class SuppressionOperator(AppendedOperator[Suppressed]):
     """Each key's latest value when its wait is over; see the package for the law.
 
     The state has one row for each entry and micro-batch that touched it: what it is worth, and its open wait if any.
     """
 
-    appended = True
     final_at = "__committed_at"
 
     def __init__(self, node: Suppressed) -> None:

@@ -10,7 +10,7 @@ from pyspark.sql import functions as F
 
 from headrace.description import Table, quote
 from headrace.log.columns import DEAD_LETTER
-from headrace.operators.operator import Folded, Held, Operator, Schemas, nullable, of_batch, tallies
+from headrace.operators.operator import CurrentOperator, Folded, Held, Schemas, nullable, of_batch, tallies
 from headrace.operators.progress import Progress
 from headrace.operators.rows import KEPT, TOMBSTONE, position, rows_of
 from headrace.operators.sequence import numbered
@@ -25,10 +25,8 @@ if TYPE_CHECKING:
 DELETED = "deleted"
 
 
-class TableOperator(Operator[Table]):
+class TableOperator(CurrentOperator[Table]):
     """The latest rows; the state holds the changes that are not folded into them."""
-
-    appended = False
 
     @property
     def remembers(self) -> bool:

@@ -11,7 +11,7 @@ from headrace.description import WindowedAggregate
 from headrace.description.limits import policy_of
 from headrace.description.suppression import SHUT_DOWN
 from headrace.operators.limits import entries_in, in_force
-from headrace.operators.operator import Folded, Held, Operator, Schemas, nullable, of_batch, tallies
+from headrace.operators.operator import AppendedOperator, Folded, Held, Schemas, nullable, of_batch, tallies
 from headrace.operators.partials import kept_partials, partial_aggregates
 from headrace.operators.progress import Progress
 from headrace.operators.rows import rows_of
@@ -34,10 +34,9 @@ if TYPE_CHECKING:
     from headrace.errors import TerminalError
 
 
-class WindowOperator(Operator[WindowedAggregate]):
+class WindowOperator(AppendedOperator[WindowedAggregate]):
     """Tumbling and hopping windows; see the package for their law."""
 
-    appended = True
     final_at = "window_end"
 
     def __init__(self, node: WindowedAggregate) -> None:
