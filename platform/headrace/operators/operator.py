@@ -49,16 +49,25 @@ class Held:
     """What a node's tables hold as of a micro-batch.
 
     results  rows of the result table; None: none yet, or (appended results, while folding) not needed
-    state    rows of the state table; of current results those that are not folded into `results` yet; None: none yet
+    rows     of the state table, or what reads them (see `state_from`); None: none yet
     earlier  gives, for each topic, rows of the log that were folded before: those whose `ingested_at`, in ms, lies in one of
              some intervals, both ends included; None: none were
     parts    rows of each part by name; a part may have folded more of the state than the results, never less
     """
 
     results: DataFrame | None = None
-    state: DataFrame | None = None
+    rows: DataFrame | Callable[..., DataFrame] | None = None
     earlier: Callable[[Sequence[tuple[int, int]]], Mapping[str, DataFrame]] | None = None
     parts: Mapping[str, DataFrame] = field(default_factory=dict)
+
+    @property
+    def state(self) -> DataFrame | None:
+        """Rows of the state table; of current results those that are not folded into `results` yet; None: none yet."""
+        return self.rows() if callable(self.rows) else self.rows
+
+    def state_from(self, column: str, first: int) -> DataFrame | None:
+        """Rows of the state, among them all where a column is at or beyond a number; files without such may be left out."""
+        return self.rows(column, first) if callable(self.rows) else self.rows
 
 
 @dataclass(frozen=True)

@@ -39,7 +39,7 @@ if TYPE_CHECKING:
 MAINTAIN_EVERY = 200  # micro-batches between two clearings of the state
 LAG_COUNTED_EVERY_SECONDS, STATE_MEASURED_EVERY_SECONDS = 10.0, 60.0
 LIMITS_READ_EVERY_SECONDS = 3.0  # while the node is full
-WATCH_EVERY_MS = 5_000  # how often Spark's query looks at logs that wake the node themselves
+WATCH_EVERY_MS = 30_000  # how often Spark's query looks at logs that wake the node themselves
 WORK_SECONDS = 5.0  # of one trigger, while there always is more: what it did is counted at its end
 FOLD_SECONDS = 60.0  # between two folds of current results into their table
 

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import json
 from dataclasses import dataclass, field
+from functools import reduce
+from operator import or_
 from typing import TYPE_CHECKING, Any
 
 from pyspark.sql import functions as F
@@ -20,7 +22,7 @@ from headrace.spark.frames import local_frame
 from headrace.spark.newest import newest_rows, read_table
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Mapping
+    from collections.abc import Callable, Collection, Mapping, Sequence
 
     from pyspark.sql import DataFrame, SparkSession
 
@@ -170,16 +172,48 @@ def read_increment(
     spark: SparkSession, lake: Lake, topic: Topic, *, after_ms: int | None, upto_ms: int
 ) -> DataFrame:
     """The same rows as `read_log` gives, at a cost that does not grow with the log where they are its newest."""
-    rows = newest_rows(
+    rows = _newest(spark, lake, topic, after_ms or 0, upto_ms)
+    return read_log(spark, lake, topic, after_ms=after_ms, upto_ms=upto_ms) if rows is None else rows
+
+
+def read_stretches(
+    spark: SparkSession, lake: Lake, topic: Topic, stretches: Sequence[tuple[int, int]], upto_ms: int
+) -> DataFrame:
+    """The commits of a log, through one `ingested_at`, in some stretches of commit time, both ends included."""
+
+    def wanted(at_ms: int) -> bool:
+        return any(first <= at_ms <= last for first, last in stretches)
+
+    after_ms = stretches[0][0] - 1
+    rows = _newest(spark, lake, topic, after_ms, upto_ms, wanted)
+    if rows is not None:
+        return rows
+    at = F.col("ingested_at")
+    bounds = (
+        (F.timestamp_millis(F.lit(first)), F.timestamp_millis(F.lit(last))) for first, last in stretches
+    )
+    within = reduce(or_, (at.between(first, last) for first, last in bounds))
+    return read_log(spark, lake, topic, after_ms=after_ms, upto_ms=upto_ms).where(within)
+
+
+def _newest(
+    spark: SparkSession,
+    lake: Lake,
+    topic: Topic,
+    after_ms: int,
+    upto_ms: int,
+    wanted: Callable[[int], bool] = lambda at_ms: True,
+) -> DataFrame | None:
+    return newest_rows(
         spark,
         lake.log(topic.name),
         log_schema(topic),
         f"log/{topic.name}",
         lambda record: int(record["ingested_at_ms"]),
-        after=after_ms or 0,
+        after=after_ms,
         through=upto_ms,
+        wanted=wanted,
     )
-    return read_log(spark, lake, topic, after_ms=after_ms, upto_ms=upto_ms) if rows is None else rows
 
 
 def read_logs(

@@ -12,8 +12,6 @@ from __future__ import annotations
 
 import uuid
 from dataclasses import dataclass, field
-from functools import reduce
-from operator import or_
 from typing import TYPE_CHECKING
 
 from pyspark.sql import Window
@@ -25,7 +23,7 @@ from headrace.operators import operator_of
 from headrace.operators.operator import CurrentOperator, Held
 from headrace.operators.progress import Progress
 from headrace.operators.rows import NOT_RECORDS
-from headrace.runtime.node_tables import node_schemas, read_log
+from headrace.runtime.node_tables import node_schemas, read_log, read_stretches
 from headrace.spark import files, tables
 from headrace.spark.frames import local_frame
 from headrace.spark.newest import read_table
@@ -33,7 +31,6 @@ from headrace.spark.newest import read_table
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
 
-    from pyspark.sql import Column as Expr
     from pyspark.sql import DataFrame, SparkSession
 
     from headrace.description import Node
@@ -159,24 +156,15 @@ def write_opening(spark: SparkSession, lake: Lake, node: Node, standing: Standin
             files.delete(spark, f"{lake.openings(name)}/{other}")
 
 
-def within(stretches: Sequence[tuple[int, int]]) -> Expr:
-    """Whether a row of a log lies in one of some stretches of commit time, both ends included."""
-    at = F.col("ingested_at")
-    bounds = [
-        (F.timestamp_millis(F.lit(first)), F.timestamp_millis(F.lit(last))) for first, last in stretches
-    ]
-    return reduce(or_, ((at >= first) & (at <= last) for first, last in bounds))
-
-
 def _earlier(
     spark: SparkSession, lake: Lake, node: Node, progress: Progress
 ) -> Callable[[Sequence[tuple[int, int]]], Mapping[str, DataFrame]]:
     """Rows of the logs that are in the balance, and are kept because something open at the cut asks for them again."""
 
     def read(stretches: Sequence[tuple[int, int]]) -> Mapping[str, DataFrame]:
+        upto_ms = progress.upto_ms
         return {
-            t.name: read_log(spark, lake, t, upto_ms=progress.upto_ms.get(t.name, 0)).where(within(stretches))
-            for t in node.topics
+            t.name: read_stretches(spark, lake, t, stretches, upto_ms.get(t.name, 0)) for t in node.topics
         }
 
     return read

@@ -27,9 +27,9 @@ from headrace.runtime.node_tables import (
     note_description,
     read_increment,
     read_progress,
+    read_stretches,
     settled_ms,
 )
-from headrace.runtime.opening import within
 from headrace.runtime.redeliver import delivery_of
 from headrace.spark import files, tables
 from headrace.spark.merge import upsert
@@ -172,7 +172,7 @@ class NodeRunner:
 
     def _held(self) -> Held:
         if self.operator.appended:
-            return Held(None, self._state.read(), self._earlier)
+            return Held(None, self._state.read, self._earlier)
         base = base_of(self._spark, self._lake, self.node)  # a backfill may have mended it since
         assert base.version is not None
         parts = {part: self._pinned(*at) for part, at in base.parts.items()}
@@ -200,10 +200,10 @@ class NodeRunner:
         return self._pins[path][1]
 
     def _earlier(self, stretches: Sequence[tuple[int, int]]) -> dict[str, DataFrame]:
-        """Stretches of commit time of the logs, as far as these are folded; Delta skips the files of all others."""
+        """Stretches of commit time of the logs, as far as these are folded."""
         upto_ms = self.progress.upto_ms
         return {
-            t.name: self._increment(t, stretches[0][0] - 1, upto_ms.get(t.name, 0)).where(within(stretches))
+            t.name: read_stretches(self._spark, self._lake, t, stretches, upto_ms.get(t.name, 0))
             for t in self.node.topics
         }
 

@@ -152,7 +152,7 @@ class StreamRuntime:
         for log in self._logs:
             log.keep_running()
         for stream in self._streams:
-            if self._has_logs(stream):
+            if stream.state == "running" or self._has_logs(stream):
                 stream.keep_running()
                 stream.rouse()
         return [self._log_status(log) for log in self._logs] + [self._node_status(s) for s in self._streams]

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from typing import TYPE_CHECKING, Any
+from urllib.parse import urlsplit
 from weakref import WeakKeyDictionary
 
 from py4j.protocol import Py4JJavaError
@@ -16,6 +17,7 @@ if TYPE_CHECKING:
 
 # Each is a copy of some hundred settings; a file system, once open, asks it for nothing any more.
 _CONFS: WeakKeyDictionary[SparkSession, Any] = WeakKeyDictionary()
+_SYSTEMS: WeakKeyDictionary[SparkSession, dict[tuple[str, ...], Any]] = WeakKeyDictionary()
 CHECKPOINTING = "org.apache.spark.sql.execution.streaming.checkpointing"
 
 
@@ -30,7 +32,16 @@ def _hadoop_conf(spark: SparkSession) -> Any:
 
 
 def _file_system(spark: SparkSession, uri: str) -> Any:
-    return _path(spark, uri).getFileSystem(_hadoop_conf(spark))
+    systems = _SYSTEMS.setdefault(spark, {})
+    root = urlsplit(uri)[:2]
+    if root not in systems:
+        systems[root] = _path(spark, uri).getFileSystem(_hadoop_conf(spark))
+    return systems[root]
+
+
+def exists(spark: SparkSession, uri: str) -> bool:
+    """Whether a file or a folder is there."""
+    return bool(_file_system(spark, uri).exists(_path(spark, uri)))
 
 
 def write_json(spark: SparkSession, uri: str, content: Any, *, overwrite: bool = True) -> bool:

@@ -6,8 +6,11 @@ name few files. Law: the rows are those that Delta would read.
 
 from __future__ import annotations
 
+import json
 from typing import TYPE_CHECKING, Any
 from urllib.parse import unquote
+
+from pyspark.sql import functions as F
 
 from headrace.spark import tables
 from headrace.spark.frames import local_frame
@@ -45,7 +48,7 @@ def _named(spark: SparkSession, path: str, version: int) -> list[str] | None:
     """The files of a version by all commits that led to it; None when these, or the files, are too many or not all there."""
     if version >= NEWEST:
         return None
-    names: dict[str, None] = {}
+    names: dict[str, str | None] = {}
     for number in range(version + 1):
         actions = tables.found_actions(spark, path, number)
         if actions is None or any("deletionVector" in action.get("add", ()) for action in actions):
@@ -54,12 +57,12 @@ def _named(spark: SparkSession, path: str, version: int) -> list[str] | None:
     return [f"{path}/{name}" for name in names] if len(names) <= NEWEST else None
 
 
-def _apply(names: dict[str, None], actions: Iterable[Mapping[str, Any]]) -> None:
-    """Take out of the files of a table those that a commit removes, and put in those that it adds."""
+def _apply(names: dict[str, str | None], actions: Iterable[Mapping[str, Any]]) -> None:
+    """Take out of the files of a table, with their statistics, those that a commit removes; put in those that it adds."""
     for action in actions:
         if "remove" in action:
             names.pop(unquote(action["remove"]["path"]), None)
-    names |= dict.fromkeys(unquote(a["add"]["path"]) for a in actions if "add" in a)
+    names |= {unquote(a["add"]["path"]): a["add"].get("stats") for a in actions if "add" in a}
 
 
 def newest_rows(
@@ -72,12 +75,14 @@ def newest_rows(
     after: int,
     through: int,
     consecutive: bool = False,
+    wanted: Callable[[int], bool] = lambda place: True,
 ) -> DataFrame | None:
     """The rows that the newest commits of a writer appended, whatever the length of the table's history.
 
     In:     place  where the commit with a record stands; it grows from commit to commit
             after, through  take the commits that stand beyond the one and not beyond the other
             consecutive     each commit stands one beyond the one before
+            wanted          of these, whether to take the one at a place
     Out:    None when the table itself must be asked: that is too long ago, other commits changed rows since, or maintenance
             has packed the files, which then may be gone
     """
@@ -94,7 +99,7 @@ def newest_rows(
         if record is not None and record.get("writer") == writer:
             if place(record) <= after:
                 return _of_files(spark, added, schema)
-            if place(record) <= through:
+            if place(record) <= through and wanted(place(record)):
                 came = [action["add"]["path"] for action in actions if "add" in action]
                 if not packed.isdisjoint(came):
                     return None
@@ -114,6 +119,12 @@ def _of_files(spark: SparkSession, paths: Iterable[str], schema: StructType) -> 
     return spark.read.schema(schema).option("__globPaths__", "false").parquet(*paths)
 
 
+def _may_reach(stats: str | None, column: str, first: int) -> bool:
+    """Whether a file may have rows where the column is at or beyond a number, by Delta's statistics of it."""
+    highest = json.loads(stats).get("maxValues", {}).get(column) if stats else None
+    return highest is None or highest >= first
+
+
 class Followed:
     """The newest version of a table, kept up with commit by commit."""
 
@@ -121,10 +132,10 @@ class Followed:
         """In: schema of the table."""
         self._spark, self._path, self._schema = spark, path, schema
         self._version = -1
-        self._names: dict[str, None] = {}
+        self._names: dict[str, str | None] = {}
 
-    def read(self) -> DataFrame:
-        """The table as of now."""
+    def read(self, column: str | None = None, first: int = 0) -> DataFrame:
+        """The table as of now; with a column, at least the rows where it is at or beyond `first`."""
         version = tables.latest_version(self._spark, self._path)
         if tables.is_mapped(self._schema):
             return tables.read(self._spark, self._path, version)
@@ -132,11 +143,12 @@ class Followed:
             listed = tables.read(self._spark, self._path, version).inputFiles()
             self._names = dict.fromkeys(unquote(uri.rsplit("/", 1)[-1]) for uri in listed)
         self._version = version
-        if (
-            len(self._names) > NEWEST
-        ):  # Spark would list them at once, in a job; Delta does when they are needed
-            return tables.read(self._spark, self._path, version)
-        return _of_files(self._spark, [f"{self._path}/{name}" for name in self._names], self._schema)
+        names = [n for n, stats in self._names.items() if column is None or _may_reach(stats, column, first)]
+        if len(names) <= NEWEST:
+            return _of_files(self._spark, [f"{self._path}/{name}" for name in names], self._schema)
+        # Spark would list so many at once, in a job; Delta does when they are needed, and skips by a literal.
+        table = tables.read(self._spark, self._path, version)
+        return table if column is None else table.where(F.col(column) >= first)
 
     def _catch_up(self, version: int) -> bool:
         """Apply the commits since; False when history is gone."""

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 
 from pyspark.sql import SparkSession
 
+from headrace.spark.files import CHECKPOINTING
 from headrace.spark.jvm import remember_often
 
 if TYPE_CHECKING:
@@ -59,6 +60,14 @@ LAPTOP = {
     "spark.driver.memory": "2g",
     "spark.log.level": "ERROR",
 }
+# Hadoop asks the shell for each link and each permission of a local file: it starts a process forty times in a micro-batch,
+# five milliseconds each. These ask Java; the jar of the first is among ours. A commit is as safe as with Hadoop's own, which
+# on a local disk looks whether the file is there, and then renames.
+LOCAL_FILES = {
+    "spark.hadoop.fs.file.impl": "com.globalmentor.apache.hadoop.fs.BareLocalFileSystem",
+    "spark.delta.logStore.file.impl": "io.delta.storage.LocalLogStore",
+    "spark.sql.streaming.checkpointFileManagerClass": f"{CHECKPOINTING}.FileSystemBasedCheckpointFileManager",
+}
 
 
 def spark_conf(jars: Sequence[str] = (), *, master: str = "local[2]") -> dict[str, str]:
@@ -73,9 +82,11 @@ def spark_conf(jars: Sequence[str] = (), *, master: str = "local[2]") -> dict[st
     local = master.startswith("local[") or master == "local"
     if local:
         conf |= LAPTOP
-    if jars:
-        # In local mode the driver is the executor: a class path saves copying every jar at each start.
-        conf |= {"spark.driver.extraClassPath": ":".join(jars)} if local else {"spark.jars": ",".join(jars)}
+    if jars and local:
+        # The driver is the executor: a class path saves copying every jar at each start.
+        conf |= LOCAL_FILES | {"spark.driver.extraClassPath": ":".join(jars)}
+    elif jars:
+        conf |= {"spark.jars": ",".join(jars)}
     return conf
 
 

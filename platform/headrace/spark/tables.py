@@ -37,6 +37,7 @@ OF_PROTOCOL = (
 MAPPED_NAMES = {"delta.columnMapping.mode": "name"}
 
 _ONE_RECORD_AT_A_TIME = threading.Lock()
+_SEEN: dict[str, int] = {}  # the newest version of each table at the last look
 
 
 @dataclass(frozen=True)
@@ -48,13 +49,14 @@ class Commit:
 
 
 def forget(spark: SparkSession) -> None:
-    """Let Delta forget every table that it has read in this JVM; it reads them anew when they are asked for."""
+    """Let Delta forget every table that it has read in this JVM, and this module too; they are read anew when asked for."""
     java_class(spark, "org.apache.spark.sql.delta.DeltaLog").clearCache()
+    _SEEN.clear()
 
 
 def exists(spark: SparkSession, path: str) -> bool:
     """Whether a Delta table stands at this path."""
-    return DeltaTable.isDeltaTable(spark, path)
+    return latest_version(spark, path) >= 0
 
 
 def create(
@@ -255,7 +257,7 @@ def _actions(spark: SparkSession, path: str, version: int) -> list[Mapping[str, 
 
 def found_actions(spark: SparkSession, path: str, version: int) -> list[Mapping[str, Any]] | None:
     """The same; None when Delta has cleaned its history as far as that."""
-    text = files.read_text(spark, f"{path}/_delta_log/{version:020d}.json")
+    text = files.read_text(spark, _commit_file(path, version))
     return None if text is None else [json.loads(line) for line in text.splitlines()]
 
 
@@ -278,8 +280,23 @@ def size_bytes(spark: SparkSession, path: str) -> int:
 
 
 def latest_version(spark: SparkSession, path: str) -> int:
-    """The table's newest version; -1 when there is no table."""
-    return int(_updated(spark, path).version())
+    """The table's newest version; -1 when there is no table.
+
+    Delta lists all commits that it keeps. Here those since the last look are looked for by name, unless the one that was the
+    newest then is gone: its history was cleaned, or another table stands there.
+    """
+    version = _SEEN.get(path, -1)
+    if version < 0 or not files.exists(spark, _commit_file(path, version)):
+        version = int(_updated(spark, path).version())
+    else:
+        while files.exists(spark, _commit_file(path, version + 1)):
+            version += 1
+    _SEEN[path] = version
+    return version
+
+
+def _commit_file(path: str, version: int) -> str:
+    return f"{path}/_delta_log/{version:020d}.json"
 
 
 def _updated(spark: SparkSession, path: str) -> Any:

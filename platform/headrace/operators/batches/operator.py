@@ -25,6 +25,7 @@ from headrace.operators.partials import decide_by_group
 from headrace.operators.progress import Progress, Tally
 from headrace.operators.rows import KEPT, rows_of
 from headrace.operators.sequence import in_order
+from headrace.spark.varying import varying
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -69,7 +70,9 @@ class BatchOperator(AppendedOperator[Batches]):
         rows = self.decide(logs)
         counted, drains = _counted(rows)
         after = progress.after(upto_ms, counted, (topic.name for topic in self.node.topics))
-        still_open = None if held.state is None else self.open_batches(held.state, self.frontier_ms(progress))
+        before_ms, wait_ms = self.frontier_ms(progress), self.node.max_wait_ms
+        known = held.state_from("__opened_ms", 0 if wait_ms is None else before_ms - wait_ms + 1)
+        still_open = None if known is None else self.open_batches(known, before_ms)
         frontier_ms = self.frontier_ms(after)
         found = cut(_kept(rows), still_open, self.node, drains=drains, upto_ms=frontier_ms).persist()
         closed, continued = (
@@ -86,7 +89,7 @@ class BatchOperator(AppendedOperator[Batches]):
         results = None
         if summary["closed"]:
             earlier = None
-            reread = stretches(summary["commits"], summary["from_ms"], self.frontier_ms(progress))
+            reread = stretches(summary["commits"], summary["from_ms"], before_ms)
             if reread:
                 assert held.earlier is not None
                 earlier = self.decide(held.earlier(reread))
@@ -177,7 +180,7 @@ class BatchOperator(AppendedOperator[Batches]):
     def open_batches(self, state: DataFrame, frontier_ms: int) -> DataFrame:
         """The open batches as of a frontier, one row per group: `by` and `open_state`."""
         if self.node.max_wait_ms is not None:
-            state = state.where(F.col("__opened_ms") > frontier_ms - self.node.max_wait_ms)
+            state = state.where(F.col("__opened_ms") > varying(frontier_ms - self.node.max_wait_ms))
         by = [F.col(quote(name)) for name in self.node.by]
         newest = state.groupBy(*by).agg(
             F.max_by(F.struct(*open_state(self.node)), "__batch").alias("__newest")
@@ -192,7 +195,7 @@ class BatchOperator(AppendedOperator[Batches]):
         is_open = F.col("__closed_by").isNull()
         ended = ~is_open & F.col("__known") & F.col("__last")
         if self.node.max_wait_ms is not None:
-            ended = ended & (F.col("__opened_ms") > frontier_ms - self.node.max_wait_ms)
+            ended = ended & (F.col("__opened_ms") > varying(frontier_ms - self.node.max_wait_ms))
         records = F.when(is_open, F.col("__records")).otherwise(0).alias("__records")
         columns = [records if name == "__records" else F.col(name) for name in open_state(self.node)]
         return found.where((is_open & F.col("__touched")) | ended).select(*self._groups(), *columns)

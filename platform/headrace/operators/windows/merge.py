@@ -9,6 +9,7 @@ from pyspark.sql import functions as F
 from headrace.description import quote
 from headrace.operators.partials import finished_columns, merged_columns
 from headrace.operators.windows.panes import last_window_start, time_windows
+from headrace.spark.varying import varying
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
@@ -102,11 +103,11 @@ def _explode_windows(
 ) -> DataFrame:
     window = time_windows(node)
     last = last_window_start(window, F.col("__pane"))
-    pieces = partials.where(F.col("__pane") >= first_ms).withColumn("__last", last)
-    from_ms, to_ms = F.greatest(F.col("__from"), F.lit(first_ms)), F.col("__last")
+    pieces = partials.where(F.col("__pane") >= varying(first_ms)).withColumn("__last", last)
+    from_ms, to_ms = F.greatest(F.col("__from"), varying(first_ms)), F.col("__last")
     if last_ms is not None:
-        pieces = pieces.where(F.col("__pane") < last_ms + window.size_ms)
-        to_ms = F.least(to_ms, F.lit(last_ms))
+        pieces = pieces.where(F.col("__pane") < varying(last_ms + window.size_ms))
+        to_ms = F.least(to_ms, varying(last_ms))
     if window.advance_ms == window.size_ms:
         return pieces.withColumn("__start", F.col("__last"))
     starts = F.sequence(from_ms, to_ms, F.lit(window.advance_ms))

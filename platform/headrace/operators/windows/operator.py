@@ -72,7 +72,8 @@ class WindowOperator(AppendedOperator[WindowedAggregate]):
                 self.window, self.node.grace_ms, progress.closed_ms, after.closed_ms
             )
             if closing is not None:
-                parts = kept if held.state is None else kept.unionByName(held.state.drop("__batch"))
+                known = held.state_from("__pane", closing[0])
+                parts = kept if known is None else kept.unionByName(known.drop("__batch"))
                 results = merge_windows(
                     parts, self.node, rows.schema, first_ms=closing[0], last_ms=closing[1]
                 )
