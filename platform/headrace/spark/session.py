@@ -14,6 +14,9 @@ from headrace.spark.jvm import remember_often
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
+# The JVM never compiles a method of more than 8,000 bytes; generated ones, the hottest there are, grow longer. Spark's buffers,
+# larger than half a region of a small heap, made the collector begin a cycle twice a second, as did room for more classes.
+JVM = "-XX:-DontCompileHugeMethods -XX:G1HeapRegionSize=8m -XX:MetaspaceSize=256m"
 # To be set when the session is built: without Delta's no table can be read; the last keeps PySpark from telling the JVM
 # where each column expression stands in the source, which is a tenth of a small batch.
 AT_START = {
@@ -23,9 +26,10 @@ AT_START = {
     # Of the classes that Spark generates it keeps a hundred, fewer than a node and its log use in one micro-batch: each was
     # compiled and warmed up again in the next.
     "spark.sql.codegen.cache.maxEntries": "1000",
-    # The JVM never compiles a method of more than 8,000 bytes; generated ones, the hottest there are, grow longer.
-    "spark.driver.extraJavaOptions": "-XX:-DontCompileHugeMethods",
-    "spark.executor.extraJavaOptions": "-XX:-DontCompileHugeMethods",
+    # Each sort and each hash table of a task takes a page at once, of a heap of 2 GiB 32 MiB.
+    "spark.buffer.pageSize": "2m",
+    "spark.driver.extraJavaOptions": JVM,
+    "spark.executor.extraJavaOptions": JVM,
 }
 # Settings that results or the never-kill rule depend on; `pipeline_session` sets them on any session.
 SEMANTICS = {
