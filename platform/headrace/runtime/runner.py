@@ -131,6 +131,11 @@ class NodeRunner:
         """Micro-batches whose changes are not folded into the table of current results yet."""
         return 0 if self.operator.appended else self.progress.batch - self._folded
 
+    @property
+    def crowded(self) -> bool:
+        """Whether reading the state takes more than its newest files; always, of current results."""
+        return self._state.crowded or not self.operator.appended
+
     def maintain(self) -> None:
         """Fold changes into the table of current results, drop the state that nothing reads; results do not change."""
         if isinstance(self.operator, CurrentOperator):

@@ -133,6 +133,7 @@ class Followed:
         self._spark, self._path, self._schema = spark, path, schema
         self._version = -1
         self._names: dict[str, str | None] = {}
+        self.crowded = False  # whether the last look found more files than are read by their names
 
     def read(self, column: str | None = None, first: int = 0) -> DataFrame:
         """The table as of now; with a column, at least the rows where it is at or beyond `first`."""
@@ -144,7 +145,8 @@ class Followed:
             self._names = dict.fromkeys(unquote(uri.rsplit("/", 1)[-1]) for uri in listed)
         self._version = version
         names = [n for n, stats in self._names.items() if column is None or _may_reach(stats, column, first)]
-        if len(names) <= NEWEST:
+        self.crowded = len(names) > NEWEST
+        if not self.crowded:
             return _of_files(self._spark, [f"{self._path}/{name}" for name in names], self._schema)
         # Spark would list so many at once, in a job; Delta does when they are needed, and skips by a literal.
         table = tables.read(self._spark, self._path, version)
