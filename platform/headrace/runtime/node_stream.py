@@ -36,7 +36,9 @@ if TYPE_CHECKING:
     from headrace.log.clock import Clock
     from headrace.runtime.lake import Lake
 
-MAINTAIN_EVERY = 200  # micro-batches between two clearings of the state, five times as many while it is read quickly
+MAINTAIN_EVERY = (
+    200  # micro-batches between two clearings of the state, five times as many while it is read quickly
+)
 LAG_COUNTED_EVERY_SECONDS, STATE_MEASURED_EVERY_SECONDS = 10.0, 60.0
 LIMITS_READ_EVERY_SECONDS = 3.0  # while the node is full
 WATCH_EVERY_MS = 30_000  # how often Spark's query looks at logs that wake the node themselves

@@ -14,8 +14,8 @@ from headrace.spark.jvm import remember_often
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
-# The JVM never compiles a method of more than 8,000 bytes; generated ones, the hottest there are, grow longer. Spark's buffers,
-# larger than half a region of a small heap, made the collector begin a cycle twice a second, as did room for more classes.
+# The JVM never compiles a method of more than 8,000 bytes; generated ones, the hottest there are, grow longer. Buffers
+# larger than half a region, and each time that the room for classes grows, make the collector begin a concurrent cycle.
 JVM = "-XX:-DontCompileHugeMethods -XX:G1HeapRegionSize=8m -XX:MetaspaceSize=256m"
 # To be set when the session is built: without Delta's no table can be read; the last keeps PySpark from telling the JVM
 # where each column expression stands in the source, which is a tenth of a small batch.
