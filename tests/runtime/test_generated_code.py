@@ -9,7 +9,7 @@ import pytest
 import headrace as hr
 from headrace.spark.jvm import java_class
 from headrace.spark.session import pipeline_session
-from tests.runtime.line import Line
+from tests.runtime.line import Line, at
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -27,6 +27,12 @@ NODES = [
     .aggregate(n=hr.count())
     .named("counts"),
     readings.table().named("latest"),
+    readings.group_by("sensor_id")
+    .window(hr.tumbling("1 second"), grace=0)
+    .aggregate(total=hr.sum("value"))
+    .suppress(hr.until_window_closes())
+    .named("closing"),
+    readings.group_by("sensor_id").batch(max_wait="1 second", collect=["value"]).named("batches"),
 ]
 WARM_UP = 3  # the first micro-batches of a log and a node are unlike the later ones: nothing is known yet
 
@@ -43,6 +49,7 @@ def test_later_micro_batches_compile_nothing(spark: SparkSession, lake: Lake, no
     found = []
     for second in range(WARM_UP + 2):
         before = compiled(spark)
+        line.clock.set(at("2024-06-01 00:00:00") + second * 1_000)
         for sensor in ("s1", "s2"):
             line.pipe(f"2024-05-01 12:00:{second:02}", sensor, float(second), partition=second % 2)
         raw = line._piped.take(line.spark)

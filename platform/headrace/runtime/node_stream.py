@@ -11,6 +11,7 @@ import time
 from functools import reduce
 from typing import TYPE_CHECKING
 
+import structlog
 from pyspark.sql import functions as F
 
 from headrace.log.columns import DEAD_LETTER, RECORD
@@ -36,9 +37,9 @@ if TYPE_CHECKING:
     from headrace.log.clock import Clock
     from headrace.runtime.lake import Lake
 
-MAINTAIN_EVERY = (
-    200  # micro-batches between two clearings of the state, five times as many while it is read quickly
-)
+logger = structlog.get_logger(__name__)
+PACK_EVERY = 200  # micro-batches between two times that the state is put into fewer files
+CLEAR_EVERY = 1_000  # and that it is cleared of what nothing reads any more, which stops the node for seconds
 LAG_COUNTED_EVERY_SECONDS, STATE_MEASURED_EVERY_SECONDS = 10.0, 60.0
 LIMITS_READ_EVERY_SECONDS = 3.0  # while the node is full
 WATCH_EVERY_MS = 30_000  # how often Spark's query looks at logs that wake the node themselves
@@ -74,6 +75,7 @@ class NodeStream(SupervisedQuery):
         self._roused = False  # whether the logs were looked at since the query was opened
         self._woken, self._commits_wake = threading.Event(), woken
         self._opened = threading.Event()  # replaced at each opening, set at its close
+        self._packing = threading.Thread()
         self.records = 0
         self.buffer = BufferFigures()
         self._raised = Seldom(self._limits_since, LIMITS_READ_EVERY_SECONDS)
@@ -113,9 +115,7 @@ class NodeStream(SupervisedQuery):
             self.went_well()
             self.micro_batches += 1
             self.buffer.see(self.runner.progress.buffer)
-            number, rest = divmod(self.runner.progress.batch, MAINTAIN_EVERY)
-            if rest == 0 and (self.runner.crowded or number % 5 == 0):
-                self._maintain(self.runner)
+            self._tidy(self.runner)
             if time.monotonic() > until:
                 self.wake()
                 break
@@ -179,6 +179,7 @@ class NodeStream(SupervisedQuery):
         """Fold no more, and give the leases back."""
         self._opened.set()
         self._woken.set()
+        self._wait_until_packed()
         if self._rebuild is not None:
             self._rebuild.close()
             self._rebuild = None
@@ -195,9 +196,30 @@ class NodeStream(SupervisedQuery):
                 if self.runner.unfolded and time.monotonic() < deadline:
                     self._maintain(self.runner)
 
+    def _tidy(self, runner: NodeRunner) -> None:
+        batch, appended = runner.progress.batch, runner.operator.appended
+        if batch % CLEAR_EVERY == 0 or (batch % PACK_EVERY == 0 and not appended):
+            self._maintain(runner)
+        elif batch % PACK_EVERY == 0 and not self._packing.is_alive():
+            self._packing = threading.Thread(
+                target=self._pack, args=[runner], daemon=True, name=f"packs-{self.name}"
+            )
+            self._packing.start()
+
+    def _pack(self, runner: NodeRunner) -> None:
+        try:
+            runner.pack()
+        except Exception as error:
+            logger.warning("state not packed, will be tried again", name=self.name, error=str(error))
+
+    def _wait_until_packed(self) -> None:
+        if self._packing.is_alive():
+            self._packing.join()
+
     def _maintain(self, runner: NodeRunner) -> None:
         """Under the lease of backfills: none may compare the table meanwhile. One that runs is waited for next time."""
         self._fold_at = time.monotonic() + FOLD_SECONDS
+        self._wait_until_packed()
         folder = self._lake.lease(f"backfill/{self.name}")
         try:
             lease = take_lease(self._spark, folder, f"Fold of '{self.name}'", self._clock)

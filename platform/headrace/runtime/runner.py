@@ -131,10 +131,9 @@ class NodeRunner:
         """Micro-batches whose changes are not folded into the table of current results yet."""
         return 0 if self.operator.appended else self.progress.batch - self._folded
 
-    @property
-    def crowded(self) -> bool:
-        """Whether reading the state takes more than its newest files; always, of current results."""
-        return self._state.crowded or not self.operator.appended
+    def pack(self) -> None:
+        """Put the rows of the state into fewer files. May run beside `advance`: Delta lets both commit."""
+        DeltaTable.forPath(self._spark, self._lake.state(self.name)).optimize().executeCompaction()
 
     def maintain(self) -> None:
         """Fold changes into the table of current results, drop the state that nothing reads; results do not change."""
@@ -145,10 +144,10 @@ class NodeRunner:
             return
         self._drop_superseded()
         expired = self.operator.expired(self.progress)
-        state = DeltaTable.forPath(self._spark, self._lake.state(self.name))
         if expired is not None:
+            state = DeltaTable.forPath(self._spark, self._lake.state(self.name))
             state.delete(expired & (F.col("__batch") <= self.progress.batch))
-        state.optimize().executeCompaction()
+        self.pack()
 
     def _drop_superseded(self) -> None:
         """Leave those rows of the state for which no others stand; these alone are read."""
@@ -177,6 +176,7 @@ class NodeRunner:
 
     def _held(self) -> Held:
         if self.operator.appended:
+            self._state.follow()
             return Held(None, self._state.read, self._earlier)
         base = base_of(self._spark, self._lake, self.node)  # a backfill may have mended it since
         assert base.version is not None

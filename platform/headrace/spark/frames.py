@@ -48,10 +48,15 @@ def computed(frame: DataFrame) -> DataFrame:
 
     A plan made of persisted frames holds all of their plans, each as often as it is used: in a few steps it outgrows what
     it computes. Spark looks for what is cached only when a query is planned; here the cached rows are the plan.
+
+    Where another query frees a plan, Spark takes what may depend on it out of its list for a moment: the frame itself then
+    has to do.
     """
     spark = frame.sparkSession
     frame.count()
     cached = spark._jsparkSession.sharedState().cacheManager().lookupCachedData(frame._jdf)
+    if cached.isEmpty():
+        return frame
     rows = java_class(spark, "org.apache.spark.sql.classic.Dataset").ofRows(
         spark._jsparkSession, cached.get().cachedRepresentation()
     )

@@ -22,6 +22,10 @@ if TYPE_CHECKING:
     from pyspark.sql.types import StructType
 
 NEWEST = 32  # commits that are looked at one by one
+FILES, LOCAL_FILES = (
+    32,
+    256,
+)  # read by name: of each the status is asked for, which a local disk knows at once
 
 
 def pinned(spark: SparkSession, path: str, version: int) -> DataFrame:
@@ -54,7 +58,7 @@ def _named(spark: SparkSession, path: str, version: int) -> list[str] | None:
         if actions is None or any("deletionVector" in action.get("add", ()) for action in actions):
             return None
         _apply(names, actions)
-    return [f"{path}/{name}" for name in names] if len(names) <= NEWEST else None
+    return [f"{path}/{name}" for name in names] if len(names) <= _files_max(path) else None
 
 
 def _apply(names: dict[str, str | None], actions: Iterable[Mapping[str, Any]]) -> None:
@@ -119,6 +123,10 @@ def _of_files(spark: SparkSession, paths: Iterable[str], schema: StructType) -> 
     return spark.read.schema(schema).option("__globPaths__", "false").parquet(*paths)
 
 
+def _files_max(path: str) -> int:
+    return LOCAL_FILES if path.startswith("file:") else FILES
+
+
 def _may_reach(stats: str | None, column: str, first: int) -> bool:
     """Whether a file may have rows where the column is at or beyond a number, by Delta's statistics of it."""
     highest = json.loads(stats).get("maxValues", {}).get(column) if stats else None
@@ -133,24 +141,27 @@ class Followed:
         self._spark, self._path, self._schema = spark, path, schema
         self._version = -1
         self._names: dict[str, str | None] = {}
-        self.crowded = False  # whether the last look found more files than are read by their names
 
     def read(self, column: str | None = None, first: int = 0) -> DataFrame:
         """The table as of now; with a column, at least the rows where it is at or beyond `first`."""
-        version = tables.latest_version(self._spark, self._path)
+        version = self.follow()
         if tables.is_mapped(self._schema):
             return tables.read(self._spark, self._path, version)
-        if version - self._version > NEWEST or not self._catch_up(version):
-            listed = tables.read(self._spark, self._path, version).inputFiles()
-            self._names = dict.fromkeys(unquote(uri.rsplit("/", 1)[-1]) for uri in listed)
-        self._version = version
         names = [n for n, stats in self._names.items() if column is None or _may_reach(stats, column, first)]
-        self.crowded = len(names) > NEWEST
-        if not self.crowded:
+        if len(names) <= _files_max(self._path):
             return _of_files(self._spark, [f"{self._path}/{name}" for name in names], self._schema)
         # Spark would list so many at once, in a job; Delta does when they are needed, and skips by a literal.
         table = tables.read(self._spark, self._path, version)
         return table if column is None else table.where(F.col(column) >= first)
+
+    def follow(self) -> int:
+        """Look at the commits since the last time, which is the quicker the fewer they are; gives the newest version."""
+        version = tables.latest_version(self._spark, self._path)
+        if version - self._version > NEWEST or not self._catch_up(version):
+            listed = tables.read(self._spark, self._path, version).inputFiles()
+            self._names = dict.fromkeys(unquote(uri.rsplit("/", 1)[-1]) for uri in listed)
+        self._version = version
+        return version
 
     def _catch_up(self, version: int) -> bool:
         """Apply the commits since; False when history is gone."""
