@@ -39,7 +39,9 @@ class SupervisedQuery(ABC):
         self.error: BaseException | None = None
         self.failures = 0
         self.finished = False
-        self._ended_by: BaseException | None = None  # found beside the triggers: the query is stopped for it
+        self._ended_by: BaseException | None = (
+            None  # why the query ends, or is stopped: nothing begins any more
+        )
         self._closing = threading.Event()
         self._busy = threading.Lock()
         self._retry_at = 0.0
@@ -165,7 +167,13 @@ class SupervisedQuery(ABC):
 
     def _trigger(self, batch: DataFrame, _batch_id: int) -> None:
         with self._busy:
-            self._work(lambda: self.work(batch))
+            try:
+                self._work(lambda: self.work(batch))
+            except BaseException as error:
+                self._ended_by = (
+                    self._ended_by or error
+                )  # Spark ends the query a moment later: nothing begins meanwhile
+                raise
 
     def _work(self, work: Callable[[], int]) -> None:
         if self._closing.is_set():
