@@ -135,16 +135,18 @@ def _require_right(spark: SparkSession, lake: Lake, records: int, commits: int) 
 
 @dataclass
 class Clocked:
-    """A sink that notes of each batch its `closed_at`, in ms, and how much later it arrived."""
+    """A sink that notes of each batch its `closed_at`, in ms, how much later it arrived, and its records."""
 
     name: str = "clocked"
-    late_ms: dict[str, tuple[int, int]] = field(default_factory=dict)
+    late_ms: dict[str, tuple[int, int, int]] = field(default_factory=dict)
 
     def deliver(self, rows: DataFrame, delivery: Delivery) -> None:
         """Note the arrivals."""
-        some = rows.where("closed_by = 'wait'").select("batch_id", "__sequence").collect()
+        some = rows.where("closed_by = 'wait'").select("batch_id", "__sequence", "records").collect()
         now = time.time_ns() // 1_000_000
-        self.late_ms |= {row["batch_id"]: (row["__sequence"], now - row["__sequence"]) for row in some}
+        self.late_ms |= {
+            row["batch_id"]: (row["__sequence"], now - row["__sequence"], row["records"]) for row in some
+        }
 
 
 @app.command()
@@ -180,10 +182,11 @@ def lateness(
             runtime.drain()
         since_ms = time.time_ns() // 1_000_000 - round((time.monotonic() - began - warm_up) * 1000)
         late = np.array(
-            sorted(late for closed, late in sink.late_ms.values() if closed - WAIT_MS >= since_ms)
+            sorted(late for closed, late, _ in sink.late_ms.values() if closed - WAIT_MS >= since_ms)
         )
-        if len(sink.late_ms) < sent:
-            raise TerminalError(f"Only {len(sink.late_ms):,} of {sent:,} batches left by wait.")
+        left = sum(records for _, _, records in sink.late_ms.values())
+        if left != sent:
+            raise TerminalError(f"Of {sent:,} records {left:,} have left in batches by wait.")
         p50, p99 = (float(np.percentile(late, p)) / 1000 for p in (50, 99))
         typer.echo(
             f"{len(late):,} batches by wait of {CUSTOMERS:,} customers; past the deadline: "
