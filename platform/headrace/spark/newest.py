@@ -22,10 +22,8 @@ if TYPE_CHECKING:
     from pyspark.sql.types import StructType
 
 NEWEST = 32  # commits that are looked at one by one
-FILES, LOCAL_FILES = (
-    32,
-    256,
-)  # read by name: of each the status is asked for, which a local disk knows at once
+FILES_MAX = 32  # read by name: the status of each is asked for,
+LOCAL_FILES_MAX = 256  # which a local disk knows at once
 
 
 def pinned(spark: SparkSession, path: str, version: int) -> DataFrame:
@@ -124,7 +122,7 @@ def _of_files(spark: SparkSession, paths: Iterable[str], schema: StructType) -> 
 
 
 def _files_max(path: str) -> int:
-    return LOCAL_FILES if path.startswith("file:") else FILES
+    return LOCAL_FILES_MAX if path.startswith("file:") else FILES_MAX
 
 
 def _may_reach(stats: str | None, column: str, first: int) -> bool:

@@ -10,7 +10,7 @@ from pyspark.sql import SparkSession
 
 from headrace.spark.files import CHECKPOINTING
 from headrace.spark.jvm import remember_often
-from headrace.spark.newest import LOCAL_FILES as FILES_BY_NAME
+from headrace.spark.newest import LOCAL_FILES_MAX
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -63,7 +63,7 @@ LAPTOP = {
     "spark.driver.host": "127.0.0.1",
     "spark.ui.showConsoleProgress": "false",
     # A local disk knows the status of as many files sooner than a job begins.
-    "spark.sql.sources.parallelPartitionDiscovery.threshold": str(FILES_BY_NAME),
+    "spark.sql.sources.parallelPartitionDiscovery.threshold": str(LOCAL_FILES_MAX),
     "spark.driver.memory": "2g",
     "spark.log.level": "ERROR",
 }
