@@ -8,7 +8,7 @@ import subprocess
 import sys
 import threading
 from collections.abc import Iterator
-from contextlib import suppress
+from concurrent.futures import ThreadPoolExecutor
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -163,18 +163,22 @@ def test_a_lease_given_back_permits_nothing_more(spark: SparkSession, folder: st
 
 
 def test_of_many_that_reach_out_at_the_same_moment_one_gets_it(spark: SparkSession, lake: Lake) -> None:
-    for attempt in range(5):
-        won: list[Lease] = []
-        folder, start = lake.lease(f"log/{attempt}"), threading.Barrier(6)
+    def reach(folder: str, start: threading.Barrier) -> bool:
+        start.wait()
+        return files.write_json(spark, f"{folder}/1.claim.json", {}, overwrite=False)
 
-        def reach(folder: str = folder, won: list[Lease] = won, start: threading.Barrier = start) -> None:
-            start.wait()
-            with suppress(LeaseHeldError):
-                won.append(take(spark, folder))
+    with ThreadPoolExecutor(6) as threads:
+        for attempt in range(100):
+            folder, start = lake.lease(f"log/{attempt}"), threading.Barrier(6)
+            won = list(threads.map(reach, [folder] * 6, [start] * 6))
+            assert sum(won) == 1
+            assert files.names(spark, folder) == ["1.claim.json"]
 
-        threads = [threading.Thread(target=reach) for _ in range(6)]
-        for thread in threads:
-            thread.start()
-        for thread in threads:
-            thread.join()
-        assert len(won) == 1
+
+def test_who_comes_a_moment_too_late_is_told(
+    spark: SparkSession, folder: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(lease_module, "_newest_epoch", lambda *_: 0)
+    take(spark, folder)
+    with pytest.raises(LeaseHeldError, match="another process took the lease at the same moment"):
+        take(spark, folder)

@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 import json
+import os
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 from urllib.parse import urlsplit
+from uuid import uuid4
 from weakref import WeakKeyDictionary
 
 from py4j.protocol import Py4JJavaError
@@ -55,14 +58,33 @@ def write_json(spark: SparkSession, uri: str, content: Any, *, overwrite: bool =
         path.getParent(), _hadoop_conf(spark)
     )
     manager.mkdirs(path.getParent())
+    text = json.dumps(content, sort_keys=True).encode()
+    if not overwrite and _file_system(spark, uri).getUri().getScheme() == "file":
+        return _created(Path(path.toUri().getPath()), text)
     try:
         stream = manager.createAtomic(path, overwrite)
-        stream.write(bytearray(json.dumps(content, sort_keys=True).encode()))
+        stream.write(bytearray(text))
         stream.close()
     except Py4JJavaError as error:
         if not overwrite and "FileAlreadyExistsException" in str(error.java_exception.getClass().getName()):
             return False
         raise
+    return True
+
+
+def _created(path: Path, text: bytes) -> bool:
+    """Write a local file unless it is there: a link is made or refused in one step.
+
+    On a local disk Hadoop looks whether the file is there and then renames, so two that do it at once may both succeed.
+    """
+    whole = path.with_name(f".{path.name}.{uuid4()}.tmp")
+    whole.write_bytes(text)
+    try:
+        os.link(whole, path)
+    except FileExistsError:
+        return False
+    finally:
+        whole.unlink()
     return True
 
 
