@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import sys
 from typing import TYPE_CHECKING
 
@@ -41,14 +42,17 @@ SEMANTICS = {
     # A commit without rows still carries its record: a micro-batch of ticks alone makes progress too.
     "spark.databricks.delta.skipRecordingEmptyCommits": "false",
 }
-# Small micro-batches on few cores: fewer tasks, no adaptive re-planning, no checksum files.
+SHUFFLES = "spark.sql.shuffle.partitions"
+CLUSTER_TASKS = 16  # where the master's URL does not say how many cores there are
+# Small micro-batches: no adaptive re-planning, no checksum files.
 SMALL_BATCHES = {
-    "spark.sql.shuffle.partitions": "2",
     "spark.sql.adaptive.enabled": "false",
     "spark.databricks.delta.snapshotPartitions": "2",
     "spark.databricks.delta.writeChecksumFile.enabled": "false",
     "spark.databricks.delta.stats.skipping": "true",
     "spark.sql.streaming.metricsEnabled": "false",
+    # By default a timestamp has 12 bytes, which Parquet neither orders nor encodes as numbers.
+    "spark.sql.parquet.outputTimestampType": "TIMESTAMP_MICROS",
     "spark.sql.maxPlanStringLength": "10000",
 }
 # A handful of rows is folded sooner than Java is generated and compiled for it: half the CPU of a small batch.
@@ -86,6 +90,7 @@ def spark_conf(jars: Sequence[str] = (), *, master: str = "local[2]") -> dict[st
     """
     os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
     conf = {"spark.master": master, **AT_START, **SEMANTICS, **SMALL_BATCHES}
+    conf[SHUFFLES] = str(tasks_for(master))
     local = master.startswith("local[") or master == "local"
     if local:
         conf |= LAPTOP
@@ -95,6 +100,15 @@ def spark_conf(jars: Sequence[str] = (), *, master: str = "local[2]") -> dict[st
     elif jars:
         conf |= {"spark.jars": ",".join(jars)}
     return conf
+
+
+def tasks_for(master: str) -> int:
+    """Into how many tasks a shuffle goes: one for each core that the master's URL names, and two at least."""
+    here = re.fullmatch(r"local(?:\[(\*|\d+)(?:,\d+)?\])?", master)
+    if here:
+        return max(2, (os.cpu_count() or 2) if here[1] == "*" else int(here[1] or 1))
+    pretended = re.fullmatch(r"local-cluster\[(\d+),(\d+),\d+\]", master)
+    return int(pretended[1]) * int(pretended[2]) if pretended else CLUSTER_TASKS
 
 
 def build_session(conf: Mapping[str, str], app_name: str = "headrace") -> SparkSession:
@@ -110,10 +124,14 @@ def build_session(conf: Mapping[str, str], app_name: str = "headrace") -> SparkS
 def pipeline_session(spark: SparkSession, *, interpreted: bool = False) -> SparkSession:
     """A sibling of `spark` (same cluster, own SQL settings) with the settings that results depend on.
 
+    Others that were configured when Spark started stay as they are.
+
     In: interpreted  True when micro-batches hold a handful of rows, as in tests
     """
-    session = spark.newSession()
+    session, configured = spark.newSession(), spark.sparkContext.getConf()
     remember_often(session)
-    for key, value in (SEMANTICS | SMALL_BATCHES | (INTERPRETED if interpreted else {})).items():
+    chosen = {SHUFFLES: str(tasks_for(str(spark.sparkContext.master))), **SMALL_BATCHES}
+    chosen = {key: value for key, value in chosen.items() if not configured.contains(key)}
+    for key, value in (SEMANTICS | chosen | (INTERPRETED if interpreted else {})).items():
         session.conf.set(key, value)
     return session

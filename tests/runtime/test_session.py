@@ -1,0 +1,45 @@
+"""What a session is configured with."""
+
+from __future__ import annotations
+
+import os
+from typing import TYPE_CHECKING
+
+import pytest
+
+from headrace.spark import session
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+
+@pytest.mark.fast
+@pytest.mark.parametrize(
+    ("master", "tasks"),
+    [
+        ("local", 2),
+        ("local[1]", 2),
+        ("local[8]", 8),
+        ("local[6,3]", 6),
+        ("local[*]", max(2, os.cpu_count() or 2)),
+        ("local-cluster[3,4,1024]", 12),
+        ("spark://host:7077", session.CLUSTER_TASKS),
+    ],
+)
+def test_a_shuffle_has_a_task_for_each_core(master: str, tasks: int) -> None:
+    assert session.spark_conf(master=master)[session.SHUFFLES] == str(tasks)
+
+
+@pytest.mark.spark
+def test_what_was_configured_stays_unless_results_depend_on_it(
+    spark: SparkSession, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(
+        session, "SMALL_BATCHES", {"spark.sql.maxPlanStringLength": "7", "spark.some.other": "7"}
+    )
+    other = spark.newSession()
+    other.conf.set("spark.sql.session.timeZone", "Europe/Paris")
+    settings = session.pipeline_session(other).conf
+    assert settings.get("spark.sql.maxPlanStringLength") == "10000"
+    assert settings.get("spark.some.other") == "7"
+    assert settings.get("spark.sql.session.timeZone") == "UTC"
