@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import datetime as dt
+import random
 import threading
 import time
 from collections.abc import Callable
@@ -42,6 +44,25 @@ def test_partitions_added_while_it_runs_are_picked_up(
     assert run.offsets() == {0: [*range(20)], 1: [*range(20)], 2: [*range(15)], 3: [*range(8)]}
     assert run.results() == run.recomputed()
     assert sum(run.fates().values()) == 63
+
+
+def test_stream_time_is_that_of_each_partition_however_many_polls_and_tasks_there_are(
+    spark: SparkSession, lake: Lake, kafka: Broker, new_topic: NewTopic
+) -> None:
+    topic, chance = new_topic(5), random.Random(7)
+    produce(
+        kafka,
+        topic,
+        [reading(chance.randrange(5), minute / 50 + chance.uniform(-9, 0)) for minute in range(10_000)],
+    )
+    with running(spark, lake, kafka, topic, options={"max.poll.records": "700"}) as run:
+        run.catch_up()
+    highest: dict[int, dt.datetime] = {}
+    rows = run.log().where("kind = 'record'").orderBy("partition", "offset").collect()
+    for row in rows:
+        highest[row["partition"]] = max(row["timestamp"], highest.get(row["partition"], row["timestamp"]))
+        assert row["stream_time"] == highest[row["partition"]]
+    assert (len(rows), set(highest)) == (10_000, {0, 1, 2, 3, 4})
 
 
 def test_partitions_added_while_it_is_down_are_read_from_their_beginning(

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 import headrace as hr
+from headrace.description import RunningAggregate
 from headrace.spark.jvm import java_class
 from headrace.spark.session import pipeline_session
 from tests.runtime.line import Line, at
@@ -19,9 +20,21 @@ if TYPE_CHECKING:
 
 pytestmark = pytest.mark.spark
 
-readings = hr.Topic("readings", key="sensor_id STRING", value="sensor_id STRING, value DOUBLE")
+
+def topic(guard: hr.ReplayGuard | None = None) -> hr.Topic:
+    value = "sensor_id STRING, value DOUBLE"
+    return hr.Topic("readings", key="sensor_id STRING", value=value, replay_guard=guard)
+
+
+def totals_of(source: hr.Topic) -> RunningAggregate:
+    return source.group_by("sensor_id").aggregate(total=hr.sum("value"))
+
+
+readings = topic()
 NODES = [
-    readings.group_by("sensor_id").aggregate(total=hr.sum("value")).named("totals"),
+    totals_of(readings).named("totals"),
+    totals_of(topic(hr.ReplayGuard())).named("guarded"),
+    totals_of(topic(hr.ReplayGuard(mode="exact"))).named("exactly_guarded"),
     readings.group_by("sensor_id")
     .window(hr.tumbling("1 day"), grace="1 day")
     .aggregate(n=hr.count())

@@ -12,7 +12,7 @@ from pyspark.sql import functions as F
 
 from headrace.description import quote, to_ddl
 from headrace.description.durations import format_duration
-from headrace.log.chain import chain_columns, chain_steps, malformed_chain
+from headrace.log.chain import chain_columns, chain_source, chain_steps, malformed_chain
 from headrace.log.columns import DEAD_LETTER, RECORD, struct_of
 from headrace.spark.varying import varying
 
@@ -44,6 +44,7 @@ class Decoder:
             (F.coalesce(F.length("key"), F.lit(0)) + F.coalesce(F.length("value"), F.lit(0))).alias(
                 "size_bytes"
             ),
+            *chain_source(topic),
         ]
         self._steps = [("__event_ms", _event_ms(topic)), *chain_steps(topic), ("reason", _reason(topic))]
         dead, event_ms = F.col("reason").isNotNull(), F.col("__event_ms")
@@ -165,9 +166,9 @@ def _malformed(
 
 
 def _looks_like_an_object(text: Expr) -> Expr:
-    return F.startswith(F.ltrim(text, F.lit(BLANKS)), F.lit("{")) & F.endswith(
-        F.rtrim(text, F.lit(BLANKS)), F.lit("}")
-    )
+    begins = F.startswith(text, F.lit("{")) | F.startswith(F.ltrim(text, F.lit(BLANKS)), F.lit("{"))
+    ends = F.endswith(text, F.lit("}")) | F.endswith(F.rtrim(text, F.lit(BLANKS)), F.lit("}"))
+    return begins & ends  # what most have costs least
 
 
 def _goes_on_behind_the_object(text: Expr) -> Expr:
@@ -175,7 +176,9 @@ def _goes_on_behind_the_object(text: Expr) -> Expr:
 
     Only a text with a brace closed before its end can hold more; as part of an array it is then parsed to its end.
     """
-    closes_early = F.locate("}", text) < F.length(F.rtrim(text, F.lit(BLANKS)))
+    first = F.locate("}", text)
+    # Bytes are as many as characters or more, and known without counting.
+    closes_early = (first < F.octet_length(text)) & (first < F.length(F.rtrim(text, F.lit(BLANKS))))
     in_an_array = F.from_json(F.concat(F.lit("["), text, F.lit(", 0]")), "array<string>")
     return F.when(closes_early, F.coalesce(F.size(in_an_array) != 2, F.lit(True))).otherwise(False)
 

@@ -25,6 +25,7 @@ from pyspark.sql import functions as F
 from headrace.description.replay import EXACT, MAX_GAPS
 from headrace.log.columns import RECORD
 from headrace.log.sequence import by_hash
+from headrace.spark.session import SHUFFLES
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
@@ -71,7 +72,7 @@ class ExactGuard:
         """Add `replay`, and `__seen` for `after`: the first and the last record of each run of positions.
 
         In:  decoded  one row per record, with the chain's columns; null in dead letters
-        Out: one row per record
+        Out: one row per record, its partition's in one task
         """
         frame = _located(decoded).withColumn("__end", F.lit(None).cast("long"))
         if self.seen:
@@ -83,7 +84,10 @@ class ExactGuard:
         replay = (
             (at == F.col("__previous")) | (at <= F.col("__reached")) | (F.col("root_offset") < self._mark())
         )
-        return frame.where(is_record).select(
+        tasks = int(str(frame.sparkSession.conf.get(SHUFFLES)))
+        # By number, for of partitions 0 and 1 the hashes have one parity. The windows of stream time go on from there.
+        frame = frame.where(is_record).repartitionById(tasks, "partition")
+        return frame.select(
             *decoded.columns,
             (at.isNotNull() & F.coalesce(replay, F.lit(False))).alias("replay"),
             F.when(F.col("__starts") | F.col("__ends"), F.struct(*UNIT, "__at", "__starts", "__ends")).alias(

@@ -10,7 +10,6 @@ State: one position for each path.
 
 from __future__ import annotations
 
-import json
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
@@ -18,18 +17,18 @@ from pyspark.sql import Window
 from pyspark.sql import functions as F
 
 from headrace.description.replay import MONOTONE
-from headrace.log.chain import own_partition, root_of
+from headrace.log.chain import root_of
 from headrace.log.columns import RECORD
-from headrace.log.sequence import by_hash
+from headrace.spark.frames import local_frame
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
 
-    from pyspark.sql import DataFrame, Row
+    from pyspark.sql import DataFrame, Row, SparkSession
 
 Position = tuple[int, tuple[int, ...]]
 POSITION = ("root_offset", "ordinals")
-CARRIED = "array<struct<path: string, partition: int, root_offset: bigint, ordinals: array<int>>>"
+CARRIED = "path STRING, __carried STRUCT<root_offset: BIGINT, ordinals: ARRAY<INT>>, __number BIGINT"
 
 
 @dataclass(frozen=True)
@@ -43,19 +42,22 @@ class MonotoneGuard:
         """Add `replay`, and `__seen` for `after`: on the last record of each path, the highest position so far.
 
         In:  decoded  one row per record, with the chain's columns; null in dead letters
-        Out: one row per record, hash-partitioned by `partition`
+        Out: one row per record; where Spark knows how `partition` lies over the tasks it goes on to do
         """
-        frame = decoded
-        if self.highest:
-            frame = decoded.unionByName(self._carried(decoded), allowMissingColumns=True)
-        # One exchange for this window and for that of stream time.
-        frame = frame.withColumn("__position", F.struct(*POSITION)).repartition("partition")
-        ordered = Window.partitionBy(*by_hash("path", "partition")).orderBy("offset")
+        frame = decoded.withColumn("__position", F.struct(*POSITION))
+        frame = frame.join(F.broadcast(self._carried(decoded.sparkSession)), "path", "left")
+        # A known path is told by its number, which sorts sooner than its name; a hash sorts new ones.
+        number, new = (
+            F.coalesce("__number", F.xxhash64("path")),
+            F.when(F.col("__number").isNull(), F.col("path")),
+        )
+        ordered = Window.partitionBy(number, new, "partition").orderBy("offset")
         before = F.max("__position").over(ordered.rowsBetween(Window.unboundedPreceding, -1))
         last = F.lead("offset").over(ordered).isNull() & F.col("path").isNotNull()
-        frame = frame.select("*", before.alias("__before"), last.alias("__last_of_path"))
+        before = F.greatest(before, "__carried").alias("__before")
+        frame = frame.select("*", before, last.alias("__last_of_path"))
         highest = F.greatest("__before", "__position")
-        return frame.where(F.col("kind").isNotNull()).select(
+        return frame.select(
             *decoded.columns,
             (
                 F.col("path").isNotNull() & F.coalesce(F.col("__position") <= F.col("__before"), F.lit(False))
@@ -99,13 +101,7 @@ class MonotoneGuard:
         """The guard that `to_json` wrote."""
         return cls({path: (at[0], tuple(at[1])) for path, at in document["highest"].items()})
 
-    def _carried(self, decoded: DataFrame) -> DataFrame:
-        """The state as rows that come before every record of their path; a literal, so Python sends no rows."""
-        rows = [
-            {"path": path, "partition": own_partition(path), "root_offset": at[0], "ordinals": at[1]}
-            for path, at in self.highest.items()
-        ]
-        one = decoded.sparkSession.range(1)
-        return one.select(F.inline(F.from_json(F.lit(json.dumps(rows)), CARRIED))).withColumn(
-            "offset", F.lit(-1).cast("long")
-        )
+    def _carried(self, spark: SparkSession) -> DataFrame:
+        """The state: one row per path, with `__carried`, its highest position, and `__number`."""
+        rows = [(path, at, number) for number, (path, at) in enumerate(self.highest.items())]
+        return local_frame(spark, rows, CARRIED)

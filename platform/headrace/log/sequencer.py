@@ -110,11 +110,13 @@ class Sequencer:
                 F.collect_list(F.when(F.col(LAST), last)).alias("last_rows"),
                 *observed_guard(self._guard),
             )
-            self._commit(self._rows.of(observed, at_ms), at_ms, "before", state, self._guard)
+            # A task for each core: of a topic with many partitions no task, and no file, for each.
+            rows = self._rows.of(observed, at_ms).coalesce(self._spark.sparkContext.defaultParallelism)
+            self._commit(rows, at_ms, "before", state, self._guard)
             found = seen.get
-            rows = [LastRow(r["partition"], r["offset"], r["stream_ms"]) for r in found["last_rows"]]
+            last_rows = [LastRow(r["partition"], r["offset"], r["stream_ms"]) for r in found["last_rows"]]
             guard = self._guard and self._guard.after(found["seen"])
-            self._settle(state.after(at_ms, rows), guard)
+            self._settle(state.after(at_ms, last_rows), guard)
             if found["records"]:
                 self._deadlines.committed(at_ms)
             return Appended(found["records"], found["dead_letters"], found["replays"])

@@ -10,7 +10,7 @@ from pyspark.sql import functions as F
 from headrace.description import quote
 from headrace.log.columns import DEAD_LETTER
 from headrace.operators.aggregates import in_groups, mergeable
-from headrace.operators.rows import KEPT
+from headrace.operators.rows import KEPT, position
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -55,14 +55,16 @@ def partial_aggregates(
     *,
     also_by: Mapping[str, Expr] | None = None,
     also: Mapping[str, Expr] | None = None,
+    placed: bool = False,
 ) -> DataFrame:
     """Aggregate the rows that are kept, and count the rest.
 
     In:     decided  rows with `__fate` completed
             also_by  more columns to group kept rows by; `also`: more columns to aggregate
+            placed   add `__at`, the position of the last row that is kept
     Out:    `by`, `__topic`, `__partition`, `__fate`, `also_by`, the partial columns (`__<name>_<suffix>`), `__records`,
-            `__event_ms` and `__stream_ms` (highest), `also`. One row per group and partition for rows that are kept; one
-            row per partition and fate for all others.
+            `__event_ms` and `__stream_ms` (highest), `also`, `__at`. One row per group and partition for rows that are kept;
+            one row per partition and fate for all others.
     Law:    rows of the output merge: aggregating a log in pieces and merging equals aggregating it whole.
     """
     kept = F.col("__fate") == KEPT
@@ -71,13 +73,17 @@ def partial_aggregates(
         *(F.when(kept, F.col(quote(name))).alias(name) for name in by),
         *(F.when(kept, expression).alias(name) for name, expression in (also_by or {}).items()),
     ]
-    return decided.groupBy(*keys).agg(
+    # In a partition commit times and offsets rise together. To aggregate structs Spark sorts, for numbers it hashes.
+    last = {name: F.max(name).alias(name) for name in ("__ingested_ms", "__offset") if placed}
+    partials = decided.groupBy(*keys).agg(
         *partial_columns(aggregates, decided.schema),
         F.count(F.lit(1)).alias("__records"),
         F.max("__event_ms").alias("__event_ms"),
         F.max("__stream_ms").alias("__stream_ms"),
         *(expression.alias(name) for name, expression in (also or {}).items()),
+        *last.values(),
     )
+    return partials.withColumn("__at", F.when(kept, position())).drop(*last) if placed else partials
 
 
 def kept_partials(partials: DataFrame) -> DataFrame:

@@ -22,6 +22,7 @@ from headrace.runtime.kafka import (
 from headrace.runtime.lease import Lease, LeaseLostError, take_lease
 from headrace.runtime.requests import carry_out
 from headrace.runtime.supervised import RATE_SECONDS, SupervisedQuery
+from headrace.spark.frames import arranged
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Sequence
@@ -37,6 +38,8 @@ if TYPE_CHECKING:
 logger = structlog.get_logger(__name__)
 RECORDS_PER_TRIGGER = 500_000
 REQUESTS_EVERY_MS = 2_000  # between looks at what people ask for
+# With each poll Spark asks the broker where the partition begins and ends, and what was fetched ahead is thrown away.
+FETCHING = {"kafka.max.poll.records": "10000", "kafka.max.partition.fetch.bytes": str(4 << 20)}
 EARLIEST = -2  # Spark's code in `startingOffsets`
 
 
@@ -121,14 +124,17 @@ class LogStream(SupervisedQuery):
             includeHeaders="true",
             failOnDataLoss="true",
             maxOffsetsPerTrigger=str(RECORDS_PER_TRIGGER),
-            **{f"kafka.{name}": value for name, value in self.topic.options.items()},
+            **FETCHING | {f"kafka.{name}": value for name, value in self.topic.options.items()},
         )
         return reader.load().writeStream.trigger(processingTime=f"{self.trigger_ms} milliseconds")
 
     def work(self, batch: DataFrame) -> int:
-        """Append one micro-batch to the log."""
+        """Append one micro-batch to the log.
+
+        Spark's source reads each partition in one task, in the order of its offsets (it is told no `minPartitions`).
+        """
         assert self.sequencer is not None
-        appended = self.sequencer.append(batch)
+        appended = self.sequencer.append(arranged(batch, by="partition", order="offset"))
         self.records += appended.records
         self.dead_letters += appended.dead_letters
         self.replays += appended.replays

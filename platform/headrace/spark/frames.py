@@ -11,12 +11,14 @@ from pyspark.sql import functions as F
 from pyspark.sql import types as T
 from pyspark.sql.pandas.types import to_arrow_schema
 
-from headrace.spark.jvm import java_class
+from headrace.spark.jvm import java_class, scala_object
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
     from pyspark.sql import SparkSession
+
+CATALYST = "org.apache.spark.sql.catalyst"
 
 
 def local_frame(
@@ -57,7 +59,41 @@ def computed(frame: DataFrame) -> DataFrame:
     cached = spark._jsparkSession.sharedState().cacheManager().lookupCachedData(frame._jdf)
     if cached.isEmpty():
         return frame
-    rows = java_class(spark, "org.apache.spark.sql.classic.Dataset").ofRows(
-        spark._jsparkSession, cached.get().cachedRepresentation()
+    return _of_plan(spark, cached.get().cachedRepresentation())
+
+
+def arranged(frame: DataFrame, by: str, order: str) -> DataFrame:
+    """The same rows, by a plan that says how they lie already: rows of one `by` in one task, sorted by `by` and `order`.
+
+    Spark believes it: a window over `by` in this order then neither shuffles nor sorts. Nothing may be joined to the frame
+    by `by` alone, for the tasks are not those that a hash of `by` would choose.
+    """
+    spark, query = frame.sparkSession, frame._jdf.queryExecution()
+    rows, columns = query.toRdd(), query.analyzed().output()
+    known = [columns.apply(frame.columns.index(name)) for name in (by, order)]
+
+    def sequence(*items: Any) -> Any:
+        return java_class(spark, "PythonUtils").toSeq(list(items))
+
+    ascending = scala_object(spark, f"{CATALYST}.expressions.Ascending")
+    sort_order = scala_object(spark, f"{CATALYST}.expressions.SortOrder")
+    nothing = scala_object(spark, "scala.None")
+    plan = java_class(spark, "org.apache.spark.sql.execution.LogicalRDD")(
+        columns,
+        rows,
+        java_class(spark, f"{CATALYST}.plans.physical.HashPartitioning")(
+            sequence(known[0]), rows.getNumPartitions()
+        ),
+        sequence(*(sort_order.apply(column, ascending, sequence()) for column in known)),
+        False,
+        nothing,
+        frame._jdf.sparkSession(),
+        nothing,
+        nothing,
     )
-    return DataFrame(rows, spark)
+    return _of_plan(spark, plan)
+
+
+def _of_plan(spark: SparkSession, plan: Any) -> DataFrame:
+    dataset = java_class(spark, "org.apache.spark.sql.classic.Dataset")
+    return DataFrame(dataset.ofRows(spark._jsparkSession, plan), spark)

@@ -45,6 +45,11 @@ def java_class(spark: SparkSession, name: str) -> Any:
     return names[name]
 
 
+def scala_object(spark: SparkSession, name: str) -> Any:
+    """The one instance of a Scala `object`, by its full name."""
+    return getattr(java_class(spark, f"{name}$"), "MODULE$")
+
+
 def remember_often(spark: SparkSession) -> None:
     """Make PySpark find what it asks for most without asking the JVM."""
     for name in OFTEN:

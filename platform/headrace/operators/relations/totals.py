@@ -9,7 +9,6 @@ from pyspark.sql import functions as F
 from headrace.description import RunningAggregate, WindowedAggregate
 from headrace.operators.partials import kept_partials, partial_aggregates
 from headrace.operators.relations.sides import Changes, Increment, Leaf
-from headrace.operators.rows import KEPT, position
 from headrace.operators.running import RunningOperator
 from headrace.operators.tables.latest import columns, union
 from headrace.operators.windows import WindowOperator
@@ -74,8 +73,7 @@ class WindowsSide(Leaf):
     def increment(self, decided: DataFrame) -> DataFrame:
         """The partial of each group, pane and first window entered."""
         by = {"__pane": F.col("__pane"), "__from": F.col("__from")}
-        also = {"__at": F.max(F.when(F.col("__fate") == KEPT, position()))}
-        return partial_aggregates(decided, self.node.by, self.node.aggregates, also_by=by, also=also)
+        return partial_aggregates(decided, self.node.by, self.node.aggregates, also_by=by, placed=True)
 
     def changes(self, increments: Mapping[str, Increment], store: Store) -> Changes:
         """The windows that the micro-batch touches, and those that it closes."""

@@ -16,7 +16,7 @@ from headrace.operators.partials import (
     partial_aggregates,
 )
 from headrace.operators.progress import Progress
-from headrace.operators.rows import KEPT, position, rows_of
+from headrace.operators.rows import rows_of
 from headrace.operators.sequence import numbered
 
 if TYPE_CHECKING:
@@ -96,8 +96,7 @@ class RunningOperator(CurrentOperator[RunningAggregate]):
 
     def increment(self, rows: DataFrame) -> DataFrame:
         """The partials of decided rows, and a count of all (see `partial_aggregates`)."""
-        also = {"__at": F.max(F.when(F.col("__fate") == KEPT, position()))}
-        return partial_aggregates(rows, self.node.by, self.node.aggregates, also=also)
+        return partial_aggregates(rows, self.node.by, self.node.aggregates, placed=True)
 
     def _parts(self, held: Held, *also: str) -> DataFrame:
         """Base and state side by side: both are partials."""
