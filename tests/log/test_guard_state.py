@@ -12,9 +12,15 @@ import headrace as hr
 from headrace.errors import TerminalError
 from headrace.log import guard as guard_module
 from headrace.log.clock import ManualClock
+from headrace.log.columns import KAFKA
+from headrace.log.decode import Decoder
 from headrace.log.exact import ExactGuard, SeenOfRoot, merged
+from headrace.log.monotone import MonotoneGuard
+from headrace.log.sequence import assign_stream_time
 from headrace.log.sequencer import Sequencer
+from headrace.log.state import LogState
 from headrace.spark import tables
+from headrace.spark.frames import arranged
 from headrace.spark.session import pipeline_session
 from headrace.testing.piped import PipedTopic
 
@@ -156,3 +162,15 @@ def test_too_many_intervals_raise_the_mark_above_the_lowest() -> None:
 def test_an_exact_state_is_read_back_as_it_was_written() -> None:
     guard = ExactGuard({("a-1", 0): interval_guard(9, u=[(0, 1)], u3=[(0, 0)]), ("b", 2): SeenOfRoot(7)}, 9)
     assert ExactGuard.from_json(json.loads(json.dumps(guard.to_json())), 9) == guard
+
+
+@pytest.mark.spark
+def test_a_monotone_guard_moves_no_record_to_another_task(spark: SparkSession) -> None:
+    session = pipeline_session(spark)
+    topic = hr.Topic("screws", value="n INT", replay_guard=MONOTONE)
+    raw = arranged(session.createDataFrame([], KAFKA), by="partition", order="offset")
+    guard = MonotoneGuard({"orders/0>screws/0": (5, (-1,))})
+    sequenced = assign_stream_time(guard.judge(Decoder(topic).decode(raw, 0)), LogState())
+    plan = sequenced._jdf.queryExecution().executedPlan().toString()
+    assert "BroadcastHashJoin" in plan
+    assert "hashpartitioning" not in plan

@@ -24,6 +24,12 @@ def test_what_one_node_frees_another_still_has(spark: SparkSession) -> None:
     mine.unpersist()
 
 
+def test_a_frame_that_spark_no_longer_keeps_serves_itself(spark: SparkSession) -> None:
+    forgotten = own(spark.range(5).where("id > 1")).persist()
+    forgotten.unpersist()
+    assert sorted(row["id"] for row in computed(forgotten).collect()) == [2, 3, 4]
+
+
 def test_what_lies_in_order_is_neither_shuffled_nor_sorted(spark: SparkSession) -> None:
     # Two tasks of ten rows, partition 0 in the one and partitions 1 and 2 in the other.
     partition = F.when(F.col("id") < 10, 0).when(F.col("id") < 15, 1).otherwise(2).alias("partition")
