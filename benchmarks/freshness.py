@@ -130,9 +130,8 @@ def _run(
                 if status.batch_seconds is not None and passed > WARM_UP_SECONDS:
                     seen.batch_seconds[status.asset].append(status.batch_seconds)
             if passed > WARM_UP_SECONDS:
-                sampled = (
-                    time.monotonic() - began
-                )  # a look at the streams takes seconds when the cores are full
+                # A look at the streams takes seconds when the cores are full.
+                sampled = time.monotonic() - began
                 seen.samples.append((sampled, cpu_seconds(), resident_mib(jvm)))
             time.sleep(1.0)
         for query in runtime._spark.streams.active:

@@ -9,6 +9,7 @@ import sys
 import threading
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -163,6 +164,20 @@ def test_a_lease_given_back_permits_nothing_more(spark: SparkSession, folder: st
 
 
 def test_of_many_that_reach_out_at_the_same_moment_one_gets_it(spark: SparkSession, lake: Lake) -> None:
+    def reach(folder: str, start: threading.Barrier) -> Lease | None:
+        start.wait()
+        with suppress(LeaseHeldError):
+            return take(spark, folder)
+        return None
+
+    with ThreadPoolExecutor(6) as threads:
+        for attempt in range(5):
+            folder, start = lake.lease(f"log/{attempt}"), threading.Barrier(6)
+            won = [lease for lease in threads.map(reach, [folder] * 6, [start] * 6) if lease]
+            assert len(won) == 1
+
+
+def test_of_many_that_claim_at_the_same_moment_one_does(spark: SparkSession, lake: Lake) -> None:
     def reach(folder: str, start: threading.Barrier) -> bool:
         start.wait()
         return files.write_json(spark, f"{folder}/1.claim.json", {}, overwrite=False)
