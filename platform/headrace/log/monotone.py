@@ -42,7 +42,7 @@ class MonotoneGuard:
         """Add `replay`, and `__seen` for `after`: on the last record of each path, the highest position so far.
 
         In:  decoded  one row per record, with the chain's columns; null in dead letters
-        Out: one row per record; where Spark knows how `partition` lies over the tasks it goes on to do
+        Out: one row per record; rows change tasks only if Spark does not know that each partition lies in one
         """
         frame = decoded.withColumn("__position", F.struct(*POSITION))
         frame = frame.join(F.broadcast(self._carried(decoded.sparkSession)), "path", "left")
