@@ -34,12 +34,14 @@ if TYPE_CHECKING:
     from headrace.log.clock import Clock
     from headrace.runtime.kafka import KafkaSettings
     from headrace.runtime.lake import Lake
+    from headrace.runtime.node_stream import NodeStream
 
 logger = structlog.get_logger(__name__)
 RECORDS_PER_TRIGGER = 500_000
 REQUESTS_EVERY_MS = 2_000  # between looks at what people ask for
 # With each poll Spark asks the broker where the partition begins and ends, and what was fetched ahead is thrown away.
 FETCHING = {"kafka.max.poll.records": "10000", "kafka.max.partition.fetch.bytes": str(4 << 20)}
+REST_SECONDS = 10.0  # the longest that a log waits for its nodes
 EARLIEST = -2  # Spark's code in `startingOffsets`
 
 
@@ -74,7 +76,7 @@ class LogStream(SupervisedQuery):
         self.name, self.topic = topic.name, topic
         self.sequencer: Sequencer | None = None
         self.records = self.dead_letters = self.replays = 0
-        self.readers: list[Callable[[], None]] = []  # called after each commit
+        self.readers: list[NodeStream] = []  # woken by each commit
         self._spark, self._lake, self._clock, self._on_step = spark, lake, clock, on_step
         self._settings, self._kafka = kafka, KafkaTopic(topic.name, kafka)
         self._longest_wait_ms, self.trigger_ms, self._tick_every_ms = (
@@ -140,6 +142,20 @@ class LogStream(SupervisedQuery):
         self.replays += appended.replays
         return appended.records
 
+    def _trigger(self, batch: DataFrame, batch_id: int) -> None:
+        super()._trigger(batch, batch_id)
+        self._rest()
+
+    def _rest(self) -> None:
+        """Leave the cores to nodes that have not begun to fold the last commit.
+
+        What they are not ready for becomes one micro-batch instead of several, each of which costs as much.
+        """
+        until = time.monotonic() + REST_SECONDS
+        for reader in self.readers:
+            while not self._closing.is_set() and time.monotonic() < until and not reader.has_begun(0.1):
+                pass
+
     def record_last(self, record: Callable[[Sequencer], None]) -> None:
         """Let the sequencer record something between `halt` and `drain`; a failure is told, and the drain goes on."""
         lease, sequencer = self._lease, self.sequencer
@@ -204,8 +220,8 @@ class LogStream(SupervisedQuery):
             self._wake_readers()
 
     def _wake_readers(self) -> None:
-        for wake in self.readers:
-            wake()
+        for reader in self.readers:
+            reader.wake()
 
     def _start_ticking(self) -> None:
         self._ticking = threading.Event()

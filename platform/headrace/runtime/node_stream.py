@@ -73,7 +73,7 @@ class NodeStream(SupervisedQuery):
         self._rebuild: Rebuild | None = None
         self._fold_at = time.monotonic() + FOLD_SECONDS
         self._roused = False  # whether the logs were looked at since the query was opened
-        self._woken, self._commits_wake = threading.Event(), woken
+        self._woken, self._begun, self._commits_wake = threading.Event(), threading.Event(), woken
         self._opened = threading.Event()  # replaced at each opening, set at its close
         self._packing = threading.Thread()
         self.records = 0
@@ -111,7 +111,7 @@ class NodeStream(SupervisedQuery):
             self._advance(self._rebuild)
         before, until = _records(self.runner), time.monotonic() + WORK_SECONDS
         self.micro_batches = 0
-        while self.runner.due(self._clock.now_ms()) and self.runner.advance() and not self._closing.is_set():
+        while self._fold(self.runner) and not self._closing.is_set():
             self.went_well()
             self.micro_batches += 1
             self.buffer.see(self.runner.progress.buffer)
@@ -137,7 +137,17 @@ class NodeStream(SupervisedQuery):
 
     def wake(self) -> None:
         """A log that it reads has a new commit."""
+        self._begun.clear()
         self._woken.set()
+
+    def has_begun(self, timeout_seconds: float) -> bool:
+        """Whether it folds, or has folded, what woke it last, waited for a while; true when it does not run."""
+        return self.state != "running" or self._begun.wait(timeout_seconds)
+
+    def _fold(self, runner: NodeRunner) -> bool:
+        """One micro-batch of all that woke the node until now; False when none is due or there is nothing new."""
+        self._begun.set()
+        return runner.due(self._clock.now_ms()) and runner.advance()
 
     def _fold_when_woken(self, closed: threading.Event) -> None:
         """Fold at each `wake`, at least a trigger interval after the last began."""

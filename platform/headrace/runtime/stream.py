@@ -142,7 +142,7 @@ class StreamRuntime:
         self._logs = [s for s in logs if s.name in hosted]
         self._streams = [s for s in streams if only is None or f"stream/{s.name}" in only]
         for log in self._logs:
-            log.readers = [s.wake for s in self._streams if log.topic in s.node.topics]
+            log.readers = [s for s in self._streams if log.topic in s.node.topics]
         if not self._logs and not self._streams:
             known = ", ".join([f"log/{s.name}" for s in logs] + [f"stream/{s.name}" for s in streams])
             raise DescriptionError(f"None of {sorted(only or ())} is known.", hint=f"There are: {known}.")

@@ -165,7 +165,7 @@ class SupervisedQuery(ABC):
         if self._ended_by is not None and self.query is not None:
             self.query.stop()
 
-    def _trigger(self, batch: DataFrame, _batch_id: int) -> None:
+    def _trigger(self, batch: DataFrame, batch_id: int) -> None:
         with self._busy:
             try:
                 self._work(lambda: self.work(batch))
