@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
@@ -43,3 +44,19 @@ def test_what_was_configured_stays_unless_results_depend_on_it(
     assert settings.get("spark.sql.maxPlanStringLength") == "10000"
     assert settings.get("spark.some.other") == "7"
     assert settings.get("spark.sql.session.timeZone") == "UTC"
+
+
+@pytest.mark.spark
+def test_hadoop_keeps_no_defaults_for_what_does_not_run_and_what_was_configured(
+    spark: SparkSession, tmp_path: Path
+) -> None:
+    hadoop = spark.sparkContext._jsc.hadoopConfiguration()
+    hadoop.set("mapreduce.job.queuename", "mine")
+    session.build_session({})  # joins the session that runs
+    spark.range(9).write.format("delta").save(
+        f"file:{tmp_path}/table"
+    )  # what has loaded Hadoop's classes by now
+    left = {*hadoop.getPropsWithPrefix("mapreduce.").keySet().toArray()}
+    assert not hadoop.getPropsWithPrefix("yarn.")
+    assert "job.queuename" in left
+    assert "task.io.sort.mb" not in left

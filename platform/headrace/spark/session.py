@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 from pyspark.sql import SparkSession
 
 from headrace.spark.files import CHECKPOINTING
-from headrace.spark.jvm import remember_often
+from headrace.spark.jvm import java_class, remember_often
 from headrace.spark.newest import LOCAL_FILES_MAX
 
 if TYPE_CHECKING:
@@ -55,6 +55,8 @@ SMALL_BATCHES = {
     "spark.sql.parquet.outputTimestampType": "TIMESTAMP_MICROS",
     "spark.sql.maxPlanStringLength": "10000",
 }
+LOADING_DEFAULTS = ("mapred.JobConf", "yarn.conf.YarnConfiguration", "hdfs.HdfsConfiguration")
+HADOOP_DEFAULTS = {"yarn-default.xml", "mapred-default.xml"}
 # A handful of rows is folded sooner than Java is generated and compiled for it: half the CPU of a small batch.
 INTERPRETED = {"spark.sql.codegen.wholeStage": "false", "spark.sql.codegen.factoryMode": "NO_CODEGEN"}
 LAPTOP = {
@@ -118,7 +120,24 @@ def build_session(conf: Mapping[str, str], app_name: str = "headrace") -> SparkS
         builder = builder.config(key, value)
     spark = builder.getOrCreate()
     remember_often(spark)
+    if not str(spark.sparkContext.master).startswith("yarn"):
+        _forget_yarn(spark)
     return spark
+
+
+def _forget_yarn(spark: SparkSession) -> None:
+    """Drop Hadoop's defaults for YARN and MapReduce, two thirds of a thousand settings.
+
+    Hadoop copies all of its settings for each file that a task opens, and Spark sends them with each task that reads: a
+    fifth of a small micro-batch. What a site or Spark's configuration says of them stays.
+    """
+    for name in LOADING_DEFAULTS:  # later they would bring all defaults back
+        java_class(spark, "java.lang.Class").forName(f"org.apache.hadoop.{name}")
+    settings = spark.sparkContext._jsc.hadoopConfiguration()
+    for prefix in ("yarn.", "mapreduce."):
+        for rest in settings.getPropsWithPrefix(prefix).keySet().toArray():
+            if set(settings.getPropertySources(prefix + rest)) <= HADOOP_DEFAULTS:
+                settings.unset(prefix + rest)
 
 
 def pipeline_session(spark: SparkSession, *, interpreted: bool = False) -> SparkSession:
