@@ -153,7 +153,7 @@ class LogStream(SupervisedQuery):
         """
         until = time.monotonic() + REST_SECONDS
         for reader in self.readers:
-            while not self._closing.is_set() and time.monotonic() < until and not reader.has_begun(0.1):
+            while not self._ends and time.monotonic() < until and not reader.has_begun(0.1):
                 pass
 
     def record_last(self, record: Callable[[Sequencer], None]) -> None:

@@ -175,6 +175,11 @@ class SupervisedQuery(ABC):
                 )  # Spark ends the query a moment later: nothing begins meanwhile
                 raise
 
+    @property
+    def _ends(self) -> bool:
+        """Whether the query is being stopped, by a person or for an error."""
+        return self._closing.is_set() or self._ended_by is not None
+
     def _work(self, work: Callable[[], int]) -> None:
         if self._closing.is_set():
             self.passed_by = True  # nothing is lost: the next start reads on from our own last commit
