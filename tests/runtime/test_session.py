@@ -52,10 +52,9 @@ def test_hadoop_keeps_no_defaults_for_what_does_not_run_and_what_was_configured(
 ) -> None:
     hadoop = spark.sparkContext._jsc.hadoopConfiguration()
     hadoop.set("mapreduce.job.queuename", "mine")
-    session.build_session({})  # joins the session that runs
-    spark.range(9).write.format("delta").save(
-        f"file:{tmp_path}/table"
-    )  # what has loaded Hadoop's classes by now
+    session.pipeline_session(spark)
+    # By now Hadoop's classes are loaded, which add their defaults.
+    spark.range(9).write.format("delta").save(f"file:{tmp_path}/table")
     left = {*hadoop.getPropsWithPrefix("mapreduce.").keySet().toArray()}
     assert not hadoop.getPropsWithPrefix("yarn.")
     assert "job.queuename" in left

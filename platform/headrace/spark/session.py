@@ -120,8 +120,6 @@ def build_session(conf: Mapping[str, str], app_name: str = "headrace") -> SparkS
         builder = builder.config(key, value)
     spark = builder.getOrCreate()
     remember_often(spark)
-    if not str(spark.sparkContext.master).startswith("yarn"):
-        _forget_yarn(spark)
     return spark
 
 
@@ -143,13 +141,16 @@ def _forget_yarn(spark: SparkSession) -> None:
 def pipeline_session(spark: SparkSession, *, interpreted: bool = False) -> SparkSession:
     """A sibling of `spark` (same cluster, own SQL settings) with the settings that results depend on.
 
-    Others that were configured when Spark started stay as they are.
+    Others that were configured when Spark started stay as they are. Hadoop's, which all share, lose what none needs.
 
     In: interpreted  True when micro-batches hold a handful of rows, as in tests
     """
     session, configured = spark.newSession(), spark.sparkContext.getConf()
+    master = str(spark.sparkContext.master)
     remember_often(session)
-    chosen = {SHUFFLES: str(tasks_for(str(spark.sparkContext.master))), **SMALL_BATCHES}
+    if not master.startswith("yarn"):
+        _forget_yarn(session)
+    chosen = {SHUFFLES: str(tasks_for(master)), **SMALL_BATCHES}
     chosen = {key: value for key, value in chosen.items() if not configured.contains(key)}
     for key, value in (SEMANTICS | chosen | (INTERPRETED if interpreted else {})).items():
         session.conf.set(key, value)
