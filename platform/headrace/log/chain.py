@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
     from headrace.description import Topic
 
-SOURCE, PIECES, ROOT, SECOND = "__source", "__pieces", "__root", "__second"
+SOURCE, PIECES = "__source", "__pieces"
 CHAIN = ("root_topic", "root_partition", "root_offset", "ordinals", "path")
 NO_ORDINAL = -1  # stands for the ordinal that an entry lacks: positions of one path have one length and sort
 ENTRIES_MAX = 100
@@ -56,20 +56,15 @@ def chain_source(topic: Topic) -> list[Expr]:
     return [F.when((F.size("headers") == 1) & (first["key"] == name), first).otherwise(last).alias(SOURCE)]
 
 
-def chain_steps(topic: Topic) -> list[tuple[str, Expr]]:
-    """Columns to add one after the other: what the header's quotes cut it into, null unless it is well-formed; and the
-    numbers of its first two entries.
+def chain_pieces(topic: Topic) -> list[Expr]:
+    """The column `__pieces`: what the header's commas cut it into, null unless it is well-formed.
 
     In: rows with `chain_source`
     """
     if topic.replay_guard is None:
         return []
     text = F.col(f"{SOURCE}.value").cast("string")
-    return [
-        (PIECES, F.when(F.rlike(text, F.lit(_GRAMMAR)), F.split(text, '"'))),
-        (ROOT, _numbers(F.get(PIECES, F.lit(2)))),
-        (SECOND, _numbers(F.get(PIECES, F.lit(4)))),
-    ]
+    return [F.when(F.rlike(text, F.lit(_GRAMMAR)), F.split(text, ",")).alias(PIECES)]
 
 
 def malformed_chain(topic: Topic) -> list[tuple[Expr, Expr]]:
@@ -87,49 +82,55 @@ def chain_columns(topic: Topic, present: Expr) -> list[Expr]:
     """The columns of `CHAIN`; null where `present` is false, none for a topic without a guard."""
     if topic.replay_guard is None:
         return []
-    pieces, root, second = F.col(PIECES), F.col(ROOT), F.col(SECOND)
+    pieces, root = F.col(PIECES), F.lit(0)
     own = F.concat("topic", F.lit("/"), F.col("partition").cast("string"))
-    names = F.sequence(F.lit(1), F.size(pieces) - 2, F.lit(2))
-    hops = F.transform(names, lambda at: _hop(pieces[at], _numbers(pieces[at + 1])))
-    ordinals = F.transform(names, lambda at: _ordinal(_numbers(pieces[at + 1])))
-    one_entry, two_entries = F.size(pieces) == 3, F.size(pieces) == 5
+    # Functions over arrays cost more than all else: a chain of one or two entries, of three or four pieces each, needs none.
+    one_entry, two_entries = F.size(pieces) <= 4, F.size(pieces) <= 8
+    second = F.when(_begins_an_entry(pieces[3]), F.lit(3)).otherwise(F.lit(4))
+    places = F.sequence(F.lit(0), F.size(pieces) - 1)
+    entries = F.filter(places, lambda at: _begins_an_entry(pieces[at]))
     columns = {
-        "root_topic": F.coalesce(F.get(pieces, F.lit(1)), F.col("topic")),
-        "root_partition": F.coalesce(_partition(root), F.col("partition")),
-        "root_offset": F.coalesce(_number_at(2, root).cast("long"), F.col("offset")),
+        "root_topic": F.when(pieces.isNull(), F.col("topic")).otherwise(_name(pieces, root)),
+        "root_partition": F.when(pieces.isNull(), F.col("partition")).otherwise(_partition(pieces, root)),
+        "root_offset": F.when(pieces.isNull(), F.col("offset")).otherwise(_last(pieces[2]).cast("long")),
         "ordinals": F.when(pieces.isNull(), F.array().cast("array<int>"))
-        .when(one_entry, F.array(_ordinal(root)))
-        .when(two_entries, F.array(_ordinal(root), _ordinal(second)))
-        .otherwise(ordinals),
+        .when(one_entry, F.array(_ordinal(pieces, root)))
+        .when(two_entries, F.array(_ordinal(pieces, root), _ordinal(pieces, second)))
+        .otherwise(F.transform(entries, lambda at: _ordinal(pieces, at))),
         "path": F.when(pieces.isNull(), own)
-        .when(one_entry, F.concat_ws(ARROW, _hop(pieces[1], root), own))
-        .when(two_entries, F.concat_ws(ARROW, _hop(pieces[1], root), _hop(pieces[3], second), own))
-        .otherwise(F.concat_ws(ARROW, hops, own)),
+        .when(one_entry, F.concat_ws(ARROW, _hop(pieces, root), own))
+        .when(two_entries, F.concat_ws(ARROW, _hop(pieces, root), _hop(pieces, second), own))
+        .otherwise(F.concat_ws(ARROW, F.transform(entries, lambda at: _hop(pieces, at)), own)),
     }
     return [F.when(present, columns[name]).alias(name) for name in CHAIN]
 
 
-def _numbers(behind_name: Expr) -> Expr:
-    """The numbers of an entry as a text, a comma before each: `, 0, 12], [` gives `, 0, 12`."""
-    return F.substring_index(behind_name, "]", 1)
+def _begins_an_entry(piece: Expr) -> Expr:
+    return F.contains(piece, F.lit('"'))
 
 
-def _number_at(place: int, numbers: Expr) -> Expr:
-    """One of an entry's numbers as a text, the first at 1; of the last ones also at a place beyond."""
-    return F.substring_index(F.substring_index(numbers, ",", place + 1), ",", -1)
+def _name(pieces: Expr, at: Expr) -> Expr:
+    """The topic of the entry that begins with this piece: `[["orders"`."""
+    return F.split(pieces[at], '"')[1]
 
 
-def _partition(numbers: Expr) -> Expr:
-    return _number_at(1, numbers).cast("int")
+def _partition(pieces: Expr, at: Expr) -> Expr:
+    return pieces[at + 1].cast("int")
 
 
-def _hop(name: Expr, numbers: Expr) -> Expr:
-    return F.concat(name, F.lit("/"), _partition(numbers).cast("string"))
+def _hop(pieces: Expr, at: Expr) -> Expr:
+    return F.concat(_name(pieces, at), F.lit("/"), _partition(pieces, at).cast("string"))
 
 
-def _ordinal(numbers: Expr) -> Expr:
-    there = F.substring_index(numbers, ",", 3) != numbers
-    return F.when(there, _number_at(3, numbers).cast("int")).otherwise(F.lit(NO_ORDINAL))
+def _ordinal(pieces: Expr, at: Expr) -> Expr:
+    piece = F.get(pieces, at + 3)
+    there = piece.isNotNull() & ~_begins_an_entry(piece)
+    return F.when(there, _last(piece).cast("int")).otherwise(F.lit(NO_ORDINAL))
+
+
+def _last(piece: Expr) -> Expr:
+    """The number in a piece that may be the last of its entry: `2]]`."""
+    return F.rtrim(piece, F.lit("] \t\r\n"))
 
 
 def root_of(path: str) -> tuple[str, int]:

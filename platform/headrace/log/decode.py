@@ -12,7 +12,7 @@ from pyspark.sql import functions as F
 
 from headrace.description import quote, to_ddl
 from headrace.description.durations import format_duration
-from headrace.log.chain import chain_columns, chain_source, chain_steps, malformed_chain
+from headrace.log.chain import chain_columns, chain_pieces, chain_source, malformed_chain
 from headrace.log.columns import DEAD_LETTER, RECORD, struct_of
 from headrace.spark.varying import varying
 
@@ -46,7 +46,8 @@ class Decoder:
             ),
             *chain_source(topic),
         ]
-        self._steps = [("__event_ms", _event_ms(topic)), *chain_steps(topic), ("reason", _reason(topic))]
+        self._found = [_event_ms(topic).alias("__event_ms"), *chain_pieces(topic)]
+        self._reason = _reason(topic)
         dead, event_ms = F.col("reason").isNotNull(), F.col("__event_ms")
         key = [_typed("__key", topic.key_columns, ~dead).alias("key")] if topic.key_columns else []
         self._decided = [
@@ -72,9 +73,7 @@ class Decoder:
         """
         latest_ms = varying(ingested_at_ms + self._topic.max_future_ms).alias(LATEST)
         frame = raw.select(*self._parsed, latest_ms)
-        for name, column in self._steps:
-            frame = frame.withColumn(name, column)
-        return frame.select(*self._decided)
+        return frame.select("*", *self._found).withColumn("reason", self._reason).select(*self._decided)
 
 
 def _parse_json(raw: Expr, columns: tuple[Column, ...]) -> Expr:
