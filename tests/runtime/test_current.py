@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import threading
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -91,6 +92,33 @@ def test_a_crash_between_the_fold_and_the_removal_counts_nothing_twice(
     fed(line, 3)
     line.runner.maintain()
     assert table(line) == read(line) == [("s1", 3, 6.0)]
+
+
+def test_folds_and_micro_batches_go_on_side_by_side(spark: SparkSession, lake: Lake) -> None:
+    line, ended = Line(spark, lake, TOTALS), threading.Event()
+    fed(line, 1)
+
+    def folds() -> int:
+        number = 0
+        while not ended.is_set():
+            line.runner.compact()
+            number += 1
+        return number
+
+    with ThreadPoolExecutor(1) as pool:
+        folding = pool.submit(folds)
+        try:
+            for number in range(2, 12):
+                fed(line, 1)
+                assert read(line) == [("s1", number, float(number))]
+        finally:
+            ended.set()
+        assert folding.result() > 1
+    assert base_of(spark, lake, TOTALS).batch > 0
+    line.runner.clear()
+    line.runner.maintain()
+    assert table(line) == [("s1", 11, 11.0)]
+    assert Backfill(spark, lake, TOTALS).run()[0].equal
 
 
 def test_a_damaged_table_is_found_and_mended_and_what_came_since_stays(

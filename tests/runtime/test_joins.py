@@ -105,6 +105,58 @@ def test_a_crash_between_the_folds_of_the_sides_and_of_the_result_does_not_show(
     assert verdict(driver, INNER)
 
 
+def test_micro_batches_go_on_between_the_folds_of_the_sides_and_of_the_result(
+    drive: Drive, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    driver = drive(INNER)
+    send(driver, "positions", "p1", {"ticker": "T1", "amount": 1})
+    send(driver, "positions", "p2", {"ticker": "T1", "amount": 2})
+    send(driver, "tickers", "T1", {"name": "one"})
+    driver.cut()
+    runner = driver._runners["inner_join"]
+    runner.maintain()
+    send(driver, "positions", "p1", {"ticker": "T2", "amount": 3})
+    send(driver, "positions", "p2", None)
+    send(driver, "tickers", "T2", {"name": "two"})
+    driver.cut()
+    beside: list[tuple[str, str, dict[str, Any] | None]] = [
+        ("tickers", "T2", {"name": "second"}),
+        ("positions", "p2", {"ticker": "T2", "amount": 4}),
+        ("positions", "p1", None),
+        ("tickers", "T2", {"name": "third"}),
+    ]
+    expected = [
+        [("p1", "T2", 3, "second")],
+        [("p1", "T2", 3, "second"), ("p2", "T2", 4, "second")],
+        [("p2", "T2", 4, "second")],
+        [("p2", "T2", 4, "third")],
+    ]
+
+    def a_micro_batch() -> None:
+        send(driver, *beside.pop(0), ms=2_000)
+        driver.cut()
+        assert read(driver) == expected.pop(0)
+
+    def with_a_micro_batch_before_and_behind(session: SparkSession, path: str, *rest: Any) -> None:
+        if path == driver._lake.part("inner_join", "left"):
+            a_micro_batch()
+        upsert(session, path, *rest)
+        a_micro_batch()
+
+    with monkeypatch.context() as during:
+        during.setattr("headrace.testing.driver.UNFOLDED_MAX", 100)  # the driver folds by itself
+        during.setattr("headrace.runtime.runner.upsert", with_a_micro_batch_before_and_behind)
+        runner.compact()
+    runner.clear()
+    assert not beside
+    assert runner.unfolded == 4
+    assert verdict(driver, INNER)
+    driver._runners["inner_join"] = driver._open_runner(INNER)
+    driver._runners["inner_join"].maintain()
+    assert read(driver) == [("p2", "T2", 4, "third")]
+    assert verdict(driver, INNER)
+
+
 def test_a_right_row_to_which_many_left_rows_refer_changes_and_goes(drive: Drive) -> None:
     driver = drive(INNER)
     for number in range(FAN_OUT):

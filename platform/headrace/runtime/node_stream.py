@@ -44,7 +44,8 @@ LAG_COUNTED_EVERY_SECONDS, STATE_MEASURED_EVERY_SECONDS = 10.0, 60.0
 LIMITS_READ_EVERY_SECONDS = 3.0  # while the node is full
 WATCH_EVERY_MS = 30_000  # how often Spark's query looks at logs that wake the node themselves
 WORK_SECONDS = 5.0  # of one trigger, while there always is more: what it did is counted at its end
-FOLD_SECONDS = 60.0  # between two folds of current results into their table
+FOLD_SECONDS = 60.0  # at least, between two folds of current results into their table;
+FOLD_REST = 4  # and as many times as long as the last one took
 
 
 class NodeStream(SupervisedQuery):
@@ -72,10 +73,11 @@ class NodeStream(SupervisedQuery):
         self._lease: Lease | None = None
         self._rebuild: Rebuild | None = None
         self._fold_at = time.monotonic() + FOLD_SECONDS
+        self._upkeep_error: Exception | None = None
         self._roused = False  # whether the logs were looked at since the query was opened
         self._woken, self._begun, self._commits_wake = threading.Event(), threading.Event(), woken
         self._opened = threading.Event()  # replaced at each opening, set at its close
-        self._packing = threading.Thread()
+        self._upkeep = threading.Thread()
         self.records = 0
         self.buffer = BufferFigures()
         self._raised = Seldom(self._limits_since, LIMITS_READ_EVERY_SECONDS)
@@ -92,7 +94,7 @@ class NodeStream(SupervisedQuery):
             self.runner = self._rebuild.runner
         else:
             self.runner = NodeRunner(self._spark, self.node, self._lake, on_step=on_step)
-        self._roused = False
+        self._roused, self._upkeep_error = False, None
         self.buffer = BufferFigures()
         self._raised = Seldom(self._limits_since, LIMITS_READ_EVERY_SECONDS)
         wakes = [self._wake(topic) for topic in self.node.topics]
@@ -107,6 +109,8 @@ class NodeStream(SupervisedQuery):
     def work(self, batch: DataFrame | None) -> int:
         """Fold until nothing is left, or for a while; the batch itself is not read (it may hold half a commit)."""
         assert self.runner is not None
+        if self._upkeep_error is not None:
+            raise self._upkeep_error
         if self._rebuild is not None:
             self._advance(self._rebuild)
         before, until = _records(self.runner), time.monotonic() + WORK_SECONDS
@@ -119,8 +123,10 @@ class NodeStream(SupervisedQuery):
             if time.monotonic() > until:
                 self.wake()
                 break
+        if self.runner.unread and not self._upkeep.is_alive():
+            self.runner.clear()
         if self.runner.unfolded and time.monotonic() >= self._fold_at:
-            self._maintain(self.runner)
+            self._beside(self._compact, self.runner)
         handled = _records(self.runner) - before
         self.records += handled
         return handled
@@ -189,7 +195,7 @@ class NodeStream(SupervisedQuery):
         """Fold no more, and give the leases back."""
         self._opened.set()
         self._woken.set()
-        self._wait_until_packed()
+        self._end_upkeep()
         if self._rebuild is not None:
             self._rebuild.close()
             self._rebuild = None
@@ -203,40 +209,50 @@ class NodeStream(SupervisedQuery):
             with self._busy:
                 while time.monotonic() < deadline and self.runner.advance():
                     pass
+                self._end_upkeep()
                 if self.runner.unfolded and time.monotonic() < deadline:
-                    self._maintain(self.runner)
+                    self._with_lease(self.runner.maintain)
 
     def _tidy(self, runner: NodeRunner) -> None:
         batch, appended = runner.progress.batch, runner.operator.appended
-        if batch % CLEAR_EVERY == 0 or (batch % PACK_EVERY == 0 and not appended):
-            self._maintain(runner)
-        elif batch % PACK_EVERY == 0 and not self._packing.is_alive():
-            self._packing = threading.Thread(
-                target=self._pack, args=[runner], daemon=True, name=f"packs-{self.name}"
-            )
-            self._packing.start()
+        if batch % CLEAR_EVERY == 0 and appended:
+            self._end_upkeep()
+            self._with_lease(runner.clear)
+        elif batch % PACK_EVERY == 0:
+            self._beside(NodeRunner.pack if appended else self._compact, runner)
 
-    def _pack(self, runner: NodeRunner) -> None:
-        try:
-            runner.pack()
-        except Exception as error:
-            logger.warning("state not packed, will be tried again", name=self.name, error=str(error))
+    def _beside(self, upkeep: Callable[[NodeRunner], None], runner: NodeRunner) -> None:
+        """Do this while micro-batches go on, unless something like it is under way; a failure ends the query."""
 
-    def _wait_until_packed(self) -> None:
-        if self._packing.is_alive():
-            self._packing.join()
+        def attempt() -> None:
+            try:
+                upkeep(runner)
+            except Exception as error:
+                self._upkeep_error = error
 
-    def _maintain(self, runner: NodeRunner) -> None:
+        if not self._upkeep.is_alive():
+            self._upkeep = threading.Thread(target=attempt, daemon=True, name=f"upkeep-{self.name}")
+            self._upkeep.start()
+
+    def _end_upkeep(self) -> None:
+        if self._upkeep.is_alive():
+            self._upkeep.join()
+
+    def _compact(self, runner: NodeRunner) -> None:
+        began = time.monotonic()
+        self._with_lease(runner.compact)
+        now = time.monotonic()
+        self._fold_at = now + max(FOLD_SECONDS, FOLD_REST * (now - began))
+
+    def _with_lease(self, upkeep: Callable[[], None]) -> None:
         """Under the lease of backfills: none may compare the table meanwhile. One that runs is waited for next time."""
-        self._fold_at = time.monotonic() + FOLD_SECONDS
-        self._wait_until_packed()
         folder = self._lake.lease(f"backfill/{self.name}")
         try:
             lease = take_lease(self._spark, folder, f"Fold of '{self.name}'", self._clock)
         except LeaseHeldError:
             return
         try:
-            runner.maintain()
+            upkeep()
         finally:
             lease.release()
 

@@ -77,6 +77,7 @@ class NodeRunner:
         for part, schema in self._schemas.parts.items():
             tables.create(spark, lake.part(self.name, part), schema)
         self._folded = base_of(spark, lake, node).batch
+        self.unread = 0  # the micro-batches through which the state's changes are read by nobody any more
         note_description(spark, lake, node)
         self._repeating = True
         self.refused_ms = 0  # how far the log of the first topic was read when a bound was exceeded
@@ -93,7 +94,7 @@ class NodeRunner:
             t.name: self._increment(t, progress.upto_ms.get(t.name), upto_ms[t.name])
             for t in self.node.topics
         }
-        folded = self.operator.fold(logs, upto_ms, self._held(), progress)
+        folded = self.operator.fold(logs, upto_ms, self._held(progress), progress)
         try:
             self._write(folded, upto_ms)
         finally:
@@ -137,15 +138,40 @@ class NodeRunner:
 
     def maintain(self) -> None:
         """Fold changes into the table of current results, drop the state that nothing reads; results do not change."""
-        if isinstance(self.operator, CurrentOperator):
-            self._compact(self.operator)
-            for part, forgotten in self.operator.expired_parts(self.progress).items():
-                DeltaTable.forPath(self._spark, self._lake.part(self.name, part)).delete(forgotten)
+        if not self.operator.appended:
+            self.compact()
+        self.clear()
+
+    def compact(self) -> None:
+        """A MERGE into each base; the results come last, and their record says how far all of them are folded.
+
+        May run beside `advance`: it folds what was done when it began, and every reader pairs the results with the changes
+        beyond what these say is folded. The state keeps what it folded for readers that began before; `clear` drops what
+        the one before has folded.
+        """
+        operator, progress, folded = self.operator, self.progress, self._folded
+        assert isinstance(operator, CurrentOperator)
+        record = {"writer": f"fold/{self.name}", "batch": progress.batch, "upto_ms": dict(progress.upto_ms)}
+        held = self._held(progress)
+        for part, changes in operator.compacted_parts(held).items():
+            path = self._lake.part(self.name, part)
+            upsert(self._spark, path, changes, operator.parts[part], record)
+        changes = operator.compacted(held, self._schemas.inputs)
+        upsert(self._spark, self._lake.table(self.name), changes, self.node.identity, record)
+        self._folded, self.unread = progress.batch, folded
+        for part, forgotten in operator.expired_parts(progress).items():
+            DeltaTable.forPath(self._spark, self._lake.part(self.name, part)).delete(forgotten)
+
+    def clear(self) -> None:
+        """Drop the state that nothing reads. Not beside `advance`: Delta deletes none while others are appended."""
+        state = DeltaTable.forPath(self._spark, self._lake.state(self.name))
+        if not self.operator.appended:
+            state.delete(F.col("__batch") <= self.unread)
+            self.unread = 0
             return
         self._drop_superseded()
         expired = self.operator.expired(self.progress)
         if expired is not None:
-            state = DeltaTable.forPath(self._spark, self._lake.state(self.name))
             state.delete(expired & (F.col("__batch") <= self.progress.batch))
         self.pack()
 
@@ -158,33 +184,19 @@ class NodeRunner:
             same = " AND ".join(f"row.{quote(name)} <=> old.{quote(name)}" for name in superseded.columns)
             state.alias("row").merge(superseded.alias("old"), same).whenMatchedDelete().execute()
 
-    def _compact(self, operator: CurrentOperator[Any]) -> None:
-        """A MERGE into each base; the results come last, and their record says how far all of them are folded.
-
-        The state keeps what it folded until the next one, for readers that began before.
-        """
-        batch, folded = self.progress.batch, self._folded
-        record = {"writer": f"fold/{self.name}", "batch": batch, "upto_ms": dict(self.progress.upto_ms)}
-        held = self._held()
-        for part, changes in operator.compacted_parts(held).items():
-            path = self._lake.part(self.name, part)
-            upsert(self._spark, path, changes, operator.parts[part], record)
-        changes = operator.compacted(held, self._schemas.inputs)
-        upsert(self._spark, self._lake.table(self.name), changes, self.node.identity, record)
-        self._folded = batch
-        DeltaTable.forPath(self._spark, self._lake.state(self.name)).delete(F.col("__batch") <= folded)
-
-    def _held(self) -> Held:
+    def _held(self, progress: Progress) -> Held:
         if self.operator.appended:
             self._state.follow()
             return Held(None, self._state.read, self._earlier)
         base = base_of(self._spark, self._lake, self.node)  # a backfill may have mended it since
         assert base.version is not None
         parts = {part: self._pinned(*at) for part, at in base.parts.items()}
-        return Held(self._pinned(base.path, base.version), self._since(base.batch), parts=parts)
+        return Held(
+            self._pinned(base.path, base.version), self._since(base.batch, progress.batch), parts=parts
+        )
 
-    def _since(self, folded: int) -> DataFrame:
-        """The changes of the micro-batches after the one that is folded."""
+    def _since(self, folded: int, done: int) -> DataFrame:
+        """The changes of the micro-batches after the one that is folded, through one that is done."""
         rows = newest_rows(
             self._spark,
             self._lake.state(self.name),
@@ -192,12 +204,12 @@ class NodeRunner:
             self._writer,
             lambda record: int(record["progress"]["batch"]),
             after=folded,
-            through=self.progress.batch,
+            through=done,
             consecutive=True,
         )
         if rows is not None:
             return rows
-        return self._state.read().where(F.col("__batch").between(folded + 1, self.progress.batch))
+        return self._state.read().where(F.col("__batch").between(folded + 1, done))
 
     def _pinned(self, path: str, version: int) -> DataFrame:
         if self._pins.get(path, (None,))[0] != version:

@@ -7,6 +7,7 @@ name few files. Law: the rows are those that Delta would read.
 from __future__ import annotations
 
 import json
+import threading
 from typing import TYPE_CHECKING, Any
 from urllib.parse import unquote
 
@@ -132,20 +133,22 @@ def _may_reach(stats: str | None, column: str, first: int) -> bool:
 
 
 class Followed:
-    """The newest version of a table, kept up with commit by commit."""
+    """The newest version of a table, kept up with commit by commit. Several threads may ask."""
 
     def __init__(self, spark: SparkSession, path: str, schema: StructType) -> None:
         """In: schema of the table."""
         self._spark, self._path, self._schema = spark, path, schema
         self._version = -1
         self._names: dict[str, str | None] = {}
+        self._lock = threading.Lock()
 
     def read(self, column: str | None = None, first: int = 0) -> DataFrame:
         """The table as of now; with a column, at least the rows where it is at or beyond `first`."""
         version = self.follow()
         if tables.is_mapped(self._schema):
             return tables.read(self._spark, self._path, version)
-        names = [n for n, stats in self._names.items() if column is None or _may_reach(stats, column, first)]
+        known = self._names.copy()
+        names = [n for n, stats in known.items() if column is None or _may_reach(stats, column, first)]
         if len(names) <= _files_max(self._path):
             return _of_files(self._spark, [f"{self._path}/{name}" for name in names], self._schema)
         # Spark would list so many at once, in a job; Delta does when they are needed, and skips by a literal.
@@ -154,12 +157,13 @@ class Followed:
 
     def follow(self) -> int:
         """Look at the commits since the last time, which is the quicker the fewer they are; gives the newest version."""
-        version = tables.latest_version(self._spark, self._path)
-        if version - self._version > NEWEST or not self._catch_up(version):
-            listed = tables.read(self._spark, self._path, version).inputFiles()
-            self._names = dict.fromkeys(unquote(uri.rsplit("/", 1)[-1]) for uri in listed)
-        self._version = version
-        return version
+        with self._lock:
+            version = tables.latest_version(self._spark, self._path)
+            if version - self._version > NEWEST or not self._catch_up(version):
+                listed = tables.read(self._spark, self._path, version).inputFiles()
+                self._names = dict.fromkeys(unquote(uri.rsplit("/", 1)[-1]) for uri in listed)
+            self._version = version
+            return version
 
     def _catch_up(self, version: int) -> bool:
         """Apply the commits since; False when history is gone."""
