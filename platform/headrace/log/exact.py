@@ -14,7 +14,6 @@ A commit's new intervals are found in Spark; the driver merges intervals, never 
 
 from __future__ import annotations
 
-import json
 from collections import defaultdict
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
@@ -24,22 +23,20 @@ from pyspark.sql import functions as F
 
 from headrace.description.replay import EXACT, MAX_GAPS
 from headrace.log.columns import RECORD
-from headrace.log.sequence import by_hash
+from headrace.spark.frames import local_frame
 from headrace.spark.session import SHUFFLES
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
 
     from pyspark.sql import Column as Expr
-    from pyspark.sql import DataFrame, Row
+    from pyspark.sql import DataFrame, Row, SparkSession
 
 Interval = tuple[int, int]
 Root = tuple[str, int]
 PLAIN = ""  # the unit of records that were never flat-mapped
 UNIT = ("root_topic", "root_partition", "__unit")
-CARRIED = (
-    "array<struct<root_topic: string, root_partition: int, __unit: string, __at: bigint, __end: bigint>>"
-)
+CARRIED = "root_topic STRING, root_partition INT, __unit STRING, __at BIGINT, __end BIGINT"
 
 
 @dataclass(frozen=True)
@@ -76,9 +73,9 @@ class ExactGuard:
         """
         frame = _located(decoded).withColumn("__end", F.lit(None).cast("long"))
         if self.seen:
-            frame = frame.unionByName(self._carried(decoded), allowMissingColumns=True)
+            frame = frame.unionByName(self._carried(decoded.sparkSession), allowMissingColumns=True)
         at, is_record = F.col("__at"), F.col("kind").isNotNull()
-        ordered = Window.partitionBy(*by_hash(*UNIT)).orderBy("__at", is_record, "partition", "offset")
+        ordered = Window.partitionBy(*_units_by_hash()).orderBy("__at", is_record, "partition", "offset")
         reached = F.max("__end").over(ordered.rowsBetween(Window.unboundedPreceding, Window.currentRow))
         frame = _with_runs(frame, ordered, reached.alias("__reached"))
         replay = (
@@ -115,7 +112,9 @@ class ExactGuard:
     def seen_in(self, rows: DataFrame) -> list[Row]:
         """What a stretch of the log shows to `after`."""
         records = _located(rows.where((F.col("kind") == RECORD) & F.col("path").isNotNull()))
-        runs = _with_runs(records, Window.partitionBy(*by_hash(*UNIT)).orderBy("__at", "partition", "offset"))
+        runs = _with_runs(
+            records, Window.partitionBy(*_units_by_hash()).orderBy("__at", "partition", "offset")
+        )
         return runs.where("__starts OR __ends").select(*UNIT, "__at", "__starts", "__ends").collect()
 
     def roots(self) -> set[Root]:
@@ -147,15 +146,15 @@ class ExactGuard:
         }
         return cls(seen, gaps_max)
 
-    def _carried(self, decoded: DataFrame) -> DataFrame:
-        """The intervals as rows that come before every record that they reach; a literal, so Python sends no rows."""
+    def _carried(self, spark: SparkSession) -> DataFrame:
+        """The intervals as rows that come before every record that they reach."""
         rows = [
-            {"root_topic": topic, "root_partition": partition, "__unit": unit, "__at": first, "__end": last}
+            (topic, partition, unit, first, last)
             for (topic, partition), seen in self.seen.items()
             for unit, intervals in seen.units.items()
             for first, last in intervals
         ]
-        return decoded.sparkSession.range(1).select(F.inline(F.from_json(F.lit(json.dumps(rows)), CARRIED)))
+        return local_frame(spark, rows, CARRIED)
 
     def _mark(self) -> Expr:
         """The low-water mark of a row's root partition; null if nothing of it was forgotten."""
@@ -209,6 +208,14 @@ def _located(frame: DataFrame) -> DataFrame:
         .otherwise(F.col("root_offset"))
         .alias("__at"),
     )
+
+
+def _units_by_hash() -> list[Expr]:
+    """A root's unit to partition a window by, its hash first.
+
+    Sorting compares eight bytes of the first column before it looks at a row: names begin alike, hashes differ.
+    """
+    return [F.xxhash64(*UNIT), *(F.col(column) for column in UNIT)]
 
 
 def _with_runs(frame: DataFrame, ordered: Any, *more: Expr) -> DataFrame:

@@ -11,20 +11,11 @@ from headrace.log.columns import DEAD_LETTER
 from headrace.spark.varying import varying, varying_by
 
 if TYPE_CHECKING:
-    from pyspark.sql import Column as Expr
     from pyspark.sql import DataFrame
 
     from headrace.log.state import LogState
 
 LAST = "__last"  # true on the last row of each partition in a micro-batch
-
-
-def by_hash(*columns: str) -> list[Expr]:
-    """These columns to partition a window by, their hash first.
-
-    Sorting compares eight bytes of the first column before it looks at a row: names begin alike, hashes differ.
-    """
-    return [F.xxhash64(*columns), *(F.col(column) for column in columns)]
 
 
 def only_new(raw: DataFrame, state: LogState) -> DataFrame:
