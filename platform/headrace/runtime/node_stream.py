@@ -178,7 +178,7 @@ class NodeStream(SupervisedQuery):
         if not self._roused:
             self._roused = True
             threading.Thread(target=self.do, args=[lambda: self.work(None)], daemon=True).start()
-        elif runner.operator.throttle_ms or runner.operator.ordered or runner.unfolded:
+        elif runner.operator.throttle_ms or runner.operator.ordered or runner.unfolded or runner.unread:
             self.do(lambda: self.work(None))
 
     def mended(self) -> bool:

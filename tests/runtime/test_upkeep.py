@@ -1,0 +1,115 @@
+"""Upkeep of a node's tables beside its micro-batches: it holds none up, and one that fails is tried again."""
+
+from __future__ import annotations
+
+import threading
+import time
+from typing import TYPE_CHECKING, Any
+
+import pytest
+from pyspark.sql import functions as F
+
+import headrace as hr
+from headrace.log.clock import SystemClock
+from headrace.runtime.node_stream import NodeStream
+from headrace.runtime.node_tables import base_of
+from headrace.spark import tables
+from headrace.spark.merge import upsert
+from tests.runtime.line import Line
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+
+    from pyspark.sql import SparkSession
+
+    from headrace.runtime.lake import Lake
+
+pytestmark = pytest.mark.spark
+
+TOTALS = (
+    hr.Topic("readings", key="sensor_id STRING", value="sensor_id STRING, value DOUBLE", idle_timeout=None)
+    .group_by()
+    .aggregate(n=hr.count())
+    .named("totals")
+)
+
+
+class Streamed:
+    """A log fed by hand, and a stream that folds it whenever it is looked at."""
+
+    def __init__(self, spark: SparkSession, lake: Lake) -> None:
+        self.line, self.lake, self.fed = Line(spark, lake, TOTALS), lake, 0
+        self.stream = NodeStream(spark, TOTALS, lake, SystemClock(), trigger_ms=100)
+
+    def feed(self) -> None:
+        self.line.pipe("2024-05-01 12:00:00")
+        self.line.commit()
+        self.fed += 1
+
+    def until(self, done: Callable[[], bool]) -> None:
+        deadline = time.monotonic() + 120
+        while not done():
+            assert time.monotonic() < deadline, self.stream.error
+            self.stream.keep_running()
+            self.stream.rouse()
+            time.sleep(0.05)
+
+    def folded(self) -> int:
+        return base_of(self.line.spark, self.lake, TOTALS).batch
+
+    def oldest_change(self) -> int | None:
+        row = tables.read(self.line.spark, self.lake.state("totals")).agg(F.min("__batch")).first()
+        assert row is not None
+        oldest: int | None = row[0]
+        return oldest
+
+
+@pytest.fixture
+def streamed(spark: SparkSession, lake: Lake, monkeypatch: pytest.MonkeyPatch) -> Iterator[Streamed]:
+    monkeypatch.setattr("headrace.runtime.node_stream.FOLD_SECONDS", 0.0)
+    running = Streamed(spark, lake)
+    yield running
+    running.stream.drain()
+
+
+def test_micro_batches_go_on_while_results_are_folded(
+    streamed: Streamed, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    folding, go_on = threading.Event(), threading.Event()
+
+    def held_up(*arguments: Any) -> None:
+        folding.set()
+        assert go_on.wait(120)
+        upsert(*arguments)
+
+    monkeypatch.setattr("headrace.runtime.runner.upsert", held_up)
+    try:
+        for _ in range(3):
+            streamed.feed()
+            streamed.until(lambda: streamed.stream.records == streamed.fed)
+        assert folding.is_set()
+        assert streamed.folded() == 0
+    finally:
+        go_on.set()
+    streamed.until(lambda: streamed.folded() == 3)
+    streamed.feed()
+    streamed.until(lambda: streamed.folded() == 4)
+    streamed.until(lambda: streamed.oldest_change() == 4)
+    assert streamed.stream.failures == 0
+
+
+def test_a_fold_that_fails_ends_the_query_and_is_tried_again(
+    streamed: Streamed, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    failures = iter([OSError("the disk was away")])
+
+    def failing_once(*arguments: Any) -> None:
+        for error in failures:
+            raise error
+        upsert(*arguments)
+
+    monkeypatch.setattr("headrace.runtime.runner.upsert", failing_once)
+    streamed.feed()
+    streamed.until(lambda: "the disk was away" in str(streamed.stream.error))
+    streamed.until(lambda: streamed.folded() == 1)
+    assert streamed.stream.state == "running"
