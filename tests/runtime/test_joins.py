@@ -16,6 +16,7 @@ from tests.conftest import Drive
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
+    from headrace.runtime.runner import NodeRunner
     from headrace.testing import TestDriver
 
 pytestmark = pytest.mark.spark
@@ -38,6 +39,21 @@ def part(driver: TestDriver, name: str) -> list[tuple[object, ...]]:
 
 def read(driver: TestDriver) -> list[tuple[object, ...]]:
     return sorted(map(tuple, driver.read("inner_join").collect()))
+
+
+def fold_and_change(driver: TestDriver) -> NodeRunner:
+    """Two positions of one ticker are folded; then one gets another ticker, which is new, and the other goes."""
+    send(driver, "positions", "p1", {"ticker": "T1", "amount": 1})
+    send(driver, "positions", "p2", {"ticker": "T1", "amount": 2})
+    send(driver, "tickers", "T1", {"name": "one"})
+    driver.cut()
+    runner = driver._runners["inner_join"]
+    runner.maintain()
+    send(driver, "positions", "p1", {"ticker": "T2", "amount": 3})
+    send(driver, "positions", "p2", None)
+    send(driver, "tickers", "T2", {"name": "two"})
+    driver.cut()
+    return runner
 
 
 def verdict(driver: TestDriver, node: Any) -> bool:
@@ -72,15 +88,7 @@ def test_a_crash_between_the_folds_of_the_sides_and_of_the_result_does_not_show(
     drive: Drive, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     driver = drive(INNER)
-    send(driver, "positions", "p1", {"ticker": "T1", "amount": 1})
-    send(driver, "positions", "p2", {"ticker": "T1", "amount": 2})
-    send(driver, "tickers", "T1", {"name": "one"})
-    driver.cut()
-    driver._runners["inner_join"].maintain()
-    send(driver, "positions", "p1", {"ticker": "T2", "amount": 3})
-    send(driver, "positions", "p2", None)
-    send(driver, "tickers", "T2", {"name": "two"})
-    driver.cut()
+    fold_and_change(driver)
 
     def killed_at_the_result(session: SparkSession, path: str, *rest: Any) -> None:
         if path == driver._lake.table("inner_join"):
@@ -109,16 +117,7 @@ def test_micro_batches_go_on_between_the_folds_of_the_sides_and_of_the_result(
     drive: Drive, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     driver = drive(INNER)
-    send(driver, "positions", "p1", {"ticker": "T1", "amount": 1})
-    send(driver, "positions", "p2", {"ticker": "T1", "amount": 2})
-    send(driver, "tickers", "T1", {"name": "one"})
-    driver.cut()
-    runner = driver._runners["inner_join"]
-    runner.maintain()
-    send(driver, "positions", "p1", {"ticker": "T2", "amount": 3})
-    send(driver, "positions", "p2", None)
-    send(driver, "tickers", "T2", {"name": "two"})
-    driver.cut()
+    runner = fold_and_change(driver)
     beside: list[tuple[str, str, dict[str, Any] | None]] = [
         ("tickers", "T2", {"name": "second"}),
         ("positions", "p2", {"ticker": "T2", "amount": 4}),

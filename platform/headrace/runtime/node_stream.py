@@ -219,7 +219,7 @@ class NodeStream(SupervisedQuery):
             self._end_upkeep()
             self._with_lease(runner.clear)
         elif batch % PACK_EVERY == 0:
-            self._beside(NodeRunner.pack if appended else self._compact, runner)
+            self._beside(self._pack if appended else self._compact, runner)
 
     def _beside(self, upkeep: Callable[[NodeRunner], None], runner: NodeRunner) -> None:
         """Do this while micro-batches go on, unless something like it is under way; a failure ends the query."""
@@ -238,11 +238,19 @@ class NodeStream(SupervisedQuery):
         if self._upkeep.is_alive():
             self._upkeep.join()
 
+    def _pack(self, runner: NodeRunner) -> None:
+        try:
+            runner.pack()
+        except Exception as error:
+            logger.warning("state not packed, will be tried again", name=self.name, error=str(error))
+
     def _compact(self, runner: NodeRunner) -> None:
         began = time.monotonic()
-        self._with_lease(runner.compact)
-        now = time.monotonic()
-        self._fold_at = now + max(FOLD_SECONDS, FOLD_REST * (now - began))
+        try:
+            self._with_lease(runner.compact)
+        finally:
+            now = time.monotonic()
+            self._fold_at = now + max(FOLD_SECONDS, FOLD_REST * (now - began))
 
     def _with_lease(self, upkeep: Callable[[], None]) -> None:
         """Under the lease of backfills: none may compare the table meanwhile. One that runs is waited for next time."""
