@@ -25,6 +25,7 @@ from headrace.runtime.lake import Lake
 from headrace.runtime.runner import NodeRunner
 from headrace.runtime.views import Views
 from headrace.spark.session import build_session, pipeline_session, spark_conf
+from headrace.spark.varying import varying
 
 if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame, SparkSession
@@ -72,14 +73,14 @@ class Line:
         numbers = self.spark.range(0, records, numPartitions=PARTITIONS)
         key = F.pmod((F.col("id") + version * records) * PRIME, F.lit(rows)).alias("id")
         ticker = F.pmod(F.col("id") * 7 + version, F.lit(tickers)).alias("ticker")
-        self.append("positions", numbers, key, F.struct(ticker, F.lit(version).alias("amount")))
+        self.append("positions", numbers, key, F.struct(ticker, varying(version).alias("amount")))
 
     def list(self, records: int, tickers: int, version: int) -> None:
         """Tickers as of a version: `records` of `tickers` keys."""
         numbers = self.spark.range(0, records, numPartitions=PARTITIONS)
         key = F.pmod((F.col("id") + version * records) * PRIME, F.lit(tickers)).alias("ticker")
         self.append(
-            "tickers", numbers, key, F.struct(F.lit("X").alias("exchange"), F.lit(version).alias("version"))
+            "tickers", numbers, key, F.struct(F.lit("X").alias("exchange"), varying(version).alias("version"))
         )
 
     def fold(self) -> tuple[float, float]:

@@ -1,4 +1,4 @@
-"""Frames that are persisted belong to whoever persisted them, and frames that lie in order are not sorted again."""
+"""Frames that are persisted belong to whoever persisted them; what lies in order, or in one task, is left as it lies."""
 
 from __future__ import annotations
 
@@ -8,10 +8,13 @@ import pytest
 from pyspark.sql import Window
 from pyspark.sql import functions as F
 
-from headrace.spark.frames import arranged, computed, own
+from headrace.spark import frames
+from headrace.spark.frames import arranged, computed, in_one_task, own
 
 if TYPE_CHECKING:
-    from pyspark.sql import SparkSession
+    from pathlib import Path
+
+    from pyspark.sql import DataFrame, SparkSession
 
 pytestmark = pytest.mark.spark
 
@@ -40,11 +43,35 @@ def test_what_lies_in_order_is_neither_shuffled_nor_sorted(spark: SparkSession) 
     highest = (
         F.max("n").over(in_order.rowsBetween(Window.unboundedPreceding, Window.currentRow)).alias("highest")
     )
-    found, wanted = (
+    found, together, wanted = (
         frame.where("n <> 3").select("*", highest)
-        for frame in (arranged(lying, "partition", "offset"), lying)
+        for frame in (
+            arranged(lying, "partition", "offset"),
+            arranged(lying, "partition", "offset", one_task=True),
+            lying,
+        )
     )
-    plan = found._jdf.queryExecution().executedPlan().toString()
-    assert "Exchange" not in plan
-    assert "Sort" not in plan
-    assert sorted(found.collect()) == sorted(wanted.collect())
+    for frame in (found, together):
+        assert "Exchange" not in plan_of(frame)
+        assert "Sort" not in plan_of(frame)
+        assert sorted(frame.collect()) == sorted(wanted.collect())
+    assert (found.rdd.getNumPartitions(), together.rdd.getNumPartitions()) == (2, 1)
+    assert "Exchange" not in plan_of(together.groupBy("highest").count())
+
+
+@pytest.mark.parametrize("small", [True, False])
+def test_of_small_files_nothing_is_shuffled(
+    spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, small: bool
+) -> None:
+    path = f"{tmp_path}/numbers"
+    spark.range(0, 100, 1, 4).withColumn("n", F.col("id") % 7).write.parquet(path)
+    if not small:
+        monkeypatch.setattr(frames, "SMALL_BYTES", 1_000)
+    rows = in_one_task(spark.read.parquet(path))
+    counted = rows.groupBy("n").count().join(rows.where("id < 3").hint("merge"), "n")
+    assert sorted(tuple(row) for row in counted.collect()) == [(0, 15, 0), (1, 15, 1), (2, 14, 2)]
+    assert ("Exchange" in plan_of(counted)) is not small
+
+
+def plan_of(frame: DataFrame) -> str:
+    return str(frame._jdf.queryExecution().executedPlan().toString())

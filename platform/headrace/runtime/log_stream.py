@@ -38,6 +38,8 @@ if TYPE_CHECKING:
 
 logger = structlog.get_logger(__name__)
 RECORDS_PER_TRIGGER = 500_000
+# So many one task reads and writes sooner than several are begun; of each partition it polls the broker in turn.
+FEW_RECORDS, FEW_PARTITIONS = 50_000, 8
 REQUESTS_EVERY_MS = 2_000  # between looks at what people ask for
 # With each poll Spark asks the broker where the partition begins and ends, and what was fetched ahead is thrown away.
 FETCHING = {"kafka.max.poll.records": "10000", "kafka.max.partition.fetch.bytes": str(4 << 20)}
@@ -90,6 +92,7 @@ class LogStream(SupervisedQuery):
         self._ticking = threading.Event()
         self._tick_under_way = threading.Lock()
         self._came: deque[tuple[float, int]] = deque()
+        self._few = False
 
     def open(self) -> DataStreamWriter:
         """Recover the log's state, refuse a silent gap, and read on from the next offsets."""
@@ -133,10 +136,14 @@ class LogStream(SupervisedQuery):
     def work(self, batch: DataFrame) -> int:
         """Append one micro-batch to the log.
 
-        Spark's source reads each partition in one task, in the order of its offsets (it is told no `minPartitions`).
+        Spark's source reads each partition in one task, in the order of its offsets (it is told no `minPartitions`). How
+        many records it brings is not known before; after a micro-batch of few the next is taken for one, too.
         """
         assert self.sequencer is not None
-        appended = self.sequencer.append(arranged(batch, by="partition", order="offset"))
+        rows = arranged(batch, by="partition", order="offset", one_task=self._few)
+        appended = self.sequencer.append(rows)
+        few_partitions = len(self.sequencer.state.partitions) <= FEW_PARTITIONS
+        self._few = few_partitions and appended.records <= FEW_RECORDS
         self.records += appended.records
         self.dead_letters += appended.dead_letters
         self.replays += appended.replays

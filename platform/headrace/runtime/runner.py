@@ -34,6 +34,7 @@ from headrace.runtime.redeliver import delivery_of
 from headrace.spark import files, tables
 from headrace.spark.merge import upsert
 from headrace.spark.newest import Followed, newest_rows, pinned
+from headrace.spark.varying import varying
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
@@ -209,7 +210,10 @@ class NodeRunner:
         )
         if rows is not None:
             return rows
-        return self._state.read().where(F.col("__batch").between(folded + 1, done))
+        batch = F.col("__batch")
+        return self._state.read("__batch", folded + 1).where(
+            (batch > varying(folded)) & (batch <= varying(done))
+        )
 
     def _pinned(self, path: str, version: int) -> DataFrame:
         if self._pins.get(path, (None,))[0] != version:

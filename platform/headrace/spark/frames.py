@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
 CATALYST = "org.apache.spark.sql.catalyst"
+SMALL_BYTES = 4 << 20  # of Parquet: some 100,000 records of a log
 
 
 def local_frame(
@@ -62,14 +63,27 @@ def computed(frame: DataFrame) -> DataFrame:
     return _of_plan(spark, cached.get().cachedRepresentation())
 
 
-def arranged(frame: DataFrame, by: str, order: str) -> DataFrame:
+def in_one_task(frame: DataFrame) -> DataFrame:
+    """The same rows, in one task where their files are small.
+
+    Spark makes a task for each core of a few kilobytes, and shuffles rows to group or join them: three stages of two tasks,
+    each of which costs more than its rows. What lies in one task is grouped and joined there, and written as one file.
+    """
+    plan = frame._jdf.queryExecution().analyzed()
+    return frame.coalesce(1) if plan.stats().sizeInBytes() <= SMALL_BYTES else frame
+
+
+def arranged(frame: DataFrame, by: str, order: str, *, one_task: bool = False) -> DataFrame:
     """The same rows, by a plan that says how they lie already: rows of one `by` in one task, sorted by `by` and `order`.
 
     Spark believes it: a window over `by` in this order then neither shuffles nor sorts. Nothing may be joined to the frame
     by `by` alone, for the tasks are not those that a hash of `by` would choose.
+
+    In: one_task  put all rows into one: no window and no group then shuffles (see `in_one_task`)
     """
     spark, query = frame.sparkSession, frame._jdf.queryExecution()
     rows, columns = query.toRdd(), query.analyzed().output()
+    physical = f"{CATALYST}.plans.physical"
     known = [columns.apply(frame.columns.index(name)) for name in (by, order)]
 
     def sequence(*items: Any) -> Any:
@@ -78,12 +92,15 @@ def arranged(frame: DataFrame, by: str, order: str) -> DataFrame:
     ascending = scala_object(spark, f"{CATALYST}.expressions.Ascending")
     sort_order = scala_object(spark, f"{CATALYST}.expressions.SortOrder")
     nothing = scala_object(spark, "scala.None")
+    if one_task:
+        rows = rows.toJavaRDD().coalesce(1).rdd()
+        lying = scala_object(spark, f"{physical}.SinglePartition")
+    else:
+        lying = java_class(spark, f"{physical}.HashPartitioning")(sequence(known[0]), rows.getNumPartitions())
     plan = java_class(spark, "org.apache.spark.sql.execution.LogicalRDD")(
         columns,
         rows,
-        java_class(spark, f"{CATALYST}.plans.physical.HashPartitioning")(
-            sequence(known[0]), rows.getNumPartitions()
-        ),
+        lying,
         sequence(*(sort_order.apply(column, ascending, sequence()) for column in known)),
         False,
         nothing,

@@ -14,7 +14,7 @@ from urllib.parse import unquote
 from pyspark.sql import functions as F
 
 from headrace.spark import tables
-from headrace.spark.frames import local_frame
+from headrace.spark.frames import in_one_task, local_frame
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping
@@ -119,7 +119,7 @@ def newest_rows(
 def _of_files(spark: SparkSession, paths: Iterable[str], schema: StructType) -> DataFrame:
     if not paths:
         return local_frame(spark, [], schema)
-    return spark.read.schema(schema).option("__globPaths__", "false").parquet(*paths)
+    return in_one_task(spark.read.schema(schema).option("__globPaths__", "false").parquet(*paths))
 
 
 def _files_max(path: str) -> int:
