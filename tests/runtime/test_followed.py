@@ -11,7 +11,7 @@ from delta.tables import DeltaTable
 
 from headrace.spark import newest, tables
 from headrace.spark.frames import local_frame
-from headrace.spark.newest import Followed
+from headrace.spark.newest import Followed, not_outweighed
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -74,6 +74,21 @@ def test_appends_and_packing_go_on_side_by_side(spark: SparkSession, path: str) 
     packing.join()
     assert rows(followed.read()) == rows(tables.read(spark, path)) == [(at, "some") for at in range(10)]
     assert len(followed.read().inputFiles()) < 10, "packed"
+
+
+@pytest.mark.parametrize(
+    ("rows", "merged"),
+    [
+        ({}, []),
+        ({"one": 5}, []),
+        ({"a": 5, "b": 5, "c": 4}, ["c", "a", "b"]),
+        ({"large": 11, "a": 5, "b": 5}, ["a", "b"]),
+        ({"large": 10, "a": 5, "b": 5}, ["a", "b", "large"]),
+        ({"huge": 900, "large": 11, "a": 5, "b": 5}, ["a", "b"]),
+    ],
+)
+def test_a_file_is_merged_with_as_many_rows_as_it_has(rows: dict[str, int], merged: list[str]) -> None:
+    assert not_outweighed(rows) == merged
 
 
 def test_another_table_at_the_place_of_one_that_was_looked_at_begins_anew(

@@ -204,6 +204,14 @@ class Operator(ABC, Generic[N]):
         """Which rows of the state nothing will read any more; None: none."""
         return None
 
+    def merged(self, state: DataFrame, inputs: T.StructType) -> DataFrame | None:
+        """Fewer rows of the state that stand for these; None: each row stands for itself.
+
+        Law: what is computed from rows of the state is the same from their merger and the rows beside them, but for the
+        updates in between, which depend on cuts. `__batch` is that of the newest row merged.
+        """
+        return None
+
     def asks_again_ms(self, state: DataFrame, progress: Progress) -> int | None:
         """Since which commit time what is open asks for rows of the log again, in ms; None: for none."""
         return None

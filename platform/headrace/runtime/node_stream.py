@@ -38,7 +38,7 @@ if TYPE_CHECKING:
     from headrace.runtime.lake import Lake
 
 logger = structlog.get_logger(__name__)
-PACK_EVERY = 200  # micro-batches between two times that the state is put into fewer files
+PACK_EVERY = 100  # micro-batches between two times that the state is put into fewer files
 CLEAR_EVERY = 1_000  # and that it is cleared of what nothing reads any more, which stops the node for seconds
 LAG_COUNTED_EVERY_SECONDS, STATE_MEASURED_EVERY_SECONDS = 10.0, 60.0
 LIMITS_READ_EVERY_SECONDS = 3.0  # while the node is full

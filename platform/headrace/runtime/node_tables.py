@@ -77,9 +77,15 @@ def results_writer(node: Node) -> str:
 
 
 def snapshot(spark: SparkSession, lake: Lake, node: Node) -> tuple[Held, Progress]:
-    """What the node's tables hold, and its progress; the base is read first, for the progress only moves on."""
-    base, progress = base_of(spark, lake, node), read_progress(spark, lake, node)
-    state = read_table(spark, lake.state(node.required_name))
+    """What the node's tables hold, and its progress.
+
+    The base is read first, for the progress only moves on. The state is read as of the version with that progress: later its
+    rows may have been merged with later ones.
+    """
+    base, path = base_of(spark, lake, node), lake.state(node.required_name)
+    version = tables.latest_version(spark, path)
+    progress = read_progress(spark, lake, node, through=version)
+    state = read_table(spark, path, version)
     state = state.where((F.col("__batch") > base.batch) & (F.col("__batch") <= progress.batch))
     return Held(base.read(spark), state, parts=base.read_parts(spark)), progress
 
@@ -94,13 +100,13 @@ def empty_logs(spark: SparkSession, node: Node) -> dict[str, DataFrame]:
     return {topic.name: local_frame(spark, [], log_schema(topic)) for topic in node.topics}
 
 
-def read_progress(spark: SparkSession, lake: Lake, node: Node) -> Progress:
-    """How far a node has come.
+def read_progress(spark: SparkSession, lake: Lake, node: Node, *, through: int | None = None) -> Progress:
+    """How far a node has come, or had as of a version of its state.
 
     Raises: OtherDescriptionError when the tables were written by another description of the node, and cannot go on.
     """
     name = node.required_name
-    commit = tables.last_commit(spark, lake.state(name), f"node/{name}")
+    commit = tables.last_commit(spark, lake.state(name), f"node/{name}", through=through)
     if commit is None:
         return Progress()
     written_by, stored, described = (

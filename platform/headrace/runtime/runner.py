@@ -31,7 +31,7 @@ from headrace.runtime.node_tables import (
     settled_ms,
 )
 from headrace.runtime.redeliver import delivery_of
-from headrace.spark import files, tables
+from headrace.spark import files, tables, upkeep
 from headrace.spark.merge import upsert
 from headrace.spark.newest import Followed, newest_rows, pinned
 from headrace.spark.varying import varying
@@ -134,8 +134,17 @@ class NodeRunner:
         return 0 if self.operator.appended else self.progress.batch - self._folded
 
     def pack(self) -> None:
-        """Put the rows of the state into fewer files. May run beside `advance`: Delta lets both commit."""
-        DeltaTable.forPath(self._spark, self._lake.state(self.name)).optimize().executeCompaction()
+        """Put the rows of the state into fewer files, merged where they can be.
+
+        May run beside `advance`: Delta lets both commit.
+        """
+        path, schema = self._lake.state(self.name), self._schemas.state
+        version, names, done = self._state.worth_merging("__batch", self.progress.batch)
+        merged = self.operator.merged(done, self._schemas.inputs)
+        if merged is None or tables.is_mapped(schema):
+            DeltaTable.forPath(self._spark, path).optimize().executeCompaction()
+        elif names:
+            upkeep.rearrange(merged, path, names, version)
 
     def maintain(self) -> None:
         """Fold changes into the table of current results, drop the state that nothing reads; results do not change."""

@@ -126,6 +126,27 @@ def _files_max(path: str) -> int:
     return LOCAL_FILES_MAX if path.startswith("file:") else FILES_MAX
 
 
+def not_outweighed(rows: Mapping[str, int]) -> list[str]:
+    """Of files, by name and number of rows, all but those that outweigh the rest.
+
+    A row is then merged again only with as many others: as often as the logarithm of all rows.
+    """
+    names, rest = sorted(rows, key=lambda name: rows[name]), sum(rows.values())
+    while names and rows[names[-1]] > rest - rows[names[-1]]:
+        rest -= rows[names.pop()]
+    return names
+
+
+def _rows(stats: str) -> int:
+    return int(json.loads(stats)["numRecords"])
+
+
+def _within(stats: str, column: str, last: int) -> bool:
+    """Whether a file has no rows where the column is beyond a number, by Delta's statistics of it."""
+    highest = json.loads(stats).get("maxValues", {}).get(column)
+    return highest is not None and highest <= last
+
+
 def _may_reach(stats: str | None, column: str, first: int) -> bool:
     """Whether a file may have rows where the column is at or beyond a number, by Delta's statistics of it."""
     highest = json.loads(stats).get("maxValues", {}).get(column) if stats else None
@@ -155,13 +176,28 @@ class Followed:
         table = tables.read(self._spark, self._path, version)
         return table if column is None else table.where(F.col(column) >= first)
 
+    def worth_merging(self, column: str, last: int) -> tuple[int, list[str], DataFrame]:
+        """Of the files that have no rows where a column is beyond `last` those worth merging (see `not_outweighed`).
+
+        Out: a version of the table that has them, their names, their rows
+        """
+        version = self.follow()
+        known = {} if tables.is_mapped(self._schema) else self._names.copy()
+        rows = {name: _rows(stats) for name, stats in known.items() if stats and _within(stats, column, last)}
+        names = not_outweighed(rows)
+        return (
+            version,
+            names,
+            _of_files(self._spark, [f"{self._path}/{name}" for name in names], self._schema),
+        )
+
     def follow(self) -> int:
         """Look at the commits since the last time, which is the quicker the fewer they are; gives the newest version."""
         with self._lock:
             version = tables.latest_version(self._spark, self._path)
             if version - self._version > NEWEST or not self._catch_up(version):
-                listed = tables.read(self._spark, self._path, version).inputFiles()
-                self._names = dict.fromkeys(unquote(uri.rsplit("/", 1)[-1]) for uri in listed)
+                version, listed = tables.files_of(self._spark, self._path)
+                self._names = {unquote(path): stats for path, stats in listed.items()}
             self._version = version
             return version
 

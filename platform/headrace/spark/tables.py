@@ -13,6 +13,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from delta.tables import DeltaTable
+from pyspark.sql import DataFrame
 from pyspark.sql.types import ArrayType, DataType, MapType, StructType
 
 from headrace.description.schema import quote
@@ -23,7 +24,7 @@ from headrace.spark.jvm import java_class
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
 
-    from pyspark.sql import DataFrame, SparkSession
+    from pyspark.sql import SparkSession
 
 PROPERTIES = {"delta.checkpointInterval": "100"}
 # Parquet cannot hold these in a column's name; where a user's column has one, Delta maps names to ids.
@@ -277,6 +278,13 @@ def record_of(actions: Sequence[Mapping[str, Any]]) -> Mapping[str, Any] | None:
 def size_bytes(spark: SparkSession, path: str) -> int:
     """The bytes of the files of the table's newest version."""
     return int(_updated(spark, path).sizeInBytes())
+
+
+def files_of(spark: SparkSession, path: str) -> tuple[int, dict[str, str | None]]:
+    """The table's newest version, and its files as commits name them, with Delta's statistics of each (JSON)."""
+    snapshot = _updated(spark, path)
+    rows = DataFrame(snapshot.allFiles().toDF(), spark).select("path", "stats").collect()
+    return int(snapshot.version()), {row["path"]: row["stats"] for row in rows}
 
 
 def latest_version(spark: SparkSession, path: str) -> int:

@@ -1,19 +1,25 @@
-"""Upkeep of a Delta table: fewer and larger files, and no file that nobody can read any more. Rows stay as they are."""
+"""Upkeep of a Delta table: fewer and larger files, and no file that nobody can read any more. It says what it said."""
 
 from __future__ import annotations
 
+import json
+import time
+from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
+from urllib.parse import quote, unquote
 
 from delta.tables import DeltaTable
 
 from headrace.spark import files, tables
+from headrace.spark.jvm import java_class, scala_object
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Collection, Iterator, Mapping
 
-    from pyspark.sql import SparkSession
+    from pyspark.sql import DataFrame, SparkSession
 
+CLASSES = "org.apache.spark.sql.delta"
 FILE_BYTES_MAX = 128 * 1024 * 1024
 DELTA = "spark.databricks.delta"
 SETTINGS = {
@@ -68,3 +74,56 @@ def vacuum(spark: SparkSession, path: str, retention_hours: float) -> None:
     In: spark  a session with `SETTINGS`
     """
     DeltaTable.forPath(spark, path).vacuum(retention_hours)
+
+
+def rearrange(frame: DataFrame, path: str, names: Collection[str], version: int) -> None:
+    """Put rows in the place of those of some files, which they stand for, in one commit; not if others did meanwhile.
+
+    As beside OPTIMIZE, Delta lets others append. It has no such command: the actions are those of its protocol, its
+    transaction writes the rows, commits, and raises an error when a file was taken out since it began.
+
+    In: names  of the files; version: of the table, as of which these were in it
+    """
+    spark, now_ms = frame.sparkSession, time.time_ns() // 1_000_000
+    parse = scala_object(spark, f"{CLASSES}.actions.Action").fromJson
+    with _active(spark):
+        log = java_class(spark, f"{CLASSES}.DeltaLog").forTable(spark._jsparkSession, path)
+        transaction = log.startTransaction()
+        begun = int(transaction.snapshot().version())
+        if len(_lasting(spark, path, names, version, begun)) < len(names):
+            return
+        written = transaction.writeFiles(frame._jdf)
+        actions = [json.loads(written.apply(number).json()) for number in range(written.size())]
+        for action in actions:
+            action["add"]["dataChange"] = False
+        for name in names:
+            gone = {"path": quote(name), "deletionTimestamp": now_ms, "dataChange": False}
+            actions.append({"remove": gone})
+        parsed = java_class(spark, "PythonUtils").toSeq([parse(json.dumps(action)) for action in actions])
+        transaction.commit(parsed, scala_object(spark, f"{CLASSES}.DeltaOperations$ManualUpdate"))
+
+
+def _lasting(spark: SparkSession, path: str, names: Collection[str], version: int, until: int) -> set[str]:
+    """Those of the files that no commit between two versions took out; none if its history is gone."""
+    left = set(names)
+    for number in range(version + 1, until + 1):
+        actions = tables.found_actions(spark, path, number)
+        if actions is None:
+            return set()
+        left -= {unquote(action["remove"]["path"]) for action in actions if "remove" in action}
+    return left
+
+
+@contextmanager
+def _active(spark: SparkSession) -> Iterator[None]:
+    """Let what is called inside find this session as that of its thread, as Delta's own commands do."""
+    sessions = java_class(spark, "org.apache.spark.sql.classic.SparkSession")
+    before = sessions.getActiveSession()
+    sessions.setActiveSession(spark._jsparkSession)
+    try:
+        yield
+    finally:
+        if before.isDefined():
+            sessions.setActiveSession(before.get())
+        else:
+            sessions.clearActiveSession()

@@ -7,12 +7,12 @@ from typing import TYPE_CHECKING
 
 from pyspark.sql import functions as F
 
-from headrace.description import WindowedAggregate
+from headrace.description import WindowedAggregate, quote
 from headrace.description.limits import policy_of
 from headrace.description.suppression import SHUT_DOWN
 from headrace.operators.limits import entries_in, in_force
 from headrace.operators.operator import AppendedOperator, Folded, Held, Schemas, nullable, of_batch, tallies
-from headrace.operators.partials import kept_partials, partial_aggregates
+from headrace.operators.partials import kept_partials, merged_columns, partial_aggregates
 from headrace.operators.progress import Progress
 from headrace.operators.rows import rows_of
 from headrace.operators.sequence import in_order_of_ends
@@ -115,6 +115,17 @@ class WindowOperator(AppendedOperator[WindowedAggregate]):
     def expired(self, progress: Progress) -> Expr | None:
         """Partials of closed windows."""
         return None if progress.closed_ms is None else self._closed(F.lit(progress.closed_ms))
+
+    def merged(self, state: DataFrame, inputs: StructType) -> DataFrame | None:
+        """Of a group, pane and partition one row, where nobody is shown what a window was worth in between."""
+        if self.node.suppression is None:
+            return None
+        by = [*(quote(name) for name in self.node.by), "__topic", "__partition", "__pane", "__from"]
+        highest = (F.max(name).alias(name) for name in ("__event_ms", "__stream_ms", "__batch"))
+        rows = state.groupBy(*by).agg(
+            *merged_columns(self.node.aggregates, inputs), F.sum("__records").alias("__records"), *highest
+        )
+        return rows.select(*(F.col(quote(name)) for name in state.columns))
 
     def settled(self, progress: Progress) -> Expr:
         """Windows that start no later than the last one closed."""

@@ -1,0 +1,137 @@
+"""Rows of the state that can be merged are, beside micro-batches: fewer rows that say the same."""
+
+from __future__ import annotations
+
+import threading
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import nullcontext
+from typing import TYPE_CHECKING, Any
+
+import pytest
+from delta.exceptions import ConcurrentDeleteDeleteException
+from delta.tables import DeltaTable
+
+import headrace as hr
+from headrace.runtime.backfill import Backfill
+from headrace.runtime.views import Views
+from headrace.spark import tables, upkeep
+from tests.runtime.line import Line
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, SparkSession
+
+    from headrace.description import WindowedAggregate
+    from headrace.runtime.lake import Lake
+
+pytestmark = pytest.mark.spark
+
+WINDOWS = (
+    hr.Topic("readings", key="sensor_id STRING", value="sensor_id STRING, value DOUBLE", idle_timeout=None)
+    .group_by("sensor_id")
+    .window(hr.hopping("10 minutes", "5 minutes"), grace="1 minute")
+    .aggregate(n=hr.count(), total=hr.sum("value"), mean=hr.avg("value"))
+)
+FINAL = WINDOWS.suppress(hr.until_window_closes()).named("final")
+
+
+def feed(line: Line, minutes: range) -> None:
+    """A micro-batch for each minute: a reading of either sensor, each in its partition."""
+    for minute in minutes:
+        for partition, sensor in enumerate(("s1", "s2")):
+            line.pipe(f"2024-05-01 12:{minute:02}:00", sensor, minute + 0.1, partition)
+        line.commit()
+        line.fold()
+
+
+def state(line: Line) -> DataFrame:
+    return tables.read(line.spark, line.lake.state(line.node.required_name))
+
+
+def seen(line: Line, node: WindowedAggregate) -> tuple[list[tuple[Any, ...]], ...]:
+    """What the views show: closed windows, open ones, the ledger."""
+    views = Views(line.spark, line.lake)
+    frames = (views.read(node), views.open_windows(node), views.ledger(node))
+    return tuple(sorted(map(tuple, frame.collect())) for frame in frames)
+
+
+def test_merged_rows_show_and_lead_to_the_same(spark: SparkSession, lake: Lake) -> None:
+    line = Line(spark, lake, FINAL)
+    feed(line, range(4))
+    before = seen(line, FINAL)
+    assert state(line).count() == 8
+    line.runner.pack()
+    assert sorted(row["__batch"] for row in state(line).collect()) == [4, 4]
+    assert seen(line, FINAL) == before
+    feed(line, range(4, 12))  # closes windows of merged rows and of others
+    assert Views(spark, lake).read(FINAL).count() == 4
+    line.runner.clear()
+    feed(line, range(12, 17))
+    assert Views(spark, lake).read(FINAL).count() == 6
+    assert all(verdict.equal for verdict in Backfill(spark, lake, FINAL).run())
+
+
+def test_micro_batches_go_on_while_rows_are_merged(
+    spark: SparkSession, lake: Lake, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(tables, "PROPERTIES", {"delta.checkpointInterval": "3"})
+    line = Line(spark, lake, FINAL)
+    feed(line, range(2))
+    feeding = threading.Thread(target=feed, args=(line, range(2, 8)))
+    feeding.start()
+    packed = 0
+    while feeding.is_alive():
+        with ThreadPoolExecutor(1) as upkeep:  # a new thread each time, as beside a stream
+            upkeep.submit(line.runner.pack).result()
+        packed += 1
+    feeding.join()
+    assert packed > 1
+    assert line.runner.progress.batch == 8
+    assert all(verdict.equal for verdict in Backfill(spark, lake, FINAL).run())
+
+
+@pytest.mark.parametrize("begun", [False, True], ids=["before it begins", "before it commits"])
+def test_files_that_another_packs_meanwhile_are_left_to_it(
+    spark: SparkSession, lake: Lake, monkeypatch: pytest.MonkeyPatch, begun: bool
+) -> None:
+    line = Line(spark, lake, FINAL)
+    feed(line, range(3))
+    before = seen(line, FINAL)
+    owner, name = (upkeep, "quote") if begun else (line.runner.operator, "merged")
+    mine = getattr(owner, name)
+
+    def another(*arguments: Any) -> Any:
+        monkeypatch.setattr(owner, name, mine)
+        DeltaTable.forPath(spark, lake.state("final")).optimize().executeCompaction()
+        return mine(*arguments)
+
+    monkeypatch.setattr(owner, name, another)
+    with pytest.raises(ConcurrentDeleteDeleteException) if begun else nullcontext():
+        line.runner.pack()
+    assert state(line).count() == 6
+    assert seen(line, FINAL) == before
+    line.runner.pack()
+    feed(line, range(3, 8))
+    assert all(verdict.equal for verdict in Backfill(spark, lake, FINAL).run())
+
+
+def test_who_began_to_read_before_sees_what_stood_there_then(
+    spark: SparkSession, lake: Lake, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    line, path = Line(spark, lake, FINAL), lake.state("final")
+    feed(line, range(3))
+    then, version = seen(line, FINAL), tables.latest_version(spark, path)
+    feed(line, range(3, 5))
+    line.runner.pack()
+    newest = tables.latest_version
+    monkeypatch.setattr(tables, "latest_version", lambda s, p: version if p == path else newest(s, p))
+    assert seen(line, FINAL) == then
+
+
+def test_windows_that_are_shown_as_they_grow_keep_each_step(spark: SparkSession, lake: Lake) -> None:
+    growing = WINDOWS.named("growing")
+    line = Line(spark, lake, growing)
+    feed(line, range(3))
+    updates = sorted(map(tuple, Views(spark, lake).updates(growing).collect()), key=str)
+    line.runner.pack()
+    assert state(line).count() == 6
+    assert sorted(map(tuple, Views(spark, lake).updates(growing).collect()), key=str) == updates
