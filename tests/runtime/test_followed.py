@@ -50,6 +50,19 @@ def test_files_without_rows_that_are_asked_for_are_left_out(spark: SparkSession,
     assert rows(followed.read("at", 6).where("at >= 6")) == [(6, "some")]
 
 
+def test_of_files_that_delta_lists_the_statistics_are_known_too(
+    spark: SparkSession, path: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(newest, "NEWEST", 1)
+    for ats in ((1, 5), (6, 7), (3, 9)):
+        put(spark, path, *ats)
+    followed = Followed(spark, path, tables.read(spark, path).schema)
+    assert rows(followed.read()) == rows(tables.read(spark, path))
+    version, names, found = followed.worth_merging("at", 8)
+    assert (version, len(names)) == (3, 2)
+    assert rows(found) == [(at, "some") for at in (1, 5, 6, 7)]
+
+
 def test_more_files_than_are_read_by_name_are_read_through_delta(
     spark: SparkSession, path: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -39,7 +39,7 @@ if TYPE_CHECKING:
 logger = structlog.get_logger(__name__)
 RECORDS_PER_TRIGGER = 500_000
 # So many one task reads and writes sooner than several are begun; of each partition it polls the broker in turn.
-FEW_RECORDS, FEW_PARTITIONS = 50_000, 8
+FEW_RECORDS, FEW_PARTITIONS = 20_000, 8
 REQUESTS_EVERY_MS = 2_000  # between looks at what people ask for
 # With each poll Spark asks the broker where the partition begins and ends, and what was fetched ahead is thrown away.
 FETCHING = {"kafka.max.poll.records": "10000", "kafka.max.partition.fetch.bytes": str(4 << 20)}

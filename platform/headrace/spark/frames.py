@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
 CATALYST = "org.apache.spark.sql.catalyst"
-SMALL_BYTES = 4 << 20  # of Parquet: some 100,000 records of a log
+SMALL_BYTES = 2 << 20  # of Parquet: some 70,000 records of a log
 
 
 def local_frame(
