@@ -96,7 +96,7 @@ def test_files_that_another_packs_meanwhile_are_left_to_it(
     line = Line(spark, lake, FINAL)
     feed(line, range(3))
     before = seen(line, FINAL)
-    owner, name = (upkeep, "quote") if begun else (line.runner.operator, "merged")
+    owner, name = (upkeep, "quote") if begun else (line.runner.operator, "condensed")
     mine = getattr(owner, name)
 
     def another(*arguments: Any) -> Any:

@@ -204,7 +204,7 @@ class Operator(ABC, Generic[N]):
         """Which rows of the state nothing will read any more; None: none."""
         return None
 
-    def merged(self, state: DataFrame, inputs: T.StructType) -> DataFrame | None:
+    def condensed(self, state: DataFrame, inputs: T.StructType) -> DataFrame | None:
         """Fewer rows of the state that stand for these; None: each row stands for itself.
 
         Law: what is computed from rows of the state is the same from their merger and the rows beside them, but for the

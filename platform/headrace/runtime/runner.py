@@ -140,11 +140,11 @@ class NodeRunner:
         """
         path, schema = self._lake.state(self.name), self._schemas.state
         version, names, done = self._state.worth_merging("__batch", self.progress.batch)
-        merged = self.operator.merged(done, self._schemas.inputs)
-        if merged is None or tables.is_mapped(schema):
+        condensed = self.operator.condensed(done, self._schemas.inputs)
+        if condensed is None or tables.is_mapped(schema):
             DeltaTable.forPath(self._spark, path).optimize().executeCompaction()
         elif names:
-            upkeep.rearrange(merged, path, names, version)
+            upkeep.rearrange(condensed, path, names, version)
 
     def maintain(self) -> None:
         """Fold changes into the table of current results, drop the state that nothing reads; results do not change."""

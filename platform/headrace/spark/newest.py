@@ -143,14 +143,19 @@ def _rows(stats: str) -> int:
 
 def _within(stats: str, column: str, last: int) -> bool:
     """Whether a file has no rows where the column is beyond a number, by Delta's statistics of it."""
-    highest = json.loads(stats).get("maxValues", {}).get(column)
+    highest = _highest(stats, column)
     return highest is not None and highest <= last
 
 
 def _may_reach(stats: str | None, column: str, first: int) -> bool:
     """Whether a file may have rows where the column is at or beyond a number, by Delta's statistics of it."""
-    highest = json.loads(stats).get("maxValues", {}).get(column) if stats else None
+    highest = _highest(stats, column)
     return highest is None or highest >= first
+
+
+def _highest(stats: str | None, column: str) -> int | None:
+    highest: int | None = json.loads(stats).get("maxValues", {}).get(column) if stats else None
+    return highest
 
 
 class Followed:

@@ -116,7 +116,7 @@ class WindowOperator(AppendedOperator[WindowedAggregate]):
         """Partials of closed windows."""
         return None if progress.closed_ms is None else self._closed(F.lit(progress.closed_ms))
 
-    def merged(self, state: DataFrame, inputs: StructType) -> DataFrame | None:
+    def condensed(self, state: DataFrame, inputs: StructType) -> DataFrame | None:
         """Of a group, pane and partition one row, where nobody is shown what a window was worth in between."""
         if self.node.suppression is None:
             return None
