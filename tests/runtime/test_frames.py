@@ -1,4 +1,4 @@
-"""Frames that are persisted belong to whoever persisted them; what lies in order, or in one task, is left as it lies."""
+"""What is kept is computed once and freed by whoever kept it; what lies in order, or in one task, is left as it lies."""
 
 from __future__ import annotations
 
@@ -9,9 +9,10 @@ from pyspark.sql import Window
 from pyspark.sql import functions as F
 
 from headrace.spark import frames
-from headrace.spark.frames import arranged, computed, in_one_task, own
+from headrace.spark.frames import Cache, arranged, in_one_task
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
     from pathlib import Path
 
     from pyspark.sql import DataFrame, SparkSession
@@ -19,18 +20,41 @@ if TYPE_CHECKING:
 pytestmark = pytest.mark.spark
 
 
+@pytest.mark.parametrize("keep", [Cache.share, Cache.compute])
+def test_what_is_kept_is_computed_once_and_freed(
+    spark: SparkSession, keep: Callable[[Cache, DataFrame], DataFrame]
+) -> None:
+    computed = spark.sparkContext.accumulator(0)
+
+    def seen(number: int) -> int:
+        computed.add(1)
+        return number
+
+    before, cache = kept(spark), Cache()
+    numbers = keep(cache, spark.range(5).select(F.udf(seen, "int")("id").alias("id")))
+    assert [sorted(row["id"] for row in numbers.collect()) for _ in range(2)] == [[0, 1, 2, 3, 4]] * 2
+    assert computed.value == 5
+    assert len(kept(spark)) == len(before) + 1
+    cache.release()
+    assert kept(spark) == before
+
+
 def test_what_one_node_frees_another_still_has(spark: SparkSession) -> None:
-    mine, others = (own(spark.range(5).where("id > 1")).persist() for _ in range(2))
-    others.count()
-    others.unpersist()
-    assert sorted(row["id"] for row in computed(mine).collect()) == [2, 3, 4]
-    mine.unpersist()
+    mine, others = Cache(), Cache()
+    kept_by_me, kept_by_others = (cache.share(spark.range(5).where("id > 1")) for cache in (mine, others))
+    assert kept_by_others.count() == 3
+    others.release()
+    assert sorted(row["id"] for row in kept_by_me.collect()) == [2, 3, 4]
+    mine.release()
 
 
-def test_a_frame_that_spark_no_longer_keeps_serves_itself(spark: SparkSession) -> None:
-    forgotten = own(spark.range(5).where("id > 1")).persist()
-    forgotten.unpersist()
-    assert sorted(row["id"] for row in computed(forgotten).collect()) == [2, 3, 4]
+def test_of_what_is_computed_spark_knows_how_much_it_is(spark: SparkSession) -> None:
+    cache, many = Cache(), spark.range(10_000_000).withColumn("n", F.col("id") % 7)
+    few = cache.compute(many.where("id < 3"))
+    assert "BroadcastHashJoin" in plan_of(many.join(few, "id"))
+    assert "BroadcastHashJoin" not in plan_of(many.join(cache.share(many.where("id < 3")), "id"))
+    assert sorted(tuple(row) for row in few.join(few.select("n"), "n").collect()) == [(0, 0), (1, 1), (2, 2)]
+    cache.release()
 
 
 def test_what_lies_in_order_is_neither_shuffled_nor_sorted(spark: SparkSession) -> None:
@@ -71,6 +95,11 @@ def test_of_small_files_nothing_is_shuffled(
     counted = rows.groupBy("n").count().join(rows.where("id < 3").hint("merge"), "n")
     assert sorted(tuple(row) for row in counted.collect()) == [(0, 15, 0), (1, 15, 1), (2, 14, 2)]
     assert ("Exchange" in plan_of(counted)) is not small
+
+
+def kept(spark: SparkSession) -> set[int]:
+    """The numbers of the RDDs that Spark keeps."""
+    return set(spark.sparkContext._jsc.getPersistentRDDs().keySet())
 
 
 def plan_of(frame: DataFrame) -> str:

@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-import uuid
 from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 from pyspark.sql import DataFrame
-from pyspark.sql import functions as F
 from pyspark.sql import types as T
 from pyspark.sql.pandas.types import to_arrow_schema
 
@@ -19,6 +17,7 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
 CATALYST = "org.apache.spark.sql.catalyst"
+INT_MAX = 2**31 - 1
 SMALL_BYTES = 2 << 20  # of Parquet: some 70,000 records of a log
 
 
@@ -37,30 +36,40 @@ def local_frame(
     return spark.createDataFrame(pa.Table.from_arrays(arrays, schema=arrow), fields)
 
 
-def own(frame: DataFrame) -> DataFrame:
-    """The same rows by a plan that equals no other.
+class Cache:
+    """Frames that are computed once while a micro-batch is worked out, and freed when it is written.
 
-    Spark keeps one copy of what equal plans persist, and whoever frees it frees it for all: nodes of one session that read
-    the same table make equal plans.
+    What `persist` keeps Spark packs column by column, several times the work of copying the rows; it looks for it in each
+    plan, and keeps one copy of what equal plans persist, which whoever frees it frees for all. Here the copied rows are the
+    plan. They are not computed again: where an executor is lost with them, the micro-batch fails, and is repeated.
     """
-    return frame.where(F.lit(uuid.uuid4().hex).isNotNull())
 
+    def __init__(self) -> None:
+        """Nothing is kept."""
+        self._kept: list[Any] = []
 
-def computed(frame: DataFrame) -> DataFrame:
-    """The rows of a persisted frame of one's `own`, computed now, as a frame that does not remember how they were made.
+    def share(self, frame: DataFrame) -> DataFrame:
+        """The same rows, computed when they are first asked for."""
+        shared = frame.localCheckpoint(eager=False)
+        self._kept.append(shared._jdf.logicalPlan().rdd())
+        return shared
 
-    A plan made of persisted frames holds all of their plans, each as often as it is used: in a few steps it outgrows what
-    it computes. Spark looks for what is cached only when a query is planned; here the cached rows are the plan.
+    def compute(self, frame: DataFrame) -> DataFrame:
+        """The same rows, computed now: Spark knows how many there are, and sends few of them to every task of a join.
 
-    Where another query frees a plan, Spark takes what may depend on it out of its list for a moment: the frame itself then
-    has to do.
-    """
-    spark = frame.sparkSession
-    frame.count()
-    cached = spark._jsparkSession.sharedState().cacheManager().lookupCachedData(frame._jdf)
-    if cached.isEmpty():
-        return frame
-    return _of_plan(spark, cached.get().cachedRepresentation())
+        In which order they lie the plan does not say: with that Spark would not see that what it sends twice is the same.
+        """
+        spark, plan = frame.sparkSession, self.share(frame)._jdf.logicalPlan()
+        rows, columns = plan.rdd(), plan.output()
+        count = scala_object(spark, f"{CATALYST}.expressions.Literal").apply(min(rows.count(), INT_MAX))
+        size = java_class(spark, f"{CATALYST}.plans.logical.GlobalLimit")(count, plan).stats()
+        tasks = rows.getNumPartitions()
+        return _of_rows(frame, columns, rows, _lying(spark, tasks), _sequence(spark), size)
+
+    def release(self) -> None:
+        """Free what was kept."""
+        while self._kept:
+            self._kept.pop().unpersist(False)
 
 
 def in_one_task(frame: DataFrame) -> DataFrame:
@@ -83,34 +92,37 @@ def arranged(frame: DataFrame, by: str, order: str, *, one_task: bool = False) -
     """
     spark, query = frame.sparkSession, frame._jdf.queryExecution()
     rows, columns = query.toRdd(), query.analyzed().output()
-    physical = f"{CATALYST}.plans.physical"
     known = [columns.apply(frame.columns.index(name)) for name in (by, order)]
-
-    def sequence(*items: Any) -> Any:
-        return java_class(spark, "PythonUtils").toSeq(list(items))
-
     ascending = scala_object(spark, f"{CATALYST}.expressions.Ascending")
     sort_order = scala_object(spark, f"{CATALYST}.expressions.SortOrder")
-    nothing = scala_object(spark, "scala.None")
     if one_task:
         rows = rows.toJavaRDD().coalesce(1).rdd()
-        lying = scala_object(spark, f"{physical}.SinglePartition")
-    else:
-        lying = java_class(spark, f"{physical}.HashPartitioning")(sequence(known[0]), rows.getNumPartitions())
+    lying = _lying(spark, rows.getNumPartitions(), known[0])
+    sorted_by = (sort_order.apply(column, ascending, _sequence(spark)) for column in known)
+    return _of_rows(frame, columns, rows, lying, _sequence(spark, *sorted_by))
+
+
+def _of_rows(
+    frame: DataFrame, columns: Any, rows: Any, lying: Any, order: Any, size: Any = None
+) -> DataFrame:
+    """The frame by a plan that is an RDD of its rows: in what partitions and order these lie, and Spark's statistics."""
+    spark, nothing = frame.sparkSession, scala_object(frame.sparkSession, "scala.None")
+    known = nothing if size is None else scala_object(spark, "scala.Some").apply(size)
     plan = java_class(spark, "org.apache.spark.sql.execution.LogicalRDD")(
-        columns,
-        rows,
-        lying,
-        sequence(*(sort_order.apply(column, ascending, sequence()) for column in known)),
-        False,
-        nothing,
-        frame._jdf.sparkSession(),
-        nothing,
-        nothing,
+        columns, rows, lying, order, False, nothing, frame._jdf.sparkSession(), known, nothing
     )
-    return _of_plan(spark, plan)
-
-
-def _of_plan(spark: SparkSession, plan: Any) -> DataFrame:
     dataset = java_class(spark, "org.apache.spark.sql.classic.Dataset")
     return DataFrame(dataset.ofRows(spark._jsparkSession, plan), spark)
+
+
+def _lying(spark: SparkSession, tasks: int, by: Any = None) -> Any:
+    """How rows lie in so many tasks: one holds all, or those with one value of `by`; or nobody knows."""
+    if tasks == 1:
+        return scala_object(spark, f"{CATALYST}.plans.physical.SinglePartition")
+    if by is None:
+        return java_class(spark, f"{CATALYST}.plans.physical.UnknownPartitioning")(tasks)
+    return java_class(spark, f"{CATALYST}.plans.physical.HashPartitioning")(_sequence(spark, by), tasks)
+
+
+def _sequence(spark: SparkSession, *items: Any) -> Any:
+    return java_class(spark, "PythonUtils").toSeq(list(items))

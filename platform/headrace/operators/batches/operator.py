@@ -25,6 +25,7 @@ from headrace.operators.partials import decide_by_group
 from headrace.operators.progress import Progress, Tally
 from headrace.operators.rows import KEPT, rows_of
 from headrace.operators.sequence import in_order
+from headrace.spark.frames import Cache
 from headrace.spark.varying import varying
 
 if TYPE_CHECKING:
@@ -74,7 +75,8 @@ class BatchOperator(AppendedOperator[Batches]):
         known = held.state_from("__opened_ms", 0 if wait_ms is None else before_ms - wait_ms + 1)
         still_open = None if known is None else self.open_batches(known, before_ms)
         frontier_ms = self.frontier_ms(after)
-        found = cut(_kept(rows), still_open, self.node, drains=drains, upto_ms=frontier_ms).persist()
+        cache = Cache()
+        found = cache.share(cut(_kept(rows), still_open, self.node, drains=drains, upto_ms=frontier_ms))
         closed, continued = (
             F.col("__closed_by").isNotNull(),
             F.col("__held") & F.col("__closed_by").isNotNull(),
@@ -96,7 +98,7 @@ class BatchOperator(AppendedOperator[Batches]):
             results = self._results(found.where(closed), earlier)
         state = of_batch(self._state(found, frontier_ms), after.batch)
         emitted = None if results is None else lambda: self.emitted(results)
-        return Folded(results, state, after, emitted, found.unpersist)
+        return Folded(results, state, after, emitted, cache.release)
 
     def read(self, held: Held, progress: Progress, inputs: StructType) -> DataFrame:
         """The batches that closed."""

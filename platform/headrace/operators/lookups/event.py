@@ -14,6 +14,7 @@ from headrace.operators.operator import Folded, Held, Schemas, nullable, of_batc
 from headrace.operators.progress import Progress
 from headrace.operators.rows import KEPT, LATE, position
 from headrace.operators.tables.latest import columns, union
+from headrace.spark.frames import Cache
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -44,30 +45,23 @@ class EventLookupOperator(LookupOperator):
         """Results are the records that the increment releases; the state gains those that wait, and the versions."""
         met = tallies(self.decide(logs).withColumn("__records", F.lit(1)))
         after = progress.after(upto_ms, met, (topic.name for topic in self.node.topics))
-        times = stream_times(logs, progress).persist()
-        told, came = self._told(logs).persist(), self._asking(logs)
-        cached = [times, told]
+        cache = Cache()
+        times = cache.share(stream_times(logs, progress))
+        told, came = cache.share(self._told(logs)), self._asking(logs)
         asking = came.withColumn("__new", F.lit(True))
         if held.state is not None:
             waiting = self._waiting(held.state, progress).drop("__batch")
             asking = union([asking, waiting.withColumn("__new", F.lit(False))])
-        placed = place_releases(asking, frontier(times, len(self.node.topics))).persist()
-        cached.append(placed)
+        placed = cache.share(place_releases(asking, frontier(times, len(self.node.topics))))
         released = placed.where(F.col("__released_ms").isNotNull())
         waits = placed.where(F.col("__released_ms").isNull() & F.col("__new")).select(*came.columns)
         state = of_batch(union([told, waits]), after.batch)
-
-        def release() -> None:
-            for frame in cached:
-                frame.unpersist()
-
         if released.isEmpty():  # a tick that lets nothing go leaves no empty commit behind
-            return Folded(None, state, after, None, release)
+            return Folded(None, state, after, None, cache.release)
         results = self._found(released, self._findable(released, told, held.state))
         if self.node.sinks:
-            results = results.persist()
-            cached.append(results)
-        return Folded(results, state, after, lambda: self.emitted(results), release)
+            results = cache.share(results)
+        return Folded(results, state, after, lambda: self.emitted(results), cache.release)
 
     def late(self, decided: DataFrame) -> DataFrame:
         """Records that were further behind stream time than `history` goes back.

@@ -23,6 +23,7 @@ from headrace.operators.progress import Progress
 from headrace.operators.rows import KEPT, POSITION, position, rows_of
 from headrace.operators.tables.latest import columns, latest, rank, union
 from headrace.operators.tables.operator import TableOperator
+from headrace.spark.frames import Cache
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -84,22 +85,18 @@ class LookupOperator(AppendedOperator[Lookup]):
         """Results are the increment's records; the state gains the latest row of each key that it changes."""
         met = tallies(self.decide(logs).withColumn("__records", F.lit(1)))
         after = progress.after(upto_ms, met, (topic.name for topic in self.node.topics))
-        versions = self._versions(logs).persist()
+        cache = Cache()
+        versions = cache.share(self._versions(logs))
         known = None if held.state is None else self._newest(held.state)
         results = self._found(self._records(logs), versions, known)
         if self.node.sinks:
-            results = results.persist()
+            results = cache.share(results)
         before = self._latest(versions)
         if known is not None:  # by timestamp, an older record may come after a newer one
             touched = before.select(*columns(self.table.node.key))
             before = self._latest(union([before, known.join(touched, [*self.table.node.key], "left_semi")]))
         state = of_batch(before, after.batch)
-
-        def release() -> None:
-            versions.unpersist()
-            results.unpersist()
-
-        return Folded(results, state, after, lambda: self.emitted(results), release)
+        return Folded(results, state, after, lambda: self.emitted(results), cache.release)
 
     def read(self, held: Held, progress: Progress, inputs: StructType) -> DataFrame:
         """The records so far."""

@@ -17,6 +17,7 @@ from headrace.operators.relations.store import FOLDED, RESULT, Store, as_state
 from headrace.operators.relations.tree import side_of
 from headrace.operators.rows import KEPT, POSITION
 from headrace.operators.tables.latest import alive, columns, union
+from headrace.spark.frames import Cache
 from headrace.spark.varying import varying
 
 if TYPE_CHECKING:
@@ -72,9 +73,10 @@ class RelationOperator(CurrentOperator[Relation]):
         self, logs: Mapping[str, DataFrame], upto_ms: Mapping[str, int], held: Held, progress: Progress
     ) -> Folded:
         """The state gains what has changed: rows of the sides, and of the result."""
-        store = Store(held, caches=True)
+        cache = Cache()
+        store = Store(held, cache)
         increments = {
-            part: replace(brought, rows=store.share(brought.rows))
+            part: replace(brought, rows=cache.share(brought.rows))
             for part, brought in self._increments(logs, None).items()
         }
         met = self._tallies(logs, increments)
@@ -86,7 +88,7 @@ class RelationOperator(CurrentOperator[Relation]):
         if self.node.sinks:
             changes[RESULT] = store.keep(changes[RESULT])
         state = as_state(changes, {part: frame.schema for part, frame in changes.items()}, after.batch)
-        return Folded(None, state, after, lambda: self._emitted(changes[RESULT], after), store.release)
+        return Folded(None, state, after, lambda: self._emitted(changes[RESULT], after), cache.release)
 
     def read(self, held: Held, progress: Progress, inputs: StructType) -> DataFrame:
         """The result as of now."""

@@ -15,7 +15,7 @@ from pyspark.sql import functions as F
 
 from headrace.operators.operator import Held
 from headrace.operators.tables.latest import columns, latest, union
-from headrace.spark.frames import computed, own
+from headrace.spark.frames import Cache
 from headrace.spark.varying import varying
 
 if TYPE_CHECKING:
@@ -31,27 +31,14 @@ FOLDED = 0  # stands for the micro-batches that are folded
 
 @dataclass
 class Store:
-    """What is held as of a micro-batch, and the frames cached while the next one is worked out."""
+    """What is held as of a micro-batch, and what keeps frames while the next one is worked out."""
 
     held: Held = field(default_factory=Held)
-    caches: bool = False
-    cached: list[DataFrame] = field(default_factory=list)
-
-    def share(self, frame: DataFrame) -> DataFrame:
-        """Compute the frame at most once, when it is asked for."""
-        self.cached.append(own(frame).persist())
-        return self.cached[-1]
+    cache: Cache | None = None
 
     def keep(self, frame: DataFrame) -> DataFrame:
-        """Compute the frame once, if the store caches; Spark then knows its size, and sends a small one to every task."""
-        if not self.caches:
-            return frame
-        return computed(self.share(frame))
-
-    def release(self) -> None:
-        """Free what was kept."""
-        while self.cached:
-            self.cached.pop().unpersist()
+        """Compute the frame once, if the store has a cache; a small one is then sent to every task."""
+        return frame if self.cache is None else self.cache.compute(frame)
 
     def pending(self, part: str) -> DataFrame | None:
         """The changes of a part that are not folded, with `__batch`; None: none."""

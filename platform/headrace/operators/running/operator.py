@@ -18,6 +18,7 @@ from headrace.operators.partials import (
 from headrace.operators.progress import Progress
 from headrace.operators.rows import rows_of
 from headrace.operators.sequence import numbered
+from headrace.spark.frames import Cache
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -57,12 +58,13 @@ class RunningOperator(CurrentOperator[RunningAggregate]):
     ) -> Folded:
         """The state gains one partial for each group touched."""
         rows = self.decide(logs)
-        partials = self.increment(rows).persist()
+        cache = Cache()
+        partials = cache.share(self.increment(rows))
         after = progress.after(upto_ms, tallies(partials), (topic.name for topic in self.node.topics))
         kept = kept_partials(partials)
         state = of_batch(kept, after.batch)
         return Folded(
-            None, state, after, lambda: self._emitted(logs, held, state, rows.schema), partials.unpersist
+            None, state, after, lambda: self._emitted(logs, held, state, rows.schema), cache.release
         )
 
     def read(self, held: Held, progress: Progress, inputs: StructType) -> DataFrame:

@@ -16,6 +16,7 @@ from headrace.operators.sessions.closing import closed_at, is_closed
 from headrace.operators.sessions.fold import BEFORE_ALL, NOTHING_CLOSED, assigned, merge_sessions
 from headrace.operators.sessions.late import late_records
 from headrace.operators.sessions.runs import runs_of
+from headrace.spark.frames import Cache
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -53,26 +54,22 @@ class SessionOperator(AppendedOperator[WindowedAggregate]):
     ) -> Folded:
         """Results are the sessions that the increment closes; the state gains the open sessions of each group touched."""
         rows, topics = self.decide(logs), [topic.name for topic in self.node.topics]
-        runs = self._runs(rows, self._stream_ms(progress)).persist()
+        cache = Cache()
+        runs = cache.share(self._runs(rows, self._stream_ms(progress)))
         counted = tallies(runs)
         reached_ms = self._stream_ms(progress.after(upto_ms, counted, topics))
         items = kept_partials(runs)
         if held.state is not None:
             items = items.unionByName(self._concerned(held.state, items, progress, reached_ms))
         found = self._merged(items, rows.schema)
-        found = found.withColumn("__closed", self._closed(reached_ms)).persist()
+        found = cache.share(found.withColumn("__closed", self._closed(reached_ms)))
         late, closes = _late_and_closing(found)
         after = progress.after(upto_ms, _judged(counted, late), topics)
         sessions = found.where(F.col("__session").isNotNull())
         results = self._results(sessions.where("__closed"), rows) if closes else None
         state = self._state(sessions.where("NOT __closed"), after.batch)
         emitted = None if results is None else lambda: self.emitted(results)
-
-        def release() -> None:
-            found.unpersist()
-            runs.unpersist()
-
-        return Folded(results, state, after, emitted, release)
+        return Folded(results, state, after, emitted, cache.release)
 
     def read(self, held: Held, progress: Progress, inputs: StructType) -> DataFrame:
         """Final sessions if suppressed, else every session as of now."""

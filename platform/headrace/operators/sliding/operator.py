@@ -15,6 +15,7 @@ from headrace.operators.sequence import in_order_of_ends
 from headrace.operators.sliding.assign import assign_ends, difference_ms
 from headrace.operators.sliding.late import late_records
 from headrace.operators.sliding.merge import entering_none, merge_windows, running_windows
+from headrace.spark.frames import Cache
 from headrace.spark.varying import varying
 
 if TYPE_CHECKING:
@@ -46,7 +47,8 @@ class SlidingOperator(AppendedOperator[WindowedAggregate]):
     ) -> Folded:
         """Results are the windows that the increment closes; the state gains partials that open windows may need."""
         rows, topics = self.decide(logs), [topic.name for topic in self.node.topics]
-        partials = self._partials(rows).persist()
+        cache = Cache()
+        partials = cache.share(self._partials(rows))
         counted = tallies(partials)
         after, results = progress.after(upto_ms, counted, topics), None
         kept = kept_partials(partials)
@@ -58,7 +60,7 @@ class SlidingOperator(AppendedOperator[WindowedAggregate]):
             after = progress.after(upto_ms, [*counted, *missed], topics)
         state = of_batch(self._needed(kept, after), after.batch)
         emitted = None if results is None else lambda: self.emitted(results)
-        return Folded(results, state, after, emitted, partials.unpersist)
+        return Folded(results, state, after, emitted, cache.release)
 
     def read(self, held: Held, progress: Progress, inputs: StructType) -> DataFrame:
         """Final windows if suppressed, else every window as of now."""

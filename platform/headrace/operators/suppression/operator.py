@@ -38,6 +38,7 @@ from headrace.operators.suppression.updates import updates_of
 from headrace.operators.suppression.values import value_waits
 from headrace.operators.suppression.waits import COLUMNS, assign_waits
 from headrace.operators.tables.latest import columns, latest, union
+from headrace.spark.frames import Cache
 from headrace.spark.varying import varying_by
 
 if TYPE_CHECKING:
@@ -56,11 +57,10 @@ NOT_STATE = ("__opened_after_ms", "__opened_place", "__touched", "__latest", "__
 
 @dataclass(frozen=True)
 class Found:
-    """What an increment leads to: updates with their waits; waits with their values and ends; what both rest on."""
+    """What an increment leads to: updates with their waits; waits with their values and ends."""
 
     assigned: DataFrame
     waits: DataFrame
-    passed: DataFrame | None = None
 
 
 class SuppressionOperator(AppendedOperator[Suppressed]):
@@ -107,26 +107,23 @@ class SuppressionOperator(AppendedOperator[Suppressed]):
         tallies, own_ms, entries = counted(rows, progress.own_ms, self.name)
         policies = in_force(self.node.policy, progress.limits, entries)
         before = Known(progress.own_ms, progress.expiry_ms)
-        times = timed(rows, before, policies, self.name).persist()
+        cache = Cache()
+        times = cache.share(timed(rows, before, policies, self.name))
         expiry_ms = expiry_after(times, before, own_ms, policies)
         known = None
         if held.state is not None:
             touched = self.updated.exploded(times.where(F.col("__fate") == KEPT))
-            known = self._relevant(held.state, touched, expiry_ms).persist()
-        found = self._found(times, known, rows.schema, policies)
-        passed = None if found.passed is None else found.passed.persist()
-        waits = found.waits.persist()
+            known = cache.share(self._relevant(held.state, touched, expiry_ms))
+        found = self._found(times, known, rows.schema, policies, cache)
+        waits = cache.share(found.waits)
         ended, buffer = buffered(waits, known, progress.buffer)
         after = progress.after(upto_ms, tallies, (topic.name for topic in self.node.topics))
         after = replace(after, own_ms=own_ms, expiry_ms=expiry_ms, buffer=buffer, limits=policies.altered)
         state = of_batch(self._state(waits), after.batch)
         results = self._results(waits, rows.schema) if ended else None
         emitted = None if results is None else lambda: self.emitted(results)
-        cached = [frame for frame in (waits, known, times, passed) if frame is not None]
         refused = self._refusal(found.assigned, known, waits, progress, policies.last)
-        return Folded(
-            results, state, after, emitted, lambda: [frame.unpersist() for frame in cached], refused
-        )
+        return Folded(results, state, after, emitted, cache.release, refused)
 
     def read(self, held: Held, progress: Progress, inputs: StructType) -> DataFrame:
         """Every row that left."""
@@ -206,10 +203,11 @@ class SuppressionOperator(AppendedOperator[Suppressed]):
         held: DataFrame | None,
         inputs: StructType,
         policies: InForce[UntilTimeLimit],
+        cache: Cache | None = None,
     ) -> Found:
         """The waits of rows as `timed` gives them."""
         if self.node.policy.bound.when_full == EMIT_EARLY:
-            return self._in_one_pass(times, held, inputs, policies)
+            return self._in_one_pass(times, held, inputs, policies, cache)
         assigned = assign_waits(
             self._updates(times),
             held,
@@ -227,6 +225,7 @@ class SuppressionOperator(AppendedOperator[Suppressed]):
         held: DataFrame | None,
         inputs: StructType,
         policies: InForce[UntilTimeLimit],
+        cache: Cache | None,
     ) -> Found:
         """The same where a bound lets the oldest leave early (see `pass_over`)."""
         key, updates = self._key_bytes(), self._updates(times)
@@ -237,10 +236,12 @@ class SuppressionOperator(AppendedOperator[Suppressed]):
         if held is not None:
             going.append(going_in(held.where(F.col("__opened_ms").isNotNull()), HELD, key))
         passed = pass_over(union(going), policies)
+        if cache is not None:
+            passed = cache.share(passed)
         assigned = updates.join(joins(passed), ["__partition", "__offset", "__sub"])
         waits = value_waits(assigned, held, self.updated, inputs).withColumn("__key", key)
         ended = waits.join(leaves(passed), ["__partition", "__key", "__opened_offset"], "left").drop("__key")
-        return Found(assigned, ended, passed)
+        return Found(assigned, ended)
 
     def _refusal(
         self,

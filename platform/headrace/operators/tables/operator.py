@@ -15,6 +15,7 @@ from headrace.operators.progress import Progress
 from headrace.operators.rows import KEPT, TOMBSTONE, position, rows_of
 from headrace.operators.sequence import numbered
 from headrace.operators.tables.latest import alive, columns, latest, latest_of_increment, rank, union
+from headrace.spark.frames import Cache
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -75,11 +76,12 @@ class TableOperator(CurrentOperator[Table]):
         self, logs: Mapping[str, DataFrame], upto_ms: Mapping[str, int], held: Held, progress: Progress
     ) -> Folded:
         """The state gains the latest row of each key touched."""
-        increment = self.increment(self.decide(logs)).persist()
+        cache = Cache()
+        increment = cache.share(self.increment(self.decide(logs)))
         after = progress.after(upto_ms, tallies(increment), (topic.name for topic in self.node.topics))
         changes = self.changes(increment)
         state = of_batch(changes, after.batch)
-        return Folded(None, state, after, lambda: self._emitted(logs, held, changes), increment.unpersist)
+        return Folded(None, state, after, lambda: self._emitted(logs, held, changes), cache.release)
 
     def read(self, held: Held, progress: Progress, inputs: StructType) -> DataFrame:
         """The latest row of every key that is not deleted."""

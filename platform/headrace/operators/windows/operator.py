@@ -21,6 +21,7 @@ from headrace.operators.windows.bound import too_much_open
 from headrace.operators.windows.late import late_records
 from headrace.operators.windows.merge import merge_windows, running_windows
 from headrace.operators.windows.panes import last_window_start, starts_closed_between, time_windows
+from headrace.spark.frames import Cache
 from headrace.spark.varying import varying
 
 if TYPE_CHECKING:
@@ -60,7 +61,8 @@ class WindowOperator(AppendedOperator[WindowedAggregate]):
     ) -> Folded:
         """Results are the windows that the increment closes; the state gains partials of windows still open."""
         rows = self.decide(logs)
-        partials = self._partials(rows).persist()
+        cache = Cache()
+        partials = cache.share(self._partials(rows))
         after = progress.after(upto_ms, tallies(partials), (topic.name for topic in self.node.topics))
         if self._bound(progress) is not None:
             set_here = entries_in(rows, self.node.name or "")
@@ -80,7 +82,7 @@ class WindowOperator(AppendedOperator[WindowedAggregate]):
         state = of_batch(self._still_open(kept, after), after.batch)
         emitted = None if results is None else lambda: self.emitted(results)
         refused = self._refusal(kept, held, after, rows.schema)
-        return Folded(results, state, after, emitted, partials.unpersist, refused)
+        return Folded(results, state, after, emitted, cache.release, refused)
 
     def read(self, held: Held, progress: Progress, inputs: StructType) -> DataFrame:
         """Final windows if suppressed, else every window as of now."""
