@@ -2,6 +2,8 @@
 
     python tests/crashes/victim.py BOOTSTRAP LAKE TOPIC --at "after outputs" --time 2
 
+With a master of the kind `local-cluster[2,1,1024]` it kills its executors there, and lives on.
+
 It prints `caught up` each time it has read all that Kafka holds. Micro-batches are kept small, so that a short topic
 gives many of them. Nothing is cleaned up on the way out: that is the point.
 """
@@ -13,6 +15,7 @@ import os
 import signal
 import threading
 import time
+from pathlib import Path
 
 from headrace.local.jars import spark_jars
 from headrace.runtime import log_stream
@@ -28,10 +31,10 @@ CONF = {"spark.driver.extraJavaOptions": "-XX:TieredStopAtLevel=1 -XX:+UseSerial
 
 
 class SelfKill:
-    """Ends the process at the n-th time that a step is reached."""
+    """Ends the process, or its executors where it has any, at the n-th time that a step is reached."""
 
-    def __init__(self, step: str | None, time: int) -> None:
-        self.step, self.left = step, time
+    def __init__(self, step: str | None, time: int, jvm: int | None = None) -> None:
+        self.step, self.left, self.jvm = step, time, jvm
         self._lock = threading.Lock()
 
     def __call__(self, asset: str, step: str) -> None:
@@ -42,7 +45,13 @@ class SelfKill:
             self.left -= 1
             if self.left == 0:
                 print(f"killed at {asset}: {step}", flush=True)
-                os.kill(os.getpid(), signal.SIGKILL)
+                for process in self.executors() or [os.getpid()]:
+                    os.kill(process, signal.SIGKILL)
+
+    def executors(self) -> list[int]:
+        """The processes that the JVM of the driver has started."""
+        children = Path(f"/proc/{self.jvm}/task").glob("*/children")
+        return [int(number) for listed in children for number in listed.read_text().split()]
 
 
 def main() -> None:
@@ -52,16 +61,20 @@ def main() -> None:
         parser.add_argument(name)
     parser.add_argument("--at", help="commit step to die at; none: run on")
     parser.add_argument("--time", type=int, default=1, help="at which time that it is reached")
+    parser.add_argument("--master", default="local[2]")
     given = parser.parse_args()
 
     log_stream.RECORDS_PER_TRIGGER = RECORDS_PER_COMMIT
+    spark = build_session(spark_conf(spark_jars(), master=given.master) | CONF, "victim")
+    gateway = spark.sparkContext._gateway
+    assert gateway is not None
     runtime = StreamRuntime(
-        build_session(spark_conf(spark_jars()) | CONF, "victim"),
+        spark,
         Lake(given.lake),
         [counts_of(given.topic)],
         kafka=KafkaSettings(bootstrap_servers=given.bootstrap),
         trigger_ms=100,
-        on_step=SelfKill(given.at, given.time),
+        on_step=SelfKill(given.at, given.time, gateway.proc.pid),
     )
     while True:
         statuses = runtime.run_until_caught_up(poll_seconds=0.1)
