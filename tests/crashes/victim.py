@@ -49,7 +49,7 @@ class SelfKill:
                     os.kill(process, signal.SIGKILL)
 
     def executors(self) -> list[int]:
-        """The processes that the JVM of the driver has started."""
+        """The processes that the JVM of a driver has started; none without one."""
         children = Path(f"/proc/{self.jvm}/task").glob("*/children")
         return [int(number) for listed in children for number in listed.read_text().split()]
 
@@ -68,13 +68,14 @@ def main() -> None:
     spark = build_session(spark_conf(spark_jars(), master=given.master) | CONF, "victim")
     gateway = spark.sparkContext._gateway
     assert gateway is not None
+    jvm = gateway.proc.pid if given.master.startswith("local-cluster") else None
     runtime = StreamRuntime(
         spark,
         Lake(given.lake),
         [counts_of(given.topic)],
         kafka=KafkaSettings(bootstrap_servers=given.bootstrap),
         trigger_ms=100,
-        on_step=SelfKill(given.at, given.time, gateway.proc.pid),
+        on_step=SelfKill(given.at, given.time, jvm),
     )
     while True:
         statuses = runtime.run_until_caught_up(poll_seconds=0.1)
