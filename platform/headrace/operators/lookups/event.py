@@ -59,8 +59,6 @@ class EventLookupOperator(LookupOperator):
         if released.isEmpty():  # a tick that lets nothing go leaves no empty commit behind
             return Folded(None, state, after, None, cache.release)
         results = self._found(released, self._findable(released, told, held.state))
-        if self.node.sinks:
-            results = cache.share(results)
         return Folded(results, state, after, lambda: self.emitted(results), cache.release)
 
     def late(self, decided: DataFrame) -> DataFrame:

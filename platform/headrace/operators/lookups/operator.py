@@ -89,8 +89,6 @@ class LookupOperator(AppendedOperator[Lookup]):
         versions = cache.share(self._versions(logs))
         known = None if held.state is None else self._newest(held.state)
         results = self._found(self._records(logs), versions, known)
-        if self.node.sinks:
-            results = cache.share(results)
         before = self._latest(versions)
         if known is not None:  # by timestamp, an older record may come after a newer one
             touched = before.select(*columns(self.table.node.key))
