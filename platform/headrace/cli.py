@@ -274,7 +274,7 @@ def _node(name: str, pipeline: str) -> Node:
 
 
 def _topic(pipeline: str, name: str) -> Topic:
-    from headrace.runtime.stream import topics_of
+    from headrace.runtime.topics import topics_of
 
     topics = topics_of(load_pipeline(pipeline))
     if name not in topics:

@@ -1,4 +1,4 @@
-"""How logs and nodes share the cores: a log does not run ahead of a node that is busy, and waits for none for long."""
+"""How logs and nodes share the cores: a log commits when its node is ready, and waits for none for long."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from headrace.local.broker import Broker
-from headrace.runtime import log_stream
+from headrace.runtime import pace, stream
 from headrace.runtime.lake import Lake
 from tests.broker.harness import Running, produce, running
 from tests.broker.pipeline import minutes
@@ -58,28 +58,37 @@ def busy_node(spark: SparkSession, lake: Lake, kafka: Broker, topic: str) -> Ite
     assert run.results() == run.recomputed()
 
 
-def test_while_its_node_is_busy_a_log_commits_once_and_then_all_that_came_at_once(
-    spark: SparkSession, lake: Lake, kafka: Broker, new_topic: NewTopic, monkeypatch: pytest.MonkeyPatch
+@pytest.mark.parametrize("cores", [1, 2])
+def test_while_its_node_is_busy_a_log_commits_once_where_a_core_is_to_spare_and_then_all_that_came_at_once(
+    spark: SparkSession,
+    lake: Lake,
+    kafka: Broker,
+    new_topic: NewTopic,
+    monkeypatch: pytest.MonkeyPatch,
+    cores: int,
 ) -> None:
-    monkeypatch.setattr(log_stream, "REST_SECONDS", 60.0)
+    monkeypatch.setattr(pace, "REST_SECONDS", 60.0)
+    monkeypatch.setattr(pace, "TURN_SECONDS", 60.0)
+    monkeypatch.setattr(stream, "tasks_for", lambda master: cores)
     topic = new_topic(1)
     with busy_node(spark, lake, kafka, topic) as (run, node):
         before = commits(run)
         produce(kafka, topic, minutes(0, 2, 2))
-        run.poll_until(lambda _: commits(run) > before)
+        if cores > 1:
+            run.poll_until(lambda _: commits(run) > before)
         for minute in range(3, 8):
             produce(kafka, topic, minutes(0, minute, minute))
             time.sleep(0.5)
-        assert commits(run) == before + 1
+        assert commits(run) == before + cores - 1
         node.free.set()
         run.catch_up()
-        assert commits(run) == before + 2
+        assert commits(run) == before + cores
 
 
 def test_a_node_that_does_not_end_holds_its_log_up_for_no_longer_than_the_rest(
     spark: SparkSession, lake: Lake, kafka: Broker, new_topic: NewTopic, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(log_stream, "REST_SECONDS", 0.2)
+    monkeypatch.setattr(pace, "REST_SECONDS", 0.2)
     topic = new_topic(1)
     with busy_node(spark, lake, kafka, topic) as (run, _):
         for minute in range(2, 8):

@@ -20,6 +20,7 @@ from headrace.runtime.lake import Lake
 from headrace.runtime.lease import take_lease
 from headrace.runtime.maintenance import Maintenance, Upkept
 from headrace.runtime.node_stream import NodeStream
+from headrace.runtime.pace import Turns
 from headrace.runtime.views import Views
 from headrace.sinks import Delivery
 from headrace.sinks.refusals import record_refusals
@@ -194,7 +195,7 @@ def test_a_stream_over_a_maintained_log_starts_although_nothing_new_comes(
     kept.maintain(new, vacuum=False)
     days_pass(spark, lake.log("readings"))
     kept.maintain(new, compact=False)
-    stream = NodeStream(spark, new, lake, SystemClock(), trigger_ms=100)
+    stream = NodeStream(spark, new, lake, SystemClock(), trigger_ms=100, turns=Turns(1))
     deadline = time.monotonic() + 180
     try:
         while stream.records < 4:

@@ -13,6 +13,7 @@ import headrace as hr
 from headrace.log.clock import SystemClock
 from headrace.runtime.node_stream import NodeStream
 from headrace.runtime.node_tables import base_of
+from headrace.runtime.pace import Turns
 from headrace.spark import tables
 from headrace.spark.merge import upsert
 from tests.runtime.line import Line
@@ -39,7 +40,7 @@ class Streamed:
 
     def __init__(self, spark: SparkSession, lake: Lake) -> None:
         self.line, self.lake, self.fed = Line(spark, lake, TOTALS), lake, 0
-        self.stream = NodeStream(spark, TOTALS, lake, SystemClock(), trigger_ms=100)
+        self.stream = NodeStream(spark, TOTALS, lake, SystemClock(), trigger_ms=100, turns=Turns(1))
 
     def feed(self) -> None:
         self.line.pipe("2024-05-01 12:00:00")

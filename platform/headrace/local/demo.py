@@ -23,7 +23,7 @@ from headrace.local.jars import project_root
 from headrace.local.postgres import Postgres
 from headrace.local.report import served_report
 from headrace.local.topics import create_topics
-from headrace.runtime.stream import topics_of
+from headrace.runtime.topics import topics_of
 from headrace.settings import Settings, load_pipeline
 from headrace.sinks.postgres import DSN_VARIABLE
 

@@ -23,7 +23,8 @@ from headrace.quality.results import WARN
 from headrace.runtime.backfill import Backfill
 from headrace.runtime.kafka import KafkaSettings
 from headrace.runtime.lake import Lake
-from headrace.runtime.stream import StreamRuntime, topics_of
+from headrace.runtime.stream import StreamRuntime
+from headrace.runtime.topics import topics_of
 from headrace.runtime.views import Views
 from headrace.settings import Settings, load_pipeline
 from headrace.sinks.postgres import DSN_VARIABLE

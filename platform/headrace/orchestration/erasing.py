@@ -10,7 +10,7 @@ from headrace.orchestration.keys import ENDS, op_name
 from headrace.orchestration.pipeline import Pipeline
 from headrace.orchestration.resources import LakeResource, session
 from headrace.runtime.erasure import Erased, Erasure, until_vacuum
-from headrace.runtime.stream import topic_named
+from headrace.runtime.topics import topic_named
 
 
 class ErasureConfig(dg.Config):

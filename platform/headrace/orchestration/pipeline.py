@@ -11,7 +11,7 @@ from headrace.description.checks import checked_owners
 from headrace.errors import DescriptionError
 from headrace.orchestration.keys import ADVANCING, log_key, op_name, stream_key, table_key
 from headrace.quality import DEFAULT_THRESHOLDS, log_checks, node_checks
-from headrace.runtime.stream import topics_of
+from headrace.runtime.topics import topics_of
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence

@@ -10,7 +10,7 @@ from headrace.orchestration.keys import ENDS, log_key, op_name
 from headrace.orchestration.pipeline import Pipeline
 from headrace.orchestration.resources import LakeResource, session
 from headrace.runtime.retention import Retention
-from headrace.runtime.stream import topic_named
+from headrace.runtime.topics import topic_named
 
 
 class RetentionConfig(dg.Config):

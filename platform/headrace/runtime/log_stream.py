@@ -20,6 +20,7 @@ from headrace.runtime.kafka import (
     require_same_topic,
 )
 from headrace.runtime.lease import Lease, LeaseLostError, take_lease
+from headrace.runtime.pace import Pace
 from headrace.runtime.requests import carry_out
 from headrace.runtime.supervised import RATE_SECONDS, SupervisedQuery
 from headrace.spark.frames import arranged
@@ -38,12 +39,12 @@ if TYPE_CHECKING:
 
 logger = structlog.get_logger(__name__)
 RECORDS_PER_TRIGGER = 500_000
+MANY_RECORDS = RECORDS_PER_TRIGGER // 2  # that came at once: the log is catching up
 # So many one task reads and writes sooner than several are begun; of each partition it polls the broker in turn.
 FEW_RECORDS, FEW_PARTITIONS = 20_000, 8
 REQUESTS_EVERY_MS = 2_000  # between looks at what people ask for
 # With each poll Spark asks the broker where the partition begins and ends, and what was fetched ahead is thrown away.
 FETCHING = {"kafka.max.poll.records": "10000", "kafka.max.partition.fetch.bytes": str(4 << 20)}
-REST_SECONDS = 10.0  # the longest that a log waits for its nodes
 EARLIEST = -2  # Spark's code in `startingOffsets`
 
 
@@ -79,6 +80,7 @@ class LogStream(SupervisedQuery):
         self.sequencer: Sequencer | None = None
         self.records = self.dead_letters = self.replays = 0
         self.readers: list[NodeStream] = []  # woken by each commit
+        self.pace = Pace()
         self._spark, self._lake, self._clock, self._on_step = spark, lake, clock, on_step
         self._settings, self._kafka = kafka, KafkaTopic(topic.name, kafka)
         self._longest_wait_ms, self.trigger_ms, self._tick_every_ms = (
@@ -92,7 +94,7 @@ class LogStream(SupervisedQuery):
         self._ticking = threading.Event()
         self._tick_under_way = threading.Lock()
         self._came: deque[tuple[float, int]] = deque()
-        self._few = False
+        self._few = self._many = False
 
     def open(self) -> DataStreamWriter:
         """Recover the log's state, refuse a silent gap, and read on from the next offsets."""
@@ -143,6 +145,7 @@ class LogStream(SupervisedQuery):
         rows = arranged(batch, by="partition", order="offset", one_task=self._few)
         appended = self.sequencer.append(rows)
         few_partitions = len(self.sequencer.state.partitions) <= FEW_PARTITIONS
+        self._many = appended.records >= MANY_RECORDS
         self._few = few_partitions and appended.records <= FEW_RECORDS
         self.records += appended.records
         self.dead_letters += appended.dead_letters
@@ -150,18 +153,14 @@ class LogStream(SupervisedQuery):
         return appended.records
 
     def _trigger(self, batch: DataFrame, batch_id: int) -> None:
-        super()._trigger(batch, batch_id)
-        self._rest()
+        with self.pace.at_work():
+            super()._trigger(batch, batch_id)
+        if any(reader.state == "running" for reader in self.readers):
+            self.pace.rest(lambda: self._ends, hurried=self._many)
 
-    def _rest(self) -> None:
-        """Leave the cores to nodes that have not begun to fold the last commit.
-
-        What they are not ready for becomes one micro-batch instead of several, each of which costs as much.
-        """
-        until = time.monotonic() + REST_SECONDS
-        for reader in self.readers:
-            while not self._ends and time.monotonic() < until and not reader.has_begun(0.1):
-                pass
+    def ask(self, *, beside: bool) -> int | None:
+        """A node that reads it is ready to fold (see `Pace.ask`)."""
+        return self.pace.ask(self.trigger_ms / 1000, beside=beside)
 
     def record_last(self, record: Callable[[Sequencer], None]) -> None:
         """Let the sequencer record something between `halt` and `drain`; a failure is told, and the drain goes on."""

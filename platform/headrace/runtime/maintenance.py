@@ -23,7 +23,7 @@ from headrace.log.clock import SystemClock
 from headrace.operators import operator_of
 from headrace.runtime.lease import LeaseHeldError, held_since_ms, take_lease_patiently
 from headrace.runtime.node_tables import results_writer
-from headrace.runtime.stream import topics_of
+from headrace.runtime.topics import topics_of
 from headrace.spark import tables, upkeep
 from headrace.spark.session import pipeline_session
 from headrace.spark.upkeep import Size

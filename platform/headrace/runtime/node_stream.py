@@ -36,6 +36,8 @@ if TYPE_CHECKING:
     from headrace.description import Node, Topic
     from headrace.log.clock import Clock
     from headrace.runtime.lake import Lake
+    from headrace.runtime.log_stream import LogStream
+    from headrace.runtime.pace import Turns
 
 logger = structlog.get_logger(__name__)
 PACK_EVERY = 100  # micro-batches between two times that the state is put into fewer files
@@ -61,10 +63,13 @@ class NodeStream(SupervisedQuery):
         clock: Clock,
         *,
         trigger_ms: int,
+        turns: Turns,
         woken: bool = False,
         on_step: Callable[[str], None] = lambda step: None,
     ) -> None:
-        """In: trigger_ms between looks at the logs; woken: whether each commit to any of them calls `wake`."""
+        """In: trigger_ms between looks at the logs; `turns`, of all nodes of a session; woken: whether each commit to any of
+        its logs calls `wake`.
+        """
         super().__init__()
         self.name, self.node = node.required_name, node
         self.runner: NodeRunner | None = None
@@ -75,7 +80,8 @@ class NodeStream(SupervisedQuery):
         self._fold_at = time.monotonic() + FOLD_SECONDS
         self._upkeep_error: Exception | None = None
         self._roused = False  # whether the logs were looked at since the query was opened
-        self._woken, self._begun, self._commits_wake = threading.Event(), threading.Event(), woken
+        self.logs: list[LogStream] = []  # those of the same session that it reads
+        self._turns, self._woken, self._commits_wake = turns, threading.Event(), woken
         self._opened = threading.Event()  # replaced at each opening, set at its close
         self._upkeep = threading.Thread()
         self.records = 0
@@ -143,17 +149,21 @@ class NodeStream(SupervisedQuery):
 
     def wake(self) -> None:
         """A log that it reads has a new commit."""
-        self._begun.clear()
         self._woken.set()
 
-    def has_begun(self, timeout_seconds: float) -> bool:
-        """Whether it folds, or has folded, what woke it last, waited for a while; true when it does not run."""
-        return self.state != "running" or self._begun.wait(timeout_seconds)
-
     def _fold(self, runner: NodeRunner) -> bool:
-        """One micro-batch of all that woke the node until now; False when none is due or there is nothing new."""
-        self._begun.set()
-        return runner.due(self._clock.now_ms()) and runner.advance()
+        """One micro-batch of all that came until now, in its turn; False when none is due or there is nothing new."""
+        with self._turns.taken(lambda: self._ends) as mine:
+            if mine and runner.due(self._clock.now_ms()):
+                beside = self._turns.spare
+                for log, number in [(log, log.ask(beside=beside)) for log in self.logs]:
+                    if number is not None:
+                        log.pace.wait_for(number)
+                if runner.advance():
+                    return True
+        for log in self.logs:
+            log.pace.go_on()
+        return False
 
     def _fold_when_woken(self, closed: threading.Event) -> None:
         """Fold at each `wake`, at least a trigger interval after the last began."""
@@ -169,17 +179,15 @@ class NodeStream(SupervisedQuery):
     def rouse(self) -> None:
         """Work although no log woke the query: a throttled interval or a fold may be due when a topic has fallen silent.
 
-        Once after it was opened too, for the newest commit of a log may be one of maintenance, which wakes nobody; in a
-        thread, for what a new node finds can take long.
+        Once after it was opened too, for the newest commit of a log may be one of maintenance, which wakes nobody.
         """
         runner = self.runner
         if runner is None or self.state != "running":
             return
-        if not self._roused:
+        silent = runner.operator.throttle_ms or runner.operator.ordered or runner.unfolded or runner.unread
+        if silent or not self._roused:
             self._roused = True
-            threading.Thread(target=self.do, args=[lambda: self.work(None)], daemon=True).start()
-        elif runner.operator.throttle_ms or runner.operator.ordered or runner.unfolded or runner.unread:
-            self.do(lambda: self.work(None))
+            self.wake()
 
     def mended(self) -> bool:
         """Whether the node is full, and its limits have been set in the log since."""

@@ -7,24 +7,32 @@ from dataclasses import dataclass, field
 from functools import partial
 from typing import TYPE_CHECKING
 
-from headrace.description import Batches
 from headrace.description.limits import is_suppressed, policy_of
 from headrace.errors import DescriptionError, TransientError
 from headrace.log.clock import SystemClock
-from headrace.operators import operator_of
 from headrace.operators.limits import in_force
 from headrace.runtime.limits import limits_shown
 from headrace.runtime.log_stream import LogStream, drain_together
 from headrace.runtime.node_stream import NodeStream
+from headrace.runtime.pace import Turns
+from headrace.runtime.topics import (
+    batched_topics,
+    longest_wait_ms,
+    ordered_topics,
+    tick_every_ms,
+    topics_beside,
+    topics_of,
+    wall_waits_ms,
+)
 from headrace.spark import tables
-from headrace.spark.session import pipeline_session
+from headrace.spark.session import pipeline_session, tasks_for
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Mapping, Sequence
 
     from pyspark.sql import SparkSession
 
-    from headrace.description import Node, Topic
+    from headrace.description import Node
     from headrace.log.clock import Clock
     from headrace.operators.progress import Progress
     from headrace.runtime.kafka import KafkaSettings
@@ -126,6 +134,7 @@ class StreamRuntime:
             for name, topic in self._topics.items()
         ]
         hosted = {name for name in self._topics if only is None or f"log/{name}" in only}
+        turns = Turns(tasks_for(str(session.sparkContext.master)))
         streams = [
             NodeStream(
                 session,
@@ -133,6 +142,7 @@ class StreamRuntime:
                 lake,
                 clock,
                 trigger_ms=trigger_ms,
+                turns=turns,
                 woken=all(topic.name in hosted for topic in node.topics),
                 on_step=partial(on_step, f"stream/{node.required_name}"),
             )
@@ -143,6 +153,8 @@ class StreamRuntime:
         self._streams = [s for s in streams if only is None or f"stream/{s.name}" in only]
         for log in self._logs:
             log.readers = [s for s in self._streams if log.topic in s.node.topics]
+        for stream in self._streams:
+            stream.logs = [log for log in self._logs if stream in log.readers]
         if not self._logs and not self._streams:
             known = ", ".join([f"log/{s.name}" for s in logs] + [f"stream/{s.name}" for s in streams])
             raise DescriptionError(f"None of {sorted(only or ())} is known.", hint=f"There are: {known}.")
@@ -253,75 +265,6 @@ def _fates(log: LogStream) -> dict[str, int]:
     guarded = {"replay": log.replays} if log.topic.replay_guard is not None else {}
     taken = log.records - log.dead_letters - log.replays
     return {"record": taken, "dead_letter": log.dead_letters, **guarded}
-
-
-def topic_named(nodes: Sequence[Node], name: str) -> Topic:
-    """The topic of some nodes that has this name.
-
-    Raises: DescriptionError when none of them reads such a topic.
-    """
-    topics = topics_of(nodes)
-    if name not in topics:
-        raise DescriptionError(
-            f"There is no topic {name!r} here.", hint=f"There are: {', '.join(sorted(topics))}."
-        )
-    return topics[name]
-
-
-def topics_of(nodes: Sequence[Node]) -> dict[str, Topic]:
-    """The topics of some nodes by name.
-
-    Raises: DescriptionError when one topic is described in two ways, or two nodes share a name.
-    """
-    names = [node.required_name for node in nodes]
-    twice = sorted({name for name in names if names.count(name) > 1})
-    if twice:
-        raise DescriptionError(
-            f"Two nodes are named {twice[0]!r}.", hint="Give each its own name with .named(…)."
-        )
-    topics: dict[str, Topic] = {}
-    for node in nodes:
-        for topic in node.topics:
-            if topics.setdefault(topic.name, topic) != topic:
-                raise DescriptionError(
-                    f"Topic '{topic.name}' is described in two ways.",
-                    hint="Describe it once and share the description.",
-                )
-    return topics
-
-
-def ordered_topics(nodes: Sequence[Node]) -> list[str]:
-    """The topics whose logs a node reads in one order with others."""
-    ordered = (node for node in nodes if operator_of(node).ordered and len(node.topics) > 1)
-    return sorted({topic.name for node in ordered for topic in node.topics})
-
-
-def topics_beside(topic: Topic, nodes: Sequence[Node]) -> frozenset[str]:
-    """The other topics of nodes that wait for stream time: what came in those may wait for this one's."""
-    waiting = (node for node in nodes if topic in node.topics and node.longest_wait_ms)
-    return frozenset(other.name for node in waiting for other in node.topics if other != topic)
-
-
-def longest_wait_ms(topic: Topic, nodes: Sequence[Node]) -> int:
-    """The longest that any of these nodes waits for the topic's stream time."""
-    return max((node.longest_wait_ms for node in nodes if topic in node.topics), default=0)
-
-
-def wall_waits_ms(topic: Topic, nodes: Sequence[Node]) -> tuple[int, ...]:
-    """How long these nodes wait for wall-clock time after a record of the topic; none that do not."""
-    return tuple(
-        node.longest_wall_wait_ms for node in nodes if topic in node.topics and node.longest_wall_wait_ms
-    )
-
-
-def batched_topics(nodes: Sequence[Node]) -> frozenset[str]:
-    """The topics of which some node makes batches: these a drain concerns."""
-    return frozenset(topic.name for node in nodes if isinstance(node, Batches) for topic in node.topics)
-
-
-def tick_every_ms(topic: Topic, nodes: Sequence[Node]) -> int:
-    """How often to look at the clock: a thirtieth of the longest wait, between one and ten seconds."""
-    return min(max(longest_wait_ms(topic, nodes) // 30, 1_000), 10_000)
 
 
 def _status(query: SupervisedQuery, trouble: Exception | None, **measured: object) -> StreamStatus:

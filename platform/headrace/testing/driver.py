@@ -19,7 +19,7 @@ from headrace.runtime.lake import Lake
 from headrace.runtime.limits import acceptable
 from headrace.runtime.retention import Retention
 from headrace.runtime.runner import NodeRunner
-from headrace.runtime.stream import (
+from headrace.runtime.topics import (
     batched_topics,
     longest_wait_ms,
     ordered_topics,

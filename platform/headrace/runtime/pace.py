@@ -1,0 +1,140 @@
+"""How the queries of a session share its cores: nodes take turns, and a log commits when a node that reads it is ready.
+
+All of them at once would each take several times as long, in many small micro-batches that cost as much as large ones. So as
+many nodes fold at once as there are cores, in the order in which they became ready; and what comes while they are at it, or
+wait, becomes one micro-batch of the log, just before it is folded. Where a core is to spare the log works beside its node.
+"""
+
+from __future__ import annotations
+
+import math
+import threading
+import time
+from collections import deque
+from contextlib import contextmanager
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+
+LOOK_SECONDS = 0.1  # between looks at whether what is waited for is wanted any more
+TURN_SECONDS = 10.0  # so long a turn holds others up
+RECENT_SECONDS = 0.2  # after a commit so little has come that another would cost more
+BEGIN_SECONDS = 0.5  # from the end of a log's rest to its next micro-batch, if it finds anything
+REST_SECONDS = 10.0  # the longest that a log waits for its nodes, and a node for its logs
+
+
+class Turns:
+    """So many have a turn at once, whoever came first is next; one that takes long, for its sink is away, counts no more."""
+
+    def __init__(self, at_once: int) -> None:
+        """All are free."""
+        self._at_once = at_once
+        self._waiting: deque[object] = deque()
+        self._began: dict[object, float] = {}
+        self._changed = threading.Condition()
+
+    @contextmanager
+    def taken(self, given_up: Callable[[], bool]) -> Iterator[bool]:
+        """A turn for as long as the context lasts; False: it was given up before it came."""
+        me = object()
+        with self._changed:
+            self._waiting.append(me)
+            while not (mine := self._is_next(me)) and not given_up():
+                self._changed.wait(LOOK_SECONDS)
+            self._waiting.remove(me)
+            if mine:
+                self._began[me] = time.monotonic()
+            self._changed.notify_all()
+        try:
+            yield mine
+        finally:
+            with self._changed:
+                self._began.pop(me, None)
+                self._changed.notify_all()
+
+    @property
+    def spare(self) -> bool:
+        """Whether one is free that nobody waits for."""
+        with self._changed:
+            return not self._waiting and self._free
+
+    def _is_next(self, me: object) -> bool:
+        return self._waiting[0] is me and self._free
+
+    @property
+    def _free(self) -> bool:
+        since = time.monotonic() - TURN_SECONDS
+        return sum(at > since for at in self._began.values()) < self._at_once
+
+
+class Pace:
+    """When a log commits: after each commit it rests until a node asks for more, or has nothing to do."""
+
+    def __init__(self) -> None:
+        """At rest."""
+        self._changed = threading.Condition()
+        self._at_work = self._resting = self._hurried = False
+        self._finished, self._passed = (
+            0,
+            -1,
+        )  # micro-batches; as many as were known when no node had anything to do
+        self._began = self._ended = self._asked = -math.inf
+
+    @contextmanager
+    def at_work(self) -> Iterator[None]:
+        """A micro-batch of the log."""
+        with self._changed:
+            self._at_work, self._began, self._asked = True, time.monotonic(), -math.inf
+            self._changed.notify_all()
+        try:
+            yield
+        finally:
+            with self._changed:
+                self._at_work, self._ended = False, time.monotonic()
+                self._finished += 1
+                self._changed.notify_all()
+
+    def rest(self, given_up: Callable[[], bool], *, hurried: bool) -> None:
+        """Leave the cores to the nodes until one asks for more.
+
+        In: hurried  more is there than one micro-batch takes: the next need not wait until a node has folded this one
+        """
+        until = time.monotonic() + REST_SECONDS
+        with self._changed:
+            self._resting, self._hurried = self._passed < self._finished, hurried
+            while self._resting and time.monotonic() < until and not given_up():
+                self._changed.wait(LOOK_SECONDS)
+            self._resting = False
+
+    def go_on(self) -> None:
+        """No node has anything to do."""
+        with self._changed:
+            self._resting, self._passed = False, self._finished
+            self._changed.notify_all()
+
+    def ask(self, trigger_seconds: float, *, beside: bool) -> int | None:
+        """A node is ready to fold what has come; the number of the micro-batch to wait for, None: there is none.
+
+        In: beside  there is a core for the log while the node folds what is there
+        """
+        with self._changed:
+            now, beside = time.monotonic(), beside or self._hurried
+            if self._at_work or now - self._asked < BEGIN_SECONDS:
+                self._passed = self._finished + beside  # with a core to spare it need not rest after this one
+                return None if beside else self._finished + 1
+            if not self._resting or (now - self._ended < RECENT_SECONDS and not beside):
+                return None
+            self._resting = False
+            self._changed.notify_all()
+            if beside or now - self._began < trigger_seconds:
+                return None
+            self._asked = now
+            return self._finished + 1
+
+    def wait_for(self, number: int) -> None:
+        """Until the micro-batch of this number is done, or has not begun: then there is nothing to read."""
+        with self._changed:
+            self._changed.wait_for(lambda: self._at_work or self._finished >= number, BEGIN_SECONDS)
+            if self._at_work:
+                self._changed.wait_for(lambda: self._finished >= number, REST_SECONDS)

@@ -1,0 +1,201 @@
+"""Turns, and when a log commits: what is waited for, and what is not."""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+
+import pytest
+
+from headrace.runtime import pace as pacing
+from headrace.runtime.pace import Pace, Turns
+
+LONG = 30.0  # nothing here takes so long
+
+
+def never() -> bool:
+    """Nobody gives up."""
+    return False
+
+
+@contextmanager
+def thread(work: Callable[[], None]) -> Iterator[threading.Thread]:
+    """Work beside the test, which ends before it does."""
+    worker = threading.Thread(target=work)
+    worker.start()
+    yield worker
+    worker.join(LONG)
+    assert not worker.is_alive()
+
+
+def until(condition: Callable[[], bool]) -> None:
+    """Wait for something that is bound to come."""
+    end = time.monotonic() + LONG
+    while not condition():
+        assert time.monotonic() < end
+        time.sleep(0.001)
+
+
+def test_no_more_have_a_turn_at_once_than_there_are_and_who_came_first_is_next() -> None:
+    turns, order, at_once, highest = Turns(2), [], 0, 0
+    lock, began = threading.Lock(), threading.Event()
+
+    def work(number: int) -> None:
+        nonlocal at_once, highest
+        with turns.taken(never) as mine:
+            assert mine
+            with lock:
+                at_once += 1
+                highest = max(highest, at_once)
+                order.append(number)
+            began.wait(LONG)
+            with lock:
+                at_once -= 1
+
+    workers = [threading.Thread(target=work, args=[number]) for number in range(6)]
+    for number, worker in enumerate(workers):
+        worker.start()
+        until(lambda n=number: len(order) + len(turns._waiting) == n + 1)  # type: ignore[misc]
+    assert order == [0, 1]
+    began.set()
+    for worker in workers:
+        worker.join(LONG)
+    assert highest == 2
+    assert sorted(order[:2]) == [0, 1]
+    assert sorted(order) == [*range(6)]
+
+
+def test_one_is_to_spare_when_it_is_free_and_nobody_waits() -> None:
+    turns = Turns(2)
+    with turns.taken(never):
+        assert turns.spare
+        with turns.taken(never):
+            assert not turns.spare
+        assert turns.spare
+
+
+def test_who_gives_up_holds_nobody_up() -> None:
+    turns, given_up = Turns(1), threading.Event()
+    got: list[bool] = []
+
+    def waits() -> None:
+        with turns.taken(given_up.is_set) as mine:
+            got.append(mine)
+
+    with turns.taken(never), thread(waits):
+        until(lambda: bool(turns._waiting))
+        given_up.set()
+    assert got == [False]
+    with turns.taken(never) as mine:
+        assert mine
+
+
+def test_a_turn_that_takes_long_holds_nobody_up_any_more(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(pacing, "TURN_SECONDS", 0.05)
+    turns = Turns(1)
+    with turns.taken(never), turns.taken(never) as mine:
+        assert mine
+
+
+def test_a_turn_is_given_back_after_an_error() -> None:
+    turns = Turns(1)
+    with pytest.raises(RuntimeError), turns.taken(never):
+        raise RuntimeError
+    with turns.taken(never) as mine:
+        assert mine
+
+
+def test_a_log_rests_until_a_node_asks_which_then_waits_for_its_micro_batch(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(pacing, "BEGIN_SECONDS", LONG)
+    monkeypatch.setattr(pacing, "RECENT_SECONDS", 0.0)
+    pace, done = Pace(), []
+
+    def log() -> None:
+        for number in (1, 2):
+            with pace.at_work():
+                done.append(number)
+            if number == 1:
+                pace.rest(never, hurried=False)
+
+    with thread(log):
+        until(lambda: pace._resting)
+        expected = pace.ask(0.0, beside=False)
+        assert expected == 2
+        pace.wait_for(expected)
+        assert done == [1, 2]
+
+
+def test_a_node_does_not_wait_for_a_log_that_finds_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(pacing, "BEGIN_SECONDS", 0.05)
+    monkeypatch.setattr(pacing, "RECENT_SECONDS", 0.0)
+    pace = Pace()
+    with pace.at_work():
+        pass
+    with thread(lambda: pace.rest(never, hurried=False)):
+        until(lambda: pace._resting)
+        expected = pace.ask(0.0, beside=False)
+        assert expected == 2
+        pace.wait_for(expected)
+    time.sleep(0.05)
+    assert pace.ask(0.0, beside=False) is None, "it looks at Kafka by itself, and wakes its nodes"
+
+
+@pytest.mark.parametrize(
+    ("beside", "hurried", "trigger_seconds", "recent_seconds"),
+    [
+        (True, False, 0.0, LONG),
+        (False, True, 0.0, LONG),
+        (False, False, LONG, 0.0),
+        (False, False, 0.0, LONG),
+    ],
+    ids=["a core is to spare", "the log is behind", "the log is not due", "it has just committed"],
+)
+def test_a_node_folds_what_is_there_when(
+    monkeypatch: pytest.MonkeyPatch,
+    beside: bool,
+    hurried: bool,
+    trigger_seconds: float,
+    recent_seconds: float,
+) -> None:
+    monkeypatch.setattr(pacing, "RECENT_SECONDS", recent_seconds)
+    pace = Pace()
+    with pace.at_work():
+        pass
+    with thread(lambda: pace.rest(never, hurried=hurried)):
+        until(lambda: pace._resting)
+        assert pace.ask(trigger_seconds, beside=beside) is None
+        just_committed = not beside and not hurried and recent_seconds > 0
+        assert pace._resting == just_committed, "any other begins meanwhile"
+        pace.go_on()
+
+
+@pytest.mark.parametrize("beside", [True, False])
+def test_a_log_that_works_while_a_node_begins_rests_only_if_no_core_is_to_spare(beside: bool) -> None:
+    pace = Pace()
+    with pace.at_work():
+        assert pace.ask(0.0, beside=beside) == (None if beside else 1)
+    with thread(lambda: pace.rest(never, hurried=False)) as log:
+        if beside:
+            log.join(LONG)
+        else:
+            until(lambda: pace._resting)
+            pace.go_on()
+
+
+def test_a_log_whose_nodes_have_nothing_to_do_does_not_rest() -> None:
+    pace = Pace()
+    with pace.at_work():
+        pass
+    pace.go_on()
+    began = time.monotonic()
+    pace.rest(never, hurried=False)
+    assert time.monotonic() - began < pacing.REST_SECONDS / 2
+    with pace.at_work():
+        pass
+    with thread(lambda: pace.rest(never, hurried=False)):
+        until(lambda: pace._resting)
+        pace.go_on()
