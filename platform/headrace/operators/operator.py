@@ -49,7 +49,7 @@ class Held:
     """What a node's tables hold as of a micro-batch.
 
     results  rows of the result table; None: none yet, or (appended results, while folding) not needed
-    rows     of the state table, or what reads them (see `state_from`); None: none yet
+    rows     of the state table, or what reads them (see `state_within`); None: none yet
     earlier  gives, for each topic, rows of the log that were folded before: those whose `ingested_at`, in ms, lies in one of
              some intervals, both ends included; None: none were
     parts    rows of each part by name; a part may have folded more of the state than the results, never less
@@ -65,9 +65,12 @@ class Held:
         """Rows of the state table; of current results those that are not folded into `results` yet; None: none yet."""
         return self.rows() if callable(self.rows) else self.rows
 
-    def state_from(self, column: str, first: int) -> DataFrame | None:
-        """Rows of the state, among them all where a column is at or beyond a number; files without such may be left out."""
-        return self.rows(column, first) if callable(self.rows) else self.rows
+    def state_within(self, column: str, first: int, last: int | None = None) -> DataFrame | None:
+        """Rows of the state, among them all where a column is from `first` through `last` (None: however large).
+
+        Files that have none of these may be left out.
+        """
+        return self.rows(column, first, last) if callable(self.rows) else self.rows
 
 
 @dataclass(frozen=True)

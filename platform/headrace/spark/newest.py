@@ -141,21 +141,13 @@ def _rows(stats: str) -> int:
     return int(json.loads(stats)["numRecords"])
 
 
-def _within(stats: str, column: str, last: int) -> bool:
-    """Whether a file has no rows where the column is beyond a number, by Delta's statistics of it."""
-    highest = _highest(stats, column)
-    return highest is not None and highest <= last
-
-
-def _may_reach(stats: str | None, column: str, first: int) -> bool:
-    """Whether a file may have rows where the column is at or beyond a number, by Delta's statistics of it."""
-    highest = _highest(stats, column)
-    return highest is None or highest >= first
-
-
-def _highest(stats: str | None, column: str) -> int | None:
-    highest: int | None = json.loads(stats).get("maxValues", {}).get(column) if stats else None
-    return highest
+def _may_have(stats: str | None, column: str, first: int | None, last: int | None) -> bool:
+    """Whether a file may have rows where a column is from `first` through `last` (None: no bound), by Delta's statistics."""
+    known = json.loads(stats) if stats else {}
+    lowest, highest = (known.get(bound, {}).get(column) for bound in ("minValues", "maxValues"))
+    too_low = first is not None and highest is not None and highest < first
+    too_high = last is not None and lowest is not None and lowest > last
+    return not (too_low or too_high)
 
 
 class Followed:
@@ -168,18 +160,21 @@ class Followed:
         self._names: dict[str, str | None] = {}
         self._lock = threading.Lock()
 
-    def read(self, column: str | None = None, first: int = 0) -> DataFrame:
-        """The table as of now; with a column, at least the rows where it is at or beyond `first`."""
+    def read(self, column: str | None = None, first: int = 0, last: int | None = None) -> DataFrame:
+        """The table as of now; with a column, at least the rows where it is from `first` through `last` (None: no bound)."""
         version = self.follow()
         if tables.is_mapped(self._schema):
             return tables.read(self._spark, self._path, version)
         known = self._names.copy()
-        names = [n for n, stats in known.items() if column is None or _may_reach(stats, column, first)]
+        names = [n for n, stats in known.items() if column is None or _may_have(stats, column, first, last)]
         if len(names) <= _files_max(self._path):
             return _of_files(self._spark, [f"{self._path}/{name}" for name in names], self._schema)
         # Spark would list so many at once, in a job; Delta does when they are needed, and skips by a literal.
         table = tables.read(self._spark, self._path, version)
-        return table if column is None else table.where(F.col(column) >= first)
+        if column is None:
+            return table
+        wanted = F.col(column) >= first
+        return table.where(wanted if last is None else wanted & (F.col(column) <= last))
 
     def worth_merging(self, column: str, last: int) -> tuple[int, list[str], DataFrame]:
         """Of the files that have no rows where a column is beyond `last` those worth merging (see `not_outweighed`).
@@ -188,7 +183,11 @@ class Followed:
         """
         version = self.follow()
         known = {} if tables.is_mapped(self._schema) else self._names.copy()
-        rows = {name: _rows(stats) for name, stats in known.items() if stats and _within(stats, column, last)}
+        rows = {
+            name: _rows(stats)
+            for name, stats in known.items()
+            if stats and not _may_have(stats, column, last + 1, None)
+        }
         names = not_outweighed(rows)
         return (
             version,

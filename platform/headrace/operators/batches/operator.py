@@ -72,7 +72,7 @@ class BatchOperator(AppendedOperator[Batches]):
         counted, drains = _counted(rows)
         after = progress.after(upto_ms, counted, (topic.name for topic in self.node.topics))
         before_ms, wait_ms = self.frontier_ms(progress), self.node.max_wait_ms
-        known = held.state_from("__opened_ms", 0 if wait_ms is None else before_ms - wait_ms + 1)
+        known = held.state_within("__opened_ms", 0 if wait_ms is None else before_ms - wait_ms + 1)
         still_open = None if known is None else self.open_batches(known, before_ms)
         frontier_ms = self.frontier_ms(after)
         cache = Cache()

@@ -74,11 +74,10 @@ class WindowOperator(AppendedOperator[WindowedAggregate]):
                 self.window, self.node.grace_ms, progress.closed_ms, after.closed_ms
             )
             if closing is not None:
-                known = held.state_from("__pane", closing[0])
+                first_ms, last_ms = closing
+                known = held.state_within("__pane", first_ms, last_ms + self.window.size_ms - 1)
                 parts = kept if known is None else kept.unionByName(known.drop("__batch"))
-                results = merge_windows(
-                    parts, self.node, rows.schema, first_ms=closing[0], last_ms=closing[1]
-                )
+                results = merge_windows(parts, self.node, rows.schema, first_ms=first_ms, last_ms=last_ms)
         state = of_batch(self._still_open(kept, after), after.batch)
         emitted = None if results is None else lambda: self.emitted(results)
         refused = self._refusal(kept, held, after, rows.schema)

@@ -1,0 +1,52 @@
+"""Which files of its state a micro-batch reads."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+import headrace as hr
+from headrace.runtime.backfill import Backfill
+from headrace.runtime.views import Views
+from headrace.spark import newest
+from tests.runtime.line import Line
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, SparkSession
+
+    from headrace.runtime.lake import Lake
+
+pytestmark = pytest.mark.spark
+
+WINDOWS = (
+    hr.Topic("readings", key="sensor_id STRING", value="sensor_id STRING, value DOUBLE", idle_timeout=None)
+    .group_by("sensor_id")
+    .window(hr.tumbling("2 minutes"), grace="2 minutes")
+    .aggregate(n=hr.count(), total=hr.sum("value"))
+    .suppress(hr.until_window_closes())
+    .named("final")
+)
+
+
+def test_windows_that_close_read_the_files_of_their_panes_alone(
+    spark: SparkSession, lake: Lake, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    line, of_files = Line(spark, lake, WINDOWS), newest._of_files
+    read: list[int] = []
+
+    def counted(spark: SparkSession, paths: Iterable[str], schema: Any) -> DataFrame:
+        names = [*paths]
+        if names and names[0].startswith(lake.state("final")):
+            read.append(len(names))
+        return of_files(spark, names, schema)
+
+    monkeypatch.setattr(newest, "_of_files", counted)
+    for minute in (0, 1, 1, 2, 3, 3, 3, 4, 5, 6):  # of minutes 0 and 1 three files, of 2 and 3 four
+        line.pipe(f"2024-05-01 12:{minute:02}:00", "s1", 0.1)
+        line.commit()
+        line.fold()
+    assert read == [3, 4]
+    assert [row["n"] for row in Views(spark, lake).read(WINDOWS).orderBy("window_start").collect()] == [3, 4]
+    assert all(verdict.equal for verdict in Backfill(spark, lake, WINDOWS).run())
