@@ -72,14 +72,12 @@ class Pace:
     """When a log commits: after each commit it rests until a node asks for more, or has nothing to do."""
 
     def __init__(self) -> None:
-        """At rest."""
+        """It has not begun."""
         self._changed = threading.Condition()
         self._at_work = self._resting = self._hurried = False
-        self._finished, self._passed = (
-            0,
-            -1,
-        )  # micro-batches; as many as were known when no node had anything to do
-        self._began = self._ended = self._asked = -math.inf
+        self._finished = 0  # micro-batches
+        self._restless = -1  # the one after which it does not rest
+        self._began = self._ended = self._asked = -math.inf  # when, by the monotonic clock
 
     @contextmanager
     def at_work(self) -> Iterator[None]:
@@ -102,7 +100,7 @@ class Pace:
         """
         until = time.monotonic() + REST_SECONDS
         with self._changed:
-            self._resting, self._hurried = self._passed < self._finished, hurried
+            self._resting, self._hurried = self._restless < self._finished, hurried
             while self._resting and time.monotonic() < until and not given_up():
                 self._changed.wait(LOOK_SECONDS)
             self._resting = False
@@ -110,7 +108,7 @@ class Pace:
     def go_on(self) -> None:
         """No node has anything to do."""
         with self._changed:
-            self._resting, self._passed = False, self._finished
+            self._resting, self._restless = False, self._finished
             self._changed.notify_all()
 
     def ask(self, trigger_seconds: float, *, beside: bool) -> int | None:
@@ -121,8 +119,10 @@ class Pace:
         with self._changed:
             now, beside = time.monotonic(), beside or self._hurried
             if self._at_work or now - self._asked < BEGIN_SECONDS:
-                self._passed = self._finished + beside  # with a core to spare it need not rest after this one
-                return None if beside else self._finished + 1
+                coming = self._finished + 1
+                if beside:
+                    self._restless = coming
+                return None if beside else coming
             if not self._resting or (now - self._ended < RECENT_SECONDS and not beside):
                 return None
             self._resting = False
