@@ -173,7 +173,7 @@ class NodeStream(SupervisedQuery):
                 return
             self._woken.clear()
             began = time.monotonic()
-            self.do(lambda: self.work(None), wait=True)
+            self.do(lambda: self.work(None))
             closed.wait(max(0.0, self.trigger_ms / 1000 - (time.monotonic() - began)))
 
     def rouse(self) -> None:

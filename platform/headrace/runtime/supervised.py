@@ -146,22 +146,18 @@ class SupervisedQuery(ABC):
         recent = [(at, rows) for at, rows in self._counted if now - at <= RATE_SECONDS]
         return sum(rows for _, rows in recent) / RATE_SECONDS
 
-    def do(self, work: Callable[[], int], *, wait: bool = False) -> None:
-        """Work beside the query's own triggers; a failure ends the query as its own would.
-
-        In: wait  for a trigger that is under way; else nothing is done meanwhile
-        """
-        if self.state != "running" or not self._busy.acquire(blocking=wait):
+    def do(self, work: Callable[[], int]) -> None:
+        """Work beside the query's own triggers, after one that is under way; a failure ends the query as its own would."""
+        if self.state != "running":
             return
-        try:
-            self._work(work)
-        except Exception as error:
-            self._ended_by = self.error
-            logger.warning(
-                "work beside the triggers failed", kind=self.kind, name=self.name, error=str(error)
-            )
-        finally:
-            self._busy.release()
+        with self._busy:
+            try:
+                self._work(work)
+            except Exception as error:
+                self._ended_by = self.error
+                logger.warning(
+                    "work beside the triggers failed", kind=self.kind, name=self.name, error=str(error)
+                )
         if self._ended_by is not None and self.query is not None:
             self.query.stop()
 

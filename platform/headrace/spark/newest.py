@@ -141,11 +141,11 @@ def _rows(stats: str) -> int:
     return int(json.loads(stats)["numRecords"])
 
 
-def _may_have(stats: str | None, column: str, first: int | None, last: int | None) -> bool:
+def _may_have(stats: str | None, column: str, first: int, last: int | None) -> bool:
     """Whether a file may have rows where a column is from `first` through `last` (None: no bound), by Delta's statistics."""
     known = json.loads(stats) if stats else {}
     lowest, highest = (known.get(bound, {}).get(column) for bound in ("minValues", "maxValues"))
-    too_low = first is not None and highest is not None and highest < first
+    too_low = highest is not None and highest < first
     too_high = last is not None and lowest is not None and lowest > last
     return not (too_low or too_high)
 
