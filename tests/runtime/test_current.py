@@ -17,7 +17,7 @@ from headrace.runtime.lake import Lake
 from headrace.runtime.node_tables import base_of
 from headrace.runtime.runner import NodeRunner
 from headrace.runtime.views import Views
-from headrace.spark import tables
+from headrace.spark import tables, upkeep
 from tests.runtime.line import Line
 
 if TYPE_CHECKING:
@@ -71,6 +71,34 @@ def test_a_fold_moves_changes_into_the_table_and_alters_nothing_that_is_read(
     )
 
 
+def test_a_file_that_maintenance_made_of_several_leaves_with_the_last_of_them(
+    spark: SparkSession, lake: Lake
+) -> None:
+    def changes() -> list[int]:
+        return sorted(row["__batch"] for row in tables.read(spark, lake.state("totals")).collect())
+
+    line = Line(spark, lake, TOTALS)
+    fed(line, 1)
+    line.runner.maintain()
+    fed(line, 2)
+    DeltaTable.forPath(spark, lake.state("totals")).optimize().executeCompaction()
+    for found in ([1, 2], [3], [4]):
+        line.runner.maintain()
+        assert changes() == found
+        fed(line, 3)
+        assert read(line) == [("s1", found[-1] + 1, 3.0 * found[-1])]
+
+
+def test_changes_of_columns_that_parquet_cannot_name_leave_too(spark: SparkSession, lake: Lake) -> None:
+    named = READINGS.group_by().aggregate(**{"the total": hr.sum("value")}).named("named")
+    line = Line(spark, lake, named)
+    for number in range(1, 4):
+        fed(line, number)
+        line.runner.maintain()
+    assert [row["__batch"] for row in tables.read(spark, lake.state("named")).collect()] == [3]
+    assert [row["the total"] for row in Views(spark, lake).read(named).collect()] == [6.0]
+
+
 def test_a_crash_between_the_fold_and_the_removal_counts_nothing_twice(
     spark: SparkSession, lake: Lake, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -83,7 +111,7 @@ def test_a_crash_between_the_fold_and_the_removal_counts_nothing_twice(
         raise KeyboardInterrupt
 
     with monkeypatch.context() as crash:
-        crash.setattr(DeltaTable, "delete", killed)
+        crash.setattr(upkeep, "drop", killed)
         with pytest.raises(KeyboardInterrupt):
             line.runner.maintain()
     assert read(line) == [("s1", 2, 3.0)]

@@ -195,7 +195,7 @@ def test_a_stream_over_a_maintained_log_starts_although_nothing_new_comes(
     kept.maintain(new, vacuum=False)
     days_pass(spark, lake.log("readings"))
     kept.maintain(new, compact=False)
-    stream = NodeStream(spark, new, lake, SystemClock(), trigger_ms=100, turns=Turns(1))
+    stream = NodeStream(spark, new, lake, SystemClock(), trigger_ms=100, turns=Turns(1), upkeep=Turns(1))
     deadline = time.monotonic() + 180
     try:
         while stream.records < 4:

@@ -39,8 +39,10 @@ class Streamed:
     """A log fed by hand, and a stream that folds it whenever it is looked at."""
 
     def __init__(self, spark: SparkSession, lake: Lake) -> None:
-        self.line, self.lake, self.fed = Line(spark, lake, TOTALS), lake, 0
-        self.stream = NodeStream(spark, TOTALS, lake, SystemClock(), trigger_ms=100, turns=Turns(1))
+        self.line, self.lake, self.fed, self.upkeep = Line(spark, lake, TOTALS), lake, 0, Turns(1)
+        self.stream = NodeStream(
+            spark, TOTALS, lake, SystemClock(), trigger_ms=100, turns=Turns(1), upkeep=self.upkeep
+        )
 
     def feed(self) -> None:
         self.line.pipe("2024-05-01 12:00:00")
@@ -97,6 +99,17 @@ def test_micro_batches_go_on_while_results_are_folded(
     streamed.until(lambda: streamed.folded() == 4)
     streamed.until(lambda: streamed.oldest_change() == 4)
     assert streamed.stream.failures == 0
+
+
+def test_one_node_at_a_time_folds_its_results(streamed: Streamed) -> None:
+    with streamed.upkeep.taken(lambda: False):  # by another node
+        streamed.feed()
+        streamed.until(lambda: streamed.stream.records == 1)
+        streamed.until(streamed.stream._upkeep.is_alive)
+        streamed.feed()
+        streamed.until(lambda: streamed.stream.records == 2)
+        assert streamed.folded() == 0
+    streamed.until(lambda: streamed.folded() == 2)
 
 
 def test_a_fold_that_fails_ends_the_query_and_is_tried_again(

@@ -64,11 +64,15 @@ class NodeStream(SupervisedQuery):
         *,
         trigger_ms: int,
         turns: Turns,
+        upkeep: Turns,
         woken: bool = False,
         on_step: Callable[[str], None] = lambda step: None,
     ) -> None:
-        """In: trigger_ms between looks at the logs; `turns`, of all nodes of a session; woken: whether each commit to any of
-        its logs calls `wake`.
+        """Nothing runs yet.
+
+        In: trigger_ms  between looks at the logs
+            turns       at folding, and at `upkeep` beside it, of all nodes of a session
+            woken       whether each commit to any of its logs calls `wake`
         """
         super().__init__()
         self.name, self.node = node.required_name, node
@@ -81,7 +85,8 @@ class NodeStream(SupervisedQuery):
         self._upkeep_error: Exception | None = None
         self._roused = False  # whether the logs were looked at since the query was opened
         self.logs: list[LogStream] = []  # those of the same session that it reads
-        self._turns, self._woken, self._commits_wake = turns, threading.Event(), woken
+        self._turns, self._upkeep_turns = turns, upkeep
+        self._woken, self._commits_wake = threading.Event(), woken
         self._opened = threading.Event()  # replaced at each opening, set at its close
         self._upkeep = threading.Thread()
         self.records = 0
@@ -234,7 +239,9 @@ class NodeStream(SupervisedQuery):
 
         def attempt() -> None:
             try:
-                upkeep(runner)
+                with self._upkeep_turns.taken(lambda: self._ends) as mine:
+                    if mine:
+                        upkeep(runner)
             except Exception as error:
                 self._upkeep_error = error
 

@@ -74,7 +74,7 @@ class NodeRunner:
         self.progress = read_progress(spark, lake, node)  # refuses another description before its columns do
         skipping = {"delta.dataSkippingStatsColumns": ",".join(_bookkeeping(self._schemas.state.names))}
         tables.create(spark, lake.table(self.name), self._schemas.results, RESULTS)
-        tables.create(spark, lake.state(self.name), self._schemas.state, skipping)
+        tables.create(spark, lake.state(self.name), self._schemas.state, skipping | tables.RARER)
         for part, schema in self._schemas.parts.items():
             tables.create(spark, lake.part(self.name, part), schema)
         self._folded = base_of(spark, lake, node).batch
@@ -174,16 +174,25 @@ class NodeRunner:
 
     def clear(self) -> None:
         """Drop the state that nothing reads. Not beside `advance`: Delta deletes none while others are appended."""
-        state = DeltaTable.forPath(self._spark, self._lake.state(self.name))
         if not self.operator.appended:
-            state.delete(F.col("__batch") <= self.unread)
-            self.unread = 0
+            self._drop_unread()
             return
+        state = DeltaTable.forPath(self._spark, self._lake.state(self.name))
         self._drop_superseded()
         expired = self.operator.expired(self.progress)
         if expired is not None:
             state.delete(expired & (F.col("__batch") <= self.progress.batch))
         self.pack()
+
+    def _drop_unread(self) -> None:
+        """Files leave whole: each micro-batch writes its own; one that maintenance made of several leaves with the last."""
+        path = self._lake.state(self.name)
+        if tables.is_mapped(self._schemas.state):
+            DeltaTable.forPath(self._spark, path).delete(F.col("__batch") <= self.unread)
+        else:
+            version, unread = self._state.wholly_through("__batch", self.unread)
+            upkeep.drop(self._spark, path, unread, version)
+        self.unread = 0
 
     def _drop_superseded(self) -> None:
         """Leave those rows of the state for which no others stand; these alone are read."""

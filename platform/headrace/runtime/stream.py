@@ -134,7 +134,7 @@ class StreamRuntime:
             for name, topic in self._topics.items()
         ]
         hosted = {name for name in self._topics if only is None or f"log/{name}" in only}
-        turns = Turns(tasks_for(str(session.sparkContext.master)))
+        turns, upkeep = Turns(tasks_for(str(session.sparkContext.master))), Turns(1)
         streams = [
             NodeStream(
                 session,
@@ -143,6 +143,7 @@ class StreamRuntime:
                 clock,
                 trigger_ms=trigger_ms,
                 turns=turns,
+                upkeep=upkeep,
                 woken=all(topic.name in hosted for topic in node.topics),
                 on_step=partial(on_step, f"stream/{node.required_name}"),
             )

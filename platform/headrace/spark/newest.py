@@ -181,19 +181,26 @@ class Followed:
 
         Out: a version of the table that has them, their names, their rows
         """
-        version = self.follow()
-        known = {} if tables.is_mapped(self._schema) else self._names.copy()
-        rows = {
-            name: _rows(stats)
-            for name, stats in known.items()
-            if stats and not _may_have(stats, column, last + 1, None)
-        }
+        version, rows = self.wholly_through(column, last)
         names = not_outweighed(rows)
         return (
             version,
             names,
             _of_files(self._spark, [f"{self._path}/{name}" for name in names], self._schema),
         )
+
+    def wholly_through(self, column: str, last: int) -> tuple[int, dict[str, int]]:
+        """The files that have no rows where a column is beyond `last`; of mapped columns nothing is known.
+
+        Out: a version of the table that has them, their names and numbers of rows
+        """
+        version = self.follow()
+        known = {} if tables.is_mapped(self._schema) else self._names.copy()
+        return version, {
+            name: _rows(stats)
+            for name, stats in known.items()
+            if stats and not _may_have(stats, column, last + 1, None)
+        }
 
     def follow(self) -> int:
         """Look at the commits since the last time, which is the quicker the fewer they are; gives the newest version."""

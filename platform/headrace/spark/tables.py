@@ -27,6 +27,9 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
 PROPERTIES = {"delta.checkpointInterval": "100"}
+# Delta writes its checkpoint in the commit, a second or more, and reads it before the next. Of a table that each micro-batch
+# commits to that is one record in a hundred which waits; whoever opens it after five hundred reads as many small files.
+RARER = {"delta.checkpointInterval": "500"}
 # Parquet cannot hold these in a column's name; where a user's column has one, Delta maps names to ids.
 NOT_IN_PARQUET = frozenset(" ,;{}()\n\t=")
 OF_PROTOCOL = (

@@ -79,12 +79,30 @@ def vacuum(spark: SparkSession, path: str, retention_hours: float) -> None:
 def rearrange(frame: DataFrame, path: str, names: Collection[str], version: int) -> None:
     """Put rows in the place of those of some files, which they stand for, in one commit; not if others did meanwhile.
 
-    As beside OPTIMIZE, Delta lets others append. It has no such command: the actions are those of its protocol, its
-    transaction writes the rows, commits, and raises an error when a file was taken out since it began.
+    As beside OPTIMIZE, Delta lets others append.
 
     In: names  of the files; version: of the table, as of which these were in it
     """
-    spark, now_ms = frame.sparkSession, time.time_ns() // 1_000_000
+    _exchange(frame.sparkSession, frame, path, names, version)
+
+
+def drop(spark: SparkSession, path: str, names: Collection[str], version: int) -> None:
+    """Take some files out with all their rows, in one commit that reads none of them; not if others did meanwhile.
+
+    In: names  of the files; version: of the table, as of which these were in it
+    """
+    if names:
+        _exchange(spark, None, path, names, version)
+
+
+def _exchange(
+    spark: SparkSession, frame: DataFrame | None, path: str, names: Collection[str], version: int
+) -> None:
+    """Delta has no such command: the actions are those of its protocol.
+
+    Its transaction writes the rows, commits, and raises an error when a file was taken out since it began.
+    """
+    now_ms = time.time_ns() // 1_000_000
     parse = scala_object(spark, f"{CLASSES}.actions.Action").fromJson
     with _active(spark):
         log = java_class(spark, f"{CLASSES}.DeltaLog").forTable(spark._jsparkSession, path)
@@ -92,12 +110,14 @@ def rearrange(frame: DataFrame, path: str, names: Collection[str], version: int)
         begun = int(transaction.snapshot().version())
         if len(_lasting(spark, path, names, version, begun)) < len(names):
             return
-        written = transaction.writeFiles(frame._jdf)
-        actions = [json.loads(written.apply(number).json()) for number in range(written.size())]
+        actions = []
+        if frame is not None:
+            written = transaction.writeFiles(frame._jdf)
+            actions = [json.loads(written.apply(number).json()) for number in range(written.size())]
         for action in actions:
             action["add"]["dataChange"] = False
         for name in names:
-            gone = {"path": quote(name), "deletionTimestamp": now_ms, "dataChange": False}
+            gone = {"path": quote(name), "deletionTimestamp": now_ms, "dataChange": frame is None}
             actions.append({"remove": gone})
         parsed = java_class(spark, "PythonUtils").toSeq([parse(json.dumps(action)) for action in actions])
         transaction.commit(parsed, scala_object(spark, f"{CLASSES}.DeltaOperations$ManualUpdate"))
