@@ -26,7 +26,7 @@ from rich.table import Table
 
 import headrace as hr
 from benchmarks.catch_up import catch_up
-from benchmarks.native import native_windows
+from benchmarks.native import copied_topics, native_windows
 from headrace.errors import TerminalError
 from headrace.local.broker import Broker
 from headrace.local.jars import spark_jars
@@ -253,6 +253,8 @@ def _side_by_side(
             wrong = wanted.exceptAll(found).count()
             said = f"{wrong:,} of {wanted.count():,} windows are wrong" if wrong else "equal"
             table.add_row(f"Structured Streaming {name}", *_figures(native), said)
+        copied = copied_topics(spark, folder / f"copy-{job.log}-{run}", kafka, job.node.topics, records)
+        table.add_row(f"Spark, topic to Parquet {name}", *_figures(copied), "")
         rates["theirs"].append(rate)
         costs["theirs"].append(cost)
         if run:

@@ -1,6 +1,7 @@
-"""W2 in plain Spark Structured Streaming: windows that its own watermark closes, state in RocksDB, results in Delta.
+"""What plain Spark does with the same topics: W2 in Structured Streaming, and the copy of a topic that a log is at least.
 
-What its results are depends on the cut: which records are late is decided by the watermark of the micro-batch before.
+W2: windows that its own watermark closes, state in RocksDB, results in Delta. What its results are depends on the cut: which
+records are late is decided by the watermark of the micro-batch before.
 """
 
 from __future__ import annotations
@@ -12,14 +13,17 @@ from pyspark.sql import functions as F
 
 from benchmarks.catch_up import Measured
 from benchmarks.processes import cpu_seconds, peak_mib
+from headrace.log.columns import struct_of
 from headrace.runtime.log_stream import RECORDS_PER_TRIGGER
 from headrace.spark.session import pipeline_session
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
     from pathlib import Path
 
     from pyspark.sql import DataFrame, SparkSession
 
+    from headrace.description import Topic
     from headrace.runtime.kafka import KafkaSettings
 
 ROCKS = "org.apache.spark.sql.execution.streaming.state.RocksDBStateStoreProvider"
@@ -59,3 +63,19 @@ def native_windows(
     rows = session.read.format("delta").load(f"file:{folder}/table")
     rows = rows.select(F.concat_ws("@", "sensorId", start).alias("key"), "count", "sum")
     return Measured(records, seconds, cpu, peak_mib(), written), rows
+
+
+def copied_topics(
+    spark: SparkSession, folder: Path, kafka: KafkaSettings, topics: Sequence[Topic], records: int
+) -> Measured:
+    """Copy whole topics to Parquet, values decoded: no verdict, no stream time, no commit, and nobody reads it."""
+    session = pipeline_session(spark)
+    cpu, began = cpu_seconds(), time.monotonic()
+    for topic in topics:
+        reader = session.read.format("kafka").options(**kafka.spark_options(), subscribe=topic.name)
+        value = F.from_json(F.col("value").cast("string"), struct_of(topic.value_columns)).alias("value")
+        rows = reader.load().select("partition", "offset", "timestamp", "key", value)
+        rows.write.parquet(f"file:{folder}/{topic.name}")
+    seconds, cpu = time.monotonic() - began, cpu_seconds() - cpu
+    written = sum(file.stat().st_size for file in folder.rglob("*") if file.is_file()) / 2**20
+    return Measured(records, seconds, cpu, peak_mib(), written)
