@@ -2,25 +2,29 @@
 
 from __future__ import annotations
 
+import json
 import time
 from dataclasses import dataclass
+from datetime import datetime
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from pyspark.sql import functions as F
 
-from benchmarks.processes import cpu_seconds, peak_mib
+from benchmarks.processes import CpuMeter, peak_mib
 from headrace.errors import TerminalError
 from headrace.runtime.backfill import verify
 from headrace.runtime.lake import Lake
 from headrace.runtime.stream import StreamRuntime
 from headrace.runtime.views import Views
+from headrace.spark import tables
 from headrace.spark.session import pipeline_session
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
     from pyspark.sql import SparkSession
+    from pyspark.sql.streaming.query import StreamingQuery
 
     from benchmarks.readings import Expected
     from headrace.description import Node, WindowedAggregate
@@ -31,7 +35,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Measured:
-    """One run. Seconds from the first poll of the runtime to the last commit; CPU seconds of Python and its JVM."""
+    """One run. Seconds and CPU seconds, of Python and its JVM, from the first trigger with records to the last commit."""
 
     records: int
     seconds: float
@@ -54,16 +58,34 @@ def catch_up(
     """
     lake = Lake(f"file:{folder}")
     runtime = StreamRuntime(spark, lake, [node], kafka=kafka, trigger_ms=100)
-    cpu, began = cpu_seconds(), time.monotonic()
     try:
-        runtime.run_until_caught_up(poll_seconds=0.2)
-        seconds, cpu = time.monotonic() - began, cpu_seconds() - cpu
+        with CpuMeter() as meter:
+            runtime.run_until_caught_up(poll_seconds=0.2)
+        queries = runtime._spark.streams.active
+        began = min(first_record_at(query) for query in queries if query.name.startswith("log/"))
+        ended = _last_commit_at(spark, lake, node)
     finally:
         runtime.drain()
     if check is not None:
         check(Views(spark, lake))
     written = sum(file.stat().st_size for file in folder.rglob("*") if file.is_file())
-    return Measured(records, seconds, cpu, peak_mib(), written / 2**20)
+    return Measured(records, ended - began, meter.between(began, ended), peak_mib(), written / 2**20)
+
+
+def first_record_at(query: StreamingQuery) -> float:
+    """When the trigger began that read the query's first records, in seconds since 1970."""
+    progress = (json.loads(each.json) for each in query.recentProgress)
+    first = next(each for each in progress if each["numInputRows"])
+    return datetime.fromisoformat(first["timestamp"]).timestamp()
+
+
+def _last_commit_at(spark: SparkSession, lake: Lake, node: Node) -> float:
+    """When the newest micro-batch of a node was committed."""
+    path, name = lake.state(node.required_name), node.required_name
+    last = tables.last_commit(spark, path, f"node/{name}")
+    assert last is not None
+    commit = Path(path.removeprefix("file:")) / "_delta_log" / f"{last.version:020d}.json"
+    return commit.stat().st_mtime
 
 
 def backfill_seconds(spark: SparkSession, folder: Path, node: Node) -> float:

@@ -11,8 +11,8 @@ from typing import TYPE_CHECKING
 
 from pyspark.sql import functions as F
 
-from benchmarks.catch_up import Measured
-from benchmarks.processes import cpu_seconds, peak_mib
+from benchmarks.catch_up import Measured, first_record_at
+from benchmarks.processes import CpuMeter, cpu_seconds, peak_mib
 from headrace.log.columns import struct_of
 from headrace.runtime.log_stream import RECORDS_PER_TRIGGER
 from headrace.spark.session import pipeline_session
@@ -48,21 +48,21 @@ def native_windows(
         .groupBy(F.window("timestamp", "2 minutes").alias("window"), "value.sensorId")
         .agg(F.count("*").alias("count"), F.sum("value.value").alias("sum"))
     )
-    cpu, began = cpu_seconds(), time.monotonic()
-    query = (
-        windows.writeStream.format("delta")
-        .outputMode("append")
-        .option("checkpointLocation", f"file:{folder}/checkpoint")
-        .trigger(availableNow=True)
-        .start(f"file:{folder}/table")
-    )
-    query.awaitTermination()
-    seconds, cpu = time.monotonic() - began, cpu_seconds() - cpu
+    with CpuMeter() as meter:
+        query = (
+            windows.writeStream.format("delta")
+            .outputMode("append")
+            .option("checkpointLocation", f"file:{folder}/checkpoint")
+            .trigger(availableNow=True)
+            .start(f"file:{folder}/table")
+        )
+        query.awaitTermination()
+        began, ended = first_record_at(query), time.time()
     written = sum(file.stat().st_size for file in folder.rglob("*") if file.is_file()) / 2**20
     start = F.unix_millis("window.start").cast("string")
     rows = session.read.format("delta").load(f"file:{folder}/table")
     rows = rows.select(F.concat_ws("@", "sensorId", start).alias("key"), "count", "sum")
-    return Measured(records, seconds, cpu, peak_mib(), written), rows
+    return Measured(records, ended - began, meter.between(began, ended), peak_mib(), written), rows
 
 
 def copied_topics(

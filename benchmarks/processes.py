@@ -2,13 +2,19 @@
 
 from __future__ import annotations
 
+import threading
+import time
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Self
+
+import numpy as np
 
 from headrace.spark.jvm import java_class
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
+
+METER_SECONDS = 0.05
 
 
 def _processes() -> list[Path]:
@@ -32,6 +38,36 @@ def cpu_seconds() -> float:
         fields = (process / "stat").read_text().rpartition(")")[2].split()
         ticks += int(fields[11]) + int(fields[12])
     return ticks / 100
+
+
+class CpuMeter:
+    """The CPU seconds of both as of any moment while the context lasts."""
+
+    def __init__(self) -> None:
+        """Nothing is measured yet."""
+        self._samples = [(time.time(), cpu_seconds())]
+        self._ended = threading.Event()
+        self._thread = threading.Thread(target=self._sample, daemon=True, name="cpu")
+
+    def __enter__(self) -> Self:
+        """Begin."""
+        self._thread.start()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        """End."""
+        self._ended.set()
+        self._thread.join()
+
+    def between(self, began: float, ended: float) -> float:
+        """What was used between two moments, in seconds since 1970."""
+        moments, used = zip(*self._samples, strict=True)
+        first, last = np.interp([began, ended], moments, used)
+        return float(last - first)
+
+    def _sample(self) -> None:
+        while not self._ended.wait(METER_SECONDS):
+            self._samples.append((time.time(), cpu_seconds()))
 
 
 def peak_mib() -> float:
