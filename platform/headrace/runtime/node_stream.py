@@ -235,7 +235,7 @@ class NodeStream(SupervisedQuery):
             self._beside(self._pack if appended else self._compact, runner)
 
     def _beside(self, upkeep: Callable[[NodeRunner], None], runner: NodeRunner) -> None:
-        """Do this while micro-batches go on, unless something like it is under way; a failure ends the query."""
+        """Do this in its turn while micro-batches go on, unless something like it is under way; a failure ends the query."""
 
         def attempt() -> None:
             try:
