@@ -188,6 +188,21 @@ def test_a_log_that_works_while_a_node_begins_rests_only_if_no_core_is_to_spare(
             pace.go_on()
 
 
+def test_a_log_that_is_asked_before_it_rests_works_beside_its_node_once() -> None:
+    pace = Pace()
+    with pace.at_work():
+        pass
+    assert pace.ask(0.0, beside=True) is None
+    began = time.monotonic()
+    pace.rest(never, hurried=False)
+    assert time.monotonic() - began < pacing.REST_SECONDS / 2
+    with pace.at_work():
+        pass
+    with thread(lambda: pace.rest(never, hurried=False)):
+        until(lambda: pace._resting)
+        pace.go_on()
+
+
 def test_a_log_whose_nodes_have_nothing_to_do_does_not_rest() -> None:
     pace = Pace()
     with pace.at_work():

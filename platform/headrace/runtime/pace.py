@@ -123,6 +123,8 @@ class Pace:
                 if beside:
                     self._restless = coming
                 return None if beside else coming
+            if not self._resting and beside:
+                self._restless = self._finished  # it is about to rest
             if not self._resting or (now - self._ended < RECENT_SECONDS and not beside):
                 return None
             self._resting = False
