@@ -11,6 +11,7 @@ Spark's own checkpoint comes last and holds nothing that these do not: it may be
 
 from __future__ import annotations
 
+import threading
 from collections import Counter
 from typing import TYPE_CHECKING, Any
 
@@ -84,6 +85,7 @@ class NodeRunner:
         self.refused_ms = 0  # how far the log of the first topic was read when a bound was exceeded
         self._state = Followed(spark, lake.state(self.name), self._schemas.state)
         self._pins: dict[str, tuple[int, DataFrame]] = {}
+        self._committing = threading.Lock()  # to the state
 
     def advance(self) -> bool:
         """Fold what the logs hold beyond the progress; False when there is nothing new."""
@@ -114,7 +116,8 @@ class NodeRunner:
         if not written:
             self._write_outputs(folded)
         self._on_step("after outputs")
-        tables.append(folded.state, self._lake.state(self.name), self._record(folded.progress))
+        with self._committing:
+            tables.append(folded.state, self._lake.state(self.name), self._record(folded.progress))
         self._on_step("after state")
 
     def finish(self) -> bool:
@@ -136,15 +139,16 @@ class NodeRunner:
     def pack(self) -> None:
         """Put the rows of the state into fewer files, merged where they can be.
 
-        May run beside `advance`: Delta lets both commit.
+        May run beside `advance`: Delta lets both commit, and half of the cores are left to it.
         """
         path, schema = self._lake.state(self.name), self._schemas.state
-        version, names, done = self._state.worth_merging("__batch", self.progress.batch)
-        condensed = self.operator.condensed(done, self._schemas.inputs)
+        version, merged, done = self._state.worth_merging("__batch", self.progress.batch)
+        half = max(1, self._spark.sparkContext.defaultParallelism // 2)
+        condensed = self.operator.condensed(done.coalesce(half), self._schemas.inputs)
         if condensed is None or tables.is_mapped(schema):
             DeltaTable.forPath(self._spark, path).optimize().executeCompaction()
-        elif names:
-            upkeep.rearrange(condensed, path, names, version)
+        elif merged:
+            upkeep.rearrange(condensed, path, merged, version, self._committing)
 
     def maintain(self) -> None:
         """Fold changes into the table of current results, drop the state that nothing reads; results do not change."""

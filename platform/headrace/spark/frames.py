@@ -9,7 +9,7 @@ from pyspark.sql import DataFrame
 from pyspark.sql import types as T
 from pyspark.sql.pandas.types import to_arrow_schema
 
-from headrace.spark.jvm import java_class, scala_object
+from headrace.spark.jvm import java_class, scala_object, scala_seq
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -54,17 +54,20 @@ class Cache:
         self._kept.append(shared._jdf.logicalPlan().rdd())
         return shared
 
-    def compute(self, frame: DataFrame) -> DataFrame:
-        """The same rows, computed now: Spark knows how many there are, and sends few of them to every task of a join.
+    def compute(self, frame: DataFrame, at_most: int | None = None) -> DataFrame:
+        """The same rows, and Spark knows how many there are: it sends few of them to every task of a join.
 
         In which order they lie the plan does not say: with that Spark would not see that what it sends twice is the same.
+
+        In: at_most  how many there can be, if that is known: they are then computed when first asked for, else now
         """
         spark, plan = frame.sparkSession, self.share(frame)._jdf.logicalPlan()
         rows, columns = plan.rdd(), plan.output()
-        count = scala_object(spark, f"{CATALYST}.expressions.Literal").apply(min(rows.count(), INT_MAX))
+        most = rows.count() if at_most is None else at_most
+        count = scala_object(spark, f"{CATALYST}.expressions.Literal").apply(min(most, INT_MAX))
         size = java_class(spark, f"{CATALYST}.plans.logical.GlobalLimit")(count, plan).stats()
         tasks = rows.getNumPartitions()
-        return _of_rows(frame, columns, rows, _lying(spark, tasks), _sequence(spark), size)
+        return _of_rows(frame, columns, rows, _lying(spark, tasks), scala_seq(spark), size)
 
     def release(self) -> None:
         """Free what was kept."""
@@ -98,8 +101,8 @@ def arranged(frame: DataFrame, by: str, order: str, *, one_task: bool = False) -
     if one_task:
         rows = rows.toJavaRDD().coalesce(1).rdd()
     lying = _lying(spark, rows.getNumPartitions(), known[0])
-    sorted_by = (sort_order.apply(column, ascending, _sequence(spark)) for column in known)
-    return _of_rows(frame, columns, rows, lying, _sequence(spark, *sorted_by))
+    sorted_by = (sort_order.apply(column, ascending, scala_seq(spark)) for column in known)
+    return _of_rows(frame, columns, rows, lying, scala_seq(spark, *sorted_by))
 
 
 def _of_rows(
@@ -121,8 +124,4 @@ def _lying(spark: SparkSession, tasks: int, by: Any = None) -> Any:
         return scala_object(spark, f"{CATALYST}.plans.physical.SinglePartition")
     if by is None:
         return java_class(spark, f"{CATALYST}.plans.physical.UnknownPartitioning")(tasks)
-    return java_class(spark, f"{CATALYST}.plans.physical.HashPartitioning")(_sequence(spark, by), tasks)
-
-
-def _sequence(spark: SparkSession, *items: Any) -> Any:
-    return java_class(spark, "PythonUtils").toSeq(list(items))
+    return java_class(spark, f"{CATALYST}.plans.physical.HashPartitioning")(scala_seq(spark, by), tasks)

@@ -50,6 +50,11 @@ def scala_object(spark: SparkSession, name: str) -> Any:
     return getattr(java_class(spark, f"{name}$"), "MODULE$")
 
 
+def scala_seq(spark: SparkSession, *items: Any) -> Any:
+    """A Scala `Seq` of these."""
+    return java_class(spark, "PythonUtils").toSeq([*items])
+
+
 def remember_often(spark: SparkSession) -> None:
     """Make PySpark find what it asks for most without asking the JVM."""
     for name in OFTEN:

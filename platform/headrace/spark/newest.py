@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import json
 import threading
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 from urllib.parse import unquote
 
@@ -25,6 +26,27 @@ if TYPE_CHECKING:
 NEWEST = 32  # commits that are looked at one by one
 FILES_MAX = 32  # read by name: the status of each is asked for,
 LOCAL_FILES_MAX = 256  # which a local disk knows at once
+
+
+@dataclass(frozen=True)
+class File:
+    """A file of a table: how many bytes it has, and Delta's statistics of it (JSON), if there are any."""
+
+    size: int
+    stats: str | None
+
+    @property
+    def rows(self) -> int:
+        """How many there are; only of a file with statistics."""
+        return int(json.loads(self.stats or "{}")["numRecords"])
+
+    def may_have(self, column: str, first: int, last: int | None) -> bool:
+        """Whether it may have rows where a column is from `first` through `last` (None: no bound), by its statistics."""
+        known = json.loads(self.stats) if self.stats else {}
+        lowest, highest = (known.get(bound, {}).get(column) for bound in ("minValues", "maxValues"))
+        too_low = highest is not None and highest < first
+        too_high = last is not None and lowest is not None and lowest > last
+        return not (too_low or too_high)
 
 
 def pinned(spark: SparkSession, path: str, version: int) -> DataFrame:
@@ -51,7 +73,7 @@ def _named(spark: SparkSession, path: str, version: int) -> list[str] | None:
     """The files of a version by all commits that led to it; None when these, or the files, are too many or not all there."""
     if version >= NEWEST:
         return None
-    names: dict[str, str | None] = {}
+    names: dict[str, File] = {}
     for number in range(version + 1):
         actions = tables.found_actions(spark, path, number)
         if actions is None or any("deletionVector" in action.get("add", ()) for action in actions):
@@ -60,12 +82,13 @@ def _named(spark: SparkSession, path: str, version: int) -> list[str] | None:
     return [f"{path}/{name}" for name in names] if len(names) <= _files_max(path) else None
 
 
-def _apply(names: dict[str, str | None], actions: Iterable[Mapping[str, Any]]) -> None:
-    """Take out of the files of a table, with their statistics, those that a commit removes; put in those that it adds."""
+def _apply(names: dict[str, File], actions: Iterable[Mapping[str, Any]]) -> None:
+    """Take out of the files of a table those that a commit removes; put in those that it adds."""
     for action in actions:
         if "remove" in action:
             names.pop(unquote(action["remove"]["path"]), None)
-    names |= {unquote(a["add"]["path"]): a["add"].get("stats") for a in actions if "add" in a}
+    added = (action["add"] for action in actions if "add" in action)
+    names |= {unquote(add["path"]): File(add["size"], add.get("stats")) for add in added}
 
 
 def newest_rows(
@@ -137,19 +160,6 @@ def not_outweighed(rows: Mapping[str, int]) -> list[str]:
     return names
 
 
-def _rows(stats: str) -> int:
-    return int(json.loads(stats)["numRecords"])
-
-
-def _may_have(stats: str | None, column: str, first: int, last: int | None) -> bool:
-    """Whether a file may have rows where a column is from `first` through `last` (None: no bound), by Delta's statistics."""
-    known = json.loads(stats) if stats else {}
-    lowest, highest = (known.get(bound, {}).get(column) for bound in ("minValues", "maxValues"))
-    too_low = highest is not None and highest < first
-    too_high = last is not None and lowest is not None and lowest > last
-    return not (too_low or too_high)
-
-
 class Followed:
     """The newest version of a table, kept up with commit by commit. Several threads may ask."""
 
@@ -157,7 +167,7 @@ class Followed:
         """In: schema of the table."""
         self._spark, self._path, self._schema = spark, path, schema
         self._version = -1
-        self._names: dict[str, str | None] = {}
+        self._files: dict[str, File] = {}
         self._lock = threading.Lock()
 
     def read(self, column: str | None = None, first: int = 0, last: int | None = None) -> DataFrame:
@@ -165,8 +175,8 @@ class Followed:
         version = self.follow()
         if tables.is_mapped(self._schema):
             return tables.read(self._spark, self._path, version)
-        known = self._names.copy()
-        names = [n for n, stats in known.items() if column is None or _may_have(stats, column, first, last)]
+        known = self._files.copy()
+        names = [n for n, file in known.items() if column is None or file.may_have(column, first, last)]
         if len(names) <= _files_max(self._path):
             return _of_files(self._spark, [f"{self._path}/{name}" for name in names], self._schema)
         # Spark would list so many at once, in a job; Delta does when they are needed, and skips by a literal.
@@ -176,30 +186,27 @@ class Followed:
         wanted = F.col(column) >= first
         return table.where(wanted if last is None else wanted & (F.col(column) <= last))
 
-    def worth_merging(self, column: str, last: int) -> tuple[int, list[str], DataFrame]:
+    def worth_merging(self, column: str, last: int) -> tuple[int, dict[str, File], DataFrame]:
         """Of the files that have no rows where a column is beyond `last` those worth merging (see `not_outweighed`).
 
-        Out: a version of the table that has them, their names, their rows
+        Out: a version of the table that has them, by name; their rows
         """
-        version, rows = self.wholly_through(column, last)
-        names = not_outweighed(rows)
-        return (
-            version,
-            names,
-            _of_files(self._spark, [f"{self._path}/{name}" for name in names], self._schema),
-        )
+        version, known = self.wholly_through(column, last)
+        names = not_outweighed({name: file.rows for name, file in known.items()})
+        rows = _of_files(self._spark, [f"{self._path}/{name}" for name in names], self._schema)
+        return version, {name: known[name] for name in names}, rows
 
-    def wholly_through(self, column: str, last: int) -> tuple[int, dict[str, int]]:
+    def wholly_through(self, column: str, last: int) -> tuple[int, dict[str, File]]:
         """The files that have no rows where a column is beyond `last`; of mapped columns nothing is known.
 
-        Out: a version of the table that has them, their names and numbers of rows
+        Out: a version of the table that has them, by name
         """
         version = self.follow()
-        known = {} if tables.is_mapped(self._schema) else self._names.copy()
+        known = {} if tables.is_mapped(self._schema) else self._files.copy()
         return version, {
-            name: _rows(stats)
-            for name, stats in known.items()
-            if stats and not _may_have(stats, column, last + 1, None)
+            name: file
+            for name, file in known.items()
+            if file.stats and not file.may_have(column, last + 1, None)
         }
 
     def follow(self) -> int:
@@ -208,7 +215,7 @@ class Followed:
             version = tables.latest_version(self._spark, self._path)
             if version - self._version > NEWEST or not self._catch_up(version):
                 version, listed = tables.files_of(self._spark, self._path)
-                self._names = {unquote(path): stats for path, stats in listed.items()}
+                self._files = {unquote(row["path"]): File(row["size"], row["stats"]) for row in listed}
             self._version = version
             return version
 
@@ -218,5 +225,5 @@ class Followed:
             actions = tables.found_actions(self._spark, self._path, number)
             if actions is None:
                 return False
-            _apply(self._names, actions)
+            _apply(self._files, actions)
         return True

@@ -24,7 +24,7 @@ from headrace.spark.jvm import java_class
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
 
-    from pyspark.sql import SparkSession
+    from pyspark.sql import Row, SparkSession
 
 PROPERTIES = {"delta.checkpointInterval": "100"}
 # Delta writes its checkpoint in the commit, a second or more, and reads it before the next. Of a table that each micro-batch
@@ -283,11 +283,11 @@ def size_bytes(spark: SparkSession, path: str) -> int:
     return int(_updated(spark, path).sizeInBytes())
 
 
-def files_of(spark: SparkSession, path: str) -> tuple[int, dict[str, str | None]]:
-    """The table's newest version, and its files as commits name them, with Delta's statistics of each (JSON)."""
+def files_of(spark: SparkSession, path: str) -> tuple[int, list[Row]]:
+    """The table's newest version, and its files: `path` as commits name it, `size` in bytes, Delta's `stats` (JSON)."""
     snapshot = _updated(spark, path)
-    rows = DataFrame(snapshot.allFiles().toDF(), spark).select("path", "stats").collect()
-    return int(snapshot.version()), {row["path"]: row["stats"] for row in rows}
+    listed = DataFrame(snapshot.allFiles().toDF(), spark).select("path", "size", "stats")
+    return int(snapshot.version()), listed.collect()
 
 
 def latest_version(spark: SparkSession, path: str) -> int:

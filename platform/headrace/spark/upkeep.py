@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import time
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 from urllib.parse import quote, unquote
@@ -12,12 +12,14 @@ from urllib.parse import quote, unquote
 from delta.tables import DeltaTable
 
 from headrace.spark import files, tables
-from headrace.spark.jvm import java_class, scala_object
+from headrace.spark.jvm import java_class, scala_object, scala_seq
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Iterator, Mapping
+    from collections.abc import Collection, Iterator, Mapping, Sequence
 
     from pyspark.sql import DataFrame, SparkSession
+
+    from headrace.spark.newest import File
 
 CLASSES = "org.apache.spark.sql.delta"
 FILE_BYTES_MAX = 128 * 1024 * 1024
@@ -76,51 +78,83 @@ def vacuum(spark: SparkSession, path: str, retention_hours: float) -> None:
     DeltaTable.forPath(spark, path).vacuum(retention_hours)
 
 
-def rearrange(frame: DataFrame, path: str, names: Collection[str], version: int) -> None:
+def rearrange(
+    frame: DataFrame, path: str, gone: Mapping[str, File], version: int, alone: AbstractContextManager[object]
+) -> None:
     """Put rows in the place of those of some files, which they stand for, in one commit; not if others did meanwhile.
 
-    As beside OPTIMIZE, Delta lets others append.
+    As beside OPTIMIZE, Delta lets others append. But who commits between another's look at the table and its commit makes
+    it read the whole list of files anew, a second or more: so the rows are written first, and then committed in a moment.
 
-    In: names  of the files; version: of the table, as of which these were in it
+    In: gone  the files by name; version: of the table, as of which these were in it
+        alone  held for that moment; who appends takes it too
     """
-    _exchange(frame.sparkSession, frame, path, names, version)
+    spark = frame.sparkSession
+    with _active(spark):
+        written = _delta_log(spark, path).startTransaction().writeFiles(frame._jdf)
+        with alone:
+            _exchange(spark, path, gone, version, [written.apply(number) for number in range(written.size())])
 
 
-def drop(spark: SparkSession, path: str, names: Collection[str], version: int) -> None:
-    """Take some files out with all their rows, in one commit that reads none of them; not if others did meanwhile.
+def drop(spark: SparkSession, path: str, gone: Mapping[str, File], version: int) -> None:
+    """Take files out of a table with their rows, in one commit; not if others did meanwhile. Nothing is read.
 
-    In: names  of the files; version: of the table, as of which these were in it
+    In: gone  the files by name; version: of the table, as of which these were in it
     """
-    if names:
-        _exchange(spark, None, path, names, version)
+    if gone:
+        with _active(spark):
+            _exchange(spark, path, gone, version, [])
 
 
 def _exchange(
-    spark: SparkSession, frame: DataFrame | None, path: str, names: Collection[str], version: int
+    spark: SparkSession, path: str, gone: Mapping[str, File], version: int, added: Sequence[Any]
 ) -> None:
-    """Delta has no such command: the actions are those of its protocol.
+    """Delta has no such command: the actions are those of its protocol, by the name of the command that does the like.
 
-    Its transaction writes the rows, commits, and raises an error when a file was taken out since it began.
+    Delta knows what a table holds after a commit by the one before it and these actions, if they say the sizes of files
+    and the operation is not "manual"; else the next commit reads all of the table's log. Its transaction raises an error
+    when a file was taken out since it began.
     """
+    transaction = _delta_log(spark, path).startTransaction()
+    if len(_lasting(spark, path, gone, version, int(transaction.snapshot().version()))) < len(gone):
+        return
     now_ms = time.time_ns() // 1_000_000
+    actions = [json.loads(file.json()) for file in added]
+    for action in actions:
+        action["add"]["dataChange"] = False
+    for name, file in gone.items():
+        known = {"size": file.size, "partitionValues": {}, "extendedFileMetadata": True}
+        of = {"path": quote(name), "deletionTimestamp": now_ms, "dataChange": not added}
+        actions.append({"remove": of | known})
+    nothing, empty = scala_object(spark, "scala.None"), scala_seq(spark)
+    if added:
+        operation = _class(spark, "DeltaOperations$Optimize")(empty, empty, False, nothing, False)
+    else:
+        operation = _class(spark, "DeltaOperations$Delete")(empty)
+        rows = sum(file.rows for file in gone.values())
+        metrics = {"numRemovedFiles": len(gone), "numDeletedRows": rows}  # which a DELETE has to say
+        said = {name: _metric(spark, name, value) for name, value in metrics.items()}
+        transaction.registerSQLMetrics(
+            spark._jsparkSession, java_class(spark, "PythonUtils").toScalaMap(said)
+        )
     parse = scala_object(spark, f"{CLASSES}.actions.Action").fromJson
-    with _active(spark):
-        log = java_class(spark, f"{CLASSES}.DeltaLog").forTable(spark._jsparkSession, path)
-        transaction = log.startTransaction()
-        begun = int(transaction.snapshot().version())
-        if len(_lasting(spark, path, names, version, begun)) < len(names):
-            return
-        actions = []
-        if frame is not None:
-            written = transaction.writeFiles(frame._jdf)
-            actions = [json.loads(written.apply(number).json()) for number in range(written.size())]
-        for action in actions:
-            action["add"]["dataChange"] = False
-        for name in names:
-            gone = {"path": quote(name), "deletionTimestamp": now_ms, "dataChange": frame is None}
-            actions.append({"remove": gone})
-        parsed = java_class(spark, "PythonUtils").toSeq([parse(json.dumps(action)) for action in actions])
-        transaction.commit(parsed, scala_object(spark, f"{CLASSES}.DeltaOperations$ManualUpdate"))
+    transaction.commit(scala_seq(spark, *(parse(json.dumps(action)) for action in actions)), operation)
+
+
+def _metric(spark: SparkSession, name: str, value: int) -> Any:
+    """What the table's history says of a commit, with its value."""
+    metrics = java_class(spark, "org.apache.spark.sql.execution.metric.SQLMetrics")
+    metric = metrics.createMetric(spark._jsparkSession.sparkContext(), name)
+    metric.set(value)
+    return metric
+
+
+def _class(spark: SparkSession, name: str) -> Any:
+    return java_class(spark, f"{CLASSES}.{name}")
+
+
+def _delta_log(spark: SparkSession, path: str) -> Any:
+    return _class(spark, "DeltaLog").forTable(spark._jsparkSession, path)
 
 
 def _lasting(spark: SparkSession, path: str, names: Collection[str], version: int, until: int) -> set[str]:
