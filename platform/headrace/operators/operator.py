@@ -273,10 +273,12 @@ def tallies(partials: DataFrame) -> list[Tally]:
     In: partials  rows with `__topic`, `__partition`, `__fate`, `__records`, `__stream_ms`
     """
     counted = partials.groupBy("__topic", "__partition", "__fate").agg(
-        F.sum("__records").alias("records"), F.max("__stream_ms").alias("stream_ms")
+        F.sum("__records").alias("records"),
+        F.max("__stream_ms").alias("stream_ms"),
+        F.count(F.lit(1)).alias("rows"),
     )
     return [
-        Tally(r["__topic"], r["__partition"], r["__fate"], r["records"], r["stream_ms"])
+        Tally(r["__topic"], r["__partition"], r["__fate"], r["records"], r["stream_ms"], r["rows"])
         for r in counted.collect()
     ]
 

@@ -14,13 +14,17 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Tally:
-    """Rows of one partition that met one fate in an increment, and the partition's stream time after them."""
+    """Records of one partition that met one fate in an increment, and the partition's stream time after them.
+
+    rows  of the increment that stand for them
+    """
 
     topic: str
     partition: int
     fate: str
     records: int
     stream_ms: int | None
+    rows: int = 0
 
 
 @dataclass(frozen=True)

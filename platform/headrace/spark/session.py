@@ -48,9 +48,9 @@ SEMANTICS = {
 }
 SHUFFLES = "spark.sql.shuffle.partitions"
 CLUSTER_TASKS = 16  # where the master's URL does not say how many cores there are
-# Small micro-batches: no adaptive re-planning. Delta is to know by the commit before what a table holds, for that is what its
-# checksums say; with the list of files in them it is read anew when these come to be less than fifty, and in each commit
-# where the JVM's time zone is not UTC.
+# Small micro-batches: no adaptive re-planning. What a table holds Delta is to know by its checksum of the commit before.
+# With the list of files in it the log would be read anew when these come to be less than fifty, and in each commit where
+# the JVM's time zone is not UTC.
 SMALL_BATCHES = {
     "spark.sql.adaptive.enabled": "false",
     "spark.databricks.delta.snapshotPartitions": "2",

@@ -27,9 +27,6 @@ if TYPE_CHECKING:
     from pyspark.sql import Row, SparkSession
 
 PROPERTIES = {"delta.checkpointInterval": "100"}
-# Delta writes its checkpoint in the commit, a second or more, and reads it before the next. Of a table that each micro-batch
-# commits to that is one record in a hundred which waits; whoever opens it after five hundred reads as many small files.
-RARER = {"delta.checkpointInterval": "500"}
 # Parquet cannot hold these in a column's name; where a user's column has one, Delta maps names to ids.
 NOT_IN_PARQUET = frozenset(" ,;{}()\n\t=")
 OF_PROTOCOL = (
@@ -188,6 +185,15 @@ def replace(spark: SparkSession, source: str, target: str, record: Mapping[str, 
             writer = writer.tableProperty(key, value)
     with commit_record(spark, record):
         writer.createOrReplace()
+
+
+def checkpointed(every: int) -> dict[str, str]:
+    """The property of a table that each micro-batch commits to: how many commits there are between two checkpoints.
+
+    Delta writes one in the commit, for a second or more: in one commit of a hundred that is what the slowest hundredth of
+    all records waits for. Whoever opens the table after five hundred reads as many small files.
+    """
+    return {"delta.checkpointInterval": str(every)}
 
 
 @contextmanager

@@ -26,43 +26,53 @@ if TYPE_CHECKING:
     from headrace.description import Batches
 
 MEASURES = ("__size_bytes", "__event_ms")
+UPTO = "__upto_ms"
 
 
-def cut(
-    kept: DataFrame,
-    held: DataFrame | None,
-    node: Batches,
-    *,
-    drains: Sequence[int],
-    upto_ms: int,
-    collect: bool = True,
-) -> DataFrame:
-    """The batches that these records belong to, and those held that close although no record came.
+class Cutter:
+    """Cuts the records of one node. Its columns are made once: to make one anew costs a call or more into the JVM."""
 
-    In:     kept    records of whole log commits through `upto_ms`, as `decide` marks them; all after what is held
-            held    the batches open before: `by` and `open_state`, one row per group; None: none
-            drains  commit times of the drains among these commits, rising; each stands behind the records of its time
-            collect whether to gather the events
-    Out:    `by`, `open_state` (once closed, `__commits` are those of records before these), `__held` (it was open before),
-            `__known` (some batch of its group was), `__touched` (it has some of these records), `__last` (of its group),
-            `__closed_ms` and `__closed_by` (null: open), `__events` (of these records, where the batch closed). One row
-            per batch.
-    """
-    by = [F.col(quote(name)) for name in node.by]
-    groups = kept.groupBy(*by).agg(F.collect_list(_record(node, collect)).alias("__new"))
-    groups = groups.withColumn("__new", in_order(groups, "__new", place_of(node)))
-    kinds = open_state(node)
-    nothing = {name: F.lit(None).cast(kind).alias(f"__held{name}") for name, kind in kinds.items()}
-    if held is None:
-        joined = groups.select("*", *nothing.values())
-    else:
-        before = held.select(*by, *(F.col(name).alias(f"__held{name}") for name in kinds))
-        joined = groups.join(before, list(node.by), "full_outer")
-    empty = F.array().cast(groups.schema["__new"].dataType)
-    joined = joined.withColumn("__new", F.coalesce("__new", empty))
-    started = joined.withColumn("__starts", _starts(node, drains))
-    batches = started.select(*by, F.inline(_batches(node)))
-    return _closed(batches, node, drains, upto_ms).select(*by, *_shown(node, collect))
+    def __init__(self, node: Batches, *, collect: bool = True) -> None:
+        """Needs a running Spark.
+
+        In: collect  whether to gather the events
+        """
+        self._node, self._by = node, [F.col(quote(name)) for name in node.by]
+        self._gathered = F.collect_list(_record(node, collect)).alias("__new")
+        kinds = open_state(node)
+        self._held = [F.col(name).alias(f"__held{name}") for name in kinds]
+        self._nothing = [F.lit(None).cast(kind).alias(f"__held{name}") for name, kind in kinds.items()]
+        self._batches, self._measures, self._shown = _batches(node), _measures(node), _shown(node, collect)
+        self._undrained = _starts(node, ()), *_closing(node, ())
+        self._ordered: Expr | None = None
+
+    def cut(
+        self, kept: DataFrame, held: DataFrame | None, *, drains: Sequence[int], upto_ms: int
+    ) -> DataFrame:
+        """The batches that these records belong to, and those held that close although no record came.
+
+        In:     kept    records of whole log commits through `upto_ms`, as `decide` marks them; all after what is held
+                held    the batches open before: `by` and `open_state`, one row per group; None: none
+                drains  commit times of the drains among these commits, rising; each stands behind the records of its time
+        Out:    `by`, `open_state` (once closed, `__commits` are those of records before these), `__held` (it was open
+                before), `__known` (some batch of its group was), `__touched` (it has some of these records), `__last` (of
+                its group), `__closed_ms` and `__closed_by` (null: open), `__events` (of these records, where the batch
+                closed). One row per batch.
+        """
+        groups = kept.groupBy(*self._by).agg(self._gathered)
+        if held is None:
+            joined = groups.select("*", *self._nothing)
+        else:
+            joined = groups.join(held.select(*self._by, *self._held), list(self._node.by), "full_outer")
+        if self._ordered is None:
+            empty = F.array().cast(groups.schema["__new"].dataType)
+            self._ordered = F.coalesce(in_order(groups, "__new", place_of(self._node)), empty)
+        closing = (_starts(self._node, drains), *_closing(self._node, drains)) if drains else self._undrained
+        starts, times, reasons = closing
+        started = joined.withColumn("__new", self._ordered).withColumn("__starts", starts)
+        batches = started.select(*self._by, F.inline(self._batches), varying(upto_ms).alias(UPTO))
+        measured = batches.withColumns(self._measures).withColumns(times)
+        return measured.withColumns(reasons).select(*self._by, *self._shown)
 
 
 def event_of(node: Batches) -> Expr:
@@ -145,45 +155,45 @@ def _batches(node: Batches) -> Expr:
     return F.transform(starts, batch)
 
 
-def _closed(batches: DataFrame, node: Batches, drains: Sequence[int], upto_ms: int) -> DataFrame:
+def _measures(node: Batches) -> dict[str, Expr]:
+    """What there is of each batch."""
     own, first = F.col("__own"), F.get(F.col("__own"), F.lit(0))
     zero = F.lit(0).cast("long")
     size = F.aggregate(own, zero, lambda total, record: total + record["__size_bytes"])
     latest = F.array_max(F.transform(own, lambda record: record["__event_ms"]))
-    measured = batches.withColumns(
-        {
-            "__touched": F.size(own) > 0,
-            "__opened_ms": F.coalesce("__held__opened_ms", first["__ingested_ms"]),
-            **{name: F.coalesce(f"__held{name}", first[name]) for name in source_of(node)},
-            "__records": F.coalesce("__held__records", zero) + F.size(own),
-            "__bytes": F.coalesce("__held__bytes", zero) + size,
-            "__event_ms": F.greatest(F.col("__held__event_ms"), latest),
-        }
-    )
-    following, opened = F.col("__next_ms"), F.col("__opened_ms")
+    return {
+        "__touched": F.size(own) > 0,
+        "__opened_ms": F.coalesce("__held__opened_ms", first["__ingested_ms"]),
+        **{name: F.coalesce(f"__held{name}", first[name]) for name in source_of(node)},
+        "__records": F.coalesce("__held__records", zero) + F.size(own),
+        "__bytes": F.coalesce("__held__bytes", zero) + size,
+        "__event_ms": F.greatest(F.col("__held__event_ms"), latest),
+    }
+
+
+def _closing(node: Batches, drains: Sequence[int]) -> tuple[dict[str, Expr], dict[str, Expr]]:
+    """When a batch would close at the latest; then by what it closed, and when."""
+    own, following, opened = F.col("__own"), F.col("__next_ms"), F.col("__opened_ms")
     drained = F.lit(None).cast("long")
     if drains:
         times = F.array(*(F.lit(ms).cast("long") for ms in drains))
         drained = F.array_min(F.filter(times, lambda ms: ms >= opened))
     deadline = F.lit(None).cast("long") if node.max_wait_ms is None else opened + node.max_wait_ms
-    measured = measured.withColumns({"__drained_ms": drained, "__deadline_ms": deadline})
     full = F.get(own, F.size(own) - 1)["__ingested_ms"]
+    # What would close a batch before its deadline: the next record of its group that opens another, or a drain.
+    earliest = F.least(F.col("__next_ms"), F.col("__drained_ms"), F.col(UPTO))
     reasons = [
         (COUNT, full, F.col("__records") >= node.max_records if node.max_records else F.lit(False)),
         (BYTES, full, F.col("__bytes") >= node.max_bytes if node.max_bytes else F.lit(False)),
-        (WAIT, F.col("__deadline_ms"), F.col("__deadline_ms") <= _earliest("__next_ms", "__drained_ms", upto_ms)),
-        (DRAIN, F.col("__drained_ms"), F.col("__drained_ms") <= _earliest("__next_ms", "__drained_ms", upto_ms)),
+        (WAIT, F.col("__deadline_ms"), F.col("__deadline_ms") <= earliest),
+        (DRAIN, F.col("__drained_ms"), F.col("__drained_ms") <= earliest),
         (BYTES, following, following.isNotNull()),
-    ]  # fmt: skip
+    ]
     by, at = F.lit(None).cast("string"), F.lit(None).cast("long")
     for reason, moment, true in reversed(reasons):
         by, at = F.when(true, F.lit(reason)).otherwise(by), F.when(true, moment).otherwise(at)
-    return measured.withColumns({"__closed_by": by, "__closed_ms": at})
-
-
-def _earliest(following: str, drained: str, upto_ms: int) -> Expr:
-    """What would close a batch before its deadline: the next record of its group that opens another, or a drain."""
-    return F.least(F.col(following), F.col(drained), varying(upto_ms))
+    times_of = {"__drained_ms": drained, "__deadline_ms": deadline}
+    return times_of, {"__closed_by": by, "__closed_ms": at}
 
 
 def _shown(node: Batches, collect: bool) -> list[Expr]:

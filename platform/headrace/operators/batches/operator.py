@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import cached_property
 from typing import TYPE_CHECKING
 
 from pyspark.sql import Window
@@ -9,7 +10,7 @@ from pyspark.sql import functions as F
 
 from headrace.description import Batches, quote
 from headrace.log.columns import DRAIN
-from headrace.operators.batches.cut import cut, event_of
+from headrace.operators.batches.cut import Cutter, event_of
 from headrace.operators.batches.place import open_state, place_of, source_of
 from headrace.operators.batches.stretches import stretches
 from headrace.operators.operator import (
@@ -43,6 +44,10 @@ class BatchOperator(AppendedOperator[Batches]):
     rows_max = 1_000_000  # whole events are gathered: after an outage of the sink they must fit all the same
     final_at = "closed_at"
 
+    @cached_property
+    def _cutter(self) -> Cutter:
+        return Cutter(self.node)
+
     @property
     def ordered(self) -> bool:
         """A batch takes its group's records as they come, from whichever topic."""
@@ -60,7 +65,7 @@ class BatchOperator(AppendedOperator[Batches]):
     def schemas(self, logs: Mapping[str, DataFrame]) -> Schemas:
         """Batches that closed, and where those begin that have not."""
         rows = self.decide(logs)
-        found = cut(_kept(rows), None, self.node, drains=(), upto_ms=0)
+        found = self._cutter.cut(_kept(rows), None, drains=(), upto_ms=0)
         state = self._state(found, 0).withColumn("__batch", F.lit(0))
         return Schemas(rows.schema, nullable(self._results(found)), nullable(state))
 
@@ -76,7 +81,7 @@ class BatchOperator(AppendedOperator[Batches]):
         still_open = None if known is None else self.open_batches(known, before_ms)
         frontier_ms = self.frontier_ms(after)
         cache = Cache()
-        found = cache.share(cut(_kept(rows), still_open, self.node, drains=drains, upto_ms=frontier_ms))
+        found = cache.share(self._cutter.cut(_kept(rows), still_open, drains=drains, upto_ms=frontier_ms))
         closed, continued = (
             F.col("__closed_by").isNotNull(),
             F.col("__held") & F.col("__closed_by").isNotNull(),
@@ -154,14 +159,13 @@ class BatchOperator(AppendedOperator[Batches]):
             first_ms, last_ms = span_ms
             past = rows.where(F.col("__ingested_ms") < first_ms)
             done = [ms for ms in drains if ms < first_ms]
-            before = self._open_rows(cut(
-                _kept(past), None, self.node, drains=done, upto_ms=first_ms - 1, collect=False
-            ))  # fmt: skip
+            counting = Cutter(self.node, collect=False)
+            before = self._open_rows(counting.cut(_kept(past), None, drains=done, upto_ms=first_ms - 1))
             if self.node.max_wait_ms is not None:
                 upto_ms = min(upto_ms, last_ms + self.node.max_wait_ms)
             rows = rows.where(F.col("__ingested_ms").between(first_ms, upto_ms))
             drains = [ms for ms in drains if first_ms <= ms <= upto_ms]
-        found = cut(_kept(rows), before, self.node, drains=drains, upto_ms=upto_ms)
+        found = self._cutter.cut(_kept(rows), before, drains=drains, upto_ms=upto_ms)
         return self._results(found.where(F.col("__closed_by").isNotNull() & ~F.col("__held")))
 
     def emitted(self, results: DataFrame) -> DataFrame:

@@ -13,7 +13,7 @@ from headrace.description import Relation
 from headrace.operators.operator import CurrentOperator, Folded, Held, Schemas, nullable, tallies
 from headrace.operators.progress import Progress
 from headrace.operators.relations.sides import Increment, JoinSide, Side
-from headrace.operators.relations.store import FOLDED, RESULT, Store, as_state
+from headrace.operators.relations.store import FOLDED, RESULT, Store, as_state, state_columns
 from headrace.operators.relations.tree import side_of
 from headrace.operators.rows import KEPT, POSITION
 from headrace.operators.tables.latest import alive, columns, union
@@ -21,7 +21,7 @@ from headrace.spark.frames import Cache
 from headrace.spark.varying import varying
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Mapping, Sequence
 
     from pyspark.sql import Column, DataFrame
     from pyspark.sql.types import StructType
@@ -31,6 +31,11 @@ if TYPE_CHECKING:
 
 class RelationOperator(CurrentOperator[Relation]):
     """The current result of a tree of relations; what its rows are computed from is held in parts beside it."""
+
+    def __init__(self, node: Relation) -> None:
+        """The operator of one node."""
+        super().__init__(node)
+        self._columns: Mapping[str, Sequence[Column]] = {}
 
     @cached_property
     def root(self) -> Side:
@@ -65,7 +70,7 @@ class RelationOperator(CurrentOperator[Relation]):
             )
             for side in self.root.parts
         }
-        state = as_state(changes, {part: frame.schema for part, frame in changes.items()}, 0)
+        state = as_state(changes, self._state_columns(changes), 0)
         kept = {part: _without_deleted(schema) for part, schema in parts.items()}
         return Schemas(inputs, kept.pop(RESULT), nullable(state), kept)
 
@@ -82,12 +87,17 @@ class RelationOperator(CurrentOperator[Relation]):
         met = self._tallies(logs, increments)
         after = progress.after(upto_ms, met, (topic.name for topic in self.node.topics))
         for side in self.root.leaves:
-            closed_ms = after.lowest_ms(topic.name for topic in side.node.topics)
-            increments[side.part] = replace(increments[side.part], closed_ms=closed_ms)
+            topics = [topic.name for topic in side.node.topics]
+            kept = sum(tally.rows for tally in met if tally.fate == KEPT and tally.topic in topics)
+            increments[side.part] = replace(
+                increments[side.part],
+                closed_ms=after.lowest_ms(topics),
+                kept=None if self._shares_topics else kept,
+            )
         changes = self._changes(increments, store)
         if self.node.sinks:
             changes[RESULT] = store.keep(changes[RESULT])
-        state = as_state(changes, {part: frame.schema for part, frame in changes.items()}, after.batch)
+        state = as_state(changes, self._state_columns(changes), after.batch)
         return Folded(None, state, after, lambda: self._emitted(changes[RESULT], after), cache.release)
 
     def read(self, held: Held, progress: Progress, inputs: StructType) -> DataFrame:
@@ -175,6 +185,11 @@ class RelationOperator(CurrentOperator[Relation]):
     def _changes(self, increments: Mapping[str, Increment], store: Store) -> dict[str, DataFrame]:
         found = self.root.changes(increments, store)
         return {RESULT: found.rows, **found.below}
+
+    def _state_columns(self, changes: Mapping[str, DataFrame]) -> Mapping[str, Sequence[Column]]:
+        if not self._columns:
+            self._columns = state_columns({part: frame.schema for part, frame in changes.items()})
+        return self._columns
 
     def _tallies(self, logs: Mapping[str, DataFrame], increments: Mapping[str, Increment]) -> list[Tally]:
         if self._shares_topics:

@@ -33,19 +33,25 @@ class Increment:
     rows       as the `increment` of its operator gives them
     inputs     the schema of the rows that were decided
     closed_ms  the lowest stream time of its topics afterwards; None: there is none yet
+    kept       how many of the rows are kept; None: not counted
     """
 
     rows: DataFrame
     inputs: StructType
     closed_ms: int | None = None
+    kept: int | None = None
 
 
 @dataclass(frozen=True)
 class Changes:
-    """What a micro-batch changes: for each part below a side its rows, whole, as they stand after it; deleted ones too."""
+    """What a micro-batch changes: for each part below a side its rows, whole, as they stand after it; deleted ones too.
+
+    at_most  how many rows there can be; None: not known
+    """
 
     rows: DataFrame
     below: Mapping[str, DataFrame]
+    at_most: int | None = None
 
 
 class Side(ABC):
@@ -136,12 +142,13 @@ class TableSide(Leaf):
 
     def changes(self, increments: Mapping[str, Increment], store: Store) -> Changes:
         """The latest record of each key; where an older one can come later, the later of it and the current row."""
+        at_most = increments[self.part].kept
         rows = self.operator.changes(increments[self.part].rows)
         if self.remembers:
-            rows = store.keep(rows)
+            rows = store.keep(rows, at_most)
             known = store.lookup(self.part, self.key, self.key, rows.select(*columns(self.key)))
             rows = rows if known is None else latest(union([rows, known]), self.key, self._order)
-        return Changes(store.keep(rows), {})
+        return Changes(store.keep(rows, at_most), {}, at_most)
 
 
 class JoinSide(Side):
@@ -175,7 +182,7 @@ class JoinSide(Side):
         """The results of the left rows that changed, and of those that refer to a right row that changed."""
         left, right = self.left.changes(increments, store), self.right.changes(increments, store)
         touched = self._touched(left.rows, right.rows, store)
-        joined = self.joined(touched, self._referred(left.rows, right.rows, store))
+        joined = self.joined(touched, self._referred(left, right, store))
         below = {**left.below, **right.below, self.left.part: left.rows, self.right.part: right.rows}
         return Changes(joined if self.part == RESULT else store.keep(joined), below)
 
@@ -234,18 +241,22 @@ class JoinSide(Side):
         )
         return union([left, others])
 
-    def _referred(self, left: DataFrame, right: DataFrame, store: Store) -> DataFrame:
+    def _referred(self, left: Changes, right: Changes, store: Store) -> DataFrame:
         """The right rows that touched left rows may refer to, as they stand now."""
-        key = self.right.key
+        key, rows = self.right.key, right.rows
         if self.node.broadcast:
             known = store.current(self.right.part, key)
         else:
             theirs = [F.col(quote(on)).alias(n) for n, on in zip(key, self.node.on, strict=True)]
-            refers = left.where(~F.col("__deleted")).select(*theirs).dropna().distinct()
+            refers = left.rows.where(~F.col("__deleted")).select(*theirs).dropna().distinct()
             known = store.lookup(self.right.part, key, key, refers)
         if known is not None:
-            right = union([right, known.join(right.select(*columns(key)), [*key], "left_anti")])
-        return F.broadcast(right) if self.node.broadcast else right
+            rows = union([rows, known.join(rows.select(*columns(key)), [*key], "left_anti")])
+        if self.node.broadcast:
+            return F.broadcast(rows)
+        return store.keep(
+            rows, None if left.at_most is None or right.at_most is None else left.at_most + right.at_most
+        )
 
     def _internal(self, side: str) -> list[Column]:
         names = ("__deleted", *CAUSE) if side == "left" else CAUSE

@@ -21,7 +21,7 @@ from headrace.spark.varying import varying
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
-    from pyspark.sql import DataFrame
+    from pyspark.sql import Column, DataFrame
     from pyspark.sql.types import StructType
 
 
@@ -36,9 +36,12 @@ class Store:
     held: Held = field(default_factory=Held)
     cache: Cache | None = None
 
-    def keep(self, frame: DataFrame) -> DataFrame:
-        """Compute the frame once, if the store has a cache; a small one is then sent to every task."""
-        return frame if self.cache is None else self.cache.compute(frame)
+    def keep(self, frame: DataFrame, at_most: int | None = None) -> DataFrame:
+        """Compute the frame once, if the store has a cache; a small one is then sent to every task.
+
+        In: at_most  how many rows it can have; None: they have to be counted first
+        """
+        return frame if self.cache is None else self.cache.compute(frame, at_most)
 
     def pending(self, part: str) -> DataFrame | None:
         """The changes of a part that are not folded, with `__batch`; None: none."""
@@ -61,17 +64,20 @@ class Store:
         In: key     the identity of the part's rows
             wanted  columns `by`, each row once
         """
-        rows = []
         base, pending = self.folded(part), self.pending(part)
-        if base is None and pending is None:
+        held = [] if base is None else [base.withColumn("__batch", F.lit(FOLDED))]
+        held += [] if pending is None else [pending]
+        if not held:
             return None
+        rows = [frame.join(wanted, [*by], "left_semi") for frame in held]
+        if [*by] == [*key]:
+            return latest(union(rows), key, F.col("__batch")).drop("__batch")
+        # A row that was among those wanted may not be any more: the newest of each key tells.
         if base is not None:
-            found = base.join(wanted, [*by], "left_semi").withColumn("__batch", F.lit(FOLDED))
-            rows.append(self.keep(found))
+            rows[0] = self.keep(rows[0])
         if pending is not None:
-            keys = [*rows, pending.join(wanted, [*by], "left_semi")]
-            known = union([frame.select(*columns(key)) for frame in keys]).distinct()
-            rows.append(pending.join(known, [*key], "left_semi"))
+            known = union([frame.select(*columns(key)) for frame in rows]).distinct()
+            rows[-1] = pending.join(known, [*key], "left_semi")
         current = latest(union(rows), key, F.col("__batch")).drop("__batch")
         return current.join(wanted, [*by], "left_semi")
 
@@ -88,18 +94,26 @@ class Store:
         return union([base.join(changed.select(*columns(key)), [*key], "left_anti"), changed])
 
 
-def as_state(changes: Mapping[str, DataFrame], schemas: Mapping[str, StructType], batch: int) -> DataFrame:
+def state_columns(schemas: Mapping[str, StructType]) -> dict[str, list[Column]]:
+    """For each part the columns of its rows in the state table, but `__batch`; to make one costs calls into the JVM."""
+    return {
+        part: [
+            F.lit(part).alias("__part"),
+            *(
+                (F.struct(*columns(of.names)) if name == part else F.lit(None).cast(of)).alias(name)
+                for name, of in schemas.items()
+            ),
+        ]
+        for part in schemas
+    }
+
+
+def as_state(
+    changes: Mapping[str, DataFrame], parts: Mapping[str, Sequence[Column]], batch: int
+) -> DataFrame:
     """The rows of the state table that a micro-batch adds.
 
-    In: changes  for each part its rows, with the columns of its schema
+    In: changes  for each part its rows; parts: as `state_columns` gives them
     """
-    frames = []
-    for part, rows in changes.items():
-        values = [
-            (F.struct(*columns(schema.names)) if name == part else F.lit(None).cast(schema)).alias(name)
-            for name, schema in schemas.items()
-        ]
-        frames.append(
-            rows.select(F.lit(part).alias("__part"), varying(batch).cast("int").alias("__batch"), *values)
-        )
-    return union(frames)
+    at = varying(batch).cast("int").alias("__batch")
+    return union([rows.select(at, *parts[part]) for part, rows in changes.items()])
