@@ -16,7 +16,7 @@ import typer
 from pyspark.sql import functions as F
 
 import headrace as hr
-from benchmarks.processes import cpu_seconds, jvm_of, resident_mib
+from benchmarks.processes import cpu_seconds, heap_mib, jvm_of, resident_mib
 from headrace.errors import TerminalError
 from headrace.local.jars import spark_jars
 from headrace.log.clock import ManualClock
@@ -24,7 +24,6 @@ from headrace.log.sequencer import Sequencer
 from headrace.runtime.lake import Lake
 from headrace.runtime.runner import NodeRunner
 from headrace.runtime.views import Views
-from headrace.spark.jvm import java_class
 from headrace.spark.session import build_session, pipeline_session, spark_conf
 
 if TYPE_CHECKING:
@@ -55,7 +54,6 @@ def main(
 ) -> None:
     """Fill the buffer, keep it full, and say what each micro-batch took."""
     spark = pipeline_session(build_session(spark_conf(spark_jars(), master=f"local[{os.cpu_count()}]")))
-    runtime = java_class(spark, "java.lang.Runtime").getRuntime()
     jvm = jvm_of(spark)
     clock, records = ManualClock(BEGIN_MS), keys + stays * batch
     node = events.table().suppress(hr.until_time_limit(keys)).named("waiting")
@@ -72,12 +70,10 @@ def main(
             seconds, cpu = time.monotonic() - began, cpu_seconds() - cpu
             if first // batch % 10 == 9:
                 runner.maintain()
-            runtime.gc()
-            heap = (runtime.totalMemory() - runtime.freeMemory()) / 2**20
             waits = sum(each["records"] for each in runner.progress.buffer.values())
             typer.echo(
                 f"{first + batch:>10,} records, {waits:>10,.0f} wait: {seconds:5.1f} s, {cpu:5.1f} CPU s; "
-                f"heap in use {heap:,.0f} MiB, resident {resident_mib(jvm):,.0f} MiB"
+                f"heap in use {heap_mib(spark):,.0f} MiB, resident {resident_mib(jvm):,.0f} MiB"
             )
         _require_right(Views(spark, lake).read(node), keys, records)
         typer.echo("Those that left are those whose time had come.")

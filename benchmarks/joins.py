@@ -16,7 +16,7 @@ import typer
 from pyspark.sql import functions as F
 
 import headrace as hr
-from benchmarks.processes import cpu_seconds, peak_mib
+from benchmarks.processes import cpu_seconds, heap_mib, jvm_of, peak_mib, resident_mib
 from headrace.errors import TerminalError
 from headrace.local.jars import spark_jars
 from headrace.log.clock import ManualClock
@@ -154,10 +154,10 @@ def growth(
     ] = 20,
     batches: Annotated[int, typer.Option(help="Micro-batches measured; two before them warm up.")] = 8,
 ) -> None:
-    """Seconds of a micro-batch of the same changes, with more and more rows in the state."""
+    """Seconds and memory of a micro-batch of the same changes, with more and more rows in the state."""
     spark = _session()
     with tempfile.TemporaryDirectory(prefix="headrace-bench-") as folder:
-        for number in rows or [10_000, 1_000_000, 5_000_000]:
+        for number in rows or [10_000, 100_000, 1_000_000, 10_000_000]:
             line, known = Line(spark, str(Path(folder) / str(number))), number // 10
             line.list(known, known, 0)
             line.move(number, number, known, 0)
@@ -168,10 +168,14 @@ def growth(
                 line.list(listings, known, version)
                 line.move(changes, number, known, version)
                 measured.append(line.fold())
+            resident, heap = resident_mib(jvm_of(spark)), heap_mib(spark)
             line.require_right()
             seconds = statistics.median(took for took, _ in measured[2:])
             cpu = statistics.median(used for _, used in measured[2:])
-            typer.echo(f"{number:>10,} rows: {seconds:.2f} s and {cpu:.2f} CPU s for a micro-batch (medians)")
+            typer.echo(
+                f"{number:>10,} rows: {seconds:.2f} s and {cpu:.2f} CPU s for a micro-batch (medians); "
+                f"JVM: heap in use {heap:,.0f} MiB, resident {resident:,.0f} MiB"
+            )
 
 
 if __name__ == "__main__":

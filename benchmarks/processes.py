@@ -87,3 +87,10 @@ def resident_mib(process: Path) -> float:
     """The resident size of a process, given as its folder in `/proc`."""
     status = (process / "status").read_text().splitlines()
     return next((int(line.split()[1]) / 1024 for line in status if line.startswith("VmRSS")), 0.0)
+
+
+def heap_mib(spark: SparkSession) -> float:
+    """What the JVM's heap holds, after a collection."""
+    runtime = java_class(spark, "java.lang.Runtime").getRuntime()
+    runtime.gc()
+    return float(runtime.totalMemory() - runtime.freeMemory()) / 2**20
