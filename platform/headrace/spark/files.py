@@ -59,8 +59,8 @@ def write_json(spark: SparkSession, uri: str, content: Any, *, overwrite: bool =
     )
     manager.mkdirs(path.getParent())
     text = json.dumps(content, sort_keys=True).encode()
-    if not overwrite and _file_system(spark, uri).getUri().getScheme() == "file":
-        return _created(Path(path.toUri().getPath()), text)
+    if _file_system(spark, uri).getUri().getScheme() == "file":
+        return _written_locally(Path(path.toUri().getPath()), text, overwrite=overwrite)
     try:
         stream = manager.createAtomic(path, overwrite)
         stream.write(bytearray(text))
@@ -72,19 +72,24 @@ def write_json(spark: SparkSession, uri: str, content: Any, *, overwrite: bool =
     return True
 
 
-def _created(path: Path, text: bytes) -> bool:
-    """Write a local file unless it is there: a link is made or refused in one step.
+def _written_locally(path: Path, text: bytes, *, overwrite: bool) -> bool:
+    """Write a local file in one step; False if it was there and is not to be overwritten.
 
-    On a local disk Hadoop looks whether the file is there and then renames, so two that do it at once may both succeed.
+    On a local disk Hadoop looks whether the file is there and then renames, so two that create it at once may both succeed;
+    and it renames the file and its checksum one after the other, so that who reads meanwhile may find them unlike.
     """
     whole = path.with_name(f".{path.name}.{uuid4()}.tmp")
     whole.write_bytes(text)
     try:
-        os.link(whole, path)
+        if overwrite:
+            path.with_name(f".{path.name}.crc").unlink(missing_ok=True)
+            whole.replace(path)
+        else:
+            os.link(whole, path)
     except FileExistsError:
         return False
     finally:
-        whole.unlink()
+        whole.unlink(missing_ok=True)
     return True
 
 
