@@ -46,12 +46,13 @@ class Cache:
 
     def __init__(self) -> None:
         """Nothing is kept."""
-        self._kept: list[Any] = []
+        self._kept: list[tuple[Any, DataFrame]] = []
 
     def share(self, frame: DataFrame) -> DataFrame:
         """The same rows, computed when they are first asked for."""
         shared = frame.localCheckpoint(eager=False)
-        self._kept.append(shared._jdf.logicalPlan().rdd())
+        # Two jobs at once may compute it: the plan goes on counting for the one when the other has cut the rows off from it.
+        self._kept.append((shared._jdf.logicalPlan().rdd(), frame))
         return shared
 
     def compute(self, frame: DataFrame, at_most: int | None = None) -> DataFrame:
@@ -72,7 +73,8 @@ class Cache:
     def release(self) -> None:
         """Free what was kept."""
         while self._kept:
-            self._kept.pop().unpersist(False)
+            rows, _ = self._kept.pop()
+            rows.unpersist(False)
 
 
 def in_one_task(frame: DataFrame) -> DataFrame:
