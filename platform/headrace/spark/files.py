@@ -1,4 +1,4 @@
-"""Small JSON files, written atomically to any Hadoop file system with Spark's own checkpoint writer."""
+"""Small JSON files, written atomically: to a local disk by renaming, elsewhere with Spark's checkpoint writer."""
 
 from __future__ import annotations
 
@@ -53,14 +53,13 @@ def write_json(spark: SparkSession, uri: str, content: Any, *, overwrite: bool =
     In:     overwrite  False: only if no such file exists (the basis of leases)
     Out:    False if the file existed and `overwrite` was False
     """
-    path = _path(spark, uri)
+    path, text = _path(spark, uri), json.dumps(content, sort_keys=True).encode()
+    if _file_system(spark, uri).getUri().getScheme() == "file":
+        return _written_locally(Path(path.toUri().getPath()), text, overwrite=overwrite)
     manager = java_class(spark, f"{CHECKPOINTING}.CheckpointFileManager").create(
         path.getParent(), _hadoop_conf(spark)
     )
     manager.mkdirs(path.getParent())
-    text = json.dumps(content, sort_keys=True).encode()
-    if _file_system(spark, uri).getUri().getScheme() == "file":
-        return _written_locally(Path(path.toUri().getPath()), text, overwrite=overwrite)
     try:
         stream = manager.createAtomic(path, overwrite)
         stream.write(bytearray(text))
@@ -78,6 +77,7 @@ def _written_locally(path: Path, text: bytes, *, overwrite: bool) -> bool:
     On a local disk Hadoop looks whether the file is there and then renames, so two that create it at once may both succeed;
     and it renames the file and its checksum one after the other, so that who reads meanwhile may find them unlike.
     """
+    path.parent.mkdir(parents=True, exist_ok=True)
     whole = path.with_name(f".{path.name}.{uuid4()}.tmp")
     whole.write_bytes(text)
     try:

@@ -316,8 +316,12 @@ def _commit_file(path: str, version: int) -> str:
     return f"{path}/_delta_log/{version:020d}.json"
 
 
+def delta_log(spark: SparkSession, path: str) -> Any:
+    """Delta's own view of the table, one for all of this process."""
+    return java_class(spark, "org.apache.spark.sql.delta.DeltaLog").forTable(spark._jsparkSession, path)
+
+
 def _updated(spark: SparkSession, path: str) -> Any:
     """Delta's snapshot of the newest version."""
-    delta_log = java_class(spark, "org.apache.spark.sql.delta.DeltaLog").forTable(spark._jsparkSession, path)
     none = java_class(spark, "scala.Option").empty()
-    return delta_log.update(False, none, none)
+    return delta_log(spark, path).update(False, none, none)

@@ -91,7 +91,7 @@ def rearrange(
     """
     spark = frame.sparkSession
     with _active(spark):
-        written = _delta_log(spark, path).startTransaction().writeFiles(frame._jdf)
+        written = tables.delta_log(spark, path).startTransaction().writeFiles(frame._jdf)
         with alone:
             _exchange(spark, path, gone, version, [written.apply(number) for number in range(written.size())])
 
@@ -115,7 +115,7 @@ def _exchange(
     and the operation is not "manual"; else the next commit reads all of the table's log. Its transaction raises an error
     when a file was taken out since it began.
     """
-    transaction = _delta_log(spark, path).startTransaction()
+    transaction = tables.delta_log(spark, path).startTransaction()
     if len(_lasting(spark, path, gone, version, int(transaction.snapshot().version()))) < len(gone):
         return
     now_ms = time.time_ns() // 1_000_000
@@ -151,10 +151,6 @@ def _metric(spark: SparkSession, name: str, value: int) -> Any:
 
 def _class(spark: SparkSession, name: str) -> Any:
     return java_class(spark, f"{CLASSES}.{name}")
-
-
-def _delta_log(spark: SparkSession, path: str) -> Any:
-    return _class(spark, "DeltaLog").forTable(spark._jsparkSession, path)
 
 
 def _lasting(spark: SparkSession, path: str, names: Collection[str], version: int, until: int) -> set[str]:

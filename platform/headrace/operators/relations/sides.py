@@ -254,9 +254,9 @@ class JoinSide(Side):
             rows = union([rows, known.join(rows.select(*columns(key)), [*key], "left_anti")])
         if self.node.broadcast:
             return F.broadcast(rows)
-        return store.keep(
-            rows, None if left.at_most is None or right.at_most is None else left.at_most + right.at_most
-        )
+        if left.at_most is None or right.at_most is None:
+            return rows  # which are asked for once: to count them would be a job more
+        return store.keep(rows, left.at_most + right.at_most)
 
     def _internal(self, side: str) -> list[Column]:
         names = ("__deleted", *CAUSE) if side == "left" else CAUSE
