@@ -24,7 +24,7 @@ from headrace.runtime.pace import Turns
 from headrace.runtime.views import Views
 from headrace.sinks import Delivery
 from headrace.sinks.refusals import record_refusals
-from headrace.spark import tables
+from headrace.spark import tables, upkeep
 from headrace.spark.frames import local_frame
 from headrace.spark.session import pipeline_session
 from tests.runtime.line import Line
@@ -124,13 +124,11 @@ def days_pass(spark: SparkSession, path: str) -> None:
 def history_is_cleaned(spark: SparkSession, path: str) -> None:
     """What Delta does at a checkpoint: commit files before it go, once they are older than the log retention."""
     newest = tables.latest_version(spark, path)
-    jvm = spark._jvm
-    log = jvm.org.apache.spark.sql.delta.DeltaLog.forTable(spark._jsparkSession, path)  # type: ignore[union-attr]
-    log.checkpoint(log.unsafeVolatileSnapshot(), jvm.scala.Option.empty())  # type: ignore[union-attr]
+    upkeep.checkpoint(spark, path)
     for version in range(newest):
         for name in (f"{version:020d}.json", f".{version:020d}.json.crc"):
             (Path(path.removeprefix("file:")) / "_delta_log" / name).unlink(missing_ok=True)
-    jvm.org.apache.spark.sql.delta.DeltaLog.clearCache()  # type: ignore[union-attr]
+    spark._jvm.org.apache.spark.sql.delta.DeltaLog.clearCache()  # type: ignore[union-attr]
 
 
 def test_files_become_fewer_the_old_ones_go_after_a_week_and_nothing_that_is_read_changes(

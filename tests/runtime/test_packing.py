@@ -73,7 +73,7 @@ def test_merged_rows_show_and_lead_to_the_same(spark: SparkSession, lake: Lake) 
 def test_micro_batches_go_on_while_rows_are_merged(
     spark: SparkSession, lake: Lake, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(tables, "checkpointed", lambda every: {"delta.checkpointInterval": "3"})
+    monkeypatch.setattr(tables, "PROPERTIES", {"delta.checkpointInterval": "3"})
     line = Line(spark, lake, FINAL)
     feed(line, range(2))
     feeding = threading.Thread(target=feed, args=(line, range(2, 8)))

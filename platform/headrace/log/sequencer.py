@@ -81,7 +81,7 @@ class Sequencer:
         schema = log_schema(topic)
         self._decoder, self._rows = Decoder(topic), LogRows(schema)
         self._lock = threading.Lock()
-        tables.create(spark, path, schema, PROPERTIES | tables.checkpointed(every=500), grows="value")
+        tables.create(spark, path, schema, PROPERTIES, grows="value")
         self._guard_store = GuardStore(spark, path)
         self.state, self._guard = self._recover()
         self._deadlines = Deadlines(wall_waits_ms, self._commits_waiting(max(wall_waits_ms, default=0)))

@@ -75,8 +75,7 @@ class NodeRunner:
         self.progress = read_progress(spark, lake, node)  # refuses another description before its columns do
         skipping = {"delta.dataSkippingStatsColumns": ",".join(_bookkeeping(self._schemas.state.names))}
         tables.create(spark, lake.table(self.name), self._schemas.results, RESULTS)
-        seldom = tables.checkpointed(every=400)  # not with the log's, which commits as often
-        tables.create(spark, lake.state(self.name), self._schemas.state, skipping | seldom)
+        tables.create(spark, lake.state(self.name), self._schemas.state, skipping)
         for part, schema in self._schemas.parts.items():
             tables.create(spark, lake.part(self.name, part), schema)
         self._folded = base_of(spark, lake, node).batch

@@ -11,6 +11,7 @@ from headrace.description.limits import is_suppressed, policy_of
 from headrace.errors import DescriptionError, TransientError
 from headrace.log.clock import SystemClock
 from headrace.operators.limits import in_force
+from headrace.runtime.checkpoints import Checkpoints
 from headrace.runtime.limits import limits_shown
 from headrace.runtime.log_stream import LogStream, drain_together
 from headrace.runtime.node_stream import NodeStream
@@ -28,7 +29,7 @@ from headrace.spark import tables
 from headrace.spark.session import pipeline_session, tasks_for
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Collection, Mapping, Sequence
+    from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 
     from pyspark.sql import SparkSession
 
@@ -150,6 +151,7 @@ class StreamRuntime:
             for node in nodes
         ]
         self._spark, self._lake, self._clock = session, lake, clock
+        self._checkpoints = Checkpoints(session, self._written, upkeep)
         self._logs = [s for s in logs if s.name in hosted]
         self._streams = [s for s in streams if only is None or f"stream/{s.name}" in only]
         for log in self._logs:
@@ -168,6 +170,7 @@ class StreamRuntime:
             if stream.state == "running" or self._has_logs(stream):
                 stream.keep_running()
                 stream.rouse()
+        self._checkpoints.keep()
         return [self._log_status(log) for log in self._logs] + [self._node_status(s) for s in self._streams]
 
     def drain(self, timeout_seconds: float = 60, *, close_batches: bool = False) -> None:
@@ -182,6 +185,7 @@ class StreamRuntime:
             if time.monotonic() < deadline:
                 stream.finish(deadline)
             stream.drain()
+        self._checkpoints.end()
 
     def set_trigger(self, trigger_ms: int) -> None:
         """Let the queries that are between two micro-batches begin anew with another interval; call it with each poll."""
@@ -214,6 +218,16 @@ class StreamRuntime:
         sequencers = (log.sequencer for log in self._logs if log.name in topics)
         times = (s.state.highest_event_ms for s in sequencers if s is not None)
         return max((ms for ms in times if ms is not None), default=None)
+
+    def _written(self) -> Iterator[str]:
+        """The paths of the tables that are written here."""
+        for log in self._logs:
+            yield self._lake.log(log.name)
+        for stream in self._streams:
+            yield self._lake.state(stream.name)
+            yield self._lake.table(stream.name)
+            if stream.runner is not None:
+                yield from (self._lake.part(stream.name, part) for part in stream.runner.operator.parts)
 
     def _has_logs(self, stream: NodeStream) -> bool:
         return all(tables.exists(self._spark, self._lake.log(topic.name)) for topic in stream.node.topics)

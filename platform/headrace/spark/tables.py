@@ -26,7 +26,8 @@ if TYPE_CHECKING:
 
     from pyspark.sql import Row, SparkSession
 
-PROPERTIES = {"delta.checkpointInterval": "100"}
+# Checkpoints are written beside the commits (`runtime.checkpoints`); a table that nobody tends gets one in so manieth a commit.
+PROPERTIES = {"delta.checkpointInterval": "2000"}
 # Parquet cannot hold these in a column's name; where a user's column has one, Delta maps names to ids.
 NOT_IN_PARQUET = frozenset(" ,;{}()\n\t=")
 OF_PROTOCOL = (
@@ -187,15 +188,6 @@ def replace(spark: SparkSession, source: str, target: str, record: Mapping[str, 
         writer.createOrReplace()
 
 
-def checkpointed(every: int) -> dict[str, str]:
-    """The property of a table that each micro-batch commits to: how many commits there are between two checkpoints.
-
-    Delta writes one in the commit, for a second or more: in one commit of a hundred that is what the slowest hundredth of
-    all records waits for. Whoever opens the table after five hundred reads as many small files.
-    """
-    return {"delta.checkpointInterval": str(every)}
-
-
 @contextmanager
 def commit_record(spark: SparkSession, record: Mapping[str, Any]) -> Iterator[None]:
     """Give the commits made inside (MERGE, DELETE, OPTIMIZE: they take no option) this record.
@@ -286,12 +278,12 @@ def record_of(actions: Sequence[Mapping[str, Any]]) -> Mapping[str, Any] | None:
 
 def size_bytes(spark: SparkSession, path: str) -> int:
     """The bytes of the files of the table's newest version."""
-    return int(_updated(spark, path).sizeInBytes())
+    return int(newest_snapshot(spark, path).sizeInBytes())
 
 
 def files_of(spark: SparkSession, path: str) -> tuple[int, list[Row]]:
     """The table's newest version, and its files: `path` as commits name it, `size` in bytes, Delta's `stats` (JSON)."""
-    snapshot = _updated(spark, path)
+    snapshot = newest_snapshot(spark, path)
     listed = DataFrame(snapshot.allFiles().toDF(), spark).select("path", "size", "stats")
     return int(snapshot.version()), listed.collect()
 
@@ -304,12 +296,18 @@ def latest_version(spark: SparkSession, path: str) -> int:
     """
     version = _SEEN.get(path, -1)
     if version < 0 or not files.exists(spark, _commit_file(path, version)):
-        version = int(_updated(spark, path).version())
+        version = int(newest_snapshot(spark, path).version())
     else:
         while files.exists(spark, _commit_file(path, version + 1)):
             version += 1
     _SEEN[path] = version
     return version
+
+
+def commits_since_checkpoint(spark: SparkSession, path: str) -> int:
+    """How many small files whoever opens the table has to read; none where there is no table."""
+    last = files.read_json(spark, f"{path}/_delta_log/_last_checkpoint")
+    return latest_version(spark, path) - (0 if last is None else int(last["version"]))
 
 
 def _commit_file(path: str, version: int) -> str:
@@ -321,7 +319,7 @@ def delta_log(spark: SparkSession, path: str) -> Any:
     return java_class(spark, "org.apache.spark.sql.delta.DeltaLog").forTable(spark._jsparkSession, path)
 
 
-def _updated(spark: SparkSession, path: str) -> Any:
+def newest_snapshot(spark: SparkSession, path: str) -> Any:
     """Delta's snapshot of the newest version."""
     none = java_class(spark, "scala.Option").empty()
     return delta_log(spark, path).update(False, none, none)

@@ -78,6 +78,13 @@ def vacuum(spark: SparkSession, path: str, retention_hours: float) -> None:
     DeltaTable.forPath(spark, path).vacuum(retention_hours)
 
 
+def checkpoint(spark: SparkSession, path: str) -> None:
+    """Write Delta's checkpoint of the table's newest version; others may commit meanwhile."""
+    with _active(spark):
+        snapshot = tables.newest_snapshot(spark, path)
+        tables.delta_log(spark, path).checkpoint(snapshot, scala_object(spark, "scala.None"))
+
+
 def rearrange(
     frame: DataFrame, path: str, gone: Mapping[str, File], version: int, alone: AbstractContextManager[object]
 ) -> None:

@@ -1,0 +1,147 @@
+"""Delta's checkpoints are written beside the commits: none is held up, and a table says what it said."""
+
+from __future__ import annotations
+
+import threading
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+import headrace as hr
+from headrace.runtime import checkpoints
+from headrace.runtime.backfill import Backfill
+from headrace.runtime.checkpoints import Checkpoints
+from headrace.runtime.kafka import KafkaSettings
+from headrace.runtime.pace import Turns
+from headrace.runtime.stream import StreamRuntime
+from headrace.spark import files, tables, upkeep
+from tests.runtime.line import Line
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from pyspark.sql import SparkSession
+
+    from headrace.runtime.lake import Lake
+
+pytestmark = pytest.mark.spark
+
+READINGS = hr.Topic(
+    "readings", key="sensor_id STRING", value="sensor_id STRING, value DOUBLE", idle_timeout=None
+)
+COUNTS = READINGS.group_by().window(hr.tumbling("1 hour"), grace="0 seconds").aggregate(n=hr.count())
+COUNTS = COUNTS.suppress(hr.until_window_closes()).named("counts")
+
+
+def feed(line: Line, minutes: range) -> None:
+    for minute in minutes:
+        line.pipe(f"2024-05-01 12:{minute:02}:00")
+        line.commit()
+        line.fold()
+
+
+def checkpointed(spark: SparkSession, path: str) -> int | None:
+    """The version of the table's last checkpoint."""
+    last = files.read_json(spark, f"{path}/_delta_log/_last_checkpoint")
+    return None if last is None else int(last["version"])
+
+
+@pytest.fixture
+def turns() -> Turns:
+    return Turns(1)
+
+
+@pytest.fixture
+def kept(
+    spark: SparkSession, lake: Lake, turns: Turns, monkeypatch: pytest.MonkeyPatch
+) -> Iterator[Checkpoints]:
+    """Of the log and the state of one node, at each third commit."""
+    monkeypatch.setattr(checkpoints, "EVERY", 3)
+    monkeypatch.setattr(checkpoints, "LOOK_SECONDS", 0.0)
+    mine = Checkpoints(spark, lambda: [lake.log("readings"), lake.state("counts")], turns)
+    yield mine
+    mine.end()
+
+
+def look(kept: Checkpoints) -> None:
+    """Until what it began is done."""
+    kept.keep()
+    kept._thread.join()
+
+
+def test_each_table_gets_one_at_a_look_when_enough_was_committed(
+    spark: SparkSession, lake: Lake, kept: Checkpoints
+) -> None:
+    line, log, state = Line(spark, lake, COUNTS), lake.log("readings"), lake.state("counts")
+    feed(line, range(2))
+    look(kept)
+    assert (checkpointed(spark, log), checkpointed(spark, state)) == (None, None)
+    feed(line, range(2, 4))
+    newest = tables.latest_version(spark, log)
+    look(kept)
+    assert (checkpointed(spark, log), checkpointed(spark, state)) == (newest, None)
+    look(kept)
+    assert checkpointed(spark, state) == tables.latest_version(spark, state)
+    look(kept)
+    assert checkpointed(spark, log) == newest
+    tables.forget(spark)
+    feed(Line(spark, lake, COUNTS), range(4, 6))
+    assert all(verdict.equal for verdict in Backfill(spark, lake, COUNTS).run())
+
+
+def test_micro_batches_go_on_while_one_is_written(
+    spark: SparkSession, lake: Lake, kept: Checkpoints, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    line, log = Line(spark, lake, COUNTS), lake.log("readings")
+    feed(line, range(3))
+    writing, go_on, write = threading.Event(), threading.Event(), upkeep.checkpoint
+
+    def held_up(*arguments: Any) -> None:
+        writing.set()
+        assert go_on.wait(120)
+        write(*arguments)
+
+    monkeypatch.setattr(upkeep, "checkpoint", held_up)
+    kept.keep()
+    assert writing.wait(120)
+    feed(line, range(3, 5))
+    kept.keep()
+    assert checkpointed(spark, log) is None
+    go_on.set()
+    kept.end()
+    assert checkpointed(spark, log) == tables.latest_version(spark, log)
+
+
+def test_it_waits_for_other_upkeep_and_gives_up_at_the_end(
+    spark: SparkSession, lake: Lake, kept: Checkpoints, turns: Turns
+) -> None:
+    feed(Line(spark, lake, COUNTS), range(3))
+    with turns.taken(lambda: False):
+        kept.keep()
+        kept.end()
+    assert checkpointed(spark, lake.log("readings")) is None
+
+
+def test_one_that_fails_is_tried_again(
+    spark: SparkSession, lake: Lake, kept: Checkpoints, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    feed(Line(spark, lake, COUNTS), range(3))
+    failures, write = iter([OSError("the disk was away")]), upkeep.checkpoint
+
+    def failing_once(*arguments: Any) -> None:
+        for error in failures:
+            raise error
+        write(*arguments)
+
+    monkeypatch.setattr(upkeep, "checkpoint", failing_once)
+    look(kept)
+    look(kept)
+    assert checkpointed(spark, lake.log("readings")) is not None
+
+
+def test_a_runtime_keeps_them_for_all_tables_that_it_writes(spark: SparkSession, lake: Lake) -> None:
+    kafka = KafkaSettings(bootstrap_servers="localhost:1")
+    runtime = StreamRuntime(spark, lake, [COUNTS], kafka=kafka)
+    assert set(runtime._written()) == {lake.log("readings"), lake.state("counts"), lake.table("counts")}
+    part = StreamRuntime(spark, lake, [COUNTS], kafka=kafka, only=["log/readings"])
+    assert set(part._written()) == {lake.log("readings")}
