@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 
     from pyspark.sql import Row, SparkSession
 
-# Checkpoints are written beside the commits (`runtime.checkpoints`); a table that nobody tends gets one in so manieth a commit.
+# Checkpoints are written beside the commits (`runtime.checkpoints`). Where nobody does, Delta writes them in commits.
 PROPERTIES = {"delta.checkpointInterval": "2000"}
 # Parquet cannot hold these in a column's name; where a user's column has one, Delta maps names to ids.
 NOT_IN_PARQUET = frozenset(" ,;{}()\n\t=")
