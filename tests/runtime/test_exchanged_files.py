@@ -61,7 +61,7 @@ def test_a_commit_is_one_job_after_files_were_merged_and_after_some_left(
 ) -> None:
     followed = Followed(spark, path, tables.read(spark, path).schema)
     assert {put(at) for at in range(MANY)} == {1}
-    version, merged, rows = followed.worth_merging("at", MANY)
+    version, merged, rows = followed.to_merge("at", MANY, whole=False)
     upkeep.rearrange(rows.coalesce(1), path, merged, version, nullcontext())
     assert len(merged) == MANY
     assert {put(at) for at in range(MANY, MANY + 5)} == {1}

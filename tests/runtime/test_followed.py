@@ -58,7 +58,7 @@ def test_of_files_that_delta_lists_the_statistics_are_known_too(
         put(spark, path, *ats)
     followed = Followed(spark, path, tables.read(spark, path).schema)
     assert rows(followed.read()) == rows(tables.read(spark, path))
-    version, names, found = followed.worth_merging("at", 8)
+    version, names, found = followed.to_merge("at", 8, whole=False)
     assert (version, len(names)) == (3, 2)
     assert rows(found) == [(at, "some") for at in (1, 5, 6, 7)]
 

@@ -20,7 +20,7 @@ from tests.runtime.line import Line
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
-    from headrace.description import WindowedAggregate
+    from headrace.description import Node, WindowedAggregate
     from headrace.runtime.lake import Lake
 
 pytestmark = pytest.mark.spark
@@ -32,6 +32,30 @@ WINDOWS = (
     .aggregate(n=hr.count(), total=hr.sum("value"), mean=hr.avg("value"))
 )
 FINAL = WINDOWS.suppress(hr.until_window_closes()).named("final")
+READINGS = hr.Topic(
+    "readings", key="sensor_id STRING", value="sensor_id STRING, value DOUBLE", idle_timeout=None
+)
+BY_SENSOR = READINGS.group_by("sensor_id")
+COUNTED = BY_SENSOR.window(hr.tumbling("3 minutes"), grace="0 seconds").aggregate(n=hr.count())
+VISITS = READINGS.group_by().window(hr.session("2 minutes"), grace="0 seconds").aggregate(n=hr.count())
+SLIDING = BY_SENSOR.window(hr.sliding("2 minutes"), grace="0 seconds").aggregate(n=hr.count())
+WAITS = BY_SENSOR.aggregate(n=hr.count()).suppress(hr.until_time_limit("2 minutes"))
+NEWEST = READINGS.select("sensor_id", "value AS newest").table()
+FOUND = READINGS.select("sensor_id", "value")
+# Of most a row of the state stands for older ones, and may itself be read no more.
+KEEPING = [
+    BY_SENSOR.batch(max_records=3, collect=["value"]).named("batches"),
+    VISITS.suppress(hr.until_window_closes()).named("sessions"),
+    SLIDING.suppress(hr.until_window_closes()).named("sliding"),
+    WAITS.named("waits"),
+    COUNTED.named("growing"),
+    READINGS.select("sensor_id AS `the sensor`", "value")
+    .group_by("the sensor")
+    .batch(max_records=3, collect=["value"])
+    .named("mapped"),  # by Delta, which allows a blank in a name
+    FOUND.lookup(NEWEST, on="sensor_id").named("found"),
+    FOUND.lookup(NEWEST, on="sensor_id", as_of="event", history="2 minutes").named("valid"),
+]
 
 
 def feed(line: Line, minutes: range) -> None:
@@ -68,6 +92,30 @@ def test_merged_rows_show_and_lead_to_the_same(spark: SparkSession, lake: Lake) 
     feed(line, range(12, 17))
     assert Views(spark, lake).read(FINAL).count() == 6
     assert all(verdict.equal for verdict in Backfill(spark, lake, FINAL).run())
+
+
+@pytest.mark.parametrize("node", KEEPING, ids=lambda node: str(node.required_name))
+def test_what_is_not_read_again_is_left_out_and_nothing_older_is_read_in_its_place(
+    spark: SparkSession, lake: Lake, node: Node
+) -> None:
+    line = Line(spark, lake, node)
+    for number in range(8):  # one file, which outweighs those after it
+        line.pipe("2024-05-01 12:00:00", f"s{number}")
+    line.commit()
+    line.fold()
+    for minute in range(1, 11):
+        line.pipe(f"2024-05-01 12:{minute:02}:00", f"s{minute % 2}")
+        line.commit()
+        line.fold()
+        if minute in (2, 4, 7):
+            line.runner.pack(whole=minute == 7)
+    line.runner.clear()
+    assert state(line).count() < 18
+    for minute in range(11, 20):
+        line.pipe(f"2024-05-01 12:{minute:02}:00", f"s{minute % 2}")
+    line.commit()
+    line.fold()
+    assert all(verdict.equal for verdict in Backfill(spark, lake, node).run())
 
 
 def test_micro_batches_go_on_while_rows_are_merged(

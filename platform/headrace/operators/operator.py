@@ -194,26 +194,31 @@ class Operator(ABC, Generic[N]):
         """Of these columns the state's row with the highest `__batch` stands for all before; None: rows add up."""
         return None
 
-    def superseded(self, state: DataFrame, progress: Progress) -> DataFrame | None:
-        """The rows of the state for which others stand, by the columns that tell them apart; None: none."""
-        if self.superseding is None:
-            return None
-        by = [F.col(quote(name)) for name in self.superseding]
-        newest = F.max("__batch").over(Window.partitionBy(*by))
-        rows = state.select(*by, "__batch", newest.alias("__newest"))
-        return rows.where(F.col("__batch") < F.col("__newest")).drop("__newest").distinct()
-
     def expired(self, progress: Progress) -> Expr | None:
-        """Which rows of the state nothing will read any more; None: none."""
+        """Which rows of the state, of those that none supersedes, nothing will read any more; None: none."""
         return None
 
-    def condensed(self, state: DataFrame, inputs: T.StructType) -> DataFrame | None:
-        """Fewer rows of the state that stand for these; None: each row stands for itself.
+    def still_read(self, state: DataFrame, progress: Progress, *, whole: bool = True) -> DataFrame:
+        """Rows of the state without those that nothing will read any more.
+
+        In: whole  False: others lie beside these, so that an expired row may stand for one of them, and stays
+        """
+        if self.superseding is not None:
+            group = Window.partitionBy(*(F.col(quote(name)) for name in self.superseding))
+            newest = state.withColumn("__newest", F.max("__batch").over(group))
+            state = newest.where(F.col("__batch") == F.col("__newest")).drop("__newest")
+            if not whole:
+                return state
+        expired = self.expired(progress)
+        return state if expired is None else state.where(~F.coalesce(expired, F.lit(False)))
+
+    def condensed(self, state: DataFrame, inputs: T.StructType) -> DataFrame:
+        """Fewer rows of the state that stand for these; as many where each stands for itself.
 
         Law: what is computed from rows of the state is the same from their merger and the rows beside them, but for the
         updates in between, which depend on cuts. `__batch` is that of the newest row merged.
         """
-        return None
+        return state
 
     def asks_again_ms(self, state: DataFrame, progress: Progress) -> int | None:
         """Since which commit time what is open asks for rows of the log again, in ms; None: for none."""

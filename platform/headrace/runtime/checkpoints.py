@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from headrace.runtime.pace import Turns
 
 logger = structlog.get_logger(__name__)
-EVERY = 200  # commits
+EVERY = 400  # commits
 LOOK_SECONDS = 10.0  # between two looks at the tables, of which one at most has its checkpoint written
 # A few hundred rows of many columns: half the CPU of two tasks for which Java is generated.
 IN_ONE_TASK = {"spark.databricks.delta.snapshotPartitions": "1", "spark.sql.shuffle.partitions": "1"}

@@ -41,7 +41,7 @@ if TYPE_CHECKING:
 
 logger = structlog.get_logger(__name__)
 PACK_EVERY = 100  # micro-batches between two times that the state is put into fewer files
-CLEAR_EVERY = 1_000  # and that it is cleared of what nothing reads any more, which stops the node for seconds
+PACK_WHOLE_EVERY = 1_000  # and that the files which outweigh the others are among them
 LAG_COUNTED_EVERY_SECONDS, STATE_MEASURED_EVERY_SECONDS = 10.0, 60.0
 LIMITS_READ_EVERY_SECONDS = 3.0  # while the node is full
 WATCH_EVERY_MS = 30_000  # how often Spark's query looks at logs that wake the node themselves
@@ -227,12 +227,8 @@ class NodeStream(SupervisedQuery):
                     self._with_lease(self.runner.maintain)
 
     def _tidy(self, runner: NodeRunner) -> None:
-        batch, appended = runner.progress.batch, runner.operator.appended
-        if batch % CLEAR_EVERY == 0 and appended:
-            self._end_upkeep()
-            self._with_lease(runner.clear)
-        elif batch % PACK_EVERY == 0:
-            self._beside(self._pack if appended else self._compact, runner)
+        if runner.progress.batch % PACK_EVERY == 0:
+            self._beside(self._pack if runner.operator.appended else self._compact, runner)
 
     def _beside(self, upkeep: Callable[[NodeRunner], None], runner: NodeRunner) -> None:
         """Do this in its turn while micro-batches go on, unless something like it is under way; a failure ends the query."""
@@ -255,7 +251,7 @@ class NodeStream(SupervisedQuery):
 
     def _pack(self, runner: NodeRunner) -> None:
         try:
-            runner.pack()
+            runner.pack(whole=runner.progress.batch % PACK_WHOLE_EVERY < PACK_EVERY)
         except Exception as error:
             logger.warning("state not packed, will be tried again", name=self.name, error=str(error))
 

@@ -14,7 +14,6 @@ import uuid
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
-from pyspark.sql import Window
 from pyspark.sql import functions as F
 
 from headrace.description import quote
@@ -137,7 +136,7 @@ def write_opening(spark: SparkSession, lake: Lake, node: Node, standing: Standin
     name, operator = node.required_name, operator_of(node)
     folder = uuid.uuid4().hex  # never one used before: Spark remembers what it has read by path
     schemas = node_schemas(spark, node)
-    frames = {STATE: (_unread_dropped(node, standing), schemas.state)}
+    frames = {STATE: (operator.still_read(standing.state, standing.progress), schemas.state)}
     if not operator.appended:
         frames = {part: (rows, schemas.parts[part]) for part, rows in standing.parts.items()}
         frames |= {RESULTS: (standing.results, schemas.results), STATE: (standing.state, schemas.state)}
@@ -168,17 +167,6 @@ def _earlier(
         }
 
     return read
-
-
-def _unread_dropped(node: Node, standing: Standing) -> DataFrame:
-    """The state without what nothing reads any more; what is superseded first, for its successor may be expired."""
-    operator, state = operator_of(node), standing.state
-    if operator.superseding is not None:
-        group = Window.partitionBy(*(F.col(quote(name)) for name in operator.superseding))
-        newest = state.withColumn("__newest", F.max("__batch").over(group))
-        state = newest.where(F.col("__batch") == F.col("__newest")).drop("__newest")
-    expired = operator.expired(standing.progress)
-    return state if expired is None else state.where(~F.coalesce(expired, F.lit(False)))
 
 
 def _merged(before: DataFrame | None, changes: DataFrame, identity: Sequence[str]) -> DataFrame:

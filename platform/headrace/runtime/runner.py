@@ -18,7 +18,6 @@ from typing import TYPE_CHECKING, Any
 from delta.tables import DeltaTable
 from pyspark.sql import functions as F
 
-from headrace.description import quote
 from headrace.operators import operator_of
 from headrace.operators.operator import CurrentOperator, Held
 from headrace.runtime.node_tables import (
@@ -136,19 +135,20 @@ class NodeRunner:
         """Micro-batches whose changes are not folded into the table of current results yet."""
         return 0 if self.operator.appended else self.progress.batch - self._folded
 
-    def pack(self) -> None:
-        """Put the rows of the state into fewer files, merged where they can be.
+    def pack(self, *, whole: bool = False) -> None:
+        """Put the rows of the state that are read again into fewer files, merged where they can be.
 
         May run beside `advance`: Delta lets both commit, and half of the cores are left to it.
+
+        In: whole  all of it; else files that do not outweigh the others (see `not_outweighed`)
         """
-        path, schema = self._lake.state(self.name), self._schemas.state
-        version, merged, done = self._state.worth_merging("__batch", self.progress.batch)
-        half = max(1, self._spark.sparkContext.defaultParallelism // 2)
-        condensed = self.operator.condensed(done.coalesce(half), self._schemas.inputs)
-        if condensed is None or tables.is_mapped(schema):
-            DeltaTable.forPath(self._spark, path).optimize().executeCompaction()
-        elif merged:
-            upkeep.rearrange(condensed, path, merged, version, self._committing)
+        operator, progress, schemas = self.operator, self.progress, self._schemas
+        version, gone, rows = self._state.to_merge("__batch", progress.batch, whole=whole)
+        if gone:
+            half = max(1, self._spark.sparkContext.defaultParallelism // 2)
+            kept = operator.still_read(rows.coalesce(half), progress, whole=whole)
+            merged = operator.condensed(kept, schemas.inputs)
+            upkeep.rearrange(merged, self._lake.state(self.name), gone, version, self._committing)
 
     def maintain(self) -> None:
         """Fold changes into the table of current results, drop the state that nothing reads; results do not change."""
@@ -177,35 +177,19 @@ class NodeRunner:
             DeltaTable.forPath(self._spark, self._lake.part(self.name, part)).delete(forgotten)
 
     def clear(self) -> None:
-        """Drop the state that nothing reads. Not beside `advance`: Delta deletes none while others are appended."""
-        if not self.operator.appended:
-            self._drop_unread()
-            return
-        state = DeltaTable.forPath(self._spark, self._lake.state(self.name))
-        self._drop_superseded()
-        expired = self.operator.expired(self.progress)
-        if expired is not None:
-            state.delete(expired & (F.col("__batch") <= self.progress.batch))
-        self.pack()
+        """Drop the state that nothing reads: of current results not beside `advance`, for files leave whole.
 
-    def _drop_unread(self) -> None:
-        """Files leave whole: each micro-batch writes its own; one that maintenance made of several leaves with the last."""
+        Each micro-batch writes its own; one that maintenance made of several leaves with the last of them.
+        """
         path = self._lake.state(self.name)
-        if tables.is_mapped(self._schemas.state):
+        if self.operator.appended:
+            self.pack(whole=True)
+        elif tables.is_mapped(self._schemas.state):
             DeltaTable.forPath(self._spark, path).delete(F.col("__batch") <= self.unread)
         else:
             version, unread = self._state.wholly_through("__batch", self.unread)
             upkeep.drop(self._spark, path, unread, version)
         self.unread = 0
-
-    def _drop_superseded(self) -> None:
-        """Leave those rows of the state for which no others stand; these alone are read."""
-        state = DeltaTable.forPath(self._spark, self._lake.state(self.name))
-        done = state.toDF().where(F.col("__batch") <= self.progress.batch)
-        superseded = self.operator.superseded(done, self.progress)
-        if superseded is not None:
-            same = " AND ".join(f"row.{quote(name)} <=> old.{quote(name)}" for name in superseded.columns)
-            state.alias("row").merge(superseded.alias("old"), same).whenMatchedDelete().execute()
 
     def _held(self, progress: Progress) -> Held:
         if self.operator.appended:

@@ -37,8 +37,8 @@ class File:
 
     @property
     def rows(self) -> int:
-        """How many there are; only of a file with statistics."""
-        return int(json.loads(self.stats or "{}")["numRecords"])
+        """How many there are; of a file without statistics 0."""
+        return int(json.loads(self.stats or "{}").get("numRecords", 0))
 
     def may_have(self, column: str, first: int, last: int | None) -> bool:
         """Whether it may have rows where a column is from `first` through `last` (None: no bound), by its statistics."""
@@ -89,6 +89,12 @@ def _apply(names: dict[str, File], actions: Iterable[Mapping[str, Any]]) -> None
             names.pop(unquote(action["remove"]["path"]), None)
     added = (action["add"] for action in actions if "add" in action)
     names |= {unquote(add["path"]): File(add["size"], add.get("stats")) for add in added}
+
+
+def _listed(spark: SparkSession, path: str) -> tuple[int, dict[str, File]]:
+    """The table's newest version, as Delta knows it, and its files by name."""
+    version, listed = tables.files_of(spark, path)
+    return version, {unquote(row["path"]): File(row["size"], row["stats"]) for row in listed}
 
 
 def newest_rows(
@@ -186,11 +192,14 @@ class Followed:
         wanted = F.col(column) >= first
         return table.where(wanted if last is None else wanted & (F.col(column) <= last))
 
-    def worth_merging(self, column: str, last: int) -> tuple[int, dict[str, File], DataFrame]:
-        """Of the files that have no rows where a column is beyond `last` those worth merging (see `not_outweighed`).
+    def to_merge(self, column: str, last: int, *, whole: bool) -> tuple[int, dict[str, File], DataFrame]:
+        """Files to be put into fewer: all, or those without rows where a column is beyond `last`, if worth merging.
 
         Out: a version of the table that has them, by name; their rows
         """
+        if whole:
+            version, known = _listed(self._spark, self._path)
+            return version, known, tables.read(self._spark, self._path, version)
         version, known = self.wholly_through(column, last)
         names = not_outweighed({name: file.rows for name, file in known.items()})
         rows = _of_files(self._spark, [f"{self._path}/{name}" for name in names], self._schema)
@@ -214,8 +223,7 @@ class Followed:
         with self._lock:
             version = tables.latest_version(self._spark, self._path)
             if version - self._version > NEWEST or not self._catch_up(version):
-                version, listed = tables.files_of(self._spark, self._path)
-                self._files = {unquote(row["path"]): File(row["size"], row["stats"]) for row in listed}
+                version, self._files = _listed(self._spark, self._path)
             self._version = version
             return version
 

@@ -88,7 +88,7 @@ def checkpoint(spark: SparkSession, path: str) -> None:
 def rearrange(
     frame: DataFrame, path: str, gone: Mapping[str, File], version: int, alone: AbstractContextManager[object]
 ) -> None:
-    """Put rows in the place of those of some files, which they stand for, in one commit; not if others did meanwhile.
+    """Put rows in the place of some files, for all in these that is read again, in one commit; not if others did meanwhile.
 
     As beside OPTIMIZE, Delta lets others append. But who commits between another's look at the table and its commit makes
     it read the whole list of files anew, a second or more: so the rows are written first, and then committed in a moment.

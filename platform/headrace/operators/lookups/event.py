@@ -85,15 +85,21 @@ class EventLookupOperator(LookupOperator):
             F.lit(1).alias("__records"),
         )
 
-    def superseded(self, state: DataFrame, progress: Progress) -> DataFrame | None:
-        """The versions that no record can find any more: another of their key follows them, not beyond `_needed_ms`."""
-        needed_ms = self._needed_ms(progress)
+    @property
+    def superseding(self) -> None:
+        """A version does not stand for those before: which are read again `still_read` knows."""
+        return None
+
+    def still_read(self, state: DataFrame, progress: Progress, *, whole: bool = True) -> DataFrame:
+        """Records that wait, and versions unless another of their key follows, not beyond `_needed_ms`."""
+        state, needed_ms = super().still_read(state, progress), self._needed_ms(progress)
         if needed_ms is None:
-            return None
-        versions = state.where((F.col("__kind") == VERSION) & (F.col("__event_ms") <= needed_ms))
-        later = Window.partitionBy(*self.on).orderBy(F.col("__event_ms").desc(), F.col("__at").desc())
-        rows = versions.select("__kind", *self.on, "__at", F.row_number().over(later).alias("__number"))
-        return rows.where(F.col("__number") > 1).drop("__number")
+            return state
+        may_go = (F.col("__kind") == VERSION) & (F.col("__event_ms") <= needed_ms)
+        group = Window.partitionBy(may_go, *self.on)
+        later = group.orderBy(F.col("__event_ms").desc(), F.col("__at").desc())
+        numbered = state.withColumn("__number", F.row_number().over(later))
+        return numbered.where(~may_go | (F.col("__number") == 1)).drop("__number")
 
     def expired(self, progress: Progress) -> Expr | None:
         """The records that were released."""

@@ -110,7 +110,7 @@ class LookupOperator(AppendedOperator[Lookup]):
         return None
 
     @property
-    def superseding(self) -> tuple[str, ...]:
+    def superseding(self) -> tuple[str, ...] | None:
         """A key's newest row is that of the table."""
         return self.table.node.key
 

@@ -117,10 +117,10 @@ class WindowOperator(AppendedOperator[WindowedAggregate]):
         """Partials of closed windows."""
         return None if progress.closed_ms is None else self._closed(F.lit(progress.closed_ms))
 
-    def condensed(self, state: DataFrame, inputs: StructType) -> DataFrame | None:
+    def condensed(self, state: DataFrame, inputs: StructType) -> DataFrame:
         """Of a group, pane and partition one row, where nobody is shown what a window was worth in between."""
         if self.node.suppression is None:
-            return None
+            return state
         by = [*(quote(name) for name in self.node.by), "__topic", "__partition", "__pane", "__from"]
         highest = (F.max(name).alias(name) for name in ("__event_ms", "__stream_ms", "__batch"))
         rows = state.groupBy(*by).agg(
