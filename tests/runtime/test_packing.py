@@ -25,17 +25,14 @@ if TYPE_CHECKING:
 
 pytestmark = pytest.mark.spark
 
-WINDOWS = (
-    hr.Topic("readings", key="sensor_id STRING", value="sensor_id STRING, value DOUBLE", idle_timeout=None)
-    .group_by("sensor_id")
-    .window(hr.hopping("10 minutes", "5 minutes"), grace="1 minute")
-    .aggregate(n=hr.count(), total=hr.sum("value"), mean=hr.avg("value"))
-)
-FINAL = WINDOWS.suppress(hr.until_window_closes()).named("final")
 READINGS = hr.Topic(
     "readings", key="sensor_id STRING", value="sensor_id STRING, value DOUBLE", idle_timeout=None
 )
 BY_SENSOR = READINGS.group_by("sensor_id")
+WINDOWS = BY_SENSOR.window(hr.hopping("10 minutes", "5 minutes"), grace="1 minute").aggregate(
+    n=hr.count(), total=hr.sum("value"), mean=hr.avg("value")
+)
+FINAL = WINDOWS.suppress(hr.until_window_closes()).named("final")
 COUNTED = BY_SENSOR.window(hr.tumbling("3 minutes"), grace="0 seconds").aggregate(n=hr.count())
 VISITS = READINGS.group_by().window(hr.session("2 minutes"), grace="0 seconds").aggregate(n=hr.count())
 SLIDING = BY_SENSOR.window(hr.sliding("2 minutes"), grace="0 seconds").aggregate(n=hr.count())

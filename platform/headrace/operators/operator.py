@@ -204,9 +204,7 @@ class Operator(ABC, Generic[N]):
         In: whole  False: others lie beside these, so that an expired row may stand for one of them, and stays
         """
         if self.superseding is not None:
-            group = Window.partitionBy(*(F.col(quote(name)) for name in self.superseding))
-            newest = state.withColumn("__newest", F.max("__batch").over(group))
-            state = newest.where(F.col("__batch") == F.col("__newest")).drop("__newest")
+            state = newest_of(state, [F.col(quote(name)) for name in self.superseding])
             if not whole:
                 return state
         expired = self.expired(progress)
@@ -270,6 +268,12 @@ class CurrentOperator(Operator[N]):
     def expired_parts(self, progress: Progress) -> Mapping[str, Expr]:
         """Which rows of a part no later record can need; parts that are not named have none."""
         return {}
+
+
+def newest_of(state: DataFrame, by: Sequence[Expr]) -> DataFrame:
+    """Of the rows of the state with the same values those with the highest `__batch`."""
+    newest = state.withColumn("__newest", F.max("__batch").over(Window.partitionBy(*by)))
+    return newest.where(F.col("__batch") == F.col("__newest")).drop("__newest")
 
 
 def tallies(partials: DataFrame) -> list[Tally]:

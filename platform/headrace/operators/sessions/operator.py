@@ -8,7 +8,16 @@ from pyspark.sql import Window
 from pyspark.sql import functions as F
 
 from headrace.description import WindowedAggregate, quote
-from headrace.operators.operator import AppendedOperator, Folded, Held, Schemas, nullable, of_batch, tallies
+from headrace.operators.operator import (
+    AppendedOperator,
+    Folded,
+    Held,
+    Schemas,
+    newest_of,
+    nullable,
+    of_batch,
+    tallies,
+)
 from headrace.operators.partials import decide_by_group, finished_columns, kept_partials
 from headrace.operators.progress import Progress, Tally
 from headrace.operators.rows import KEPT, LATE, rows_of
@@ -166,10 +175,8 @@ class SessionOperator(AppendedOperator[WindowedAggregate]):
 
     def _open(self, state: DataFrame, progress: Progress) -> DataFrame:
         """The open sessions as of a micro-batch, one row each."""
-        group = Window.partitionBy(*self._groups())
         still = state.where(~self._closed(self._stream_ms(progress)))
-        newest = still.withColumn("__newest", F.max("__batch").over(group))
-        return newest.where(F.col("__batch") == F.col("__newest")).drop("__newest", "__batch")
+        return newest_of(still, self._groups()).drop("__batch")
 
     def _concerned(
         self, state: DataFrame, items: DataFrame, progress: Progress, reached_ms: Mapping[str, int]
