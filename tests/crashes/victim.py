@@ -26,6 +26,7 @@ from headrace.spark.session import build_session, spark_conf
 from tests.broker.pipeline import counts_of
 
 RECORDS_PER_COMMIT = 12
+EXECUTOR = "org.apache.spark.executor.CoarseGrainedExecutorBackend"
 # It does not live long: the quick compiler alone.
 CONF = {"spark.driver.extraJavaOptions": "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC"}
 
@@ -49,9 +50,21 @@ class SelfKill:
                     os.kill(process, signal.SIGKILL)
 
     def executors(self) -> list[int]:
-        """The processes that the JVM of a driver has started; none without one."""
+        """The executors that the JVM of a driver has started; none without one.
+
+        It has other children, which end at any moment: Hadoop sets permissions by a program.
+        """
         children = Path(f"/proc/{self.jvm}/task").glob("*/children")
-        return [int(number) for listed in children for number in listed.read_text().split()]
+        numbers = [int(number) for listed in children for number in _read(listed).split()]
+        return [number for number in numbers if EXECUTOR in _read(Path(f"/proc/{number}/cmdline"))]
+
+
+def _read(path: Path) -> str:
+    """A file of /proc; nothing when its process or thread has ended."""
+    try:
+        return path.read_text()
+    except (FileNotFoundError, ProcessLookupError):
+        return ""
 
 
 def main() -> None:
