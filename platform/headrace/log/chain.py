@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
     from headrace.description import Topic
 
-SOURCE, PIECES = "__source", "__pieces"
+SOURCE, PIECES, HOPS = "__source", "__pieces", "__hops"
 CHAIN = ("root_topic", "root_partition", "root_offset", "ordinals", "path")
 NO_ORDINAL = -1  # stands for the ordinal that an entry lacks: positions of one path have one length and sort
 ENTRIES_MAX = 100
@@ -39,6 +39,8 @@ _ENTRY = (
     rf'\[{_W}"[A-Za-z0-9._-]{{1,249}}"{_W},{_W}{_number(9)}{_W},{_W}{_number(18)}{_W}'
     rf"(?:,{_W}{_number(9)}{_W})?+\]"
 )
+# An entry of a chain that is well-formed, with what stands before and behind it.
+_HOP = r'[^"]*"([^"]*)"[^0-9]*([0-9]*)[^\]]*[\] \t\r\n]*'
 _GRAMMAR = rf"^{_W}\[{_W}{_ENTRY}(?:{_W},{_W}{_ENTRY}){{0,{ENTRIES_MAX - 1}}}+{_W}\]{_W}$"
 
 
@@ -57,14 +59,18 @@ def chain_source(topic: Topic) -> list[Expr]:
 
 
 def chain_pieces(topic: Topic) -> list[Expr]:
-    """The column `__pieces`: what the header's commas cut it into, null unless it is well-formed.
+    """The columns `__pieces`, what the header's commas cut it into, and `__hops`, its part of the path.
+
+    Null unless it is well-formed.
 
     In: rows with `chain_source`
     """
     if topic.replay_guard is None:
         return []
     text = F.col(f"{SOURCE}.value").cast("string")
-    return [F.when(F.rlike(text, F.lit(_GRAMMAR)), F.split(text, ",")).alias(PIECES)]
+    found = {PIECES: F.split(text, ","), HOPS: F.regexp_replace(text, F.lit(_HOP), F.lit(f"$1/$2{ARROW}"))}
+    well_formed = F.rlike(text, F.lit(_GRAMMAR))
+    return [F.when(well_formed, column).alias(name) for name, column in found.items()]
 
 
 def malformed_chain(topic: Topic) -> list[tuple[Expr, Expr]]:
@@ -97,10 +103,7 @@ def chain_columns(topic: Topic, present: Expr) -> list[Expr]:
         .when(one_entry, F.array(_ordinal(pieces, root)))
         .when(two_entries, F.array(_ordinal(pieces, root), _ordinal(pieces, second)))
         .otherwise(F.transform(entries, lambda at: _ordinal(pieces, at))),
-        "path": F.when(pieces.isNull(), own)
-        .when(one_entry, F.concat_ws(ARROW, _hop(pieces, root), own))
-        .when(two_entries, F.concat_ws(ARROW, _hop(pieces, root), _hop(pieces, second), own))
-        .otherwise(F.concat_ws(ARROW, F.transform(entries, lambda at: _hop(pieces, at)), own)),
+        "path": F.when(pieces.isNull(), own).otherwise(F.concat(HOPS, own)),
     }
     return [F.when(present, columns[name]).alias(name) for name in CHAIN]
 
@@ -116,10 +119,6 @@ def _name(pieces: Expr, at: Expr) -> Expr:
 
 def _partition(pieces: Expr, at: Expr) -> Expr:
     return pieces[at + 1].cast("int")
-
-
-def _hop(pieces: Expr, at: Expr) -> Expr:
-    return F.concat(_name(pieces, at), F.lit("/"), _partition(pieces, at).cast("string"))
 
 
 def _ordinal(pieces: Expr, at: Expr) -> Expr:
