@@ -66,7 +66,7 @@ def kept(
 def look(kept: Checkpoints) -> None:
     """Until what it began is done."""
     kept.keep()
-    kept._thread.join()
+    kept._beside.end()
 
 
 def test_each_table_gets_one_at_a_look_when_enough_was_committed(

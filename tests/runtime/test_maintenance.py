@@ -118,7 +118,7 @@ def days_pass(spark: SparkSession, path: str) -> None:
     then = time.time() - WEEK_AND_A_DAY
     for file in folder.rglob("*"):
         os.utime(file, (then, then))
-    spark._jvm.org.apache.spark.sql.delta.DeltaLog.clearCache()  # type: ignore[union-attr]
+    tables.forget(spark)
 
 
 def history_is_cleaned(spark: SparkSession, path: str) -> None:
@@ -128,7 +128,7 @@ def history_is_cleaned(spark: SparkSession, path: str) -> None:
     for version in range(newest):
         for name in (f"{version:020d}.json", f".{version:020d}.json.crc"):
             (Path(path.removeprefix("file:")) / "_delta_log" / name).unlink(missing_ok=True)
-    spark._jvm.org.apache.spark.sql.delta.DeltaLog.clearCache()  # type: ignore[union-attr]
+    tables.forget(spark)
 
 
 def test_files_become_fewer_the_old_ones_go_after_a_week_and_nothing_that_is_read_changes(

@@ -105,7 +105,7 @@ def test_one_node_at_a_time_folds_its_results(streamed: Streamed) -> None:
     with streamed.upkeep.taken(lambda: False):  # by another node
         streamed.feed()
         streamed.until(lambda: streamed.stream.records == 1)
-        streamed.until(streamed.stream._upkeep.is_alive)
+        streamed.until(lambda: streamed.stream._upkeep.under_way)
         streamed.feed()
         streamed.until(lambda: streamed.stream.records == 2)
         assert streamed.folded() == 0

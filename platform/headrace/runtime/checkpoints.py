@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 
 import structlog
 
+from headrace.runtime.beside import Beside
 from headrace.spark import tables, upkeep
 from headrace.spark.session import pipeline_session
 
@@ -38,35 +39,30 @@ class Checkpoints:
         In: paths  of the tables
             turns  at upkeep, of all that the session hosts
         """
-        self._spark, self._paths, self._turns = pipeline_session(spark, interpreted=True), paths, turns
+        self._spark, self._paths = pipeline_session(spark, interpreted=True), paths
         for key, value in IN_ONE_TASK.items():
             self._spark.conf.set(key, value)
-        self._thread, self._look_at = threading.Thread(), 0.0
-        self._ending = threading.Event()
+        self._look_at, self._ending = 0.0, threading.Event()
+        self._beside = Beside("checkpoints", turns, self._ending.is_set)
 
     def keep(self) -> None:
         """Look, if it is time to, and write what is due in a thread; called with each poll."""
-        if time.monotonic() < self._look_at or self._thread.is_alive():
-            return
-        self._look_at = time.monotonic() + LOOK_SECONDS
-        self._ending.clear()
-        self._thread = threading.Thread(target=self._write, daemon=True, name="checkpoints")
-        self._thread.start()
+        if time.monotonic() >= self._look_at and not self._beside.under_way:
+            self._look_at = time.monotonic() + LOOK_SECONDS
+            self._ending.clear()
+            self._beside.begin(self._write)
 
     def end(self) -> None:
         """Wait for the one that is being written, and write no more."""
         self._ending.set()
-        if self._thread.is_alive():
-            self._thread.join()
+        self._beside.end()
 
     def _write(self) -> None:
         """One that is due."""
         for path in self._paths():
             try:
                 if tables.commits_since_checkpoint(self._spark, path) >= EVERY:
-                    with self._turns.taken(self._ending.is_set) as mine:
-                        if mine:
-                            upkeep.checkpoint(self._spark, path)
+                    upkeep.checkpoint(self._spark, path)
                     return
             except Exception as error:
                 logger.warning("no checkpoint, will be tried again", path=path, error=str(error))

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import threading
 import time
-from functools import reduce
+from functools import partial, reduce
 from typing import TYPE_CHECKING
 
 import structlog
@@ -17,6 +17,7 @@ from pyspark.sql import functions as F
 from headrace.log.columns import DEAD_LETTER, RECORD
 from headrace.operators.bounds import FullError
 from headrace.operators.rows import NOT_RECORDS
+from headrace.runtime.beside import Beside
 from headrace.runtime.buffered import BufferFigures
 from headrace.runtime.figures import Seldom
 from headrace.runtime.lease import Lease, LeaseHeldError, LeaseLostError, take_lease
@@ -82,13 +83,12 @@ class NodeStream(SupervisedQuery):
         self._lease: Lease | None = None
         self._rebuild: Rebuild | None = None
         self._fold_at = time.monotonic() + FOLD_SECONDS
-        self._upkeep_error: Exception | None = None
         self._roused = False  # whether the logs were looked at since the query was opened
         self.logs: list[LogStream] = []  # those of the same session that it reads
-        self._turns, self._upkeep_turns = turns, upkeep
+        self._turns = turns
         self._woken, self._commits_wake = threading.Event(), woken
         self._opened = threading.Event()  # replaced at each opening, set at its close
-        self._upkeep = threading.Thread()
+        self._upkeep = Beside(f"upkeep-{self.name}", upkeep, lambda: self._ends)
         self.records = 0
         self.buffer = BufferFigures()
         self._raised = Seldom(self._limits_since, LIMITS_READ_EVERY_SECONDS)
@@ -105,7 +105,7 @@ class NodeStream(SupervisedQuery):
             self.runner = self._rebuild.runner
         else:
             self.runner = NodeRunner(self._spark, self.node, self._lake, on_step=on_step)
-        self._roused, self._upkeep_error = False, None
+        self._roused, self._upkeep.error = False, None
         self.buffer = BufferFigures()
         self._raised = Seldom(self._limits_since, LIMITS_READ_EVERY_SECONDS)
         wakes = [self._wake(topic) for topic in self.node.topics]
@@ -120,8 +120,8 @@ class NodeStream(SupervisedQuery):
     def work(self, batch: DataFrame | None) -> int:
         """Fold until nothing is left, or for a while; the batch itself is not read (it may hold half a commit)."""
         assert self.runner is not None
-        if self._upkeep_error is not None:
-            raise self._upkeep_error
+        if self._upkeep.error is not None:
+            raise self._upkeep.error
         if self._rebuild is not None:
             self._advance(self._rebuild)
         before, until = _records(self.runner), time.monotonic() + WORK_SECONDS
@@ -134,10 +134,10 @@ class NodeStream(SupervisedQuery):
             if time.monotonic() > until:
                 self.wake()
                 break
-        if self.runner.unread and not self._upkeep.is_alive():
+        if self.runner.unread and not self._upkeep.under_way:
             self.runner.clear()
         if self.runner.unfolded and time.monotonic() >= self._fold_at:
-            self._beside(self._compact, self.runner)
+            self._upkeep.begin(partial(self._compact, self.runner))
         handled = _records(self.runner) - before
         self.records += handled
         return handled
@@ -208,7 +208,7 @@ class NodeStream(SupervisedQuery):
         """Fold no more, and give the leases back."""
         self._opened.set()
         self._woken.set()
-        self._end_upkeep()
+        self._upkeep.end()
         if self._rebuild is not None:
             self._rebuild.close()
             self._rebuild = None
@@ -222,32 +222,13 @@ class NodeStream(SupervisedQuery):
             with self._busy:
                 while time.monotonic() < deadline and self.runner.advance():
                     pass
-                self._end_upkeep()
+                self._upkeep.end()
                 if self.runner.unfolded and time.monotonic() < deadline:
                     self._with_lease(self.runner.maintain)
 
     def _tidy(self, runner: NodeRunner) -> None:
         if runner.progress.batch % PACK_EVERY == 0:
-            self._beside(self._pack if runner.operator.appended else self._compact, runner)
-
-    def _beside(self, upkeep: Callable[[NodeRunner], None], runner: NodeRunner) -> None:
-        """Do this in its turn while micro-batches go on, unless something like it is under way; a failure ends the query."""
-
-        def attempt() -> None:
-            try:
-                with self._upkeep_turns.taken(lambda: self._ends) as mine:
-                    if mine:
-                        upkeep(runner)
-            except Exception as error:
-                self._upkeep_error = error
-
-        if not self._upkeep.is_alive():
-            self._upkeep = threading.Thread(target=attempt, daemon=True, name=f"upkeep-{self.name}")
-            self._upkeep.start()
-
-    def _end_upkeep(self) -> None:
-        if self._upkeep.is_alive():
-            self._upkeep.join()
+            self._upkeep.begin(partial(self._pack if runner.operator.appended else self._compact, runner))
 
     def _pack(self, runner: NodeRunner) -> None:
         try:
