@@ -1,9 +1,13 @@
-"""Small JSON files, written atomically: to a local disk by renaming, elsewhere with Spark's checkpoint writer."""
+"""Small JSON files, written atomically: to a local disk by renaming, elsewhere with Spark's checkpoint writer.
+
+A local disk is looked at by Python: of a file that is not there the JVM makes an exception, and PySpark a hundred calls.
+"""
 
 from __future__ import annotations
 
 import json
 import os
+import re
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 from urllib.parse import urlsplit
@@ -21,6 +25,7 @@ if TYPE_CHECKING:
 # Each is a copy of some hundred settings; a file system, once open, asks it for nothing any more.
 _CONFS: WeakKeyDictionary[SparkSession, Any] = WeakKeyDictionary()
 _SYSTEMS: WeakKeyDictionary[SparkSession, dict[tuple[str, ...], Any]] = WeakKeyDictionary()
+_LOCAL: WeakKeyDictionary[SparkSession, dict[tuple[str, ...], bool]] = WeakKeyDictionary()
 CHECKPOINTING = "org.apache.spark.sql.execution.streaming.checkpointing"
 
 
@@ -42,8 +47,19 @@ def _file_system(spark: SparkSession, uri: str) -> Any:
     return systems[root]
 
 
+def _here(spark: SparkSession, uri: str) -> Path | None:
+    """Where it lies on this machine's disk; None: it lies elsewhere."""
+    known, root = _LOCAL.setdefault(spark, {}), urlsplit(uri)[:2]
+    if root not in known:
+        known[root] = _file_system(spark, uri).getUri().getScheme() == "file"
+    return Path(re.sub("^file:(//[^/]*)?", "", uri)) if known[root] else None
+
+
 def exists(spark: SparkSession, uri: str) -> bool:
     """Whether a file or a folder is there."""
+    here = _here(spark, uri)
+    if here is not None:
+        return here.exists()
     return bool(_file_system(spark, uri).exists(_path(spark, uri)))
 
 
@@ -53,9 +69,10 @@ def write_json(spark: SparkSession, uri: str, content: Any, *, overwrite: bool =
     In:     overwrite  False: only if no such file exists (the basis of leases)
     Out:    False if the file existed and `overwrite` was False
     """
-    path, text = _path(spark, uri), json.dumps(content, sort_keys=True).encode()
-    if _file_system(spark, uri).getUri().getScheme() == "file":
-        return _written_locally(Path(path.toUri().getPath()), text, overwrite=overwrite)
+    here, text = _here(spark, uri), json.dumps(content, sort_keys=True).encode()
+    if here is not None:
+        return _written_locally(here, text, overwrite=overwrite)
+    path = _path(spark, uri)
     manager = java_class(spark, f"{CHECKPOINTING}.CheckpointFileManager").create(
         path.getParent(), _hadoop_conf(spark)
     )
@@ -101,6 +118,12 @@ def read_json(spark: SparkSession, uri: str) -> Any | None:
 
 def read_text(spark: SparkSession, uri: str) -> str | None:
     """The file's text (UTF-8), or None if there is no such file."""
+    here = _here(spark, uri)
+    if here is not None:
+        try:
+            return here.read_bytes().decode()
+        except FileNotFoundError:
+            return None
     try:
         stream = _file_system(spark, uri).open(_path(spark, uri))
     except Py4JJavaError as error:
@@ -119,7 +142,17 @@ def delete(spark: SparkSession, uri: str) -> None:
 
 
 def names(spark: SparkSession, uri: str) -> list[str]:
-    """The names directly below a folder, sorted; empty when there is no such folder."""
+    """The names directly below a folder, sorted; empty when there is no such folder.
+
+    Checksums that Hadoop keeps beside local files are not named.
+    """
+    here = _here(spark, uri)
+    if here is not None:
+        try:
+            found = os.listdir(here)
+        except FileNotFoundError:
+            return []
+        return sorted(name for name in found if not (name.startswith(".") and name.endswith(".crc")))
     system, path = _file_system(spark, uri), _path(spark, uri)
     if not system.exists(path):
         return []
