@@ -16,7 +16,7 @@ from headrace.log.columns import KAFKA
 from headrace.log.decode import Decoder
 from headrace.log.exact import ExactGuard, SeenOfRoot, merged
 from headrace.log.monotone import MonotoneGuard
-from headrace.log.sequence import assign_stream_time
+from headrace.log.sequence import StreamTime
 from headrace.log.sequencer import Sequencer
 from headrace.log.state import LogState
 from headrace.spark import tables
@@ -170,7 +170,8 @@ def test_a_monotone_guard_moves_no_record_to_another_task(spark: SparkSession) -
     topic = hr.Topic("screws", value="n INT", replay_guard=MONOTONE)
     raw = arranged(session.createDataFrame([], KAFKA), by="partition", order="offset")
     guard = MonotoneGuard({"orders/0>screws/0": (5, (-1,))})
-    sequenced = assign_stream_time(guard.judge(Decoder(topic).decode(raw, 0)), LogState())
+    judged = guard.judge(Decoder(topic).decode(raw, 0))
+    sequenced = StreamTime(judged=True).assign(judged, LogState())
     plan = sequenced._jdf.queryExecution().executedPlan().toString()
     assert "BroadcastHashJoin" in plan
     assert "hashpartitioning" not in plan

@@ -14,6 +14,7 @@ from headrace.description import quote, to_ddl
 from headrace.description.durations import format_duration
 from headrace.log.chain import chain_columns, chain_pieces, chain_source, malformed_chain
 from headrace.log.columns import DEAD_LETTER, RECORD, struct_of
+from headrace.spark.frames import Selection
 from headrace.spark.varying import varying
 
 if TYPE_CHECKING:
@@ -33,24 +34,31 @@ class Decoder:
     def __init__(self, topic: Topic) -> None:
         """Needs a running Spark."""
         self._topic = topic
-        self._parsed = [
+        self._parsed = Selection(
             *(F.col(name) for name in ("topic", "partition", "offset", "headers")),
             F.col("key").alias("raw_key"),
             F.col("value").alias("raw_value"),
             F.unix_millis("timestamp").alias("__kafka_ms"),
             parse_key(F.col("key"), topic).alias("__key"),
             _parse_json(F.col("value"), topic.value_columns).alias("__value"),
+            # For what parses Spark generates no code: all of it stands here, so that what follows is one stage, without a
+            # copy of each row in between.
+            *(
+                _goes_on_behind_the_object(F.col(name).cast("string")).alias(f"__{name}_goes_on")
+                for name, parsed in (("key", topic.key_columns and not topic.scalar_key), ("value", True))
+                if parsed
+            ),
             F.col("value").isNull().alias("tombstone"),
             (F.coalesce(F.length("key"), F.lit(0)) + F.coalesce(F.length("value"), F.lit(0))).alias(
                 "size_bytes"
             ),
             *chain_source(topic),
-        ]
-        self._found = [_event_ms(topic).alias("__event_ms"), *chain_pieces(topic)]
-        self._reason = _reason(topic)
+        )
+        self._found = Selection(F.col("*"), _event_ms(topic).alias("__event_ms"), *chain_pieces(topic))
+        self._reason = Selection(F.col("*"), _reason(topic).alias("reason"))
         dead, event_ms = F.col("reason").isNotNull(), F.col("__event_ms")
         key = [_typed("__key", topic.key_columns, ~dead).alias("key")] if topic.key_columns else []
-        self._decided = [
+        self._decided = Selection(
             F.when(dead, DEAD_LETTER).otherwise(RECORD).alias("kind"),
             *(F.col(name) for name in ("topic", "partition", "offset", "__event_ms")),
             F.when(event_ms.between(0, LAST_TIMESTAMP_MS), F.timestamp_millis(event_ms)).alias("timestamp"),
@@ -60,7 +68,7 @@ class Decoder:
             F.when(dead, F.col("raw_key")).alias("raw_key"),
             F.when(dead, F.col("raw_value")).alias("raw_value"),
             *chain_columns(topic, ~dead),
-        ]
+        )
 
     def decode(self, raw: DataFrame, ingested_at_ms: int) -> DataFrame:
         """Type every record of a micro-batch.
@@ -72,8 +80,7 @@ class Decoder:
         Law:    a function of the row and of `ingested_at_ms`, which the log records.
         """
         latest_ms = varying(ingested_at_ms + self._topic.max_future_ms).alias(LATEST)
-        frame = raw.select(*self._parsed, latest_ms)
-        return frame.select("*", *self._found).withColumn("reason", self._reason).select(*self._decided)
+        return self._decided.of(self._reason.of(self._found.of(self._parsed.of(raw, latest_ms))))
 
 
 def _parse_json(raw: Expr, columns: tuple[Column, ...]) -> Expr:
@@ -148,7 +155,7 @@ def _malformed(
                 F.lit(f"malformed {what}: not JSON, or a field does not fit {to_ddl(columns)}"),
             ),
             (
-                present & _goes_on_behind_the_object(text),
+                present & F.col(f"__{what}_goes_on"),
                 F.lit(f"malformed {what}: more than one JSON object"),
             ),
         ]

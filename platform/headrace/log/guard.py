@@ -10,8 +10,6 @@ import hashlib
 import json
 from typing import TYPE_CHECKING, Any
 
-from pyspark.sql import functions as F
-
 from headrace.description.replay import MONOTONE
 from headrace.log.exact import ExactGuard
 from headrace.log.monotone import MonotoneGuard
@@ -20,7 +18,6 @@ from headrace.spark import files
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from pyspark.sql import Column as Expr
     from pyspark.sql import SparkSession
 
     from headrace.description import Topic
@@ -43,11 +40,6 @@ def restored(new: Guard, document: Mapping[str, Any]) -> Guard:
     if isinstance(new, ExactGuard):
         return ExactGuard.from_json(document, new.gaps_max)
     return MonotoneGuard.from_json(document)
-
-
-def observed_guard(guard: Guard | None) -> list[Expr]:
-    """What an observation of judged rows has to collect for the guard's state."""
-    return [] if guard is None else [F.collect_list("__seen").alias("seen")]
 
 
 class GuardStore:

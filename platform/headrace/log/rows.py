@@ -6,10 +6,10 @@ from typing import TYPE_CHECKING
 
 from pyspark.sql import functions as F
 
+from headrace.spark.frames import Selection
 from headrace.spark.varying import varying
 
 if TYPE_CHECKING:
-    from pyspark.sql import Column as Expr
     from pyspark.sql import DataFrame
     from pyspark.sql.types import StructType
 
@@ -20,7 +20,7 @@ class LogRows:
     def __init__(self, schema: StructType) -> None:
         """In: schema of the log."""
         self._schema = schema
-        self._known: dict[tuple[str, ...], list[Expr]] = {}
+        self._known: dict[tuple[str, ...], Selection] = {}
 
     def of(self, decided: DataFrame, at_ms: int) -> DataFrame:
         """Rows as they are committed to a log.
@@ -33,13 +33,14 @@ class LogRows:
         if names not in self._known:
             self._known[names] = self._columns(names)
         at = F.timestamp_millis(varying(at_ms)).alias("ingested_at")
-        return decided.withColumn("ingested_at", at).select(*self._known[names])
+        return self._known[names].of(decided.withColumn("ingested_at", at))
 
-    def _columns(self, names: tuple[str, ...]) -> list[Expr]:
+    def _columns(self, names: tuple[str, ...]) -> Selection:
         given = {
             "ingested_at": F.col("ingested_at"),
             "stream_time": F.timestamp_millis("__stream_ms"),
             "replay": F.col("replay") if "replay" in names else F.lit(False),
         }
         present = {name: F.col(name) for name in names} | given
-        return [present.get(f.name, F.lit(None)).cast(f.dataType).alias(f.name) for f in self._schema]
+        columns = (present.get(f.name, F.lit(None)).cast(f.dataType).alias(f.name) for f in self._schema)
+        return Selection(*columns)

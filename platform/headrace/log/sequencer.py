@@ -20,12 +20,12 @@ from headrace.errors import TerminalError, TransientError
 from headrace.log.columns import CONTROL, DEAD_LETTER, DRAIN, PROPERTIES, RECORD, TICK, log_schema
 from headrace.log.deadlines import Deadlines
 from headrace.log.decode import Decoder
-from headrace.log.guard import GuardStore, new_guard, observed_guard, restored
+from headrace.log.guard import GuardStore, new_guard, restored
 from headrace.log.limits import limits_entry
 from headrace.log.promise import read_promise, write_promise
 from headrace.log.resets import control_entry, resets_in, since_last_reset
 from headrace.log.rows import LogRows
-from headrace.log.sequence import LAST, assign_stream_time, only_new
+from headrace.log.sequence import StreamTime, observed, only_new
 from headrace.log.state import LastRow, LogState, PartitionState
 from headrace.log.ticks import due_ticks
 from headrace.spark import tables
@@ -84,6 +84,8 @@ class Sequencer:
         tables.create(spark, path, schema, PROPERTIES, grows="value")
         self._guard_store = GuardStore(spark, path)
         self.state, self._guard = self._recover()
+        judged = self._guard is not None
+        self._stream_time, self._observed = StreamTime(judged=judged), observed(judged=judged)
         self._deadlines = Deadlines(wall_waits_ms, self._commits_waiting(max(wall_waits_ms, default=0)))
         self._calm_ms, self._beside_ms = calm_ms, beside_ms
         self._promised_ms = read_promise(spark, path)
@@ -99,19 +101,10 @@ class Sequencer:
             at_ms = self._next_commit_ms()
             decoded = self._decoder.decode(only_new(raw, state), at_ms)
             judged = decoded if self._guard is None else self._guard.judge(decoded)
-            sequenced = assign_stream_time(judged, state)
             seen = Observation()
-            last = F.struct("partition", "offset", F.col("__stream_ms").alias("stream_ms"))
-            observed = sequenced.observe(
-                seen,
-                F.count("*").alias("records"),
-                F.count_if(F.col("kind") == DEAD_LETTER).alias("dead_letters"),
-                F.count_if(F.col("replay") if self._guard else F.lit(False)).alias("replays"),
-                F.collect_list(F.when(F.col(LAST), last)).alias("last_rows"),
-                *observed_guard(self._guard),
-            )
+            sequenced = self._stream_time.assign(judged, state).observe(seen, *self._observed)
             # A task for each core: of a topic with many partitions no task, and no file, for each.
-            rows = self._rows.of(observed, at_ms).coalesce(self._spark.sparkContext.defaultParallelism)
+            rows = self._rows.of(sequenced, at_ms).coalesce(self._spark.sparkContext.defaultParallelism)
             self._commit(rows, at_ms, "before", state, self._guard)
             found = seen.get
             last_rows = [LastRow(r["partition"], r["offset"], r["stream_ms"]) for r in found["last_rows"]]

@@ -8,12 +8,14 @@ from __future__ import annotations
 
 from functools import reduce
 from typing import TYPE_CHECKING
+from weakref import WeakKeyDictionary
 
 from pyspark.sql import functions as F
 
 from headrace.description import Select, Transform, Where, WithColumn, quote
 from headrace.errors import DescriptionError
 from headrace.log.columns import CONTROL, DEAD_LETTER, DRAIN, ERASED, RECORD, SET_LIMITS, TICK
+from headrace.spark.frames import Selection
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -21,7 +23,7 @@ if TYPE_CHECKING:
     from pyspark.sql import Column as Expr
     from pyspark.sql import DataFrame
 
-    from headrace.description import Branch, Step, Stream, Topic
+    from headrace.description import Step, Stream, Topic
 
 USED, OPEN, LATE, REPLAY, FILTERED, TOMBSTONE = "used", "open", "late", "replay", "filtered", "tombstone"
 FATES = (USED, OPEN, LATE, REPLAY, FILTERED, TOMBSTONE, DEAD_LETTER, ERASED)
@@ -30,6 +32,8 @@ NOT_RECORDS = (TICK, CONTROL, DRAIN, SET_LIMITS)
 
 POSITION = ("__ingested_ms", "__topic", "__partition", "__offset", "__event_ms", "__stream_ms")
 META = (*POSITION, "__size_bytes", "__fate", "__reason")
+# Made once: each column costs calls into the JVM.
+_KNOWN: WeakKeyDictionary[Topic, Selection] = WeakKeyDictionary()
 
 
 def position() -> Expr:
@@ -47,13 +51,19 @@ def rows_of(logs: Mapping[str, DataFrame], stream: Stream) -> DataFrame:
     Law:    row by row; no row is dropped.
     """
     frames = [
-        reduce(_apply, branch.steps, _source(logs[branch.topic.name], branch)) for branch in stream.branches
+        reduce(_apply, branch.steps, _columns(branch.topic).of(logs[branch.topic.name]))
+        for branch in stream.branches
     ]
     return reduce(lambda left, right: left.unionByName(right), frames)
 
 
-def _source(log: DataFrame, branch: Branch) -> DataFrame:
-    topic = branch.topic
+def _columns(topic: Topic) -> Selection:
+    if topic not in _KNOWN:
+        _KNOWN[topic] = _make_columns(topic)
+    return _KNOWN[topic]
+
+
+def _make_columns(topic: Topic) -> Selection:
     action = F.when(F.col("kind") == CONTROL, F.get_json_object("control", "$.action"))
     fate = (
         F.when(action.isin(DRAIN, SET_LIMITS), action)
@@ -62,7 +72,7 @@ def _source(log: DataFrame, branch: Branch) -> DataFrame:
         .when(F.col("replay"), REPLAY)
         .when(F.col("tombstone"), TOMBSTONE)
     )
-    return log.select(
+    return Selection(
         *(F.col(_origin(topic, name)).alias(name) for name in topic.columns),
         F.unix_millis("ingested_at").alias("__ingested_ms"),
         F.col("topic").alias("__topic"),

@@ -14,6 +14,7 @@ from headrace.spark.jvm import java_class, scala_object, scala_seq
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
+    from pyspark.sql import Column as Expr
     from pyspark.sql import SparkSession
 
 CATALYST = "org.apache.spark.sql.catalyst"
@@ -34,6 +35,27 @@ def local_frame(
     columns = list(zip(*rows, strict=True)) or [()] * len(fields)
     arrays = [pa.array(column, field.type) for column, field in zip(columns, arrow, strict=True)]
     return spark.createDataFrame(pa.Table.from_arrays(arrays, schema=arrow), fields)
+
+
+class Selection:
+    """Columns that are selected again and again.
+
+    PySpark hands each of them to the JVM with each select. These are handed over once.
+    """
+
+    def __init__(self, *columns: Expr) -> None:
+        """Needs a running Spark."""
+        self._columns = columns
+        self._known: Any = None
+
+    def of(self, frame: DataFrame, *more: Expr) -> DataFrame:
+        """These columns of a frame, and `more` behind them."""
+        if self._known is None:
+            self._known = scala_seq(frame.sparkSession, *(column._jc for column in self._columns))
+        chosen = self._known
+        for column in more:
+            chosen = chosen.appended(column._jc)
+        return DataFrame(frame._jdf.select(chosen), frame.sparkSession)
 
 
 class Cache:
