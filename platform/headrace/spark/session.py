@@ -21,11 +21,12 @@ if TYPE_CHECKING:
 # Such cycles took a seventh of a catch-up's CPU, for what waits for its sort is long-lived: they begin when the heap is full
 # to 70 %. What a loop makes hot its second compiler still takes at once; of the rest, Spark's planning, less is worth its
 # while. Where the kernel gives pages of 2 MiB to whom asks for them, the heap has such: a twentieth of a catch-up's CPU.
+# Only Linux knows of them; elsewhere a JVM would refuse to start.
 JVM = (
     "-XX:-DontCompileHugeMethods -XX:G1HeapRegionSize=8m -XX:MetaspaceSize=256m"
     " -XX:InitiatingHeapOccupancyPercent=70 -XX:-G1UseAdaptiveIHOP"
     " -XX:Tier4InvocationThreshold=20000 -XX:Tier4MinInvocationThreshold=3000 -XX:Tier4CompileThreshold=60000"
-    " -XX:+UseTransparentHugePages"
+    " -XX:+IgnoreUnrecognizedVMOptions -XX:+UseTransparentHugePages"
 )
 # To be set when the session is built: without Delta's no table can be read; the last keeps PySpark from telling the JVM
 # where each column expression stands in the source, which is a tenth of a small batch.
