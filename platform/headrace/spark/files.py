@@ -19,6 +19,8 @@ from py4j.protocol import Py4JJavaError
 from headrace.spark.jvm import java_class
 
 if TYPE_CHECKING:
+    from collections.abc import Iterable
+
     from pyspark.sql import SparkSession
 
 
@@ -77,6 +79,8 @@ def write_json(spark: SparkSession, uri: str, content: Any, *, overwrite: bool =
         path.getParent(), _hadoop_conf(spark)
     )
     manager.mkdirs(path.getParent())
+    if not overwrite and exists(spark, uri):  # who is refused later leaves a hidden file behind
+        return False
     try:
         stream = manager.createAtomic(path, overwrite)
         stream.write(bytearray(text))
@@ -142,21 +146,22 @@ def delete(spark: SparkSession, uri: str) -> None:
 
 
 def names(spark: SparkSession, uri: str) -> list[str]:
-    """The names directly below a folder, sorted; empty when there is no such folder.
-
-    Checksums that Hadoop keeps beside local files are not named.
-    """
+    """The names directly below a folder, sorted, but hidden ones (with a dot first); empty when there is no such folder."""
     here = _here(spark, uri)
     if here is not None:
         try:
             found = os.listdir(here)
         except FileNotFoundError:
             return []
-        return sorted(name for name in found if not (name.startswith(".") and name.endswith(".crc")))
+        return _shown(found)
     system, path = _file_system(spark, uri), _path(spark, uri)
     if not system.exists(path):
         return []
-    return sorted(status.getPath().getName() for status in system.listStatus(path))
+    return _shown(status.getPath().getName() for status in system.listStatus(path))
+
+
+def _shown(found: Iterable[str]) -> list[str]:
+    return sorted(name for name in found if not name.startswith("."))
 
 
 def usage(spark: SparkSession, uri: str) -> tuple[int, int]:
