@@ -26,8 +26,7 @@ if TYPE_CHECKING:
 
 # Each is a copy of some hundred settings; a file system, once open, asks it for nothing any more.
 _CONFS: WeakKeyDictionary[SparkSession, Any] = WeakKeyDictionary()
-_SYSTEMS: WeakKeyDictionary[SparkSession, dict[tuple[str, ...], Any]] = WeakKeyDictionary()
-_LOCAL: WeakKeyDictionary[SparkSession, dict[tuple[str, ...], bool]] = WeakKeyDictionary()
+_SYSTEMS: WeakKeyDictionary[SparkSession, dict[tuple[str, ...], tuple[Any, bool]]] = WeakKeyDictionary()
 CHECKPOINTING = "org.apache.spark.sql.execution.streaming.checkpointing"
 
 
@@ -41,20 +40,23 @@ def _hadoop_conf(spark: SparkSession) -> Any:
     return _CONFS[spark]
 
 
-def _file_system(spark: SparkSession, uri: str) -> Any:
-    systems = _SYSTEMS.setdefault(spark, {})
-    root = urlsplit(uri)[:2]
+def _opened(spark: SparkSession, uri: str) -> tuple[Any, bool]:
+    """The file system, and whether it is this machine's disk."""
+    systems, root = _SYSTEMS.setdefault(spark, {}), urlsplit(uri)[:2]
     if root not in systems:
-        systems[root] = _path(spark, uri).getFileSystem(_hadoop_conf(spark))
+        system = _path(spark, uri).getFileSystem(_hadoop_conf(spark))
+        systems[root] = system, system.getUri().getScheme() == "file"
     return systems[root]
+
+
+def _file_system(spark: SparkSession, uri: str) -> Any:
+    return _opened(spark, uri)[0]
 
 
 def _here(spark: SparkSession, uri: str) -> Path | None:
     """Where it lies on this machine's disk; None: it lies elsewhere."""
-    known, root = _LOCAL.setdefault(spark, {}), urlsplit(uri)[:2]
-    if root not in known:
-        known[root] = _file_system(spark, uri).getUri().getScheme() == "file"
-    return Path(re.sub("^file:(//[^/]*)?", "", uri)) if known[root] else None
+    _, local = _opened(spark, uri)
+    return Path(re.sub("^file:(//[^/]*)?", "", uri)) if local else None
 
 
 def exists(spark: SparkSession, uri: str) -> bool:
@@ -74,13 +76,13 @@ def write_json(spark: SparkSession, uri: str, content: Any, *, overwrite: bool =
     here, text = _here(spark, uri), json.dumps(content, sort_keys=True).encode()
     if here is not None:
         return _written_locally(here, text, overwrite=overwrite)
+    if not overwrite and exists(spark, uri):  # who is refused later leaves a hidden file behind
+        return False
     path = _path(spark, uri)
     manager = java_class(spark, f"{CHECKPOINTING}.CheckpointFileManager").create(
         path.getParent(), _hadoop_conf(spark)
     )
     manager.mkdirs(path.getParent())
-    if not overwrite and exists(spark, uri):  # who is refused later leaves a hidden file behind
-        return False
     try:
         stream = manager.createAtomic(path, overwrite)
         stream.write(bytearray(text))

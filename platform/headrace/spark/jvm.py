@@ -17,14 +17,13 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
 # What PySpark asks for again and again, by the names that it uses.
+FUNCTIONS = ("org.apache.spark.sql.functions", "functions")
 OFTEN = (
-    "org.apache.spark.sql.functions",
-    "functions",
+    *FUNCTIONS,
     "PythonUtils",
     "PythonSQLUtils",
     "org.apache.spark.sql.classic.SparkSession",
 )
-FUNCTIONS = OFTEN[:2]
 KEPT, KEPT_MAX = ("col", "lit"), 4096  # of these functions the results, for so many arguments
 PLAIN = (str, int, bool, type(None))  # of floats 0 and -0 are equal
 
