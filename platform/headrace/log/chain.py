@@ -41,6 +41,7 @@ _ENTRY = (
 )
 # An entry of a chain that is well-formed, with what stands before and behind it.
 _HOP = r'[^"]*"([^"]*)"[^0-9]*([0-9]*)[^\]]*[\] \t\r\n]*'
+_ORDINAL_OF = r'[^"]*"[^"]*"[^,]*,[^,]*,[^,\]]*,?([^\]]*)[\] \t\r\n]*'
 _GRAMMAR = rf"^{_W}\[{_W}{_ENTRY}(?:{_W},{_W}{_ENTRY}){{0,{ENTRIES_MAX - 1}}}+{_W}\]{_W}$"
 
 
@@ -90,11 +91,9 @@ def chain_columns(topic: Topic, present: Expr) -> list[Expr]:
         return []
     pieces, root = F.col(PIECES), F.lit(0)
     own = F.concat("topic", F.lit("/"), F.col("partition").cast("string"))
-    # Functions over arrays cost more than all else: a chain of one or two entries, of three or four pieces each, needs none.
+    # Nearly all chains have one or two entries, of three or four pieces each: these are taken apart without a pattern.
     one_entry, two_entries = F.size(pieces) <= 4, F.size(pieces) <= 8
     second = F.when(_begins_an_entry(pieces[3]), F.lit(3)).otherwise(F.lit(4))
-    places = F.sequence(F.lit(0), F.size(pieces) - 1)
-    entries = F.filter(places, lambda at: _begins_an_entry(pieces[at]))
     columns = {
         "root_topic": F.when(pieces.isNull(), F.col("topic")).otherwise(_name(pieces, root)),
         "root_partition": F.when(pieces.isNull(), F.col("partition")).otherwise(_partition(pieces, root)),
@@ -102,7 +101,7 @@ def chain_columns(topic: Topic, present: Expr) -> list[Expr]:
         "ordinals": F.when(pieces.isNull(), F.array().cast("array<int>"))
         .when(one_entry, F.array(_ordinal(pieces, root)))
         .when(two_entries, F.array(_ordinal(pieces, root), _ordinal(pieces, second)))
-        .otherwise(F.transform(entries, lambda at: _ordinal(pieces, at))),
+        .otherwise(_ordinals(F.col(f"{SOURCE}.value").cast("string"))),
         "path": F.when(pieces.isNull(), own).otherwise(F.concat(HOPS, own)),
     }
     return [F.when(present, columns[name]).alias(name) for name in CHAIN]
@@ -125,6 +124,13 @@ def _ordinal(pieces: Expr, at: Expr) -> Expr:
     piece = F.get(pieces, at + 3)
     there = piece.isNotNull() & ~_begins_an_entry(piece)
     return F.when(there, _last(piece).cast("int")).otherwise(F.lit(NO_ORDINAL))
+
+
+def _ordinals(text: Expr) -> Expr:
+    """Those of all entries: of functions with a lambda Spark generates no code, and so none of what stands beside them."""
+    listed = F.regexp_replace(text, F.lit(_ORDINAL_OF), F.lit(",$1"))
+    complete = F.regexp_replace(listed, F.lit(",(?=,|$)"), F.lit(f",{NO_ORDINAL}"))
+    return F.split(F.ltrim(complete, F.lit(",")), ",").cast("array<int>")
 
 
 def _last(piece: Expr) -> Expr:
