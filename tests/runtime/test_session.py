@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import subprocess
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -29,6 +30,19 @@ if TYPE_CHECKING:
 )
 def test_a_shuffle_has_a_task_for_each_core(master: str, tasks: int) -> None:
     assert session.spark_conf(master=master)[session.SHUFFLES] == str(tasks)
+
+
+@pytest.mark.parametrize("named", ["", "-XX:+UseSerialGC", "-XX:+UseG1GC"])
+def test_a_jvm_starts_whichever_collector_the_environment_names(
+    monkeypatch: pytest.MonkeyPatch, named: str
+) -> None:
+    """With two it would refuse to."""
+    for name in session.OF_ANY_JVM:
+        monkeypatch.delenv(name, raising=False)
+    monkeypatch.setenv(session.OF_ANY_JVM[0], named)
+    options = session.spark_conf()["spark.driver.extraJavaOptions"]
+    subprocess.run(["java", *options.split(), "-version"], check=True)
+    assert ("-XX:+UseParallelGC" in options) == (not named)
 
 
 @pytest.mark.spark

@@ -16,18 +16,21 @@ from headrace.spark.newest import LOCAL_FILES_MAX
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
-# The JVM never compiles a method of more than 8,000 bytes; generated ones, the hottest there are, grow longer. Buffers
-# larger than half a region, and each time that the room for classes grows, make the collector begin a concurrent cycle.
-# Such cycles took a seventh of a catch-up's CPU, for what waits for its sort is long-lived: they begin when the heap is full
-# to 70 %. What a loop makes hot its second compiler still takes at once; of the rest, Spark's planning, less is worth its
-# while. Where the kernel gives pages of 2 MiB to whom asks for them, the heap has such: a twentieth of a catch-up's CPU.
-# Only Linux knows of them; elsewhere a JVM would refuse to start.
+# The JVM never compiles a method of more than 8,000 bytes; generated ones, the hottest there are, grow longer. Each time
+# that the room for classes grows all is collected. What a loop makes hot its second compiler still takes at once; of the
+# rest, Spark's planning, less is worth its while. Where the kernel gives pages of 2 MiB to whom asks for them, the heap has
+# such: a twentieth of a catch-up's CPU. Only Linux knows of them; elsewhere a JVM would refuse to start.
 JVM = (
-    "-XX:-DontCompileHugeMethods -XX:G1HeapRegionSize=8m -XX:MetaspaceSize=256m"
-    " -XX:InitiatingHeapOccupancyPercent=70 -XX:-G1UseAdaptiveIHOP"
+    "-XX:-DontCompileHugeMethods -XX:MetaspaceSize=256m"
     " -XX:Tier4InvocationThreshold=20000 -XX:Tier4MinInvocationThreshold=3000 -XX:Tier4CompileThreshold=60000"
     " -XX:+IgnoreUnrecognizedVMOptions -XX:+UseTransparentHugePages"
 )
+# G1 stops a large heap for moments only, but each reference that is written pays for it, and so does each concurrent cycle:
+# one begins for a buffer larger than half a region, and sooner than need be, for what waits for its sort lives for seconds.
+# A small heap is collected at once: a tenth less of a catch-up's time, and of the latencies of four pipelines.
+LARGE_HEAP = " -XX:G1HeapRegionSize=8m -XX:InitiatingHeapOccupancyPercent=70 -XX:-G1UseAdaptiveIHOP"
+SMALL_HEAP = " -XX:+UseParallelGC"
+OF_ANY_JVM = ("JDK_JAVA_OPTIONS", "JAVA_TOOL_OPTIONS")  # with two collectors a JVM refuses to start
 # To be set when the session is built: without Delta's no table can be read; the last keeps PySpark from telling the JVM
 # where each column expression stands in the source, which is a tenth of a small batch.
 AT_START = {
@@ -39,8 +42,8 @@ AT_START = {
     "spark.sql.codegen.cache.maxEntries": "1000",
     # Each sort and each hash table of a task takes a page at once, of a heap of 2 GiB 32 MiB.
     "spark.buffer.pageSize": "2m",
-    "spark.driver.extraJavaOptions": JVM,
-    "spark.executor.extraJavaOptions": JVM,
+    "spark.driver.extraJavaOptions": JVM + LARGE_HEAP,
+    "spark.executor.extraJavaOptions": JVM + LARGE_HEAP,
 }
 # Settings that results or the never-kill rule depend on; `pipeline_session` sets them on any session.
 SEMANTICS = {
@@ -108,6 +111,8 @@ def spark_conf(jars: Sequence[str] = (), *, master: str = "local[2]") -> dict[st
     local = master.startswith("local[") or master == "local"
     if local:
         conf |= LAPTOP
+        if not any("GC" in os.environ.get(name, "") for name in OF_ANY_JVM):
+            conf["spark.driver.extraJavaOptions"] = JVM + SMALL_HEAP
     if jars and local:
         # The driver is the executor: a class path saves copying every jar at each start.
         conf |= LOCAL_FILES | {"spark.driver.extraClassPath": ":".join(jars)}
