@@ -39,7 +39,7 @@ _ENTRY = (
     rf'\[{_W}"[A-Za-z0-9._-]{{1,249}}"{_W},{_W}{_number(9)}{_W},{_W}{_number(18)}{_W}'
     rf"(?:,{_W}{_number(9)}{_W})?+\]"
 )
-# An entry of a chain that is well-formed, with what stands before and behind it.
+# An entry of a chain that is well-formed, with what stands before and behind it: its part of the path, and its ordinal.
 _HOP = r'[^"]*"([^"]*)"[^0-9]*([0-9]*)[^\]]*[\] \t\r\n]*'
 _ORDINAL_OF = r'[^"]*"[^"]*"[^,]*,[^,]*,[^,\]]*,?([^\]]*)[\] \t\r\n]*'
 _GRAMMAR = rf"^{_W}\[{_W}{_ENTRY}(?:{_W},{_W}{_ENTRY}){{0,{ENTRIES_MAX - 1}}}+{_W}\]{_W}$"
