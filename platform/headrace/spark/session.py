@@ -27,9 +27,10 @@ JVM = (
 )
 # G1 stops a large heap for moments only, but each reference that is written pays for it, and so does each concurrent cycle:
 # one begins for a buffer larger than half a region, and sooner than need be, for what waits for its sort lives for seconds.
-# A small heap is collected at once: a tenth less of a catch-up's time, and of the latencies of four pipelines.
+# A small heap is collected at once, and half of it is for what is new: rows that wait for their sort need not be moved then.
+# That is an eighth less of a catch-up's time. What Spark keeps and sorts has to fit into the other half.
 LARGE_HEAP = " -XX:G1HeapRegionSize=8m -XX:InitiatingHeapOccupancyPercent=70 -XX:-G1UseAdaptiveIHOP"
-SMALL_HEAP = " -XX:+UseParallelGC"
+SMALL_HEAP = " -XX:+UseParallelGC -XX:NewRatio=1"
 OF_ANY_JVM = ("JDK_JAVA_OPTIONS", "JAVA_TOOL_OPTIONS")  # with two collectors a JVM refuses to start
 # To be set when the session is built: without Delta's no table can be read; the last keeps PySpark from telling the JVM
 # where each column expression stands in the source, which is a tenth of a small batch.
@@ -86,6 +87,7 @@ LAPTOP = {
     # A local disk knows the status of as many files sooner than a job begins.
     "spark.sql.sources.parallelPartitionDiscovery.threshold": str(LOCAL_FILES_MAX),
     "spark.driver.memory": "2g",
+    "spark.memory.fraction": "0.5",
     "spark.log.level": "ERROR",
 }
 # Hadoop asks the shell for each link and each permission of a local file: it starts a process forty times in a micro-batch,
