@@ -51,6 +51,10 @@ WELL_FORMED: dict[str, tuple[Headers, tuple[str, int, int | None, list[int], str
         chain(["orders", 0, 12], ["parts", 1, 40, 2], ["bolts", 2, 7]),
         ("orders", 0, 12, [-1, 2, -1], "orders/0>parts/1>bolts/2>screws/3"),
     ),
+    "three hops, blanks and two ordinals": (
+        text('[["a" , 0 , 7 , 1 ] ,\n[ "b",0,1\t] , ["c", 1, 3 ,\t2 ] ] '),
+        ("a", 0, 7, [1, -1, 2], "a/0>b/0>c/1>screws/3"),
+    ),
     "a loop": (chain(["screws", 3, 5]), ("screws", 3, 5, [-1], "screws/3>screws/3")),
     "a topic with digits and a dash": (
         chain(["orders-1", 0, 12], ["1.a_B", 0, 0]),
