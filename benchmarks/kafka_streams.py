@@ -21,6 +21,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 from pyspark.sql import functions as F
+from pyspark.sql.types import StructType
 from rich.console import Console
 from rich.table import Table
 
@@ -52,9 +53,9 @@ class Job:
 
     log      what `generate.py` calls its topics; `topics` by name
     variant  of the Kafka Streams application: durable state
-    values   the columns of Kafka Streams' values, or "" where the results depend on the wall clock and cannot be equal
     key      Kafka Streams' key, of our columns
-    wanted   from whole topics, in the order of `topics`: what the results must be, `key` and `values`
+    wanted   from whole topics, in the order of `topics`: what the results must be, `key` and the columns of Kafka Streams'
+             values; None where that depends on the wall clock
     """
 
     name: str
@@ -62,7 +63,6 @@ class Job:
     topics: tuple[str, ...]
     variant: str
     node: Node
-    values: str = ""
     key: str = ""
     wanted: Callable[..., DataFrame] | None = None
 
@@ -103,7 +103,6 @@ JOBS = (
         ("ks-readings",),
         "rocks",
         windows,
-        oracle.WINDOW,
         "concat_ws('@', sensorId, unix_millis(window_start))",
         oracle.windows_of,
     ),
@@ -113,7 +112,6 @@ JOBS = (
         ("ks-positions", "ks-tickers"),
         "rocks",
         enriched,
-        f"{oracle.POSITION}, {oracle.TICKER}",
         "id",
         oracle.joined_of,
     ),
@@ -123,7 +121,6 @@ JOBS = (
         ("ks-tightenings",),
         "rocks",
         totals,
-        oracle.TOTAL,
         "screw",
         oracle.totals_of,
     ),
@@ -178,9 +175,8 @@ def equal_to(wanted: DataFrame, job: Job) -> Check:
     def check(views: Views) -> None:
         ours = views.read(job.node).selectExpr(f"{job.key} AS key", *wanted.columns[1:])
         first = [
-            f"{side}: {row.asDict()}"
-            for side, rows in (("Headrace", ours.exceptAll(wanted)), ("topics", wanted.exceptAll(ours)))
-            for row in rows.limit(3).collect()
+            f"{'topics' if row[oracle.MISSING] > 0 else 'Headrace'}: {row.asDict()}"
+            for row in oracle.differences(ours, wanted).orderBy("key").limit(6).collect()
         ]
         if first:
             raise TerminalError(
@@ -246,8 +242,8 @@ def _side_by_side(
         ours = catch_up(spark, folder / f"lake-{job.log}-{run}", kafka, job.node, records, check)
         name, said, right = "cold" if run == 0 else str(run), "", True
         if wanted is not None:
-            kept = oracle.parsed(oracle.latest_of(_records(spark, kafka, theirs["kept"])), job.values)
-            said, right = _judged(kept, wanted)
+            latest = oracle.latest_of(_records(spark, kafka, theirs["kept"]))
+            said, right = _judged(oracle.parsed(latest, StructType(wanted.schema.fields[1:])), wanted)
         rate, cost = records / theirs["seconds"], theirs["cpu_s"] / records * 1e6
         table.add_row(
             f"Kafka Streams {run}", f"{rate:,.0f}", f"{cost:,.1f}", f"{theirs['peak_rss_mib']:,}", "", said
@@ -287,7 +283,11 @@ def _figures(measured: Measured) -> tuple[str, ...]:
 
 def _judged(found: DataFrame, wanted: DataFrame) -> tuple[str, bool]:
     """What to say of results, and whether they are right."""
-    wrong = max(wanted.exceptAll(found).count(), found.exceptAll(wanted).count())
+    missing = F.col(oracle.MISSING)
+    more, fewer = F.sum(F.greatest(missing, F.lit(0))), F.sum(F.greatest(-missing, F.lit(0)))
+    counted = oracle.differences(found, wanted).select(F.coalesce(F.greatest(more, fewer), F.lit(0))).first()
+    assert counted is not None
+    wrong = counted[0]
     return (f"{wrong:,} of {wanted.count():,} are wrong", False) if wrong else ("equal", True)
 
 

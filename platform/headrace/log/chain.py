@@ -55,7 +55,7 @@ def chain_source(topic: Topic) -> list[Expr]:
     name = topic.replay_guard.header
     first = F.get("headers", F.lit(0))
     last = F.element_at(F.filter("headers", lambda header: header["key"] == name), -1)
-    # A function over an array costs more than all else: a record with one header, of one or two entries, needs none.
+    # A function over an array costs more than all else: a record with one header needs none.
     return [F.when((F.size("headers") == 1) & (first["key"] == name), first).otherwise(last).alias(SOURCE)]
 
 
