@@ -17,11 +17,31 @@ if TYPE_CHECKING:
 METER_SECONDS = 0.05
 
 
+_DAEMONS: dict[Path, list[Path]] = {}
+
+
 def _processes() -> list[Path]:
-    """This process and the JVM of Spark that it started; not the broker, which is a child too."""
+    """This process, the JVM of Spark that it started, and Spark's Python workers; not the broker, which is a child too."""
     me = Path("/proc/self").resolve()
-    children = (Path("/proc") / pid for pid in (me / "task" / me.name / "children").read_text().split())
-    return [me, *(child for child in children if b"org.apache.spark" in _command(child))]
+    jvms = [child for child in _children(me) if b"org.apache.spark" in _command(child)]
+    daemons = [daemon for jvm in jvms for daemon in _daemons(jvm)]
+    return [me, *jvms, *daemons, *(worker for daemon in daemons for worker in _children(daemon))]
+
+
+def _daemons(jvm: Path) -> list[Path]:
+    """Who forks the Python workers of a JVM; looked for among the children of its many threads until there is one."""
+    if not any(daemon.exists() for daemon in _DAEMONS.get(jvm, [])):
+        threads = [thread.name for thread in (jvm / "task").iterdir()]
+        _DAEMONS[jvm] = [daemon for thread in threads for daemon in _children(jvm, thread)]
+    return _DAEMONS[jvm]
+
+
+def _children(process: Path, thread: str = "") -> list[Path]:
+    try:
+        numbers = (process / "task" / (thread or process.name) / "children").read_text().split()
+    except OSError:
+        return []  # it has ended
+    return [Path("/proc") / number for number in numbers]
 
 
 def _command(process: Path) -> bytes:
@@ -32,16 +52,19 @@ def _command(process: Path) -> bytes:
 
 
 def cpu_seconds() -> float:
-    """Of this process and its JVM, since they began."""
+    """Of this process, its JVM and their Python workers, since they began."""
     ticks = 0
     for process in _processes():
-        fields = (process / "stat").read_text().rpartition(")")[2].split()
-        ticks += int(fields[11]) + int(fields[12])
+        try:
+            fields = (process / "stat").read_text().rpartition(")")[2].split()
+        except OSError:
+            continue
+        ticks += sum(int(field) for field in fields[11:15])  # its own, and those of children that ended
     return ticks / 100
 
 
 class CpuMeter:
-    """The CPU seconds of both as of any moment while the context lasts."""
+    """The same as of any moment while the context lasts."""
 
     def __init__(self) -> None:
         """Nothing is measured yet."""

@@ -22,6 +22,7 @@ from headrace.log.deadlines import Deadlines
 from headrace.log.decode import Decoder
 from headrace.log.guard import GuardStore, new_guard, restored
 from headrace.log.limits import limits_entry
+from headrace.log.plain import PlainAppender, is_plain
 from headrace.log.promise import read_promise, write_promise
 from headrace.log.resets import control_entry, resets_in, since_last_reset
 from headrace.log.rows import LogRows
@@ -80,6 +81,7 @@ class Sequencer:
         self._writer = f"log/{topic.name}"
         schema = log_schema(topic)
         self._decoder, self._rows = Decoder(topic), LogRows(schema)
+        self._plain = PlainAppender(topic, path, schema) if is_plain(topic, path, schema) else None
         self._lock = threading.Lock()
         tables.create(spark, path, schema, PROPERTIES, grows="value")
         self._guard_store = GuardStore(spark, path)
@@ -99,20 +101,33 @@ class Sequencer:
         with self._alone():
             state = self.state
             at_ms = self._next_commit_ms()
-            decoded = self._decoder.decode(only_new(raw, state), at_ms)
-            judged = decoded if self._guard is None else self._guard.judge(decoded)
-            seen = Observation()
-            sequenced = self._stream_time.assign(judged, state).observe(seen, *self._observed)
-            # A task for each core: of a topic with many partitions no task, and no file, for each.
-            rows = self._rows.of(sequenced, at_ms).coalesce(self._spark.sparkContext.defaultParallelism)
-            self._commit(rows, at_ms, "before", state, self._guard)
-            found = seen.get
+            found = self._append_plain(raw, at_ms) or self._append_any(raw, at_ms)
             last_rows = [LastRow(r["partition"], r["offset"], r["stream_ms"]) for r in found["last_rows"]]
             guard = self._guard and self._guard.after(found["seen"])
             self._settle(state.after(at_ms, last_rows), guard)
             if found["records"]:
                 self._deadlines.committed(at_ms)
             return Appended(found["records"], found["dead_letters"], found["replays"])
+
+    def _append_plain(self, raw: DataFrame, at_ms: int) -> Mapping[str, Any] | None:
+        """Commit a micro-batch of plain records; None: it is none, and nothing is committed."""
+        written = self._plain and self._plain.write(raw, self.state, self._guard, at_ms)
+        if written is None:
+            return None
+        with self._committing(at_ms, "before", self.state, self._guard) as record:
+            tables.append_files(self._spark, self._path, written.files, record)
+        return written.found
+
+    def _append_any(self, raw: DataFrame, at_ms: int) -> Mapping[str, Any]:
+        """Commit a micro-batch of any records; what was found in it (see `observed`)."""
+        decoded = self._decoder.decode(only_new(raw, self.state), at_ms)
+        judged = decoded if self._guard is None else self._guard.judge(decoded)
+        seen = Observation()
+        sequenced = self._stream_time.assign(judged, self.state).observe(seen, *self._observed)
+        # A task for each core: of a topic with many partitions no task, and no file, for each.
+        rows = self._rows.of(sequenced, at_ms).coalesce(self._spark.sparkContext.defaultParallelism)
+        self._commit(rows, at_ms, "before", self.state, self._guard)
+        return seen.get
 
     def ticks_due(self) -> bool:
         """Whether a tick would be written if every partition were read to Kafka's end."""
@@ -300,11 +315,18 @@ class Sequencer:
 
     def _commit(self, rows: DataFrame, at_ms: int, when: str, state: LogState, guard: Guard | None) -> None:
         """In: when  whether `state` and `guard` are those "before" the commit or those "after" it."""
+        with self._committing(at_ms, when, state, guard) as record:
+            tables.append(rows, self._path, record)
+
+    @contextmanager
+    def _committing(
+        self, at_ms: int, when: str, state: LogState, guard: Guard | None
+    ) -> Iterator[Mapping[str, Any]]:
+        """Around a commit; gives its record."""
         entry = self._guard_store.entry(guard)
-        record = {"writer": self._writer, "ingested_at_ms": at_ms, when: state.to_json(), **entry}
         self._on_step("before log commit")
         self.sound = False
-        tables.append(rows, self._path, record)
+        yield {"writer": self._writer, "ingested_at_ms": at_ms, when: state.to_json(), **entry}
         self._guard_store.settled(entry)
         self._on_step("after log commit")
 

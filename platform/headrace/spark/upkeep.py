@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import time
-from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 from urllib.parse import quote, unquote
@@ -15,28 +14,28 @@ from headrace.spark import files, tables
 from headrace.spark.jvm import java_class, scala_object, scala_seq
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Iterator, Mapping, Sequence
+    from collections.abc import Collection, Mapping, Sequence
+    from contextlib import AbstractContextManager
 
     from pyspark.sql import DataFrame, SparkSession
 
     from headrace.spark.newest import File
 
-CLASSES = "org.apache.spark.sql.delta"
 FILE_BYTES_MAX = 128 * 1024 * 1024
-DELTA = "spark.databricks.delta"
+SETTING = "spark.databricks.delta"
 SETTINGS = {
     # Below this size a file is packed with others; larger ones are left, so that upkeep costs what is new.
-    f"{DELTA}.optimize.minFileSize": str(FILE_BYTES_MAX // 2),
-    f"{DELTA}.optimize.maxFileSize": str(FILE_BYTES_MAX),
-    f"{DELTA}.optimize.maxThreads": "2",
+    f"{SETTING}.optimize.minFileSize": str(FILE_BYTES_MAX // 2),
+    f"{SETTING}.optimize.maxFileSize": str(FILE_BYTES_MAX),
+    f"{SETTING}.optimize.maxThreads": "2",
     # Else the retention that is asked for is silently replaced by the table's property.
-    f"{DELTA}.vacuum.retentionWindowIgnore.enabled": "false",
+    f"{SETTING}.vacuum.retentionWindowIgnore.enabled": "false",
     # Two commits each time, whatever it finds: they would push the records of ours out of the history.
-    f"{DELTA}.vacuum.logging.enabled": "false",
+    f"{SETTING}.vacuum.logging.enabled": "false",
     # As many tasks as VACUUM lists folders with; ours hold no folders, and the default is ten thousand.
     "spark.sql.sources.parallelPartitionDiscovery.parallelism": "2",
     # The caller sees to a safe retention (see `runtime.maintenance`).
-    f"{DELTA}.retentionDurationCheck.enabled": "false",
+    f"{SETTING}.retentionDurationCheck.enabled": "false",
 }
 
 
@@ -80,7 +79,7 @@ def vacuum(spark: SparkSession, path: str, retention_hours: float) -> None:
 
 def checkpoint(spark: SparkSession, path: str) -> None:
     """Write Delta's checkpoint of the table's newest version; others may commit meanwhile."""
-    with _active(spark):
+    with tables.active(spark):
         snapshot = tables.newest_snapshot(spark, path)
         tables.delta_log(spark, path).checkpoint(snapshot, scala_object(spark, "scala.None"))
 
@@ -97,7 +96,7 @@ def rearrange(
         alone  held for that moment; who appends takes it too
     """
     spark = frame.sparkSession
-    with _active(spark):
+    with tables.active(spark):
         written = tables.delta_log(spark, path).startTransaction().writeFiles(frame._jdf)
         with alone:
             _exchange(spark, path, gone, version, [written.apply(number) for number in range(written.size())])
@@ -109,7 +108,7 @@ def drop(spark: SparkSession, path: str, gone: Mapping[str, File], version: int)
     In: gone  the files by name; version: of the table, as of which these were in it
     """
     if gone:
-        with _active(spark):
+        with tables.active(spark):
             _exchange(spark, path, gone, version, [])
 
 
@@ -144,7 +143,7 @@ def _exchange(
         transaction.registerSQLMetrics(
             spark._jsparkSession, java_class(spark, "PythonUtils").toScalaMap(said)
         )
-    parse = scala_object(spark, f"{CLASSES}.actions.Action").fromJson
+    parse = scala_object(spark, f"{tables.DELTA}.actions.Action").fromJson
     transaction.commit(scala_seq(spark, *(parse(json.dumps(action)) for action in actions)), operation)
 
 
@@ -157,7 +156,7 @@ def _metric(spark: SparkSession, name: str, value: int) -> Any:
 
 
 def _class(spark: SparkSession, name: str) -> Any:
-    return java_class(spark, f"{CLASSES}.{name}")
+    return java_class(spark, f"{tables.DELTA}.{name}")
 
 
 def _lasting(spark: SparkSession, path: str, names: Collection[str], version: int, until: int) -> set[str]:
@@ -169,18 +168,3 @@ def _lasting(spark: SparkSession, path: str, names: Collection[str], version: in
             return set()
         left -= {unquote(action["remove"]["path"]) for action in actions if "remove" in action}
     return left
-
-
-@contextmanager
-def _active(spark: SparkSession) -> Iterator[None]:
-    """Let what is called inside find this session as that of its thread, as Delta's own commands do."""
-    sessions = java_class(spark, "org.apache.spark.sql.classic.SparkSession")
-    before = sessions.getActiveSession()
-    sessions.setActiveSession(spark._jsparkSession)
-    try:
-        yield
-    finally:
-        if before.isDefined():
-            sessions.setActiveSession(before.get())
-        else:
-            sessions.clearActiveSession()

@@ -1,0 +1,141 @@
+"""Plain micro-batches, from the driver's side: which topics can have such, the job, and what its tasks report."""
+
+from __future__ import annotations
+
+import json
+import re
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import structlog
+from pyspark.sql import functions as F
+from pyspark.sql.pandas.types import to_arrow_schema
+
+from headrace.log.columns import HEADERS
+from headrace.log.monotone import MonotoneGuard
+from headrace.log.plain.decode import TYPES
+from headrace.log.plain.task import REPORT, Work
+from headrace.spark.frames import Selection
+from headrace.spark.tables import NewFile, is_mapped
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+    from pyspark.sql import DataFrame
+    from pyspark.sql.types import StructType
+
+    from headrace.description import Topic
+    from headrace.log.guard import Guard
+    from headrace.log.state import LogState
+
+logger = structlog.get_logger(__name__)
+REST_MAX = 64  # micro-batches that Spark decides, after some that were odd, before the next is looked at
+
+
+def is_plain(topic: Topic, path: str, schema: StructType) -> bool:
+    """Whether a topic can have plain micro-batches: by its types, by its guard, and by where its log lies."""
+    columns = (*topic.key_columns, *topic.value_columns)
+    by_value = topic.timestamp is None or topic.types[topic.timestamp].type == "BIGINT"
+    guard = topic.replay_guard
+    types = {column.name.lower(): column.type for column in topic.value_columns}
+    agree = all(types.get(c.name.lower(), c.type) == c.type for c in topic.key_columns)
+    return (
+        path.startswith("file:")
+        and not is_mapped(schema)
+        and all(column.type in TYPES for column in columns)
+        and by_value
+        and agree
+        and bool(topic.value_columns)
+        and (guard is None or guard.mode == MonotoneGuard.mode)
+    )
+
+
+@dataclass(frozen=True)
+class Written:
+    """A micro-batch whose rows lie in files that no commit names yet.
+
+    found  what `headrace.log.sequence.observed` would have counted and kept of it
+    """
+
+    files: Sequence[NewFile]
+    found: Mapping[str, Any]
+
+
+class PlainAppender:
+    """Writes plain micro-batches of one topic."""
+
+    def __init__(self, topic: Topic, path: str, schema: StructType) -> None:
+        """Needs a running Spark, and a topic that `is_plain`."""
+        self._topic, self._folder = topic, re.sub("^file:(//[^/]*)?", "", path)
+        self._schema = to_arrow_schema(schema, timestamp_utc=True)
+        self._records = Selection(
+            *(F.col(name) for name in ("partition", "offset", "key", "value")),
+            F.unix_millis("timestamp").alias("ms"),
+            # Each row's bytes are counted; of a list that is null Arrow counts those of all lists before it.
+            F.coalesce("headers", F.array().cast(HEADERS)).alias("headers"),
+        )
+        self._odd = self._rest = 0
+
+    def write(self, raw: DataFrame, state: LogState, guard: Guard | None, at_ms: int) -> Written | None:
+        """Write the rows of a micro-batch; None: something in it is odd, and nothing was written.
+
+        In: raw  as Spark's Kafka source delivers it, each partition in one task and in order
+        """
+        if self._rest:
+            self._rest -= 1
+            return None
+        work = self._work(state, guard, at_ms)
+        if work is None:
+            return None
+        tasks = raw.sparkSession.sparkContext.defaultParallelism
+        reports = self._records.of(raw).coalesce(tasks).mapInArrow(work, REPORT).collect()
+        found = [json.loads(row["report"]) for row in reports]
+        odd = next((report["odd"] for report in found if "odd" in report), None) or _scattered(found)
+        if odd is not None:
+            self._odd = min(self._odd + 1, REST_MAX.bit_length() - 1)
+            self._rest = 1 << (self._odd - 1)
+            logger.debug("odd micro-batch", topic=self._topic.name, reason=odd)
+            return None
+        self._odd = 0
+        return _summed(found)
+
+    def _work(self, state: LogState, guard: Guard | None, at_ms: int) -> Work | None:
+        topic = self._topic
+        highest = guard.highest if isinstance(guard, MonotoneGuard) else {}
+        return Work(
+            topic=topic.name,
+            key=topic.key_columns,
+            value=topic.value_columns,
+            scalar_key=topic.scalar_key,
+            timestamp=topic.timestamp,
+            header=None if topic.replay_guard is None else topic.replay_guard.header,
+            schema=self._schema,
+            folder=self._folder,
+            at_ms=at_ms,
+            latest_ms=at_ms + topic.max_future_ms,
+            next_offsets={p: s.next_offset for p, s in state.partitions.items()},
+            stream_ms={p: s.stream_ms for p, s in state.partitions.items() if s.stream_ms is not None},
+            lowest_ms=state.lowest_stream_ms(),
+            highest={path: at[0] for path, at in highest.items()},
+        )
+
+
+def _scattered(reports: Sequence[Mapping[str, Any]]) -> str | None:
+    """A partition that lies in several tasks has no order among them."""
+    partitions = [partition for report in reports for partition, _, _ in report["last"]]
+    return "a partition in several tasks" if len(set(partitions)) < len(partitions) else None
+
+
+def _summed(reports: Sequence[Mapping[str, Any]]) -> Written:
+    last_rows = (last for report in reports for last in report["last"])
+    seen = (at for report in reports for at in report["seen"])
+    return Written(
+        [NewFile(**report["file"]) for report in reports if report["file"] is not None],
+        {
+            "records": sum(report["records"] for report in reports),
+            "dead_letters": 0,
+            "replays": sum(report["replays"] for report in reports),
+            "last_rows": [dict(zip(("partition", "offset", "stream_ms"), last, strict=True)) for last in last_rows],
+            "seen": [dict(zip(("path", "root_offset", "ordinals"), at, strict=True)) for at in seen],
+        },
+    )

@@ -1,0 +1,357 @@
+"""What one task does: type, judge and sequence plain records of some partitions, write them, and report."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+from uuid import uuid4
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+import pyarrow.parquet as pq
+
+from headrace.log.chain import ARROW, NO_ORDINAL
+from headrace.log.columns import RECORD
+from headrace.log.plain.chain import paths_of, read_chains
+from headrace.log.plain.decode import TYPES, OddError, parse_objects, utf8
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping
+
+    from headrace.description import Column
+
+REPORT = "report STRING"
+ROWS_MAX, BYTES_MAX = 1 << 17, 32 << 20  # of records that are worked on at once
+NOTHING = np.iinfo(np.int64).min
+
+
+@dataclass(frozen=True)
+class Work:
+    """What a task is told. Times in ms.
+
+    topic, key, value, scalar_key  of the topic's description; `timestamp` names the column that has the event time
+    header         of source chains; None: the topic has no guard
+    schema         the log's, as Arrow's
+    folder         of the table, on a disk that every task sees
+    at_ms          the commit's `ingested_at`; latest_ms: the highest event time that is plausible
+    next_offsets   of each partition: what lies before is in the log already
+    stream_ms      of each partition that has one; lowest_ms: where a new one starts
+    highest        of each path the highest root offset and whether the guard saw more than that
+    """
+
+    topic: str
+    key: tuple[Column, ...]
+    value: tuple[Column, ...]
+    scalar_key: bool
+    timestamp: str | None
+    header: str | None
+    schema: pa.Schema
+    folder: str
+    at_ms: int
+    latest_ms: int
+    next_offsets: Mapping[int, int]
+    stream_ms: Mapping[int, int]
+    lowest_ms: int | None
+    highest: Mapping[str, int]
+
+    def __call__(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        """For `mapInArrow`: records in, of each task one report out (JSON)."""
+        task = Task(self)
+        try:
+            for records in _in_chunks(batches):
+                task.take(records)
+            report = task.finish()
+        except OddError as odd:
+            task.give_up()
+            report = {"odd": str(odd)}
+        yield pa.RecordBatch.from_pydict({"report": [json.dumps(report)]})
+
+
+def _in_chunks(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+    waiting: list[pa.RecordBatch] = []
+    for batch in batches:
+        waiting.append(batch)
+        if sum(b.num_rows for b in waiting) >= ROWS_MAX or sum(b.nbytes for b in waiting) >= BYTES_MAX:
+            yield _joined(waiting)
+            waiting = []
+    if waiting:
+        yield _joined(waiting)
+
+
+def _joined(batches: list[pa.RecordBatch]) -> pa.RecordBatch:
+    return pa.concat_batches(batches) if len(batches) > 1 else batches[0]
+
+
+@dataclass
+class Partition:
+    """How far a partition was taken."""
+
+    next_offset: int
+    stream_ms: int | None  # as of its last row
+    found: bool = False  # whether a record of this commit counts in it
+
+
+@dataclass
+class Task:
+    """Takes records chunk by chunk."""
+
+    work: Work
+    partitions: dict[int, Partition] = field(default_factory=dict)
+    highest: dict[str, int] = field(default_factory=dict)  # of each path that came here
+    records: int = 0
+    replays: int = 0
+
+    def __post_init__(self) -> None:
+        """Nothing is written yet."""
+        self.path = Path(self.work.folder) / f"part-00000-{uuid4()}-c000.snappy.parquet"
+        self._writer: pq.ParquetWriter | None = None
+        self._bounds: dict[str, tuple[int, int, int]] = {}
+
+    def take(self, records: pa.RecordBatch) -> None:
+        """Work out and write some records: of a partition in the order of their offsets."""
+        records = self._new(records)
+        if not records.num_rows:
+            return
+        work, rows = self.work, records.num_rows
+        raw_key, raw_value = records.column("key"), records.column("value")
+        values = parse_objects(raw_value, [pa.field(c.name, TYPES[c.type]) for c in work.value])
+        keys = self._keys(raw_key)
+        self._require_present(keys, values)
+        event_ms = self._event_ms(records, values)
+        partition = records.column("partition").to_numpy()
+        offset = records.column("offset").to_numpy()
+        chain: dict[str, Any] = {}
+        replay = np.zeros(rows, bool)
+        if work.header is not None:
+            chain, replay = self._judge(records, partition, offset)
+        stream_ms = self._sequence(partition, offset, event_ms, ~replay)
+        sizes = (pc.binary_length(raw).fill_null(0) for raw in (raw_key, raw_value))
+        self._write(
+            {
+                "ingested_at": _repeated(work.at_ms * 1000, rows),
+                "kind": _always(RECORD, rows),
+                "topic": _always(work.topic, rows),
+                "partition": records.column("partition"),
+                "offset": records.column("offset"),
+                "timestamp": event_ms * 1000,
+                "stream_time": pa.array(stream_ms * 1000, pa.int64(), mask=stream_ms == NOTHING),
+                "key": keys,
+                "value": values,
+                "headers": _null_if_empty(records.column("headers")),
+                "tombstone": raw_value.is_null(),
+                "size_bytes": pc.add(*sizes),
+                **chain,
+                "replay": replay,
+            },
+            rows,
+        )
+        self.records += rows
+        self.replays += int(replay.sum())
+        self._bound("partition", partition)
+        self._bound("offset", offset)
+        self._bound("timestamp", event_ms)
+        self._bound("stream_time", stream_ms)
+
+    def finish(self) -> dict[str, Any]:
+        """What was written and found, as JSON."""
+        file = None
+        if self._writer is not None:
+            self._writer.close()
+            file = {"path": self.path.name, "size": self.path.stat().st_size, "stats": self._stats()}
+        return {
+            "file": file,
+            "records": self.records,
+            "replays": self.replays,
+            "last": [[p, s.next_offset - 1, s.stream_ms] for p, s in self.partitions.items()],
+            "seen": [[path, at, [NO_ORDINAL] * path.count(ARROW)] for path, at in self.highest.items()],
+        }
+
+    def give_up(self) -> None:
+        """Leave no file behind."""
+        if self._writer is not None:
+            self._writer.close()
+        self.path.unlink(missing_ok=True)
+
+    def _new(self, records: pa.RecordBatch) -> pa.RecordBatch:
+        """The records that the log does not hold yet: a repeated micro-batch adds nothing."""
+        partition, offset = (records.column(name).to_numpy() for name in ("partition", "offset"))
+        old = np.zeros(len(offset), bool)
+        for number in np.unique(partition):
+            old |= (partition == number) & (offset < self.work.next_offsets.get(int(number), 0))
+        return records.filter(pa.array(~old)) if old.any() else records
+
+    def _keys(self, raw: pa.Array) -> pa.StructArray | None:
+        fields = [pa.field(c.name, TYPES[c.type]) for c in self.work.key]
+        if not fields:
+            return None
+        if not self.work.scalar_key:
+            return parse_objects(raw, fields)
+        return pa.StructArray.from_arrays([utf8(raw)], fields=fields, mask=raw.is_null())
+
+    def _require_present(self, keys: pa.StructArray | None, values: pa.StructArray) -> None:
+        """Nothing is missing, and key and value agree."""
+        for column in self.work.key:
+            if not column.nullable and keys.field(column.name).null_count:
+                raise OddError(f"missing key field: {column.name}")
+        there = values if not values.null_count else values.drop_null()
+        for column in self.work.value:
+            if not column.nullable and there.field(column.name).null_count:
+                raise OddError(f"missing value field: {column.name}")
+        names = {column.name.lower(): column.name for column in self.work.value}
+        for column in self.work.key:
+            shared = names.get(column.name.lower())
+            if shared is None:
+                continue
+            differs = pc.not_equal(keys.field(column.name), _flattened(values, shared))
+            if pc.any(differs).as_py():
+                raise OddError(f"disagreement: {column.name}")
+
+    def _event_ms(self, records: pa.RecordBatch, values: pa.StructArray) -> np.ndarray:
+        event_ms = records.column("ms")
+        if self.work.timestamp is not None:
+            event_ms = pc.if_else(values.is_null(), event_ms, _flattened(values, self.work.timestamp))
+        if event_ms.null_count:
+            raise OddError("timestamp: null")
+        numbers: np.ndarray = event_ms.to_numpy()
+        if numbers.min() < 0 or numbers.max() > self.work.latest_ms:
+            raise OddError("timestamp: before 1970, or far ahead")
+        return numbers
+
+    def _judge(
+        self, records: pa.RecordBatch, partition: np.ndarray, offset: np.ndarray
+    ) -> tuple[dict[str, Any], np.ndarray]:
+        """The chain's columns, and which records are replays (see `headrace.log.monotone`)."""
+        work, rows = self.work, records.num_rows
+        chains = read_chains(records.column("headers"), work.header or "")
+        own = chains.route == 0
+        root_offset = np.where(own, offset, chains.offsets)
+        paths, path = paths_of(chains, work.topic, partition)
+        replay = self._replays(paths, path, root_offset)
+        hops = np.array([len(route) for route in chains.routes])[chains.route]
+        roots = [route[0] if route else (work.topic, -1) for route in chains.routes]
+        names = sorted({name for name, _ in roots})
+        root = np.array([names.index(name) for name, _ in roots], np.int32)[chains.route]
+        root_partition = np.array([number for _, number in roots], np.int32)[chains.route]
+        starts = np.concatenate([[0], np.cumsum(hops)]).astype(np.int32)
+        columns = {
+            "root_topic": pa.DictionaryArray.from_arrays(pa.array(root), pa.array(names)),
+            "root_partition": np.where(own, partition, root_partition),
+            "root_offset": root_offset,
+            "ordinals": pa.ListArray.from_arrays(
+                pa.array(starts), pa.array(np.full(starts[-1], NO_ORDINAL, np.int32))
+            ),
+            "path": pa.DictionaryArray.from_arrays(pa.array(path.astype(np.int32)), pa.array(paths)),
+        }
+        assert rows == len(path)
+        return columns, replay
+
+    def _replays(self, paths: list[str], path: np.ndarray, at: np.ndarray) -> np.ndarray:
+        """Whether each position lies not beyond the highest before it on its path; the highest are kept."""
+        replay = np.zeros(len(path), bool)
+        order = np.argsort(path, kind="stable")
+        sizes = np.bincount(path, minlength=len(paths))
+        begin = 0
+        for name, size in zip(paths, sizes, strict=True):
+            mine = order[begin : begin + size]
+            begin += size
+            known = self.highest.get(name, self.work.highest.get(name, -1))
+            reached = np.maximum.accumulate(np.concatenate([[known], at[mine]]))
+            replay[mine] = at[mine] <= reached[:-1]
+            self.highest[name] = int(reached[-1])
+        return replay
+
+    def _sequence(
+        self, partition: np.ndarray, offset: np.ndarray, event_ms: np.ndarray, counts: np.ndarray
+    ) -> np.ndarray:
+        """Stream time (see `headrace.log.sequence`), `NOTHING` where there is none yet."""
+        work, result = self.work, np.empty(len(offset), np.int64)
+        for number in np.unique(partition).tolist():
+            mine = np.flatnonzero(partition == number)
+            at = self.partitions.get(number)
+            if at is None:
+                known = work.stream_ms.get(number)
+                at = Partition(work.next_offsets.get(number, 0), known)
+                begins = work.lowest_ms if known is None else known
+            else:
+                begins = at.stream_ms if at.found else work.stream_ms.get(number, work.lowest_ms)
+            if offset[mine[0]] < at.next_offset or np.any(np.diff(offset[mine]) <= 0):
+                raise OddError("records out of order")
+            before = NOTHING if begins is None else begins
+            counted = np.where(counts[mine], event_ms[mine], NOTHING)
+            found = np.logical_or.accumulate(counts[mine]) | at.found
+            highest = np.maximum(np.maximum.accumulate(counted), before)
+            unfound = NOTHING if at.stream_ms is None else at.stream_ms
+            result[mine] = np.where(found, highest, unfound)
+            last = int(result[mine[-1]])
+            self.partitions[number] = Partition(
+                int(offset[mine[-1]]) + 1, None if last == NOTHING else last, bool(found[-1])
+            )
+        return result
+
+    def _write(self, columns: Mapping[str, Any], rows: int) -> None:
+        arrays = [_as_column(columns.get(each.name), each.type, rows) for each in self.work.schema]
+        table = pa.Table.from_arrays(arrays, names=self.work.schema.names)
+        if self._writer is None:
+            self._writer = pq.ParquetWriter(self.path, table.schema, compression="snappy", store_schema=False)
+        self._writer.write_table(table, row_group_size=rows)
+
+    def _bound(self, name: str, numbers: np.ndarray) -> None:
+        numbers, all_rows = numbers[numbers != NOTHING], len(numbers)
+        lowest, highest, nulls = self._bounds.get(name, (np.iinfo(np.int64).max, NOTHING, 0))
+        if len(numbers):
+            lowest, highest = min(lowest, int(numbers.min())), max(highest, int(numbers.max()))
+        self._bounds[name] = lowest, highest, nulls + all_rows - len(numbers)
+
+    def _stats(self) -> str:
+        """Statistics of the file by Delta's protocol."""
+        at = {name: (low, high) for name, (low, high, _) in self._bounds.items() if high != NOTHING}
+        at["ingested_at"] = self.work.at_ms, self.work.at_ms
+        times = ("ingested_at", "timestamp", "stream_time")
+        lowest, highest = (
+            {name: _iso(bounds[side]) if name in times else bounds[side] for name, bounds in at.items()}
+            | {"kind": RECORD}
+            for side in (0, 1)
+        )
+        nulls = {name: nulls for name, (_, _, nulls) in self._bounds.items()} | {"ingested_at": 0, "kind": 0}
+        return json.dumps(
+            {"numRecords": self.records, "minValues": lowest, "maxValues": highest, "nullCount": nulls}
+        )
+
+
+def _iso(ms: int) -> str:
+    return f"{np.datetime64(ms, 'ms')}Z"
+
+
+def _flattened(values: pa.StructArray, name: str) -> pa.Array:
+    """A field of structs, null where the struct is."""
+    return values.flatten()[values.type.get_field_index(name)]
+
+
+def _null_if_empty(lists: pa.ListArray) -> pa.Array:
+    """Spark's Kafka source gives null for a record without headers."""
+    if not len(lists.values):
+        return pa.nulls(len(lists), lists.type)
+    empty = pc.equal(pc.list_value_length(lists), 0)
+    return pc.if_else(empty, pa.scalar(None, lists.type), lists) if pc.any(empty).as_py() else lists
+
+
+def _always(text: str, rows: int) -> pa.Array:
+    return pa.DictionaryArray.from_arrays(pa.array(np.zeros(rows, np.int32)), pa.array([text]))
+
+
+def _repeated(number: int, rows: int) -> np.ndarray:
+    return np.full(rows, number, np.int64)
+
+
+def _as_column(column: Any, wanted: pa.DataType, rows: int) -> pa.Array:
+    """A column in the log's type; text that repeats stays encoded by a dictionary."""
+    if column is None:
+        return pa.nulls(rows, wanted)
+    if isinstance(column, np.ndarray):
+        column = pa.array(column)
+    if column.type == wanted or isinstance(column, pa.DictionaryArray):
+        return column
+    return column.cast(wanted)
