@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import threading
 import time
+from functools import lru_cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Self
 
@@ -17,23 +18,19 @@ if TYPE_CHECKING:
 METER_SECONDS = 0.05
 
 
-_DAEMONS: dict[Path, list[Path]] = {}
-
-
 def _processes() -> list[Path]:
     """This process, the JVM of Spark that it started, and Spark's Python workers; not the broker, which is a child too."""
     me = Path("/proc/self").resolve()
     jvms = [child for child in _children(me) if b"org.apache.spark" in _command(child)]
-    daemons = [daemon for jvm in jvms for daemon in _daemons(jvm)]
+    daemons = [daemon for jvm in jvms for daemon in _daemons(jvm, int(time.monotonic() * 2))]
     return [me, *jvms, *daemons, *(worker for daemon in daemons for worker in _children(daemon))]
 
 
-def _daemons(jvm: Path) -> list[Path]:
-    """Who forks the Python workers of a JVM; looked for among the children of its many threads until there is one."""
-    if not any(daemon.exists() for daemon in _DAEMONS.get(jvm, [])):
-        threads = [thread.name for thread in (jvm / "task").iterdir()]
-        _DAEMONS[jvm] = [daemon for thread in threads for daemon in _children(jvm, thread)]
-    return _DAEMONS[jvm]
+@lru_cache(maxsize=1)
+def _daemons(jvm: Path, moment: int) -> list[Path]:
+    """Who forks the Python workers of a JVM: children of some of its many threads, which are looked at twice a second."""
+    threads = [thread.name for thread in (jvm / "task").iterdir()]
+    return [daemon for thread in threads for daemon in _children(jvm, thread)]
 
 
 def _children(process: Path, thread: str = "") -> list[Path]:

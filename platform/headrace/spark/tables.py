@@ -168,13 +168,23 @@ def append_files(spark: SparkSession, path: str, added: Sequence[NewFile], recor
     nothing, some = scala_object(spark, "scala.None"), scala_object(spark, "scala.Some")
     now_ms = time.time_ns() // 1_000_000
     actions = [
-        {"path": file.path, "size": file.size, "stats": file.stats, "partitionValues": {}, "modificationTime": now_ms}
+        {
+            "path": file.path,
+            "size": file.size,
+            "stats": file.stats,
+            "partitionValues": {},
+            "modificationTime": now_ms,
+        }
         for file in added
     ]
     parse = scala_object(spark, f"{DELTA}.actions.Action").fromJson
     append_mode = java_class(spark, "org.apache.spark.sql.SaveMode").Append
     operation = java_class(spark, f"{DELTA}.DeltaOperations$Write")(
-        append_mode, nothing, nothing, some.apply(json.dumps(record, sort_keys=True)), *(nothing for _ in range(5))
+        append_mode,
+        nothing,
+        nothing,
+        some.apply(json.dumps(record, sort_keys=True)),
+        *(nothing for _ in range(5)),
     )
     with active(spark):
         transaction = delta_log(spark, path).startTransaction()

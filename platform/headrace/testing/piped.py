@@ -44,9 +44,9 @@ class PipedTopic:
         return offset
 
     def take(self, spark: SparkSession) -> DataFrame | None:
-        """All records added since the last call, one row each as `KAFKA`; None if there are none."""
+        """All records added since the last call, one row each as `KAFKA`, in one task and in their order; None if there are none."""
         rows, self._rows = self._rows, []
-        return local_frame(spark, rows, KAFKA) if rows else None
+        return local_frame(spark, rows, KAFKA).coalesce(1) if rows else None
 
     def _key(self, key: Bytes) -> bytes | None:
         if isinstance(key, dict) and self.topic.scalar_key:

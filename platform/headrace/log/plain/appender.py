@@ -21,7 +21,7 @@ from headrace.spark.tables import NewFile, is_mapped
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
-    from pyspark.sql import DataFrame
+    from pyspark.sql import DataFrame, SparkSession
     from pyspark.sql.types import StructType
 
     from headrace.description import Topic
@@ -29,6 +29,12 @@ if TYPE_CHECKING:
     from headrace.log.state import LogState
 
 logger = structlog.get_logger(__name__)
+SMALL_RECORD_BYTES = 16 << 10
+ARROW = "spark.sql.execution.arrow"
+# Rows go to Python in batches. To end one by its bytes Spark counts these after each row, a sixth of a log's tasks: where
+# records are small, a batch ends by its rows.
+BY_BYTES = {f"{ARROW}.maxRecordsPerBatch": "10000", f"{ARROW}.maxBytesPerBatch": str(64 << 20)}
+BY_ROWS = {f"{ARROW}.maxRecordsPerBatch": "1000", f"{ARROW}.maxBytesPerBatch": str(2**31 - 1)}
 REST_MAX = 64  # micro-batches that Spark decides, after some that were odd, before the next is looked at
 
 
@@ -74,7 +80,8 @@ class PlainAppender:
             # Each row's bytes are counted; of a list that is null Arrow counts those of all lists before it.
             F.coalesce("headers", F.array().cast(HEADERS)).alias("headers"),
         )
-        self._odd = self._rest = 0
+        self._odd, self._rest, self._small = 0, 0, False
+        self._batches: Mapping[str, str] = {}
 
     def write(self, raw: DataFrame, state: LogState, guard: Guard | None, at_ms: int) -> Written | None:
         """Write the rows of a micro-batch; None: something in it is odd, and nothing was written.
@@ -87,6 +94,7 @@ class PlainAppender:
         work = self._work(state, guard, at_ms)
         if work is None:
             return None
+        self._end_batches(raw.sparkSession, BY_ROWS if self._small else BY_BYTES)
         tasks = raw.sparkSession.sparkContext.defaultParallelism
         reports = self._records.of(raw).coalesce(tasks).mapInArrow(work, REPORT).collect()
         found = [json.loads(row["report"]) for row in reports]
@@ -97,7 +105,15 @@ class PlainAppender:
             logger.debug("odd micro-batch", topic=self._topic.name, reason=odd)
             return None
         self._odd = 0
+        self._small = max((report["largest"] for report in found), default=0) <= SMALL_RECORD_BYTES
         return _summed(found)
+
+    def _end_batches(self, spark: SparkSession, settings: Mapping[str, str]) -> None:
+        """Each query has a session of its own."""
+        if settings is not self._batches:
+            for name, value in settings.items():
+                spark.conf.set(name, value)
+            self._batches = settings
 
     def _work(self, state: LogState, guard: Guard | None, at_ms: int) -> Work | None:
         topic = self._topic
@@ -135,7 +151,9 @@ def _summed(reports: Sequence[Mapping[str, Any]]) -> Written:
             "records": sum(report["records"] for report in reports),
             "dead_letters": 0,
             "replays": sum(report["replays"] for report in reports),
-            "last_rows": [dict(zip(("partition", "offset", "stream_ms"), last, strict=True)) for last in last_rows],
+            "last_rows": [
+                dict(zip(("partition", "offset", "stream_ms"), last, strict=True)) for last in last_rows
+            ],
             "seen": [dict(zip(("path", "root_offset", "ordinals"), at, strict=True)) for at in seen],
         },
     )

@@ -48,7 +48,9 @@ def read_chains(headers: pa.ListArray, name: str) -> Chains:
     route, offsets = np.zeros(len(headers), np.int64), np.full(len(headers), -1, np.int64)
     routes: list[tuple[Hop, ...]] = [()]
     entries = headers.flatten()
-    matching = np.flatnonzero(pc.equal(entries.field("key"), name).fill_null(False).to_numpy(zero_copy_only=False))
+    matching = np.flatnonzero(
+        pc.equal(entries.field("key"), name).fill_null(False).to_numpy(zero_copy_only=False)
+    )
     if len(matching):
         at = pc.list_parent_indices(headers).to_numpy()[matching]
         last = np.append(at[1:] != at[:-1], True)
@@ -75,7 +77,8 @@ def _of_one_size(pieces: pa.Array, size: int) -> tuple[list[tuple[Hop, ...]], np
     route = root_offsets = np.zeros(len(pieces) // size, np.int64)
     for hop in range(hops):
         topic, partition, offset = (
-            pieces.take(pa.array(np.arange(hop * PIECES + piece, len(pieces), size))) for piece in range(PIECES)
+            pieces.take(pa.array(np.arange(hop * PIECES + piece, len(pieces), size)))
+            for piece in range(PIECES)
         )
         topics, topic_of = _known(topic, NAME, "[[" if hop == 0 else "[")
         partitions, partition_of = _known(partition, PARTITION)
@@ -122,6 +125,7 @@ def paths_of(chains: Chains, topic: str, partition: np.ndarray) -> tuple[list[st
     number = chains.route * len(partitions) + np.searchsorted(partitions, partition)
     used, number = _numbered(number, len(chains.routes) * len(partitions))
     hops = (
-        (*chains.routes[each // len(partitions)], (topic, int(partitions[each % len(partitions)]))) for each in used
+        (*chains.routes[each // len(partitions)], (topic, int(partitions[each % len(partitions)])))
+        for each in used
     )
     return [ARROW.join(f"{name}/{number}" for name, number in path) for path in hops], number

@@ -77,7 +77,10 @@ def _require_objects(text: pa.Array) -> None:
     if longest >= LONG_BYTES:
         long = text.filter(pc.greater_equal(sizes, LONG_BYTES))
         brackets = pc.add(pc.count_substring(long, "["), pc.count_substring(long, "{"))
-        if pc.max(brackets).as_py() >= BRACKETS_MAX or pc.any(pc.match_substring_regex(long, LONG_NUMBER)).as_py():
+        if (
+            pc.max(brackets).as_py() >= BRACKETS_MAX
+            or pc.any(pc.match_substring_regex(long, LONG_NUMBER)).as_py()
+        ):
             raise OddError("a JSON object nested deeply, or with a long number")
 
 
@@ -86,7 +89,9 @@ def _read(text: pa.Buffer, schema: pa.Schema) -> pa.Table:
         return pyarrow.json.read_json(
             pa.BufferReader(text),
             read_options=pyarrow.json.ReadOptions(use_threads=False, block_size=text.size + 1),
-            parse_options=pyarrow.json.ParseOptions(explicit_schema=schema, unexpected_field_behavior="ignore"),
+            parse_options=pyarrow.json.ParseOptions(
+                explicit_schema=schema, unexpected_field_behavior="ignore"
+            ),
         )
     except pa.ArrowInvalid as error:
         raise OddError(str(error)) from error

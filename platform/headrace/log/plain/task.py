@@ -72,11 +72,13 @@ class Work:
 
 def _in_chunks(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
     waiting: list[pa.RecordBatch] = []
+    rows = size = 0
     for batch in batches:
         waiting.append(batch)
-        if sum(b.num_rows for b in waiting) >= ROWS_MAX or sum(b.nbytes for b in waiting) >= BYTES_MAX:
+        rows, size = rows + batch.num_rows, size + batch.nbytes
+        if rows >= ROWS_MAX or size >= BYTES_MAX:
             yield _joined(waiting)
-            waiting = []
+            waiting, rows, size = [], 0, 0
     if waiting:
         yield _joined(waiting)
 
@@ -103,6 +105,7 @@ class Task:
     highest: dict[str, int] = field(default_factory=dict)  # of each path that came here
     records: int = 0
     replays: int = 0
+    largest: int = 0  # of their sizes in bytes
 
     def __post_init__(self) -> None:
         """Nothing is written yet."""
@@ -128,7 +131,8 @@ class Task:
         if work.header is not None:
             chain, replay = self._judge(records, partition, offset)
         stream_ms = self._sequence(partition, offset, event_ms, ~replay)
-        sizes = (pc.binary_length(raw).fill_null(0) for raw in (raw_key, raw_value))
+        sizes = pc.add(*(pc.binary_length(raw).fill_null(0) for raw in (raw_key, raw_value)))
+        self.largest = max(self.largest, pc.max(sizes).as_py())
         self._write(
             {
                 "ingested_at": _repeated(work.at_ms * 1000, rows),
@@ -142,7 +146,7 @@ class Task:
                 "value": values,
                 "headers": _null_if_empty(records.column("headers")),
                 "tombstone": raw_value.is_null(),
-                "size_bytes": pc.add(*sizes),
+                "size_bytes": sizes,
                 **chain,
                 "replay": replay,
             },
@@ -165,6 +169,7 @@ class Task:
             "file": file,
             "records": self.records,
             "replays": self.replays,
+            "largest": self.largest,
             "last": [[p, s.next_offset - 1, s.stream_ms] for p, s in self.partitions.items()],
             "seen": [[path, at, [NO_ORDINAL] * path.count(ARROW)] for path, at in self.highest.items()],
         }
