@@ -24,7 +24,7 @@ from headrace.log.clock import ManualClock
 from headrace.log.columns import KAFKA
 from headrace.log.decode import Decoder
 from headrace.log.plain.chain import read_chains
-from headrace.log.plain.decode import TYPES, OddError, parse_objects
+from headrace.log.plain.decode import TYPES, OddError, read_objects
 from headrace.log.sequencer import Sequencer
 from headrace.spark.frames import local_frame
 from headrace.spark.session import pipeline_session
@@ -48,6 +48,12 @@ GUARDED = hr.Topic(
     value="id STRING, n BIGINT, x DOUBLE",
     replay_guard=hr.ReplayGuard(),
     timestamp="n",
+)
+DIRTY = hr.Topic(
+    "dirty",
+    key="id STRING NOT NULL",
+    value="id STRING, n BIGINT NOT NULL, x DOUBLE",
+    replay_guard=hr.ReplayGuard(),
 )
 TEXTS_AT_ONCE = 300
 
@@ -157,36 +163,39 @@ def an_object(random: Random) -> bytes:
     return text.encode("utf-8", "replace")
 
 
+FIELDS = [pa.field(column.name, TYPES[column.type]) for column in TYPED.value_columns]
+
+
 @given(random=RANDOMS)
-def test_what_arrow_takes_spark_types_alike(spark: SparkSession, random: Random) -> None:
+def test_what_arrow_takes_spark_types_alike_and_what_it_refuses_spark_refuses_for_that_reason(
+    spark: SparkSession, random: Random
+) -> None:
     values = [an_object(random) for _ in range(TEXTS_AT_ONCE)]
-    fields = [pa.field(column.name, TYPES[column.type]) for column in TYPED.value_columns]
-    taken = {number: row for number, value in enumerate(values) if (row := parsed(value, fields)) is not None}
     rows = [(None, value, "typed", 0, number, EPOCH, None) for number, value in enumerate(values)]
-    decoded = (
-        Decoder(TYPED)
-        .decode(local_frame(spark, rows, KAFKA), NOW_MS)
-        .select("offset", "kind", "reason", "value")
-    )
-    spark_says = {row["offset"]: row for row in decoded.collect()}
-    assert len(taken) > TEXTS_AT_ONCE // 10
-    for number, row in taken.items():
-        assert spark_says[number]["kind"] == "record", (values[number], spark_says[number]["reason"])
-        assert exactly(row) == exactly(spark_says[number]["value"].asDict()), values[number]
+    decoded = Decoder(TYPED).decode(local_frame(spark, rows, KAFKA), NOW_MS)
+    spark_says = {row["offset"]: row for row in decoded.select("offset", "kind", "reason", "value").collect()}
+    taken = {number: found for number, value in enumerate(values) if (found := alone(value)) is not None}
+    assert len(taken) > TEXTS_AT_ONCE // 3
+    for number, (value, why) in taken.items():
+        wanted = spark_says[number]
+        if why is None:
+            assert wanted["kind"] == "record", (values[number], wanted["reason"])
+            assert exactly(value) == exactly(wanted["value"].asDict()), values[number]
+        else:
+            assert (wanted["reason"] or "").startswith(f"malformed value: {why}"), values[number]
 
 
 @given(random=RANDOMS)
-def test_objects_parsed_together_are_what_each_is_by_itself(random: Random) -> None:
-    values = [an_object(random) for _ in range(20)]
-    fields = [pa.field(column.name, TYPES[column.type]) for column in TYPED.value_columns]
-    alone = [(value, row) for value in values if (row := parsed(value, fields)) is not None]
-    if alone:
-        raw = pa.array([None, *(value for value, _ in alone)], pa.binary())
-        assert exactly(parse_objects(raw, fields).to_pylist()) == exactly([None, *(row for _, row in alone)])
-    odd = next((value for value in values if parsed(value, fields) is None), None)
+def test_objects_read_together_are_what_each_is_by_itself(random: Random) -> None:
+    values = [an_object(random) for _ in range(60)]
+    each = [(value, found) for value in values if (found := alone(value)) is not None]
+    together = read_objects(pa.array([None, *(value for value, _ in each)], pa.binary()), FIELDS)
+    assert exactly(together.structs.to_pylist()) == exactly([None, *(value for _, (value, _) in each)])
+    assert together.malformed == {row: why for row, (_, (_, why)) in enumerate(each, 1) if why is not None}
+    odd = next((value for value in values if alone(value) is None), None)
     if odd is not None:
         with pytest.raises(OddError):
-            parse_objects(pa.array([*(value for value, _ in alone), odd], pa.binary()), fields)
+            read_objects(pa.array([*(value for value, _ in each), odd], pa.binary()), FIELDS)
 
 
 def a_chain(random: Random) -> bytes | None:
@@ -242,70 +251,73 @@ def test_chains_that_arrow_reads_spark_reads_alike(spark: SparkSession, random: 
         assert row["path"] == ARROW.join(f"{name}/{at}" for name, at in (*route, ("guarded", 1)))
 
 
-@given(data=st.data())
+def a_record(random: Random, *, dirty: bool) -> tuple[Any, ...]:
+    """What `PipedTopic.add` takes; `dirty`: a third of them are dead letters."""
+    key: Any = random.choice(["k", "é", ""])
+    value: Any = random.choice([None, *[{"n": random.randrange(50), "x": random.choice([None, 0.5, 7])}] * 4])
+    timestamp_ms = random.randrange(50)
+    chain = [
+        [random.choice(["root", "other"]), random.randrange(2), random.randrange(12)]
+        for _ in range(random.randrange(1, 3))
+    ]
+    header = json.dumps(chain, separators=(",", ":"))
+    headers = random.choice([{}, {"trace": b"\x00"}, *[{"a": "b", "source-chain": header}] * 3])
+    if dirty:
+        key = random.choice([*[key] * 9, b"\xff", None])
+        trouble = [
+            b"{",
+            b"\xff{}",
+            b"{nonsense}",
+            b'{"n": 1}{}',
+            b'{"n": "1"}',
+            {"n": 1, "id": "k"},
+            {"x": 1},
+            b' {"n": 2} ',
+        ]
+        value = random.choice([*[value] * 16, *trouble])
+        timestamp_ms = random.choice([*[timestamp_ms] * 9, -1, 4_070_908_800_000, 4_070_908_800_120])
+    return key, value, timestamp_ms, random.randrange(3), headers
+
+
+@pytest.mark.parametrize("topic", [GUARDED, DIRTY], ids=lambda topic: topic.name)
+@given(random=RANDOMS)
 def test_a_log_of_plain_records_has_the_rows_that_spark_would_write(
-    spark: SparkSession, tmp_path: Path, data: st.DataObject
+    spark: SparkSession, tmp_path: Path, topic: hr.Topic, random: Random
 ) -> None:
-    session, clock, folder = (
-        pipeline_session(spark, interpreted=True),
-        ManualClock(NOW_MS),
-        tmp_path / str(next(NUMBER)),
-    )
-    piped = PipedTopic(GUARDED, {})
-    plain = Sequencer(session, GUARDED, f"file:{folder}/plain", clock)
+    session, clock = pipeline_session(spark, interpreted=True), ManualClock(NOW_MS)
+    folder = f"file:{tmp_path}/{next(NUMBER)}"
+    piped = PipedTopic(topic, {})
+    plain = Sequencer(session, topic, f"{folder}/plain", clock)
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(sequencer_module, "is_plain", lambda *_: False)
-        spark_alone = Sequencer(session, GUARDED, f"file:{folder}/spark", clock)
+        spark_alone = Sequencer(session, topic, f"{folder}/spark", clock)
     for _ in range(3):
-        for _ in range(data.draw(st.integers(1, 30))):
-            record = data.draw(plain_records)
-            piped.add(*record)
+        for _ in range(random.randrange(1, 40)):
+            piped.add(*a_record(random, dirty=topic is DIRTY))
         raw = piped.take(session)
         assert raw is not None
-        written = plain._plain
-        assert written is not None
         assert plain.append(raw) == spark_alone.append(raw)
-        assert written._odd == 0
+        assert plain._plain is not None
+        assert plain._plain.odd == 0
+        assert (plain.state, plain._guard) == (spark_alone.state, spark_alone._guard)
         clock.set(clock.now_ms() + 1_000)
-        assert plain.state == spark_alone.state
-        assert plain._guard == spark_alone._guard
-    tables = [session.read.format("delta").load(f"file:{folder}/{name}") for name in ("plain", "spark")]
+    tables = [session.read.format("delta").load(f"{folder}/{name}") for name in ("plain", "spark")]
     found, wanted = (
-        sorted(exactly([row.asDict(recursive=True) for row in table.collect()]), key=str) for table in tables
+        sorted((exactly(row.asDict(recursive=True)) for row in table.collect()), key=str) for table in tables
     )
     assert found == wanted
     assert tables[0].schema == tables[1].schema
-    reopened = Sequencer(session, GUARDED, f"file:{folder}/plain", clock)
+    reopened = Sequencer(session, topic, f"{folder}/plain", clock)
     assert (reopened.state, reopened._guard) == (plain.state, plain._guard)
 
 
-plain_records = st.tuples(
-    st.sampled_from(["k", "é", ""]),
-    st.one_of(
-        st.none(),
-        st.builds(lambda n, x: {"n": n, "x": x}, st.integers(0, 50), st.one_of(st.none(), st.integers(1, 9))),
-    ),
-    st.integers(0, 50),
-    st.integers(0, 2),
-    st.one_of(
-        st.just({}),
-        st.just({"trace": b"\x00"}),
-        st.lists(
-            st.tuples(st.sampled_from(["root", "other"]), st.integers(0, 1), st.integers(0, 12)).map(list),
-            min_size=1,
-            max_size=3,
-        ).map(lambda chain: {"a": "b", "source-chain": json.dumps(chain, separators=(",", ":"))}),
-    ),
-)
-
-
-def parsed(value: bytes, fields: Sequence[pa.Field]) -> dict[str, Any] | None:
-    """The object; None: it is odd."""
+def alone(value: bytes) -> tuple[dict[str, Any] | None, str | None] | None:
+    """The object, or why it is malformed; None: it is odd."""
     try:
-        (row,) = parse_objects(pa.array([value], pa.binary()), fields).to_pylist()
+        found = read_objects(pa.array([value], pa.binary()), FIELDS)
     except OddError:
         return None
-    return row  # type: ignore[no-any-return]
+    return found.structs[0].as_py(), found.malformed.get(0)
 
 
 def chain_of(headers: Sequence[tuple[str, bytes]] | None) -> tuple[tuple[tuple[str, int], ...], int] | None:

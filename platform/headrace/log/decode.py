@@ -24,6 +24,8 @@ if TYPE_CHECKING:
     from headrace.description import Column, Topic
 
 CORRUPT, LATEST = "__corrupt", "__latest_ms"
+NOT_UTF8, NOT_AN_OBJECT, MORE_THAN_ONE = "not UTF-8", "not a JSON object", "more than one JSON object"
+DOES_NOT_FIT = "not JSON, or a field does not fit "  # and the declared columns
 BLANKS = " \t\r\n"  # JSON's white space
 LAST_TIMESTAMP_MS = 253_402_300_799_999  # the end of the year 9999: beyond it no timestamp can be written
 
@@ -146,17 +148,17 @@ def _malformed(
         return []
     text = F.col(raw).cast("string")
     present = F.col(raw).isNotNull()
-    cases = [(present & ~F.is_valid_utf8(text), F.lit(f"malformed {what}: not UTF-8"))]
+    cases = [(present & ~F.is_valid_utf8(text), F.lit(f"malformed {what}: {NOT_UTF8}"))]
     if not plain:
         cases += [
-            (present & ~_looks_like_an_object(text), F.lit(f"malformed {what}: not a JSON object")),
+            (present & ~_looks_like_an_object(text), F.lit(f"malformed {what}: {NOT_AN_OBJECT}")),
             (
                 present & F.col(f"{parsed}.{CORRUPT}").isNotNull(),
-                F.lit(f"malformed {what}: not JSON, or a field does not fit {to_ddl(columns)}"),
+                F.lit(f"malformed {what}: {DOES_NOT_FIT}{to_ddl(columns)}"),
             ),
             (
                 present & F.col(f"__{what}_goes_on"),
-                F.lit(f"malformed {what}: more than one JSON object"),
+                F.lit(f"malformed {what}: {MORE_THAN_ONE}"),
             ),
         ]
     for column in columns:

@@ -111,7 +111,7 @@ class Sequencer:
 
     def _append_plain(self, raw: DataFrame, at_ms: int) -> Mapping[str, Any] | None:
         """Commit a micro-batch of plain records; None: it is none, and nothing is committed."""
-        written = self._plain and self._plain.write(raw, self.state, self._guard, at_ms)
+        written = None if self._plain is None else self._plain.write(raw, self.state, self._guard, at_ms)
         if written is None:
             return None
         with self._committing(at_ms, "before", self.state, self._guard) as record:

@@ -44,7 +44,7 @@ class PipedTopic:
         return offset
 
     def take(self, spark: SparkSession) -> DataFrame | None:
-        """All records added since the last call, one row each as `KAFKA`, in one task and in their order; None if there are none."""
+        """All records added since the last call, in their order in one task, a row each as `KAFKA`; None: there are none."""
         rows, self._rows = self._rows, []
         return local_frame(spark, rows, KAFKA).coalesce(1) if rows else None
 

@@ -14,6 +14,7 @@ from pyspark.sql.pandas.types import to_arrow_schema
 from headrace.log.columns import HEADERS
 from headrace.log.monotone import MonotoneGuard
 from headrace.log.plain.decode import TYPES
+from headrace.log.plain.records import Reader
 from headrace.log.plain.task import REPORT, Work
 from headrace.spark.frames import Selection
 from headrace.spark.tables import NewFile, is_mapped
@@ -71,7 +72,7 @@ class PlainAppender:
     """Writes plain micro-batches of one topic."""
 
     def __init__(self, topic: Topic, path: str, schema: StructType) -> None:
-        """Needs a running Spark, and a topic that `is_plain`."""
+        """Needs a running Spark, and a topic that `is_plain`. `odd`: how many micro-batches were, since one was not."""
         self._topic, self._folder = topic, re.sub("^file:(//[^/]*)?", "", path)
         self._schema = to_arrow_schema(schema, timestamp_utc=True)
         self._records = Selection(
@@ -80,7 +81,7 @@ class PlainAppender:
             # Each row's bytes are counted; of a list that is null Arrow counts those of all lists before it.
             F.coalesce("headers", F.array().cast(HEADERS)).alias("headers"),
         )
-        self._odd, self._rest, self._small = 0, 0, False
+        self.odd, self._rest, self._small = 0, 0, False
         self._batches: Mapping[str, str] = {}
 
     def write(self, raw: DataFrame, state: LogState, guard: Guard | None, at_ms: int) -> Written | None:
@@ -92,19 +93,17 @@ class PlainAppender:
             self._rest -= 1
             return None
         work = self._work(state, guard, at_ms)
-        if work is None:
-            return None
         self._end_batches(raw.sparkSession, BY_ROWS if self._small else BY_BYTES)
         tasks = raw.sparkSession.sparkContext.defaultParallelism
         reports = self._records.of(raw).coalesce(tasks).mapInArrow(work, REPORT).collect()
         found = [json.loads(row["report"]) for row in reports]
         odd = next((report["odd"] for report in found if "odd" in report), None) or _scattered(found)
         if odd is not None:
-            self._odd = min(self._odd + 1, REST_MAX.bit_length() - 1)
-            self._rest = 1 << (self._odd - 1)
+            self.odd = min(self.odd + 1, REST_MAX.bit_length() - 1)
+            self._rest = 1 << (self.odd - 1)
             logger.debug("odd micro-batch", topic=self._topic.name, reason=odd)
             return None
-        self._odd = 0
+        self.odd = 0
         self._small = max((report["largest"] for report in found), default=0) <= SMALL_RECORD_BYTES
         return _summed(found)
 
@@ -115,20 +114,23 @@ class PlainAppender:
                 spark.conf.set(name, value)
             self._batches = settings
 
-    def _work(self, state: LogState, guard: Guard | None, at_ms: int) -> Work | None:
+    def _work(self, state: LogState, guard: Guard | None, at_ms: int) -> Work:
         topic = self._topic
         highest = guard.highest if isinstance(guard, MonotoneGuard) else {}
         return Work(
             topic=topic.name,
-            key=topic.key_columns,
-            value=topic.value_columns,
-            scalar_key=topic.scalar_key,
-            timestamp=topic.timestamp,
+            reader=Reader(
+                topic.key_columns,
+                topic.value_columns,
+                scalar_key=topic.scalar_key,
+                timestamp=topic.timestamp,
+                latest_ms=at_ms + topic.max_future_ms,
+                max_future_ms=topic.max_future_ms,
+            ),
             header=None if topic.replay_guard is None else topic.replay_guard.header,
             schema=self._schema,
             folder=self._folder,
             at_ms=at_ms,
-            latest_ms=at_ms + topic.max_future_ms,
             next_offsets={p: s.next_offset for p, s in state.partitions.items()},
             stream_ms={p: s.stream_ms for p, s in state.partitions.items() if s.stream_ms is not None},
             lowest_ms=state.lowest_stream_ms(),
@@ -149,7 +151,7 @@ def _summed(reports: Sequence[Mapping[str, Any]]) -> Written:
         [NewFile(**report["file"]) for report in reports if report["file"] is not None],
         {
             "records": sum(report["records"] for report in reports),
-            "dead_letters": 0,
+            "dead_letters": sum(report["dead_letters"] for report in reports),
             "replays": sum(report["replays"] for report in reports),
             "last_rows": [
                 dict(zip(("partition", "offset", "stream_ms"), last, strict=True)) for last in last_rows

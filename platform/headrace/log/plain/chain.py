@@ -11,7 +11,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from headrace.log.chain import ARROW, ENTRIES_MAX
-from headrace.log.plain.decode import OddError, utf8
+from headrace.log.plain.decode import OddError, read_texts
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -55,9 +55,9 @@ def read_chains(headers: pa.ListArray, name: str) -> Chains:
         at = pc.list_parent_indices(headers).to_numpy()[matching]
         last = np.append(at[1:] != at[:-1], True)
         at, matching = at[last], matching[last]
-        texts = utf8(entries.field("value").take(pa.array(matching)))
+        texts, _ = read_texts(entries.field("value").take(pa.array(matching)))
         if texts.null_count:
-            raise OddError("an empty chain")
+            raise OddError("a chain that is no text")
         pieces = pc.split_pattern(texts, ",")
         sizes = pc.list_value_length(pieces).to_numpy()
         for size in np.unique(sizes):

@@ -14,14 +14,15 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
 from headrace.log.chain import ARROW, NO_ORDINAL
-from headrace.log.columns import RECORD
+from headrace.log.columns import DEAD_LETTER, RECORD
+from headrace.log.decode import LAST_TIMESTAMP_MS
 from headrace.log.plain.chain import paths_of, read_chains
-from headrace.log.plain.decode import TYPES, OddError, parse_objects, utf8
+from headrace.log.plain.decode import OddError
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping
+    from collections.abc import Iterable, Iterator, Mapping, Sequence
 
-    from headrace.description import Column
+    from headrace.log.plain.records import Reader
 
 REPORT = "report STRING"
 ROWS_MAX, BYTES_MAX = 1 << 17, 32 << 20  # of records that are worked on at once
@@ -32,32 +33,29 @@ NOTHING = np.iinfo(np.int64).min
 class Work:
     """What a task is told. Times in ms.
 
-    topic, key, value, scalar_key  of the topic's description; `timestamp` names the column that has the event time
+    topic          its name
+    reader         of its records
     header         of source chains; None: the topic has no guard
     schema         the log's, as Arrow's
     folder         of the table, on a disk that every task sees
-    at_ms          the commit's `ingested_at`; latest_ms: the highest event time that is plausible
+    at_ms          the commit's `ingested_at`
     next_offsets   of each partition: what lies before is in the log already
     stream_ms      of each partition that has one; lowest_ms: where a new one starts
-    highest        of each path the highest root offset and whether the guard saw more than that
+    highest        of each path the highest root offset that the guard has seen
     """
 
     topic: str
-    key: tuple[Column, ...]
-    value: tuple[Column, ...]
-    scalar_key: bool
-    timestamp: str | None
+    reader: Reader
     header: str | None
     schema: pa.Schema
     folder: str
     at_ms: int
-    latest_ms: int
     next_offsets: Mapping[int, int]
     stream_ms: Mapping[int, int]
     lowest_ms: int | None
     highest: Mapping[str, int]
 
-    def __call__(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+    def __call__(self, batches: Iterable[pa.RecordBatch]) -> Iterable[pa.RecordBatch]:
         """For `mapInArrow`: records in, of each task one report out (JSON)."""
         task = Task(self)
         try:
@@ -70,7 +68,7 @@ class Work:
         yield pa.RecordBatch.from_pydict({"report": [json.dumps(report)]})
 
 
-def _in_chunks(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+def _in_chunks(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
     waiting: list[pa.RecordBatch] = []
     rows = size = 0
     for batch in batches:
@@ -104,6 +102,7 @@ class Task:
     partitions: dict[int, Partition] = field(default_factory=dict)
     highest: dict[str, int] = field(default_factory=dict)  # of each path that came here
     records: int = 0
+    dead_letters: int = 0
     replays: int = 0
     largest: int = 0  # of their sizes in bytes
 
@@ -120,43 +119,44 @@ class Task:
             return
         work, rows = self.work, records.num_rows
         raw_key, raw_value = records.column("key"), records.column("value")
-        values = parse_objects(raw_value, [pa.field(c.name, TYPES[c.type]) for c in work.value])
-        keys = self._keys(raw_key)
-        self._require_present(keys, values)
-        event_ms = self._event_ms(records, values)
+        read = work.reader.read(raw_key, raw_value, records.column("ms"))
         partition = records.column("partition").to_numpy()
         offset = records.column("offset").to_numpy()
-        chain: dict[str, Any] = {}
+        dead, event_ms = read.dead, read.event_ms
         replay = np.zeros(rows, bool)
+        chain: dict[str, pa.Array] = {}
         if work.header is not None:
-            chain, replay = self._judge(records, partition, offset)
-        stream_ms = self._sequence(partition, offset, event_ms, ~replay)
+            chain, replay = self._judge(records, partition, offset, dead)
+        stream_ms = self._sequence(partition, offset, event_ms, ~(replay | dead))
+        dated_ms = np.where((event_ms < 0) | (event_ms > LAST_TIMESTAMP_MS), NOTHING, event_ms)
         sizes = pc.add(*(pc.binary_length(raw).fill_null(0) for raw in (raw_key, raw_value)))
-        self.largest = max(self.largest, pc.max(sizes).as_py())
         self._write(
             {
-                "ingested_at": _repeated(work.at_ms * 1000, rows),
-                "kind": _always(RECORD, rows),
-                "topic": _always(work.topic, rows),
+                "ingested_at": np.full(rows, work.at_ms * 1000),
+                "kind": _one_of((RECORD, DEAD_LETTER), dead.astype(np.int32)),
+                "topic": _one_of((work.topic,), np.zeros(rows, np.int32)),
                 "partition": records.column("partition"),
                 "offset": records.column("offset"),
-                "timestamp": event_ms * 1000,
-                "stream_time": pa.array(stream_ms * 1000, pa.int64(), mask=stream_ms == NOTHING),
-                "key": keys,
-                "value": values,
+                "timestamp": _micros(dated_ms),
+                "stream_time": _micros(stream_ms),
+                "key": read.keys,
+                "value": read.values,
                 "headers": _null_if_empty(records.column("headers")),
                 "tombstone": raw_value.is_null(),
                 "size_bytes": sizes,
                 **chain,
                 "replay": replay,
+                **_of_dead_letters(read.reasons, dead, raw_key, raw_value),
             },
             rows,
         )
         self.records += rows
+        self.dead_letters += len(read.reasons)
         self.replays += int(replay.sum())
+        self.largest = max(self.largest, pc.max(sizes).as_py())
         self._bound("partition", partition)
         self._bound("offset", offset)
-        self._bound("timestamp", event_ms)
+        self._bound("timestamp", dated_ms)
         self._bound("stream_time", stream_ms)
 
     def finish(self) -> dict[str, Any]:
@@ -168,6 +168,7 @@ class Task:
         return {
             "file": file,
             "records": self.records,
+            "dead_letters": self.dead_letters,
             "replays": self.replays,
             "largest": self.largest,
             "last": [[p, s.next_offset - 1, s.stream_ms] for p, s in self.partitions.items()],
@@ -188,69 +189,38 @@ class Task:
             old |= (partition == number) & (offset < self.work.next_offsets.get(int(number), 0))
         return records.filter(pa.array(~old)) if old.any() else records
 
-    def _keys(self, raw: pa.Array) -> pa.StructArray | None:
-        fields = [pa.field(c.name, TYPES[c.type]) for c in self.work.key]
-        if not fields:
-            return None
-        if not self.work.scalar_key:
-            return parse_objects(raw, fields)
-        return pa.StructArray.from_arrays([utf8(raw)], fields=fields, mask=raw.is_null())
-
-    def _require_present(self, keys: pa.StructArray | None, values: pa.StructArray) -> None:
-        """Nothing is missing, and key and value agree."""
-        for column in self.work.key:
-            if not column.nullable and keys.field(column.name).null_count:
-                raise OddError(f"missing key field: {column.name}")
-        there = values if not values.null_count else values.drop_null()
-        for column in self.work.value:
-            if not column.nullable and there.field(column.name).null_count:
-                raise OddError(f"missing value field: {column.name}")
-        names = {column.name.lower(): column.name for column in self.work.value}
-        for column in self.work.key:
-            shared = names.get(column.name.lower())
-            if shared is None:
-                continue
-            differs = pc.not_equal(keys.field(column.name), _flattened(values, shared))
-            if pc.any(differs).as_py():
-                raise OddError(f"disagreement: {column.name}")
-
-    def _event_ms(self, records: pa.RecordBatch, values: pa.StructArray) -> np.ndarray:
-        event_ms = records.column("ms")
-        if self.work.timestamp is not None:
-            event_ms = pc.if_else(values.is_null(), event_ms, _flattened(values, self.work.timestamp))
-        if event_ms.null_count:
-            raise OddError("timestamp: null")
-        numbers: np.ndarray = event_ms.to_numpy()
-        if numbers.min() < 0 or numbers.max() > self.work.latest_ms:
-            raise OddError("timestamp: before 1970, or far ahead")
-        return numbers
-
     def _judge(
-        self, records: pa.RecordBatch, partition: np.ndarray, offset: np.ndarray
-    ) -> tuple[dict[str, Any], np.ndarray]:
-        """The chain's columns, and which records are replays (see `headrace.log.monotone`)."""
-        work, rows = self.work, records.num_rows
-        chains = read_chains(records.column("headers"), work.header or "")
+        self, records: pa.RecordBatch, partition: np.ndarray, offset: np.ndarray, dead: np.ndarray
+    ) -> tuple[dict[str, pa.Array], np.ndarray]:
+        """The chain's columns, null in dead letters, and which records are replays (see `headrace.log.monotone`)."""
+        alive = np.flatnonzero(~dead)
+        partition, offset = partition[alive], offset[alive]
+        headers = records.column("headers")
+        chains = read_chains(
+            headers if len(alive) == len(dead) else headers.take(pa.array(alive)), self.work.header or ""
+        )
         own = chains.route == 0
         root_offset = np.where(own, offset, chains.offsets)
-        paths, path = paths_of(chains, work.topic, partition)
-        replay = self._replays(paths, path, root_offset)
-        hops = np.array([len(route) for route in chains.routes])[chains.route]
-        roots = [route[0] if route else (work.topic, -1) for route in chains.routes]
+        paths, path = paths_of(chains, self.work.topic, partition)
+        roots = [route[0] if route else (self.work.topic, -1) for route in chains.routes]
         names = sorted({name for name, _ in roots})
         root = np.array([names.index(name) for name, _ in roots], np.int32)[chains.route]
         root_partition = np.array([number for _, number in roots], np.int32)[chains.route]
+        hops = np.array([len(route) for route in chains.routes])[chains.route]
         starts = np.concatenate([[0], np.cumsum(hops)]).astype(np.int32)
+        ordinals = pa.array(np.full(starts[-1], NO_ORDINAL, np.int32))
         columns = {
-            "root_topic": pa.DictionaryArray.from_arrays(pa.array(root), pa.array(names)),
-            "root_partition": np.where(own, partition, root_partition),
-            "root_offset": root_offset,
-            "ordinals": pa.ListArray.from_arrays(
-                pa.array(starts), pa.array(np.full(starts[-1], NO_ORDINAL, np.int32))
-            ),
-            "path": pa.DictionaryArray.from_arrays(pa.array(path.astype(np.int32)), pa.array(paths)),
+            "root_topic": _one_of(names, root),
+            "root_partition": pa.array(np.where(own, partition, root_partition)),
+            "root_offset": pa.array(root_offset),
+            "ordinals": pa.ListArray.from_arrays(pa.array(starts), ordinals),
+            "path": _one_of(paths, path.astype(np.int32)),
         }
-        assert rows == len(path)
+        replay = np.zeros(len(dead), bool)
+        replay[alive] = self._replays(paths, path, root_offset)
+        if len(alive) < len(dead):
+            place = pa.array(np.cumsum(~dead) - 1, mask=dead)
+            columns = {name: column.take(place) for name, column in columns.items()}
         return columns, replay
 
     def _replays(self, paths: list[str], path: np.ndarray, at: np.ndarray) -> np.ndarray:
@@ -314,25 +284,25 @@ class Task:
         """Statistics of the file by Delta's protocol."""
         at = {name: (low, high) for name, (low, high, _) in self._bounds.items() if high != NOTHING}
         at["ingested_at"] = self.work.at_ms, self.work.at_ms
+        kinds = [DEAD_LETTER] * (self.dead_letters > 0) + [RECORD] * (self.records > self.dead_letters)
         times = ("ingested_at", "timestamp", "stream_time")
         lowest, highest = (
             {name: _iso(bounds[side]) if name in times else bounds[side] for name, bounds in at.items()}
-            | {"kind": RECORD}
             for side in (0, 1)
         )
         nulls = {name: nulls for name, (_, _, nulls) in self._bounds.items()} | {"ingested_at": 0, "kind": 0}
         return json.dumps(
-            {"numRecords": self.records, "minValues": lowest, "maxValues": highest, "nullCount": nulls}
+            {
+                "numRecords": self.records,
+                "minValues": lowest | {"kind": kinds[0]},
+                "maxValues": highest | {"kind": kinds[-1]},
+                "nullCount": nulls,
+            }
         )
 
 
 def _iso(ms: int) -> str:
     return f"{np.datetime64(ms, 'ms')}Z"
-
-
-def _flattened(values: pa.StructArray, name: str) -> pa.Array:
-    """A field of structs, null where the struct is."""
-    return values.flatten()[values.type.get_field_index(name)]
 
 
 def _null_if_empty(lists: pa.ListArray) -> pa.Array:
@@ -343,12 +313,27 @@ def _null_if_empty(lists: pa.ListArray) -> pa.Array:
     return pc.if_else(empty, pa.scalar(None, lists.type), lists) if pc.any(empty).as_py() else lists
 
 
-def _always(text: str, rows: int) -> pa.Array:
-    return pa.DictionaryArray.from_arrays(pa.array(np.zeros(rows, np.int32)), pa.array([text]))
+def _one_of(texts: Sequence[str], which: np.ndarray) -> pa.DictionaryArray:
+    """Text that repeats."""
+    return pa.DictionaryArray.from_arrays(pa.array(which), pa.array(texts, pa.string()))
 
 
-def _repeated(number: int, rows: int) -> np.ndarray:
-    return np.full(rows, number, np.int64)
+def _micros(ms: np.ndarray) -> pa.Array:
+    return pa.array(ms * 1000, pa.int64(), mask=ms == NOTHING)
+
+
+def _of_dead_letters(
+    reasons: Mapping[int, str], dead: np.ndarray, raw_key: pa.Array, raw_value: pa.Array
+) -> dict[str, pa.Array]:
+    """What is kept of dead letters alone."""
+    if not reasons:
+        return {}
+    mask, nothing = pa.array(dead), pa.scalar(None, pa.binary())
+    return {
+        "reason": pa.array([reasons.get(row) for row in range(len(dead))], pa.string()),
+        "raw_key": pc.if_else(mask, raw_key, nothing),
+        "raw_value": pc.if_else(mask, raw_value, nothing),
+    }
 
 
 def _as_column(column: Any, wanted: pa.DataType, rows: int) -> pa.Array:
