@@ -25,6 +25,7 @@ if TYPE_CHECKING:
     from headrace.log.plain.records import Reader
 
 REPORT = "report STRING"
+HEADER_NAMES, HEADER_VALUES = "header_names", "header_values"
 ROWS_MAX, BYTES_MAX = 1 << 17, 32 << 20  # of records that are worked on at once
 NOTHING = np.iinfo(np.int64).min
 
@@ -120,13 +121,14 @@ class Task:
         work, rows = self.work, records.num_rows
         raw_key, raw_value = records.column("key"), records.column("value")
         read = work.reader.read(raw_key, raw_value, records.column("ms"))
+        headers = _headers(records.column(HEADER_NAMES), records.column(HEADER_VALUES))
         partition = records.column("partition").to_numpy()
         offset = records.column("offset").to_numpy()
         dead, event_ms = read.dead, read.event_ms
         replay = np.zeros(rows, bool)
         chain: dict[str, pa.Array] = {}
         if work.header is not None:
-            chain, replay = self._judge(records, partition, offset, dead)
+            chain, replay = self._judge(headers, partition, offset, dead)
         stream_ms = self._sequence(partition, offset, event_ms, ~(replay | dead))
         dated_ms = np.where((event_ms < 0) | (event_ms > LAST_TIMESTAMP_MS), NOTHING, event_ms)
         sizes = pc.add(*(pc.binary_length(raw).fill_null(0) for raw in (raw_key, raw_value)))
@@ -141,7 +143,7 @@ class Task:
                 "stream_time": _micros(stream_ms),
                 "key": read.keys,
                 "value": read.values,
-                "headers": _null_if_empty(records.column("headers")),
+                "headers": _null_if_empty(headers),
                 "tombstone": raw_value.is_null(),
                 "size_bytes": sizes,
                 **chain,
@@ -190,12 +192,11 @@ class Task:
         return records.filter(pa.array(~old)) if old.any() else records
 
     def _judge(
-        self, records: pa.RecordBatch, partition: np.ndarray, offset: np.ndarray, dead: np.ndarray
+        self, headers: pa.ListArray, partition: np.ndarray, offset: np.ndarray, dead: np.ndarray
     ) -> tuple[dict[str, pa.Array], np.ndarray]:
         """The chain's columns, null in dead letters, and which records are replays (see `headrace.log.monotone`)."""
         alive = np.flatnonzero(~dead)
         partition, offset = partition[alive], offset[alive]
-        headers = records.column("headers")
         chains = read_chains(
             headers if len(alive) == len(dead) else headers.take(pa.array(alive)), self.work.header or ""
         )
@@ -303,6 +304,13 @@ class Task:
 
 def _iso(ms: int) -> str:
     return f"{np.datetime64(ms, 'ms')}Z"
+
+
+def _headers(names: pa.ListArray, values: pa.ListArray) -> pa.ListArray:
+    """Kafka's headers, of which the names and the values came apart."""
+    pairs = pa.StructArray.from_arrays([names.flatten(), values.flatten()], ["key", "value"])
+    starts = np.concatenate([[0], np.cumsum(pc.list_value_length(names).to_numpy())])
+    return pa.ListArray.from_arrays(pa.array(starts, pa.int32()), pairs)
 
 
 def _null_if_empty(lists: pa.ListArray) -> pa.Array:
