@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from headrace.errors import TransientError
+from headrace.log import sequencer as sequencer_module
 from headrace.log.sequencer import Sequencer
 from headrace.spark import tables
 from tests.broker.pipeline import counts_of
@@ -51,18 +52,22 @@ def test_a_repeated_micro_batch_adds_no_row(line: Line) -> None:
     assert offsets(line) == [0, 1, 2]
 
 
+@pytest.mark.parametrize("plain", [True, False])
 def test_after_a_commit_of_unknown_outcome_nothing_is_written_until_the_log_is_read_again(
-    line: Line, monkeypatch: pytest.MonkeyPatch
+    line: Line, monkeypatch: pytest.MonkeyPatch, plain: bool
 ) -> None:
-    raw, append = three_records(line), tables.append
+    name = "append_files" if plain else "append"
+    raw, append = three_records(line), getattr(tables, name)
+    if not plain:
+        monkeypatch.setattr(sequencer_module, "is_plain", lambda *_: False)
 
     def commit_and_lose_the_answer(*arguments: object) -> None:
-        append(*arguments)  # type: ignore[arg-type]
+        append(*arguments)
         raise ConnectionError("the answer was lost")
 
     sequencer = reopened(line)
     with monkeypatch.context() as patch:
-        patch.setattr(tables, "append", commit_and_lose_the_answer)
+        patch.setattr(tables, name, commit_and_lose_the_answer)
         with pytest.raises(ConnectionError):
             sequencer.append(raw)
     line.clock.set(line.clock.now_ms() + 60_000)

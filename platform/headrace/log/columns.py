@@ -32,8 +32,8 @@ KAFKA = T.StructType(
     ]
 )
 # Delta keeps minima and maxima of these alone: they carry every file-skipping predicate.
-SKIPPING = "ingested_at,partition,offset,timestamp,stream_time,kind"
-PROPERTIES = {"delta.appendOnly": "true", "delta.dataSkippingStatsColumns": SKIPPING}
+SKIPPING = ("ingested_at", "partition", "offset", "timestamp", "stream_time", "kind")
+PROPERTIES = {"delta.appendOnly": "true", "delta.dataSkippingStatsColumns": ",".join(SKIPPING)}
 
 
 def struct_of(columns: tuple[Column, ...]) -> T.StructType:

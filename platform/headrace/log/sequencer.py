@@ -30,7 +30,7 @@ from headrace.log.sequence import StreamTime, observed, only_new
 from headrace.log.state import LastRow, LogState, PartitionState
 from headrace.log.ticks import due_ticks
 from headrace.spark import tables
-from headrace.spark.frames import local_frame
+from headrace.spark.frames import arranged, local_frame
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterator, Mapping, Set
@@ -93,15 +93,20 @@ class Sequencer:
         self._promised_ms = read_promise(spark, path)
         self.sound = True  # False while it is not known whether a commit went through
 
-    def append(self, raw: DataFrame) -> Appended:
+    def append(self, raw: DataFrame, *, in_order: bool = False, one_task: bool = False) -> Appended:
         """Commit one micro-batch of Kafka records.
 
-        In: raw  as Spark's Kafka source delivers it (see `columns.KAFKA`); offsets already held are passed over
+        In: raw       as Spark's Kafka source delivers it (see `columns.KAFKA`); offsets already held are passed over
+            in_order  each partition lies in one task, in the order of its offsets
+            one_task  they are few: one task is enough
         """
         with self._alone():
             state = self.state
             at_ms = self._next_commit_ms()
-            found = self._append_plain(raw, at_ms) or self._append_any(raw, at_ms)
+            found = self._append_plain(raw, at_ms, one_task=one_task)
+            if found is None:
+                rows = arranged(raw, by="partition", order="offset", one_task=one_task) if in_order else raw
+                found = self._append_any(rows, at_ms)
             last_rows = [LastRow(r["partition"], r["offset"], r["stream_ms"]) for r in found["last_rows"]]
             guard = self._guard and self._guard.after(found["seen"])
             self._settle(state.after(at_ms, last_rows), guard)
@@ -109,9 +114,11 @@ class Sequencer:
                 self._deadlines.committed(at_ms)
             return Appended(found["records"], found["dead_letters"], found["replays"])
 
-    def _append_plain(self, raw: DataFrame, at_ms: int) -> Mapping[str, Any] | None:
+    def _append_plain(self, raw: DataFrame, at_ms: int, *, one_task: bool) -> Mapping[str, Any] | None:
         """Commit a micro-batch of plain records; None: it is none, and nothing is committed."""
-        written = None if self._plain is None else self._plain.write(raw, self.state, self._guard, at_ms)
+        if self._plain is None:
+            return None
+        written = self._plain.write(raw, self.state, self._guard, at_ms, one_task=one_task)
         if written is None:
             return None
         with self._committing(at_ms, "before", self.state, self._guard) as record:

@@ -23,7 +23,6 @@ from headrace.runtime.lease import Lease, LeaseLostError, take_lease
 from headrace.runtime.pace import Pace
 from headrace.runtime.requests import carry_out
 from headrace.runtime.supervised import RATE_SECONDS, SupervisedQuery
-from headrace.spark.frames import arranged
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Sequence
@@ -143,8 +142,7 @@ class LogStream(SupervisedQuery):
         many records it brings is not known before; after a micro-batch of few the next is taken for one, too.
         """
         assert self.sequencer is not None
-        rows = arranged(batch, by="partition", order="offset", one_task=self._few)
-        appended = self.sequencer.append(rows)
+        appended = self.sequencer.append(batch, in_order=True, one_task=self._few)
         few_partitions = len(self.sequencer.state.partitions) <= FEW_PARTITIONS
         self._many = appended.records >= MANY_RECORDS
         self._few = few_partitions and appended.records <= FEW_RECORDS

@@ -15,6 +15,7 @@ from headrace.log.monotone import MonotoneGuard
 from headrace.log.plain.decode import TYPES
 from headrace.log.plain.records import Reader
 from headrace.log.plain.task import HEADER_NAMES, HEADER_VALUES, REPORT, Work
+from headrace.spark import files
 from headrace.spark.frames import Selection
 from headrace.spark.tables import NewFile, is_mapped
 
@@ -43,14 +44,11 @@ def is_plain(topic: Topic, path: str, schema: StructType) -> bool:
     columns = (*topic.key_columns, *topic.value_columns)
     by_value = topic.timestamp is None or topic.types[topic.timestamp].type == "BIGINT"
     guard = topic.replay_guard
-    types = {column.name.lower(): column.type for column in topic.value_columns}
-    agree = all(types.get(c.name.lower(), c.type) == c.type for c in topic.key_columns)
     return (
         path.startswith("file:")
         and not is_mapped(schema)
         and all(column.type in TYPES for column in columns)
         and by_value
-        and agree
         and bool(topic.value_columns)
         and (guard is None or guard.mode == MonotoneGuard.mode)
     )
@@ -72,7 +70,7 @@ class PlainAppender:
 
     def __init__(self, topic: Topic, path: str, schema: StructType) -> None:
         """Needs a running Spark, and a topic that `is_plain`. `odd`: how many micro-batches were, since one was not."""
-        self._topic, self._folder = topic, re.sub("^file:(//[^/]*)?", "", path)
+        self._topic, self._path = topic, path
         self._schema = to_arrow_schema(schema, timestamp_utc=True)
         self._records = Selection(
             *(F.col(name) for name in ("partition", "offset", "key", "value")),
@@ -89,7 +87,9 @@ class PlainAppender:
         self.odd, self._rest, self._small = 0, 0, False
         self._batches: Mapping[str, str] = {}
 
-    def write(self, raw: DataFrame, state: LogState, guard: Guard | None, at_ms: int) -> Written | None:
+    def write(
+        self, raw: DataFrame, state: LogState, guard: Guard | None, at_ms: int, *, one_task: bool = False
+    ) -> Written | None:
         """Write the rows of a micro-batch; None: something in it is odd, and nothing was written.
 
         In: raw  as Spark's Kafka source delivers it, each partition in one task and in order
@@ -99,7 +99,7 @@ class PlainAppender:
             return None
         work = self._work(state, guard, at_ms)
         self._end_batches(raw.sparkSession, BY_ROWS if self._small else BY_BYTES)
-        tasks = raw.sparkSession.sparkContext.defaultParallelism
+        tasks = 1 if one_task else raw.sparkSession.sparkContext.defaultParallelism
         reports = self._records.of(raw).coalesce(tasks).mapInArrow(work, REPORT).collect()
         found = [json.loads(row["report"]) for row in reports]
         odd = next((report["odd"] for report in found if "odd" in report), None) or _scattered(found)
@@ -107,6 +107,8 @@ class PlainAppender:
             self.odd = min(self.odd + 1, REST_MAX.bit_length() - 1)
             self._rest = 1 << (self.odd - 1)
             logger.debug("odd micro-batch", topic=self._topic.name, reason=odd)
+            for name in (report["file"]["path"] for report in found if report.get("file")):
+                files.delete(raw.sparkSession, f"{self._path}/{name}")
             return None
         self.odd = 0
         self._small = max((report["largest"] for report in found), default=0) <= SMALL_RECORD_BYTES
@@ -134,7 +136,7 @@ class PlainAppender:
             ),
             header=None if topic.replay_guard is None else topic.replay_guard.header,
             schema=self._schema,
-            folder=self._folder,
+            folder=re.sub("^file:(//[^/]*)?", "", self._path),
             at_ms=at_ms,
             next_offsets={p: s.next_offset for p, s in state.partitions.items()},
             stream_ms={p: s.stream_ms for p, s in state.partitions.items() if s.stream_ms is not None},

@@ -14,7 +14,7 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
 from headrace.log.chain import ARROW, NO_ORDINAL
-from headrace.log.columns import DEAD_LETTER, RECORD
+from headrace.log.columns import DEAD_LETTER, RECORD, SKIPPING
 from headrace.log.decode import LAST_TIMESTAMP_MS
 from headrace.log.plain.chain import paths_of, read_chains
 from headrace.log.plain.decode import OddError
@@ -27,6 +27,8 @@ if TYPE_CHECKING:
 REPORT = "report STRING"
 HEADER_NAMES, HEADER_VALUES = "header_names", "header_values"
 ROWS_MAX, BYTES_MAX = 1 << 17, 32 << 20  # of records that are worked on at once
+# Of these nearly each value is another, and a dictionary of them nothing but work.
+DIFFERENT = frozenset({"offset", "timestamp", "stream_time", "root_offset", "headers.list.element.value"})
 NOTHING = np.iinfo(np.int64).min
 
 
@@ -271,7 +273,15 @@ class Task:
         arrays = [_as_column(columns.get(each.name), each.type, rows) for each in self.work.schema]
         table = pa.Table.from_arrays(arrays, names=self.work.schema.names)
         if self._writer is None:
-            self._writer = pq.ParquetWriter(self.path, table.schema, compression="snappy", store_schema=False)
+            repeating = [name for name in _leaves(table.schema) if name not in DIFFERENT]
+            self._writer = pq.ParquetWriter(
+                self.path,
+                table.schema,
+                compression="snappy",
+                use_dictionary=repeating,
+                write_statistics=list(SKIPPING),
+                store_schema=False,
+            )
         self._writer.write_table(table, row_group_size=rows)
 
     def _bound(self, name: str, numbers: np.ndarray) -> None:
@@ -304,6 +314,18 @@ class Task:
 
 def _iso(ms: int) -> str:
     return f"{np.datetime64(ms, 'ms')}Z"
+
+
+def _leaves(fields: Iterable[pa.Field], within: str = "") -> Iterator[str]:
+    """The columns of a Parquet file, by their paths."""
+    for each in fields:
+        path, held = f"{within}{each.name}", each.type
+        while pa.types.is_list(held):
+            path, held = f"{path}.list.element", held.value_type
+        if pa.types.is_struct(held):
+            yield from _leaves(held, f"{path}.")
+        else:
+            yield path
 
 
 def _headers(names: pa.ListArray, values: pa.ListArray) -> pa.ListArray:
