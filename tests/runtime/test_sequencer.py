@@ -10,7 +10,7 @@ import pytest
 from headrace.errors import TransientError
 from headrace.log import sequencer as sequencer_module
 from headrace.log.sequencer import Sequencer
-from headrace.spark import tables
+from headrace.spark import actions, tables
 from tests.broker.pipeline import counts_of
 from tests.runtime.line import Line
 
@@ -56,8 +56,8 @@ def test_a_repeated_micro_batch_adds_no_row(line: Line) -> None:
 def test_after_a_commit_of_unknown_outcome_nothing_is_written_until_the_log_is_read_again(
     line: Line, monkeypatch: pytest.MonkeyPatch, plain: bool
 ) -> None:
-    name = "append_files" if plain else "append"
-    raw, append = three_records(line), getattr(tables, name)
+    module, name = (actions, "append_files") if plain else (tables, "append")
+    raw, append = three_records(line), getattr(module, name)
     if not plain:
         monkeypatch.setattr(sequencer_module, "is_plain", lambda *_: False)
 
@@ -67,7 +67,7 @@ def test_after_a_commit_of_unknown_outcome_nothing_is_written_until_the_log_is_r
 
     sequencer = reopened(line)
     with monkeypatch.context() as patch:
-        patch.setattr(tables, name, commit_and_lose_the_answer)
+        patch.setattr(module, name, commit_and_lose_the_answer)
         with pytest.raises(ConnectionError):
             sequencer.append(raw)
     line.clock.set(line.clock.now_ms() + 60_000)

@@ -20,16 +20,17 @@ from headrace.errors import TerminalError, TransientError
 from headrace.log.columns import CONTROL, DEAD_LETTER, DRAIN, PROPERTIES, RECORD, TICK, log_schema
 from headrace.log.deadlines import Deadlines
 from headrace.log.decode import Decoder
-from headrace.log.guard import GuardStore, new_guard, restored
+from headrace.log.guard import GuardStore
 from headrace.log.limits import limits_entry
 from headrace.log.plain import PlainAppender, is_plain
 from headrace.log.promise import read_promise, write_promise
-from headrace.log.resets import control_entry, resets_in, since_last_reset
+from headrace.log.recovery import recover
+from headrace.log.resets import control_entry
 from headrace.log.rows import LogRows
 from headrace.log.sequence import StreamTime, observed, only_new
 from headrace.log.state import LastRow, LogState, PartitionState
 from headrace.log.ticks import due_ticks
-from headrace.spark import tables
+from headrace.spark import actions, tables
 from headrace.spark.frames import arranged, local_frame
 
 if TYPE_CHECKING:
@@ -85,7 +86,7 @@ class Sequencer:
         self._lock = threading.Lock()
         tables.create(spark, path, schema, PROPERTIES, grows="value")
         self._guard_store = GuardStore(spark, path)
-        self.state, self._guard = self._recover()
+        self.state, self._guard = recover(spark, path, topic, self._writer, self._guard_store)
         judged = self._guard is not None
         self._stream_time, self._observed = StreamTime(judged=judged), observed(judged=judged)
         self._deadlines = Deadlines(wall_waits_ms, self._commits_waiting(max(wall_waits_ms, default=0)))
@@ -122,7 +123,7 @@ class Sequencer:
         if written is None:
             return None
         with self._committing(at_ms, "before", self.state, self._guard) as record:
-            tables.append_files(self._spark, self._path, written.files, record)
+            actions.append_files(self._spark, self._path, written.files, record)
         return written.found
 
     def _append_any(self, raw: DataFrame, at_ms: int) -> Mapping[str, Any]:
@@ -336,33 +337,3 @@ class Sequencer:
         yield {"writer": self._writer, "ingested_at_ms": at_ms, when: state.to_json(), **entry}
         self._guard_store.settled(entry)
         self._on_step("after log commit")
-
-    def _recover(self) -> tuple[LogState, Guard | None]:
-        """The state after the last commit: what it recorded, and for a data commit the rows of that one commit."""
-        commit = tables.last_commit(self._spark, self._path, self._writer)
-        if commit is None:
-            return LogState(), new_guard(self.topic)
-        if "after" in commit.record:
-            return LogState.from_json(commit.record["after"]), self._recover_guard(commit.record, None)
-        at_ms = commit.record["ingested_at_ms"]
-        log = tables.read(self._spark, self._path)
-        committed = log.where(F.col("ingested_at") == F.timestamp_millis(F.lit(at_ms)))
-        rows = (
-            committed.groupBy("partition")
-            .agg(F.max("offset").alias("offset"), F.unix_millis(F.max("stream_time")).alias("stream_ms"))
-            .collect()
-        )
-        last_rows = [LastRow(r["partition"], r["offset"], r["stream_ms"]) for r in rows]
-        state = LogState.from_json(commit.record["before"]).after(at_ms, last_rows)
-        return state, self._recover_guard(commit.record, committed)
-
-    def _recover_guard(self, record: Mapping[str, Any], committed: DataFrame | None) -> Guard | None:
-        """The guard after the last commit; one new to the log, or of another mode, learns from the whole log once."""
-        guard, kept = new_guard(self.topic), self._guard_store.read(record)
-        if guard is None:
-            return None
-        if kept is None or kept["mode"] != guard.mode:
-            log = tables.read(self._spark, self._path)
-            return guard.after(guard.seen_in(log.where(since_last_reset(resets_in(log)))))
-        guard = restored(guard, kept)
-        return guard if committed is None else guard.after(guard.seen_in(committed))

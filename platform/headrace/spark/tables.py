@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import json
 import threading
-import time
 from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
@@ -20,7 +19,7 @@ from pyspark.sql.types import ArrayType, DataType, MapType, StructType
 from headrace.description.schema import quote
 from headrace.errors import TerminalError
 from headrace.spark import files
-from headrace.spark.jvm import java_class, scala_object, scala_seq
+from headrace.spark.jvm import java_class
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
@@ -42,15 +41,6 @@ MAPPED_NAMES = {"delta.columnMapping.mode": "name"}
 
 _ONE_RECORD_AT_A_TIME = threading.Lock()
 _SEEN: dict[str, int] = {}  # the newest version of each table at the last look
-
-
-@dataclass(frozen=True)
-class NewFile:
-    """A Parquet file in a table's folder that no commit names yet: its name, its bytes, Delta's statistics (JSON)."""
-
-    path: str
-    size: int
-    stats: str
 
 
 @dataclass(frozen=True)
@@ -161,35 +151,6 @@ def append(frame: DataFrame, path: str, record: Mapping[str, Any]) -> None:
     """Append rows and their commit record in one atomic commit; an empty frame still commits its record."""
     text = json.dumps(record, sort_keys=True)
     frame.write.format("delta").mode("append").option("userMetadata", text).save(path)
-
-
-def append_files(spark: SparkSession, path: str, added: Sequence[NewFile], record: Mapping[str, Any]) -> None:
-    """Append the rows of files that lie in the table's folder and their commit record in one atomic commit."""
-    nothing, some = scala_object(spark, "scala.None"), scala_object(spark, "scala.Some")
-    now_ms = time.time_ns() // 1_000_000
-    actions = [
-        {
-            "path": file.path,
-            "size": file.size,
-            "stats": file.stats,
-            "partitionValues": {},
-            "modificationTime": now_ms,
-        }
-        for file in added
-    ]
-    parse = scala_object(spark, f"{DELTA}.actions.Action").fromJson
-    append_mode = java_class(spark, "org.apache.spark.sql.SaveMode").Append
-    operation = java_class(spark, f"{DELTA}.DeltaOperations$Write")(
-        append_mode,
-        nothing,
-        nothing,
-        some.apply(json.dumps(record, sort_keys=True)),
-        *(nothing for _ in range(5)),
-    )
-    with active(spark):
-        transaction = delta_log(spark, path).startTransaction()
-        adds = (parse(json.dumps({"add": action | {"dataChange": True}})) for action in actions)
-        transaction.commit(scala_seq(spark, *adds), operation)
 
 
 def overwrite(frame: DataFrame, path: str, record: Mapping[str, Any]) -> None:
@@ -363,18 +324,3 @@ def newest_snapshot(spark: SparkSession, path: str) -> Any:
     """Delta's snapshot of the newest version."""
     none = java_class(spark, "scala.Option").empty()
     return delta_log(spark, path).update(False, none, none)
-
-
-@contextmanager
-def active(spark: SparkSession) -> Iterator[None]:
-    """Let what is called inside find this session as that of its thread, as Delta's own commands do."""
-    sessions = java_class(spark, "org.apache.spark.sql.classic.SparkSession")
-    before = sessions.getActiveSession()
-    sessions.setActiveSession(spark._jsparkSession)
-    try:
-        yield
-    finally:
-        if before.isDefined():
-            sessions.setActiveSession(before.get())
-        else:
-            sessions.clearActiveSession()

@@ -11,6 +11,7 @@ from urllib.parse import quote, unquote
 from delta.tables import DeltaTable
 
 from headrace.spark import files, tables
+from headrace.spark.actions import active, parsed
 from headrace.spark.jvm import java_class, scala_object, scala_seq
 
 if TYPE_CHECKING:
@@ -79,7 +80,7 @@ def vacuum(spark: SparkSession, path: str, retention_hours: float) -> None:
 
 def checkpoint(spark: SparkSession, path: str) -> None:
     """Write Delta's checkpoint of the table's newest version; others may commit meanwhile."""
-    with tables.active(spark):
+    with active(spark):
         snapshot = tables.newest_snapshot(spark, path)
         tables.delta_log(spark, path).checkpoint(snapshot, scala_object(spark, "scala.None"))
 
@@ -96,7 +97,7 @@ def rearrange(
         alone  held for that moment; who appends takes it too
     """
     spark = frame.sparkSession
-    with tables.active(spark):
+    with active(spark):
         written = tables.delta_log(spark, path).startTransaction().writeFiles(frame._jdf)
         with alone:
             _exchange(spark, path, gone, version, [written.apply(number) for number in range(written.size())])
@@ -108,7 +109,7 @@ def drop(spark: SparkSession, path: str, gone: Mapping[str, File], version: int)
     In: gone  the files by name; version: of the table, as of which these were in it
     """
     if gone:
-        with tables.active(spark):
+        with active(spark):
             _exchange(spark, path, gone, version, [])
 
 
@@ -143,8 +144,7 @@ def _exchange(
         transaction.registerSQLMetrics(
             spark._jsparkSession, java_class(spark, "PythonUtils").toScalaMap(said)
         )
-    parse = scala_object(spark, f"{tables.DELTA}.actions.Action").fromJson
-    transaction.commit(scala_seq(spark, *(parse(json.dumps(action)) for action in actions)), operation)
+    transaction.commit(parsed(spark, actions), operation)
 
 
 def _metric(spark: SparkSession, name: str, value: int) -> Any:

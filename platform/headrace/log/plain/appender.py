@@ -14,10 +14,12 @@ from pyspark.sql.pandas.types import to_arrow_schema
 from headrace.log.monotone import MonotoneGuard
 from headrace.log.plain.decode import TYPES
 from headrace.log.plain.records import Reader
+from headrace.log.plain.sequence import Known
 from headrace.log.plain.task import HEADER_NAMES, HEADER_VALUES, REPORT, Work
 from headrace.spark import files
+from headrace.spark.actions import NewFile
 from headrace.spark.frames import Selection
-from headrace.spark.tables import NewFile, is_mapped
+from headrace.spark.tables import is_mapped
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -34,9 +36,10 @@ SMALL_RECORD_BYTES = 16 << 10
 ARROW = "spark.sql.execution.arrow"
 # Rows go to Python in batches. To end one by its bytes Spark counts these after each row, a sixth of a log's tasks: where
 # records are small, a batch ends by its rows.
-BY_BYTES = {f"{ARROW}.maxRecordsPerBatch": "10000", f"{ARROW}.maxBytesPerBatch": str(64 << 20)}
-BY_ROWS = {f"{ARROW}.maxRecordsPerBatch": "1000", f"{ARROW}.maxBytesPerBatch": str(2**31 - 1)}
-REST_MAX = 64  # micro-batches that Spark decides, after some that were odd, before the next is looked at
+PLAIN_TYPES = {f"{ARROW}.useLargeVarTypes": "false"}
+BY_BYTES = PLAIN_TYPES | {f"{ARROW}.maxRecordsPerBatch": "10000", f"{ARROW}.maxBytesPerBatch": str(64 << 20)}
+BY_ROWS = PLAIN_TYPES | {f"{ARROW}.maxRecordsPerBatch": "1000", f"{ARROW}.maxBytesPerBatch": str(2**31 - 1)}
+REST_MAX = 32  # micro-batches that Spark decides, after some that were odd, before the next is looked at
 
 
 def is_plain(topic: Topic, path: str, schema: StructType) -> bool:
@@ -102,17 +105,22 @@ class PlainAppender:
         tasks = 1 if one_task else raw.sparkSession.sparkContext.defaultParallelism
         reports = self._records.of(raw).coalesce(tasks).mapInArrow(work, REPORT).collect()
         found = [json.loads(row["report"]) for row in reports]
-        odd = next((report["odd"] for report in found if "odd" in report), None) or _scattered(found)
-        if odd is not None:
-            self.odd = min(self.odd + 1, REST_MAX.bit_length() - 1)
-            self._rest = 1 << (self.odd - 1)
-            logger.debug("odd micro-batch", topic=self._topic.name, reason=odd)
+        odd = [report for report in found if "odd" in report] or _scattered(found)
+        if odd:
+            self._leave_to_spark(odd[0])
             for name in (report["file"]["path"] for report in found if report.get("file")):
                 files.delete(raw.sparkSession, f"{self._path}/{name}")
             return None
         self.odd = 0
         self._small = max((report["largest"] for report in found), default=0) <= SMALL_RECORD_BYTES
         return _summed(found)
+
+    def _leave_to_spark(self, report: Mapping[str, Any]) -> None:
+        """This micro-batch, and some of the next: twice as many each time."""
+        self.odd = min(self.odd + 1, REST_MAX.bit_length())
+        self._rest = 1 << (self.odd - 1)
+        say = logger.warning if report.get("unexpected") else logger.debug
+        say("odd micro-batch", topic=self._topic.name, reason=report["odd"])
 
     def _end_batches(self, spark: SparkSession, settings: Mapping[str, str]) -> None:
         """Each query has a session of its own."""
@@ -138,17 +146,19 @@ class PlainAppender:
             schema=self._schema,
             folder=re.sub("^file:(//[^/]*)?", "", self._path),
             at_ms=at_ms,
-            next_offsets={p: s.next_offset for p, s in state.partitions.items()},
-            stream_ms={p: s.stream_ms for p, s in state.partitions.items() if s.stream_ms is not None},
-            lowest_ms=state.lowest_stream_ms(),
+            known=Known(
+                next_offsets={p: s.next_offset for p, s in state.partitions.items()},
+                stream_ms={p: s.stream_ms for p, s in state.partitions.items() if s.stream_ms is not None},
+                lowest_ms=state.lowest_stream_ms(),
+            ),
             highest={path: at[0] for path, at in highest.items()},
         )
 
 
-def _scattered(reports: Sequence[Mapping[str, Any]]) -> str | None:
+def _scattered(reports: Sequence[Mapping[str, Any]]) -> list[Mapping[str, Any]]:
     """A partition that lies in several tasks has no order among them."""
     partitions = [partition for report in reports for partition, _, _ in report["last"]]
-    return "a partition in several tasks" if len(set(partitions)) < len(partitions) else None
+    return [{"odd": "a partition in several tasks"}] if len(set(partitions)) < len(partitions) else []
 
 
 def _summed(reports: Sequence[Mapping[str, Any]]) -> Written:

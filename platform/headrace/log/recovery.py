@@ -1,0 +1,62 @@
+"""What a sequencer knows when it opens a log: read back from the last commit, so that it agrees with what is durable."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from pyspark.sql import functions as F
+
+from headrace.log.guard import new_guard, restored
+from headrace.log.resets import resets_in, since_last_reset
+from headrace.log.state import LastRow, LogState
+from headrace.spark import tables
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from pyspark.sql import DataFrame, SparkSession
+
+    from headrace.description import Topic
+    from headrace.log.guard import Guard, GuardStore
+
+
+def recover(
+    spark: SparkSession, path: str, topic: Topic, writer: str, store: GuardStore
+) -> tuple[LogState, Guard | None]:
+    """The state after the last commit: what it recorded, and for a data commit the rows of that one commit."""
+    commit = tables.last_commit(spark, path, writer)
+    if commit is None:
+        return LogState(), new_guard(topic)
+    if "after" in commit.record:
+        state = LogState.from_json(commit.record["after"])
+        return state, _recover_guard(spark, path, topic, store, commit.record, None)
+    at_ms = commit.record["ingested_at_ms"]
+    log = tables.read(spark, path)
+    committed = log.where(F.col("ingested_at") == F.timestamp_millis(F.lit(at_ms)))
+    rows = (
+        committed.groupBy("partition")
+        .agg(F.max("offset").alias("offset"), F.unix_millis(F.max("stream_time")).alias("stream_ms"))
+        .collect()
+    )
+    last_rows = [LastRow(r["partition"], r["offset"], r["stream_ms"]) for r in rows]
+    state = LogState.from_json(commit.record["before"]).after(at_ms, last_rows)
+    return state, _recover_guard(spark, path, topic, store, commit.record, committed)
+
+
+def _recover_guard(
+    spark: SparkSession,
+    path: str,
+    topic: Topic,
+    store: GuardStore,
+    record: Mapping[str, Any],
+    committed: DataFrame | None,
+) -> Guard | None:
+    """The guard after the last commit; one new to the log, or of another mode, learns from the whole log once."""
+    guard, kept = new_guard(topic), store.read(record)
+    if guard is None:
+        return None
+    if kept is None or kept["mode"] != guard.mode:
+        log = tables.read(spark, path)
+        return guard.after(guard.seen_in(log.where(since_last_reset(resets_in(log)))))
+    guard = restored(guard, kept)
+    return guard if committed is None else guard.after(guard.seen_in(committed))

@@ -1,0 +1,76 @@
+"""Commits that are made of actions, by Delta's protocol: of files that were written by somebody else than Delta."""
+
+from __future__ import annotations
+
+import json
+import time
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from headrace.spark import tables
+from headrace.spark.jvm import java_class, scala_object, scala_seq
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator, Mapping, Sequence
+
+    from pyspark.sql import SparkSession
+
+
+@dataclass(frozen=True)
+class NewFile:
+    """A Parquet file in a table's folder that no commit names yet: its name, its bytes, Delta's statistics (JSON)."""
+
+    path: str
+    size: int
+    stats: str
+
+
+def append_files(spark: SparkSession, path: str, added: Sequence[NewFile], record: Mapping[str, Any]) -> None:
+    """Append the rows of files that lie in the table's folder and their commit record in one atomic commit."""
+    nothing, some = scala_object(spark, "scala.None"), scala_object(spark, "scala.Some")
+    now_ms = time.time_ns() // 1_000_000
+    actions = [
+        {
+            "path": file.path,
+            "size": file.size,
+            "stats": file.stats,
+            "partitionValues": {},
+            "modificationTime": now_ms,
+        }
+        for file in added
+    ]
+    append_mode = java_class(spark, "org.apache.spark.sql.SaveMode").Append
+    operation = java_class(spark, f"{tables.DELTA}.DeltaOperations$Write")(
+        append_mode,
+        nothing,
+        nothing,
+        some.apply(json.dumps(record, sort_keys=True)),
+        *(nothing for _ in range(5)),
+    )
+    with active(spark):
+        transaction = tables.delta_log(spark, path).startTransaction()
+        transaction.commit(
+            parsed(spark, [{"add": action | {"dataChange": True}} for action in actions]), operation
+        )
+
+
+def parsed(spark: SparkSession, actions: Iterable[Mapping[str, Any]]) -> Any:
+    """Actions as Delta's transactions take them, from JSON."""
+    parse = scala_object(spark, f"{tables.DELTA}.actions.Action").fromJson
+    return scala_seq(spark, *(parse(json.dumps(action)) for action in actions))
+
+
+@contextmanager
+def active(spark: SparkSession) -> Iterator[None]:
+    """Let what is called inside find this session as that of its thread, as Delta's own commands do."""
+    sessions = java_class(spark, "org.apache.spark.sql.classic.SparkSession")
+    before = sessions.getActiveSession()
+    sessions.setActiveSession(spark._jsparkSession)
+    try:
+        yield
+    finally:
+        if before.isDefined():
+            sessions.setActiveSession(before.get())
+        else:
+            sessions.clearActiveSession()
