@@ -31,7 +31,7 @@ from headrace.spark.session import pipeline_session
 from headrace.testing.piped import PipedTopic
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Mapping, Sequence
     from pathlib import Path
 
     from pyspark.sql import SparkSession
@@ -55,6 +55,7 @@ DIRTY = hr.Topic(
     value="id STRING, n BIGINT NOT NULL, x DOUBLE",
     replay_guard=hr.ReplayGuard(),
 )
+KEYED = hr.Topic("keyed", key="k INT, x DOUBLE", value="x DOUBLE, b BOOLEAN NOT NULL")
 TEXTS_AT_ONCE = 300
 
 # A text is made of many small decisions, which Hypothesis would make alike.
@@ -251,19 +252,28 @@ def test_chains_that_arrow_reads_spark_reads_alike(spark: SparkSession, random: 
         assert row["path"] == ARROW.join(f"{name}/{at}" for name, at in (*route, ("guarded", 1)))
 
 
-def a_record(random: Random, *, dirty: bool) -> tuple[Any, ...]:
-    """What `PipedTopic.add` takes; `dirty`: a third of them are dead letters."""
-    key: Any = random.choice(["k", "é", ""])
-    value: Any = random.choice([None, *[{"n": random.randrange(50), "x": random.choice([None, 0.5, 7])}] * 4])
+def a_record(topic: hr.Topic, random: Random) -> tuple[Any, ...]:
+    """What `PipedTopic.add` takes; of `GUARDED` all are records, of others a third are dead letters."""
+    key: Any = "k"
+    value: Any = None
+    headers: Mapping[str, bytes | str] = {}
     timestamp_ms = random.randrange(50)
+    if topic is KEYED:
+        x = random.choice(["0.5", "NaN", "null", "-1e3"])
+        key = random.choice(
+            [f'{{"k": {random.randrange(3)}, "x": {x}}}', "{}", "null", "{", '{"k": "1"}']
+        ).encode()
+        value = random.choice([f'{{"x": {x}, "b": true}}', '{"x": 0.5, "b": false}', '{"b": null}']).encode()
+        return key, value, timestamp_ms, random.randrange(3), headers
+    value = random.choice([None, *[{"n": random.randrange(50), "x": random.choice([None, 0.5, 7])}] * 4])
     chain = [
         [random.choice(["root", "other"]), random.randrange(2), random.randrange(12)]
         for _ in range(random.randrange(1, 3))
     ]
     header = json.dumps(chain, separators=(",", ":"))
     headers = random.choice([{}, {"trace": b"\x00"}, *[{"a": "b", "source-chain": header}] * 3])
-    if dirty:
-        key = random.choice([*[key] * 9, b"\xff", None])
+    if topic is DIRTY:
+        key = random.choice([*["k", "é", ""] * 9, b"\xff", None])
         trouble = [
             b"{",
             b"\xff{}",
@@ -279,7 +289,7 @@ def a_record(random: Random, *, dirty: bool) -> tuple[Any, ...]:
     return key, value, timestamp_ms, random.randrange(3), headers
 
 
-@pytest.mark.parametrize("topic", [GUARDED, DIRTY], ids=lambda topic: topic.name)
+@pytest.mark.parametrize("topic", [GUARDED, DIRTY, KEYED], ids=lambda topic: topic.name)
 @given(random=RANDOMS)
 def test_a_log_of_plain_records_has_the_rows_that_spark_would_write(
     spark: SparkSession, tmp_path: Path, topic: hr.Topic, random: Random
@@ -293,7 +303,7 @@ def test_a_log_of_plain_records_has_the_rows_that_spark_would_write(
         spark_alone = Sequencer(session, topic, f"{folder}/spark", clock)
     for _ in range(3):
         for _ in range(random.randrange(1, 40)):
-            piped.add(*a_record(random, dirty=topic is DIRTY))
+            piped.add(*a_record(topic, random))
         raw = piped.take(session)
         assert raw is not None
         assert plain.append(raw) == spark_alone.append(raw)

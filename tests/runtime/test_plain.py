@@ -10,7 +10,7 @@ import pytest
 import headrace as hr
 from headrace.log.clock import ManualClock
 from headrace.log.columns import log_schema
-from headrace.log.plain import is_plain
+from headrace.log.plain.appender import is_plain
 from headrace.log.sequencer import Sequencer
 from headrace.spark import tables
 from headrace.testing.piped import PipedTopic

@@ -22,7 +22,7 @@ from headrace.log.deadlines import Deadlines
 from headrace.log.decode import Decoder
 from headrace.log.guard import GuardStore
 from headrace.log.limits import limits_entry
-from headrace.log.plain import PlainAppender, is_plain
+from headrace.log.plain.appender import PlainAppender, is_plain
 from headrace.log.promise import read_promise, write_promise
 from headrace.log.recovery import recover
 from headrace.log.resets import control_entry

@@ -8,7 +8,3 @@ Law: a micro-batch that is taken here leads to the rows, the stream time and the
      lead. Arrow's parser is the stricter one; what it takes, and Spark would read otherwise, is called odd
      (`tests/laws/test_plain.py` holds the two against each other).
 """
-
-from headrace.log.plain.appender import PlainAppender, is_plain
-
-__all__ = ["PlainAppender", "is_plain"]

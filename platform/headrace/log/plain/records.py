@@ -78,7 +78,7 @@ class Reader:
         for name, shared in ((c.name, named.get(c.name.lower())) for c in self._key):
             if shared is not None:
                 assert keys is not None
-                differs = pc.not_equal(_field(keys, name), _field(found.structs, shared))
+                differs = _differ(_field(keys, name), _field(found.structs, shared))
                 _add(reasons, _rows(differs), f"disagreement: {name} differs between key and value")
         event_ms = self._event_ms(kafka_ms, found.structs, there, reasons)
         gone = np.array(sorted(reasons), np.int64)
@@ -121,6 +121,16 @@ def _fields(columns: Iterable[Column]) -> list[pa.Field]:
 def _field(structs: pa.StructArray, name: str) -> pa.Array:
     """A field of structs, null where the struct is."""
     return structs.flatten()[structs.type.get_field_index(name)]
+
+
+def _differ(left: pa.Array, right: pa.Array) -> pa.Array:
+    """To Spark what is not a number equals itself."""
+    differ = pc.not_equal(left, right)
+    return (
+        pc.and_not(differ, pc.and_(pc.is_nan(left), pc.is_nan(right)))
+        if pa.types.is_floating(left.type)
+        else differ
+    )
 
 
 def _rows(mask: pa.Array) -> list[int]:

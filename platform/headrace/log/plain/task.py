@@ -107,8 +107,8 @@ class Task:
         keys = {} if read.keys is None else {"key": read.keys}
         columns = keys | {
             "ingested_at": _micros(np.full(rows, self._work.at_ms)),
-            "kind": repeating((RECORD, DEAD_LETTER), dead),
-            "topic": repeating((self._work.topic,), np.zeros(rows)),
+            "kind": repeating((RECORD, DEAD_LETTER), dead.astype(np.int32)),
+            "topic": repeating((self._work.topic,), np.zeros(rows, np.int32)),
             "partition": records.column("partition"),
             "offset": records.column("offset"),
             "timestamp": _micros(dated_ms),
