@@ -241,14 +241,15 @@ def test_chains_that_arrow_reads_spark_reads_alike(spark: SparkSession, random: 
     )
     spark_says = {row["offset"]: row for row in decoded.collect()}
     taken = {number: chain for number, given in enumerate(headers) if (chain := chain_of(given)) is not None}
-    assert len(taken) > TEXTS_AT_ONCE // 10
-    for number, (route, offset) in taken.items():
+    assert len(taken) > TEXTS_AT_ONCE // 2
+    for number, (route, offset, ordinals) in taken.items():
         row = spark_says[number]
         root = route[0] if route else ("guarded", 1)
         assert row["kind"] == "record", texts[number]
         assert (row["root_topic"], row["root_partition"]) == root
         assert row["root_offset"] == (offset if route else number)
-        assert row["ordinals"] == [-1] * len(route)
+        assert row["ordinals"] == ordinals[: len(route)]
+        assert set(ordinals[len(route) :]) <= {-1}
         assert row["path"] == ARROW.join(f"{name}/{at}" for name, at in (*route, ("guarded", 1)))
 
 
@@ -267,9 +268,10 @@ def a_record(topic: hr.Topic, random: Random) -> tuple[Any, ...]:
         return key, value, timestamp_ms, random.randrange(3), headers
     value = random.choice([None, *[{"n": random.randrange(50), "x": random.choice([None, 0.5, 7])}] * 4])
     chain = [
-        [random.choice(["root", "other"]), random.randrange(2), random.randrange(12)]
+        [random.choice(["root", "other"]), random.randrange(2), random.randrange(5), random.randrange(3)]
         for _ in range(random.randrange(1, 3))
     ]
+    chain = [entry[: random.choice([3, 3, 4])] for entry in chain]
     header = json.dumps(chain, separators=(",", ":"))
     headers = random.choice([{}, {"trace": b"\x00"}, *[{"a": "b", "source-chain": header}] * 3])
     if topic is DIRTY:
@@ -330,14 +332,16 @@ def alone(value: bytes) -> tuple[dict[str, Any] | None, str | None] | None:
     return found.structs[0].as_py(), found.malformed.get(0)
 
 
-def chain_of(headers: Sequence[tuple[str, bytes]] | None) -> tuple[tuple[tuple[str, int], ...], int] | None:
+def chain_of(
+    headers: Sequence[tuple[str, bytes]] | None,
+) -> tuple[tuple[tuple[str, int], ...], int, list[int]] | None:
     given = None if headers is None else [{"key": name, "value": value} for name, value in headers]
     column = pa.array([given], pa.list_(pa.struct([("key", pa.string()), ("value", pa.binary())])))
     try:
         found = read_chains(column, "source-chain")
     except OddError:
         return None
-    return found.routes[found.route[0]], int(found.offsets[0])
+    return found.routes[found.route[0]], int(found.offsets[0]), found.ordinals[0].tolist()
 
 
 def exactly(content: Any) -> Any:

@@ -131,7 +131,6 @@ class PlainAppender:
 
     def _work(self, state: LogState, guard: Guard | None, at_ms: int) -> Work:
         topic = self._topic
-        highest = guard.highest if isinstance(guard, MonotoneGuard) else {}
         return Work(
             topic=topic.name,
             reader=Reader(
@@ -151,7 +150,7 @@ class PlainAppender:
                 stream_ms={p: s.stream_ms for p, s in state.partitions.items() if s.stream_ms is not None},
                 lowest_ms=state.lowest_stream_ms(),
             ),
-            highest={path: at[0] for path, at in highest.items()},
+            highest=guard.highest if isinstance(guard, MonotoneGuard) else {},
         )
 
 

@@ -1,26 +1,29 @@
-"""Read plain source chains: entries of three, no blanks (see `headrace.log.chain`)."""
+"""Read plain source chains: short ones, without blanks but beside commas (see `headrace.log.chain`)."""
 
 from __future__ import annotations
 
 import re
 from dataclasses import dataclass
+from itertools import pairwise
 from typing import TYPE_CHECKING
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from headrace.log.chain import ARROW, ENTRIES_MAX
+from headrace.log.chain import ARROW, NO_ORDINAL
 from headrace.log.plain.decode import OddError, read_texts
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Iterator, Sequence
 
 NAME = re.compile(r'"([A-Za-z0-9._-]{1,249})"')
 PARTITION = re.compile(r"(0|[1-9][0-9]{0,8})")
-OFFSET = "^(0|[1-9][0-9]{0,17})$"
-PIECES = 3  # of an entry: topic, partition, offset
+OFFSET, ORDINAL = "^(0|[1-9][0-9]{0,17})$", "^(0|[1-9][0-9]{0,8})$"
+PIECES = (3, 4)  # of an entry: topic, partition, offset; and an ordinal, if it has one
+PIECES_MAX = 60  # of a chain: which of them begin an entry is one number
 ROUTES_MAX = 1 << 22
+NOT_PLAIN = "not a plain chain"
 
 Hop = tuple[str, int]
 
@@ -29,14 +32,16 @@ Hop = tuple[str, int]
 class Chains:
     """The chains of some records, each with the number of the hops that it took.
 
-    routes   the different sequences of hops, without the record's own; () of a record that is its own root
-    route    of each record, an index of `routes`
-    offsets  of each record the root's offset; of one that is its own root, -1
+    routes    the different sequences of hops, without the record's own; () of a record that is its own root
+    route     of each record, an index of `routes`
+    offsets   of each record the root's offset; of one that is its own root, -1
+    ordinals  of each record one for each hop, in a row; `NO_ORDINAL` where there is none, and behind the last hop
     """
 
     routes: Sequence[tuple[Hop, ...]]
     route: np.ndarray
     offsets: np.ndarray
+    ordinals: np.ndarray
 
 
 def read_chains(headers: pa.ListArray, name: str) -> Chains:
@@ -45,12 +50,13 @@ def read_chains(headers: pa.ListArray, name: str) -> Chains:
     In:     headers  as Kafka's, ARRAY<STRUCT<key, value>>
     Raises: OddError when one is not plain
     """
-    route, offsets = np.zeros(len(headers), np.int64), np.full(len(headers), -1, np.int64)
-    routes: list[tuple[Hop, ...]] = [()]
+    rows = len(headers)
+    route, offsets = np.zeros(rows, np.int64), np.full(rows, -1, np.int64)
+    ordinals = np.full((rows, 0), NO_ORDINAL, np.int32)
+    routes: dict[tuple[Hop, ...], int] = {(): 0}  # chains of several shapes may have taken one route
     entries = headers.flatten()
-    matching = np.flatnonzero(
-        pc.equal(entries.field("key"), name).fill_null(False).to_numpy(zero_copy_only=False)
-    )
+    named = pc.equal(entries.field("key"), name).fill_null(False)
+    matching = np.flatnonzero(named.to_numpy(zero_copy_only=False))
     if len(matching):
         at = pc.list_parent_indices(headers).to_numpy()[matching]
         last = np.append(at[1:] != at[:-1], True)
@@ -58,37 +64,69 @@ def read_chains(headers: pa.ListArray, name: str) -> Chains:
         texts, _ = read_texts(entries.field("value").take(pa.array(matching)))
         if texts.null_count:
             raise OddError("a chain that is no text")
-        pieces = pc.split_pattern(texts, ",")
-        sizes = pc.list_value_length(pieces).to_numpy()
-        for size in np.unique(sizes):
-            mine = np.flatnonzero(sizes == size)
-            found, number, offset = _of_one_size(pieces.take(pa.array(mine)).flatten(), int(size))
-            route[at[mine]], offsets[at[mine]] = number + len(routes), offset
-            routes += found
-    return Chains(routes, route, offsets)
+        for mine, pieces, starts in _by_shape(texts):
+            found, number, offset, its_ordinals = _of_one_shape(pieces, starts)
+            more = its_ordinals.shape[1] - ordinals.shape[1]
+            if more > 0:
+                ordinals = np.pad(ordinals, ((0, 0), (0, more)), constant_values=NO_ORDINAL)
+            numbers = np.array([routes.setdefault(each, len(routes)) for each in found])
+            route[at[mine]], offsets[at[mine]] = numbers[number], offset
+            ordinals[at[mine], : its_ordinals.shape[1]] = its_ordinals
+    return Chains([*routes], route, offsets, ordinals)
 
 
-def _of_one_size(pieces: pa.Array, size: int) -> tuple[list[tuple[Hop, ...]], np.ndarray, np.ndarray]:
-    """Chains of so many pieces: the routes, of each chain its route, and its root's offset."""
-    hops, rest = divmod(size, PIECES)
-    if rest or not 1 <= hops <= ENTRIES_MAX:
-        raise OddError("not a chain of entries of three")
+def _by_shape(texts: pa.Array) -> Iterator[tuple[np.ndarray, pa.Array, list[int]]]:
+    """Chains cut at their commas, those with entries of the same lengths together.
+
+    Out: which they are, their pieces, and which of the pieces begin an entry, with the number of all behind
+    """
+    cut = pc.split_pattern(texts, ",")
+    blanks = pc.any(pc.match_substring(texts, " ")).as_py()  # behind commas, as Python's `json` writes them
+    sizes = pc.list_value_length(cut).to_numpy()
+    for size in np.unique(sizes).tolist():
+        if size > PIECES_MAX:
+            raise OddError("a long chain")
+        of_size = np.flatnonzero(sizes == size)
+        pieces = cut.take(pa.array(of_size)).flatten()
+        pieces = pc.ascii_trim(pieces, " ") if blanks else pieces
+        begin = pc.match_substring(pieces, '"').to_numpy(zero_copy_only=False).reshape(-1, size)
+        shapes = begin @ (1 << np.arange(size))
+        for shape in np.unique(shapes).tolist():
+            starts = [place for place in range(size) if shape >> place & 1]
+            mine = np.flatnonzero(shapes == shape)
+            its_pieces = pieces
+            if len(mine) < len(of_size):
+                its_pieces = pieces.take(pa.array((mine[:, None] * size + np.arange(size)).ravel()))
+            yield of_size[mine], its_pieces, [*starts, size]
+
+
+def _of_one_shape(
+    pieces: pa.Array, starts: Sequence[int]
+) -> tuple[list[tuple[Hop, ...]], np.ndarray, np.ndarray, np.ndarray]:
+    """The routes of chains of one shape; of each chain its route, its root's offset, and its ordinals."""
+    *begins, size = starts
+    if not begins or begins[0] or any(end - begin not in PIECES for begin, end in pairwise(starts)):
+        raise OddError(NOT_PLAIN)
+    chains = len(pieces) // size
     routes: list[tuple[Hop, ...]] = [()]
-    route = root_offsets = np.zeros(len(pieces) // size, np.int64)
-    for hop in range(hops):
-        topic, partition, offset = (
-            pieces.take(pa.array(np.arange(hop * PIECES + piece, len(pieces), size)))
-            for piece in range(PIECES)
+    route = root_offsets = np.zeros(chains, np.int64)
+    ordinals = np.full((chains, len(begins)), NO_ORDINAL, np.int32)
+    for hop, (begin, end) in enumerate(pairwise(starts)):
+        topic, partition, *numbers = (
+            pieces.take(pa.array(np.arange(place, len(pieces), size))) for place in range(begin, end)
         )
         topics, topic_of = _known(topic, NAME, "[[" if hop == 0 else "[")
         partitions, partition_of = _known(partition, PARTITION)
-        offsets = _offsets(offset, "]]" if hop == hops - 1 else "]")
+        brackets = "]]" if end == size else "]"
+        offsets = _numbers(numbers[0], OFFSET, brackets if len(numbers) == 1 else "")
+        if len(numbers) > 1:
+            ordinals[:, hop] = _numbers(numbers[1], ORDINAL, brackets)
         root_offsets = offsets if hop == 0 else root_offsets
         pairs = [(name, int(number)) for name in topics for number in partitions]
         route = (route * len(topics) + topic_of) * len(partitions) + partition_of
         used, route = _numbered(route, len(routes) * len(pairs))
         routes = [(*routes[number // len(pairs)], pairs[number % len(pairs)]) for number in used]
-    return routes, route, root_offsets
+    return routes, route, root_offsets, ordinals
 
 
 def _known(pieces: pa.Array, pattern: re.Pattern[str], prefix: str = "") -> tuple[list[str], np.ndarray]:
@@ -97,15 +135,16 @@ def _known(pieces: pa.Array, pattern: re.Pattern[str], prefix: str = "") -> tupl
     found = [pattern.fullmatch(text.removeprefix(prefix)) for text in values.dictionary.to_pylist()]
     prefixed = (text.startswith(prefix) for text in values.dictionary.to_pylist())
     if not all(found) or not all(prefixed):
-        raise OddError("not a chain of entries of three")
+        raise OddError(NOT_PLAIN)
     return [match[1] for match in found if match], values.indices.to_numpy().astype(np.int64)
 
 
-def _offsets(pieces: pa.Array, suffix: str) -> np.ndarray:
+def _numbers(pieces: pa.Array, pattern: str, suffix: str) -> np.ndarray:
+    """The numbers before a suffix."""
     digits = pc.utf8_rtrim(pieces, "]")
     ends = pc.subtract(pc.binary_length(pieces), pc.binary_length(digits))
-    if not pc.all(pc.and_(pc.equal(ends, len(suffix)), pc.match_substring_regex(digits, OFFSET))).as_py():
-        raise OddError("not a chain of entries of three")
+    if not pc.all(pc.and_(pc.equal(ends, len(suffix)), pc.match_substring_regex(digits, pattern))).as_py():
+        raise OddError(NOT_PLAIN)
     numbers: np.ndarray = digits.cast(pa.int64()).to_numpy()
     return numbers
 

@@ -8,6 +8,7 @@ import numpy as np
 import pyarrow as pa
 
 from headrace.log.chain import ARROW, NO_ORDINAL
+from headrace.log.monotone import Position
 from headrace.log.plain.chain import paths_of, read_chains
 
 if TYPE_CHECKING:
@@ -16,13 +17,16 @@ if TYPE_CHECKING:
     from headrace.log.plain.chain import Chains
 
 
-class Judge:
-    """Judges the records that come to one task. A plain chain has no ordinals: positions compare by their root offsets."""
+NOWHERE: Position = (-1, ())  # before all positions
 
-    def __init__(self, topic: str, header: str, highest: Mapping[str, int]) -> None:
-        """In: header  of chains; highest  of each path the highest root offset that the guard has seen."""
+
+class Judge:
+    """Judges the records that come to one task."""
+
+    def __init__(self, topic: str, header: str, highest: Mapping[str, Position]) -> None:
+        """In: header  of chains; highest  of each path the highest position that the guard has seen."""
         self._topic, self._header, self._before = topic, header, highest
-        self._highest: dict[str, int] = {}
+        self._highest: dict[str, Position] = {}
 
     def judge(
         self, headers: pa.ListArray, partition: np.ndarray, offset: np.ndarray, dead: np.ndarray
@@ -42,15 +46,15 @@ class Judge:
             "path": repeating(paths, path),
         }
         replay = np.zeros(len(dead), bool)
-        replay[alive] = self._replays(paths, path, root_offset)
+        replay[alive] = self._replays(paths, path, root_offset, chains.ordinals)
         if len(alive) < len(dead):
             place = pa.array(np.cumsum(~dead) - 1, mask=dead)
             columns = {name: column.take(place) for name, column in columns.items()}
         return columns, replay
 
-    def seen(self) -> list[tuple[str, int, list[int]]]:
+    def seen(self) -> list[tuple[str, int, tuple[int, ...]]]:
         """The highest position on each path that came: path, root offset, ordinals."""
-        return [(path, at, [NO_ORDINAL] * path.count(ARROW)) for path, at in self._highest.items()]
+        return [(path, *at) for path, at in self._highest.items()]
 
     def _columns(self, chains: Chains, partition: np.ndarray) -> dict[str, pa.Array]:
         own = (self._topic, 0)
@@ -60,26 +64,46 @@ class Judge:
         root_partition = np.array([number for _, number in roots])[chains.route]
         hops = np.array([len(route) for route in chains.routes])[chains.route]
         starts = np.concatenate([[0], np.cumsum(hops)])
+        there = np.arange(chains.ordinals.shape[1]) < hops[:, None]
         return {
             "root_topic": repeating(names, root),
             "root_partition": pa.array(np.where(chains.route == 0, partition, root_partition)),
             "ordinals": pa.ListArray.from_arrays(
-                pa.array(starts, pa.int32()), pa.array(np.full(starts[-1], NO_ORDINAL, np.int32))
+                pa.array(starts, pa.int32()), pa.array(chains.ordinals[there])
             ),
         }
 
-    def _replays(self, paths: Sequence[str], path: np.ndarray, at: np.ndarray) -> np.ndarray:
+    def _replays(
+        self, paths: Sequence[str], path: np.ndarray, root_offset: np.ndarray, ordinals: np.ndarray
+    ) -> np.ndarray:
         """Which positions lie not beyond the highest before them on their path."""
         replay = np.zeros(len(path), bool)
         order, begin = np.argsort(path, kind="stable"), 0
         for name, size in zip(paths, np.bincount(path, minlength=len(paths)), strict=True):
             mine = order[begin : begin + size]
             begin += size
-            before = self._highest.get(name, self._before.get(name, -1))
-            reached = np.maximum.accumulate(np.concatenate([[before], at[mine]]))
-            replay[mine] = at[mine] <= reached[:-1]
-            self._highest[name] = int(reached[-1])
+            before = self._highest.get(name, self._before.get(name, NOWHERE))
+            at = np.column_stack([root_offset[mine], ordinals[mine, : name.count(ARROW)]])
+            replay[mine], self._highest[name] = _judged(at, before)
         return replay
+
+
+def _judged(at: np.ndarray, before: Position) -> tuple[np.ndarray, Position]:
+    """Which positions of a path, one in a row, are replays; and the highest afterwards."""
+    if (
+        at[:, 1:] == NO_ORDINAL
+    ).all():  # whatever follows the highest root offset, none of these lies beyond it
+        ranks = np.concatenate([[before[0]], at[:, 0]])
+    else:
+        known = [before[0], *(before[1] or [NO_ORDINAL] * (at.shape[1] - 1))]
+        _, ranks = np.unique(
+            np.vstack([known, at]), axis=0, return_inverse=True
+        )  # sorted, so that ranks compare
+        ranks = ranks.ravel()
+    reached = np.maximum.accumulate(ranks)
+    last = int(np.argmax(ranks))
+    highest = before if last == 0 else (int(at[last - 1, 0]), tuple(at[last - 1, 1:].tolist()))
+    return ranks[1:] <= reached[:-1], highest
 
 
 def repeating(texts: Sequence[str], which: np.ndarray) -> pa.DictionaryArray:

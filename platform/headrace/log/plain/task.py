@@ -22,6 +22,7 @@ from headrace.log.plain.sequence import NOTHING, StreamTimes
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping
 
+    from headrace.log.monotone import Position
     from headrace.log.plain.records import Reader
     from headrace.log.plain.sequence import Known
 
@@ -37,7 +38,7 @@ class Work:
     topic    its name
     reader   of its records
     header   of source chains; None: the topic has no guard
-    highest  of each path the highest root offset that the guard has seen
+    highest  of each path the highest position that the guard has seen
     known    of the log's partitions
     at_ms    the commit's `ingested_at`
     schema   the log's, as Arrow's
@@ -47,7 +48,7 @@ class Work:
     topic: str
     reader: Reader
     header: str | None
-    highest: Mapping[str, int]
+    highest: Mapping[str, Position]
     known: Known
     at_ms: int
     schema: pa.Schema
