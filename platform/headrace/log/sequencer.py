@@ -117,8 +117,9 @@ class Sequencer:
 
     def _append_plain(self, raw: DataFrame, at_ms: int, *, one_task: bool) -> Mapping[str, Any] | None:
         """Commit a micro-batch of plain records; None: it is none, and nothing is committed."""
-        if self._plain is None:
+        if self._plain is None or self._plain.rests():
             return None
+        self._on_step("before log commit")
         written = self._plain.write(raw, self.state, self._guard, at_ms, one_task=one_task)
         if written is None:
             return None
@@ -323,6 +324,7 @@ class Sequencer:
 
     def _commit(self, rows: DataFrame, at_ms: int, when: str, state: LogState, guard: Guard | None) -> None:
         """In: when  whether `state` and `guard` are those "before" the commit or those "after" it."""
+        self._on_step("before log commit")
         with self._committing(at_ms, when, state, guard) as record:
             tables.append(rows, self._path, record)
 
@@ -332,7 +334,6 @@ class Sequencer:
     ) -> Iterator[Mapping[str, Any]]:
         """Around a commit; gives its record."""
         entry = self._guard_store.entry(guard)
-        self._on_step("before log commit")
         self.sound = False
         yield {"writer": self._writer, "ingested_at_ms": at_ms, when: state.to_json(), **entry}
         self._guard_store.settled(entry)

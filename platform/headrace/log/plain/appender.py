@@ -90,6 +90,12 @@ class PlainAppender:
         self.odd, self._rest, self._small = 0, 0, False
         self._batches: Mapping[str, str] = {}
 
+    def rests(self) -> bool:
+        """Whether the next micro-batch is left to Spark, because some before were odd; asked once for each."""
+        rests = self._rest > 0
+        self._rest -= rests
+        return rests
+
     def write(
         self, raw: DataFrame, state: LogState, guard: Guard | None, at_ms: int, *, one_task: bool = False
     ) -> Written | None:
@@ -97,9 +103,6 @@ class PlainAppender:
 
         In: raw  as Spark's Kafka source delivers it, each partition in one task and in order
         """
-        if self._rest:
-            self._rest -= 1
-            return None
         work = self._work(state, guard, at_ms)
         self._end_batches(raw.sparkSession, BY_ROWS if self._small else BY_BYTES)
         tasks = 1 if one_task else raw.sparkSession.sparkContext.defaultParallelism
