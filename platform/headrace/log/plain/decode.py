@@ -30,8 +30,8 @@ TYPES: Mapping[str, pa.DataType] = {
 LONG_BYTES, BRACKETS_MAX, BYTES_MAX = 1_000, 1_000, 50_000
 LONG_NUMBER = "[-+.eE0-9]{1000}"
 # What it forgives or reads otherwise than Python: single quotes, names of what is no number, halves of surrogates.
-UNCERTAIN = ("'", "NaN", "INF", "Inf", "nan", "inf", "\\u", "\ufeff")
-MALFORMED_MAX = 1_000  # of a chunk: they are looked for by halving it
+UNCERTAIN = ("'", "NaN", "INF", "Inf", "\\u", "\ufeff")
+MALFORMED_MAX = 250  # of a chunk: they are looked for by halving it, beyond that Spark is sooner done
 
 
 class OddError(Exception):
