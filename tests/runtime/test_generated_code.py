@@ -61,7 +61,7 @@ def compiled(spark: SparkSession) -> int:
 @pytest.mark.parametrize("node", NODES, ids=lambda node: node.required_name)
 def test_later_micro_batches_compile_nothing(spark: SparkSession, lake: Lake, node: Node) -> None:
     found = compilations(spark, lake, node, WARM_UP + 2)
-    assert found[0] > 0
+    assert compiled(spark) > 0, "nothing is counted"  # what one node had compiled the next may find
     assert found[WARM_UP:] == [0, 0]
 
 

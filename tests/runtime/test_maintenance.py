@@ -147,7 +147,7 @@ def test_files_become_fewer_the_old_ones_go_after_a_week_and_nothing_that_is_rea
     for path in kept.paths():
         days_pass(spark, path)
     later = kept.maintain(compact=False)
-    assert later["log/readings log"].stored_after.files < log.stored_before.files
+    assert later["log/readings log"].stored_after.files < log.stored_after.files
     assert later["log/readings log"].stored_after.bytes < log.stored_before.bytes
     assert kept.seen() == before
 
