@@ -51,12 +51,13 @@ def _command(process: Path) -> bytes:
 def cpu_seconds() -> float:
     """Of this process, its JVM and their Python workers, since they began."""
     ticks = 0
-    for process in _processes():
+    for number, process in enumerate(_processes()):
         try:
             fields = (process / "stat").read_text().rpartition(")")[2].split()
         except OSError:
             continue
-        ticks += sum(int(field) for field in fields[11:15])  # its own, and those of children that ended
+        # Its own; and those of workers that ended, but not of what this process has begun beside Spark.
+        ticks += sum(int(field) for field in fields[11 : 15 if number else 13])
     return ticks / 100
 
 

@@ -63,13 +63,14 @@ def test_an_odd_micro_batch_is_left_to_spark_and_so_are_twice_as_many_each_time(
     appender = world.sequencer._plain
     assert appender is not None
     seen = []
-    for value in (plain, odd, plain, plain, odd, plain, plain, plain, plain):
-        before = appender.odd, appender._rest
+    for value in (plain, odd, plain, odd, plain, plain, odd, plain):
         world.commit(value)
-        seen.append((before, (appender.odd, appender._rest)))
-    odd_after = [after[0] for _, after in seen]
-    assert odd_after == [0, 1, 1, 0, 1, 1, 0, 0, 0]
-    assert [n for _, _, n in values(world)] == [1, 2, 1, 1, 2, 1, 1, 1, 1]
+        seen.append((appender.odd, appender._rest))
+    assert seen == [(0, 0), (1, 1), (1, 0), (2, 2), (2, 1), (2, 0), (3, 4), (3, 3)]
+    for _ in range(4):
+        world.commit(plain)
+    assert (appender.odd, appender._rest) == (0, 0)
+    assert [n for _, _, n in values(world)] == [1, 2, 1, 2, 1, 1, 2, 1, 1, 1, 1, 1]
 
 
 def test_what_other_tasks_wrote_of_an_odd_micro_batch_is_removed(world: World) -> None:

@@ -56,7 +56,12 @@ def _file_system(spark: SparkSession, uri: str) -> Any:
 def _here(spark: SparkSession, uri: str) -> Path | None:
     """Where it lies on this machine's disk; None: it lies elsewhere."""
     _, local = _opened(spark, uri)
-    return Path(re.sub("^file:(//[^/]*)?", "", uri)) if local else None
+    return local_path(uri) if local else None
+
+
+def local_path(uri: str) -> Path:
+    """Where a `file:` URI points to."""
+    return Path(re.sub("^file:(//[^/]*)?", "", uri))
 
 
 def exists(spark: SparkSession, uri: str) -> bool:

@@ -31,11 +31,8 @@ JVM = (
 # That is an eighth less of a catch-up's time. What Spark keeps and sorts has to fit into the other half.
 LARGE_HEAP = " -XX:G1HeapRegionSize=8m -XX:InitiatingHeapOccupancyPercent=70 -XX:-G1UseAdaptiveIHOP"
 SMALL_HEAP = " -XX:+UseParallelGC -XX:NewRatio=1"
-OF_ANY_JVM = (
-    "JDK_JAVA_OPTIONS",
-    "JAVA_TOOL_OPTIONS",
-    "_JAVA_OPTIONS",
-)  # with two collectors a JVM refuses to start
+# With two collectors a JVM refuses to start.
+OF_ANY_JVM = ("JDK_JAVA_OPTIONS", "JAVA_TOOL_OPTIONS", "_JAVA_OPTIONS")
 # To be set when the session is built: without Delta's no table can be read; the last keeps PySpark from telling the JVM
 # where each column expression stands in the source, which is a tenth of a small batch.
 AT_START = {

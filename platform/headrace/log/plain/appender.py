@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import re
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -146,7 +145,7 @@ class PlainAppender:
             ),
             header=None if topic.replay_guard is None else topic.replay_guard.header,
             schema=self._schema,
-            folder=re.sub("^file:(//[^/]*)?", "", self._path),
+            folder=str(files.local_path(self._path)),
             at_ms=at_ms,
             known=Known(
                 next_offsets={p: s.next_offset for p, s in state.partitions.items()},

@@ -90,15 +90,13 @@ class Judge:
 
 def _judged(at: np.ndarray, before: Position) -> tuple[np.ndarray, Position]:
     """Which positions of a path, one in a row, are replays; and the highest afterwards."""
-    if (
-        at[:, 1:] == NO_ORDINAL
-    ).all():  # whatever follows the highest root offset, none of these lies beyond it
+    if (at[:, 1:] == NO_ORDINAL).all():
+        # Whatever ordinals the highest has, a position with its root offset and none lies not beyond it.
         ranks = np.concatenate([[before[0]], at[:, 0]])
     else:
         known = [before[0], *(before[1] or [NO_ORDINAL] * (at.shape[1] - 1))]
-        _, ranks = np.unique(
-            np.vstack([known, at]), axis=0, return_inverse=True
-        )  # sorted, so that ranks compare
+        # Sorted by root offset, then by ordinals: their numbers compare as the positions do.
+        _, ranks = np.unique(np.vstack([known, at]), axis=0, return_inverse=True)
         ranks = ranks.ravel()
     reached = np.maximum.accumulate(ranks)
     last = int(np.argmax(ranks))

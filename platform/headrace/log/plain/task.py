@@ -64,11 +64,8 @@ class Work:
         except OddError as odd:
             task.give_up()
             report = {"odd": str(odd)}
-        except (
-            pa.ArrowException,
-            ArithmeticError,
-            ValueError,
-        ) as error:  # of which nobody thought: no record stops a stream
+        except (pa.ArrowException, ArithmeticError, ValueError) as error:
+            # Of this nobody thought; but no record stops a stream.
             task.give_up()
             report = {"odd": f"{type(error).__name__}: {error}", "unexpected": True}
         yield pa.RecordBatch.from_pydict({"report": [json.dumps(report)]})
