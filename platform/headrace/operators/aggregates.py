@@ -63,7 +63,7 @@ def mergeable(aggregate: Aggregate, schema: T.StructType) -> Mergeable:
         return _count(aggregate)
     assert aggregate.column is not None
     column = F.col(quote(aggregate.column))
-    data_type = schema[_spelling(schema, aggregate.column)].dataType
+    data_type = schema[spelling(schema, aggregate.column)].dataType
     match aggregate.kind:
         case "sum":
             return _sum(column, data_type, aggregate.scale)
@@ -84,7 +84,8 @@ def _plainly(function: Callable[[Expr], Expr]) -> Merge:
     return lambda partial, over: over(function(partial))
 
 
-def _spelling(schema: T.StructType, name: str) -> str:
+def spelling(schema: T.StructType, name: str) -> str:
+    """How a schema spells the name of a column."""
     return next(field.name for field in schema if field.name.lower() == name.lower())
 
 
@@ -94,7 +95,7 @@ def _count(aggregate: Aggregate) -> Mergeable:
 
 
 def _sum(column: Expr, data_type: T.DataType, scale: int) -> Mergeable:
-    exact, sum_type, result_type = _exact(column, data_type, scale)
+    exact, sum_type, result_type = exactly(column, data_type, scale)
     return Mergeable(
         {"sum": F.sum(exact).cast(sum_type)},
         {"sum": lambda partial, over: over(F.sum(partial)).cast(sum_type)},
@@ -104,7 +105,7 @@ def _sum(column: Expr, data_type: T.DataType, scale: int) -> Mergeable:
 
 
 def _avg(column: Expr, data_type: T.DataType, scale: int) -> Mergeable:
-    exact, sum_type, _ = _exact(column, data_type, scale)
+    exact, sum_type, _ = exactly(column, data_type, scale)
     return Mergeable(
         {"sum": F.sum(exact).cast(sum_type), "n": F.count(exact)},
         {"sum": lambda partial, over: over(F.sum(partial)).cast(sum_type), "n": _plainly(F.sum)},
@@ -130,7 +131,7 @@ def _spread(column: Expr, data_type: T.DataType, aggregate: Aggregate) -> Mergea
     With the mean rounded to an input's decimals, m, and the rest r = sum - n m, the squares around m add up to
     `squares - m (sum + r)`; the variance is that less r²/n, over n - 1. The product is exact while it has 38 digits.
     """
-    exact, sum_type, _ = _exact(column, data_type, aggregate.scale)
+    exact, sum_type, _ = exactly(column, data_type, aggregate.scale)
     places = sum_type.scale if isinstance(sum_type, T.DecimalType) else 0
     exact = exact.try_cast(T.DecimalType(SPREAD_DIGITS, places))
     square_type = T.DecimalType(SUM_DIGITS, 2 * places)
@@ -184,7 +185,7 @@ def _collect(column: Expr, max_items: int) -> Mergeable:
     )
 
 
-def _exact(column: Expr, data_type: T.DataType, scale: int) -> tuple[Expr, T.DataType, T.DataType]:
+def exactly(column: Expr, data_type: T.DataType, scale: int) -> tuple[Expr, T.DataType, T.DataType]:
     """The input as an exact number, the type of its sums and the type of the result."""
     if isinstance(data_type, SMALL_INTEGERS):
         return column.cast("long"), T.LongType(), T.LongType()

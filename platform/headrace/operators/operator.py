@@ -29,6 +29,7 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame
 
     from headrace.errors import TerminalError
+    from headrace.operators.columnar import ColumnarFold
 
 N = TypeVar("N", bound=Node)
 CUT_ONE_BY_ONE = "it reads several topics in one order, and logs are cut one by one"
@@ -153,6 +154,13 @@ class Operator(ABC, Generic[N]):
         In:     logs  for each topic, whole log commits after `progress.upto_ms` and through `upto_ms`
         Law:    folding a log in pieces leads to the same results as folding it whole.
         """
+
+    def columnar(self, inputs: T.StructType) -> tuple[ColumnarFold, list[Expr]] | None:
+        """How Arrow folds what `decide` gives, and which columns of it; None: `fold` alone can.
+
+        In: inputs  the schema of `decide`
+        """
+        return None
 
     @abstractmethod
     def read(self, held: Held, progress: Progress, inputs: T.StructType) -> DataFrame:

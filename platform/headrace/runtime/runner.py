@@ -13,13 +13,15 @@ from __future__ import annotations
 
 import threading
 from collections import Counter
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from delta.tables import DeltaTable
 from pyspark.sql import functions as F
 
 from headrace.operators import operator_of
-from headrace.operators.operator import CurrentOperator, Held
+from headrace.operators.operator import AppendedOperator, CurrentOperator, Held
+from headrace.runtime.columnar import ColumnarRunner
 from headrace.runtime.node_tables import (
     base_of,
     frontier_ms,
@@ -32,8 +34,9 @@ from headrace.runtime.node_tables import (
 )
 from headrace.runtime.redeliver import delivery_of
 from headrace.spark import files, tables, upkeep
+from headrace.spark.actions import append_files
 from headrace.spark.merge import upsert
-from headrace.spark.newest import Followed, newest_rows, pinned
+from headrace.spark.newest import Followed, newest_rows, pinned, rows_of_files
 from headrace.spark.varying import varying
 
 if TYPE_CHECKING:
@@ -42,14 +45,35 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
     from headrace.description import Node, Topic
-    from headrace.operators.operator import Folded
+    from headrace.errors import TerminalError
     from headrace.operators.progress import Progress
+    from headrace.runtime.columnar import FoldedFiles
     from headrace.runtime.lake import Lake
+
+    Append = Callable[[Mapping[str, Any]], None]
 
 BEHIND_MS = 10_000  # of commit time: only beyond it is an increment measured before it is read
 RESULTS = {
     "delta.enableChangeDataFeed": "true"
 }  # an append costs nothing more; a swap says which rows it changed
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """A micro-batch that is worked out (see `Folded`): what to write, and how.
+
+    results         appended results, as sinks get them; None: there are none, or nobody asks for them
+    append_results  commits them with a record; None: there are none
+    append_state    the same of the state
+    """
+
+    progress: Progress
+    results: DataFrame | None
+    append_results: Append | None
+    append_state: Append
+    emitted: Callable[[], DataFrame] | None
+    refused: TerminalError | None = None
+    release: Callable[[], object] = lambda: None
 
 
 class NodeRunner:
@@ -83,6 +107,8 @@ class NodeRunner:
         self._repeating = True
         self.refused_ms = 0  # how far the log of the first topic was read when a bound was exceeded
         self._state = Followed(spark, lake.state(self.name), self._schemas.state)
+        tables_of = lake.table(self.name), lake.state(self.name)
+        self._columnar = ColumnarRunner(spark, self.operator, self._schemas, *tables_of, self._state)
         self._pins: dict[str, tuple[int, DataFrame]] = {}
         self._committing = threading.Lock()  # to the state
 
@@ -96,27 +122,59 @@ class NodeRunner:
             t.name: self._increment(t, progress.upto_ms.get(t.name), upto_ms[t.name])
             for t in self.node.topics
         }
-        folded = self.operator.fold(logs, upto_ms, self._held(progress), progress)
+        outcome = self._fold(logs, upto_ms, progress)
         try:
-            self._write(folded, upto_ms)
+            self._write(outcome, upto_ms)
         finally:
-            folded.release()  # also when a sink is away: what waits is in the log
-        self.progress, self._repeating = folded.progress, False
+            outcome.release()  # also when a sink is away: what waits is in the log
+        self.progress, self._repeating = outcome.progress, False
         return True
 
-    def _write(self, folded: Folded, upto_ms: Mapping[str, int]) -> None:
-        written = self._has_outputs(folded.progress.batch)
-        if folded.refused is not None and not written:
+    def _fold(self, logs: Mapping[str, DataFrame], upto_ms: Mapping[str, int], progress: Progress) -> Outcome:
+        """By Arrow where that is possible, else by Spark."""
+        made = self._columnar.fold(logs, upto_ms, progress)
+        if made is not None:
+            return self._in_files(made)
+        folded = self.operator.fold(logs, upto_ms, self._held(progress), progress)
+        results, table, state = folded.results, self._lake.table(self.name), self._lake.state(self.name)
+        return Outcome(
+            folded.progress,
+            results,
+            None if results is None else lambda record: tables.append(results, table, record),
+            lambda record: tables.append(folded.state, state, record),
+            folded.emitted,
+            folded.refused,
+            folded.release,
+        )
+
+    def _in_files(self, made: FoldedFiles) -> Outcome:
+        spark, table, state = self._spark, self._lake.table(self.name), self._lake.state(self.name)
+        results, operator = None, self.operator
+        if made.results and self.node.sinks:
+            paths = [f"{table}/{file.path}" for file in made.results]
+            results = rows_of_files(spark, paths, self._schemas.results)
+        emits = results is not None and isinstance(operator, AppendedOperator)
+        return Outcome(
+            made.progress,
+            results,
+            None if not made.results else lambda record: append_files(spark, table, made.results, record),
+            lambda record: append_files(spark, state, made.state, record),
+            (lambda: operator.emitted(results)) if emits else None,
+        )
+
+    def _write(self, outcome: Outcome, upto_ms: Mapping[str, int]) -> None:
+        written = self._has_outputs(outcome.progress.batch)
+        if outcome.refused is not None and not written:
             plan = self._lake.plan(self.name)
             files.delete(self._spark, plan)  # so that the next reads what was changed since
             self._repeating, self.refused_ms = False, upto_ms[self.node.topics[0].name]
-            raise folded.refused
+            raise outcome.refused
         self._on_step("before outputs")
         if not written:
-            self._write_outputs(folded)
+            self._write_outputs(outcome)
         self._on_step("after outputs")
         with self._committing:
-            tables.append(folded.state, self._lake.state(self.name), self._record(folded.progress))
+            outcome.append_state(self._record(outcome.progress))
         self._on_step("after state")
 
     def finish(self) -> bool:
@@ -234,28 +292,27 @@ class NodeRunner:
             for t in self.node.topics
         }
 
-    def _write_outputs(self, folded: Folded) -> None:
+    def _write_outputs(self, outcome: Outcome) -> None:
         """Most downstream first: the commit of the results says that the sinks have theirs."""
-        results, sinks = folded.results, self.node.sinks
-        if not sinks or folded.emitted is None:
-            self._append(results, folded)
+        results, sinks = outcome.results, self.node.sinks
+        if not sinks or outcome.emitted is None:
+            self._append(outcome)
             return
         if results is not None:
             results.persist()  # what sinks get is computed from it
-        rows = folded.emitted().persist()
+        rows = outcome.emitted().persist()
         try:
             for sink in sinks:
                 sink.deliver(rows, delivery_of(self._lake, self.node, sink))
-            self._append(results, folded)
+            self._append(outcome)
         finally:
             rows.unpersist()
             if results is not None:
                 results.unpersist()
 
-    def _append(self, results: DataFrame | None, folded: Folded) -> None:
-        if results is not None:
-            record = {"writer": self._writer, "batch": folded.progress.batch}
-            tables.append(results, self._lake.table(self.name), record)
+    def _append(self, outcome: Outcome) -> None:
+        if outcome.append_results is not None:
+            outcome.append_results({"writer": self._writer, "batch": outcome.progress.batch})
 
     def _plan(self) -> dict[str, Any] | None:
         path, batch = self._lake.plan(self.name), self.progress.batch + 1

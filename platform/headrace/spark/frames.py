@@ -105,8 +105,12 @@ def in_one_task(frame: DataFrame) -> DataFrame:
     Spark makes a task for each core of a few kilobytes, and shuffles rows to group or join them: three stages of two tasks,
     each of which costs more than its rows. What lies in one task is grouped and joined there, and written as one file.
     """
-    plan = frame._jdf.queryExecution().analyzed()
-    return frame.coalesce(1) if plan.stats().sizeInBytes() <= SMALL_BYTES else frame
+    return frame.coalesce(1) if bytes_read(frame) <= SMALL_BYTES else frame
+
+
+def bytes_read(frame: DataFrame) -> int:
+    """The size of the files that a frame is read from, as Spark estimates it."""
+    return int(str(frame._jdf.queryExecution().analyzed().stats().sizeInBytes()))
 
 
 def arranged(frame: DataFrame, by: str, order: str, *, one_task: bool = False) -> DataFrame:

@@ -40,10 +40,15 @@ class File:
         """How many there are; of a file without statistics 0."""
         return int(json.loads(self.stats or "{}").get("numRecords", 0))
 
-    def may_have(self, column: str, first: int, last: int | None) -> bool:
-        """Whether it may have rows where a column is from `first` through `last` (None: no bound), by its statistics."""
+    def bounds(self, column: str) -> tuple[int | None, int | None]:
+        """The lowest and the highest value of a column; None: not known, or there is none."""
         known = json.loads(self.stats) if self.stats else {}
         lowest, highest = (known.get(bound, {}).get(column) for bound in ("minValues", "maxValues"))
+        return lowest, highest
+
+    def may_have(self, column: str, first: int, last: int | None) -> bool:
+        """Whether it may have rows where a column is from `first` through `last` (None: no bound), by its statistics."""
+        lowest, highest = self.bounds(column)
         too_low = highest is not None and highest < first
         too_high = last is not None and lowest is not None and lowest > last
         return not (too_low or too_high)
@@ -58,7 +63,7 @@ def pinned(spark: SparkSession, path: str, version: int) -> DataFrame:
     if tables.is_mapped(table.schema):
         return table
     named = _named(spark, path, version)
-    return _of_files(spark, table.inputFiles() if named is None else named, table.schema)
+    return rows_of_files(spark, table.inputFiles() if named is None else named, table.schema)
 
 
 def read_table(spark: SparkSession, path: str, version: int | None = None) -> DataFrame:
@@ -66,7 +71,7 @@ def read_table(spark: SparkSession, path: str, version: int | None = None) -> Da
     known = tables.latest_version(spark, path) if version is None else version
     table = tables.read(spark, path, version)
     named = None if tables.is_mapped(table.schema) else _named(spark, path, known)
-    return table if named is None else _of_files(spark, named, table.schema)
+    return table if named is None else rows_of_files(spark, named, table.schema)
 
 
 def _named(spark: SparkSession, path: str, version: int) -> list[str] | None:
@@ -130,22 +135,23 @@ def newest_rows(
         record = tables.record_of(actions)
         if record is not None and record.get("writer") == writer:
             if place(record) <= after:
-                return _of_files(spark, added, schema)
+                return rows_of_files(spark, added, schema)
             if place(record) <= through and wanted(place(record)):
                 came = [action["add"]["path"] for action in actions if "add" in action]
                 if not packed.isdisjoint(came):
                     return None
                 added += [f"{path}/{unquote(name)}" for name in came]
             if consecutive and place(record) == after + 1:
-                return _of_files(spark, added, schema)
+                return rows_of_files(spark, added, schema)
         elif any(change.get("dataChange") for action in actions for change in action.values()):
             return None
         else:
             packed |= {action["remove"]["path"] for action in actions if "remove" in action}
-    return _of_files(spark, added, schema) if version < NEWEST else None
+    return rows_of_files(spark, added, schema) if version < NEWEST else None
 
 
-def _of_files(spark: SparkSession, paths: Iterable[str], schema: StructType) -> DataFrame:
+def rows_of_files(spark: SparkSession, paths: Iterable[str], schema: StructType) -> DataFrame:
+    """The rows of Parquet files by their names."""
     if not paths:
         return local_frame(spark, [], schema)
     return in_one_task(spark.read.schema(schema).option("__globPaths__", "false").parquet(*paths))
@@ -184,13 +190,18 @@ class Followed:
         known = self._files.copy()
         names = [n for n, file in known.items() if column is None or file.may_have(column, first, last)]
         if len(names) <= _files_max(self._path):
-            return _of_files(self._spark, [f"{self._path}/{name}" for name in names], self._schema)
+            return rows_of_files(self._spark, [f"{self._path}/{name}" for name in names], self._schema)
         # Spark would list so many at once, in a job; Delta does when they are needed, and skips by a literal.
         table = tables.read(self._spark, self._path, version)
         if column is None:
             return table
         wanted = F.col(column) >= first
         return table.where(wanted if last is None else wanted & (F.col(column) <= last))
+
+    def files(self) -> Mapping[str, File]:
+        """The files of the table as of now, by name."""
+        self.follow()
+        return self._files.copy()
 
     def to_merge(self, column: str, last: int, *, whole: bool) -> tuple[int, dict[str, File], DataFrame]:
         """Files to be put into fewer: all, or those without rows where a column is beyond `last`, if worth merging.
@@ -202,7 +213,7 @@ class Followed:
             return version, known, tables.read(self._spark, self._path, version)
         version, known = self.wholly_through(column, last)
         names = not_outweighed({name: file.rows for name, file in known.items()})
-        rows = _of_files(self._spark, [f"{self._path}/{name}" for name in names], self._schema)
+        rows = rows_of_files(self._spark, [f"{self._path}/{name}" for name in names], self._schema)
         return version, {name: known[name] for name in names}, rows
 
     def wholly_through(self, column: str, last: int) -> tuple[int, dict[str, File]]:

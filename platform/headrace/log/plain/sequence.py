@@ -8,11 +8,10 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from headrace.log.plain.decode import OddError
+from headrace.spark.part_file import NOTHING
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
-
-NOTHING = np.iinfo(np.int64).min  # stands for null among integers
 
 
 @dataclass(frozen=True)

@@ -6,18 +6,17 @@ import json
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
-from uuid import uuid4
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from headrace.log.columns import DEAD_LETTER, RECORD
+from headrace.log.columns import DEAD_LETTER, RECORD, SKIPPING
 from headrace.log.decode import LAST_TIMESTAMP_MS
 from headrace.log.plain.decode import OddError
-from headrace.log.plain.file import LogFile
 from headrace.log.plain.judge import Judge, repeating
 from headrace.log.plain.sequence import NOTHING, StreamTimes
+from headrace.spark.part_file import Encoding, PartFile
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping
@@ -28,6 +27,11 @@ if TYPE_CHECKING:
 
 REPORT = "report STRING"
 HEADER_NAMES, HEADER_VALUES = "header_names", "header_values"
+ENCODING = Encoding(
+    repeating=frozenset({"kind", "topic", "root_topic", "path"}),
+    different=frozenset({"offset", "timestamp", "stream_time", "root_offset", "headers.list.element.value"}),
+    statistics=SKIPPING,
+)
 ROWS_MAX, BYTES_MAX = 1 << 17, 32 << 20  # of records that are worked on at once
 
 
@@ -79,7 +83,7 @@ class Task:
         self._work = work
         self._times = StreamTimes(work.known)
         self._judge = None if work.header is None else Judge(work.topic, work.header, work.highest)
-        self._file = LogFile(Path(work.folder) / f"part-00000-{uuid4()}-c000.snappy.parquet", work.schema)
+        self._file = PartFile(Path(work.folder), work.schema, ENCODING)
         self._records = self._dead_letters = self._replays = self._largest = 0
 
     def take(self, records: pa.RecordBatch) -> None:

@@ -18,6 +18,7 @@ from headrace.operators.rows import rows_of
 from headrace.operators.sequence import in_order_of_ends
 from headrace.operators.windows.assign import assign_windows
 from headrace.operators.windows.bound import too_much_open
+from headrace.operators.windows.columnar import columnar_windows
 from headrace.operators.windows.late import late_records
 from headrace.operators.windows.merge import merge_windows, running_windows
 from headrace.operators.windows.panes import last_window_start, starts_closed_between, time_windows
@@ -33,6 +34,7 @@ if TYPE_CHECKING:
 
     from headrace.description import Bound
     from headrace.errors import TerminalError
+    from headrace.operators.columnar import ColumnarFold
 
 
 class WindowOperator(AppendedOperator[WindowedAggregate]):
@@ -82,6 +84,10 @@ class WindowOperator(AppendedOperator[WindowedAggregate]):
         emitted = None if results is None else lambda: self.emitted(results)
         refused = self._refusal(kept, held, after, rows.schema)
         return Folded(results, state, after, emitted, cache.release, refused)
+
+    def columnar(self, inputs: StructType) -> tuple[ColumnarFold, list[Expr]] | None:
+        """Unless it has to stop when too much is open; by the types of its groups and by its aggregates."""
+        return columnar_windows(self.node, inputs)
 
     def read(self, held: Held, progress: Progress, inputs: StructType) -> DataFrame:
         """Final windows if suppressed, else every window as of now."""

@@ -1,53 +1,70 @@
-"""A Parquet file with rows of a log, and Delta's statistics of it."""
+"""A Parquet file that Arrow writes into the folder of a Delta table, and Delta's statistics of it.
+
+Nobody knows of it before a commit names it (`headrace.spark.actions`).
+"""
 
 from __future__ import annotations
 
 import json
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
+from uuid import uuid4
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 import pyarrow.parquet as pq
-
-from headrace.log.columns import SKIPPING
-from headrace.log.plain.sequence import NOTHING
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping
     from pathlib import Path
 
-REPEATING = frozenset(
-    {"kind", "topic", "root_topic", "path"}
-)  # come as dictionaries, and are written as such
-# Of these nearly each value is another, and a dictionary of them nothing but work.
-DIFFERENT = frozenset({"offset", "timestamp", "stream_time", "root_offset", "headers.list.element.value"})
+NOTHING = np.iinfo(np.int64).min  # stands for null among integers
 
 
-class LogFile:
-    """Written chunk by chunk; nobody knows of it before a commit names it."""
+@dataclass(frozen=True)
+class Encoding:
+    """How columns are written.
 
-    def __init__(self, path: Path, schema: pa.Schema) -> None:
-        """In: schema of the log. Nothing is written yet."""
-        self._path = path
+    repeating   texts that come as dictionaries, and are written as such
+    different   of these (by their paths in the file) nearly each value is another, and a dictionary nothing but work
+    statistics  for these Parquet has minima and maxima, too; None: for all
+    """
+
+    repeating: frozenset[str] = frozenset()
+    different: frozenset[str] = frozenset()
+    statistics: tuple[str, ...] | None = None
+
+
+class PartFile:
+    """Written chunk by chunk."""
+
+    def __init__(self, folder: Path, schema: pa.Schema, encoding: Encoding) -> None:
+        """In: schema of the table. Nothing is written yet."""
+        self._path = folder / f"part-00000-{uuid4()}-c000.snappy.parquet"
         text = pa.dictionary(pa.int32(), pa.string())
+        self._encoding = encoding
         self._schema = pa.schema(
-            [field.with_type(text) if field.name in REPEATING else field for field in schema]
+            [field.with_type(text) if field.name in encoding.repeating else field for field in schema]
         )
         self._writer: pq.ParquetWriter | None = None
         self._rows = 0
         self._bounds: dict[str, tuple[Any, Any]] = {}
         self._nulls: dict[str, int] = {}
 
-    def write(self, columns: Mapping[str, pa.Array], rows: int) -> None:
+    def write(self, columns: Mapping[str, pa.Array | pa.ChunkedArray], rows: int) -> None:
         """Write rows; columns that are not given are null."""
         arrays = [_as(columns.get(field.name), field.type, rows) for field in self._schema]
         if self._writer is None:
+            statistics = self._encoding.statistics
             self._writer = pq.ParquetWriter(
                 self._path,
                 self._schema,
                 compression="snappy",
-                use_dictionary=[name for name in _leaves(self._schema) if name not in DIFFERENT],
-                write_statistics=list(SKIPPING),
+                use_dictionary=[
+                    name for name in _leaves(self._schema) if name not in self._encoding.different
+                ],
+                write_statistics=True if statistics is None else list(statistics),
                 store_schema=False,
             )
         self._writer.write_table(pa.Table.from_arrays(arrays, schema=self._schema), row_group_size=rows)
@@ -66,6 +83,19 @@ class LogFile:
         before = self._bounds.get(name, (lowest, highest))
         self._bounds[name] = min(lowest, before[0]), max(highest, before[1])
         self._nulls.setdefault(name, 0)
+
+    def bound_numbers(self, columns: Mapping[str, pa.Array | pa.ChunkedArray]) -> None:
+        """Note the lowest and the highest of all columns of integers and of times, which here have whole milliseconds."""
+        for name, column in columns.items():
+            is_time = pa.types.is_timestamp(column.type)
+            if pa.types.is_integer(column.type) or is_time:
+                ends = pc.min_max(column.cast(pa.int64()))
+                self._nulls[name] = self._nulls.get(name, 0) + column.null_count
+                if ends["min"].is_valid:
+                    lowest, highest = ends["min"].as_py(), ends["max"].as_py()
+                    if is_time:
+                        lowest, highest = _iso(lowest // 1000), _iso(highest // 1000)
+                    self.bound_by(name, lowest, highest)
 
     def close(self) -> dict[str, Any] | None:
         """Finish the file: its name, its bytes, and its statistics by Delta's protocol (JSON). None: it has no rows."""
@@ -104,7 +134,9 @@ def _leaves(fields: Iterable[pa.Field], within: str = "") -> Iterator[str]:
             yield path
 
 
-def _as(column: pa.Array | None, wanted: pa.DataType, rows: int) -> pa.Array:
+def _as(
+    column: pa.Array | pa.ChunkedArray | None, wanted: pa.DataType, rows: int
+) -> pa.Array | pa.ChunkedArray:
     if column is None:
         return pa.nulls(rows, wanted)
     return column if column.type == wanted else column.cast(wanted)

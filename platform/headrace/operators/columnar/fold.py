@@ -1,0 +1,116 @@
+"""What a fold by Arrow gets, and what it gives."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import pyarrow as pa
+import pyarrow.compute as pc
+import pyarrow.parquet as pq
+
+from headrace.operators.progress import Tally
+from headrace.operators.rows import KEPT
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+    from headrace.operators.progress import Progress
+
+
+class NotCertainError(Exception):
+    """Arrow may get something else than Spark would: Spark has to fold this increment."""
+
+
+@dataclass(frozen=True)
+class HeldFile:
+    """A file of the state, and what is known of a column in it: its lowest and highest value (None: nothing is)."""
+
+    name: str
+    lowest: int | None
+    highest: int | None
+
+    def may_have(self, first: int, last: int) -> bool:
+        """Whether it may have rows where the column is from `first` through `last`."""
+        return (self.highest is None or self.highest >= first) and (
+            self.lowest is None or self.lowest <= last
+        )
+
+
+@dataclass(frozen=True)
+class HeldFiles:
+    """The state before an increment, by its files.
+
+    folder  of the table, on a disk that every task sees
+    schema  of the table
+    column  by which files are chosen
+    """
+
+    folder: str
+    schema: pa.Schema
+    column: str
+    files: Sequence[HeldFile]
+
+    def within(self, first: int, last: int, columns: Sequence[str]) -> pa.Table:
+        """The rows where the column is from `first` through `last`."""
+        wanted = pa.schema([self.schema.field(name) for name in columns])
+        tables = [
+            pq.ParquetFile(Path(self.folder) / file.name)
+            .read(columns=[*columns])
+            .select(columns)
+            .cast(wanted)
+            for file in self.files
+            if file.may_have(first, last)
+        ]
+        rows = pa.concat_tables(tables) if tables else wanted.empty_table()
+        at = rows[self.column]
+        return rows.filter(pc.and_(pc.greater_equal(at, first), pc.less_equal(at, last)))
+
+
+@dataclass(frozen=True)
+class Found:
+    """What an increment leads to (see `Folded`): columns of the tables by name, `__batch` excepted.
+
+    results  None: there are none
+    """
+
+    results: pa.Table | None
+    state: pa.Table
+    progress: Progress
+
+
+class ColumnarFold(ABC):
+    """How one node's increments are folded by Arrow. It goes to the task, so it holds nothing of Spark."""
+
+    by_column: str  # of the state: what `HeldFiles` is chosen by
+
+    @abstractmethod
+    def fold(self, rows: pa.Table, upto_ms: Mapping[str, int], held: HeldFiles, progress: Progress) -> Found:
+        """Fold an increment; in the task.
+
+        In:     rows  those that `decide` gives, with the columns that came with this fold
+        Raises: NotCertainError when Spark has to
+        """
+
+
+def tallied(rows: pa.Table, topics: Sequence[str]) -> list[Tally]:
+    """The fates of an increment (see `operators.operator.tallies`).
+
+    In: rows    with `__partition`, `__stream_ms`, `__fate` (null where a row is kept); with `__topic` if there are several
+        topics  of the node
+    """
+    topic = ["__topic"] if len(topics) > 1 else []
+    counted = rows.group_by([*topic, "__partition", "__fate"], use_threads=False)
+    found = counted.aggregate([([], "count_all"), ("__stream_ms", "max")]).to_pylist()
+    return [
+        Tally(
+            row.get("__topic", topics[0]),
+            row["__partition"],
+            row["__fate"] or KEPT,
+            row["count_all"],
+            row["__stream_ms_max"],
+        )
+        for row in found
+    ]

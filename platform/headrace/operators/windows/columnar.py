@@ -1,0 +1,156 @@
+"""Windows by Arrow: what `WindowOperator.fold` does, behind the fates and panes that Spark decides."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+from pyspark.sql import functions as F
+
+from headrace.description import quote
+from headrace.description.suppression import SHUT_DOWN
+from headrace.operators.columnar.aggregates import ALWAYS, COMPARED, arrow_aggregates
+from headrace.operators.columnar.fold import ColumnarFold, Found, tallied
+from headrace.operators.rows import KEPT
+from headrace.operators.windows.panes import last_window_start, starts_closed_between, time_windows
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from pyspark.sql import Column as Expr
+    from pyspark.sql.types import StructType
+
+    from headrace.description import TimeWindows, WindowedAggregate
+    from headrace.operators.columnar.aggregates import ArrowAggregates
+    from headrace.operators.columnar.fold import HeldFiles
+    from headrace.operators.progress import Progress
+
+WINDOW = "__start"
+
+
+def columnar_windows(
+    node: WindowedAggregate, inputs: StructType
+) -> tuple[ColumnarWindows, list[Expr]] | None:
+    """The fold of a node, and what it needs of each row; None: Spark has to fold.
+
+    In: inputs  the schema of `decide`
+    """
+    bounded = node.suppression is not None and node.suppression.bound.when_full == SHUT_DOWN
+    aggregates = arrow_aggregates(node.aggregates, inputs)
+    by = {field.name.lower(): field.dataType for field in inputs}
+    if bounded or aggregates is None or not all(isinstance(by[name.lower()], COMPARED) for name in node.by):
+        return None
+    window, topics = time_windows(node), tuple(topic.name for topic in node.topics)
+    fold = ColumnarWindows(
+        by=node.by, topics=topics, window=window, grace_ms=node.grace_ms, aggregates=aggregates[0]
+    )
+    kept = F.col("__fate") == KEPT
+    columns = [
+        *(F.col(quote(name)).alias(name) for name in node.by),
+        *(expression.alias(name) for name, expression in aggregates[1].items()),
+        *(F.col(name) for name in fold.place),
+        F.when(~kept, F.col("__fate")).alias("__fate"),
+        *(F.col(name) for name in (*fold.panes, "__event_ms", "__stream_ms")),
+    ]
+    return fold, columns
+
+
+@dataclass(frozen=True)
+class ColumnarWindows(ColumnarFold):
+    """Tumbling and hopping windows of one node.
+
+    topics  of the node; their names go to the task only if there are several
+    """
+
+    by: tuple[str, ...]
+    topics: tuple[str, ...]
+    window: TimeWindows
+    grace_ms: int
+    aggregates: ArrowAggregates
+
+    by_column = "__pane"
+
+    @property
+    def tumbling(self) -> bool:
+        """Whether each pane is a window."""
+        return self.window.advance_ms == self.window.size_ms
+
+    @property
+    def place(self) -> tuple[str, ...]:
+        """What tells the partitions apart."""
+        return ("__partition",) if len(self.topics) == 1 else ("__topic", "__partition")
+
+    @property
+    def panes(self) -> tuple[str, ...]:
+        """Which windows a row enters: in a tumbling one `__from` is the pane."""
+        return ("__pane",) if self.tumbling else ("__pane", "__from")
+
+    def fold(self, rows: pa.Table, upto_ms: Mapping[str, int], held: HeldFiles, progress: Progress) -> Found:
+        """See `WindowOperator.fold`."""
+        after = progress.after(upto_ms, tallied(rows, self.topics), self.topics)
+        kept = rows.filter(pc.is_null(rows["__fate"]))
+        results, still_open = None, kept
+        if after.closed_ms is not None:
+            last = last_window_start(self.window, _numbers(kept, "__pane"))
+            closed = last + (self.window.size_ms + self.grace_ms) <= after.closed_ms
+            still_open = kept.filter(pa.array(~closed))
+        if after.closed_ms is not None and after.closed_ms != progress.closed_ms:
+            closing = starts_closed_between(self.window, self.grace_ms, progress.closed_ms, after.closed_ms)
+            if closing is not None:
+                results = self._closed(kept, held, *closing)
+        state = self.aggregates.partials(still_open, [*self.by, *self.place, *self.panes])
+        columns = {name: state[name] for name in state.column_names}
+        if self.tumbling:
+            columns["__from"] = columns["__pane"]
+        if len(self.topics) == 1:
+            columns["__topic"] = pa.repeat(pa.scalar(self.topics[0]), state.num_rows)
+        return Found(results, pa.table(columns), after)
+
+    def _closed(self, kept: pa.Table, held: HeldFiles, first_ms: int, last_ms: int) -> pa.Table:
+        """The windows that start from `first_ms` through `last_ms` (see `merge_windows`)."""
+        through_ms = last_ms + self.window.size_ms - 1
+        pane, by = kept["__pane"], [*self.by, *self.panes]
+        mine = pc.and_(pc.greater_equal(pane, first_ms), pc.less_equal(pane, through_ms))
+        came = kept.filter(mine)
+        partial = [part.name for part in self.aggregates.parts]
+        known = held.within(first_ms, through_ms, [*by, *partial, *ALWAYS])
+        if self.tumbling and not known.num_rows:
+            merged = self.aggregates.partials(came, by).rename_columns({"__pane": WINDOW})
+        else:
+            parts = self.aggregates.partials(came, by)
+            parts = pa.concat_tables([parts, known.select(parts.column_names).cast(parts.schema)])
+            merged = self.aggregates.merged(self._in_windows(parts, first_ms, last_ms), [*self.by, WINDOW])
+        start = merged[WINDOW]
+        columns = {name: merged[name] for name in self.by} | self.aggregates.finish(merged)
+        times = {
+            "window_start": start,
+            "window_end": pc.add(start, self.window.size_ms),
+            "__timestamp": merged["__event_ms"],
+        }
+        columns |= {name: pc.multiply(ms, 1000) for name, ms in times.items()}
+        return pa.table(columns | {"__records": merged["__records"]})
+
+    def _in_windows(self, parts: pa.Table, first_ms: int, last_ms: int) -> pa.Table:
+        """A row for each window of a part; its records count in the last of them alone."""
+        advance_ms = self.window.advance_ms
+        last = last_window_start(self.window, _numbers(parts, "__pane"))
+        if self.tumbling:
+            return parts.append_column(WINDOW, pa.array(last))
+        begins, ends = np.maximum(_numbers(parts, "__from"), first_ms), np.minimum(last, last_ms)
+        windows = np.maximum((ends - begins) // advance_ms + 1, 0)
+        row = np.repeat(np.arange(len(windows)), windows)
+        number = np.arange(len(row)) - np.repeat(np.cumsum(windows) - windows, windows)
+        start = begins[row] + number * advance_ms
+        exploded = parts.take(pa.array(row))
+        records = np.where(start == last[row], _numbers(exploded, "__records"), 0)
+        place = exploded.column_names.index("__records")
+        exploded = exploded.set_column(place, "__records", pa.array(records))
+        return exploded.append_column(WINDOW, pa.array(start))
+
+
+def _numbers(table: pa.Table, name: str) -> np.ndarray:
+    numbers: np.ndarray = table[name].to_numpy()
+    return numbers
