@@ -3,12 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 
 import headrace as hr
+from headrace.operators.columnar import HeldFile, HeldFiles
 from headrace.runtime.backfill import Backfill
+from headrace.runtime.columnar import ColumnarRunner
 from headrace.runtime.views import Views
 from headrace.spark import newest
 from tests.runtime.line import Line
@@ -30,10 +35,21 @@ WINDOWS = (
 )
 
 
+def test_of_the_files_that_are_held_those_that_may_have_rows_are_read_alone(tmp_path: Path) -> None:
+    rows = pa.table({"__pane": pa.array([10, 20, 30]), "n": pa.array([1, 2, 3])})
+    pq.write_table(rows, tmp_path / "there")
+    files = [HeldFile("gone", 0, 9), HeldFile("there", 10, 30), HeldFile("gone, too", 31, None)]
+    held = HeldFiles(str(tmp_path), rows.schema, "__pane", files)
+    assert held.within(20, 30, ["__pane", "n"]).to_pydict() == {"__pane": [20, 30], "n": [2, 3]}
+    assert HeldFile("unknown", None, None).may_have(1, 1)
+    with pytest.raises(FileNotFoundError):
+        held.within(9, 10, ["__pane", "n"])
+
+
 def test_windows_that_close_read_the_files_of_their_panes_alone(
     spark: SparkSession, lake: Lake, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    line, of_files = Line(spark, lake, WINDOWS), newest._of_files
+    line, of_files = Line(spark, lake, WINDOWS), newest.rows_of_files
     read: list[int] = []
 
     def counted(spark: SparkSession, paths: Iterable[str], schema: Any) -> DataFrame:
@@ -42,7 +58,8 @@ def test_windows_that_close_read_the_files_of_their_panes_alone(
             read.append(len(names))
         return of_files(spark, names, schema)
 
-    monkeypatch.setattr(newest, "_of_files", counted)
+    monkeypatch.setattr(newest, "rows_of_files", counted)
+    monkeypatch.setattr(ColumnarRunner, "fold", lambda *_: None)
     for minute in (0, 1, 1, 2, 3, 3, 3, 4, 5, 6):  # of minutes 0 and 1 three files, of 2 and 3 four
         line.pipe(f"2024-05-01 12:{minute:02}:00", "s1", 0.1)
         line.commit()

@@ -115,14 +115,17 @@ def _avg(column: Expr, data_type: T.DataType, scale: int) -> Mergeable:
 
 
 def _extreme(column: Expr, data_type: T.DataType, function: Callable[[Expr], Expr]) -> Mergeable:
-    value = (
-        F.when(column == 0, F.lit(0.0).cast(data_type)).otherwise(column)
-        if isinstance(data_type, FLOATS)
-        else column
-    )
+    value = without_negative_zero(column, data_type)
     return Mergeable(
         {"value": function(value)}, {"value": _plainly(function)}, lambda merged: merged["value"]
     )
+
+
+def without_negative_zero(column: Expr, data_type: T.DataType) -> Expr:
+    """A column in which a float's -0.0 is 0.0."""
+    if not isinstance(data_type, FLOATS):
+        return column
+    return F.when(column == 0, F.lit(0.0).cast(data_type)).otherwise(column)
 
 
 def _spread(column: Expr, data_type: T.DataType, aggregate: Aggregate) -> Mergeable:

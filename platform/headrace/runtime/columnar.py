@@ -12,8 +12,7 @@ import structlog
 from pyspark.sql.pandas.types import to_arrow_schema
 
 from headrace.description import Transform
-from headrace.operators.columnar import HeldFiles, NotCertainError
-from headrace.operators.columnar.fold import HeldFile
+from headrace.operators.columnar import HeldFile, HeldFiles, NotCertainError
 from headrace.operators.progress import Progress
 from headrace.spark import files
 from headrace.spark.actions import NewFile
@@ -36,10 +35,12 @@ logger = structlog.get_logger(__name__)
 ONE_TASK_BYTES = 64 << 20
 REPORT = "report STRING"
 ENCODING = Encoding(different=frozenset({"__timestamp", "__event_ms", "__stream_ms"}))
+# Rows go to Python in batches. To end one by its bytes Spark counts these after each row, as much work as all else that it
+# does here; a few hundred rows are not many bytes, and cost no more each than thousands.
 ARROW = {
     "spark.sql.execution.arrow.useLargeVarTypes": "false",
-    "spark.sql.execution.arrow.maxRecordsPerBatch": "10000",
-    "spark.sql.execution.arrow.maxBytesPerBatch": str(16 << 20),
+    "spark.sql.execution.arrow.maxRecordsPerBatch": "500",
+    "spark.sql.execution.arrow.maxBytesPerBatch": str(2**31 - 1),
 }
 
 
@@ -63,7 +64,7 @@ class Target:
         """Write rows to a file of their own; what `NewFile` says of it, None if there are no rows."""
         if not rows.num_rows:
             return None
-        columns = {name: rows[name] for name in rows.column_names} | more
+        columns = {name: rows[name] for name in rows.column_names} | dict(more)
         file = PartFile(Path(self.folder), self.schema, ENCODING)
         columns = {field.name: columns[field.name].cast(field.type) for field in self.schema}
         try:
@@ -102,11 +103,11 @@ class Work:
         yield pa.RecordBatch.from_pydict({"report": [json.dumps(report)]})
 
     def _report(self, rows: pa.Table) -> dict[str, Any]:
-        found = self.fold.fold(rows.combine_chunks(), self.upto_ms, self.held, self.progress)
+        found = self.fold.fold(rows, self.upto_ms, self.held, self.progress)
         batch = pa.repeat(pa.scalar(found.progress.batch, pa.int32()), found.state.num_rows)
         return {
-            "results": None if found.results is None else self.results.write(found.results, {}),
             "state": self.state.write(found.state, {"__batch": batch}),
+            "results": None if found.results is None else self.results.write(found.results, {}),
             "progress": found.progress.to_json(),
         }
 
@@ -149,20 +150,31 @@ class ColumnarRunner:
         if self._fold is None or sum(map(bytes_read, logs.values())) > ONE_TASK_BYTES:
             return None
         rows = self._columns.of(self._operator.decide(logs))
-        results, state = self._targets
+        to_results, to_state = self._targets
         schema = to_arrow_schema(rows.schema, timestamp_utc=True)
-        held = HeldFiles(state.folder, state.schema, self._fold.by_column, self._held(self._fold.by_column))
-        work = Work(self._fold, schema, upto_ms, held, progress, results, state)
+        column = self._fold.by_column
+        held = HeldFiles(to_state.folder, to_state.schema, column, self._held(column))
+        work = Work(self._fold, schema, upto_ms, held, progress, to_results, to_state)
         reports = rows.coalesce(1).mapInArrow(work, REPORT).collect()
         if not reports:
             return None
         report = json.loads(reports[0]["report"])
         if "uncertain" in report:
-            say = logger.warning if report.get("unexpected") else logger.debug
-            say("increment left to Spark", node=self._operator.node.name, reason=report["uncertain"])
+            self._leave_to_spark(report)
             return None
-        made = ([] if report[name] is None else [NewFile(**report[name])] for name in ("results", "state"))
-        return FoldedFiles(*made, Progress.from_json(report["progress"]))
+        results, state = (
+            [] if report[name] is None else [NewFile(**report[name])] for name in ("results", "state")
+        )
+        return FoldedFiles(results, state, Progress.from_json(report["progress"]))
+
+    def _leave_to_spark(self, report: Mapping[str, Any]) -> None:
+        """This increment; what nobody thought of may come again, so then all of them."""
+        node, reason = self._operator.node.name, report["uncertain"]
+        if report.get("unexpected"):
+            self._fold = None
+            logger.warning("node left to Spark until it is opened again", node=node, reason=reason)
+        else:
+            logger.debug("increment left to Spark", node=node, reason=reason)
 
     def _held(self, column: str) -> list[HeldFile]:
         known = self._followed.files()

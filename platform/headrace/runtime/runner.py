@@ -13,15 +13,15 @@ from __future__ import annotations
 
 import threading
 from collections import Counter
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from delta.tables import DeltaTable
 from pyspark.sql import functions as F
 
 from headrace.operators import operator_of
-from headrace.operators.operator import AppendedOperator, CurrentOperator, Held
+from headrace.operators.operator import CurrentOperator, Held
 from headrace.runtime.columnar import ColumnarRunner
+from headrace.runtime.micro_batch import in_files, in_frames
 from headrace.runtime.node_tables import (
     base_of,
     frontier_ms,
@@ -34,9 +34,8 @@ from headrace.runtime.node_tables import (
 )
 from headrace.runtime.redeliver import delivery_of
 from headrace.spark import files, tables, upkeep
-from headrace.spark.actions import append_files
 from headrace.spark.merge import upsert
-from headrace.spark.newest import Followed, newest_rows, pinned, rows_of_files
+from headrace.spark.newest import Followed, newest_rows, pinned
 from headrace.spark.varying import varying
 
 if TYPE_CHECKING:
@@ -45,35 +44,14 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
     from headrace.description import Node, Topic
-    from headrace.errors import TerminalError
     from headrace.operators.progress import Progress
-    from headrace.runtime.columnar import FoldedFiles
     from headrace.runtime.lake import Lake
-
-    Append = Callable[[Mapping[str, Any]], None]
+    from headrace.runtime.micro_batch import MicroBatch
 
 BEHIND_MS = 10_000  # of commit time: only beyond it is an increment measured before it is read
 RESULTS = {
     "delta.enableChangeDataFeed": "true"
 }  # an append costs nothing more; a swap says which rows it changed
-
-
-@dataclass(frozen=True)
-class Outcome:
-    """A micro-batch that is worked out (see `Folded`): what to write, and how.
-
-    results         appended results, as sinks get them; None: there are none, or nobody asks for them
-    append_results  commits them with a record; None: there are none
-    append_state    the same of the state
-    """
-
-    progress: Progress
-    results: DataFrame | None
-    append_results: Append | None
-    append_state: Append
-    emitted: Callable[[], DataFrame] | None
-    refused: TerminalError | None = None
-    release: Callable[[], object] = lambda: None
 
 
 class NodeRunner:
@@ -122,59 +100,37 @@ class NodeRunner:
             t.name: self._increment(t, progress.upto_ms.get(t.name), upto_ms[t.name])
             for t in self.node.topics
         }
-        outcome = self._fold(logs, upto_ms, progress)
+        micro_batch = self._fold(logs, upto_ms, progress)
         try:
-            self._write(outcome, upto_ms)
+            self._write(micro_batch, upto_ms)
         finally:
-            outcome.release()  # also when a sink is away: what waits is in the log
-        self.progress, self._repeating = outcome.progress, False
+            micro_batch.release()  # also when a sink is away: what waits is in the log
+        self.progress, self._repeating = micro_batch.progress, False
         return True
 
-    def _fold(self, logs: Mapping[str, DataFrame], upto_ms: Mapping[str, int], progress: Progress) -> Outcome:
+    def _fold(
+        self, logs: Mapping[str, DataFrame], upto_ms: Mapping[str, int], progress: Progress
+    ) -> MicroBatch:
         """By Arrow where that is possible, else by Spark."""
+        paths = self._lake.table(self.name), self._lake.state(self.name)
         made = self._columnar.fold(logs, upto_ms, progress)
         if made is not None:
-            return self._in_files(made)
-        folded = self.operator.fold(logs, upto_ms, self._held(progress), progress)
-        results, table, state = folded.results, self._lake.table(self.name), self._lake.state(self.name)
-        return Outcome(
-            folded.progress,
-            results,
-            None if results is None else lambda record: tables.append(results, table, record),
-            lambda record: tables.append(folded.state, state, record),
-            folded.emitted,
-            folded.refused,
-            folded.release,
-        )
+            return in_files(self._spark, self.operator, self._schemas, made, *paths)
+        return in_frames(self.operator.fold(logs, upto_ms, self._held(progress), progress), *paths)
 
-    def _in_files(self, made: FoldedFiles) -> Outcome:
-        spark, table, state = self._spark, self._lake.table(self.name), self._lake.state(self.name)
-        results, operator = None, self.operator
-        if made.results and self.node.sinks:
-            paths = [f"{table}/{file.path}" for file in made.results]
-            results = rows_of_files(spark, paths, self._schemas.results)
-        emits = results is not None and isinstance(operator, AppendedOperator)
-        return Outcome(
-            made.progress,
-            results,
-            None if not made.results else lambda record: append_files(spark, table, made.results, record),
-            lambda record: append_files(spark, state, made.state, record),
-            (lambda: operator.emitted(results)) if emits else None,
-        )
-
-    def _write(self, outcome: Outcome, upto_ms: Mapping[str, int]) -> None:
-        written = self._has_outputs(outcome.progress.batch)
-        if outcome.refused is not None and not written:
+    def _write(self, micro_batch: MicroBatch, upto_ms: Mapping[str, int]) -> None:
+        written = self._has_outputs(micro_batch.progress.batch)
+        if micro_batch.refused is not None and not written:
             plan = self._lake.plan(self.name)
             files.delete(self._spark, plan)  # so that the next reads what was changed since
             self._repeating, self.refused_ms = False, upto_ms[self.node.topics[0].name]
-            raise outcome.refused
+            raise micro_batch.refused
         self._on_step("before outputs")
         if not written:
-            self._write_outputs(outcome)
+            self._write_outputs(micro_batch)
         self._on_step("after outputs")
         with self._committing:
-            outcome.append_state(self._record(outcome.progress))
+            micro_batch.append_state(self._record(micro_batch.progress))
         self._on_step("after state")
 
     def finish(self) -> bool:
@@ -192,6 +148,10 @@ class NodeRunner:
     def unfolded(self) -> int:
         """Micro-batches whose changes are not folded into the table of current results yet."""
         return 0 if self.operator.appended else self.progress.batch - self._folded
+
+    def state_bytes(self) -> int:
+        """The size of the state's files, by the commits that name them."""
+        return sum(file.size for file in self._state.files().values())
 
     def pack(self, *, whole: bool = False) -> None:
         """Put the rows of the state that are read again into fewer files, merged where they can be.
@@ -292,27 +252,27 @@ class NodeRunner:
             for t in self.node.topics
         }
 
-    def _write_outputs(self, outcome: Outcome) -> None:
+    def _write_outputs(self, micro_batch: MicroBatch) -> None:
         """Most downstream first: the commit of the results says that the sinks have theirs."""
-        results, sinks = outcome.results, self.node.sinks
-        if not sinks or outcome.emitted is None:
-            self._append(outcome)
+        results, sinks = micro_batch.results, self.node.sinks
+        if not sinks or micro_batch.emitted is None:
+            self._append(micro_batch)
             return
         if results is not None:
             results.persist()  # what sinks get is computed from it
-        rows = outcome.emitted().persist()
+        rows = micro_batch.emitted().persist()
         try:
             for sink in sinks:
                 sink.deliver(rows, delivery_of(self._lake, self.node, sink))
-            self._append(outcome)
+            self._append(micro_batch)
         finally:
             rows.unpersist()
             if results is not None:
                 results.unpersist()
 
-    def _append(self, outcome: Outcome) -> None:
-        if outcome.append_results is not None:
-            outcome.append_results({"writer": self._writer, "batch": outcome.progress.batch})
+    def _append(self, micro_batch: MicroBatch) -> None:
+        if micro_batch.append_results is not None:
+            micro_batch.append_results({"writer": self._writer, "batch": micro_batch.progress.batch})
 
     def _plan(self) -> dict[str, Any] | None:
         path, batch = self._lake.plan(self.name), self.progress.batch + 1

@@ -66,6 +66,7 @@ class PartFile:
                 ],
                 write_statistics=True if statistics is None else list(statistics),
                 store_schema=False,
+                store_decimal_as_integer=True,  # where it has few digits, as Spark does
             )
         self._writer.write_table(pa.Table.from_arrays(arrays, schema=self._schema), row_group_size=rows)
         self._rows += rows

@@ -15,8 +15,8 @@ from headrace.log.columns import DEAD_LETTER, RECORD, SKIPPING
 from headrace.log.decode import LAST_TIMESTAMP_MS
 from headrace.log.plain.decode import OddError
 from headrace.log.plain.judge import Judge, repeating
-from headrace.log.plain.sequence import NOTHING, StreamTimes
-from headrace.spark.part_file import Encoding, PartFile
+from headrace.log.plain.sequence import StreamTimes
+from headrace.spark.part_file import NOTHING, Encoding, PartFile
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping

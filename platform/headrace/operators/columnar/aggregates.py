@@ -12,7 +12,13 @@ from pyspark.sql import types as T
 from pyspark.sql.pandas.types import to_arrow_type
 
 from headrace.description import quote
-from headrace.operators.aggregates import exactly, spelling
+from headrace.operators.aggregates import (
+    FLOATS,
+    SMALL_INTEGERS,
+    exactly,
+    spelling,
+    without_negative_zero,
+)
 from headrace.operators.columnar.fold import NotCertainError
 
 if TYPE_CHECKING:
@@ -23,9 +29,11 @@ if TYPE_CHECKING:
     from headrace.description import Aggregate
 
 # Both compare these alike, and tell them apart alike. Of floats Spark has opinions: -0.0, and what is no number.
-COMPARED = (T.StringType, T.ByteType, T.ShortType, T.IntegerType, T.LongType, T.BooleanType, T.DateType)
+COMPARED = (T.StringType, *SMALL_INTEGERS, T.LongType, T.BooleanType, T.DateType)
 INTEGERS = pa.decimal128(19, 0)  # as which BIGINT is summed, to 38 digits
-ALWAYS = ("__records", "__event_ms", "__stream_ms")  # in partials beside those of the aggregates
+ALWAYS = ("__records", "__event_ms")  # in partials beside those of the aggregates
+
+Wanted = dict[str, tuple[str | None, str]]  # of each column its source (None: rows), and Arrow's function
 
 
 @dataclass(frozen=True)
@@ -59,40 +67,44 @@ class ArrowAggregates:
     parts: tuple[Part, ...]
     finished: tuple[tuple[str, str, tuple[Part, ...], pa.DataType], ...]
 
-    def partials(self, rows: pa.Table, by: Sequence[str]) -> pa.Table:
-        """Partial aggregates of rows.
+    @property
+    def kept_for_results(self) -> list[str]:
+        """The columns of partials that results are made of, beside those of groups."""
+        return [*(part.name for part in self.parts), *ALWAYS]
 
-        In:     rows  `by`, the inputs, `__event_ms`, `__stream_ms`
-        Out:    `by`, the parts, `ALWAYS`; one row per group
+    def partials(
+        self, rows: pa.Table, by: Sequence[str], mask: pa.Array, also: Sequence[str] = ()
+    ) -> pa.Table:
+        """Partial aggregates of some rows.
+
+        In:     rows  `by`, the inputs, `__event_ms`, `also`
+                mask  which of them
+                also  of these columns the highest value is kept, too
+        Out:    `by`, the parts, `ALWAYS`, `also`; one row per group
         """
-        columns = {name: rows[name] for name in (*by, "__event_ms", "__stream_ms")}
-        wanted: dict[str, tuple[str | None, str]] = {}
+        sources = (part.source for part in self.parts if part.source is not None)
+        rows = rows.select([*dict.fromkeys((*by, "__event_ms", *also, *sources))]).filter(mask)
+        columns = {name: rows[name] for name in rows.column_names}
+        wanted: Wanted = {"__records": (None, "count_all")}
         for part in self.parts:
-            if part.source is None:
-                wanted[part.name] = None, "count_all"
-                continue
-            source, column = part.source, rows[part.source]
-            if part.function == "sum" and pa.types.is_integer(column.type):
-                source = f"{source}:summed"
-                column = column.cast(part.type if pa.types.is_integer(part.type) else INTEGERS)
-            columns.setdefault(source, column)
+            source = part.source
+            if source is not None and part.function == "sum" and pa.types.is_integer(rows[source].type):
+                column, source = rows[source], f"{source}:summed"
+                columns[source] = column.cast(part.type if pa.types.is_integer(part.type) else INTEGERS)
             wanted[part.name] = source, part.function
-        wanted |= {"__records": (None, "count_all")}
-        return self._grouped(pa.table(columns), by, wanted)
+        return self._grouped(pa.table(columns), by, wanted, ("__event_ms", *also))
 
     def merged(self, partials: pa.Table, by: Sequence[str]) -> pa.Table:
-        """Partial aggregates of partial aggregates; columns as `partials` gives them."""
-        wanted: dict[str, tuple[str | None, str]] = {
-            part.name: (part.name, part.merge) for part in self.parts
-        }
-        return self._grouped(partials, by, wanted | {"__records": ("__records", "sum")})
+        """Partial aggregates of partial aggregates; columns as `partials` gives them, without `also`."""
+        wanted: Wanted = {part.name: (part.name, part.merge) for part in self.parts}
+        return self._grouped(partials, by, wanted | {"__records": ("__records", "sum")}, ("__event_ms",))
 
-    def _grouped(
-        self, rows: pa.Table, by: Sequence[str], wanted: dict[str, tuple[str | None, str]]
-    ) -> pa.Table:
-        wanted = wanted | {name: (name, "max") for name in ALWAYS[1:]}
+    def _grouped(self, rows: pa.Table, by: Sequence[str], wanted: Wanted, highest: Sequence[str]) -> pa.Table:
+        wanted = wanted | {name: (name, "max") for name in highest}
         asked = [([] if source is None else source, function) for source, function in wanted.values()]
         distinct = [each for number, each in enumerate(asked) if each not in asked[:number]]
+        for source, _ in wanted.values():
+            _require_numbers(rows, source)
         found = rows.group_by([*by], use_threads=False).aggregate(distinct)
         types = {part.name: part.type for part in self.parts}
         columns = {name: found[name] for name in by}
@@ -140,15 +152,16 @@ def _parts(
         source = f"there:{spelled}"
         inputs[source] = F.when(column.isNotNull(), F.lit(True))
         return (Part(f"__{name}_n", source, "count", long),), long
-    if aggregate.kind in ("min", "max") and isinstance(data_type, COMPARED):
-        inputs[f"value:{spelled}"] = column
-        part = Part(f"__{name}_value", f"value:{spelled}", aggregate.kind, to_arrow_type(data_type))
+    if aggregate.kind in ("min", "max") and isinstance(data_type, (*COMPARED, T.DecimalType, *FLOATS)):
+        source = f"value:{spelled}"
+        inputs[source] = without_negative_zero(column, data_type)
+        part = Part(f"__{name}_value", source, aggregate.kind, to_arrow_type(data_type))
         return (part,), part.type
     if aggregate.kind not in ("sum", "avg"):
         return None
     exact, sum_type, result_type = exactly(column, data_type, aggregate.scale)
     source = f"value:{spelled}"
-    if isinstance(data_type, (T.ByteType, T.ShortType, T.IntegerType, T.LongType)):
+    if isinstance(data_type, (*SMALL_INTEGERS, T.LongType)):
         inputs[source] = column
     else:
         source = f"exact:{aggregate.scale}:{spelled}"
@@ -157,6 +170,16 @@ def _parts(
     if aggregate.kind == "sum":
         return (total,), to_arrow_type(result_type)
     return (total, Part(f"__{name}_n", source, "count", long)), pa.float64()
+
+
+def _require_numbers(rows: pa.Table, source: str | None) -> None:
+    """Spark puts what is no number above all others, Arrow passes it over."""
+    if (
+        source is not None
+        and pa.types.is_floating(rows[source].type)
+        and pc.any(pc.is_nan(rows[source])).as_py()
+    ):
+        raise NotCertainError(f"{source} is not a number")
 
 
 def _finished(kind: str, parts: Sequence[pa.ChunkedArray], result: pa.DataType) -> pa.ChunkedArray:

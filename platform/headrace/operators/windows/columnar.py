@@ -12,7 +12,7 @@ from pyspark.sql import functions as F
 
 from headrace.description import quote
 from headrace.description.suppression import SHUT_DOWN
-from headrace.operators.columnar.aggregates import ALWAYS, COMPARED, arrow_aggregates
+from headrace.operators.columnar.aggregates import COMPARED, arrow_aggregates
 from headrace.operators.columnar.fold import ColumnarFold, Found, tallied
 from headrace.operators.rows import KEPT
 from headrace.operators.windows.panes import last_window_start, starts_closed_between, time_windows
@@ -91,17 +91,24 @@ class ColumnarWindows(ColumnarFold):
     def fold(self, rows: pa.Table, upto_ms: Mapping[str, int], held: HeldFiles, progress: Progress) -> Found:
         """See `WindowOperator.fold`."""
         after = progress.after(upto_ms, tallied(rows, self.topics), self.topics)
-        kept = rows.filter(pc.is_null(rows["__fate"]))
+        kept = pc.is_null(rows["__fate"]).to_numpy()
+        pane = rows["__pane"].fill_null(0).to_numpy()
         results, still_open = None, kept
         if after.closed_ms is not None:
-            last = last_window_start(self.window, _numbers(kept, "__pane"))
-            closed = last + (self.window.size_ms + self.grace_ms) <= after.closed_ms
-            still_open = kept.filter(pa.array(~closed))
+            last = last_window_start(self.window, pane)
+            still_open = kept & (last + (self.window.size_ms + self.grace_ms) > after.closed_ms)
         if after.closed_ms is not None and after.closed_ms != progress.closed_ms:
             closing = starts_closed_between(self.window, self.grace_ms, progress.closed_ms, after.closed_ms)
             if closing is not None:
-                results = self._closed(kept, held, *closing)
-        state = self.aggregates.partials(still_open, [*self.by, *self.place, *self.panes])
+                first_ms, last_ms = closing
+                through_ms = last_ms + self.window.size_ms - 1
+                mine = pa.array(kept & (pane >= first_ms) & (pane <= through_ms))
+                by = [*self.by, *self.panes]
+                known = held.within(first_ms, through_ms, [*by, *self.aggregates.kept_for_results])
+                came = self.aggregates.partials(rows, by, mine)
+                results = self._closed(came, known, first_ms, last_ms)
+        by = [*self.by, *self.place, *self.panes]
+        state = self.aggregates.partials(rows, by, pa.array(still_open), also=("__stream_ms",))
         columns = {name: state[name] for name in state.column_names}
         if self.tumbling:
             columns["__from"] = columns["__pane"]
@@ -109,19 +116,12 @@ class ColumnarWindows(ColumnarFold):
             columns["__topic"] = pa.repeat(pa.scalar(self.topics[0]), state.num_rows)
         return Found(results, pa.table(columns), after)
 
-    def _closed(self, kept: pa.Table, held: HeldFiles, first_ms: int, last_ms: int) -> pa.Table:
-        """The windows that start from `first_ms` through `last_ms` (see `merge_windows`)."""
-        through_ms = last_ms + self.window.size_ms - 1
-        pane, by = kept["__pane"], [*self.by, *self.panes]
-        mine = pc.and_(pc.greater_equal(pane, first_ms), pc.less_equal(pane, through_ms))
-        came = kept.filter(mine)
-        partial = [part.name for part in self.aggregates.parts]
-        known = held.within(first_ms, through_ms, [*by, *partial, *ALWAYS])
+    def _closed(self, came: pa.Table, known: pa.Table, first_ms: int, last_ms: int) -> pa.Table:
+        """The windows that start from `first_ms` through `last_ms` (see `merge_windows`), of partials by pane."""
         if self.tumbling and not known.num_rows:
-            merged = self.aggregates.partials(came, by).rename_columns({"__pane": WINDOW})
+            merged = came.rename_columns({"__pane": WINDOW})
         else:
-            parts = self.aggregates.partials(came, by)
-            parts = pa.concat_tables([parts, known.select(parts.column_names).cast(parts.schema)])
+            parts = pa.concat_tables([came, known.select(came.column_names).cast(came.schema)])
             merged = self.aggregates.merged(self._in_windows(parts, first_ms, last_ms), [*self.by, WINDOW])
         start = merged[WINDOW]
         columns = {name: merged[name] for name in self.by} | self.aggregates.finish(merged)

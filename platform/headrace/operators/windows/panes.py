@@ -2,16 +2,19 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypeVar
 
 from pyspark.sql import functions as F
 
 from headrace.description import TimeWindows
 
 if TYPE_CHECKING:
+    import numpy as np
     from pyspark.sql import Column as Expr
 
     from headrace.description import WindowedAggregate
+
+Ms = TypeVar("Ms", "Expr", "np.ndarray")
 
 
 def time_windows(node: WindowedAggregate) -> TimeWindows:
@@ -27,9 +30,10 @@ def pane_start(window: TimeWindows, event_ms: Expr) -> Expr:
     return event_ms - into + F.when(into >= cut, cut).otherwise(0)
 
 
-def last_window_start(window: TimeWindows, event_ms: Expr) -> Expr:
+def last_window_start(window: TimeWindows, event_ms: Ms) -> Ms:
     """The start of the last window that contains an event (or a pane)."""
-    return event_ms - event_ms % window.advance_ms
+    start: Ms = event_ms - event_ms % window.advance_ms
+    return start
 
 
 def first_window_start(window: TimeWindows, event_ms: Expr) -> Expr:

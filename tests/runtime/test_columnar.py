@@ -1,0 +1,184 @@
+"""Which increments Arrow folds, which are left to Spark, and that nobody can tell from the tables."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import pyarrow as pa
+import pytest
+
+import headrace as hr
+from headrace.operators.windows import WindowOperator
+from headrace.runtime import columnar
+from headrace.runtime.backfill import Backfill
+from headrace.runtime.columnar import ColumnarRunner
+from headrace.runtime.views import Views
+from headrace.spark import tables
+from tests.runtime.line import Line
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping
+
+    from pyspark.sql import DataFrame, SparkSession
+
+    from headrace.description import Aggregate, Stream, WindowedAggregate
+    from headrace.runtime.lake import Lake
+
+pytestmark = pytest.mark.spark
+
+READINGS = hr.Topic(
+    "readings",
+    key="sensor_id STRING",
+    value="sensor_id STRING, value DOUBLE, n BIGINT, few SMALLINT, exact DECIMAL(10,2), day DATE, yes BOOLEAN",
+    idle_timeout=None,
+)
+BIG = 9_000_000_000_000_000_000
+COUNTS: dict[str, Aggregate] = {"count": hr.count()}
+EVERYTHING: dict[str, Aggregate] = {
+    "count": hr.count(),
+    "there": hr.count("value"),
+    **{f"sum_{name}": hr.sum(name) for name in ("value", "n", "few", "exact")},
+    **{f"avg_{name}": hr.avg(name) for name in ("value", "n", "few", "exact")},
+    **{f"min_{name}": hr.min(name) for name in ("value", "n", "few", "exact", "day", "yes", "sensor_id")},
+    **{f"max_{name}": hr.max(name) for name in ("value", "n", "few", "exact", "day", "yes", "sensor_id")},
+}
+
+
+def windows(
+    aggregates: Mapping[str, Aggregate],
+    *,
+    stream: Stream = READINGS.stream,
+    by: tuple[str, ...] = ("sensor_id",),
+) -> WindowedAggregate:
+    kept = stream.group_by(*by).window(hr.hopping("4 minutes", "2 minutes"), grace="1 minute")
+    return kept.aggregate(**aggregates).suppress(hr.until_window_closes()).named("final")
+
+
+@pytest.fixture
+def by_spark(monkeypatch: pytest.MonkeyPatch) -> list[int]:
+    """The micro-batches that Spark folds."""
+    fold, found = WindowOperator.fold, []
+
+    def counted(self: WindowOperator, *arguments: Any) -> Any:
+        folded = fold(self, *arguments)
+        found.append(folded.progress.batch)
+        return folded
+
+    monkeypatch.setattr(WindowOperator, "fold", counted)
+    return found
+
+
+def send(line: Line, minute: int, values: Mapping[str, Any], sensor: str = "s1", partition: int = 0) -> None:
+    """One reading, committed and folded."""
+    reading = {"sensor_id": sensor} | dict(values)
+    line._piped.add(sensor, reading, 1_714_564_800_000 + minute * 60_000, partition, {})
+    line.commit()
+    line.fold()
+
+
+def lived(line: Line) -> list[tuple[Any, ...]]:
+    """The rows of a life in which all columns have values and have none; late records, two sensors, two partitions."""
+    full = {"value": 0.1, "n": 3, "few": -4, "exact": "12.34", "day": "2024-05-01", "yes": True}
+    for minute, values, sensor in (
+        (0, full, "s1"),
+        (
+            1,
+            {"value": -0.0, "n": -(10**15), "few": 4, "exact": "-0.01", "day": "1999-12-31", "yes": False},
+            "ü",
+        ),
+        (2, {}, "s1"),
+        (3, {"value": 1e15, "exact": "99999999.99"}, "s1"),
+        (1, full, "s2"),
+        (9, {"value": 2.5}, "s1"),
+        (3, full, "s1"),
+        (20, full, "s2"),
+    ):
+        send(line, minute, values, sensor, partition=minute % 2)
+    rows = Views(line.spark, line.lake).read(line.node).orderBy("window_start", "sensor_id").collect()
+    assert all(verdict.equal for verdict in Backfill(line.spark, line.lake, line.node).run())
+    return [tuple(row) for row in rows]
+
+
+def test_arrow_folds_what_it_folds_as_spark_does(
+    spark: SparkSession, lake: Lake, by_spark: list[int], monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    found = lived(Line(spark, lake, windows(EVERYTHING)))
+    by_arrow = len(by_spark)
+    monkeypatch.setattr(ColumnarRunner, "fold", lambda *_: None)
+    other = type(lake)(f"file:{tmp_path}/other")
+    assert repr(found) == repr(lived(Line(spark, other, windows(EVERYTHING))))
+    assert len(found) >= 6
+    assert by_spark[by_arrow : by_arrow + 8] == [*range(1, 9)]
+    assert [batch for batch in by_spark[:by_arrow] if batch > 1] == []  # a backfill is Spark's, in one go
+
+
+def same(frame: DataFrame) -> DataFrame:
+    return frame
+
+
+SPARKS: dict[str, Callable[[], WindowedAggregate]] = {
+    "transformed": lambda: windows(COUNTS, stream=READINGS.transform(same)),
+    "first": lambda: windows({"first": hr.first("n")}),
+    "spread": lambda: windows({"spread": hr.stddev("value")}),
+    "grouped by floats": lambda: windows(COUNTS, by=("value",)),
+    "bounded": lambda: (
+        READINGS.group_by("sensor_id")
+        .window(hr.tumbling("2 minutes"), grace=0)
+        .aggregate(**COUNTS)
+        .suppress(hr.until_window_closes(max_records=1_000, when_full="shut_down"))
+        .named("final")
+    ),
+}
+
+
+@pytest.mark.parametrize("kind", SPARKS)
+def test_some_nodes_are_sparks(spark: SparkSession, lake: Lake, by_spark: list[int], kind: str) -> None:
+    line = Line(spark, lake, SPARKS[kind]())
+    send(line, 0, {"value": 1.0})
+    assert by_spark == [1]
+
+
+def test_sums_beyond_their_type_are_sparks_and_null(
+    spark: SparkSession, lake: Lake, by_spark: list[int]
+) -> None:
+    line = Line(spark, lake, windows({"sum": hr.sum("n")}))
+    for minute in (0, 1, 2, 30):
+        send(line, minute, {"n": BIG})
+    assert by_spark == [4]
+    rows = Views(spark, lake).read(line.node).orderBy("window_start").collect()
+    assert [row["sum"] for row in rows] == [None, None, BIG]  # of two, three and one readings
+    _, named = tables.files_of(spark, lake.state("final"))
+    there = {file.name for file in Path(lake.state("final").removeprefix("file:")).glob("*.parquet")}
+    assert {row["path"] for row in named} == there  # what Arrow had written is gone
+
+
+def test_what_is_too_large_for_one_task_is_sparks(
+    spark: SparkSession, lake: Lake, by_spark: list[int], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    line = Line(spark, lake, windows(COUNTS))
+    send(line, 0, {})
+    monkeypatch.setattr(columnar, "ONE_TASK_BYTES", 0)
+    send(line, 1, {})
+    monkeypatch.undo()
+    send(line, 30, {})
+    assert by_spark == [2]
+    assert [row["count"] for row in Views(spark, lake).read(line.node).orderBy("window_start").collect()] == [
+        2,
+        2,
+    ]
+
+
+def test_what_nobody_thought_of_stops_no_stream(
+    spark: SparkSession, lake: Lake, by_spark: list[int], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    line = Line(spark, lake, windows(COUNTS))
+    send(line, 0, {})
+    monkeypatch.setattr(columnar, "to_arrow_schema", lambda *_, **__: pa.schema([("other", pa.int64())]))
+    for minute in (1, 30):
+        send(line, minute, {})
+    assert by_spark == [2, 3]
+    assert [row["count"] for row in Views(spark, lake).read(line.node).orderBy("window_start").collect()] == [
+        2,
+        2,
+    ]
