@@ -3,12 +3,16 @@
 from __future__ import annotations
 
 import json
+from abc import ABC, abstractmethod
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
+from uuid import uuid4
 
 import pyarrow as pa
 import structlog
+from pyarrow import feather
 from pyspark.sql.pandas.types import to_arrow_schema
 
 from headrace.description import Transform
@@ -21,7 +25,7 @@ from headrace.spark.part_file import Encoding, PartFile
 from headrace.spark.tables import is_mapped
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping, Sequence
+    from collections.abc import Callable, Iterable, Mapping, Sequence
 
     from pyspark.sql import DataFrame, SparkSession
     from pyspark.sql.types import StructType
@@ -29,6 +33,8 @@ if TYPE_CHECKING:
     from headrace.operators.columnar import ColumnarFold
     from headrace.operators.operator import Operator, Schemas
     from headrace.spark.newest import Followed
+
+    Earlier = Callable[[Sequence[tuple[int, int]]], Mapping[str, DataFrame]]
 
 logger = structlog.get_logger(__name__)
 # Of Parquet, three million narrow records of a log: some hundred MiB in a Python worker. More is Spark's.
@@ -76,25 +82,15 @@ class Target:
         return file.close()
 
 
-@dataclass(frozen=True)
-class Work:
-    """What the task is told.
+class Work(ABC):
+    """What a task is told."""
 
-    rows  their schema
-    """
-
-    fold: ColumnarFold
     rows: pa.Schema
-    upto_ms: Mapping[str, int]
-    held: HeldFiles
-    progress: Progress
-    results: Target
-    state: Target
 
     def __call__(self, batches: Iterable[pa.RecordBatch]) -> Iterable[pa.RecordBatch]:
-        """For `mapInArrow`: an increment in, one report out (JSON)."""
+        """For `mapInArrow`: rows in, one report out (JSON)."""
         try:
-            report = self._report(pa.Table.from_batches(batches, self.rows))
+            report = self.report(pa.Table.from_batches(batches, self.rows))
         except NotCertainError as uncertain:
             report = {"uncertain": str(uncertain)}
         except (pa.ArrowException, ArithmeticError, ValueError, LookupError, OSError) as error:
@@ -102,14 +98,53 @@ class Work:
             report = {"uncertain": f"{type(error).__name__}: {error}", "unexpected": True}
         yield pa.RecordBatch.from_pydict({"report": [json.dumps(report)]})
 
-    def _report(self, rows: pa.Table) -> dict[str, Any]:
+    @abstractmethod
+    def report(self, rows: pa.Table) -> dict[str, Any]:
+        """What was written for these rows."""
+
+
+@dataclass(frozen=True)
+class Increment(Work):
+    """Folds an increment."""
+
+    rows: pa.Schema
+    fold: ColumnarFold
+    upto_ms: Mapping[str, int]
+    held: HeldFiles
+    progress: Progress
+    results: Target
+    state: Target
+
+    def report(self, rows: pa.Table) -> dict[str, Any]:
+        """The files of both tables, the progress, and what is pending: a file of it, and the stretches."""
         found = self.fold.fold(rows, self.upto_ms, self.held, self.progress)
         batch = pa.repeat(pa.scalar(found.progress.batch, pa.int32()), found.state.num_rows)
+        pending = None
+        if found.pending is not None:
+            path = Path(self.results.folder) / f"pending-{uuid4()}.arrow"
+            feather.write_feather(found.pending.results, str(path), compression="uncompressed")
+            pending = {"path": str(path), "stretches": found.pending.stretches}
         return {
             "state": self.state.write(found.state, {"__batch": batch}),
             "results": None if found.results is None else self.results.write(found.results, {}),
+            "pending": pending,
             "progress": found.progress.to_json(),
         }
+
+
+@dataclass(frozen=True)
+class Completion(Work):
+    """Completes what is pending."""
+
+    rows: pa.Schema
+    fold: ColumnarFold
+    pending: str
+    results: Target
+
+    def report(self, rows: pa.Table) -> dict[str, Any]:
+        """The file of the results."""
+        found = self.fold.complete(rows, feather.read_table(self.pending, memory_map=False))
+        return {"results": self.results.write(found, {})}
 
 
 class ColumnarRunner:
@@ -144,28 +179,65 @@ class ColumnarRunner:
             spark.conf.set(name, value)
 
     def fold(
-        self, logs: Mapping[str, DataFrame], upto_ms: Mapping[str, int], progress: Progress
+        self,
+        logs: Mapping[str, DataFrame],
+        upto_ms: Mapping[str, int],
+        progress: Progress,
+        earlier: Earlier,
     ) -> FoldedFiles | None:
-        """Fold an increment (see `Operator.fold`); None: Spark has to, and nothing was written."""
-        if self._fold is None or sum(map(bytes_read, logs.values())) > ONE_TASK_BYTES:
+        """Fold an increment (see `Operator.fold`, and `Held` for `earlier`); None: Spark has to."""
+        if self._fold is None:
             return None
-        rows = self._columns.of(self._operator.decide(logs))
         to_results, to_state = self._targets
-        schema = to_arrow_schema(rows.schema, timestamp_utc=True)
         column = self._fold.by_column
         held = HeldFiles(to_state.folder, to_state.schema, column, self._held(column))
-        work = Work(self._fold, schema, upto_ms, held, progress, to_results, to_state)
-        reports = rows.coalesce(1).mapInArrow(work, REPORT).collect()
-        if not reports:
+        work = partial(
+            Increment, fold=self._fold, upto_ms=upto_ms, held=held, progress=progress,
+            results=to_results, state=to_state,
+        )  # fmt: skip
+        report = self._run(logs, work)
+        if report is None:
             return None
-        report = json.loads(reports[0]["report"])
-        if "uncertain" in report:
-            self._leave_to_spark(report)
-            return None
+        made = {"results": [report["results"]], "state": [report["state"]]}
+        if report["pending"] is not None:
+            complete = self._complete(self._fold, report["pending"], earlier)
+            if complete is None:
+                self._discard(made)
+                return None
+            made["results"].append(complete)
         results, state = (
-            [] if report[name] is None else [NewFile(**report[name])] for name in ("results", "state")
+            [NewFile(**file) for file in made[name] if file is not None] for name in ("results", "state")
         )
         return FoldedFiles(results, state, Progress.from_json(report["progress"]))
+
+    def _complete(
+        self, fold: ColumnarFold, pending: Mapping[str, Any], earlier: Earlier
+    ) -> Mapping[str, Any] | None:
+        """The file of the results that ask for rows that were folded before; None: Spark has to make them."""
+        stretches = [(first, last) for first, last in pending["stretches"]]
+        work = partial(Completion, fold=fold, pending=pending["path"], results=self._targets[0])
+        report = self._run(earlier(stretches), work)
+        Path(pending["path"]).unlink()
+        return None if report is None else report["results"]
+
+    def _discard(self, made: Mapping[str, Sequence[Mapping[str, Any] | None]]) -> None:
+        for target, name in zip(self._targets, ("results", "state"), strict=True):
+            for file in made[name]:
+                if file is not None:
+                    (Path(target.folder) / file["path"]).unlink()
+
+    def _run(self, logs: Mapping[str, DataFrame], work: Callable[..., Work]) -> dict[str, Any] | None:
+        """What the one task reports; None: it is Spark's turn."""
+        if sum(map(bytes_read, logs.values())) > ONE_TASK_BYTES:
+            return None
+        rows = self._columns.of(self._operator.decide(logs))
+        schema = to_arrow_schema(rows.schema, timestamp_utc=True)
+        reports = rows.coalesce(1).mapInArrow(work(schema), REPORT).collect()
+        report: dict[str, Any] = json.loads(reports[0]["report"]) if reports else {"uncertain": "no rows"}
+        if "uncertain" not in report:
+            return report
+        self._leave_to_spark(report)
+        return None
 
     def _leave_to_spark(self, report: Mapping[str, Any]) -> None:
         """This increment; what nobody thought of may come again, so then all of them."""

@@ -113,7 +113,7 @@ class NodeRunner:
     ) -> MicroBatch:
         """By Arrow where that is possible, else by Spark."""
         paths = self._lake.table(self.name), self._lake.state(self.name)
-        made = self._columnar.fold(logs, upto_ms, progress)
+        made = self._columnar.fold(logs, upto_ms, progress, self._earlier)
         if made is not None:
             return in_files(self._spark, self.operator, self._schemas, made, *paths)
         return in_frames(self.operator.fold(logs, upto_ms, self._held(progress), progress), *paths)

@@ -10,6 +10,7 @@ from pyspark.sql import functions as F
 
 from headrace.description import Batches, quote
 from headrace.log.columns import DRAIN
+from headrace.operators.batches.columnar import columnar_batches
 from headrace.operators.batches.cut import Cutter, event_of
 from headrace.operators.batches.place import open_state, place_of, source_of
 from headrace.operators.batches.stretches import stretches
@@ -35,6 +36,8 @@ if TYPE_CHECKING:
     from pyspark.sql import Column as Expr
     from pyspark.sql import DataFrame
     from pyspark.sql.types import StructType
+
+    from headrace.operators.columnar import ColumnarFold
 
 
 class BatchOperator(AppendedOperator[Batches]):
@@ -104,6 +107,10 @@ class BatchOperator(AppendedOperator[Batches]):
         state = of_batch(self._state(found, frontier_ms), after.batch)
         emitted = None if results is None else lambda: self.emitted(results)
         return Folded(results, state, after, emitted, cache.release)
+
+    def columnar(self, inputs: StructType) -> tuple[ColumnarFold, list[Expr]] | None:
+        """Of one topic, grouped by one text, if what it collects are no lists, maps or structs."""
+        return columnar_batches(self.node, inputs)
 
     def read(self, held: Held, progress: Progress, inputs: StructType) -> DataFrame:
         """The batches that closed."""

@@ -8,6 +8,13 @@ Law: the tables are those to which the operator's `fold` leads; only their files
      is not done here: such nodes, and increments too large for one task, are Spark's (see `headrace.runtime.columnar`).
 """
 
-from headrace.operators.columnar.fold import ColumnarFold, Found, HeldFile, HeldFiles, NotCertainError
+from headrace.operators.columnar.fold import (
+    ColumnarFold,
+    Found,
+    HeldFile,
+    HeldFiles,
+    NotCertainError,
+    Pending,
+)
 
-__all__ = ["ColumnarFold", "Found", "HeldFile", "HeldFiles", "NotCertainError"]
+__all__ = ["ColumnarFold", "Found", "HeldFile", "HeldFiles", "NotCertainError", "Pending"]

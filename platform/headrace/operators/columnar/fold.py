@@ -70,15 +70,28 @@ class HeldFiles:
 
 
 @dataclass(frozen=True)
+class Pending:
+    """Results for which rows of the log that were folded before have to be read again.
+
+    stretches  of commit time, in ms, in which these lie, both ends included
+    """
+
+    results: pa.Table
+    stretches: Sequence[tuple[int, int]]
+
+
+@dataclass(frozen=True)
 class Found:
     """What an increment leads to (see `Folded`): columns of the tables by name, `__batch` excepted.
 
     results  None: there are none
+    pending  those that are not complete; None: all are
     """
 
     results: pa.Table | None
     state: pa.Table
     progress: Progress
+    pending: Pending | None = None
 
 
 class ColumnarFold(ABC):
@@ -93,6 +106,13 @@ class ColumnarFold(ABC):
         In:     rows  those that `decide` gives, with the columns that came with this fold
         Raises: NotCertainError when Spark has to
         """
+
+    def complete(self, rows: pa.Table, pending: pa.Table) -> pa.Table:
+        """The results that were pending, once the rows of the log that they asked for are there; in a task.
+
+        In: rows  as those of an increment
+        """
+        raise NotImplementedError
 
 
 def tallied(rows: pa.Table, topics: Sequence[str]) -> list[Tally]:
