@@ -9,6 +9,7 @@ import pyarrow as pa
 import pytest
 
 import headrace as hr
+from headrace.operators.batches import BatchOperator
 from headrace.operators.windows import WindowOperator
 from headrace.runtime import columnar
 from headrace.runtime.backfill import Backfill
@@ -113,6 +114,57 @@ def test_arrow_folds_what_it_folds_as_spark_does(
     assert [batch for batch in by_spark[:by_arrow] if batch > 1] == []  # a backfill is Spark's, in one go
 
 
+BATCHES = (
+    READINGS.group_by("sensor_id")
+    .batch(
+        max_records=3, max_wait="4 minutes", max_bytes=200, collect=["value", "exact", "day", "yes", "few"]
+    )
+    .named("batches")
+)
+
+
+def sent(line: Line) -> list[tuple[Any, ...]]:
+    """The rows of batches that close by each of their limits, in the commit that opened them or in a later one."""
+    full = {"value": 0.1, "n": 3, "few": -4, "exact": "12.34", "day": "2024-05-01", "yes": True}
+    for second, sensors in enumerate(("aaaab", "b", "cü", "b", "caa", "", "d", "bbbbbbbb", "e", "x" * 7)):
+        for number, sensor in enumerate(sensors):
+            values = full if number % 2 else {"few": second}
+            line._piped.add(sensor, {"sensor_id": sensor} | values, 1_714_564_800_000, number % 2, {})
+        if sensors:
+            line.commit()
+        line.clock.set(line.clock.now_ms() + 60_000)
+        line.fold()
+    line.sequencer.drain()
+    line.fold()
+    rows = Views(line.spark, line.lake).read(line.node).collect()
+    assert all(verdict.equal for verdict in Backfill(line.spark, line.lake, line.node).run())
+    return sorted((tuple(row) for row in rows), key=repr)
+
+
+def test_arrow_cuts_batches_as_spark_does(
+    spark: SparkSession, lake: Lake, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    fold, by_spark = BatchOperator.fold, []
+
+    def counted(self: BatchOperator, *arguments: Any) -> Any:
+        folded = fold(self, *arguments)
+        by_spark.append(folded.progress.batch)
+        return folded
+
+    monkeypatch.setattr(BatchOperator, "fold", counted)
+    found = sent(Line(spark, lake, BATCHES))
+    assert [batch for batch in by_spark if batch > 1] == []
+    assert not [*Path(lake.table("batches").removeprefix("file:")).glob("pending-*")]
+    monkeypatch.setattr(ColumnarRunner, "fold", lambda *_: None)
+    other = type(lake)(f"file:{tmp_path}/other")
+    assert repr(found) == repr(sent(Line(spark, other, BATCHES)))
+    assert {row[6] for row in found} == {"count", "bytes", "wait", "drain"}
+
+
+class AskedError(Exception):
+    """Spark was asked to fold."""
+
+
 def same(frame: DataFrame) -> DataFrame:
     return frame
 
@@ -158,15 +210,30 @@ def test_what_is_too_large_for_one_task_is_sparks(
 ) -> None:
     line = Line(spark, lake, windows(COUNTS))
     send(line, 0, {})
-    monkeypatch.setattr(columnar, "ONE_TASK_BYTES", 0)
-    send(line, 1, {})
-    monkeypatch.undo()
+    with monkeypatch.context() as small:
+        small.setattr(columnar, "ONE_TASK_BYTES", 0)
+        send(line, 1, {})
     send(line, 30, {})
     assert by_spark == [2]
     assert [row["count"] for row in Views(spark, lake).read(line.node).orderBy("window_start").collect()] == [
         2,
         2,
     ]
+
+
+def test_windows_that_overlap_thousands_of_times_are_sparks(
+    spark: SparkSession, lake: Lake, by_spark: list[int], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    often = READINGS.group_by("sensor_id").window(hr.hopping("4 hours", "1 ms"), grace=0)
+    line = Line(spark, lake, often.aggregate(**COUNTS).suppress(hr.until_window_closes()).named("final"))
+    send(line, 0, {})
+
+    def asked(*_: Any) -> None:
+        raise AskedError
+
+    monkeypatch.setattr(line.runner.operator, "fold", asked)
+    with pytest.raises(AskedError):
+        send(line, 600, {})
 
 
 def test_what_nobody_thought_of_stops_no_stream(

@@ -37,8 +37,8 @@ if TYPE_CHECKING:
     Earlier = Callable[[Sequence[tuple[int, int]]], Mapping[str, DataFrame]]
 
 logger = structlog.get_logger(__name__)
-# Of Parquet, three million narrow records of a log: some hundred MiB in a Python worker. More is Spark's.
-ONE_TASK_BYTES = 64 << 20
+# Of Parquet, of the log and of the state: two million narrow records, a GiB in a Python worker. More is Spark's.
+ONE_TASK_BYTES = 32 << 20
 REPORT = "report STRING"
 ENCODING = Encoding(different=frozenset({"__timestamp", "__event_ms", "__stream_ms"}))
 # Rows go to Python in batches. To end one by its bytes Spark counts these after each row, as much work as all else that it
@@ -160,7 +160,7 @@ class ColumnarRunner:
         followed: Followed,
     ) -> None:
         """In: results, state  paths of the node's tables; followed: the state."""
-        self._operator, self._followed, self._state = operator, followed, state
+        self._operator, self._followed = operator, followed
         self._fold: ColumnarFold | None = None
         steps = [step for topic in _branches(operator) for step in topic.steps]
         if (
@@ -190,7 +190,7 @@ class ColumnarRunner:
             return None
         to_results, to_state = self._targets
         column = self._fold.by_column
-        held = HeldFiles(to_state.folder, to_state.schema, column, self._held(column))
+        held = HeldFiles(to_state.folder, to_state.schema, column, self._held(column), ONE_TASK_BYTES)
         work = partial(
             Increment, fold=self._fold, upto_ms=upto_ms, held=held, progress=progress,
             results=to_results, state=to_state,
@@ -250,7 +250,7 @@ class ColumnarRunner:
 
     def _held(self, column: str) -> list[HeldFile]:
         known = self._followed.files()
-        return [HeldFile(name, *file.bounds(column)) for name, file in known.items()]
+        return [HeldFile(name, file.size, *file.bounds(column)) for name, file in known.items()]
 
 
 def _branches(operator: Operator[Any]) -> Sequence[Any]:

@@ -26,9 +26,10 @@ class NotCertainError(Exception):
 
 @dataclass(frozen=True)
 class HeldFile:
-    """A file of the state, and what is known of a column in it: its lowest and highest value (None: nothing is)."""
+    """A file of the state, its bytes, and of a column in it the lowest and highest value (None: not known)."""
 
     name: str
+    size: int
     lowest: int | None
     highest: int | None
 
@@ -46,23 +47,30 @@ class HeldFiles:
     folder  of the table, on a disk that every task sees
     schema  of the table
     column  by which files are chosen
+    most    bytes of files that one task reads
     """
 
     folder: str
     schema: pa.Schema
     column: str
     files: Sequence[HeldFile]
+    most: int
 
     def within(self, first: int, last: int, columns: Sequence[str]) -> pa.Table:
-        """The rows where the column is from `first` through `last`."""
+        """The rows where the column is from `first` through `last`.
+
+        Raises: NotCertainError when that is too much for one task
+        """
+        files = [file for file in self.files if file.may_have(first, last)]
+        if sum(file.size for file in files) > self.most:
+            raise NotCertainError("more of the state than one task takes")
         wanted = pa.schema([self.schema.field(name) for name in columns])
         tables = [
             pq.ParquetFile(Path(self.folder) / file.name)
             .read(columns=[*columns])
             .select(columns)
             .cast(wanted)
-            for file in self.files
-            if file.may_have(first, last)
+            for file in files
         ]
         rows = pa.concat_tables(tables) if tables else wanted.empty_table()
         at = rows[self.column]

@@ -13,7 +13,7 @@ from pyspark.sql import functions as F
 from headrace.description import quote
 from headrace.description.suppression import SHUT_DOWN
 from headrace.operators.columnar.aggregates import COMPARED, arrow_aggregates
-from headrace.operators.columnar.fold import ColumnarFold, Found, tallied
+from headrace.operators.columnar.fold import ColumnarFold, Found, NotCertainError, tallied
 from headrace.operators.rows import KEPT
 from headrace.operators.windows.panes import last_window_start, starts_closed_between, time_windows
 
@@ -29,6 +29,7 @@ if TYPE_CHECKING:
     from headrace.operators.progress import Progress
 
 WINDOW = "__start"
+PIECES_MAX = 1 << 23  # of panes, one for each window: windows may overlap a thousand times
 
 
 def columnar_windows(
@@ -100,13 +101,7 @@ class ColumnarWindows(ColumnarFold):
         if after.closed_ms is not None and after.closed_ms != progress.closed_ms:
             closing = starts_closed_between(self.window, self.grace_ms, progress.closed_ms, after.closed_ms)
             if closing is not None:
-                first_ms, last_ms = closing
-                through_ms = last_ms + self.window.size_ms - 1
-                mine = pa.array(kept & (pane >= first_ms) & (pane <= through_ms))
-                by = [*self.by, *self.panes]
-                known = held.within(first_ms, through_ms, [*by, *self.aggregates.kept_for_results])
-                came = self.aggregates.partials(rows, by, mine)
-                results = self._closed(came, known, first_ms, last_ms)
+                results = self._closed(rows, kept, pane, held, *closing)
         by = [*self.by, *self.place, *self.panes]
         state = self.aggregates.partials(rows, by, pa.array(still_open), also=("__stream_ms",))
         columns = {name: state[name] for name in state.column_names}
@@ -116,8 +111,14 @@ class ColumnarWindows(ColumnarFold):
             columns["__topic"] = pa.repeat(pa.scalar(self.topics[0]), state.num_rows)
         return Found(results, pa.table(columns), after)
 
-    def _closed(self, came: pa.Table, known: pa.Table, first_ms: int, last_ms: int) -> pa.Table:
-        """The windows that start from `first_ms` through `last_ms` (see `merge_windows`), of partials by pane."""
+    def _closed(
+        self, rows: pa.Table, kept: np.ndarray, pane: np.ndarray, held: HeldFiles, first_ms: int, last_ms: int
+    ) -> pa.Table:
+        """The windows that start from `first_ms` through `last_ms` (see `merge_windows`)."""
+        through_ms, by = last_ms + self.window.size_ms - 1, [*self.by, *self.panes]
+        known = held.within(first_ms, through_ms, [*by, *self.aggregates.kept_for_results])
+        mine = pa.array(kept & (pane >= first_ms) & (pane <= through_ms))
+        came = self.aggregates.partials(rows, by, mine)
         if self.tumbling and not known.num_rows:
             merged = came.rename_columns({"__pane": WINDOW})
         else:
@@ -141,6 +142,8 @@ class ColumnarWindows(ColumnarFold):
             return parts.append_column(WINDOW, pa.array(last))
         begins, ends = np.maximum(_numbers(parts, "__from"), first_ms), np.minimum(last, last_ms)
         windows = np.maximum((ends - begins) // advance_ms + 1, 0)
+        if windows.sum() > PIECES_MAX:
+            raise NotCertainError("more pieces of windows than one task takes")
         row = np.repeat(np.arange(len(windows)), windows)
         number = np.arange(len(row)) - np.repeat(np.cumsum(windows) - windows, windows)
         start = begins[row] + number * advance_ms
