@@ -16,8 +16,7 @@ from headrace.description.batches import BYTES, COUNT, DRAIN, WAIT
 from headrace.log.columns import DRAIN as DRAINED
 from headrace.operators.batches import stretches as reading
 from headrace.operators.batches.place import open_state
-from headrace.operators.batches.rounds import Batches as Cut
-from headrace.operators.batches.rounds import Limits, Opened, cut
+from headrace.operators.batches.rounds import CutBatches, Limits, Opened, cut
 from headrace.operators.batches.stretches import stretches
 from headrace.operators.columnar.fold import ColumnarFold, Found, Pending, tallied
 from headrace.operators.columnar.lists import as_lists, distinct_pairs
@@ -152,7 +151,7 @@ class ColumnarBatches(ColumnarFold):
         return known.filter(pc.greater(known["__records"], 0))
 
     def _described(
-        self, batches: Cut, kept: pa.Table, known: pa.Table, opened: Opened, groups: pa.Array
+        self, batches: CutBatches, kept: pa.Table, known: pa.Table, opened: Opened, groups: pa.Array
     ) -> dict[str, pa.Array | np.ndarray]:
         """Of each batch its group, its first record's place, and its highest event time."""
         held, group = batches.held, batches.group
@@ -169,7 +168,11 @@ class ColumnarBatches(ColumnarFold):
         return {self.by: groups.take(pa.array(group)), **first, "__event_ms": event_ms}
 
     def _results(
-        self, found: Mapping[str, pa.Array | np.ndarray], batches: Cut, kept: pa.Table, which: np.ndarray
+        self,
+        found: Mapping[str, pa.Array | np.ndarray],
+        batches: CutBatches,
+        kept: pa.Table,
+        which: np.ndarray,
     ) -> pa.Table:
         row = np.flatnonzero(which)
         sizes = batches.end[row] - batches.begin[row]
@@ -204,7 +207,7 @@ class ColumnarBatches(ColumnarFold):
     def _state(
         self,
         found: Mapping[str, pa.Array | np.ndarray],
-        batches: Cut,
+        batches: CutBatches,
         kept: pa.Table,
         known: pa.Table,
         opened: Opened,
@@ -229,7 +232,7 @@ class ColumnarBatches(ColumnarFold):
 
     def _counts(
         self,
-        batches: Cut,
+        batches: CutBatches,
         row: np.ndarray,
         goes_on: np.ndarray,
         kept: pa.Table,
@@ -255,7 +258,7 @@ class ColumnarBatches(ColumnarFold):
 
     def _commits(
         self,
-        batches: Cut,
+        batches: CutBatches,
         row: np.ndarray,
         goes_on: np.ndarray,
         kept: pa.Table,

@@ -41,7 +41,7 @@ class Opened:
 
 
 @dataclass(frozen=True)
-class Batches:
+class CutBatches:
     """Batches, by group and by the order of their records.
 
     begin, end  which records are new in it
@@ -85,7 +85,7 @@ def cut(
     limits: Limits,
     drains: np.ndarray,
     upto_ms: int,
-) -> Batches:
+) -> CutBatches:
     """The batches of records that came, and those held that close although no record came (the law: `cut.Cutter`).
 
     In:     group, at_ms, size  of each record, by group and then in the log's order: its group, commit time and bytes
@@ -193,7 +193,7 @@ def _closed(
     limits: Limits,
     drains: np.ndarray,
     upto_ms: int,
-) -> Batches:
+) -> CutBatches:
     """By what batches closed, and when."""
     opened_ms, records, size = _so_far(line, begin, held, opened.row[groups], opened)
     records, size = records + (end - begin), size + (line.sizes[end] - line.sizes[begin])
@@ -217,4 +217,4 @@ def _closed(
     closed_by, closed_ms = np.full(len(groups), -1), np.zeros(len(groups), np.int64)
     for number, (at_ms, true) in reversed([*enumerate(reasons)]):
         closed_by, closed_ms = np.where(true, number, closed_by), np.where(true, at_ms, closed_ms)
-    return Batches(groups, begin, end, held, last, opened_ms, records, size, closed_by, closed_ms)
+    return CutBatches(groups, begin, end, held, last, opened_ms, records, size, closed_by, closed_ms)
