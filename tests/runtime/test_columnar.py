@@ -10,6 +10,7 @@ import pytest
 
 import headrace as hr
 from headrace.operators.batches import BatchOperator
+from headrace.operators.operator import AppendedOperator
 from headrace.operators.windows import WindowOperator
 from headrace.runtime import columnar
 from headrace.runtime.backfill import Backfill
@@ -56,18 +57,23 @@ def windows(
     return kept.aggregate(**aggregates).suppress(hr.until_window_closes()).named("final")
 
 
-@pytest.fixture
-def by_spark(monkeypatch: pytest.MonkeyPatch) -> list[int]:
-    """The micro-batches that Spark folds."""
-    fold, found = WindowOperator.fold, []
+def folded_by(operator: type[AppendedOperator[Any]], monkeypatch: pytest.MonkeyPatch) -> list[int]:
+    """The micro-batches that Spark folds for nodes of a kind."""
+    fold, found = operator.fold, []
 
-    def counted(self: WindowOperator, *arguments: Any) -> Any:
+    def counted(self: AppendedOperator[Any], *arguments: Any) -> Any:
         folded = fold(self, *arguments)
         found.append(folded.progress.batch)
         return folded
 
-    monkeypatch.setattr(WindowOperator, "fold", counted)
+    monkeypatch.setattr(operator, "fold", counted)
     return found
+
+
+@pytest.fixture
+def by_spark(monkeypatch: pytest.MonkeyPatch) -> list[int]:
+    """The micro-batches of windows that Spark folds."""
+    return folded_by(WindowOperator, monkeypatch)
 
 
 def send(line: Line, minute: int, values: Mapping[str, Any], sensor: str = "s1", partition: int = 0) -> None:
@@ -144,14 +150,7 @@ def sent(line: Line) -> list[tuple[Any, ...]]:
 def test_arrow_cuts_batches_as_spark_does(
     spark: SparkSession, lake: Lake, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
-    fold, by_spark = BatchOperator.fold, []
-
-    def counted(self: BatchOperator, *arguments: Any) -> Any:
-        folded = fold(self, *arguments)
-        by_spark.append(folded.progress.batch)
-        return folded
-
-    monkeypatch.setattr(BatchOperator, "fold", counted)
+    by_spark = folded_by(BatchOperator, monkeypatch)
     found = sent(Line(spark, lake, BATCHES))
     assert [batch for batch in by_spark if batch > 1] == []
     assert not [*Path(lake.table("batches").removeprefix("file:")).glob("pending-*")]

@@ -11,11 +11,12 @@ import pyarrow.parquet as pq
 import pytest
 
 import headrace as hr
-from headrace.operators.columnar import HeldFile, HeldFiles, NotCertainError
+from headrace.operators.columnar import HeldFiles, NotCertainError
 from headrace.runtime.backfill import Backfill
 from headrace.runtime.columnar import ColumnarRunner
 from headrace.runtime.views import Views
 from headrace.spark import newest
+from headrace.spark.newest import File
 from tests.runtime.line import Line
 
 if TYPE_CHECKING:
@@ -38,10 +39,14 @@ WINDOWS = (
 def test_of_the_files_that_are_held_those_that_may_have_rows_are_read_alone(tmp_path: Path) -> None:
     rows = pa.table({"__pane": pa.array([10, 20, 30]), "n": pa.array([1, 2, 3])})
     pq.write_table(rows, tmp_path / "there")
-    files = [HeldFile("gone", 60, 0, 9), HeldFile("there", 60, 10, 30), HeldFile("gone, too", 60, 31, None)]
+    files = {
+        "gone": File(60, '{"minValues": {"__pane": 0}, "maxValues": {"__pane": 9}}'),
+        "there": File(60, '{"minValues": {"__pane": 10}, "maxValues": {"__pane": 30}}'),
+        "gone, too": File(60, '{"minValues": {"__pane": 31}}'),
+    }
     held = HeldFiles(str(tmp_path), rows.schema, "__pane", files, 100)
     assert held.within(20, 30, ["__pane", "n"]).to_pydict() == {"__pane": [20, 30], "n": [2, 3]}
-    assert HeldFile("unknown", 1, None, None).may_have(1, 1)
+    assert File(1, None).may_have("__pane", 1, 1)
     with pytest.raises(FileNotFoundError):
         held.within(9, 9, ["__pane", "n"])
     with pytest.raises(NotCertainError, match="more of the state"):

@@ -16,7 +16,7 @@ from pyarrow import feather
 from pyspark.sql.pandas.types import to_arrow_schema
 
 from headrace.description import Transform
-from headrace.operators.columnar import HeldFile, HeldFiles, NotCertainError
+from headrace.operators.columnar import HeldFiles, NotCertainError
 from headrace.operators.progress import Progress
 from headrace.spark import files
 from headrace.spark.actions import NewFile
@@ -189,8 +189,8 @@ class ColumnarRunner:
         if self._fold is None:
             return None
         to_results, to_state = self._targets
-        column = self._fold.by_column
-        held = HeldFiles(to_state.folder, to_state.schema, column, self._held(column), ONE_TASK_BYTES)
+        known, column = self._followed.files(), self._fold.by_column
+        held = HeldFiles(to_state.folder, to_state.schema, column, known, ONE_TASK_BYTES)
         work = partial(
             Increment, fold=self._fold, upto_ms=upto_ms, held=held, progress=progress,
             results=to_results, state=to_state,
@@ -247,10 +247,6 @@ class ColumnarRunner:
             logger.warning("node left to Spark until it is opened again", node=node, reason=reason)
         else:
             logger.debug("increment left to Spark", node=node, reason=reason)
-
-    def _held(self, column: str) -> list[HeldFile]:
-        known = self._followed.files()
-        return [HeldFile(name, file.size, *file.bounds(column)) for name, file in known.items()]
 
 
 def _branches(operator: Operator[Any]) -> Sequence[Any]:

@@ -40,15 +40,10 @@ class File:
         """How many there are; of a file without statistics 0."""
         return int(json.loads(self.stats or "{}").get("numRecords", 0))
 
-    def bounds(self, column: str) -> tuple[int | None, int | None]:
-        """The lowest and the highest value of a column; None: not known, or there is none."""
-        known = json.loads(self.stats) if self.stats else {}
-        lowest, highest = (known.get(bound, {}).get(column) for bound in ("minValues", "maxValues"))
-        return lowest, highest
-
     def may_have(self, column: str, first: int, last: int | None) -> bool:
         """Whether it may have rows where a column is from `first` through `last` (None: no bound), by its statistics."""
-        lowest, highest = self.bounds(column)
+        known = json.loads(self.stats) if self.stats else {}
+        lowest, highest = (known.get(bound, {}).get(column) for bound in ("minValues", "maxValues"))
         too_low = highest is not None and highest < first
         too_high = last is not None and lowest is not None and lowest > last
         return not (too_low or too_high)

@@ -105,17 +105,17 @@ class ColumnarBatches(ColumnarFold):
         opened = _opened(known, of_known, len(groups))
         at_ms, size = kept["__ingested_ms"].to_numpy(), kept["__size_bytes"].to_numpy()
         batches = cut(group, at_ms, size, opened, self.limits, drains, frontier_ms)
-        found = self._described(batches, kept, known, opened, groups)
+        found = self._described(batches, kept, known, groups)
         closed = batches.closed_by >= 0
         results = self._results(found, batches, kept, closed & ~batches.held)
         pending, continued = None, closed & batches.held
         if continued.any():
-            commits = known["__commits"].take(pa.array(opened.row[batches.group[continued]]))
+            commits = known["__commits"].take(pa.array(batches.before[continued]))
             unknown = batches.opened_ms[continued][commits.is_null().to_numpy()]
             from_ms = int(unknown.min()) if len(unknown) else None
             asked = stretches(pc.list_flatten(commits).to_pylist(), from_ms, before_ms)
             pending = Pending(self._results(found, batches, kept, continued), asked)
-        state = self._state(found, batches, kept, known, opened, frontier_ms)
+        state = self._state(found, batches, kept, known, frontier_ms)
         return Found(results if results.num_rows else None, state, after, pending)
 
     def complete(self, rows: pa.Table, pending: pa.Table) -> pa.Table:
@@ -151,11 +151,10 @@ class ColumnarBatches(ColumnarFold):
         return known.filter(pc.greater(known["__records"], 0))
 
     def _described(
-        self, batches: CutBatches, kept: pa.Table, known: pa.Table, opened: Opened, groups: pa.Array
+        self, batches: CutBatches, kept: pa.Table, known: pa.Table, groups: pa.Array
     ) -> dict[str, pa.Array | np.ndarray]:
         """Of each batch its group, its first record's place, and its highest event time."""
-        held, group = batches.held, batches.group
-        before = opened.row[group]
+        held, before = batches.held, batches.before
         first = {}
         for name in PLACE[1:]:
             own = _at(kept[name].to_numpy(), batches.begin)
@@ -165,7 +164,7 @@ class ColumnarBatches(ColumnarFold):
         if touched.any():  # their records lie one behind the other, and are all there are
             highest = np.maximum.reduceat(kept["__event_ms"].to_numpy(), batches.begin[touched])
             event_ms[touched] = np.maximum(event_ms[touched], highest)
-        return {self.by: groups.take(pa.array(group)), **first, "__event_ms": event_ms}
+        return {self.by: groups.take(pa.array(batches.group)), **first, "__event_ms": event_ms}
 
     def _results(
         self,
@@ -175,11 +174,7 @@ class ColumnarBatches(ColumnarFold):
         which: np.ndarray,
     ) -> pa.Table:
         row = np.flatnonzero(which)
-        sizes = batches.end[row] - batches.begin[row]
-        number = np.repeat(np.arange(len(row)), sizes)
-        records = (
-            np.arange(len(number)) - np.repeat(np.cumsum(sizes) - sizes, sizes) + batches.begin[row][number]
-        )
+        number, records = batches.records_of(row, np.ones(len(row), bool))
         events = as_lists(self._events(kept).take(pa.array(records)), number, len(row))
         columns = {name: pa.array(values).take(pa.array(row)) for name, values in found.items()}
         places = (columns[name].cast(pa.string()) for name in PLACE[1:])
@@ -210,12 +205,11 @@ class ColumnarBatches(ColumnarFold):
         batches: CutBatches,
         kept: pa.Table,
         known: pa.Table,
-        opened: Opened,
         frontier_ms: int,
     ) -> pa.Table:
         """See `BatchOperator._state`."""
         is_open = batches.closed_by < 0
-        ended = ~is_open & (opened.row[batches.group] >= 0) & batches.last
+        ended = ~is_open & (batches.before >= 0) & batches.last
         if self.limits.max_wait_ms is not None:
             ended &= batches.opened_ms > frontier_ms - self.limits.max_wait_ms
         row = np.flatnonzero((is_open & (batches.end > batches.begin)) | ended)
@@ -225,8 +219,8 @@ class ColumnarBatches(ColumnarFold):
             "__opened_ms": pa.array(batches.opened_ms[row]),
             "__records": pa.array(np.where(goes_on, batches.records[row], 0)),
             "__bytes": pa.array(batches.bytes[row]),
-            "__counts": self._counts(batches, row, goes_on, kept, known, opened),
-            "__commits": self._commits(batches, row, goes_on, kept, known, opened),
+            "__counts": self._counts(batches, row, goes_on, kept, known),
+            "__commits": self._commits(batches, row, goes_on, kept, known),
         }
         return pa.table({name: columns[name] for name in (self.by, *self.open_state)})
 
@@ -237,11 +231,10 @@ class ColumnarBatches(ColumnarFold):
         goes_on: np.ndarray,
         kept: pa.Table,
         known: pa.Table,
-        opened: Opened,
     ) -> pa.Array:
         """How many records of an open batch each partition has; null of those that closed."""
         own, record = batches.records_of(row, goes_on)
-        before, lists = batches.known_of(row, goes_on, known["__counts"], opened)
+        before, lists = batches.known_of(row, goes_on, known["__counts"])
         of = np.concatenate([own, before])
         parts = lists.flatten()
         partition = np.concatenate(
@@ -263,17 +256,15 @@ class ColumnarBatches(ColumnarFold):
         goes_on: np.ndarray,
         kept: pa.Table,
         known: pa.Table,
-        opened: Opened,
     ) -> pa.Array:
         """The commit times of a batch's records, null where there are too many; of one that closed, those before."""
         own, record = batches.records_of(row, goes_on)
-        before, lists = batches.known_of(row, np.ones(len(row), bool), known["__commits"], opened)
+        before, lists = batches.known_of(row, np.ones(len(row), bool), known["__commits"])
         times = np.concatenate([kept["__ingested_ms"].to_numpy()[record], lists.flatten().to_numpy()])
         of, times, _ = distinct_pairs(np.concatenate([own, before]), times)
         unknown = np.zeros(len(row), bool)
         held = np.flatnonzero(batches.held[row])
-        were = opened.row[batches.group[row[held]]]
-        unknown[held] = known["__commits"].is_null().to_numpy()[were]
+        unknown[held] = known["__commits"].is_null().to_numpy()[batches.before[row[held]]]
         unknown |= ~batches.held[row] & ~goes_on
         unknown |= np.bincount(of, minlength=len(row)) > self.commits_max
         known_of = ~unknown[of]

@@ -45,7 +45,8 @@ class CutBatches:
     """Batches, by group and by the order of their records.
 
     begin, end  which records are new in it
-    held        whether it was open before
+    before      which of the batches that were open before is, or was, its group's; -1: none
+    held        whether it is that one
     last        whether it is the last of its group
     closed_by   by which of the reasons (`columnar.REASONS`); -1: it is open
     """
@@ -53,6 +54,7 @@ class CutBatches:
     group: np.ndarray
     begin: np.ndarray
     end: np.ndarray
+    before: np.ndarray
     held: np.ndarray
     last: np.ndarray
     opened_ms: np.ndarray
@@ -69,11 +71,11 @@ class CutBatches:
         return of, self.begin[row][of] + place
 
     def known_of(
-        self, row: np.ndarray, which: np.ndarray, lists: pa.ChunkedArray, opened: Opened
+        self, row: np.ndarray, which: np.ndarray, lists: pa.ChunkedArray
     ) -> tuple[np.ndarray, pa.ListArray]:
         """Of some batches the lists that they had before, and for each item the batch, by its place in `row`."""
         held = np.flatnonzero(self.held[row] & which)
-        found = lists.combine_chunks().take(pa.array(opened.row[self.group[row[held]]]))
+        found = lists.combine_chunks().take(pa.array(self.before[row[held]]))
         return held[pc.list_parent_indices(found).to_numpy()], found
 
 
@@ -195,7 +197,8 @@ def _closed(
     upto_ms: int,
 ) -> CutBatches:
     """By what batches closed, and when."""
-    opened_ms, records, size = _so_far(line, begin, held, opened.row[groups], opened)
+    before = opened.row[groups]
+    opened_ms, records, size = _so_far(line, begin, held, before, opened)
     records, size = records + (end - begin), size + (line.sizes[end] - line.sizes[begin])
     last = end == line.ends[groups]
     following_ms = np.full(len(groups), NEVER)
@@ -217,4 +220,4 @@ def _closed(
     closed_by, closed_ms = np.full(len(groups), -1), np.zeros(len(groups), np.int64)
     for number, (at_ms, true) in reversed([*enumerate(reasons)]):
         closed_by, closed_ms = np.where(true, number, closed_by), np.where(true, at_ms, closed_ms)
-    return CutBatches(groups, begin, end, held, last, opened_ms, records, size, closed_by, closed_ms)
+    return CutBatches(groups, begin, end, before, held, last, opened_ms, records, size, closed_by, closed_ms)

@@ -11,10 +11,9 @@ Law: the tables are those to which the operator's `fold` leads; only their files
 from headrace.operators.columnar.fold import (
     ColumnarFold,
     Found,
-    HeldFile,
     HeldFiles,
     NotCertainError,
     Pending,
 )
 
-__all__ = ["ColumnarFold", "Found", "HeldFile", "HeldFiles", "NotCertainError", "Pending"]
+__all__ = ["ColumnarFold", "Found", "HeldFiles", "NotCertainError", "Pending"]

@@ -18,26 +18,11 @@ if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
     from headrace.operators.progress import Progress
+    from headrace.spark.newest import File
 
 
 class NotCertainError(Exception):
     """Arrow may get something else than Spark would: Spark has to fold this increment."""
-
-
-@dataclass(frozen=True)
-class HeldFile:
-    """A file of the state, its bytes, and of a column in it the lowest and highest value (None: not known)."""
-
-    name: str
-    size: int
-    lowest: int | None
-    highest: int | None
-
-    def may_have(self, first: int, last: int) -> bool:
-        """Whether it may have rows where the column is from `first` through `last`."""
-        return (self.highest is None or self.highest >= first) and (
-            self.lowest is None or self.lowest <= last
-        )
 
 
 @dataclass(frozen=True)
@@ -46,14 +31,14 @@ class HeldFiles:
 
     folder  of the table, on a disk that every task sees
     schema  of the table
-    column  by which files are chosen
+    column  by which files are chosen, as their statistics say
     most    bytes of files that one task reads
     """
 
     folder: str
     schema: pa.Schema
     column: str
-    files: Sequence[HeldFile]
+    files: Mapping[str, File]
     most: int
 
     def within(self, first: int, last: int, columns: Sequence[str]) -> pa.Table:
@@ -61,16 +46,13 @@ class HeldFiles:
 
         Raises: NotCertainError when that is too much for one task
         """
-        files = [file for file in self.files if file.may_have(first, last)]
-        if sum(file.size for file in files) > self.most:
+        files = {name: f for name, f in self.files.items() if f.may_have(self.column, first, last)}
+        if sum(file.size for file in files.values()) > self.most:
             raise NotCertainError("more of the state than one task takes")
         wanted = pa.schema([self.schema.field(name) for name in columns])
         tables = [
-            pq.ParquetFile(Path(self.folder) / file.name)
-            .read(columns=[*columns])
-            .select(columns)
-            .cast(wanted)
-            for file in files
+            pq.ParquetFile(Path(self.folder) / name).read(columns=[*columns]).select(columns).cast(wanted)
+            for name in files
         ]
         rows = pa.concat_tables(tables) if tables else wanted.empty_table()
         at = rows[self.column]
