@@ -240,7 +240,7 @@ def test_what_nobody_thought_of_stops_no_stream(
 ) -> None:
     line = Line(spark, lake, windows(COUNTS))
     send(line, 0, {})
-    monkeypatch.setattr(columnar, "to_arrow_schema", lambda *_, **__: pa.schema([("other", pa.int64())]))
+    monkeypatch.setattr(line.runner._columnar, "_rows", pa.schema([("other", pa.int64())]))
     for minute in (1, 30):
         send(line, minute, {})
     assert by_spark == [2, 3]

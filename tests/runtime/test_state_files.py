@@ -11,7 +11,7 @@ import pyarrow.parquet as pq
 import pytest
 
 import headrace as hr
-from headrace.operators.columnar import HeldFiles, NotCertainError
+from headrace.operators.columnar import NotCertainError, TableFiles
 from headrace.runtime.backfill import Backfill
 from headrace.runtime.columnar import ColumnarRunner
 from headrace.runtime.views import Views
@@ -44,13 +44,13 @@ def test_of_the_files_that_are_held_those_that_may_have_rows_are_read_alone(tmp_
         "there": File(60, '{"minValues": {"__pane": 10}, "maxValues": {"__pane": 30}}'),
         "gone, too": File(60, '{"minValues": {"__pane": 31}}'),
     }
-    held = HeldFiles(str(tmp_path), rows.schema, "__pane", files, 100)
-    assert held.within(20, 30, ["__pane", "n"]).to_pydict() == {"__pane": [20, 30], "n": [2, 3]}
+    held = TableFiles(str(tmp_path), rows.schema, files, 100)
+    assert held.within("__pane", 20, 30, ["__pane", "n"]).to_pydict() == {"__pane": [20, 30], "n": [2, 3]}
     assert File(1, None).may_have("__pane", 1, 1)
     with pytest.raises(FileNotFoundError):
-        held.within(9, 9, ["__pane", "n"])
+        held.within("__pane", 9, 9, ["__pane", "n"])
     with pytest.raises(NotCertainError, match="more of the state"):
-        held.within(9, 10, ["__pane", "n"])
+        held.within("__pane", 9, 10, ["__pane", "n"])
 
 
 def test_windows_that_close_read_the_files_of_their_panes_alone(

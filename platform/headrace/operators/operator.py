@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame
 
     from headrace.errors import TerminalError
-    from headrace.operators.columnar import ColumnarFold
+    from headrace.operators.columnar import Columnar
 
 N = TypeVar("N", bound=Node)
 CUT_ONE_BY_ONE = "it reads several topics in one order, and logs are cut one by one"
@@ -155,11 +155,8 @@ class Operator(ABC, Generic[N]):
         Law:    folding a log in pieces leads to the same results as folding it whole.
         """
 
-    def columnar(self, inputs: T.StructType) -> tuple[ColumnarFold, list[Expr]] | None:
-        """How Arrow folds what `decide` gives, and which columns of it; None: `fold` alone can.
-
-        In: inputs  the schema of `decide`
-        """
+    def columnar(self, schemas: Schemas) -> Columnar | None:
+        """How Arrow folds increments; None: `fold` alone can."""
         return None
 
     @abstractmethod
@@ -265,6 +262,17 @@ class CurrentOperator(Operator[N]):
     @abstractmethod
     def compacted(self, held: Held, inputs: T.StructType) -> DataFrame:
         """The rows to put into the base, and `__deleted`; one row for each identity in `held.state`."""
+
+    @abstractmethod
+    def emitted(
+        self, logs: Mapping[str, DataFrame], held: Held, state: DataFrame, after: Progress
+    ) -> DataFrame:
+        """Rows for sinks of one increment (see `Folded.emitted`).
+
+        In: held   as it was before
+            state  what the increment adds to the state table
+            after  the progress with it
+        """
 
     def compacted_parts(self, held: Held) -> Mapping[str, DataFrame]:
         """For each part what `compacted` gives for the base.

@@ -15,13 +15,12 @@ import structlog
 from pyarrow import feather
 from pyspark.sql.pandas.types import to_arrow_schema
 
-from headrace.description import Transform
-from headrace.operators.columnar import HeldFiles, NotCertainError
+from headrace.operators.columnar import HeldFiles, NotCertainError, TableFiles
 from headrace.operators.progress import Progress
 from headrace.spark import files
 from headrace.spark.actions import NewFile
-from headrace.spark.frames import Selection, bytes_read
-from headrace.spark.part_file import Encoding, PartFile
+from headrace.spark.frames import bytes_read
+from headrace.spark.part_file import Encoding, PartFile, leaves
 from headrace.spark.tables import is_mapped
 
 if TYPE_CHECKING:
@@ -30,7 +29,7 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
     from pyspark.sql.types import StructType
 
-    from headrace.operators.columnar import ColumnarFold
+    from headrace.operators.columnar import Columnar, ColumnarFold
     from headrace.operators.operator import Operator, Schemas
     from headrace.spark.newest import Followed
 
@@ -39,8 +38,10 @@ if TYPE_CHECKING:
 logger = structlog.get_logger(__name__)
 # Of Parquet, of the log and of the state: two million narrow records, a GiB in a Python worker. More is Spark's.
 ONE_TASK_BYTES = 32 << 20
+# Of the parts of a relation, of which only keys are read but where they match: some millions of rows.
+PARTS_BYTES = 4 * ONE_TASK_BYTES
 REPORT = "report STRING"
-ENCODING = Encoding(different=frozenset({"__timestamp", "__event_ms", "__stream_ms"}))
+DIFFERENT = {"__timestamp", "__event_ms", "__stream_ms", "__offset"}
 # Rows go to Python in batches. To end one by its bytes Spark counts these after each row, as much work as all else that it
 # does here; a few hundred rows are not many bytes, and cost no more each than thousands.
 ARROW = {
@@ -66,20 +67,31 @@ class Target:
     folder: str
     schema: pa.Schema
 
-    def write(self, rows: pa.Table, more: Mapping[str, pa.Array]) -> dict[str, Any] | None:
-        """Write rows to a file of their own; what `NewFile` says of it, None if there are no rows."""
-        if not rows.num_rows:
-            return None
-        columns = {name: rows[name] for name in rows.column_names} | dict(more)
-        file = PartFile(Path(self.folder), self.schema, ENCODING)
-        columns = {field.name: columns[field.name].cast(field.type) for field in self.schema}
+    def write(self, tables: Sequence[pa.Table], **same: pa.Scalar) -> dict[str, Any] | None:
+        """Write rows to a file of their own; what `NewFile` says of it, None if there are no rows.
+
+        In: tables  with any of the table's columns; others are passed over
+            same    values of columns that are the same in all rows
+        """
+        file = PartFile(Path(self.folder), self.schema, self._encoding)
         try:
-            file.write(columns, rows.num_rows)
-            file.bound_numbers(columns)
+            for rows in tables:
+                if rows.num_rows:
+                    columns = dict(zip(rows.column_names, rows.columns, strict=True))
+                    columns |= {name: pa.repeat(value, rows.num_rows) for name, value in same.items()}
+                    there = (field for field in self.schema if field.name in columns)
+                    columns = {field.name: columns[field.name].cast(field.type) for field in there}
+                    file.write(columns, rows.num_rows)
+                    file.bound_numbers(columns)
         except BaseException:
             file.remove()
             raise
         return file.close()
+
+    @property
+    def _encoding(self) -> Encoding:
+        different = (path for path in leaves(self.schema) if path.rpartition(".")[2] in DIFFERENT)
+        return Encoding(different=frozenset(different))
 
 
 class Work(ABC):
@@ -90,7 +102,9 @@ class Work(ABC):
     def __call__(self, batches: Iterable[pa.RecordBatch]) -> Iterable[pa.RecordBatch]:
         """For `mapInArrow`: rows in, one report out (JSON)."""
         try:
-            report = self.report(pa.Table.from_batches(batches, self.rows))
+            came = pa.Table.from_batches(batches, self.rows)
+            # Made anew any column may have nulls; tables that differ in that alone do not go together.
+            report = self.report(pa.table(dict(zip(came.column_names, came.columns, strict=True))))
         except NotCertainError as uncertain:
             report = {"uncertain": str(uncertain)}
         except (pa.ArrowException, ArithmeticError, ValueError, LookupError, OSError) as error:
@@ -118,15 +132,14 @@ class Increment(Work):
     def report(self, rows: pa.Table) -> dict[str, Any]:
         """The files of both tables, the progress, and what is pending: a file of it, and the stretches."""
         found = self.fold.fold(rows, self.upto_ms, self.held, self.progress)
-        batch = pa.repeat(pa.scalar(found.progress.batch, pa.int32()), found.state.num_rows)
         pending = None
         if found.pending is not None:
             path = Path(self.results.folder) / f"pending-{uuid4()}.arrow"
             feather.write_feather(found.pending.results, str(path), compression="uncompressed")
             pending = {"path": str(path), "stretches": found.pending.stretches}
         return {
-            "state": self.state.write(found.state, {"__batch": batch}),
-            "results": None if found.results is None else self.results.write(found.results, {}),
+            "state": self.state.write(found.state, __batch=pa.scalar(found.progress.batch, pa.int32())),
+            "results": None if found.results is None else self.results.write([found.results]),
             "pending": pending,
             "progress": found.progress.to_json(),
         }
@@ -144,7 +157,7 @@ class Completion(Work):
     def report(self, rows: pa.Table) -> dict[str, Any]:
         """The file of the results."""
         found = self.fold.complete(rows, feather.read_table(self.pending, memory_map=False))
-        return {"results": self.results.write(found, {})}
+        return {"results": self.results.write([found])}
 
 
 class ColumnarRunner:
@@ -156,25 +169,20 @@ class ColumnarRunner:
         operator: Operator[Any],
         schemas: Schemas,
         results: str,
-        state: str,
-        followed: Followed,
+        state: Followed,
+        parts: Mapping[str, Followed],
     ) -> None:
-        """In: results, state  paths of the node's tables; followed: the state."""
-        self._operator, self._followed = operator, followed
-        self._fold: ColumnarFold | None = None
-        steps = [step for topic in _branches(operator) for step in topic.steps]
-        if (
-            not all(path.startswith("file:") for path in (results, state))
-            or any(is_mapped(schema) for schema in (schemas.results, schemas.state))
-            or any(isinstance(step, Transform) for step in steps)
+        """In: results  the path of the node's table."""
+        self._operator, self._state, self._parts = operator, state, parts
+        self._columnar: Columnar | None = None
+        self._rows: pa.Schema | None = None
+        if not all(path.startswith("file:") for path in (results, state.path)) or any(
+            is_mapped(schema) for schema in (schemas.results, schemas.state)
         ):
             return
-        found = operator.columnar(schemas.inputs)
-        if found is None:
-            return
-        self._fold, columns = found
-        self._columns = Selection(*columns)
-        self._targets = _target(results, schemas.results), _target(state, schemas.state)
+        self._columnar = operator.columnar(schemas)
+        self._targets = _target(results, schemas.results), _target(state.path, schemas.state)
+        self._schemas = {part: _arrow_schema(schema) for part, schema in schemas.parts.items()}
         for name, value in ARROW.items():
             spark.conf.set(name, value)
 
@@ -183,16 +191,21 @@ class ColumnarRunner:
         logs: Mapping[str, DataFrame],
         upto_ms: Mapping[str, int],
         progress: Progress,
+        folded: int,
         earlier: Earlier,
     ) -> FoldedFiles | None:
-        """Fold an increment (see `Operator.fold`, and `Held` for `earlier`); None: Spark has to."""
-        if self._fold is None:
+        """Fold an increment (see `Operator.fold`, and `Held` for `earlier`); None: Spark has to.
+
+        In: folded  the micro-batch through which changes are in the parts at least
+        """
+        if self._columnar is None:
             return None
-        to_results, to_state = self._targets
-        known, column = self._followed.files(), self._fold.by_column
-        held = HeldFiles(to_state.folder, to_state.schema, column, known, ONE_TASK_BYTES)
+        fold, (to_results, to_state) = self._columnar.fold, self._targets
+        held = self._held(folded)
+        if sum(part.bytes for part in held.parts.values()) > PARTS_BYTES:
+            return None
         work = partial(
-            Increment, fold=self._fold, upto_ms=upto_ms, held=held, progress=progress,
+            Increment, fold=fold, upto_ms=upto_ms, held=held, progress=progress,
             results=to_results, state=to_state,
         )  # fmt: skip
         report = self._run(logs, work)
@@ -200,7 +213,7 @@ class ColumnarRunner:
             return None
         made = {"results": [report["results"]], "state": [report["state"]]}
         if report["pending"] is not None:
-            complete = self._complete(self._fold, report["pending"], earlier)
+            complete = self._complete(fold, report["pending"], earlier)
             if complete is None:
                 self._discard(made)
                 return None
@@ -209,6 +222,16 @@ class ColumnarRunner:
             [NewFile(**file) for file in made[name] if file is not None] for name in ("results", "state")
         )
         return FoldedFiles(results, state, Progress.from_json(report["progress"]))
+
+    def _held(self, folded: int) -> HeldFiles:
+        state = self._targets[1]
+        parts = {
+            name: TableFiles(_folder(part.path), self._schemas[name], part.files(), PARTS_BYTES)
+            for name, part in self._parts.items()
+        }
+        return HeldFiles(
+            TableFiles(state.folder, state.schema, self._state.files(), ONE_TASK_BYTES), parts, folded
+        )
 
     def _complete(
         self, fold: ColumnarFold, pending: Mapping[str, Any], earlier: Earlier
@@ -230,9 +253,11 @@ class ColumnarRunner:
         """What the one task reports; None: it is Spark's turn."""
         if sum(map(bytes_read, logs.values())) > ONE_TASK_BYTES:
             return None
-        rows = self._columns.of(self._operator.decide(logs))
-        schema = to_arrow_schema(rows.schema, timestamp_utc=True)
-        reports = rows.coalesce(1).mapInArrow(work(schema), REPORT).collect()
+        assert self._columnar is not None
+        rows = self._columnar.rows(logs)
+        if self._rows is None:
+            self._rows = _arrow_schema(rows.schema)
+        reports = rows.coalesce(1).mapInArrow(work(self._rows), REPORT).collect()
         report: dict[str, Any] = json.loads(reports[0]["report"]) if reports else {"uncertain": "no rows"}
         if "uncertain" not in report:
             return report
@@ -243,16 +268,19 @@ class ColumnarRunner:
         """This increment; what nobody thought of may come again, so then all of them."""
         node, reason = self._operator.node.name, report["uncertain"]
         if report.get("unexpected"):
-            self._fold = None
+            self._columnar = None
             logger.warning("node left to Spark until it is opened again", node=node, reason=reason)
         else:
             logger.debug("increment left to Spark", node=node, reason=reason)
 
 
-def _branches(operator: Operator[Any]) -> Sequence[Any]:
-    stream = getattr(operator.node, "stream", None)
-    return () if stream is None else stream.branches
-
-
 def _target(path: str, schema: StructType) -> Target:
-    return Target(str(files.local_path(path)), to_arrow_schema(schema, timestamp_utc=True))
+    return Target(_folder(path), _arrow_schema(schema))
+
+
+def _folder(path: str) -> str:
+    return str(files.local_path(path))
+
+
+def _arrow_schema(schema: StructType) -> pa.Schema:
+    return to_arrow_schema(schema, timestamp_utc=True)

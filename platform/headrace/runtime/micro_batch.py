@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
-from headrace.operators.operator import AppendedOperator
+from headrace.operators.operator import AppendedOperator, CurrentOperator
 from headrace.spark import tables
 from headrace.spark.actions import append_files
 from headrace.spark.newest import rows_of_files
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
     from headrace.errors import TerminalError
-    from headrace.operators.operator import Folded, Operator, Schemas
+    from headrace.operators.operator import Folded, Held, Operator, Schemas
     from headrace.operators.progress import Progress
     from headrace.runtime.columnar import FoldedFiles
 
@@ -57,11 +57,29 @@ def in_frames(folded: Folded, table: str, state: str) -> MicroBatch:
 
 
 def in_files(
-    spark: SparkSession, operator: Operator[Any], schemas: Schemas, made: FoldedFiles, table: str, state: str
+    spark: SparkSession,
+    operator: Operator[Any],
+    schemas: Schemas,
+    made: FoldedFiles,
+    table: str,
+    state: str,
+    *,
+    logs: Mapping[str, DataFrame],
+    held: Callable[[], Held],
 ) -> MicroBatch:
-    """One whose files lie in the folders of the node's tables."""
-    results = emitted = None
-    if made.results and operator.node.sinks:
+    """One whose files lie in the folders of the node's tables.
+
+    In: logs  the increment; held: gives what was held before it
+    """
+    results: DataFrame | None = None
+    emitted: Callable[[], DataFrame] | None = None
+    if not operator.node.sinks:
+        pass
+    elif isinstance(operator, CurrentOperator):
+        rows = rows_of_files(spark, [f"{state}/{file.path}" for file in made.state], schemas.state)
+        if made.state:
+            emitted = lambda: operator.emitted(logs, held(), rows, made.progress)  # noqa: E731
+    elif made.results:
         results = rows_of_files(spark, [f"{table}/{file.path}" for file in made.results], schemas.results)
         assert isinstance(operator, AppendedOperator)
         emitted = partial(operator.emitted, results)

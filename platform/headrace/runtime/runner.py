@@ -13,6 +13,7 @@ from __future__ import annotations
 
 import threading
 from collections import Counter
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from delta.tables import DeltaTable
@@ -85,8 +86,13 @@ class NodeRunner:
         self._repeating = True
         self.refused_ms = 0  # how far the log of the first topic was read when a bound was exceeded
         self._state = Followed(spark, lake.state(self.name), self._schemas.state)
-        tables_of = lake.table(self.name), lake.state(self.name)
-        self._columnar = ColumnarRunner(spark, self.operator, self._schemas, *tables_of, self._state)
+        parts = {
+            part: Followed(spark, lake.part(self.name, part), schema)
+            for part, schema in self._schemas.parts.items()
+        }
+        self._columnar = ColumnarRunner(
+            spark, self.operator, self._schemas, lake.table(self.name), self._state, parts
+        )
         self._pins: dict[str, tuple[int, DataFrame]] = {}
         self._committing = threading.Lock()  # to the state
 
@@ -113,9 +119,12 @@ class NodeRunner:
     ) -> MicroBatch:
         """By Arrow where that is possible, else by Spark."""
         paths = self._lake.table(self.name), self._lake.state(self.name)
-        made = self._columnar.fold(logs, upto_ms, progress, self._earlier)
+        made = self._columnar.fold(logs, upto_ms, progress, self._folded, self._earlier)
         if made is not None:
-            return in_files(self._spark, self.operator, self._schemas, made, *paths)
+            return in_files(
+                self._spark, self.operator, self._schemas, made, *paths,
+                logs=logs, held=partial(self._held, progress),
+            )  # fmt: skip
         return in_frames(self.operator.fold(logs, upto_ms, self._held(progress), progress), *paths)
 
     def _write(self, micro_batch: MicroBatch, upto_ms: Mapping[str, int]) -> None:

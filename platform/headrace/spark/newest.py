@@ -172,7 +172,7 @@ class Followed:
 
     def __init__(self, spark: SparkSession, path: str, schema: StructType) -> None:
         """In: schema of the table."""
-        self._spark, self._path, self._schema = spark, path, schema
+        self._spark, self.path, self._schema = spark, path, schema
         self._version = -1
         self._files: dict[str, File] = {}
         self._lock = threading.Lock()
@@ -181,13 +181,13 @@ class Followed:
         """The table as of now; with a column, at least the rows where it is from `first` through `last` (None: no bound)."""
         version = self.follow()
         if tables.is_mapped(self._schema):
-            return tables.read(self._spark, self._path, version)
+            return tables.read(self._spark, self.path, version)
         known = self._files.copy()
         names = [n for n, file in known.items() if column is None or file.may_have(column, first, last)]
-        if len(names) <= _files_max(self._path):
-            return rows_of_files(self._spark, [f"{self._path}/{name}" for name in names], self._schema)
+        if len(names) <= _files_max(self.path):
+            return rows_of_files(self._spark, [f"{self.path}/{name}" for name in names], self._schema)
         # Spark would list so many at once, in a job; Delta does when they are needed, and skips by a literal.
-        table = tables.read(self._spark, self._path, version)
+        table = tables.read(self._spark, self.path, version)
         if column is None:
             return table
         wanted = F.col(column) >= first
@@ -204,11 +204,11 @@ class Followed:
         Out: a version of the table that has them, by name; their rows
         """
         if whole:
-            version, known = _listed(self._spark, self._path)
-            return version, known, tables.read(self._spark, self._path, version)
+            version, known = _listed(self._spark, self.path)
+            return version, known, tables.read(self._spark, self.path, version)
         version, known = self.wholly_through(column, last)
         names = not_outweighed({name: file.rows for name, file in known.items()})
-        rows = rows_of_files(self._spark, [f"{self._path}/{name}" for name in names], self._schema)
+        rows = rows_of_files(self._spark, [f"{self.path}/{name}" for name in names], self._schema)
         return version, {name: known[name] for name in names}, rows
 
     def wholly_through(self, column: str, last: int) -> tuple[int, dict[str, File]]:
@@ -227,16 +227,16 @@ class Followed:
     def follow(self) -> int:
         """Look at the commits since the last time, which is the quicker the fewer they are; gives the newest version."""
         with self._lock:
-            version = tables.latest_version(self._spark, self._path)
+            version = tables.latest_version(self._spark, self.path)
             if version - self._version > NEWEST or not self._catch_up(version):
-                version, self._files = _listed(self._spark, self._path)
+                version, self._files = _listed(self._spark, self.path)
             self._version = version
             return version
 
     def _catch_up(self, version: int) -> bool:
         """Apply the commits since; False when history is gone."""
         for number in range(self._version + 1, version + 1):
-            actions = tables.found_actions(self._spark, self._path, number)
+            actions = tables.found_actions(self._spark, self.path, number)
             if actions is None:
                 return False
             _apply(self._files, actions)

@@ -62,7 +62,7 @@ class PartFile:
                 self._schema,
                 compression="snappy",
                 use_dictionary=[
-                    name for name in _leaves(self._schema) if name not in self._encoding.different
+                    name for name in leaves(self._schema) if name not in self._encoding.different
                 ],
                 write_statistics=True if statistics is None else list(statistics),
                 store_schema=False,
@@ -123,14 +123,14 @@ def _iso(ms: int) -> str:
     return f"{np.datetime64(ms, 'ms')}Z"
 
 
-def _leaves(fields: Iterable[pa.Field], within: str = "") -> Iterator[str]:
+def leaves(fields: Iterable[pa.Field], within: str = "") -> Iterator[str]:
     """The columns of a Parquet file, by their paths."""
     for field in fields:
         path, held = f"{within}{field.name}", field.type
         while pa.types.is_list(held):
             path, held = f"{path}.list.element", held.value_type
         if pa.types.is_struct(held):
-            yield from _leaves(held, f"{path}.")
+            yield from leaves(held, f"{path}.")
         else:
             yield path
 

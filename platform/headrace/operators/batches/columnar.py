@@ -18,45 +18,44 @@ from headrace.operators.batches import stretches as reading
 from headrace.operators.batches.place import open_state
 from headrace.operators.batches.rounds import CutBatches, Limits, Opened, cut
 from headrace.operators.batches.stretches import stretches
-from headrace.operators.columnar.fold import ColumnarFold, Found, Pending, tallied
+from headrace.operators.columnar import Columnar, ColumnarFold, Found, Pending
+from headrace.operators.columnar.fold import tallied
 from headrace.operators.columnar.lists import as_lists, distinct_pairs
+from headrace.operators.columnar.places import not_before
+from headrace.operators.columnar.types import CARRIED, is_transformed
 from headrace.operators.rows import KEPT
+from headrace.spark.frames import Selection
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from pyspark.sql import Column as Expr
     from pyspark.sql.types import StructType
 
-    from headrace.description import Batches
-    from headrace.operators.columnar.fold import HeldFiles
+    from headrace.operators.batches.operator import BatchOperator
+    from headrace.operators.columnar import HeldFiles
     from headrace.operators.progress import Progress
 
 EVENT = "event:"  # before the names of collected columns
 PLACE = ("__ingested_ms", "__partition", "__offset")
 FOREVER = np.iinfo(np.int64).max
-# Lists and structs take Arrow's Java library several times as long to write.
-COLLECTED = (
-    T.StringType,
-    T.BinaryType,
-    T.BooleanType,
-    T.NumericType,
-    T.DateType,
-    T.TimestampType,
-)
 REASONS = (COUNT, BYTES, WAIT, DRAIN, BYTES)  # in their order: the first that is true has closed a batch
 
 
-def columnar_batches(node: Batches, inputs: StructType) -> tuple[ColumnarBatches, list[Expr]] | None:
-    """The fold of a node, and what it needs of each row; None: Spark has to fold.
+def columnar_batches(operator: BatchOperator, inputs: StructType) -> Columnar | None:
+    """How the increments of a node are folded; None: Spark has to.
 
     In: inputs  the schema of `decide`
     """
+    node = operator.node
     types = {field.name.lower(): field.dataType for field in inputs}
     of_one_topic = len(node.topics) == 1 and len(node.by) == 1
-    if not of_one_topic or not isinstance(types[node.by[0].lower()], T.StringType):
+    if (
+        is_transformed(node.stream)
+        or not of_one_topic
+        or not isinstance(types[node.by[0].lower()], T.StringType)
+    ):
         return None
-    if not all(isinstance(types[name.lower()], COLLECTED) for name in node.collect):
+    if not all(isinstance(types[name.lower()], CARRIED) for name in node.collect):
         return None
     fold = ColumnarBatches(
         node.by[0],
@@ -66,13 +65,13 @@ def columnar_batches(node: Batches, inputs: StructType) -> tuple[ColumnarBatches
         tuple(open_state(node)),
         reading.COMMITS_MAX,
     )
-    columns = [
+    columns = Selection(
         F.col(quote(node.by[0])).alias(node.by[0]),
         *(F.col(quote(name)).alias(f"{EVENT}{name}") for name in node.collect),
         *(F.col(name) for name in (*PLACE, "__size_bytes", "__event_ms", "__stream_ms")),
         F.when(F.col("__fate") != KEPT, F.col("__fate")).alias("__fate"),
-    ]
-    return fold, columns
+    )
+    return Columnar(fold, lambda logs: columns.of(operator.decide(logs)))
 
 
 @dataclass(frozen=True)
@@ -89,8 +88,6 @@ class ColumnarBatches(ColumnarFold):
     limits: Limits
     open_state: tuple[str, ...]
     commits_max: int
-
-    by_column = "__opened_ms"
 
     def fold(self, rows: pa.Table, upto_ms: Mapping[str, int], held: HeldFiles, progress: Progress) -> Found:
         """See `BatchOperator.fold`."""
@@ -116,7 +113,7 @@ class ColumnarBatches(ColumnarFold):
             asked = stretches(pc.list_flatten(commits).to_pylist(), from_ms, before_ms)
             pending = Pending(self._results(found, batches, kept, continued), asked)
         state = self._state(found, batches, kept, known, frontier_ms)
-        return Found(results if results.num_rows else None, state, after, pending)
+        return Found(results if results.num_rows else None, [state], after, pending)
 
     def complete(self, rows: pa.Table, pending: pa.Table) -> pa.Table:
         """Put what batches had before in front of their events.
@@ -130,7 +127,7 @@ class ColumnarBatches(ColumnarFold):
             pc.divide(pending["opened_at"].cast(pa.int64()), 1000).to_numpy()[batch],
             *(pending[name].to_numpy()[batch] for name in PLACE[1:]),
         ]
-        mine = _not_before([rows[name].to_numpy() for name in PLACE], begun)
+        mine = not_before([rows[name].to_numpy() for name in PLACE], begun)
         rows, batch = _in_order(rows.filter(pa.array(mine)), batch[mine])
         events, own = self._events(rows), pending["events"].combine_chunks()
         every = pa.concat_arrays([events, own.flatten().cast(events.type)])
@@ -143,7 +140,9 @@ class ColumnarBatches(ColumnarFold):
         """The batches that are open, one row per group (see `BatchOperator.open_batches`)."""
         wait_ms = self.limits.max_wait_ms
         first_ms = 0 if wait_ms is None else before_ms - wait_ms + 1
-        known = held.within(first_ms, FOREVER, [self.by, *self.open_state, "__batch"]).sort_by("__batch")
+        known = held.state.within(
+            "__opened_ms", first_ms, FOREVER, [self.by, *self.open_state, "__batch"]
+        ).sort_by("__batch")
         codes = known[self.by].combine_chunks().dictionary_encode()
         newest = np.zeros(len(codes.dictionary), np.int64)
         newest[codes.indices.to_numpy()] = np.arange(known.num_rows)  # the last of each
@@ -297,11 +296,3 @@ def _opened(known: pa.Table, group: np.ndarray, groups: int) -> Opened:
 def _at(values: np.ndarray, place: np.ndarray) -> np.ndarray:
     """Values at places; anything at those that are none."""
     return values[np.clip(place, 0, len(values) - 1)] if len(values) else np.zeros(len(place), np.int64)
-
-
-def _not_before(left: list[np.ndarray], right: list[np.ndarray]) -> np.ndarray:
-    """Whether places are equal or later, by the first number that differs."""
-    found = np.ones(len(left[0]), bool)
-    for mine, other in zip(reversed(left), reversed(right), strict=True):
-        found = (mine > other) | ((mine == other) & found)
-    return found

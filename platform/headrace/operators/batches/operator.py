@@ -37,7 +37,7 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame
     from pyspark.sql.types import StructType
 
-    from headrace.operators.columnar import ColumnarFold
+    from headrace.operators.columnar import Columnar
 
 
 class BatchOperator(AppendedOperator[Batches]):
@@ -108,9 +108,9 @@ class BatchOperator(AppendedOperator[Batches]):
         emitted = None if results is None else lambda: self.emitted(results)
         return Folded(results, state, after, emitted, cache.release)
 
-    def columnar(self, inputs: StructType) -> tuple[ColumnarFold, list[Expr]] | None:
+    def columnar(self, schemas: Schemas) -> Columnar | None:
         """Of one topic, grouped by one text, if what it collects are no lists, maps or structs."""
-        return columnar_batches(self.node, inputs)
+        return columnar_batches(self, schemas.inputs)
 
     def read(self, held: Held, progress: Progress, inputs: StructType) -> DataFrame:
         """The batches that closed."""

@@ -9,11 +9,13 @@ Law: the tables are those to which the operator's `fold` leads; only their files
 """
 
 from headrace.operators.columnar.fold import (
+    Columnar,
     ColumnarFold,
     Found,
     HeldFiles,
     NotCertainError,
     Pending,
+    TableFiles,
 )
 
-__all__ = ["ColumnarFold", "Found", "HeldFiles", "NotCertainError", "Pending"]
+__all__ = ["Columnar", "ColumnarFold", "Found", "HeldFiles", "NotCertainError", "Pending", "TableFiles"]

@@ -20,6 +20,7 @@ from headrace.operators.aggregates import (
     without_negative_zero,
 )
 from headrace.operators.columnar.fold import NotCertainError
+from headrace.operators.columnar.types import COMPARED
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -28,8 +29,6 @@ if TYPE_CHECKING:
 
     from headrace.description import Aggregate
 
-# Both compare these alike, and tell them apart alike. Of floats Spark has opinions: -0.0, and what is no number.
-COMPARED = (T.StringType, *SMALL_INTEGERS, T.LongType, T.BooleanType, T.DateType)
 INTEGERS = pa.decimal128(19, 0)  # as which BIGINT is summed, to 38 digits
 ALWAYS = ("__records", "__event_ms")  # in partials beside those of the aggregates
 

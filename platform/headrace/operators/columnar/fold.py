@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from dataclasses import dataclass
+from functools import reduce
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -15,7 +16,9 @@ from headrace.operators.progress import Tally
 from headrace.operators.rows import KEPT
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Callable, Mapping, Sequence
+
+    from pyspark.sql import DataFrame
 
     from headrace.operators.progress import Progress
     from headrace.spark.newest import File
@@ -26,37 +29,86 @@ class NotCertainError(Exception):
 
 
 @dataclass(frozen=True)
-class HeldFiles:
-    """The state before an increment, by its files.
+class TableFiles:
+    """A table by its files.
 
     folder  of the table, on a disk that every task sees
     schema  of the table
-    column  by which files are chosen, as their statistics say
     most    bytes of files that one task reads
     """
 
     folder: str
     schema: pa.Schema
-    column: str
     files: Mapping[str, File]
     most: int
 
-    def within(self, first: int, last: int, columns: Sequence[str]) -> pa.Table:
-        """The rows where the column is from `first` through `last`.
+    def within(
+        self, column: str, first: int, last: int, columns: Sequence[str], *, part: str | None = None
+    ) -> pa.Table:
+        """The rows where a column is from `first` through `last`; with `part` those of this `__part` alone.
+
+        Files and groups of rows that have none by their statistics are not read.
 
         Raises: NotCertainError when that is too much for one task
         """
-        files = {name: f for name, f in self.files.items() if f.may_have(self.column, first, last)}
+        files = {name: f for name, f in self.files.items() if f.may_have(column, first, last)}
         if sum(file.size for file in files.values()) > self.most:
             raise NotCertainError("more of the state than one task takes")
-        wanted = pa.schema([self.schema.field(name) for name in columns])
+        names = [*dict.fromkeys((*columns, column, *(["__part"] if part else [])))]
+        wanted = self._of(names)
         tables = [
-            pq.ParquetFile(Path(self.folder) / name).read(columns=[*columns]).select(columns).cast(wanted)
-            for name in files
+            file.read_row_groups(groups, columns=names).select(names).cast(wanted)
+            for file in map(self._open, files)
+            if (groups := [g for g in range(file.num_row_groups) if part is None or _may_be(file, g, part)])
         ]
         rows = pa.concat_tables(tables) if tables else wanted.empty_table()
-        at = rows[self.column]
-        return rows.filter(pc.and_(pc.greater_equal(at, first), pc.less_equal(at, last)))
+        kept = pc.and_(pc.greater_equal(rows[column], first), pc.less_equal(rows[column], last))
+        if part is not None:
+            kept = pc.and_(kept, pc.equal(rows["__part"], part))
+        return rows.filter(kept).select(columns)
+
+    def matching(self, by: Sequence[str], wanted: Sequence[pa.Array]) -> pa.Table:
+        """At least the rows whose columns `by` have values that are wanted together; of the others only these are read."""
+        tables = [self._of(self.schema.names).empty_table()]
+        for file in map(self._open, self.files):
+            for group in range(file.num_row_groups):
+                found = file.read_row_group(group, columns=[*by])
+                one_by_one = (pc.is_in(found[n], w) for n, w in zip(by, wanted, strict=True))
+                mask = reduce(pc.and_, one_by_one)
+                if pc.any(mask).as_py():
+                    rows = file.read_row_group(group, columns=self.schema.names).filter(mask)
+                    tables.append(rows.select(self.schema.names).cast(self.schema))
+        return pa.concat_tables(tables)
+
+    @property
+    def bytes(self) -> int:
+        """Of all files."""
+        return sum(file.size for file in self.files.values())
+
+    def _open(self, name: str) -> pq.ParquetFile:
+        return pq.ParquetFile(Path(self.folder) / name)
+
+    def _of(self, columns: Sequence[str]) -> pa.Schema:
+        return pa.schema([self.schema.field(name) for name in columns])
+
+
+def _may_be(file: pq.ParquetFile, group: int, part: str) -> bool:
+    place = file.schema_arrow.names.index("__part")  # no column with fields stands before it
+    known = file.metadata.row_group(group).column(place).statistics
+    return known is None or not known.has_min_max or known.min <= part <= known.max
+
+
+@dataclass(frozen=True)
+class HeldFiles:
+    """What a node's tables hold before an increment, by their files.
+
+    parts   of a relation (see `Operator.parts`)
+    folded  through this micro-batch the changes in the state are in the parts, too
+    """
+
+    state: TableFiles
+    parts: Mapping[str, TableFiles]
+    folded: int
 
 
 @dataclass(frozen=True)
@@ -75,19 +127,18 @@ class Found:
     """What an increment leads to (see `Folded`): columns of the tables by name, `__batch` excepted.
 
     results  None: there are none
+    state    one behind the other; of columns that are not there the values are null
     pending  those that are not complete; None: all are
     """
 
     results: pa.Table | None
-    state: pa.Table
+    state: Sequence[pa.Table]
     progress: Progress
     pending: Pending | None = None
 
 
 class ColumnarFold(ABC):
     """How one node's increments are folded by Arrow. It goes to the task, so it holds nothing of Spark."""
-
-    by_column: str  # of the state: what `HeldFiles` is chosen by
 
     @abstractmethod
     def fold(self, rows: pa.Table, upto_ms: Mapping[str, int], held: HeldFiles, progress: Progress) -> Found:
@@ -105,18 +156,29 @@ class ColumnarFold(ABC):
         raise NotImplementedError
 
 
+@dataclass(frozen=True)
+class Columnar:
+    """How Arrow folds the increments of a node.
+
+    rows  gives, of rows of the logs, what `fold` takes: decided by Spark, and only the columns that are needed
+    """
+
+    fold: ColumnarFold
+    rows: Callable[[Mapping[str, DataFrame]], DataFrame]
+
+
 def tallied(rows: pa.Table, topics: Sequence[str]) -> list[Tally]:
     """The fates of an increment (see `operators.operator.tallies`).
 
-    In: rows    with `__partition`, `__stream_ms`, `__fate` (null where a row is kept); with `__topic` if there are several
-        topics  of the node
+    In: rows    with `__partition`, `__stream_ms`, `__fate` (null where a row is kept); with `__source` if there are several
+        topics  of the node, as `__source` counts them
     """
-    topic = ["__topic"] if len(topics) > 1 else []
-    counted = rows.group_by([*topic, "__partition", "__fate"], use_threads=False)
+    source = ["__source"] if len(topics) > 1 else []
+    counted = rows.group_by([*source, "__partition", "__fate"], use_threads=False)
     found = counted.aggregate([([], "count_all"), ("__stream_ms", "max")]).to_pylist()
     return [
         Tally(
-            row.get("__topic", topics[0]),
+            topics[row.get("__source", 0)],
             row["__partition"],
             row["__fate"] or KEPT,
             row["count_all"],

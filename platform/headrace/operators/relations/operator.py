@@ -12,6 +12,7 @@ from pyspark.sql import functions as F
 from headrace.description import Relation
 from headrace.operators.operator import CurrentOperator, Folded, Held, Schemas, nullable, tallies
 from headrace.operators.progress import Progress
+from headrace.operators.relations.columnar import columnar_relation
 from headrace.operators.relations.sides import Increment, JoinSide, Side
 from headrace.operators.relations.store import FOLDED, RESULT, Store, as_state, state_columns
 from headrace.operators.relations.tree import side_of
@@ -26,6 +27,7 @@ if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame
     from pyspark.sql.types import StructType
 
+    from headrace.operators.columnar import Columnar
     from headrace.operators.progress import Tally
 
 
@@ -99,6 +101,16 @@ class RelationOperator(CurrentOperator[Relation]):
             changes[RESULT] = store.keep(changes[RESULT])
         state = as_state(changes, self._state_columns(changes), after.batch)
         return Folded(None, state, after, lambda: self._emitted(changes[RESULT], after), cache.release)
+
+    def columnar(self, schemas: Schemas) -> Columnar | None:
+        """Joins of tables alone, that compute no values and read no topic twice; by the types of their columns."""
+        return None if self._shares_topics else columnar_relation(self.root, schemas.state)
+
+    def emitted(
+        self, logs: Mapping[str, DataFrame], held: Held, state: DataFrame, after: Progress
+    ) -> DataFrame:
+        """The rows of the result that this increment changes."""
+        return self._emitted(state.where(F.col("__part") == RESULT).select(f"{RESULT}.*"), after)
 
     def read(self, held: Held, progress: Progress, inputs: StructType) -> DataFrame:
         """The result as of now."""

@@ -17,6 +17,7 @@ from headrace.operators.partials import (
 )
 from headrace.operators.progress import Progress
 from headrace.operators.rows import rows_of
+from headrace.operators.running.columnar import columnar_totals
 from headrace.operators.sequence import numbered
 from headrace.spark.frames import Cache
 
@@ -25,6 +26,8 @@ if TYPE_CHECKING:
 
     from pyspark.sql import Column, DataFrame
     from pyspark.sql.types import StructType
+
+    from headrace.operators.columnar import Columnar
 
 ONLY_STATE = ("__batch", "__topic", "__partition", "__stream_ms")
 
@@ -63,9 +66,11 @@ class RunningOperator(CurrentOperator[RunningAggregate]):
         after = progress.after(upto_ms, tallies(partials), (topic.name for topic in self.node.topics))
         kept = kept_partials(partials)
         state = of_batch(kept, after.batch)
-        return Folded(
-            None, state, after, lambda: self._emitted(logs, held, state, rows.schema), cache.release
-        )
+        return Folded(None, state, after, lambda: self.emitted(logs, held, state, after), cache.release)
+
+    def columnar(self, schemas: Schemas) -> Columnar | None:
+        """By the types of its groups and by its aggregates."""
+        return columnar_totals(self, schemas.inputs)
 
     def read(self, held: Held, progress: Progress, inputs: StructType) -> DataFrame:
         """The totals as of now."""
@@ -137,14 +142,14 @@ class RunningOperator(CurrentOperator[RunningAggregate]):
     def _groups(self) -> list[Column]:
         return [F.col(quote(name)) for name in self.node.by]
 
-    def _emitted(
-        self, logs: Mapping[str, DataFrame], held: Held, state: DataFrame, inputs: StructType
+    def emitted(
+        self, logs: Mapping[str, DataFrame], held: Held, state: DataFrame, after: Progress
     ) -> DataFrame:
         """The totals of the groups that this increment touches, each at the place of the record that changed it last."""
         groups = state.select(*self._groups()).distinct()
         pending = None if held.state is None else held.state.join(groups, [*self.node.by], "left_semi")
         now = Held(held.results, state if pending is None else pending.unionByName(state))
-        totals = self._touched(now, inputs)
+        totals = self._touched(now, self.decide(logs).schema)
         return numbered(totals, logs, "__at").select(
             *(F.col(quote(name)) for name in self.node.columns),
             F.lit(False).alias("__deleted"),

@@ -14,6 +14,7 @@ from headrace.operators.operator import CurrentOperator, Folded, Held, Schemas, 
 from headrace.operators.progress import Progress
 from headrace.operators.rows import KEPT, TOMBSTONE, position, rows_of
 from headrace.operators.sequence import numbered
+from headrace.operators.tables.columnar import columnar_table
 from headrace.operators.tables.latest import alive, columns, latest, latest_of_increment, rank, union
 from headrace.spark.frames import Cache
 
@@ -22,6 +23,8 @@ if TYPE_CHECKING:
 
     from pyspark.sql import Column, DataFrame
     from pyspark.sql.types import StructType
+
+    from headrace.operators.columnar import Columnar
 
 DELETED = "deleted"
 
@@ -81,7 +84,11 @@ class TableOperator(CurrentOperator[Table]):
         after = progress.after(upto_ms, tallies(increment), (topic.name for topic in self.node.topics))
         changes = self.changes(increment)
         state = of_batch(changes, after.batch)
-        return Folded(None, state, after, lambda: self._emitted(logs, held, changes), cache.release)
+        return Folded(None, state, after, lambda: self.emitted(logs, held, state, after), cache.release)
+
+    def columnar(self, schemas: Schemas) -> Columnar | None:
+        """By the types of its columns."""
+        return columnar_table(self, schemas.state)
 
     def read(self, held: Held, progress: Progress, inputs: StructType) -> DataFrame:
         """The latest row of every key that is not deleted."""
@@ -171,12 +178,15 @@ class TableOperator(CurrentOperator[Table]):
     def _key(self) -> list[Column]:
         return columns(self.node.key)
 
-    def _emitted(self, logs: Mapping[str, DataFrame], held: Held, changes: DataFrame) -> DataFrame:
+    def emitted(
+        self, logs: Mapping[str, DataFrame], held: Held, state: DataFrame, after: Progress
+    ) -> DataFrame:
         """The changes of this increment, but those that a later record preceded."""
+        changes = state.drop("__batch")
         if self.remembers:
             keys = changes.select(*self._key())
             pending = [] if held.state is None else [held.state.join(keys, [*self.node.key], "left_semi")]
-            now = self._touched(held, union([changes, *(frame.drop("__batch") for frame in pending)]))
+            now = self._touched(held, union([state, *pending]))
             own = changes.select(*self._key(), F.col("__at").alias("__own"))
             changes = now.join(own, [*self.node.key]).where(F.col("__at") == F.col("__own")).drop("__own")
         return numbered(changes, logs, "__at").select(

@@ -12,58 +12,64 @@ from pyspark.sql import functions as F
 
 from headrace.description import quote
 from headrace.description.suppression import SHUT_DOWN
-from headrace.operators.columnar.aggregates import COMPARED, arrow_aggregates
-from headrace.operators.columnar.fold import ColumnarFold, Found, NotCertainError, tallied
+from headrace.operators.columnar import Columnar, ColumnarFold, Found, NotCertainError
+from headrace.operators.columnar.aggregates import arrow_aggregates
+from headrace.operators.columnar.fold import tallied
+from headrace.operators.columnar.places import sorted_topics, source, topic_names
+from headrace.operators.columnar.types import COMPARED, is_transformed
 from headrace.operators.rows import KEPT
 from headrace.operators.windows.panes import last_window_start, starts_closed_between, time_windows
+from headrace.spark.frames import Selection
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from pyspark.sql import Column as Expr
     from pyspark.sql.types import StructType
 
-    from headrace.description import TimeWindows, WindowedAggregate
+    from headrace.description import TimeWindows
+    from headrace.operators.columnar import HeldFiles
     from headrace.operators.columnar.aggregates import ArrowAggregates
-    from headrace.operators.columnar.fold import HeldFiles
     from headrace.operators.progress import Progress
+    from headrace.operators.windows.operator import WindowOperator
 
 WINDOW = "__start"
 PIECES_MAX = 1 << 23  # of panes, one for each window: windows may overlap a thousand times
 
 
-def columnar_windows(
-    node: WindowedAggregate, inputs: StructType
-) -> tuple[ColumnarWindows, list[Expr]] | None:
-    """The fold of a node, and what it needs of each row; None: Spark has to fold.
+def columnar_windows(operator: WindowOperator, inputs: StructType) -> Columnar | None:
+    """How the increments of a node are folded; None: Spark has to.
 
     In: inputs  the schema of `decide`
     """
+    node = operator.node
     bounded = node.suppression is not None and node.suppression.bound.when_full == SHUT_DOWN
     aggregates = arrow_aggregates(node.aggregates, inputs)
     by = {field.name.lower(): field.dataType for field in inputs}
-    if bounded or aggregates is None or not all(isinstance(by[name.lower()], COMPARED) for name in node.by):
+    if is_transformed(node.stream) or bounded or aggregates is None:
         return None
-    window, topics = time_windows(node), tuple(topic.name for topic in node.topics)
+    if not all(isinstance(by[name.lower()], COMPARED) for name in node.by):
+        return None
+    window, topics = time_windows(node), sorted_topics([topic.name for topic in node.topics])
     fold = ColumnarWindows(
         by=node.by, topics=topics, window=window, grace_ms=node.grace_ms, aggregates=aggregates[0]
     )
     kept = F.col("__fate") == KEPT
-    columns = [
+    columns = Selection(
         *(F.col(quote(name)).alias(name) for name in node.by),
         *(expression.alias(name) for name, expression in aggregates[1].items()),
-        *(F.col(name) for name in fold.place),
+        *([source(topics, topics)] if len(topics) > 1 else []),
+        F.col("__partition"),
         F.when(~kept, F.col("__fate")).alias("__fate"),
         *(F.col(name) for name in (*fold.panes, "__event_ms", "__stream_ms")),
-    ]
-    return fold, columns
+    )
+    return Columnar(fold, lambda logs: columns.of(operator.decide(logs)))
 
 
 @dataclass(frozen=True)
 class ColumnarWindows(ColumnarFold):
     """Tumbling and hopping windows of one node.
 
-    topics  of the node; their names go to the task only if there are several
+    topics  of the node; which is a row's goes to the task only if there are several
     """
 
     by: tuple[str, ...]
@@ -71,8 +77,6 @@ class ColumnarWindows(ColumnarFold):
     window: TimeWindows
     grace_ms: int
     aggregates: ArrowAggregates
-
-    by_column = "__pane"
 
     @property
     def tumbling(self) -> bool:
@@ -82,7 +86,7 @@ class ColumnarWindows(ColumnarFold):
     @property
     def place(self) -> tuple[str, ...]:
         """What tells the partitions apart."""
-        return ("__partition",) if len(self.topics) == 1 else ("__topic", "__partition")
+        return ("__partition",) if len(self.topics) == 1 else ("__source", "__partition")
 
     @property
     def panes(self) -> tuple[str, ...]:
@@ -109,14 +113,16 @@ class ColumnarWindows(ColumnarFold):
             columns["__from"] = columns["__pane"]
         if len(self.topics) == 1:
             columns["__topic"] = pa.repeat(pa.scalar(self.topics[0]), state.num_rows)
-        return Found(results, pa.table(columns), after)
+        else:
+            columns["__topic"] = topic_names(state["__source"], self.topics)
+        return Found(results, [pa.table(columns)], after)
 
     def _closed(
         self, rows: pa.Table, kept: np.ndarray, pane: np.ndarray, held: HeldFiles, first_ms: int, last_ms: int
     ) -> pa.Table:
         """The windows that start from `first_ms` through `last_ms` (see `merge_windows`)."""
         through_ms, by = last_ms + self.window.size_ms - 1, [*self.by, *self.panes]
-        known = held.within(first_ms, through_ms, [*by, *self.aggregates.kept_for_results])
+        known = held.state.within("__pane", first_ms, through_ms, [*by, *self.aggregates.kept_for_results])
         mine = pa.array(kept & (pane >= first_ms) & (pane <= through_ms))
         came = self.aggregates.partials(rows, by, mine)
         if self.tumbling and not known.num_rows:

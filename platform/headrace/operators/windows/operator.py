@@ -34,7 +34,7 @@ if TYPE_CHECKING:
 
     from headrace.description import Bound
     from headrace.errors import TerminalError
-    from headrace.operators.columnar import ColumnarFold
+    from headrace.operators.columnar import Columnar
 
 
 class WindowOperator(AppendedOperator[WindowedAggregate]):
@@ -85,9 +85,9 @@ class WindowOperator(AppendedOperator[WindowedAggregate]):
         refused = self._refusal(kept, held, after, rows.schema)
         return Folded(results, state, after, emitted, cache.release, refused)
 
-    def columnar(self, inputs: StructType) -> tuple[ColumnarFold, list[Expr]] | None:
+    def columnar(self, schemas: Schemas) -> Columnar | None:
         """Unless it has to stop when too much is open; by the types of its groups and by its aggregates."""
-        return columnar_windows(self.node, inputs)
+        return columnar_windows(self, schemas.inputs)
 
     def read(self, held: Held, progress: Progress, inputs: StructType) -> DataFrame:
         """Final windows if suppressed, else every window as of now."""
