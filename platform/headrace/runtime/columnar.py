@@ -17,7 +17,7 @@ from pyspark.sql.pandas.types import to_arrow_schema
 
 from headrace.operators.columnar import HeldFiles, NotCertainError, TableFiles
 from headrace.operators.progress import Progress
-from headrace.spark import files
+from headrace.spark import files, workers
 from headrace.spark.actions import NewFile
 from headrace.spark.frames import bytes_read
 from headrace.spark.part_file import Encoding, PartFile, leaves
@@ -101,6 +101,7 @@ class Work(ABC):
 
     def __call__(self, batches: Iterable[pa.RecordBatch]) -> Iterable[pa.RecordBatch]:
         """For `mapInArrow`: rows in, one report out (JSON)."""
+        workers.settle()
         try:
             came = pa.Table.from_batches(batches, self.rows)
             # Made anew any column may have nulls; tables that differ in that alone do not go together.

@@ -285,8 +285,7 @@ class NodeStream(SupervisedQuery):
 
     def _measure_state(self) -> int:
         assert self.runner is not None
-        paths = [self._lake.part(self.name, part) for part in self.runner.operator.parts]
-        return self.runner.state_bytes() + sum(tables.size_bytes(self._spark, path) for path in paths)
+        return self.runner.state_bytes()
 
     def has_folded(self, targets: Mapping[str, int]) -> bool:
         """Whether the node has folded its logs through these commit times."""

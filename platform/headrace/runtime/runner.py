@@ -86,12 +86,12 @@ class NodeRunner:
         self._repeating = True
         self.refused_ms = 0  # how far the log of the first topic was read when a bound was exceeded
         self._state = Followed(spark, lake.state(self.name), self._schemas.state)
-        parts = {
+        self._parts = {
             part: Followed(spark, lake.part(self.name, part), schema)
             for part, schema in self._schemas.parts.items()
         }
         self._columnar = ColumnarRunner(
-            spark, self.operator, self._schemas, lake.table(self.name), self._state, parts
+            spark, self.operator, self._schemas, lake.table(self.name), self._state, self._parts
         )
         self._pins: dict[str, tuple[int, DataFrame]] = {}
         self._committing = threading.Lock()  # to the state
@@ -159,8 +159,9 @@ class NodeRunner:
         return 0 if self.operator.appended else self.progress.batch - self._folded
 
     def state_bytes(self) -> int:
-        """The size of the state's files, by the commits that name them."""
-        return sum(file.size for file in self._state.files().values())
+        """The size of the files of the state and of its parts, by the commits that name them."""
+        tables_of = (self._state, *self._parts.values())
+        return sum(file.size for table in tables_of for file in table.files().values())
 
     def pack(self, *, whole: bool = False) -> None:
         """Put the rows of the state that are read again into fewer files, merged where they can be.

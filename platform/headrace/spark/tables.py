@@ -277,11 +277,6 @@ def record_of(actions: Sequence[Mapping[str, Any]]) -> Mapping[str, Any] | None:
     return None
 
 
-def size_bytes(spark: SparkSession, path: str) -> int:
-    """The bytes of the files of the table's newest version."""
-    return int(newest_snapshot(spark, path).sizeInBytes())
-
-
 def files_of(spark: SparkSession, path: str) -> tuple[int, list[Row]]:
     """The table's newest version, and its files: `path` as commits name it, `size` in bytes, Delta's `stats` (JSON)."""
     snapshot = newest_snapshot(spark, path)

@@ -16,6 +16,7 @@ from headrace.log.decode import LAST_TIMESTAMP_MS
 from headrace.log.plain.decode import OddError
 from headrace.log.plain.judge import Judge, repeating
 from headrace.log.plain.sequence import StreamTimes
+from headrace.spark import workers
 from headrace.spark.part_file import NOTHING, Encoding, PartFile
 
 if TYPE_CHECKING:
@@ -60,6 +61,7 @@ class Work:
 
     def __call__(self, batches: Iterable[pa.RecordBatch]) -> Iterable[pa.RecordBatch]:
         """For `mapInArrow`: records in, of each task one report out (JSON)."""
+        workers.settle()
         task = Task(self)
         try:
             for records in _in_chunks(batches):
