@@ -103,7 +103,7 @@ class Work(ABC):
         """For `mapInArrow`: rows in, one report out (JSON)."""
         workers.settle()
         try:
-            came = pa.Table.from_batches(batches, self.rows)
+            came = pa.Table.from_batches(batches, self.rows).combine_chunks()
             # Made anew any column may have nulls; tables that differ in that alone do not go together.
             report = self.report(pa.table(dict(zip(came.column_names, came.columns, strict=True))))
         except NotCertainError as uncertain:

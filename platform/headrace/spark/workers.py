@@ -10,9 +10,9 @@ from zipimport import zipimporter
 def settle() -> None:
     """Make the next tasks of this worker cheaper; to be called in a task.
 
-    Before each task PySpark has Python look anew for modules. It then reads the directories of archives again, in Python, once
-    for each package that came out of them: 0.1 s for PySpark itself. An archive that is forgotten is not read, and is found
-    again by whoever imports from it.
+    Before each task PySpark has Python look anew for modules. It then reads the directories of archives again, in Python,
+    once for each package that came out of them: 0.1 s for PySpark itself. An archive that is forgotten is not read, and is
+    found again by whoever imports from it.
 
     After each task PySpark collects garbage among all that is there, 0.03 s for what was imported. This it leaves out from
     now on.

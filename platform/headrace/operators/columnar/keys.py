@@ -48,7 +48,7 @@ def rows_by_key(key: np.ndarray, count: int) -> np.ndarray:
 
 
 def newest(key: np.ndarray, count: int, rank: Sequence[np.ndarray]) -> np.ndarray:
-    """The rows that rank highest of their keys, rising.
+    """The rows that rank highest of their keys, rising; none without a key.
 
     In: rank  numbers of each row, of which the first that differs decides
     """

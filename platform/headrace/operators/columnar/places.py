@@ -73,5 +73,6 @@ def not_before(left: Sequence[np.ndarray], right: Sequence[np.ndarray]) -> np.nd
 
 
 def numbers_of(rows: pa.Table | Mapping[str, pa.Array], names: Sequence[str]) -> list[np.ndarray]:
-    """Columns of numbers, none of which are null."""
-    return [rows[name].to_numpy() for name in names]
+    """Columns of numbers, 0 where one is null."""
+    columns = (rows[name] for name in names)
+    return [(column.fill_null(0) if column.null_count else column).to_numpy() for column in columns]

@@ -163,9 +163,12 @@ class Decided:
 
     def of(self, rows: pa.Table) -> pa.Table:
         """The rows that are the table's, with its columns."""
-        mine = rows.filter(pc.is_in(rows["__source"], pa.array(self.topics, pa.int8())))
-        carried = [self.columns.get(name, name) for name in rows.column_names]
-        return mine.rename_columns(carried)
+        columns = [name for name in rows.column_names if name in self.columns or name.startswith("__")]
+        mine = rows.select(columns).rename_columns([self.columns.get(name, name) for name in columns])
+        row = np.flatnonzero(np.isin(rows["__source"].to_numpy(), self.topics))
+        if not len(row) or row[-1] - row[0] == len(row) - 1:  # they lie together, and are not copied
+            return mine.slice(row[0] if len(row) else 0, len(row))
+        return mine.take(pa.array(row))
 
 
 class Store:

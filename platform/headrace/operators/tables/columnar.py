@@ -7,13 +7,12 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 import pyarrow as pa
-import pyarrow.compute as pc
 from pyspark.sql import functions as F
 
 from headrace.description import quote
 from headrace.operators.columnar import Columnar, ColumnarFold, Found
 from headrace.operators.columnar.fold import tallied
-from headrace.operators.columnar.keys import encoded, newest
+from headrace.operators.columnar.keys import NONE, encoded, newest
 from headrace.operators.columnar.places import PLACE, as_position, numbers_of, sorted_topics, source
 from headrace.operators.columnar.types import CARRIED, COMPARED, is_transformed
 from headrace.operators.rows import KEPT
@@ -79,13 +78,15 @@ class LatestRows:
         Out: the key, the values (null where deleted), `__deleted`, `__event_ms`, `PLACE`; one row per key
         """
         names = (*self.key, *self.values, "__deleted", "__event_ms", *PLACE)
-        kept = rows.filter(pc.is_null(rows["__fate"])).select(names)
-        return without_values(self.of(kept), self.values)
+        kept = rows["__fate"].is_null().to_numpy()
+        return without_values(self.of(rows.select(names), kept), self.values)
 
-    def of(self, rows: pa.Table) -> pa.Table:
-        """Of any rows with the columns that `of_increment` gives."""
+    def of(self, rows: pa.Table, which: np.ndarray | None = None) -> pa.Table:
+        """Of any rows with the columns that `of_increment` gives; `which` of them count, None: all."""
         rows = rows.combine_chunks()
         (key,), count = encoded([rows[name] for name in self.key])
+        if which is not None:
+            key = np.where(which, key, NONE)
         rank = numbers_of(rows, ("__event_ms", *PLACE) if self.by_timestamp else PLACE)
         return rows.take(pa.array(newest(key, count, rank)))
 
