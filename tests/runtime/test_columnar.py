@@ -10,7 +10,6 @@ import pytest
 
 import headrace as hr
 from headrace.operators.batches import BatchOperator
-from headrace.operators.operator import AppendedOperator
 from headrace.operators.windows import WindowOperator
 from headrace.runtime import columnar
 from headrace.runtime.backfill import Backfill
@@ -25,6 +24,7 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
     from headrace.description import Aggregate, Stream, WindowedAggregate
+    from headrace.operators.operator import Operator
     from headrace.runtime.lake import Lake
 
 pytestmark = pytest.mark.spark
@@ -57,11 +57,11 @@ def windows(
     return kept.aggregate(**aggregates).suppress(hr.until_window_closes()).named("final")
 
 
-def folded_by(operator: type[AppendedOperator[Any]], monkeypatch: pytest.MonkeyPatch) -> list[int]:
+def folded_by(operator: type[Operator[Any]], monkeypatch: pytest.MonkeyPatch) -> list[int]:
     """The micro-batches that Spark folds for nodes of a kind."""
     fold, found = operator.fold, []
 
-    def counted(self: AppendedOperator[Any], *arguments: Any) -> Any:
+    def counted(self: Operator[Any], *arguments: Any) -> Any:
         folded = fold(self, *arguments)
         found.append(folded.progress.batch)
         return folded

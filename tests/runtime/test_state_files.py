@@ -53,6 +53,20 @@ def test_of_the_files_that_are_held_those_that_may_have_rows_are_read_alone(tmp_
         held.within("__pane", 9, 10, ["__pane", "n"])
 
 
+def test_of_a_part_its_groups_of_rows_are_read_alone_and_of_all_rows_those_that_match(tmp_path: Path) -> None:
+    schema = pa.schema([("__batch", pa.int64()), ("__part", pa.string()), ("n", pa.int64())])
+    with pq.ParquetWriter(tmp_path / "file", schema) as writer:
+        for part, numbers in (("left", [1, 2]), ("right", [3, 4])):
+            rows = {"__batch": [5, 6], "__part": [part, part], "n": numbers}
+            writer.write_table(pa.table(rows, schema))
+    table = TableFiles(str(tmp_path), schema, {"file": File(60, None)}, 100)
+    assert table.within("__batch", 6, 9, ["n"], part="right").to_pydict() == {"n": [4]}
+    assert table.within("__batch", 1, 9, ["n"], part="middle").to_pydict() == {"n": []}
+    assert table.matching(["__part", "n"], [pa.array(["left", "right"]), pa.array([2, 9])]).to_pylist() == [
+        {"__batch": 6, "__part": "left", "n": 2}
+    ]
+
+
 def test_windows_that_close_read_the_files_of_their_panes_alone(
     spark: SparkSession, lake: Lake, monkeypatch: pytest.MonkeyPatch
 ) -> None:
