@@ -18,10 +18,11 @@ import time
 from pathlib import Path
 
 from headrace.local.jars import spark_jars
-from headrace.runtime import columnar, log_stream
+from headrace.runtime import log_stream
 from headrace.runtime.kafka import KafkaSettings
 from headrace.runtime.lake import Lake
 from headrace.runtime.stream import StreamRuntime
+from headrace.spark import one_task
 from headrace.spark.session import build_session, spark_conf
 from tests.broker.pipeline import counts_of
 
@@ -80,7 +81,7 @@ def main() -> None:
 
     log_stream.RECORDS_PER_TRIGGER = RECORDS_PER_COMMIT
     if given.by_spark:
-        columnar.ONE_TASK_BYTES = -1
+        one_task.ONE_TASK_BYTES = -1
     spark = build_session(spark_conf(spark_jars(), master=given.master) | CONF, "victim")
     gateway = spark.sparkContext._gateway
     assert gateway is not None

@@ -9,8 +9,8 @@ import pyarrow as pa
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from headrace.operators.columnar.keys import NONE, among, encoded, newest, rows_by_key
 from headrace.operators.columnar.places import not_before
+from headrace.spark.keys import NONE, among, encoded, newest, rows_by_key
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

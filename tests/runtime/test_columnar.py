@@ -11,11 +11,10 @@ import pytest
 import headrace as hr
 from headrace.operators.batches import BatchOperator
 from headrace.operators.windows import WindowOperator
-from headrace.runtime import columnar
 from headrace.runtime.backfill import Backfill
 from headrace.runtime.columnar import ColumnarRunner
 from headrace.runtime.views import Views
-from headrace.spark import tables
+from headrace.spark import one_task, tables
 from tests.runtime.line import Line
 
 if TYPE_CHECKING:
@@ -120,6 +119,23 @@ def test_arrow_folds_what_it_folds_as_spark_does(
     assert [batch for batch in by_spark[:by_arrow] if batch > 1] == []  # a backfill is Spark's, in one go
 
 
+DOTTED = hr.Topic("readings", key="sensor_id STRING", value="`a.b` STRING, `c.d` INT", idle_timeout=None)
+
+
+def test_a_column_may_have_a_dot_in_its_name(
+    spark: SparkSession, lake: Lake, by_spark: list[int], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    counted = windows({"n": hr.count("c.d"), "total": hr.sum("c.d")}, stream=DOTTED.stream, by=("a.b",))
+    line = Line(spark, lake, counted)
+    for minute in (0, 1, 30):
+        line._piped.add("s1", {"a.b": "x", "c.d": 2}, 1_714_564_800_000 + minute * 60_000, 0, {})
+        line.commit()
+        line.fold()
+    assert by_spark == []
+    rows = Views(spark, lake).read(line.node).select("`a.b`", "n", "total").collect()
+    assert sorted(map(tuple, rows)) == [("x", 2, 4), ("x", 2, 4)]
+
+
 BATCHES = (
     READINGS.group_by("sensor_id")
     .batch(
@@ -210,7 +226,7 @@ def test_what_is_too_large_for_one_task_is_sparks(
     line = Line(spark, lake, windows(COUNTS))
     send(line, 0, {})
     with monkeypatch.context() as small:
-        small.setattr(columnar, "ONE_TASK_BYTES", 0)
+        small.setattr(one_task, "ONE_TASK_BYTES", 0)
         send(line, 1, {})
     send(line, 30, {})
     assert by_spark == [2]
@@ -235,12 +251,16 @@ def test_windows_that_overlap_thousands_of_times_are_sparks(
         send(line, 600, {})
 
 
+@pytest.mark.parametrize("unforeseen", ["types", "names"])
 def test_what_nobody_thought_of_stops_no_stream(
-    spark: SparkSession, lake: Lake, by_spark: list[int], monkeypatch: pytest.MonkeyPatch
+    spark: SparkSession, lake: Lake, by_spark: list[int], unforeseen: str
 ) -> None:
     line = Line(spark, lake, windows(COUNTS))
     send(line, 0, {})
-    monkeypatch.setattr(line.runner._columnar, "_rows", pa.schema([("other", pa.int64())]))
+    runner = line.runner._columnar
+    assert runner._rows is not None
+    names = runner._rows.names if unforeseen == "types" else ["other"]
+    runner._rows = pa.schema([(name, pa.decimal128(3)) for name in names])
     for minute in (1, 30):
         send(line, minute, {})
     assert by_spark == [2, 3]

@@ -96,7 +96,7 @@ def test_a_crash_between_the_folds_of_the_sides_and_of_the_result_does_not_show(
         upsert(session, path, *rest)
 
     with monkeypatch.context() as crash:
-        crash.setattr("headrace.runtime.runner.upsert", killed_at_the_result)
+        crash.setattr("headrace.runtime.bases.upsert", killed_at_the_result)
         with pytest.raises(KeyboardInterrupt):
             driver._runners["inner_join"].maintain()
     assert part(driver, "left") == [("p1", False)]
@@ -144,7 +144,7 @@ def test_micro_batches_go_on_between_the_folds_of_the_sides_and_of_the_result(
 
     with monkeypatch.context() as during:
         during.setattr("headrace.testing.driver.UNFOLDED_MAX", 100)  # the driver folds by itself
-        during.setattr("headrace.runtime.runner.upsert", with_a_micro_batch_before_and_behind)
+        during.setattr("headrace.runtime.bases.upsert", with_a_micro_batch_before_and_behind)
         runner.compact()
     runner.clear()
     assert not beside

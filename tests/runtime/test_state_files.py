@@ -11,12 +11,13 @@ import pyarrow.parquet as pq
 import pytest
 
 import headrace as hr
-from headrace.operators.columnar import NotCertainError, TableFiles
+from headrace.operators.columnar import TableFiles
 from headrace.runtime.backfill import Backfill
 from headrace.runtime.columnar import ColumnarRunner
 from headrace.runtime.views import Views
 from headrace.spark import newest
 from headrace.spark.newest import File
+from headrace.spark.one_task import NotCertainError
 from tests.runtime.line import Line
 
 if TYPE_CHECKING:

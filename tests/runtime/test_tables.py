@@ -86,7 +86,7 @@ def test_a_crash_between_the_two_folds_loses_no_delete(
         upsert(session, path, *rest)  # type: ignore[arg-type]
 
     with monkeypatch.context() as crash:
-        crash.setattr("headrace.runtime.runner.upsert", killed_at_the_results)
+        crash.setattr("headrace.runtime.bases.upsert", killed_at_the_results)
         with pytest.raises(KeyboardInterrupt):
             line.runner.maintain()
     assert (base(line), remembered(line)) == ([("s1", 1.0), ("s2", 2.0)], ["s1"])

@@ -85,7 +85,7 @@ def test_micro_batches_go_on_while_results_are_folded(
         assert go_on.wait(120)
         upsert(*arguments)
 
-    monkeypatch.setattr("headrace.runtime.runner.upsert", held_up)
+    monkeypatch.setattr("headrace.runtime.bases.upsert", held_up)
     try:
         for _ in range(3):
             streamed.feed()
@@ -122,7 +122,7 @@ def test_a_fold_that_fails_ends_the_query_and_is_tried_again(
             raise error
         upsert(*arguments)
 
-    monkeypatch.setattr("headrace.runtime.runner.upsert", failing_once)
+    monkeypatch.setattr("headrace.runtime.bases.upsert", failing_once)
     streamed.feed()
     streamed.until(lambda: "the disk was away" in str(streamed.stream.error))
     streamed.until(lambda: streamed.folded() == 1)

@@ -154,6 +154,11 @@ class Stream(RowOperators):
         }
         return Shape(self.columns, types)
 
+    @property
+    def transformed(self) -> bool:
+        """Whether a step is a function of somebody's, which may be anything, also slow."""
+        return any(isinstance(step, Transform) for branch in self.branches for step in branch.steps)
+
     def _with_step(self, step: Step) -> Stream:
         branches = tuple(Branch(branch.topic, (*branch.steps, step)) for branch in self.branches)
         return Stream(branches, step.applied_to(self.shape).columns)

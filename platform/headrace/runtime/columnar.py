@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import json
-from abc import ABC, abstractmethod
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
@@ -13,18 +11,17 @@ from uuid import uuid4
 import pyarrow as pa
 import structlog
 from pyarrow import feather
-from pyspark.sql.pandas.types import to_arrow_schema
 
-from headrace.operators.columnar import HeldFiles, NotCertainError, TableFiles
+from headrace.operators.columnar import HeldFiles, TableFiles
 from headrace.operators.progress import Progress
-from headrace.spark import files, workers
+from headrace.spark import files, one_task
 from headrace.spark.actions import NewFile
 from headrace.spark.frames import bytes_read
-from headrace.spark.part_file import Encoding, PartFile, leaves
+from headrace.spark.one_task import Target, Work, arrow_schema
 from headrace.spark.tables import is_mapped
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Mapping, Sequence
+    from collections.abc import Callable, Mapping, Sequence
 
     from pyspark.sql import DataFrame, SparkSession
     from pyspark.sql.types import StructType
@@ -36,19 +33,8 @@ if TYPE_CHECKING:
     Earlier = Callable[[Sequence[tuple[int, int]]], Mapping[str, DataFrame]]
 
 logger = structlog.get_logger(__name__)
-# Of Parquet, of the log and of the state: two million narrow records, a GiB in a Python worker. More is Spark's.
-ONE_TASK_BYTES = 32 << 20
 # Of the parts of a relation, of which only keys are read but where they match: some millions of rows.
-PARTS_BYTES = 4 * ONE_TASK_BYTES
-REPORT = "report STRING"
-DIFFERENT = {"__timestamp", "__event_ms", "__stream_ms", "__offset"}
-# Rows go to Python in batches. To end one by its bytes Spark counts these after each row, as much work as all else that it
-# does here; a few hundred rows are not many bytes, and cost no more each than thousands.
-ARROW = {
-    "spark.sql.execution.arrow.useLargeVarTypes": "false",
-    "spark.sql.execution.arrow.maxRecordsPerBatch": "500",
-    "spark.sql.execution.arrow.maxBytesPerBatch": str(2**31 - 1),
-}
+PARTS_BYTES = 4 * one_task.ONE_TASK_BYTES
 
 
 @dataclass(frozen=True)
@@ -58,64 +44,6 @@ class FoldedFiles:
     results: Sequence[NewFile]
     state: Sequence[NewFile]
     progress: Progress
-
-
-@dataclass(frozen=True)
-class Target:
-    """A table to which a task adds a file."""
-
-    folder: str
-    schema: pa.Schema
-
-    def write(self, tables: Sequence[pa.Table], **same: pa.Scalar) -> dict[str, Any] | None:
-        """Write rows to a file of their own; what `NewFile` says of it, None if there are no rows.
-
-        In: tables  with any of the table's columns; others are passed over
-            same    values of columns that are the same in all rows
-        """
-        file = PartFile(Path(self.folder), self.schema, self._encoding)
-        try:
-            for rows in tables:
-                if rows.num_rows:
-                    columns = dict(zip(rows.column_names, rows.columns, strict=True))
-                    columns |= {name: pa.repeat(value, rows.num_rows) for name, value in same.items()}
-                    there = (field for field in self.schema if field.name in columns)
-                    columns = {field.name: columns[field.name].cast(field.type) for field in there}
-                    file.write(columns, rows.num_rows)
-                    file.bound_numbers(columns)
-        except BaseException:
-            file.remove()
-            raise
-        return file.close()
-
-    @property
-    def _encoding(self) -> Encoding:
-        different = (path for path in leaves(self.schema) if path.rpartition(".")[2] in DIFFERENT)
-        return Encoding(different=frozenset(different))
-
-
-class Work(ABC):
-    """What a task is told."""
-
-    rows: pa.Schema
-
-    def __call__(self, batches: Iterable[pa.RecordBatch]) -> Iterable[pa.RecordBatch]:
-        """For `mapInArrow`: rows in, one report out (JSON)."""
-        workers.settle()
-        try:
-            came = pa.Table.from_batches(batches, self.rows).combine_chunks()
-            # Made anew any column may have nulls; tables that differ in that alone do not go together.
-            report = self.report(pa.table(dict(zip(came.column_names, came.columns, strict=True))))
-        except NotCertainError as uncertain:
-            report = {"uncertain": str(uncertain)}
-        except (pa.ArrowException, ArithmeticError, ValueError, LookupError, OSError) as error:
-            # Of this nobody thought; but no record stops a stream.
-            report = {"uncertain": f"{type(error).__name__}: {error}", "unexpected": True}
-        yield pa.RecordBatch.from_pydict({"report": [json.dumps(report)]})
-
-    @abstractmethod
-    def report(self, rows: pa.Table) -> dict[str, Any]:
-        """What was written for these rows."""
 
 
 @dataclass(frozen=True)
@@ -183,9 +111,8 @@ class ColumnarRunner:
             return
         self._columnar = operator.columnar(schemas)
         self._targets = _target(results, schemas.results), _target(state.path, schemas.state)
-        self._schemas = {part: _arrow_schema(schema) for part, schema in schemas.parts.items()}
-        for name, value in ARROW.items():
-            spark.conf.set(name, value)
+        self._schemas = {part: arrow_schema(schema) for part, schema in schemas.parts.items()}
+        one_task.settings(spark)
 
     def fold(
         self,
@@ -231,7 +158,9 @@ class ColumnarRunner:
             for name, part in self._parts.items()
         }
         return HeldFiles(
-            TableFiles(state.folder, state.schema, self._state.files(), ONE_TASK_BYTES), parts, folded
+            TableFiles(state.folder, state.schema, self._state.files(), one_task.ONE_TASK_BYTES),
+            parts,
+            folded,
         )
 
     def _complete(
@@ -252,14 +181,13 @@ class ColumnarRunner:
 
     def _run(self, logs: Mapping[str, DataFrame], work: Callable[..., Work]) -> dict[str, Any] | None:
         """What the one task reports; None: it is Spark's turn."""
-        if sum(map(bytes_read, logs.values())) > ONE_TASK_BYTES:
+        if sum(map(bytes_read, logs.values())) > one_task.ONE_TASK_BYTES:
             return None
         assert self._columnar is not None
         rows = self._columnar.rows(logs)
         if self._rows is None:
-            self._rows = _arrow_schema(rows.schema)
-        reports = rows.coalesce(1).mapInArrow(work(self._rows), REPORT).collect()
-        report: dict[str, Any] = json.loads(reports[0]["report"]) if reports else {"uncertain": "no rows"}
+            self._rows = arrow_schema(rows.schema)
+        report = one_task.report_of(rows, work(self._rows))
         if "uncertain" not in report:
             return report
         self._leave_to_spark(report)
@@ -276,12 +204,8 @@ class ColumnarRunner:
 
 
 def _target(path: str, schema: StructType) -> Target:
-    return Target(_folder(path), _arrow_schema(schema))
+    return Target(_folder(path), arrow_schema(schema))
 
 
 def _folder(path: str) -> str:
     return str(files.local_path(path))
-
-
-def _arrow_schema(schema: StructType) -> pa.Schema:
-    return to_arrow_schema(schema, timestamp_utc=True)

@@ -21,10 +21,10 @@ from pyspark.sql import functions as F
 
 from headrace.operators import operator_of
 from headrace.operators.operator import CurrentOperator, Held
+from headrace.runtime.bases import Bases
 from headrace.runtime.columnar import ColumnarRunner
 from headrace.runtime.micro_batch import in_files, in_frames
 from headrace.runtime.node_tables import (
-    base_of,
     frontier_ms,
     node_schemas,
     note_description,
@@ -35,8 +35,7 @@ from headrace.runtime.node_tables import (
 )
 from headrace.runtime.redeliver import delivery_of
 from headrace.spark import files, tables, upkeep
-from headrace.spark.merge import upsert
-from headrace.spark.newest import Followed, newest_rows, pinned
+from headrace.spark.newest import Followed, newest_rows
 from headrace.spark.varying import varying
 
 if TYPE_CHECKING:
@@ -80,20 +79,18 @@ class NodeRunner:
         tables.create(spark, lake.state(self.name), self._schemas.state, skipping)
         for part, schema in self._schemas.parts.items():
             tables.create(spark, lake.part(self.name, part), schema)
-        self._folded = base_of(spark, lake, node).batch
+        self._bases: Bases | None = None
+        if isinstance(self.operator, CurrentOperator):
+            self._bases = Bases(spark, lake, self.operator, self._schemas)
         self.unread = 0  # the micro-batches through which the state's changes are read by nobody any more
         note_description(spark, lake, node)
         self._repeating = True
         self.refused_ms = 0  # how far the log of the first topic was read when a bound was exceeded
         self._state = Followed(spark, lake.state(self.name), self._schemas.state)
-        self._parts = {
-            part: Followed(spark, lake.part(self.name, part), schema)
-            for part, schema in self._schemas.parts.items()
-        }
+        parts = {} if self._bases is None else self._bases.parts
         self._columnar = ColumnarRunner(
-            spark, self.operator, self._schemas, lake.table(self.name), self._state, self._parts
+            spark, self.operator, self._schemas, lake.table(self.name), self._state, parts
         )
-        self._pins: dict[str, tuple[int, DataFrame]] = {}
         self._committing = threading.Lock()  # to the state
 
     def advance(self) -> bool:
@@ -119,7 +116,8 @@ class NodeRunner:
     ) -> MicroBatch:
         """By Arrow where that is possible, else by Spark."""
         paths = self._lake.table(self.name), self._lake.state(self.name)
-        made = self._columnar.fold(logs, upto_ms, progress, self._folded, self._earlier)
+        folded = 0 if self._bases is None else self._bases.folded
+        made = self._columnar.fold(logs, upto_ms, progress, folded, self._earlier)
         if made is not None:
             return in_files(
                 self._spark, self.operator, self._schemas, made, *paths,
@@ -156,11 +154,11 @@ class NodeRunner:
     @property
     def unfolded(self) -> int:
         """Micro-batches whose changes are not folded into the table of current results yet."""
-        return 0 if self.operator.appended else self.progress.batch - self._folded
+        return 0 if self._bases is None else self.progress.batch - self._bases.folded
 
     def state_bytes(self) -> int:
         """The size of the files of the state and of its parts, by the commits that name them."""
-        tables_of = (self._state, *self._parts.values())
+        tables_of = (self._state, *({} if self._bases is None else self._bases.parts).values())
         return sum(file.size for table in tables_of for file in table.files().values())
 
     def pack(self, *, whole: bool = False) -> None:
@@ -185,24 +183,14 @@ class NodeRunner:
         self.clear()
 
     def compact(self) -> None:
-        """A MERGE into each base; the results come last, and their record says how far all of them are folded.
+        """Fold changes into the bases (see `Bases.fold`); may run beside `advance`.
 
-        May run beside `advance`: it folds what was done when it began, and every reader pairs the results with the changes
-        beyond what these say is folded. The state keeps what it folded for readers that began before; `clear` drops what
-        the one before has folded.
+        The state keeps what is folded for readers that began before; `clear` drops what the fold before has folded.
         """
-        operator, progress, folded = self.operator, self.progress, self._folded
-        assert isinstance(operator, CurrentOperator)
-        record = {"writer": f"fold/{self.name}", "batch": progress.batch, "upto_ms": dict(progress.upto_ms)}
-        held = self._held(progress)
-        for part, changes in operator.compacted_parts(held).items():
-            path = self._lake.part(self.name, part)
-            upsert(self._spark, path, changes, operator.parts[part], record)
-        changes = operator.compacted(held, self._schemas.inputs)
-        upsert(self._spark, self._lake.table(self.name), changes, self.node.identity, record)
-        self._folded, self.unread = progress.batch, folded
-        for part, forgotten in operator.expired_parts(progress).items():
-            DeltaTable.forPath(self._spark, self._lake.part(self.name, part)).delete(forgotten)
+        assert self._bases is not None
+        progress, folded = self.progress, self._bases.folded
+        self._bases.fold(self._held(progress), progress)
+        self.unread = folded
 
     def clear(self) -> None:
         """Drop the state that nothing reads: of current results not beside `advance`, for files leave whole.
@@ -220,15 +208,10 @@ class NodeRunner:
         self.unread = 0
 
     def _held(self, progress: Progress) -> Held:
-        if self.operator.appended:
+        if self._bases is None:
             self._state.follow()
             return Held(None, self._state.read, self._earlier)
-        base = base_of(self._spark, self._lake, self.node)  # a backfill may have mended it since
-        assert base.version is not None
-        parts = {part: self._pinned(*at) for part, at in base.parts.items()}
-        return Held(
-            self._pinned(base.path, base.version), self._since(base.batch, progress.batch), parts=parts
-        )
+        return self._bases.held(lambda folded: self._since(folded, progress.batch))
 
     def _since(self, folded: int, done: int) -> DataFrame:
         """The changes of the micro-batches after the one that is folded, through one that is done."""
@@ -248,11 +231,6 @@ class NodeRunner:
         return self._state.read("__batch", folded + 1).where(
             (batch > varying(folded)) & (batch <= varying(done))
         )
-
-    def _pinned(self, path: str, version: int) -> DataFrame:
-        if self._pins.get(path, (None,))[0] != version:
-            self._pins[path] = (version, pinned(self._spark, path, version))
-        return self._pins[path][1]
 
     def _earlier(self, stretches: Sequence[tuple[int, int]]) -> dict[str, DataFrame]:
         """Stretches of commit time of the logs, as far as these are folded."""

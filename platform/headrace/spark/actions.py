@@ -61,6 +61,16 @@ def parsed(spark: SparkSession, actions: Iterable[Mapping[str, Any]]) -> Any:
     return scala_seq(spark, *(parse(json.dumps(action)) for action in actions))
 
 
+def say(spark: SparkSession, transaction: Any, numbers: Mapping[str, int]) -> None:
+    """Let the table's history say these numbers of the commit that the transaction will make."""
+    metrics = java_class(spark, "org.apache.spark.sql.execution.metric.SQLMetrics")
+    said = {}
+    for name, value in numbers.items():
+        said[name] = metrics.createMetric(spark._jsparkSession.sparkContext(), name)
+        said[name].set(value)
+    transaction.registerSQLMetrics(spark._jsparkSession, java_class(spark, "PythonUtils").toScalaMap(said))
+
+
 @contextmanager
 def active(spark: SparkSession) -> Iterator[None]:
     """Let what is called inside find this session as that of its thread, as Delta's own commands do."""

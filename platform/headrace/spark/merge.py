@@ -11,11 +11,14 @@ from tenacity import Retrying, retry_if_exception_type, stop_after_attempt, wait
 
 from headrace.description import quote
 from headrace.spark import tables
+from headrace.spark.merge_files import merge_files
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
     from pyspark.sql import Column, DataFrame, SparkSession
+
+    from headrace.spark.newest import Followed
 
 TRIES_MAX = 10
 # Delta refuses a commit that rewrites files when another one has added or replaced rows that it read.
@@ -29,13 +32,21 @@ overtaken_tries = Retrying(
 
 
 def upsert(
-    spark: SparkSession, path: str, changes: DataFrame, identity: Sequence[str], record: Mapping[str, Any]
+    spark: SparkSession,
+    path: str,
+    changes: DataFrame,
+    identity: Sequence[str],
+    record: Mapping[str, Any],
+    followed: Followed | None = None,
 ) -> None:
     """Update, insert or delete rows.
 
-    In:     changes  the table's columns and `__deleted`; one row for each identity
-            record   of the commit; it is written although nothing changes
+    In:     changes   the table's columns and `__deleted`; one row for each identity
+            record    of the commit; it is written although nothing changes
+            followed  the table, if its identity is never null, and nobody else rewrites it meanwhile
     """
+    if followed is not None and merge_files(followed, changes, identity, record):
+        return
     same = " AND ".join(f"row.{quote(name)} <=> change.{quote(name)}" for name in identity)
     values: dict[str, str | Column] = {
         quote(n): F.col(f"change.{quote(n)}") for n in changes.columns if n != "__deleted"

@@ -172,7 +172,7 @@ class Followed:
 
     def __init__(self, spark: SparkSession, path: str, schema: StructType) -> None:
         """In: schema of the table."""
-        self._spark, self.path, self._schema = spark, path, schema
+        self._spark, self.path, self.schema = spark, path, schema
         self._version = -1
         self._files: dict[str, File] = {}
         self._lock = threading.Lock()
@@ -180,12 +180,12 @@ class Followed:
     def read(self, column: str | None = None, first: int = 0, last: int | None = None) -> DataFrame:
         """The table as of now; with a column, at least the rows where it is from `first` through `last` (None: no bound)."""
         version = self.follow()
-        if tables.is_mapped(self._schema):
+        if tables.is_mapped(self.schema):
             return tables.read(self._spark, self.path, version)
         known = self._files.copy()
         names = [n for n, file in known.items() if column is None or file.may_have(column, first, last)]
         if len(names) <= _files_max(self.path):
-            return rows_of_files(self._spark, [f"{self.path}/{name}" for name in names], self._schema)
+            return rows_of_files(self._spark, [f"{self.path}/{name}" for name in names], self.schema)
         # Spark would list so many at once, in a job; Delta does when they are needed, and skips by a literal.
         table = tables.read(self._spark, self.path, version)
         if column is None:
@@ -208,7 +208,7 @@ class Followed:
             return version, known, tables.read(self._spark, self.path, version)
         version, known = self.wholly_through(column, last)
         names = not_outweighed({name: file.rows for name, file in known.items()})
-        rows = rows_of_files(self._spark, [f"{self.path}/{name}" for name in names], self._schema)
+        rows = rows_of_files(self._spark, [f"{self.path}/{name}" for name in names], self.schema)
         return version, {name: known[name] for name in names}, rows
 
     def wholly_through(self, column: str, last: int) -> tuple[int, dict[str, File]]:
@@ -217,7 +217,7 @@ class Followed:
         Out: a version of the table that has them, by name
         """
         version = self.follow()
-        known = {} if tables.is_mapped(self._schema) else self._files.copy()
+        known = {} if tables.is_mapped(self.schema) else self._files.copy()
         return version, {
             name: file
             for name, file in known.items()

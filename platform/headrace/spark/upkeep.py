@@ -11,7 +11,7 @@ from urllib.parse import quote, unquote
 from delta.tables import DeltaTable
 
 from headrace.spark import files, tables
-from headrace.spark.actions import active, parsed
+from headrace.spark.actions import active, parsed, say
 from headrace.spark.jvm import java_class, scala_object, scala_seq
 
 if TYPE_CHECKING:
@@ -140,19 +140,8 @@ def _exchange(
         operation = _class(spark, "DeltaOperations$Delete")(empty)
         rows = sum(file.rows for file in gone.values())
         metrics = {"numRemovedFiles": len(gone), "numDeletedRows": rows}  # which a DELETE has to say
-        said = {name: _metric(spark, name, value) for name, value in metrics.items()}
-        transaction.registerSQLMetrics(
-            spark._jsparkSession, java_class(spark, "PythonUtils").toScalaMap(said)
-        )
+        say(spark, transaction, metrics)
     transaction.commit(parsed(spark, actions), operation)
-
-
-def _metric(spark: SparkSession, name: str, value: int) -> Any:
-    """What the table's history says of a commit, with its value."""
-    metrics = java_class(spark, "org.apache.spark.sql.execution.metric.SQLMetrics")
-    metric = metrics.createMetric(spark._jsparkSession.sparkContext(), name)
-    metric.set(value)
-    return metric
 
 
 def _class(spark: SparkSession, name: str) -> Any:

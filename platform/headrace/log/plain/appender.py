@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -14,10 +13,11 @@ from headrace.log.monotone import MonotoneGuard
 from headrace.log.plain.decode import TYPES
 from headrace.log.plain.records import Reader
 from headrace.log.plain.sequence import Known
-from headrace.log.plain.task import HEADER_NAMES, HEADER_VALUES, REPORT, Work
+from headrace.log.plain.task import HEADER_NAMES, HEADER_VALUES, Work
 from headrace.spark import files
 from headrace.spark.actions import NewFile
 from headrace.spark.frames import Selection
+from headrace.spark.one_task import reports_of
 from headrace.spark.tables import is_mapped
 
 if TYPE_CHECKING:
@@ -31,6 +31,7 @@ if TYPE_CHECKING:
     from headrace.log.state import LogState
 
 logger = structlog.get_logger(__name__)
+COLUMNS = ("partition", "offset", "key", "value", "ms", HEADER_NAMES, HEADER_VALUES)
 SMALL_RECORD_BYTES = 16 << 10
 ARROW = "spark.sql.execution.arrow"
 # Rows go to Python in batches. To end one by its bytes Spark counts these after each row, a sixth of a log's tasks: where
@@ -75,7 +76,7 @@ class PlainAppender:
         self._topic, self._path = topic, path
         self._schema = to_arrow_schema(schema, timestamp_utc=True)
         self._records = Selection(
-            *(F.col(name) for name in ("partition", "offset", "key", "value")),
+            *(F.col(name) for name in COLUMNS[:4]),
             F.unix_millis("timestamp").alias("ms"),
             # Of a list that is null, or of structs, Arrow's Java library takes several times as long to write.
             *(
@@ -105,8 +106,7 @@ class PlainAppender:
         work = self._work(state, guard, at_ms)
         self._end_batches(raw.sparkSession, BY_ROWS if self._small else BY_BYTES)
         tasks = 1 if one_task else raw.sparkSession.sparkContext.defaultParallelism
-        reports = self._records.of(raw).coalesce(tasks).mapInArrow(work, REPORT).collect()
-        found = [json.loads(row["report"]) for row in reports]
+        found = reports_of(self._records.of(raw).coalesce(tasks), work, COLUMNS)
         odd = [report for report in found if "odd" in report] or _scattered(found)
         if odd:
             self._leave_to_spark(odd[0])

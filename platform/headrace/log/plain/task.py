@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from headrace.log.plain.records import Reader
     from headrace.log.plain.sequence import Known
 
-REPORT = "report STRING"
+
 HEADER_NAMES, HEADER_VALUES = "header_names", "header_values"
 ENCODING = Encoding(
     repeating=frozenset({"kind", "topic", "root_topic", "path"}),

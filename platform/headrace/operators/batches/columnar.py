@@ -22,9 +22,9 @@ from headrace.operators.columnar import Columnar, ColumnarFold, Found, Pending
 from headrace.operators.columnar.fold import tallied
 from headrace.operators.columnar.lists import as_lists, distinct_pairs
 from headrace.operators.columnar.places import not_before
-from headrace.operators.columnar.types import CARRIED, is_transformed
 from headrace.operators.rows import KEPT
 from headrace.spark.frames import Selection
+from headrace.spark.one_task import CARRIED
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -49,11 +49,7 @@ def columnar_batches(operator: BatchOperator, inputs: StructType) -> Columnar | 
     node = operator.node
     types = {field.name.lower(): field.dataType for field in inputs}
     of_one_topic = len(node.topics) == 1 and len(node.by) == 1
-    if (
-        is_transformed(node.stream)
-        or not of_one_topic
-        or not isinstance(types[node.by[0].lower()], T.StringType)
-    ):
+    if node.stream.transformed or not of_one_topic or not isinstance(types[node.by[0].lower()], T.StringType):
         return None
     if not all(isinstance(types[name.lower()], CARRIED) for name in node.collect):
         return None

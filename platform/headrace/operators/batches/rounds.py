@@ -11,7 +11,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from headrace.operators.columnar.fold import NotCertainError
+from headrace.spark.one_task import NotCertainError
 
 NEVER = np.iinfo(np.int64).max
 ROUNDS_MAX = 20_000  # beyond it Spark is sooner done

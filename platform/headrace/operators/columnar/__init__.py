@@ -13,9 +13,8 @@ from headrace.operators.columnar.fold import (
     ColumnarFold,
     Found,
     HeldFiles,
-    NotCertainError,
     Pending,
     TableFiles,
 )
 
-__all__ = ["Columnar", "ColumnarFold", "Found", "HeldFiles", "NotCertainError", "Pending", "TableFiles"]
+__all__ = ["Columnar", "ColumnarFold", "Found", "HeldFiles", "Pending", "TableFiles"]

@@ -19,8 +19,7 @@ from headrace.operators.aggregates import (
     spelling,
     without_negative_zero,
 )
-from headrace.operators.columnar.fold import NotCertainError
-from headrace.operators.columnar.types import COMPARED
+from headrace.spark.one_task import COMPARED, NotCertainError
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence

@@ -14,6 +14,7 @@ import pyarrow.parquet as pq
 
 from headrace.operators.progress import Tally
 from headrace.operators.rows import KEPT
+from headrace.spark.one_task import NotCertainError
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
@@ -22,10 +23,6 @@ if TYPE_CHECKING:
 
     from headrace.operators.progress import Progress
     from headrace.spark.newest import File
-
-
-class NotCertainError(Exception):
-    """Arrow may get something else than Spark would: Spark has to fold this increment."""
 
 
 @dataclass(frozen=True)

@@ -13,7 +13,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from pyspark.sql import functions as F
 
-from headrace.operators.columnar.fold import NotCertainError
+from headrace.spark.one_task import NotCertainError
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence

@@ -14,9 +14,9 @@ from headrace.operators.columnar import Columnar, ColumnarFold, Found
 from headrace.operators.columnar.aggregates import arrow_aggregates
 from headrace.operators.columnar.fold import tallied
 from headrace.operators.columnar.places import PLACE, as_position, sorted_topics, source, topic_names
-from headrace.operators.columnar.types import COMPARED, is_transformed
 from headrace.operators.rows import KEPT
 from headrace.spark.frames import Selection
+from headrace.spark.one_task import COMPARED
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -37,7 +37,7 @@ def columnar_totals(operator: RunningOperator, inputs: StructType) -> Columnar |
     node = operator.node
     aggregates = arrow_aggregates(node.aggregates, inputs)
     types = {field.name.lower(): field.dataType for field in inputs}
-    if is_transformed(node.stream) or aggregates is None:
+    if node.stream.transformed or aggregates is None:
         return None
     if not all(isinstance(types[name.lower()], COMPARED) for name in node.by):
         return None

@@ -12,11 +12,11 @@ from pyspark.sql import functions as F
 from headrace.description import quote
 from headrace.operators.columnar import Columnar, ColumnarFold, Found
 from headrace.operators.columnar.fold import tallied
-from headrace.operators.columnar.keys import NONE, encoded, newest
 from headrace.operators.columnar.places import PLACE, as_position, numbers_of, sorted_topics, source
-from headrace.operators.columnar.types import CARRIED, COMPARED, is_transformed
 from headrace.operators.rows import KEPT
 from headrace.spark.frames import Selection
+from headrace.spark.keys import NONE, encoded, newest
+from headrace.spark.one_task import CARRIED, COMPARED
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -47,7 +47,7 @@ def columnar_rows(node: Table, columns: StructType) -> LatestRows | None:
     """How the latest rows of a table are found; None: Spark has to."""
     of_key = all(isinstance(columns[name].dataType, COMPARED) for name in node.key)
     carried = all(isinstance(columns[name].dataType, CARRIED) for name in node.values)
-    if is_transformed(node.stream) or not of_key or not carried:
+    if node.stream.transformed or not of_key or not carried:
         return None
     return LatestRows(node.key, node.values, node.order_by == "timestamp")
 

@@ -12,14 +12,14 @@ from pyspark.sql import functions as F
 
 from headrace.description import quote
 from headrace.description.suppression import SHUT_DOWN
-from headrace.operators.columnar import Columnar, ColumnarFold, Found, NotCertainError
+from headrace.operators.columnar import Columnar, ColumnarFold, Found
 from headrace.operators.columnar.aggregates import arrow_aggregates
 from headrace.operators.columnar.fold import tallied
 from headrace.operators.columnar.places import sorted_topics, source, topic_names
-from headrace.operators.columnar.types import COMPARED, is_transformed
 from headrace.operators.rows import KEPT
 from headrace.operators.windows.panes import last_window_start, starts_closed_between, time_windows
 from headrace.spark.frames import Selection
+from headrace.spark.one_task import COMPARED, NotCertainError
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -45,7 +45,7 @@ def columnar_windows(operator: WindowOperator, inputs: StructType) -> Columnar |
     bounded = node.suppression is not None and node.suppression.bound.when_full == SHUT_DOWN
     aggregates = arrow_aggregates(node.aggregates, inputs)
     by = {field.name.lower(): field.dataType for field in inputs}
-    if is_transformed(node.stream) or bounded or aggregates is None:
+    if node.stream.transformed or bounded or aggregates is None:
         return None
     if not all(isinstance(by[name.lower()], COMPARED) for name in node.by):
         return None

@@ -1,0 +1,70 @@
+"""The tables of current results and the parts beside them: what has changed since is folded into them off the hot path."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from delta.tables import DeltaTable
+
+from headrace.operators.operator import Held
+from headrace.runtime.node_tables import base_of
+from headrace.spark.merge import upsert
+from headrace.spark.newest import Followed, pinned
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from pyspark.sql import DataFrame, SparkSession
+
+    from headrace.operators.operator import CurrentOperator, Schemas
+    from headrace.operators.progress import Progress
+    from headrace.runtime.lake import Lake
+
+
+class Bases:
+    """Of one node: its result table, and its parts.
+
+    folded  the micro-batch through which changes are in all of them
+    """
+
+    def __init__(
+        self, spark: SparkSession, lake: Lake, operator: CurrentOperator[Any], schemas: Schemas
+    ) -> None:
+        """The tables are there already."""
+        self._spark, self._lake, self._operator, self._inputs = spark, lake, operator, schemas.inputs
+        self._name = name = operator.node.required_name
+        self._results = Followed(spark, lake.table(name), schemas.results)
+        self.parts = {
+            part: Followed(spark, lake.part(name, part), schema) for part, schema in schemas.parts.items()
+        }
+        self.folded = base_of(spark, lake, operator.node).batch
+        self._pins: dict[str, tuple[int, DataFrame]] = {}
+
+    def held(self, changes: Callable[[int], DataFrame]) -> Held:
+        """What is held, with the changes that are not folded; `changes` gives those after a micro-batch."""
+        base = base_of(self._spark, self._lake, self._operator.node)  # a backfill may have mended it since
+        assert base.version is not None
+        parts = {part: self._pinned(*at) for part, at in base.parts.items()}
+        return Held(self._pinned(base.path, base.version), changes(base.batch), parts=parts)
+
+    def fold(self, held: Held, progress: Progress) -> None:
+        """Merge what has changed into each; the results come last, and their record says how far all of them are folded.
+
+        May run beside micro-batches: it folds what was done when it began, and every reader pairs the results with the
+        changes beyond what these say is folded.
+        """
+        operator = self._operator
+        record = {"writer": f"fold/{self._name}", "batch": progress.batch, "upto_ms": dict(progress.upto_ms)}
+        for part, changes in operator.compacted_parts(held).items():
+            table = self.parts[part]
+            upsert(self._spark, table.path, changes, operator.parts[part], record, table)
+        changes = operator.compacted(held, self._inputs)
+        upsert(self._spark, self._results.path, changes, operator.identity, record, self._results)
+        self.folded = progress.batch
+        for part, forgotten in operator.expired_parts(progress).items():
+            DeltaTable.forPath(self._spark, self.parts[part].path).delete(forgotten)
+
+    def _pinned(self, path: str, version: int) -> DataFrame:
+        if self._pins.get(path, (None,))[0] != version:
+            self._pins[path] = (version, pinned(self._spark, path, version))
+        return self._pins[path][1]

@@ -1,0 +1,150 @@
+"""Work that one task does by Arrow: rows of a frame come to it in batches, it writes files of tables, and reports.
+
+What the files hold nobody sees before a commit names them (`headrace.spark.actions`).
+"""
+
+from __future__ import annotations
+
+import json
+from abc import ABC, abstractmethod
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import pyarrow as pa
+from pyspark.errors import AnalysisException
+from pyspark.sql import DataFrame
+from pyspark.sql import functions as F
+from pyspark.sql import types as T
+from pyspark.sql.pandas.functions import pandas_udf
+from pyspark.sql.pandas.types import to_arrow_schema
+from pyspark.util import PythonEvalType
+
+from headrace.description import quote
+from headrace.spark import workers
+from headrace.spark.part_file import Encoding, PartFile, leaves
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Sequence
+
+    from pyspark.sql import SparkSession
+
+# Of Parquet: two million narrow records, a GiB in a Python worker. More is Spark's.
+ONE_TASK_BYTES = 32 << 20
+REPORT = "report STRING"
+# Rows go to Python in batches. To end one by its bytes Spark counts these after each row, as much work as all else that it
+# does here; a few hundred rows are not many bytes, and cost no more each than thousands.
+SETTINGS = {
+    "spark.sql.execution.arrow.useLargeVarTypes": "false",
+    "spark.sql.execution.arrow.maxRecordsPerBatch": "500",
+    "spark.sql.execution.arrow.maxBytesPerBatch": str(2**31 - 1),
+}
+# In nearly each row another value: a dictionary of them is nothing but work.
+DIFFERENT = {"__timestamp", "__event_ms", "__stream_ms", "__offset"}
+# Arrow and Spark compare these alike, and tell them apart alike. Of floats Spark has opinions: -0.0, and what is no number.
+COMPARED = (T.StringType, T.ByteType, T.ShortType, T.IntegerType, T.LongType, T.BooleanType, T.DateType)
+# Columns that are only carried along. Lists and structs take Arrow's Java library several times as long to write.
+CARRIED = (T.StringType, T.BinaryType, T.BooleanType, T.NumericType, T.DateType, T.TimestampType)
+
+
+class NotCertainError(Exception):
+    """Arrow may get something else than Spark would: Spark has to do it."""
+
+
+def arrow_schema(schema: T.StructType) -> pa.Schema:
+    """The schema as Arrow's."""
+    return to_arrow_schema(schema, timestamp_utc=True)
+
+
+@dataclass(frozen=True)
+class Target:
+    """A table to which a task adds a file.
+
+    folder  on a disk that every task sees
+    """
+
+    folder: str
+    schema: pa.Schema
+
+    def write(self, tables: Sequence[pa.Table], **same: pa.Scalar) -> dict[str, Any] | None:
+        """Write rows to a file of their own; what `NewFile` says of it, None if there are no rows.
+
+        In: tables  with any of the table's columns; others are passed over
+            same    values of columns that are the same in all rows
+        """
+        file = PartFile(Path(self.folder), self.schema, self._encoding)
+        try:
+            for rows in tables:
+                if rows.num_rows:
+                    columns = dict(zip(rows.column_names, rows.columns, strict=True))
+                    columns |= {name: pa.repeat(value, rows.num_rows) for name, value in same.items()}
+                    there = (field for field in self.schema if field.name in columns)
+                    columns = {field.name: columns[field.name].cast(field.type) for field in there}
+                    file.write(columns, rows.num_rows)
+                    file.bound_numbers(columns)
+        except BaseException:
+            file.remove()
+            raise
+        return file.close()
+
+    @property
+    def _encoding(self) -> Encoding:
+        different = (path for path in leaves(self.schema) if path.rpartition(".")[2] in DIFFERENT)
+        return Encoding(different=frozenset(different))
+
+
+class Work(ABC):
+    """What a task is told.
+
+    rows  the schema of those that come to it
+    """
+
+    rows: pa.Schema
+
+    def __call__(self, batches: Iterable[pa.RecordBatch]) -> Iterable[pa.RecordBatch]:
+        """For `mapInArrow`: rows in, one report out (JSON)."""
+        workers.settle()
+        yield pa.RecordBatch.from_pydict({"report": [json.dumps(self.attempt(batches))]})
+
+    def attempt(self, batches: Iterable[pa.RecordBatch]) -> dict[str, Any]:
+        """The report; with `uncertain`, why it is Spark's turn; with `unexpected`, that nobody thought of this."""
+        try:
+            came = pa.Table.from_batches(batches, self.rows).combine_chunks()
+            # Made anew any column may have nulls; tables that differ in that alone do not go together.
+            return self.report(pa.table(dict(zip(came.column_names, came.columns, strict=True))))
+        except NotCertainError as uncertain:
+            return {"uncertain": str(uncertain)}
+        except (pa.ArrowException, ArithmeticError, ValueError, LookupError, OSError) as error:
+            # But no record stops a stream.
+            return {"uncertain": f"{type(error).__name__}: {error}", "unexpected": True}
+
+    @abstractmethod
+    def report(self, rows: pa.Table) -> dict[str, Any]:
+        """What was written for these rows."""
+
+
+def settings(spark: SparkSession) -> None:
+    """Let the session send rows as this work is quickest with."""
+    for name, value in SETTINGS.items():
+        spark.conf.set(name, value)
+
+
+def reports_of(rows: DataFrame, work: Callable[..., Any], columns: Sequence[str]) -> list[dict[str, Any]]:
+    """What each task reports (see `Work.__call__`).
+
+    PySpark's `mapInArrow` asks the JVM what columns there are, then for each of them, and finds none with a dot in its name.
+
+    In: columns  of the rows
+    """
+    function: Any = pandas_udf(work, returnType=REPORT, functionType=PythonEvalType.SQL_MAP_ARROW_ITER_UDF)  # type: ignore[call-overload]
+    mapped = rows._jdf.mapInArrow(function(*(F.col(quote(name)) for name in columns))._jc, False, None)
+    return [json.loads(row["report"]) for row in DataFrame(mapped, rows.sparkSession).collect()]
+
+
+def report_of(rows: DataFrame, work: Work) -> dict[str, Any]:
+    """What one task reports (see `Work.attempt`). Of no rows Spark makes none."""
+    try:
+        found = reports_of(rows.coalesce(1), work, work.rows.names)
+    except AnalysisException as error:
+        return {"uncertain": str(error), "unexpected": True}
+    return found[0] if found else work.attempt([])
