@@ -10,6 +10,7 @@ from headrace.operators.operator import Held
 from headrace.runtime.node_tables import base_of
 from headrace.spark.merge import upsert
 from headrace.spark.newest import Followed, pinned
+from headrace.spark.one_task import ONE_TASK_BYTES
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -28,10 +29,16 @@ class Bases:
     """
 
     def __init__(
-        self, spark: SparkSession, lake: Lake, operator: CurrentOperator[Any], schemas: Schemas
+        self,
+        spark: SparkSession,
+        lake: Lake,
+        operator: CurrentOperator[Any],
+        schemas: Schemas,
+        state: Followed,
     ) -> None:
         """The tables are there already."""
         self._spark, self._lake, self._operator, self._inputs = spark, lake, operator, schemas.inputs
+        self._state = state
         self._name = name = operator.node.required_name
         self._results = Followed(spark, lake.table(name), schemas.results)
         self.parts = {
@@ -53,13 +60,14 @@ class Bases:
         May run beside micro-batches: it folds what was done when it began, and every reader pairs the results with the
         changes beyond what these say is folded.
         """
-        operator = self._operator
+        operator, small = self._operator, self._state.bytes_after("__batch", self.folded) <= ONE_TASK_BYTES
         record = {"writer": f"fold/{self._name}", "batch": progress.batch, "upto_ms": dict(progress.upto_ms)}
         for part, changes in operator.compacted_parts(held).items():
             table = self.parts[part]
-            upsert(self._spark, table.path, changes, operator.parts[part], record, table)
+            upsert(self._spark, table.path, changes, operator.parts[part], record, table if small else None)
         changes = operator.compacted(held, self._inputs)
-        upsert(self._spark, self._results.path, changes, operator.identity, record, self._results)
+        results = self._results
+        upsert(self._spark, results.path, changes, operator.identity, record, results if small else None)
         self.folded = progress.batch
         for part, forgotten in operator.expired_parts(progress).items():
             DeltaTable.forPath(self._spark, self.parts[part].path).delete(forgotten)

@@ -79,14 +79,14 @@ class NodeRunner:
         tables.create(spark, lake.state(self.name), self._schemas.state, skipping)
         for part, schema in self._schemas.parts.items():
             tables.create(spark, lake.part(self.name, part), schema)
-        self._bases: Bases | None = None
-        if isinstance(self.operator, CurrentOperator):
-            self._bases = Bases(spark, lake, self.operator, self._schemas)
         self.unread = 0  # the micro-batches through which the state's changes are read by nobody any more
         note_description(spark, lake, node)
         self._repeating = True
         self.refused_ms = 0  # how far the log of the first topic was read when a bound was exceeded
         self._state = Followed(spark, lake.state(self.name), self._schemas.state)
+        self._bases: Bases | None = None
+        if isinstance(self.operator, CurrentOperator):
+            self._bases = Bases(spark, lake, self.operator, self._schemas, self._state)
         parts = {} if self._bases is None else self._bases.parts
         self._columnar = ColumnarRunner(
             spark, self.operator, self._schemas, lake.table(self.name), self._state, parts

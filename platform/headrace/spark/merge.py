@@ -43,7 +43,8 @@ def upsert(
 
     In:     changes   the table's columns and `__deleted`; one row for each identity
             record    of the commit; it is written although nothing changes
-            followed  the table, if its identity is never null, and nobody else rewrites it meanwhile
+            followed  the table, if its identity is never null, nobody else rewrites it meanwhile, and one task has room
+                      for all changes
     """
     if followed is not None and merge_files(followed, changes, identity, record):
         return

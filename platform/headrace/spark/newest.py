@@ -198,6 +198,10 @@ class Followed:
         self.follow()
         return self._files.copy()
 
+    def bytes_after(self, column: str, after: int) -> int:
+        """The size of the files that may have rows where a column is beyond `after`."""
+        return sum(file.size for file in self.files().values() if file.may_have(column, after + 1, None))
+
     def to_merge(self, column: str, last: int, *, whole: bool) -> tuple[int, dict[str, File], DataFrame]:
         """Files to be put into fewer: all, or those without rows where a column is beyond `last`, if worth merging.
 
