@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from dataclasses import dataclass
-from functools import reduce
+from functools import lru_cache, reduce
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -23,6 +23,10 @@ if TYPE_CHECKING:
 
     from headrace.operators.progress import Progress
     from headrace.spark.newest import File
+
+REMEMBERED_BYTES = (
+    128 << 10
+)  # of Parquet, of one file; of all of them a worker remembers no more than one task may read
 
 
 @dataclass(frozen=True)
@@ -53,12 +57,11 @@ class TableFiles:
             raise NotCertainError("more of the state than one task takes")
         names = [*dict.fromkeys((*columns, column, *(["__part"] if part else [])))]
         wanted = self._of(names)
-        tables = [
-            file.read_row_groups(groups, columns=names).select(names).cast(wanted)
-            for file in map(self._open, files)
-            if (groups := [g for g in range(file.num_row_groups) if part is None or _may_be(file, g, part)])
-        ]
-        rows = pa.concat_tables(tables) if tables else wanted.empty_table()
+        tables = [wanted.empty_table()]
+        for name, file in files.items():
+            read = _remembered if file.size <= REMEMBERED_BYTES else _read
+            tables.append(read(Path(self.folder) / name, tuple(names), part).cast(wanted))
+        rows = pa.concat_tables(tables)
         kept = pc.and_(pc.greater_equal(rows[column], first), pc.less_equal(rows[column], last))
         if part is not None:
             kept = pc.and_(kept, pc.equal(rows["__part"], part))
@@ -67,7 +70,8 @@ class TableFiles:
     def matching(self, by: Sequence[str], wanted: Sequence[pa.Array]) -> pa.Table:
         """At least the rows whose columns `by` have values that are wanted together; of the others only these are read."""
         tables = [self._of(self.schema.names).empty_table()]
-        for file in map(self._open, self.files):
+        for name in self.files:
+            file = pq.ParquetFile(Path(self.folder) / name)
             for group in range(file.num_row_groups):
                 found = file.read_row_group(group, columns=[*by])
                 one_by_one = (pc.is_in(found[n], w) for n, w in zip(by, wanted, strict=True))
@@ -82,11 +86,19 @@ class TableFiles:
         """Of all files."""
         return sum(file.size for file in self.files.values())
 
-    def _open(self, name: str) -> pq.ParquetFile:
-        return pq.ParquetFile(Path(self.folder) / name)
-
     def _of(self, columns: Sequence[str]) -> pa.Schema:
         return pa.schema([self.schema.field(name) for name in columns])
+
+
+def _read(path: Path, columns: tuple[str, ...], part: str | None) -> pa.Table:
+    """Columns of a file; with `part` of those groups of rows that may have some of it."""
+    file = pq.ParquetFile(path)
+    groups = [group for group in range(file.num_row_groups) if part is None or _may_be(file, group, part)]
+    return file.read_row_groups(groups, columns=[*columns]).select(columns)
+
+
+# What small micro-batches changed a join reads in each one until it is folded, and a file never changes.
+_remembered = lru_cache(maxsize=256)(_read)
 
 
 def _may_be(file: pq.ParquetFile, group: int, part: str) -> bool:
