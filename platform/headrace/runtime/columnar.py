@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
@@ -13,15 +14,16 @@ import structlog
 from pyarrow import feather
 
 from headrace.operators.columnar import HeldFiles, TableFiles
+from headrace.operators.columnar.fold import REPORT
 from headrace.operators.progress import Progress
-from headrace.spark import files, one_task
+from headrace.spark import files, one_task, workers
 from headrace.spark.actions import NewFile
 from headrace.spark.frames import bytes_read
 from headrace.spark.one_task import Target, Work, arrow_schema
 from headrace.spark.tables import is_mapped
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping, Sequence
+    from collections.abc import Callable, Iterable, Mapping, Sequence
 
     from pyspark.sql import DataFrame, SparkSession
     from pyspark.sql.types import StructType
@@ -33,6 +35,7 @@ if TYPE_CHECKING:
     Earlier = Callable[[Sequence[tuple[int, int]]], Mapping[str, DataFrame]]
 
 logger = structlog.get_logger(__name__)
+SQL_ROWS = 10_000  # that Spark takes at once, to compute something
 # Of the parts of a relation, of which only keys are read but where they match: some millions of rows.
 PARTS_BYTES = 4 * one_task.ONE_TASK_BYTES
 
@@ -67,11 +70,62 @@ class Increment(Work):
             feather.write_feather(found.pending.results, str(path), compression="uncompressed")
             pending = {"path": str(path), "stretches": found.pending.stretches}
         return {
-            "state": self.state.write(found.state, __batch=pa.scalar(found.progress.batch, pa.int32())),
+            "state": self._state_files(found.state, found.progress.batch),
+            "for_sql": found.for_sql,
             "results": None if found.results is None else self.results.write([found.results]),
             "pending": pending,
             "progress": found.progress.to_json(),
         }
+
+    def _state_files(self, rows: Sequence[pa.Table], batch: int) -> list[dict[str, Any]]:
+        file = self.state.write(rows, __batch=pa.scalar(batch, pa.int32()))
+        return [] if file is None else [file]
+
+
+@dataclass(frozen=True)
+class Half(Increment):
+    """Folds an increment until Spark has to compute something; gives the rows for that, and a row with the report.
+
+    gives  the schema of both
+    """
+
+    gives: pa.Schema
+
+    def __call__(self, batches: Iterable[pa.RecordBatch]) -> Iterable[pa.RecordBatch]:
+        """For `mapInArrow`."""
+        workers.settle()
+        report = self.attempt(batches)
+        rows = report.pop("for_sql", None)
+        yield pa.RecordBatch.from_pylist([{REPORT: json.dumps(report)}], self.gives)
+        if rows is not None:
+            rows = rows.append_column(REPORT, pa.nulls(rows.num_rows, pa.string()))
+            yield from rows.select(self.gives.names).cast(self.gives).to_batches(max_chunksize=SQL_ROWS)
+
+
+@dataclass(frozen=True)
+class OtherHalf(Work):
+    """Writes what Spark has computed."""
+
+    rows: pa.Schema
+    fold: ColumnarFold
+    held: HeldFiles
+    state: Target
+
+    def report(self, rows: pa.Table) -> dict[str, Any]:
+        """That of the first half, with one file more."""
+        said = rows[REPORT].drop_null()
+        report: dict[str, Any] = json.loads(said[0].as_py()) if len(said) else {"uncertain": "no rows"}
+        if "uncertain" in report:
+            return report
+        try:
+            mine = rows.filter(rows[REPORT].is_null()).drop_columns([REPORT])
+            batch = pa.scalar(report["progress"]["batch"], pa.int32())
+            file = self.state.write(self.fold.computed(mine, self.held), __batch=batch)
+        except BaseException:
+            for written in report["state"]:
+                (Path(self.state.folder) / written["path"]).unlink()
+            raise
+        return report | {"state": [*report["state"], *([] if file is None else [file])]}
 
 
 @dataclass(frozen=True)
@@ -104,7 +158,8 @@ class ColumnarRunner:
         """In: results  the path of the node's table."""
         self._operator, self._state, self._parts = operator, state, parts
         self._columnar: Columnar | None = None
-        self._rows: pa.Schema | None = None
+        self._rows: pa.Schema | None = None  # of those that come to the task,
+        self._computed: pa.Schema | None = None  # and of those that Spark computes in its midst
         if not all(path.startswith("file:") for path in (results, state.path)) or any(
             is_mapped(schema) for schema in (schemas.results, schemas.state)
         ):
@@ -132,14 +187,19 @@ class ColumnarRunner:
         held = self._held(folded)
         if sum(part.bytes for part in held.parts.values()) > PARTS_BYTES:
             return None
+        increment: Callable[..., Work] = Increment
+        then: Callable[..., Work] | None = None
+        if self._columnar.sql is not None:
+            increment = partial(Half, gives=arrow_schema(self._columnar.sql.columns))
+            then = partial(OtherHalf, fold=fold, held=held, state=to_state)
         work = partial(
-            Increment, fold=fold, upto_ms=upto_ms, held=held, progress=progress,
+            increment, fold=fold, upto_ms=upto_ms, held=held, progress=progress,
             results=to_results, state=to_state,
         )  # fmt: skip
-        report = self._run(logs, work)
+        report = self._run(logs, work, then)
         if report is None:
             return None
-        made = {"results": [report["results"]], "state": [report["state"]]}
+        made = {"results": [report["results"]], "state": report["state"]}
         if report["pending"] is not None:
             complete = self._complete(fold, report["pending"], earlier)
             if complete is None:
@@ -179,19 +239,40 @@ class ColumnarRunner:
                 if file is not None:
                     (Path(target.folder) / file["path"]).unlink()
 
-    def _run(self, logs: Mapping[str, DataFrame], work: Callable[..., Work]) -> dict[str, Any] | None:
-        """What the one task reports; None: it is Spark's turn."""
+    def _run(
+        self,
+        logs: Mapping[str, DataFrame],
+        work: Callable[..., Work],
+        then: Callable[..., Work] | None = None,
+    ) -> dict[str, Any] | None:
+        """What the one task reports; None: it is Spark's turn.
+
+        In: then  what it does with the rows that Spark has computed in its midst
+        """
         if sum(map(bytes_read, logs.values())) > one_task.ONE_TASK_BYTES:
             return None
         assert self._columnar is not None
         rows = self._columnar.rows(logs)
         if self._rows is None:
             self._rows = arrow_schema(rows.schema)
-        report = one_task.report_of(rows, work(self._rows))
+        told = work(self._rows)
+        if then is not None:
+            rows, told = self._through_sql(rows, told, then)
+        report = one_task.report_of(rows, told)
         if "uncertain" not in report:
             return report
         self._leave_to_spark(report)
         return None
+
+    def _through_sql(self, rows: DataFrame, first: Work, then: Callable[..., Work]) -> tuple[DataFrame, Work]:
+        """The rows that Spark has computed of those of the first half, and what is then to be done."""
+        assert self._columnar is not None
+        assert self._columnar.sql is not None
+        sql = self._columnar.sql
+        computed = sql.compute(one_task.mapped(rows.coalesce(1), first, first.rows.names, sql.columns))
+        if self._computed is None:
+            self._computed = arrow_schema(computed.schema)
+        return computed, then(self._computed)
 
     def _leave_to_spark(self, report: Mapping[str, Any]) -> None:
         """This increment; what nobody thought of may come again, so then all of them."""

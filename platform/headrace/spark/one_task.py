@@ -129,16 +129,27 @@ def settings(spark: SparkSession) -> None:
         spark.conf.set(name, value)
 
 
-def reports_of(rows: DataFrame, work: Callable[..., Any], columns: Sequence[str]) -> list[dict[str, Any]]:
-    """What each task reports (see `Work.__call__`).
+def mapped(
+    rows: DataFrame, work: Callable[..., Any], columns: Sequence[str], gives: T.StructType | str
+) -> DataFrame:
+    """What each task gives for its rows.
 
     PySpark's `mapInArrow` asks the JVM what columns there are, then for each of them, and finds none with a dot in its name.
 
-    In: columns  of the rows
+    In: columns  of the rows; gives: the schema of what comes back
     """
-    function: Any = pandas_udf(work, returnType=REPORT, functionType=PythonEvalType.SQL_MAP_ARROW_ITER_UDF)  # type: ignore[call-overload]
-    mapped = rows._jdf.mapInArrow(function(*(F.col(quote(name)) for name in columns))._jc, False, None)
-    return [json.loads(row["report"]) for row in DataFrame(mapped, rows.sparkSession).collect()]
+    function: Any = pandas_udf(
+        work,  # type: ignore[call-overload]
+        returnType=gives,
+        functionType=PythonEvalType.SQL_MAP_ARROW_ITER_UDF,
+    )
+    column = function(*(F.col(quote(name)) for name in columns))
+    return DataFrame(rows._jdf.mapInArrow(column._jc, False, None), rows.sparkSession)
+
+
+def reports_of(rows: DataFrame, work: Callable[..., Any], columns: Sequence[str]) -> list[dict[str, Any]]:
+    """What each task reports (see `Work.__call__`)."""
+    return [json.loads(row["report"]) for row in mapped(rows, work, columns, REPORT).collect()]
 
 
 def report_of(rows: DataFrame, work: Work) -> dict[str, Any]:

@@ -14,7 +14,8 @@ from headrace.operators.columnar.fold import (
     Found,
     HeldFiles,
     Pending,
+    Sql,
     TableFiles,
 )
 
-__all__ = ["Columnar", "ColumnarFold", "Found", "HeldFiles", "Pending", "TableFiles"]
+__all__ = ["Columnar", "ColumnarFold", "Found", "HeldFiles", "Pending", "Sql", "TableFiles"]

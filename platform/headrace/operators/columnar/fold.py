@@ -20,10 +20,12 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
 
     from pyspark.sql import DataFrame
+    from pyspark.sql import types as T
 
     from headrace.operators.progress import Progress
     from headrace.spark.newest import File
 
+REPORT = "__report"  # a column that is null in all rows but one, which holds what a task reports
 REMEMBERED_BYTES = (
     128 << 10
 )  # of Parquet, of one file; of all of them a worker remembers no more than one task may read
@@ -138,12 +140,14 @@ class Found:
     results  None: there are none
     state    one behind the other; of columns that are not there the values are null
     pending  those that are not complete; None: all are
+    for_sql  rows of which Spark computes more before they are state (see `Sql`); None: none are
     """
 
     results: pa.Table | None
     state: Sequence[pa.Table]
     progress: Progress
     pending: Pending | None = None
+    for_sql: pa.Table | None = None
 
 
 class ColumnarFold(ABC):
@@ -164,16 +168,34 @@ class ColumnarFold(ABC):
         """
         raise NotImplementedError
 
+    def computed(self, rows: pa.Table, held: HeldFiles) -> Sequence[pa.Table]:
+        """The state that rows are, once Spark has computed what `for_sql` left to it; in the same task."""
+        raise NotImplementedError
+
+
+@dataclass(frozen=True)
+class Sql:
+    """What Spark computes in the midst of a fold.
+
+    columns  of `Found.for_sql`
+    compute  gives, of rows with these and `REPORT` (null), the columns that `computed` takes, and `REPORT`
+    """
+
+    columns: T.StructType
+    compute: Callable[[DataFrame], DataFrame]
+
 
 @dataclass(frozen=True)
 class Columnar:
     """How Arrow folds the increments of a node.
 
     rows  gives, of rows of the logs, what `fold` takes: decided by Spark, and only the columns that are needed
+    sql   None: nothing is left to Spark
     """
 
     fold: ColumnarFold
     rows: Callable[[Mapping[str, DataFrame]], DataFrame]
+    sql: Sql | None = None
 
 
 def tallied(rows: pa.Table, topics: Sequence[str]) -> list[Tally]:

@@ -12,6 +12,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 from pyspark.sql import functions as F
+from pyspark.sql import types as T
 
 from headrace.spark.one_task import NotCertainError
 
@@ -20,7 +21,13 @@ if TYPE_CHECKING:
 
     from pyspark.sql import Column as Expr
 
-PLACE = ("__ingested_ms", "__source", "__partition", "__offset")
+PLACE_TYPES = {
+    "__ingested_ms": T.LongType(),
+    "__source": T.ByteType(),
+    "__partition": T.IntegerType(),
+    "__offset": T.LongType(),
+}
+PLACE = tuple(PLACE_TYPES)
 
 
 def sorted_topics(topics: Sequence[str]) -> tuple[str, ...]:

@@ -20,6 +20,7 @@ if TYPE_CHECKING:
 
     from headrace.operators.relations.held import HeldRows
 
+MATCHED = "__matched"
 INTERNAL = ("__deleted", "__event_ms", *PLACE)
 
 
@@ -74,7 +75,7 @@ class ArrowJoin(ArrowSide):
     """A join (see `sides.JoinSide`).
 
     inner   whether rows without a match are left out
-    values  each value's name, and the side and the column that it repeats
+    values  each value's name, and the side and the column that it repeats; None: Spark computes some, of `RAW` columns
     """
 
     part: str
@@ -82,7 +83,7 @@ class ArrowJoin(ArrowSide):
     right: ArrowSide
     on: tuple[str, ...]
     inner: bool
-    values: tuple[tuple[str, str, str], ...]
+    values: tuple[tuple[str, str, str], ...] | None
 
     @property
     def key(self) -> tuple[str, ...]:
@@ -112,8 +113,17 @@ class ArrowJoin(ArrowSide):
         deleted = left["__deleted"].to_numpy()
         if self.inner:
             deleted = deleted | ~matched
+        values = self.values
+        if values is None:
+            rows = (("left", left), ("right", right))
+            values = tuple(
+                (f"{side}:{name}", side, name)
+                for side, of in rows
+                for name in of.column_names
+                if name not in INTERNAL
+            )
         columns = {name: left[name] for name in self.key}
-        for name, side, column in self.values:
+        for name, side, column in values:
             columns[name] = left[column] if side == "left" else right[column].take(of_right)
         columns["__deleted"] = pa.array(deleted)
         columns["__event_ms"] = pc.max_element_wise(left["__event_ms"], right["__event_ms"].take(of_right))
@@ -124,7 +134,10 @@ class ArrowJoin(ArrowSide):
         later = matched & not_before(there, here)
         for name, own, others in zip(PLACE, here, there, strict=True):
             columns[name] = pa.array(np.where(later, others, own))
-        return without_values(pa.table(columns), [name for name, _, _ in self.values])
+        joined = pa.table(columns)
+        if self.values is None:
+            return joined.append_column(MATCHED, pa.array(matched))
+        return without_values(joined, [name for name, _, _ in values])
 
 
 def _at(values: np.ndarray, row: np.ndarray) -> np.ndarray:

@@ -17,12 +17,13 @@ from pyspark.sql import types as T
 
 from headrace.description import Join, Table, quote
 from headrace.description.join import INNER
-from headrace.operators.columnar import Columnar, ColumnarFold, Found
-from headrace.operators.columnar.fold import tallied
-from headrace.operators.columnar.places import sorted_topics
-from headrace.operators.relations.arrow_sides import ArrowJoin, ArrowTable
+from headrace.operators.columnar import Columnar, ColumnarFold, Found, Sql
+from headrace.operators.columnar.fold import REPORT, tallied
+from headrace.operators.columnar.places import PLACE_TYPES, sorted_topics
+from headrace.operators.relations.arrow_sides import MATCHED, ArrowJoin, ArrowTable
 from headrace.operators.relations.held import HeldRows
-from headrace.operators.relations.sides import JoinSide, TableSide
+from headrace.operators.relations.sides import CAUSE, JoinSide, TableSide
+from headrace.operators.relations.store import RESULT
 from headrace.operators.tables.columnar import (
     columnar_rows,
     decided_columns,
@@ -71,7 +72,33 @@ def columnar_relation(root: Side, state: StructType) -> Columnar | None:
         ]
         return reduce(lambda one, other: one.unionByName(other, allowMissingColumns=True), frames)
 
-    return Columnar(ColumnarRelation(side, topics, tables), rows)
+    sql = _sql_of(root, state) if isinstance(side, ArrowJoin) and side.values is None else None
+    return Columnar(ColumnarRelation(side, topics, tables), rows, sql)
+
+
+def _sql_of(join: Side, state: StructType) -> Sql:
+    """How Spark computes the values of a join."""
+    assert isinstance(join, JoinSide)
+    sides = {
+        name: [field for field in _row(state, side.part) if field.name not in ("__deleted", *CAUSE)]
+        for name, side in (("left", join.left), ("right", join.right))
+    }
+    left, right = (
+        F.struct(*(F.col(quote(f"{name}:{field.name}")).alias(field.name) for field in fields))
+        for name, fields in sides.items()
+    )
+    types = {"__deleted": T.BooleanType(), "__event_ms": T.LongType(), **PLACE_TYPES}
+    internal = [F.col(name) for name in (*types, REPORT)]
+    both = Selection(left.alias("left"), F.when(F.col(MATCHED), right).alias("right"), *internal)
+    unambiguous = Selection(F.col("*"), *(column.alias(name) for name, column in join.unambiguous.items()))
+    found = Selection(*join.keys, *join.computed, *internal)
+    columns = [
+        *(T.StructField(f"{name}:{f.name}", f.dataType) for name, fields in sides.items() for f in fields),
+        T.StructField(MATCHED, T.BooleanType()),
+        *(T.StructField(name, of) for name, of in types.items()),
+        T.StructField(REPORT, T.StringType()),
+    ]
+    return Sql(T.StructType(columns), lambda rows: found.of(unambiguous.of(both.of(rows))))
 
 
 def _side_of(side: Side, state: StructType) -> ArrowSide | None:
@@ -85,7 +112,7 @@ def _side_of(side: Side, state: StructType) -> ArrowSide | None:
             sides = [_side_of(each, state) for each in (side.left, side.right)]
             values = _values(side.node)
             left, right = sides
-            if left is None or right is None or values is None:
+            if left is None or right is None or (values is None and side.part != RESULT):
                 return None
             return ArrowJoin(side.part, left, right, side.node.on, side.node.how == INNER, values)
     return None
@@ -176,4 +203,13 @@ class ColumnarRelation(ColumnarFold):
         after = progress.after(upto_ms, tallied(rows, self.topics), self.topics)
         rows_held = HeldRows(held, progress.batch, self.topics)
         self.root.changes({part: table.of(rows) for part, table in self.tables.items()}, rows_held)
-        return Found(None, rows_held.as_state(), after)
+        for_sql = None
+        if isinstance(self.root, ArrowJoin) and self.root.values is None:
+            for_sql = rows_held.changes.pop(RESULT)
+        return Found(None, rows_held.as_state(), after, for_sql=for_sql)
+
+    def computed(self, rows: pa.Table, held: HeldFiles) -> Sequence[pa.Table]:
+        """The rows of the result."""
+        rows_held = HeldRows(held, 0, self.topics)
+        rows_held.changes[RESULT] = rows
+        return rows_held.as_state()

@@ -103,7 +103,7 @@ class RelationOperator(CurrentOperator[Relation]):
         return Folded(None, state, after, lambda: self._emitted(changes[RESULT], after), cache.release)
 
     def columnar(self, schemas: Schemas) -> Columnar | None:
-        """Joins of tables alone, that compute no values and read no topic twice; by the types of their columns."""
+        """Joins of tables alone that read no topic twice, and compute values at the top alone; by their columns' types."""
         return None if self._shares_topics else columnar_relation(self.root, schemas.state)
 
     def emitted(

@@ -207,11 +207,11 @@ class JoinSide(Side):
         )
         matched = F.col("right").isNotNull()
         gone = F.col("__left_deleted") | (~matched if node.how == "inner" else F.lit(False))
-        rows = sides.withColumn("__deleted", gone).withColumns(self._unambiguous())
+        rows = sides.withColumn("__deleted", gone).withColumns(self.unambiguous)
         later = F.when(matched & (F.col("__right_at") > F.col("__left_at")), F.col("__right_at"))
         return rows.select(
-            *self._keys(),
-            *self._values(),
+            *self.keys,
+            *self.computed,
             "__deleted",
             F.greatest("__left_event_ms", "__right_event_ms").alias("__event_ms"),
             F.coalesce(later, F.col("__left_at")).alias("__at"),
@@ -271,10 +271,13 @@ class JoinSide(Side):
     def _their_key(self) -> list[Column]:
         return [F.col(quote(name)).alias(f"__on_{number}") for number, name in enumerate(self.right.key)]
 
-    def _keys(self) -> list[Column]:
+    @property
+    def keys(self) -> list[Column]:
+        """The key of the left row, of columns `left` and `right` that hold the rows."""
         return [F.col(f"left.{quote(name)}").alias(name) for name in self.key]
 
-    def _unambiguous(self) -> dict[str, Column]:
+    @property
+    def unambiguous(self) -> dict[str, Column]:
         """For a selection the columns that can be named without their side; the right key stands behind the left columns."""
         if self.node.selection is None:
             return {}
@@ -285,8 +288,9 @@ class JoinSide(Side):
         hidden = {*sides, *self.node.ambiguous}
         return {name: column for name, column in named.items() if name not in hidden}
 
-    def _values(self) -> list[Column]:
-        """What is selected; null where the row is deleted."""
+    @property
+    def computed(self) -> list[Column]:
+        """What is selected, of these columns and of those that are `unambiguous`; null where the row is deleted."""
         if self.node.selection is None:
             chosen = {name: F.col(f"left.{quote(name)}") for name in self.node.left.values}
             chosen |= {name: F.col(f"right.{quote(name)}") for name in self.node.right.values}
