@@ -13,7 +13,7 @@ import pyarrow as pa
 import structlog
 from pyarrow import feather
 
-from headrace.operators.columnar import HeldFiles, TableFiles
+from headrace.operators.columnar import CompletedFold, ComputedFold, HeldFiles, TableFiles
 from headrace.operators.columnar.fold import REPORT
 from headrace.operators.progress import Progress
 from headrace.spark import files, one_task, workers
@@ -107,7 +107,7 @@ class OtherHalf(Work):
     """Writes what Spark has computed."""
 
     rows: pa.Schema
-    fold: ColumnarFold
+    fold: ComputedFold
     held: HeldFiles
     state: Target
 
@@ -133,7 +133,7 @@ class Completion(Work):
     """Completes what is pending."""
 
     rows: pa.Schema
-    fold: ColumnarFold
+    fold: CompletedFold
     pending: str
     results: Target
 
@@ -190,6 +190,7 @@ class ColumnarRunner:
         increment: Callable[..., Work] = Increment
         then: Callable[..., Work] | None = None
         if self._columnar.sql is not None:
+            assert isinstance(fold, ComputedFold)
             increment = partial(Half, gives=arrow_schema(self._columnar.sql.columns))
             then = partial(OtherHalf, fold=fold, held=held, state=to_state)
         work = partial(
@@ -201,6 +202,7 @@ class ColumnarRunner:
             return None
         made = {"results": [report["results"]], "state": report["state"]}
         if report["pending"] is not None:
+            assert isinstance(fold, CompletedFold)
             complete = self._complete(fold, report["pending"], earlier)
             if complete is None:
                 self._discard(made)
@@ -224,7 +226,7 @@ class ColumnarRunner:
         )
 
     def _complete(
-        self, fold: ColumnarFold, pending: Mapping[str, Any], earlier: Earlier
+        self, fold: CompletedFold, pending: Mapping[str, Any], earlier: Earlier
     ) -> Mapping[str, Any] | None:
         """The file of the results that ask for rows that were folded before; None: Spark has to make them."""
         stretches = [(first, last) for first, last in pending["stretches"]]

@@ -7,6 +7,7 @@ import time
 from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
+from urllib.parse import quote
 
 from headrace.spark import tables
 from headrace.spark.jvm import java_class, scala_object, scala_seq
@@ -53,6 +54,19 @@ def append_files(spark: SparkSession, path: str, added: Sequence[NewFile], recor
         transaction.commit(
             parsed(spark, [{"add": action | {"dataChange": True}} for action in actions]), operation
         )
+
+
+def removal(name: str, size: int, now_ms: int, *, changes_data: bool) -> dict[str, Any]:
+    """The action that takes a file out of a table. Without its size Delta would read all of the table's log again."""
+    known = {"size": size, "partitionValues": {}, "extendedFileMetadata": True}
+    return {
+        "remove": {
+            "path": quote(name),
+            "deletionTimestamp": now_ms,
+            "dataChange": changes_data,
+            **known,
+        }
+    }
 
 
 def parsed(spark: SparkSession, actions: Iterable[Mapping[str, Any]]) -> Any:

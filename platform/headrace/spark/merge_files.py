@@ -11,7 +11,6 @@ import time
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
-from urllib.parse import quote as quoted
 
 import numpy as np
 import pyarrow as pa
@@ -22,7 +21,7 @@ from pyspark.sql import types as T
 
 from headrace.description import quote
 from headrace.spark import files, tables
-from headrace.spark.actions import active, parsed, say
+from headrace.spark.actions import active, parsed, removal, say
 from headrace.spark.jvm import scala_object, scala_seq
 from headrace.spark.keys import among
 from headrace.spark.one_task import (
@@ -101,7 +100,7 @@ def _flat(schema: T.StructType) -> Iterator[Column]:
 def _has_feed(spark: SparkSession, path: str) -> bool:
     """Whether the table tells what each commit changed."""
     settings = tables.delta_log(spark, path).unsafeVolatileSnapshot().metadata().configuration()
-    return bool(settings.getOrElse(FEED, None) == "true") if settings.contains(FEED) else False
+    return bool(settings.contains(FEED) and settings.apply(FEED) == "true")
 
 
 @dataclass(frozen=True)
@@ -133,7 +132,8 @@ class Merge(Work):
                 before.append(held.filter(pa.array(touched)))
         there = changes.filter(pa.array(~deleted.to_numpy()))
         was = pa.concat_tables([schema.empty_table(), *before])
-        updated = int(among(self._key(there), self._key(was)).sum())
+        known = among(self._key(there), self._key(was))
+        updated = int(known.sum())
         found = {
             "gone": gone,
             "added": self.table.write([*kept, there]),
@@ -149,13 +149,12 @@ class Merge(Work):
         if self.fed:
             feed = Target(f"{self.table.folder}/{FEED_FOLDER}", schema.append(pa.field(CHANGE, pa.string())))
             Path(feed.folder).mkdir(exist_ok=True)
-            found["feed"] = feed.write([*self._told(was, there)])
+            found["feed"] = feed.write([*self._told(was, there, known)])
         return found
 
-    def _told(self, was: pa.Table, now: pa.Table) -> Iterator[pa.Table]:
-        """The rows of the feed: of what was and of what is now."""
+    def _told(self, was: pa.Table, now: pa.Table, known: np.ndarray) -> Iterator[pa.Table]:
+        """The rows of the feed: of what was, and of what is now, of which some were `known`."""
         stays = among(self._key(was), self._key(now))
-        known = among(self._key(now), self._key(was))
         for rows, mask, yes, no in (
             (was, stays, "update_preimage", "delete"),
             (now, known, "update_postimage", "insert"),
@@ -187,8 +186,7 @@ def _commit(
     """False: others committed since the files were looked at."""
     now_ms = time.time_ns() // 1_000_000
     known = {"partitionValues": {}, "dataChange": True}
-    removed = known | {"deletionTimestamp": now_ms, "extendedFileMetadata": True}
-    actions = [{"remove": removed | {"path": quoted(name), "size": file.size}} for name, file in gone.items()]
+    actions = [removal(name, file.size, now_ms, changes_data=True) for name, file in gone.items()]
     if report["added"] is not None:
         actions.append({"add": known | {"modificationTime": now_ms} | report["added"]})
     if report["feed"] is not None:

@@ -6,12 +6,12 @@ import json
 import time
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
-from urllib.parse import quote, unquote
+from urllib.parse import unquote
 
 from delta.tables import DeltaTable
 
 from headrace.spark import files, tables
-from headrace.spark.actions import active, parsed, say
+from headrace.spark.actions import active, parsed, removal, say
 from headrace.spark.jvm import java_class, scala_object, scala_seq
 
 if TYPE_CHECKING:
@@ -130,9 +130,7 @@ def _exchange(
     for action in actions:
         action["add"]["dataChange"] = False
     for name, file in gone.items():
-        known = {"size": file.size, "partitionValues": {}, "extendedFileMetadata": True}
-        of = {"path": quote(name), "deletionTimestamp": now_ms, "dataChange": not added}
-        actions.append({"remove": of | known})
+        actions.append(removal(name, file.size, now_ms, changes_data=not added))
     nothing, empty = scala_object(spark, "scala.None"), scala_seq(spark)
     if added:
         operation = _class(spark, "DeltaOperations$Optimize")(empty, empty, False, nothing, False)

@@ -7,7 +7,6 @@ from typing import TYPE_CHECKING, Any
 
 import structlog
 from pyspark.sql import functions as F
-from pyspark.sql.pandas.types import to_arrow_schema
 
 from headrace.log.monotone import MonotoneGuard
 from headrace.log.plain.decode import TYPES
@@ -17,7 +16,7 @@ from headrace.log.plain.task import HEADER_NAMES, HEADER_VALUES, Work
 from headrace.spark import files
 from headrace.spark.actions import NewFile
 from headrace.spark.frames import Selection
-from headrace.spark.one_task import reports_of
+from headrace.spark.one_task import arrow_schema, reports_of
 from headrace.spark.tables import is_mapped
 
 if TYPE_CHECKING:
@@ -74,7 +73,7 @@ class PlainAppender:
     def __init__(self, topic: Topic, path: str, schema: StructType) -> None:
         """Needs a running Spark, and a topic that `is_plain`. `odd`: how many micro-batches were, since one was not."""
         self._topic, self._path = topic, path
-        self._schema = to_arrow_schema(schema, timestamp_utc=True)
+        self._schema = arrow_schema(schema)
         self._records = Selection(
             *(F.col(name) for name in COLUMNS[:4]),
             F.unix_millis("timestamp").alias("ms"),

@@ -26,7 +26,6 @@ if TYPE_CHECKING:
     from headrace.log.plain.records import Reader
     from headrace.log.plain.sequence import Known
 
-
 HEADER_NAMES, HEADER_VALUES = "header_names", "header_values"
 ENCODING = Encoding(
     repeating=frozenset({"kind", "topic", "root_topic", "path"}),

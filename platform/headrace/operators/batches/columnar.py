@@ -18,7 +18,7 @@ from headrace.operators.batches import stretches as reading
 from headrace.operators.batches.place import open_state
 from headrace.operators.batches.rounds import CutBatches, Limits, Opened, cut
 from headrace.operators.batches.stretches import stretches
-from headrace.operators.columnar import Columnar, ColumnarFold, Found, Pending
+from headrace.operators.columnar import Columnar, CompletedFold, Found, Pending
 from headrace.operators.columnar.fold import tallied
 from headrace.operators.columnar.lists import as_lists, distinct_pairs
 from headrace.operators.columnar.places import not_before
@@ -71,7 +71,7 @@ def columnar_batches(operator: BatchOperator, inputs: StructType) -> Columnar | 
 
 
 @dataclass(frozen=True)
-class ColumnarBatches(ColumnarFold):
+class ColumnarBatches(CompletedFold):
     """Batches of one topic, grouped by one text.
 
     open_state   the columns of the state beside `by` and `__batch`

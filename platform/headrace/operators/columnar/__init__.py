@@ -11,6 +11,8 @@ Law: the tables are those to which the operator's `fold` leads; only their files
 from headrace.operators.columnar.fold import (
     Columnar,
     ColumnarFold,
+    CompletedFold,
+    ComputedFold,
     Found,
     HeldFiles,
     Pending,
@@ -18,4 +20,14 @@ from headrace.operators.columnar.fold import (
     TableFiles,
 )
 
-__all__ = ["Columnar", "ColumnarFold", "Found", "HeldFiles", "Pending", "Sql", "TableFiles"]
+__all__ = [
+    "Columnar",
+    "ColumnarFold",
+    "CompletedFold",
+    "ComputedFold",
+    "Found",
+    "HeldFiles",
+    "Pending",
+    "Sql",
+    "TableFiles",
+]

@@ -26,9 +26,8 @@ if TYPE_CHECKING:
     from headrace.spark.newest import File
 
 REPORT = "__report"  # a column that is null in all rows but one, which holds what a task reports
-REMEMBERED_BYTES = (
-    128 << 10
-)  # of Parquet, of one file; of all of them a worker remembers no more than one task may read
+# Of Parquet, of one file; of all of them a worker remembers no more than one task may read.
+REMEMBERED_BYTES = 128 << 10
 
 
 @dataclass(frozen=True)
@@ -161,16 +160,24 @@ class ColumnarFold(ABC):
         Raises: NotCertainError when Spark has to
         """
 
+
+class CompletedFold(ColumnarFold):
+    """One that may leave results pending."""
+
+    @abstractmethod
     def complete(self, rows: pa.Table, pending: pa.Table) -> pa.Table:
         """The results that were pending, once the rows of the log that they asked for are there; in a task.
 
         In: rows  as those of an increment
         """
-        raise NotImplementedError
 
+
+class ComputedFold(ColumnarFold):
+    """One in whose midst Spark may compute something (see `Sql`)."""
+
+    @abstractmethod
     def computed(self, rows: pa.Table, held: HeldFiles) -> Sequence[pa.Table]:
         """The state that rows are, once Spark has computed what `for_sql` left to it; in the same task."""
-        raise NotImplementedError
 
 
 @dataclass(frozen=True)

@@ -17,7 +17,7 @@ from pyspark.sql import types as T
 
 from headrace.description import Join, Table, quote
 from headrace.description.join import INNER
-from headrace.operators.columnar import Columnar, ColumnarFold, Found, Sql
+from headrace.operators.columnar import Columnar, ComputedFold, Found, Sql
 from headrace.operators.columnar.fold import REPORT, tallied
 from headrace.operators.columnar.places import PLACE_TYPES, sorted_topics
 from headrace.operators.relations.arrow_sides import MATCHED, ArrowJoin, ArrowTable
@@ -187,7 +187,7 @@ class Decided:
 
 
 @dataclass(frozen=True)
-class ColumnarRelation(ColumnarFold):
+class ColumnarRelation(ComputedFold):
     """A tree of joins and tables as a node.
 
     topics  of all tables, as they are numbered
