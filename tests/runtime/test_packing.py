@@ -141,13 +141,13 @@ def test_files_that_another_packs_meanwhile_are_left_to_it(
     line = Line(spark, lake, FINAL)
     feed(line, range(3))
     before = seen(line, FINAL)
-    owner, name = (upkeep, "quote") if begun else (line.runner.operator, "condensed")
+    owner, name = (upkeep, "removal") if begun else (line.runner.operator, "condensed")
     mine = getattr(owner, name)
 
-    def another(*arguments: Any) -> Any:
+    def another(*arguments: Any, **named: Any) -> Any:
         monkeypatch.setattr(owner, name, mine)
         DeltaTable.forPath(spark, lake.state("final")).optimize().executeCompaction()
-        return mine(*arguments)
+        return mine(*arguments, **named)
 
     monkeypatch.setattr(owner, name, another)
     with pytest.raises(ConcurrentDeleteDeleteException) if begun else nullcontext():
