@@ -182,11 +182,14 @@ def _closing(node: Batches, drains: Sequence[int]) -> tuple[dict[str, Expr], dic
     full = F.get(own, F.size(own) - 1)["__ingested_ms"]
     # What would close a batch before its deadline: the next record of its group that opens another, or a drain.
     earliest = F.least(F.col("__next_ms"), F.col("__drained_ms"), F.col(UPTO))
+    undrained = F.least(
+        F.col("__next_ms") - 1, F.col(UPTO)
+    )  # a record comes before the drain of its own time
     reasons = [
         (COUNT, full, F.col("__records") >= node.max_records if node.max_records else F.lit(False)),
         (BYTES, full, F.col("__bytes") >= node.max_bytes if node.max_bytes else F.lit(False)),
         (WAIT, F.col("__deadline_ms"), F.col("__deadline_ms") <= earliest),
-        (DRAIN, F.col("__drained_ms"), F.col("__drained_ms") <= earliest),
+        (DRAIN, F.col("__drained_ms"), F.col("__drained_ms") <= undrained),
         (BYTES, following, following.isNotNull()),
     ]
     by, at = F.lit(None).cast("string"), F.lit(None).cast("long")

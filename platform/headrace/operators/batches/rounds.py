@@ -214,7 +214,10 @@ def _closed(
         (full_ms, records >= (limits.max_records or NEVER)),
         (full_ms, size >= (limits.max_bytes or NEVER)),
         (deadline_ms, deadline_ms <= earliest_ms),
-        (drained_ms, drained_ms <= earliest_ms),
+        (
+            drained_ms,
+            drained_ms <= np.minimum(following_ms - 1, upto_ms),
+        ),  # records come before a drain of their time
         (following_ms, ~last),
     ]
     closed_by, closed_ms = np.full(len(groups), -1), np.zeros(len(groups), np.int64)
