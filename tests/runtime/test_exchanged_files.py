@@ -10,6 +10,7 @@ import pytest
 from delta.tables import DeltaTable
 
 from headrace.spark import tables, upkeep
+from headrace.spark.actions import append_rows
 from headrace.spark.frames import local_frame
 from headrace.spark.jvm import java_class
 from headrace.spark.newest import Followed
@@ -39,7 +40,7 @@ def put(spark: SparkSession, path: str) -> Put:
 
     def append(at: int) -> int:
         before = int(scheduler.numTotalJobs())
-        tables.append(local_frame(spark, [(at, "some")], SCHEMA).coalesce(1), path, {"writer": "test"})
+        append_rows(local_frame(spark, [(at, "some")], SCHEMA).coalesce(1), path, {"writer": "test"})
         return int(scheduler.numTotalJobs()) - before
 
     return append

@@ -10,6 +10,7 @@ import pytest
 from delta.tables import DeltaTable
 
 from headrace.spark import newest, tables
+from headrace.spark.actions import append_rows
 from headrace.spark.frames import local_frame
 from headrace.spark.newest import Followed, not_outweighed
 
@@ -31,7 +32,7 @@ def path(spark: SparkSession, tmp_path: Path) -> str:
 
 def put(spark: SparkSession, path: str, *ats: int | None) -> None:
     rows = [(at, "some") for at in ats]
-    tables.append(local_frame(spark, rows, SCHEMA).coalesce(1), path, {"writer": "test"})
+    append_rows(local_frame(spark, rows, SCHEMA).coalesce(1), path, {"writer": "test"})
 
 
 def rows(frame: DataFrame) -> list[tuple[object, ...]]:

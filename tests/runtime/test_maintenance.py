@@ -25,6 +25,7 @@ from headrace.runtime.views import Views
 from headrace.sinks import Delivery
 from headrace.sinks.refusals import record_refusals
 from headrace.spark import tables, upkeep
+from headrace.spark.actions import append_rows
 from headrace.spark.frames import local_frame
 from headrace.spark.session import pipeline_session
 from tests.runtime.line import Line
@@ -172,6 +173,39 @@ def test_the_last_commits_are_found_when_delta_has_cleaned_the_history_behind_ma
     assert all(verdict.equal for verdict in Backfill(spark, lake, COUNTS).run(swap=False))
 
 
+def test_commits_go_after_a_week_with_a_checkpoint_and_the_stream_goes_on(
+    session: SparkSession, kept: Kept
+) -> None:
+    spark, lake = session, kept.line.lake
+    for path in kept.paths():
+        upkeep.checkpoint(spark, path)
+        days_pass(spark, path)
+    kept.feed(7)
+    versions = {}
+    for path in kept.paths():
+        versions[path] = tables.latest_version(spark, path)
+        upkeep.checkpoint(spark, path)
+    for table in ("log/readings", "state/counts"):
+        path = lake.log("readings") if table.startswith("log") else lake.state("counts")
+        left = commits_of(path)
+        assert min(left) > 0, f"{table}: nothing was cleaned"
+        assert max(left) == versions[path]
+    tables.forget(spark)
+    before, batch = kept.seen(), kept.line.runner.progress.batch
+    again = Kept(Line(spark, lake, COUNTS), Line(spark, lake, TOTALS))
+    assert again.line.runner.progress.batch == batch
+    assert again.line.sequencer.state == kept.line.sequencer.state
+    again.feed(9)
+    assert again.seen() != before
+    for node in (COUNTS, TOTALS):
+        assert all(verdict.equal for verdict in Backfill(spark, lake, node).run(swap=False))
+
+
+def commits_of(path: str) -> list[int]:
+    """The versions whose commits are kept."""
+    return sorted(int(file.stem) for file in Path(path.removeprefix("file:"), "_delta_log").glob("*.json"))
+
+
 def test_a_record_committed_while_maintenance_packed_is_not_hidden_by_what_it_carries(
     session: SparkSession, kept: Kept
 ) -> None:
@@ -180,7 +214,7 @@ def test_a_record_committed_while_maintenance_packed_is_not_hidden_by_what_it_ca
     carried = tables.carried(spark, log, [writer])
     kept.feed(7)
     newest = tables.last_commit(spark, log, writer)
-    tables.append(tables.read(spark, log).limit(0), log, {"writer": "maintenance/log/readings", **carried})
+    append_rows(tables.read(spark, log).limit(0), log, {"writer": "maintenance/log/readings", **carried})
     assert tables.last_commit(spark, log, writer) == newest
 
 

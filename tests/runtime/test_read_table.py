@@ -8,6 +8,7 @@ import pytest
 from delta.tables import DeltaTable
 
 from headrace.spark import newest, tables
+from headrace.spark.actions import append_rows
 from headrace.spark.frames import local_frame
 from headrace.spark.newest import pinned, read_table
 
@@ -38,7 +39,7 @@ def test_at_every_version_the_rows_are_those_of_delta(
     tables.create(spark, path, local_frame(spark, [], SCHEMA).schema)
     for number in range(2):
         added = [(2 * number, "old"), (2 * number + 1, "old")]
-        tables.append(local_frame(spark, added, SCHEMA).coalesce(1), path, {"writer": "test"})
+        append_rows(local_frame(spark, added, SCHEMA).coalesce(1), path, {"writer": "test"})
     table = DeltaTable.forPath(spark, path)
     table.update("id = 1", {"name": "'new'"})
     table.delete("id = 2")

@@ -56,7 +56,7 @@ def test_a_repeated_micro_batch_adds_no_row(line: Line) -> None:
 def test_after_a_commit_of_unknown_outcome_nothing_is_written_until_the_log_is_read_again(
     line: Line, monkeypatch: pytest.MonkeyPatch, plain: bool
 ) -> None:
-    module, name = (actions, "append_files") if plain else (tables, "append")
+    module, name = (actions, "append_files") if plain else (actions, "append_rows")
     raw, append = three_records(line), getattr(module, name)
     if not plain:
         monkeypatch.setattr(sequencer_module, "is_plain", lambda *_: False)

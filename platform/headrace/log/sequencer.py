@@ -326,7 +326,7 @@ class Sequencer:
         """In: when  whether `state` and `guard` are those "before" the commit or those "after" it."""
         self._on_step("before log commit")
         with self._committing(at_ms, when, state, guard) as record:
-            tables.append(rows, self._path, record)
+            actions.append_rows(rows, self._path, record)
 
     @contextmanager
     def _committing(

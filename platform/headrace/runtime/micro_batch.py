@@ -7,8 +7,7 @@ from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from headrace.operators.operator import AppendedOperator, CurrentOperator
-from headrace.spark import tables
-from headrace.spark.actions import append_files
+from headrace.spark.actions import append_files, append_rows
 from headrace.spark.newest import rows_of_files
 
 if TYPE_CHECKING:
@@ -48,8 +47,8 @@ def in_frames(folded: Folded, table: str, state: str) -> MicroBatch:
     return MicroBatch(
         folded.progress,
         results,
-        None if results is None else lambda record: tables.append(results, table, record),
-        lambda record: tables.append(folded.state, state, record),
+        None if results is None else lambda record: append_rows(results, table, record),
+        lambda record: append_rows(folded.state, state, record),
         folded.emitted,
         folded.refused,
         folded.release,

@@ -24,6 +24,7 @@ from headrace.operators.progress import Progress
 from headrace.operators.rows import NOT_RECORDS
 from headrace.runtime.node_tables import node_schemas, read_log, read_stretches
 from headrace.spark import files, tables
+from headrace.spark.actions import append_rows
 from headrace.spark.frames import local_frame
 from headrace.spark.newest import read_table
 
@@ -143,7 +144,7 @@ def write_opening(spark: SparkSession, lake: Lake, node: Node, standing: Standin
     for table, (rows, schema) in frames.items():
         path = f"{lake.openings(name)}/{folder}/{table}"
         tables.create(spark, path, schema)
-        tables.append(rows, path, {"writer": f"opening/{name}"})
+        append_rows(rows, path, {"writer": f"opening/{name}"})
     entry = {
         "folder": folder,
         "fingerprint": node.fingerprint(),

@@ -1,4 +1,8 @@
-"""Commits that are made of actions, by Delta's protocol: of files that were written by somebody else than Delta."""
+"""Commits by Delta's transactions: of rows, and of actions for files that somebody else than Delta has written.
+
+Whoever asks Delta for a transaction has it list all commits that it keeps, which takes the longer the more there are. Here a
+transaction begins with the snapshot that Delta has, if that is of the newest version.
+"""
 
 from __future__ import annotations
 
@@ -6,6 +10,7 @@ import json
 import time
 from contextlib import contextmanager
 from dataclasses import dataclass
+from functools import partial
 from typing import TYPE_CHECKING, Any
 from urllib.parse import quote
 
@@ -15,7 +20,7 @@ from headrace.spark.jvm import java_class, scala_object, scala_seq
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping, Sequence
 
-    from pyspark.sql import SparkSession
+    from pyspark.sql import DataFrame, SparkSession
 
 
 @dataclass(frozen=True)
@@ -27,9 +32,37 @@ class NewFile:
     stats: str
 
 
+def begin(spark: SparkSession, path: str) -> Any:
+    """A transaction on the newest version."""
+    none, some = scala_object(spark, "scala.None"), scala_object(spark, "scala.Some")
+    return tables.delta_log(spark, path).startTransaction(
+        none, some.apply(tables.newest_snapshot(spark, path))
+    )
+
+
+def append_rows(frame: DataFrame, path: str, record: Mapping[str, Any]) -> None:
+    """Append rows and their commit record in one atomic commit; an empty frame still commits its record.
+
+    As Delta's writer does it, which lists all commits before.
+    """
+    spark, text = frame.sparkSession, json.dumps(record, sort_keys=True)
+    jvm, session, none = partial(java_class, spark), spark._jsparkSession, scala_object(spark, "scala.None")
+    mapping, append_mode = jvm("PythonUtils").toScalaMap, jvm("org.apache.spark.sql.SaveMode").Append
+    options = jvm(f"{tables.DELTA}.DeltaOptions")(
+        mapping({"userMetadata": text}), session.sessionState().conf()
+    )
+    log = tables.delta_log(spark, path)
+    write = jvm(f"{tables.DELTA}.commands.WriteIntoDelta")(
+        log, append_mode, options, scala_seq(spark), mapping({}), frame._jdf, none, none, False
+    )
+    with active(spark):
+        transaction = begin(spark, path)
+        written = write.writeAndReturnCommitData(transaction, session, none, False)
+        transaction.commit(written.actions(), _write(spark, text))
+
+
 def append_files(spark: SparkSession, path: str, added: Sequence[NewFile], record: Mapping[str, Any]) -> None:
     """Append the rows of files that lie in the table's folder and their commit record in one atomic commit."""
-    nothing, some = scala_object(spark, "scala.None"), scala_object(spark, "scala.Some")
     now_ms = time.time_ns() // 1_000_000
     actions = [
         {
@@ -41,19 +74,21 @@ def append_files(spark: SparkSession, path: str, added: Sequence[NewFile], recor
         }
         for file in added
     ]
-    append_mode = java_class(spark, "org.apache.spark.sql.SaveMode").Append
-    operation = java_class(spark, f"{tables.DELTA}.DeltaOperations$Write")(
-        append_mode,
-        nothing,
-        nothing,
-        some.apply(json.dumps(record, sort_keys=True)),
-        *(nothing for _ in range(5)),
-    )
     with active(spark):
-        transaction = tables.delta_log(spark, path).startTransaction()
-        transaction.commit(
-            parsed(spark, [{"add": action | {"dataChange": True}} for action in actions]), operation
+        begin(spark, path).commit(
+            parsed(spark, [{"add": action | {"dataChange": True}} for action in actions]),
+            _write(spark, json.dumps(record, sort_keys=True)),
         )
+
+
+def _write(spark: SparkSession, record: str) -> Any:
+    """The operation that the table's history names."""
+    none, some = scala_object(spark, "scala.None"), scala_object(spark, "scala.Some")
+    append_mode = java_class(spark, "org.apache.spark.sql.SaveMode").Append
+    operation = java_class(spark, f"{tables.DELTA}.DeltaOperations$Write")
+    return operation(
+        append_mode, some.apply(scala_seq(spark)), none, some.apply(record), *(none for _ in range(5))
+    )
 
 
 def removal(name: str, size: int, now_ms: int, *, changes_data: bool) -> dict[str, Any]:

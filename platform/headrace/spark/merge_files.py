@@ -21,7 +21,7 @@ from pyspark.sql import types as T
 
 from headrace.description import quote
 from headrace.spark import files, tables
-from headrace.spark.actions import active, parsed, removal, say
+from headrace.spark.actions import active, begin, parsed, removal, say
 from headrace.spark.jvm import scala_object, scala_seq
 from headrace.spark.keys import among
 from headrace.spark.one_task import (
@@ -195,7 +195,7 @@ def _commit(
     nothing, empty = scala_object(spark, "scala.None"), scala_seq(spark)
     merge = scala_object(spark, f"{tables.DELTA}.DeltaOperations$Merge")
     with active(spark), tables.commit_record(spark, record):
-        transaction = tables.delta_log(spark, path).startTransaction()
+        transaction = begin(spark, path)
         if int(transaction.snapshot().version()) != version:
             return False
         say(spark, transaction, report["numbers"])

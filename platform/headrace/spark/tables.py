@@ -28,7 +28,9 @@ if TYPE_CHECKING:
 
 DELTA = "org.apache.spark.sql.delta"
 # Checkpoints are written beside the commits (`runtime.checkpoints`). Where nobody does, Delta writes them in commits.
-PROPERTIES = {"delta.checkpointInterval": "2000"}
+# Commits are kept as long as Delta keeps files that left the newest version, which is the least that it allows. Of its thirty
+# days at one a second there would be millions, and it lists all of them for whoever opens the table.
+PROPERTIES = {"delta.checkpointInterval": "2000", "delta.logRetentionDuration": "interval 7 days"}
 # Parquet cannot hold these in a column's name; where a user's column has one, Delta maps names to ids.
 NOT_IN_PARQUET = frozenset(" ,;{}()\n\t=")
 OF_PROTOCOL = (
@@ -145,12 +147,6 @@ def read(spark: SparkSession, path: str, version: int | None = None) -> DataFram
 def is_mapped(schema: StructType) -> bool:
     """Whether the columns have other names in the files than in the table."""
     return any(NOT_IN_PARQUET & set(name) for name in _names(schema))
-
-
-def append(frame: DataFrame, path: str, record: Mapping[str, Any]) -> None:
-    """Append rows and their commit record in one atomic commit; an empty frame still commits its record."""
-    text = json.dumps(record, sort_keys=True)
-    frame.write.format("delta").mode("append").option("userMetadata", text).save(path)
 
 
 def overwrite(frame: DataFrame, path: str, record: Mapping[str, Any]) -> None:
@@ -316,6 +312,17 @@ def delta_log(spark: SparkSession, path: str) -> Any:
 
 
 def newest_snapshot(spark: SparkSession, path: str) -> Any:
-    """Delta's snapshot of the newest version."""
+    """Delta's snapshot of the newest version.
+
+    Delta lists all commits that it keeps to find out whether it has it: a tenth of a second for a few thousand. Here the
+    commit after the one that it has is looked for by name.
+    """
+    log = delta_log(spark, path)
+    known = log.unsafeVolatileSnapshot()
+    version = int(known.version())
+    if files.exists(spark, _commit_file(path, version)) and not files.exists(
+        spark, _commit_file(path, version + 1)
+    ):
+        return known
     none = java_class(spark, "scala.Option").empty()
-    return delta_log(spark, path).update(False, none, none)
+    return log.update(False, none, none)

@@ -11,7 +11,7 @@ from urllib.parse import unquote
 from delta.tables import DeltaTable
 
 from headrace.spark import files, tables
-from headrace.spark.actions import active, parsed, removal, say
+from headrace.spark.actions import active, begin, parsed, removal, say
 from headrace.spark.jvm import java_class, scala_object, scala_seq
 
 if TYPE_CHECKING:
@@ -98,7 +98,7 @@ def rearrange(
     """
     spark = frame.sparkSession
     with active(spark):
-        written = tables.delta_log(spark, path).startTransaction().writeFiles(frame._jdf)
+        written = begin(spark, path).writeFiles(frame._jdf)
         with alone:
             _exchange(spark, path, gone, version, [written.apply(number) for number in range(written.size())])
 
@@ -122,7 +122,7 @@ def _exchange(
     and the operation is not "manual"; else the next commit reads all of the table's log. Its transaction raises an error
     when a file was taken out since it began.
     """
-    transaction = tables.delta_log(spark, path).startTransaction()
+    transaction = begin(spark, path)
     if len(_lasting(spark, path, gone, version, int(transaction.snapshot().version()))) < len(gone):
         return
     now_ms = time.time_ns() // 1_000_000
