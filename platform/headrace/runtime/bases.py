@@ -9,7 +9,7 @@ from delta.tables import DeltaTable
 from headrace.operators.operator import Held
 from headrace.runtime.node_tables import base_of
 from headrace.spark.merge import upsert
-from headrace.spark.newest import Followed, pinned
+from headrace.spark.newest import Followed
 from headrace.spark.one_task import ONE_TASK_BYTES
 
 if TYPE_CHECKING:
@@ -51,8 +51,8 @@ class Bases:
         """What is held, with the changes that are not folded; `changes` gives those after a micro-batch."""
         base = base_of(self._spark, self._lake, self._operator.node)  # a backfill may have mended it since
         assert base.version is not None
-        parts = {part: self._pinned(*at) for part, at in base.parts.items()}
-        return Held(self._pinned(base.path, base.version), changes(base.batch), parts=parts)
+        parts = {part: self._pinned(self.parts[part], version) for part, (_, version) in base.parts.items()}
+        return Held(self._pinned(self._results, base.version), changes(base.batch), parts=parts)
 
     def fold(self, held: Held, progress: Progress) -> None:
         """Merge what has changed into each; the results come last, and their record says how far all of them are folded.
@@ -72,7 +72,7 @@ class Bases:
         for part, forgotten in operator.expired_parts(progress).items():
             DeltaTable.forPath(self._spark, self.parts[part].path).delete(forgotten)
 
-    def _pinned(self, path: str, version: int) -> DataFrame:
-        if self._pins.get(path, (None,))[0] != version:
-            self._pins[path] = (version, pinned(self._spark, path, version))
-        return self._pins[path][1]
+    def _pinned(self, table: Followed, version: int) -> DataFrame:
+        if self._pins.get(table.path, (None,))[0] != version:
+            self._pins[table.path] = (version, table.pinned(version))
+        return self._pins[table.path][1]

@@ -228,14 +228,25 @@ class Followed:
             if file.stats and not file.may_have(column, last + 1, None)
         }
 
+    def pinned(self, version: int) -> DataFrame:
+        """The table as it was at a version, its files listed once for however many queries; the quicker the newer it is."""
+        with self._lock:
+            newest, names = self._follow(), [*self._files]
+        if newest != version or tables.is_mapped(self.schema) or len(names) > _files_max(self.path):
+            return pinned(self._spark, self.path, version)
+        return rows_of_files(self._spark, [f"{self.path}/{name}" for name in names], self.schema)
+
     def follow(self) -> int:
         """Look at the commits since the last time, which is the quicker the fewer they are; gives the newest version."""
         with self._lock:
-            version = tables.latest_version(self._spark, self.path)
-            if version - self._version > NEWEST or not self._catch_up(version):
-                version, self._files = _listed(self._spark, self.path)
-            self._version = version
-            return version
+            return self._follow()
+
+    def _follow(self) -> int:
+        version = tables.latest_version(self._spark, self.path)
+        if version - self._version > NEWEST or not self._catch_up(version):
+            version, self._files = _listed(self._spark, self.path)
+        self._version = version
+        return version
 
     def _catch_up(self, version: int) -> bool:
         """Apply the commits since; False when history is gone."""

@@ -28,8 +28,8 @@ if TYPE_CHECKING:
 
 DELTA = "org.apache.spark.sql.delta"
 # Checkpoints are written beside the commits (`runtime.checkpoints`). Where nobody does, Delta writes them in commits.
-# Commits are kept as long as Delta keeps files that left the newest version, which is the least that it allows. Of its thirty
-# days at one a second there would be millions, and it lists all of them for whoever opens the table.
+# Commits are kept as long as Delta keeps files that left the newest version, which is the least that it allows.
+# A commit a second makes millions in the thirty days of its own, and it lists all of them for whoever opens the table.
 PROPERTIES = {"delta.checkpointInterval": "2000", "delta.logRetentionDuration": "interval 7 days"}
 # Parquet cannot hold these in a column's name; where a user's column has one, Delta maps names to ids.
 NOT_IN_PARQUET = frozenset(" ,;{}()\n\t=")
