@@ -1,10 +1,11 @@
 """Foreign-key joins: how fast changelogs become the joined table, and what a micro-batch costs as the state grows.
 
-`python -m benchmarks.joins speed` and `python -m benchmarks.joins growth`. The logs are written first, and not counted.
+`python -m benchmarks.joins speed`, `growth` and `history`. The logs are written first, and not counted.
 """
 
 from __future__ import annotations
 
+import json
 import os
 import statistics
 import tempfile
@@ -25,9 +26,12 @@ from headrace.runtime.lake import Lake
 from headrace.runtime.runner import NodeRunner
 from headrace.runtime.views import Views
 from headrace.spark.session import build_session, pipeline_session, spark_conf
+from headrace.spark.upkeep import checkpoint
 from headrace.spark.varying import varying
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from pyspark.sql import Column, DataFrame, SparkSession
 
 app = typer.Typer(no_args_is_help=True, add_completion=False, help=__doc__)
@@ -176,6 +180,60 @@ def growth(
                 f"{number:>10,} rows: {seconds:.2f} s and {cpu:.2f} CPU s for a micro-batch (medians); "
                 f"JVM: heap in use {heap:,.0f} MiB, resident {resident:,.0f} MiB"
             )
+
+
+@app.command()
+def history(
+    commits: Annotated[list[int] | None, typer.Option(help="Commits of each table before; repeat.")] = None,
+    batches: Annotated[int, typer.Option(help="Micro-batches measured; two before them warm up.")] = 16,
+) -> None:
+    """Seconds of a log's append, of a micro-batch, of a fold and of a view, with more and more commits in each table."""
+    spark, rows = _session(), 10_000
+    with tempfile.TemporaryDirectory(prefix="headrace-bench-") as folder:
+        for number in commits or [0, 3_000, 15_000]:
+            root = Path(folder) / str(number)
+            line = Line(spark, str(root))
+            line.list(rows // 10, rows // 10, 0)
+            line.move(rows, rows, rows // 10, 0)
+            line.fold()
+            line.runner.maintain()
+            for log in root.rglob("_delta_log"):
+                _repeat_last(log, number)
+                checkpoint(spark, f"file:{log.parent}")
+            appended, measured = [], []
+            for version in range(1, batches + 3):
+                began = time.monotonic()
+                line.list(20, rows // 10, version)
+                line.move(1_000, rows, rows // 10, version)
+                appended.append((time.monotonic() - began) / 2)
+                measured.append(line.fold()[0])
+            took = [_seconds(line.runner.maintain), _seconds(Views(spark, line.lake).read(enriched).count)]
+            line.require_right()
+            typer.echo(
+                f"{number:>7,} commits: an append to a log {statistics.median(appended[2:]):.2f} s, a micro-batch "
+                f"{statistics.median(measured[2:]):.2f} s (medians), a fold {took[0]:.2f} s, a view {took[1]:.2f} s"
+            )
+
+
+def _repeat_last(log: Path, times: int) -> None:
+    """Commits that change nothing and say what the table's last one says, as if a stream had made them."""
+    versions = sorted(log.glob("*.json"))
+    said = next(
+        action["commitInfo"]
+        for commit in reversed(versions)
+        for action in map(json.loads, commit.read_text().splitlines())
+        if "userMetadata" in action.get("commitInfo", {})
+    )
+    for version in range(len(versions), len(versions) + times):
+        (log / f"{version:020d}.json").write_text(json.dumps({"commitInfo": said}) + "\n")
+        (log / f"{version:020d}.crc").touch()
+    (log / f"{len(versions) + times - 1:020d}.crc").unlink(missing_ok=True)  # nobody reads those before
+
+
+def _seconds(work: Callable[[], object]) -> float:
+    began = time.monotonic()
+    work()
+    return time.monotonic() - began
 
 
 if __name__ == "__main__":

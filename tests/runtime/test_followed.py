@@ -76,6 +76,20 @@ def test_more_files_than_are_read_by_name_are_read_through_delta(
     assert rows(followed.read("at", 3)) == [(3, "some")]
 
 
+def test_a_table_as_it_was_at_a_version_is_that_also_when_others_have_packed_it(
+    spark: SparkSession, path: str
+) -> None:
+    followed = Followed(spark, path, tables.read(spark, path).schema)
+    for at in range(3):
+        put(spark, path, at)
+    newest_yet = followed.pinned(3)
+    DeltaTable.forPath(spark, path).delete("at = 1")
+    DeltaTable.forPath(spark, path).optimize().executeCompaction()
+    assert rows(newest_yet) == [(at, "some") for at in range(3)]
+    for version in range(tables.latest_version(spark, path) + 1):
+        assert rows(followed.pinned(version)) == rows(tables.read(spark, path, version))
+
+
 def test_appends_and_packing_go_on_side_by_side(spark: SparkSession, path: str) -> None:
     followed = Followed(spark, path, tables.read(spark, path).schema)
     for at in range(6):
