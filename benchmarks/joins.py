@@ -197,7 +197,7 @@ def history(
             line.move(rows, rows, rows // 10, 0)
             line.fold()
             line.runner.maintain()
-            for log in root.rglob("_delta_log"):
+            for log in root.rglob("_delta_log") if number else ():
                 _repeat_last(log, number)
                 checkpoint(spark, f"file:{log.parent}")
             appended, measured = [], []
@@ -227,7 +227,7 @@ def _repeat_last(log: Path, times: int) -> None:
     for version in range(len(versions), len(versions) + times):
         (log / f"{version:020d}.json").write_text(json.dumps({"commitInfo": said}) + "\n")
         (log / f"{version:020d}.crc").touch()
-    (log / f"{len(versions) + times - 1:020d}.crc").unlink(missing_ok=True)  # nobody reads those before
+    (log / f"{len(versions) + times - 1:020d}.crc").unlink()  # nobody reads those before
 
 
 def _seconds(work: Callable[[], object]) -> float:
