@@ -1,0 +1,154 @@
+"""What an operator of the kernel is made of: steps, the clocks that they get, the state that they keep.
+
+One micro-batch, for each step in turn:
+  1. the caller brings rows together by `Step.scope`: rows of one scope never lie in two buckets. A bucket
+     without rows is folded, too, for time alone may close what its state holds;
+  2. `needs` says what of each state table the rows of a bucket touch;
+  3. the caller reads at least that, merges it (`StateTable.merged`), and calls `fold`;
+  4. `Folded.rows` go to the next step, `outputs` and `changes` to tables, `tally` to the ledger.
+
+Law: the union of outputs over all buckets and pieces, and the merged state after them, do not depend on the number of
+buckets, on how rows were cut into pieces (each a run of whole log commits), or on the order of rows in a table.
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from enum import Enum
+
+import numpy as np
+import pyarrow as pa
+
+# Columns of rows as the caller hands them to the first step, beside the user's own. All times are ms since 1970.
+INGESTED, TOPIC, PARTITION, OFFSET = "__ingested_ms", "__topic", "__partition", "__offset"
+EVENT, STREAM, SIZE = "__event_ms", "__stream_ms", "__size_bytes"
+FATE, REASON = "__fate", "__reason"
+ROW_COLUMNS = pa.schema(
+    [
+        (INGESTED, pa.int64()),  # commit time of the row's log commit
+        (TOPIC, pa.string()),
+        (PARTITION, pa.int32()),
+        (OFFSET, pa.int64()),  # null for ticks and control rows
+        (EVENT, pa.int64()),  # null where a row has no event time
+        (STREAM, pa.int64()),  # stream time of the partition up to and including the row; null: none yet
+        (SIZE, pa.int64()),  # bytes of the raw key and value
+        (FATE, pa.string()),  # null: not decided yet (see `fates`)
+        (REASON, pa.string()),  # why a record is a dead letter; of a control row that sets limits, its JSON
+    ]
+)
+# Columns that the kernel adds. The hash stands in every state row, so the number of buckets may change at any time.
+KEY, HASH = "__key", "__hash"  # canonical key bytes (BINARY) and their 64-bit hash (BIGINT), see `keys`
+BATCH = "__batch"  # of state rows: the micro-batch that wrote them; the caller adds it
+DELETED = "__deleted"  # of state rows and outputs that are changes: the row is gone
+
+
+class Scope(Enum):
+    """By what rows are brought together before a step."""
+
+    GROUP = "group"  # by the hash of the group's key: KEY and HASH are set
+    PARTITION = "partition"  # by topic and partition
+    GROUP_AND_PARTITION = "group and partition"  # KEY holds both
+
+
+@dataclass(frozen=True)
+class Clock:
+    """Where the logs of a node stand.
+
+    upto_ms    for each topic, commit time of the last log commit folded; a topic that is missing has none
+    stream_ms  for each topic and partition that has one, its stream time
+    """
+
+    upto_ms: Mapping[str, int] = field(default_factory=dict)
+    stream_ms: Mapping[tuple[str, int], int] = field(default_factory=dict)
+
+    def closing_ms(self, topics: Sequence[str]) -> int | None:
+        """The lowest stream time of the partitions of these topics; None until each topic has one. See L4."""
+        known = [[ms for (t, _), ms in self.stream_ms.items() if t == topic] for topic in topics]
+        return min(min(times) for times in known) if known and all(known) else None
+
+
+@dataclass(frozen=True)
+class Times:
+    """The clocks around a micro-batch. Both are known before any fold: the log's control rows record them.
+
+    commits  the clock after each log commit of the micro-batch, in the order of commit time; the last equals `after`
+    """
+
+    before: Clock
+    after: Clock
+    commits: Sequence[tuple[int, Clock]] = ()
+
+
+@dataclass(frozen=True)
+class Needs:
+    """What of one state table is touched. A caller may hand over more, never less.
+
+    hashes  of keys, sorted; None: of any key
+    times   first and last value of the table's time column, both included; None: of any time
+    """
+
+    hashes: np.ndarray | None = None
+    times: tuple[int, int] | None = None
+
+
+@dataclass(frozen=True)
+class StateTable:
+    """One table that a step keeps.
+
+    schema       of its rows, without BATCH
+    sorted_by    columns by which its files are sorted; HASH is among them
+    time_column  the column that `Needs.times` speaks of; None: it has none
+    merge        makes of rows (with BATCH) the fewest that stand for them: rows that add up are added; of rows that replace
+                 one another the one with the highest BATCH stays; a row whose DELETED is true stays as such
+    expired      marks rows that no fold after a clock reads any more; None: rows never expire
+    """
+
+    schema: pa.Schema
+    sorted_by: tuple[str, ...]
+    merge: Callable[[pa.Table], pa.Table]
+    time_column: str | None = None
+    expired: Callable[[pa.Table, Clock], pa.Array] | None = None
+
+    def empty(self) -> pa.Table:
+        """No rows, with BATCH."""
+        return self.schema.append(pa.field(BATCH, pa.int32())).empty_table()
+
+
+@dataclass(frozen=True)
+class Folded:
+    """What one step makes of one bucket.
+
+    rows     for the next step; None after the last
+    outputs  rows of the node's output by name; `results` is its table. A current table's outputs carry
+             DELETED, one row per key
+    changes  rows to append to state tables, by name
+    tally    how many records met which fate: TOPIC, PARTITION, FATE, `records` BIGINT; one row per triple. None: an earlier
+             step has counted them
+    """
+
+    rows: pa.Table | None = None
+    outputs: Mapping[str, pa.Table] = field(default_factory=dict)
+    changes: Mapping[str, pa.Table] = field(default_factory=dict)
+    tally: pa.Table | None = None
+
+
+class Step(ABC):
+    """One pass over rows. It goes to tasks, so it holds nothing but plain values and Arrow schemas."""
+
+    scope: Scope
+    keys: tuple[str, ...] = ()  # columns that make up KEY, before the step
+    state: Mapping[str, StateTable]
+
+    @abstractmethod
+    def needs(self, rows: pa.Table, times: Times) -> Mapping[str, Needs]:
+        """What of each state table the fold of these rows touches; a table that is missing is not needed."""
+
+    @abstractmethod
+    def fold(self, rows: pa.Table, state: Mapping[str, pa.Table], times: Times) -> Folded:
+        """Fold the rows of one bucket.
+
+        In: rows   of the increment, in any order
+            state  for each table that `needs` names at least the rows that it touches, merged, with BATCH
+        """
