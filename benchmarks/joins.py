@@ -25,6 +25,7 @@ from headrace.log.sequencer import Sequencer
 from headrace.runtime.lake import Lake
 from headrace.runtime.runner import NodeRunner
 from headrace.runtime.views import Views
+from headrace.spark import tables
 from headrace.spark.session import build_session, pipeline_session, spark_conf
 from headrace.spark.upkeep import checkpoint
 from headrace.spark.varying import varying
@@ -198,7 +199,7 @@ def history(
             line.fold()
             line.runner.maintain()
             for log in root.rglob("_delta_log") if number else ():
-                _repeat_last(log, number)
+                _repeat_last(spark, log, number)
                 checkpoint(spark, f"file:{log.parent}")
             appended, measured = [], []
             for version in range(1, batches + 3):
@@ -207,7 +208,10 @@ def history(
                 line.move(1_000, rows, rows // 10, version)
                 appended.append((time.monotonic() - began) / 2)
                 measured.append(line.fold()[0])
-            took = [_seconds(line.runner.maintain), _seconds(Views(spark, line.lake).read(enriched).count)]
+            took = [
+                _seconds(line.runner.maintain),
+                _seconds(lambda lake=line.lake: Views(spark, lake).read(enriched).count()),
+            ]
             line.require_right()
             typer.echo(
                 f"{number:>7,} commits: an append to a log {statistics.median(appended[2:]):.2f} s, a micro-batch "
@@ -215,19 +219,20 @@ def history(
             )
 
 
-def _repeat_last(log: Path, times: int) -> None:
+def _repeat_last(spark: SparkSession, log: Path, times: int) -> None:
     """Commits that change nothing and say what the table's last one says, as if a stream had made them."""
-    versions = sorted(log.glob("*.json"))
+    path = f"file:{log.parent}"
+    newest = tables.latest_version(spark, path)
     said = next(
         action["commitInfo"]
-        for commit in reversed(versions)
-        for action in map(json.loads, commit.read_text().splitlines())
+        for version in range(newest, -1, -1)
+        for action in tables.found_actions(spark, path, version) or ()
         if "userMetadata" in action.get("commitInfo", {})
     )
-    for version in range(len(versions), len(versions) + times):
+    for version in range(newest + 1, newest + 1 + times):
         (log / f"{version:020d}.json").write_text(json.dumps({"commitInfo": said}) + "\n")
-        (log / f"{version:020d}.crc").touch()
-    (log / f"{len(versions) + times - 1:020d}.crc").unlink()  # nobody reads those before
+        if version < newest + times:  # nobody reads these
+            (log / f"{version:020d}.crc").touch()
 
 
 def _seconds(work: Callable[[], object]) -> float:

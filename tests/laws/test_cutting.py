@@ -24,6 +24,7 @@ UPTO = 131
 VISITS = hr.Topic("visits", key="visitor STRING", value="page STRING")
 Record = tuple[int, int]  # commit time, bytes
 Held = tuple[int, int, int]  # opened at, records, bytes
+Case = tuple[list[list[Record]], list[Held | None], Limits, list[int]]
 
 
 @dataclass
@@ -75,9 +76,6 @@ def expected(
         now.closed = ends_before(now, upto + 1) if waited or drained else None
         batches.append(now)
     return batches
-
-
-Case = tuple[list[list[Record]], list[Held | None], Limits, list[int]]
 
 
 @st.composite

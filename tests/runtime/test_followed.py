@@ -70,7 +70,7 @@ def test_more_files_than_are_read_by_name_are_read_through_delta(
     followed = Followed(spark, path, tables.read(spark, path).schema)
     for at in range(4):
         put(spark, path, at)
-        followed.follow()
+        followed.now()
     monkeypatch.setattr(newest, "LOCAL_FILES_MAX", 1)
     assert rows(followed.read("at", 2)) == [(2, "some"), (3, "some")]
     assert rows(followed.read("at", 3)) == [(3, "some")]

@@ -56,8 +56,8 @@ def test_a_repeated_micro_batch_adds_no_row(line: Line) -> None:
 def test_after_a_commit_of_unknown_outcome_nothing_is_written_until_the_log_is_read_again(
     line: Line, monkeypatch: pytest.MonkeyPatch, plain: bool
 ) -> None:
-    module, name = (actions, "append_files") if plain else (actions, "append_rows")
-    raw, append = three_records(line), getattr(module, name)
+    name = "append_files" if plain else "append_rows"
+    raw, append = three_records(line), getattr(actions, name)
     if not plain:
         monkeypatch.setattr(sequencer_module, "is_plain", lambda *_: False)
 
@@ -67,7 +67,7 @@ def test_after_a_commit_of_unknown_outcome_nothing_is_written_until_the_log_is_r
 
     sequencer = reopened(line)
     with monkeypatch.context() as patch:
-        patch.setattr(module, name, commit_and_lose_the_answer)
+        patch.setattr(actions, name, commit_and_lose_the_answer)
         with pytest.raises(ConnectionError):
             sequencer.append(raw)
     line.clock.set(line.clock.now_ms() + 60_000)

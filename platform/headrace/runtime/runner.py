@@ -209,7 +209,7 @@ class NodeRunner:
 
     def _held(self, progress: Progress) -> Held:
         if self._bases is None:
-            self._state.follow()
+            self._state.now()
             return Held(None, self._state.read, self._earlier)
         return self._bases.held(lambda folded: self._since(folded, progress.batch))
 

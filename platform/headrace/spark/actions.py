@@ -10,12 +10,11 @@ import json
 import time
 from contextlib import contextmanager
 from dataclasses import dataclass
-from functools import partial
 from typing import TYPE_CHECKING, Any
 from urllib.parse import quote
 
 from headrace.spark import tables
-from headrace.spark.jvm import java_class, scala_object, scala_seq
+from headrace.spark.jvm import java_class, scala_object, scala_option, scala_seq
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -34,30 +33,36 @@ class NewFile:
 
 def begin(spark: SparkSession, path: str) -> Any:
     """A transaction on the newest version."""
-    none, some = scala_object(spark, "scala.None"), scala_object(spark, "scala.Some")
-    return tables.delta_log(spark, path).startTransaction(
-        none, some.apply(tables.newest_snapshot(spark, path))
-    )
+    snapshot = tables.newest_snapshot(spark, path)
+    return snapshot.deltaLog().startTransaction(scala_option(spark), scala_option(spark, snapshot))
 
 
 def append_rows(frame: DataFrame, path: str, record: Mapping[str, Any]) -> None:
     """Append rows and their commit record in one atomic commit; an empty frame still commits its record.
 
-    As Delta's writer does it, which lists all commits before.
+    By the command of Delta's writer, which checks the columns.
     """
     spark, text = frame.sparkSession, json.dumps(record, sort_keys=True)
-    jvm, session, none = partial(java_class, spark), spark._jsparkSession, scala_object(spark, "scala.None")
-    mapping, append_mode = jvm("PythonUtils").toScalaMap, jvm("org.apache.spark.sql.SaveMode").Append
-    options = jvm(f"{tables.DELTA}.DeltaOptions")(
+    session, nothing = spark._jsparkSession, scala_option(spark)
+    mapping = java_class(spark, "PythonUtils").toScalaMap
+    options = java_class(spark, f"{tables.DELTA}.DeltaOptions")(
         mapping({"userMetadata": text}), session.sessionState().conf()
     )
-    log = tables.delta_log(spark, path)
-    write = jvm(f"{tables.DELTA}.commands.WriteIntoDelta")(
-        log, append_mode, options, scala_seq(spark), mapping({}), frame._jdf, none, none, False
-    )
+    command = java_class(spark, f"{tables.DELTA}.commands.WriteIntoDelta")
     with active(spark):
         transaction = begin(spark, path)
-        written = write.writeAndReturnCommitData(transaction, session, none, False)
+        write = command(
+            transaction.deltaLog(),
+            _append_mode(spark),
+            options,
+            scala_seq(spark),
+            mapping({}),
+            frame._jdf,
+            nothing,
+            nothing,
+            False,
+        )
+        written = write.writeAndReturnCommitData(transaction, session, nothing, False)
         transaction.commit(written.actions(), _write(spark, text))
 
 
@@ -83,12 +88,15 @@ def append_files(spark: SparkSession, path: str, added: Sequence[NewFile], recor
 
 def _write(spark: SparkSession, record: str) -> Any:
     """The operation that the table's history names."""
-    none, some = scala_object(spark, "scala.None"), scala_object(spark, "scala.Some")
-    append_mode = java_class(spark, "org.apache.spark.sql.SaveMode").Append
+    nothing, unpartitioned = scala_option(spark), scala_option(spark, scala_seq(spark))
     operation = java_class(spark, f"{tables.DELTA}.DeltaOperations$Write")
     return operation(
-        append_mode, some.apply(scala_seq(spark)), none, some.apply(record), *(none for _ in range(5))
+        _append_mode(spark), unpartitioned, nothing, scala_option(spark, record), *(nothing for _ in range(5))
     )
+
+
+def _append_mode(spark: SparkSession) -> Any:
+    return java_class(spark, "org.apache.spark.sql.SaveMode").Append
 
 
 def removal(name: str, size: int, now_ms: int, *, changes_data: bool) -> dict[str, Any]:

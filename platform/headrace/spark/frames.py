@@ -9,7 +9,7 @@ from pyspark.sql import DataFrame
 from pyspark.sql import types as T
 from pyspark.sql.pandas.types import to_arrow_schema
 
-from headrace.spark.jvm import java_class, scala_object, scala_seq
+from headrace.spark.jvm import java_class, scala_object, scala_option, scala_seq
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -137,8 +137,8 @@ def _of_rows(
     frame: DataFrame, columns: Any, rows: Any, lying: Any, order: Any, size: Any = None
 ) -> DataFrame:
     """The frame by a plan that is an RDD of its rows: in what partitions and order these lie, and Spark's statistics."""
-    spark, nothing = frame.sparkSession, scala_object(frame.sparkSession, "scala.None")
-    known = nothing if size is None else scala_object(spark, "scala.Some").apply(size)
+    spark = frame.sparkSession
+    nothing, known = scala_option(spark), scala_option(spark, size)
     plan = java_class(spark, "org.apache.spark.sql.execution.LogicalRDD")(
         columns, rows, lying, order, False, nothing, frame._jdf.sparkSession(), known, nothing
     )

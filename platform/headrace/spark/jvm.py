@@ -67,6 +67,11 @@ def scala_object(spark: SparkSession, name: str) -> Any:
     return getattr(java_class(spark, f"{name}$"), "MODULE$")
 
 
+def scala_option(spark: SparkSession, item: Any = None) -> Any:
+    """A Scala `Option`: of an item, or of nothing."""
+    return java_class(spark, "scala.Option").apply(item)
+
+
 def scala_seq(spark: SparkSession, *items: Any) -> Any:
     """A Scala `Seq` of these."""
     return java_class(spark, "PythonUtils").toSeq([*items])

@@ -22,7 +22,7 @@ from pyspark.sql import types as T
 from headrace.description import quote
 from headrace.spark import files, tables
 from headrace.spark.actions import active, begin, parsed, removal, say
-from headrace.spark.jvm import scala_object, scala_seq
+from headrace.spark.jvm import scala_object, scala_option, scala_seq
 from headrace.spark.keys import among
 from headrace.spark.one_task import (
     CARRIED,
@@ -58,7 +58,7 @@ def merge_files(
     compared = all(isinstance(schema[name].dataType, COMPARED) for name in identity)
     if not path.startswith("file:") or tables.is_mapped(schema) or not compared or not _is_flat(schema):
         return False
-    version, held = table.follow(), table.files()
+    version, held = table.now()
     if sum(file.size for file in held.values()) > ONE_TASK_BYTES:
         return False
     rows = changes.select(*_flat(schema), F.col("__deleted"))
@@ -192,7 +192,7 @@ def _commit(
     if report["feed"] is not None:
         of_feed = {"path": f"{FEED_FOLDER}/{report['feed']['path']}", "size": report["feed"]["size"]}
         actions.append({"cdc": known | of_feed | {"dataChange": False}})
-    nothing, empty = scala_object(spark, "scala.None"), scala_seq(spark)
+    nothing, empty = scala_option(spark), scala_seq(spark)
     merge = scala_object(spark, f"{tables.DELTA}.DeltaOperations$Merge")
     with active(spark), tables.commit_record(spark, record):
         transaction = begin(spark, path)

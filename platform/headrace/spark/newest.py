@@ -179,13 +179,12 @@ class Followed:
 
     def read(self, column: str | None = None, first: int = 0, last: int | None = None) -> DataFrame:
         """The table as of now; with a column, at least the rows where it is from `first` through `last` (None: no bound)."""
-        version = self.follow()
+        version, known = self.now()
         if tables.is_mapped(self.schema):
             return tables.read(self._spark, self.path, version)
-        known = self._files.copy()
         names = [n for n, file in known.items() if column is None or file.may_have(column, first, last)]
         if len(names) <= _files_max(self.path):
-            return rows_of_files(self._spark, [f"{self.path}/{name}" for name in names], self.schema)
+            return self._rows_of(names)
         # Spark would list so many at once, in a job; Delta does when they are needed, and skips by a literal.
         table = tables.read(self._spark, self.path, version)
         if column is None:
@@ -195,8 +194,8 @@ class Followed:
 
     def files(self) -> Mapping[str, File]:
         """The files of the table as of now, by name."""
-        self.follow()
-        return self._files.copy()
+        _, known = self.now()
+        return known
 
     def bytes_after(self, column: str, after: int) -> int:
         """The size of the files that may have rows where a column is beyond `after`."""
@@ -212,16 +211,16 @@ class Followed:
             return version, known, tables.read(self._spark, self.path, version)
         version, known = self.wholly_through(column, last)
         names = not_outweighed({name: file.rows for name, file in known.items()})
-        rows = rows_of_files(self._spark, [f"{self.path}/{name}" for name in names], self.schema)
-        return version, {name: known[name] for name in names}, rows
+        return version, {name: known[name] for name in names}, self._rows_of(names)
 
     def wholly_through(self, column: str, last: int) -> tuple[int, dict[str, File]]:
         """The files that have no rows where a column is beyond `last`; of mapped columns nothing is known.
 
         Out: a version of the table that has them, by name
         """
-        version = self.follow()
-        known = {} if tables.is_mapped(self.schema) else self._files.copy()
+        version, known = self.now()
+        if tables.is_mapped(self.schema):
+            return version, {}
         return version, {
             name: file
             for name, file in known.items()
@@ -230,23 +229,22 @@ class Followed:
 
     def pinned(self, version: int) -> DataFrame:
         """The table as it was at a version, its files listed once for however many queries; the quicker the newer it is."""
-        with self._lock:
-            newest, names = self._follow(), [*self._files]
-        if newest != version or tables.is_mapped(self.schema) or len(names) > _files_max(self.path):
+        newest, known = self.now()
+        if newest != version or tables.is_mapped(self.schema) or len(known) > _files_max(self.path):
             return pinned(self._spark, self.path, version)
-        return rows_of_files(self._spark, [f"{self.path}/{name}" for name in names], self.schema)
+        return self._rows_of(known)
 
-    def follow(self) -> int:
-        """Look at the commits since the last time, which is the quicker the fewer they are; gives the newest version."""
+    def now(self) -> tuple[int, dict[str, File]]:
+        """The newest version and its files by name; the fewer commits since the last time, the quicker."""
         with self._lock:
-            return self._follow()
+            version = tables.latest_version(self._spark, self.path)
+            if version - self._version > NEWEST or not self._catch_up(version):
+                version, self._files = _listed(self._spark, self.path)
+            self._version = version
+            return version, self._files.copy()
 
-    def _follow(self) -> int:
-        version = tables.latest_version(self._spark, self.path)
-        if version - self._version > NEWEST or not self._catch_up(version):
-            version, self._files = _listed(self._spark, self.path)
-        self._version = version
-        return version
+    def _rows_of(self, names: Iterable[str]) -> DataFrame:
+        return rows_of_files(self._spark, [f"{self.path}/{name}" for name in names], self.schema)
 
     def _catch_up(self, version: int) -> bool:
         """Apply the commits since; False when history is gone."""

@@ -19,7 +19,7 @@ from pyspark.sql.types import ArrayType, DataType, MapType, StructType
 from headrace.description.schema import quote
 from headrace.errors import TerminalError
 from headrace.spark import files
-from headrace.spark.jvm import java_class
+from headrace.spark.jvm import java_class, scala_option
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
@@ -287,10 +287,10 @@ def latest_version(spark: SparkSession, path: str) -> int:
     newest then is gone: its history was cleaned, or another table stands there.
     """
     version = _SEEN.get(path, -1)
-    if version < 0 or not files.exists(spark, _commit_file(path, version)):
+    if not _is_there(spark, path, version):
         version = int(newest_snapshot(spark, path).version())
     else:
-        while files.exists(spark, _commit_file(path, version + 1)):
+        while _is_there(spark, path, version + 1):
             version += 1
     _SEEN[path] = version
     return version
@@ -304,6 +304,10 @@ def commits_since_checkpoint(spark: SparkSession, path: str) -> int:
 
 def _commit_file(path: str, version: int) -> str:
     return f"{path}/_delta_log/{version:020d}.json"
+
+
+def _is_there(spark: SparkSession, path: str, version: int) -> bool:
+    return version >= 0 and files.exists(spark, _commit_file(path, version))
 
 
 def delta_log(spark: SparkSession, path: str) -> Any:
@@ -320,9 +324,6 @@ def newest_snapshot(spark: SparkSession, path: str) -> Any:
     log = delta_log(spark, path)
     known = log.unsafeVolatileSnapshot()
     version = int(known.version())
-    if files.exists(spark, _commit_file(path, version)) and not files.exists(
-        spark, _commit_file(path, version + 1)
-    ):
+    if _is_there(spark, path, version) and not _is_there(spark, path, version + 1):
         return known
-    none = java_class(spark, "scala.Option").empty()
-    return log.update(False, none, none)
+    return log.update(False, scala_option(spark), scala_option(spark))

@@ -12,7 +12,7 @@ from delta.tables import DeltaTable
 
 from headrace.spark import files, tables
 from headrace.spark.actions import active, begin, parsed, removal, say
-from headrace.spark.jvm import java_class, scala_object, scala_seq
+from headrace.spark.jvm import java_class, scala_option, scala_seq
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Mapping, Sequence
@@ -82,7 +82,7 @@ def checkpoint(spark: SparkSession, path: str) -> None:
     """Write Delta's checkpoint of the table's newest version; others may commit meanwhile."""
     with active(spark):
         snapshot = tables.newest_snapshot(spark, path)
-        tables.delta_log(spark, path).checkpoint(snapshot, scala_object(spark, "scala.None"))
+        tables.delta_log(spark, path).checkpoint(snapshot, scala_option(spark))
 
 
 def rearrange(
@@ -131,7 +131,7 @@ def _exchange(
         action["add"]["dataChange"] = False
     for name, file in gone.items():
         actions.append(removal(name, file.size, now_ms, changes_data=not added))
-    nothing, empty = scala_object(spark, "scala.None"), scala_seq(spark)
+    nothing, empty = scala_option(spark), scala_seq(spark)
     if added:
         operation = _class(spark, "DeltaOperations$Optimize")(empty, empty, False, nothing, False)
     else:

@@ -182,9 +182,8 @@ def _closing(node: Batches, drains: Sequence[int]) -> tuple[dict[str, Expr], dic
     full = F.get(own, F.size(own) - 1)["__ingested_ms"]
     # What would close a batch before its deadline: the next record of its group that opens another, or a drain.
     earliest = F.least(F.col("__next_ms"), F.col("__drained_ms"), F.col(UPTO))
-    undrained = F.least(
-        F.col("__next_ms") - 1, F.col(UPTO)
-    )  # a record comes before the drain of its own time
+    # A record comes before the drain of its own time.
+    undrained = F.least(F.col("__next_ms") - 1, F.col(UPTO))
     reasons = [
         (COUNT, full, F.col("__records") >= node.max_records if node.max_records else F.lit(False)),
         (BYTES, full, F.col("__bytes") >= node.max_bytes if node.max_bytes else F.lit(False)),

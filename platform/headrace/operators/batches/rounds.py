@@ -208,16 +208,14 @@ def _closed(
     if limits.max_wait_ms is not None:
         deadline_ms = opened_ms + limits.max_wait_ms
     earliest_ms = np.minimum(np.minimum(following_ms, drained_ms), upto_ms)
+    undrained_ms = np.minimum(following_ms - 1, upto_ms)  # a record comes before the drain of its own time
     full_ms = np.zeros(len(groups), np.int64)
     full_ms[end > begin] = line.at_ms[end[end > begin] - 1]
     reasons = [
         (full_ms, records >= (limits.max_records or NEVER)),
         (full_ms, size >= (limits.max_bytes or NEVER)),
         (deadline_ms, deadline_ms <= earliest_ms),
-        (
-            drained_ms,
-            drained_ms <= np.minimum(following_ms - 1, upto_ms),
-        ),  # records come before a drain of their time
+        (drained_ms, drained_ms <= undrained_ms),
         (following_ms, ~last),
     ]
     closed_by, closed_ms = np.full(len(groups), -1), np.zeros(len(groups), np.int64)
