@@ -74,11 +74,14 @@ class Times:
     """The clocks around a micro-batch. Both are known before any fold: the log's control rows record them.
 
     commits  the clock after each log commit of the micro-batch, in the order of commit time; the last equals `after`
+    drains   commit times of the drains in the micro-batch, rising; each drain follows the records of its commit time.
+             Every bucket gets all of them, while the control row itself lies in one bucket
     """
 
     before: Clock
     after: Clock
     commits: Sequence[tuple[int, Clock]] = ()
+    drains: Sequence[int] = ()
 
 
 @dataclass(frozen=True)
