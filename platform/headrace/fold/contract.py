@@ -90,10 +90,12 @@ class Needs:
 
     hashes  of keys, sorted; None: of any key
     times   first and last value of the table's time column, both included; None: of any time
+    either  rows that these other needs touch are touched, too (rows of some keys, and rows whose time has come)
     """
 
     hashes: np.ndarray | None = None
     times: tuple[int, int] | None = None
+    either: Needs | None = None
 
 
 @dataclass(frozen=True)
@@ -124,6 +126,8 @@ class Folded:
     """What one step makes of one bucket.
 
     rows     for the next step; None after the last
+    shared   rows that every bucket of the next step gets beside its own, those of all buckets together; few and narrow.
+             They have the schema of `rows`, and no KEY
     outputs  rows of the node's output by name; `results` is its table. A current table's outputs carry
              DELETED, one row per key
     changes  rows to append to state tables, by name
@@ -132,6 +136,7 @@ class Folded:
     """
 
     rows: pa.Table | None = None
+    shared: pa.Table | None = None
     outputs: Mapping[str, pa.Table] = field(default_factory=dict)
     changes: Mapping[str, pa.Table] = field(default_factory=dict)
     tally: pa.Table | None = None
@@ -152,6 +157,6 @@ class Step(ABC):
     def fold(self, rows: pa.Table, state: Mapping[str, pa.Table], times: Times) -> Folded:
         """Fold the rows of one bucket.
 
-        In: rows   of the increment, in any order
+        In: rows   of the increment, in any order; those that the step before shared have a null KEY and HASH
             state  for each table that `needs` names at least the rows that it touches, merged, with BATCH
         """
