@@ -1,0 +1,193 @@
+"""Keys as bytes and as hashes, buckets of hashes, and groups of rows.
+
+Law: KEY and HASH follow from the values alone (see `encode` and `hashing`), not from dictionaries, chunks or other rows.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from headrace.fold.contract import HASH, KEY
+from headrace.fold.encode import encode
+from headrace.fold.hashing import xxh64
+
+
+@dataclass(frozen=True)
+class Groups:
+    """Which rows belong together.
+
+    codes  of each row the number of its group, from 0
+    first  of each group its first row
+    """
+
+    codes: np.ndarray
+    first: np.ndarray
+
+    def __len__(self) -> int:
+        return len(self.first)
+
+
+def with_keys(rows: pa.Table, columns: Sequence[str]) -> pa.Table:
+    """Add KEY and HASH, or replace them.
+
+    In:  rows     with the columns; of any Arrow type, nested ones too
+    Out: the rows in their order, with KEY (BINARY) and HASH (BIGINT), neither of them null
+    """
+    codes, keys = _distinct_keys(rows, columns)
+    hashes = xxh64(keys)[codes]
+    rows = rows.drop_columns([name for name in (KEY, HASH) if name in rows.column_names])
+    return rows.append_column(KEY, keys.take(pa.array(codes))).append_column(HASH, pa.array(hashes))
+
+
+def key_of_row(rows: pa.Table, columns: Sequence[str]) -> tuple[pa.Array, np.ndarray]:
+    """KEY and HASH of each row, without a table around them."""
+    codes, keys = _distinct_keys(rows, columns)
+    return keys.take(pa.array(codes)), xxh64(keys)[codes]
+
+
+def groups_of(rows: pa.Table, *also_by: np.ndarray) -> Groups:
+    """Rows with the same KEY, and the same of each of the numbers (int64) beside it."""
+    by_key = group(rows[KEY])
+    return combined(by_key.codes, *also_by) if also_by else by_key
+
+
+def group(values: pa.Array | pa.ChunkedArray) -> Groups:
+    """Rows with the same value; of a type that Arrow can put into a dictionary. Null is a value, too."""
+    encoded = _combine(values)
+    if not pa.types.is_dictionary(encoded.type):
+        encoded = encoded.dictionary_encode(null_encoding="encode")
+    return numbered(encoded.indices.to_numpy(), len(encoded.dictionary))
+
+
+def combined(*numbers: np.ndarray) -> Groups:
+    """Rows with the same numbers (int64) in all columns."""
+    codes, *others = numbers
+    for other in others:
+        left, right = _dense(codes), _dense(other)
+        width = int(right.max(initial=0)) + 1
+        codes = left * width + right
+    return numbered(_dense(codes))
+
+
+def numbered(codes: np.ndarray, count: int | None = None) -> Groups:
+    """Groups of codes from 0 without gaps."""
+    codes = codes.astype(np.int64, copy=False)
+    first = np.zeros(int(codes.max(initial=-1)) + 1 if count is None else count, np.int64)
+    first[codes[::-1]] = np.arange(len(codes) - 1, -1, -1)  # of equal codes the last one written stays
+    return Groups(codes, first)
+
+
+def group_columns(rows: pa.Table, columns: Sequence[str], first: np.ndarray) -> dict[str, pa.Array]:
+    """The group columns of groups, each by one of its rows; -0.0 is 0.0, and NaN one value, in nested ones too."""
+    at = pa.array(first)
+    return {name: canonical(_combine(rows[name].take(at))) for name in columns}
+
+
+def bucket_of(hashes: np.ndarray, buckets: int) -> np.ndarray:
+    """The bucket of each hash: a range of the hash, so that sorted hashes have sorted buckets."""
+    upper = (hashes.view(np.uint64) ^ np.uint64(1 << 63)) >> np.uint64(32)
+    return ((upper * np.uint64(buckets)) >> np.uint64(32)).astype(np.int64)
+
+
+def bucket_range(bucket: int, buckets: int) -> tuple[int, int]:
+    """The lowest and the highest hash of a bucket."""
+    lowest, beyond = (-(-(number << 32) // buckets) << 32 for number in (bucket, bucket + 1))
+    return lowest - (1 << 63), beyond - 1 - (1 << 63)
+
+
+def distinct_hashes(rows: pa.Table) -> np.ndarray:
+    """The hashes of rows, each once, sorted: as `Needs.hashes` takes them."""
+    return np.sort(pc.unique(rows[HASH]).to_numpy(zero_copy_only=False))
+
+
+def canonical(values: pa.Array) -> pa.Array:
+    """The same values with one NaN and without -0.0."""
+    of = values.type
+    if pa.types.is_floating(of):
+        there = values.is_valid()
+        numbers = np.array(values.fill_null(0).to_numpy(zero_copy_only=False)) + 0
+        numbers[np.isnan(numbers)] = np.nan
+        return pa.array(numbers, of, mask=~there.to_numpy(zero_copy_only=False), from_pandas=False)
+    if not _has_floats(of):
+        return values
+    if pa.types.is_struct(of):
+        fields = [canonical(field) for field in values.flatten()]
+        return pa.StructArray.from_arrays(
+            fields, fields=list(of), mask=values.is_null() if values.null_count else None
+        )
+    if pa.types.is_list(of) or pa.types.is_large_list(of):
+        lengths = pc.list_value_length(values).fill_null(0).to_numpy(zero_copy_only=False)
+        ends = pa.array(np.concatenate([[0], np.cumsum(lengths)]), pa.int32())
+        mask = values.is_null() if values.null_count else None
+        return pa.ListArray.from_arrays(ends, canonical(values.flatten()), mask=mask).cast(of)
+    return values  # maps are no group columns (see `description.grouping`)
+
+
+def _has_floats(of: pa.DataType) -> bool:
+    if pa.types.is_nested(of):
+        return any(_has_floats(of.field(number).type) for number in range(of.num_fields))
+    return bool(pa.types.is_floating(of))
+
+
+def _distinct_keys(rows: pa.Table, columns: Sequence[str]) -> tuple[np.ndarray, pa.Array]:
+    """For each row the number of its key, and the keys' bytes; each distinct one is encoded once."""
+    if not columns:
+        return np.zeros(rows.num_rows, np.int64), pa.array([b""], pa.binary())
+    codes: np.ndarray | None = None
+    parts: list[pa.Array] = []
+    for name in columns:
+        which, distinct = _distinct(_combine(rows[name]))
+        if codes is None:
+            codes, parts = which, [distinct]
+            continue
+        both = numbered(_dense(codes * max(len(distinct), 1) + which))
+        parts = [*(part.take(pa.array(codes[both.first])) for part in parts)]
+        parts.append(distinct.take(pa.array(which[both.first])))
+        codes = both.codes
+    assert codes is not None
+    keys = parts[0] if len(parts) == 1 else pc.binary_join_element_wise(*parts, pa.scalar(b""))
+    return codes, keys
+
+
+def _distinct(values: pa.Array) -> tuple[np.ndarray, pa.Array]:
+    """For each value the number of its bytes, and these; some of them may be there twice (0.0 and -0.0)."""
+    if pa.types.is_nested(values.type) or pa.types.is_null(values.type):
+        values = encode(values)
+        encoded = values.dictionary_encode()
+        return encoded.indices.to_numpy().astype(np.int64), encoded.dictionary
+    if not pa.types.is_dictionary(values.type):
+        values = values.dictionary_encode(null_encoding="encode")
+    indices, dictionary = values.indices, values.dictionary
+    if indices.null_count:  # a dictionary from elsewhere
+        indices = indices.fill_null(len(dictionary))
+        dictionary = pa.concat_arrays([dictionary, pa.nulls(1, dictionary.type)])
+    return indices.to_numpy().astype(np.int64), encode(dictionary)
+
+
+def _dense(numbers: np.ndarray) -> np.ndarray:
+    """Numbers from 0 without gaps, the same for the same."""
+    if not len(numbers):
+        return numbers.astype(np.int64)
+    lowest, highest = int(numbers.min()), int(numbers.max())
+    width = highest - lowest + 1
+    if width <= 2 * len(numbers) + 1024:
+        shifted = numbers - lowest
+        there = np.zeros(width, np.int64)
+        there[shifted] = 1
+        dense: np.ndarray = (np.cumsum(there) - 1)[shifted]
+        return dense
+    dense = pa.array(numbers).dictionary_encode().indices.to_numpy().astype(np.int64)
+    return dense
+
+
+def _combine(values: pa.Array | pa.ChunkedArray) -> pa.Array:
+    if not isinstance(values, pa.ChunkedArray):
+        return values
+    if pa.types.is_dictionary(values.type):
+        values = values.unify_dictionaries()
+    return values.combine_chunks() if values.num_chunks != 1 else values.chunk(0)
