@@ -12,7 +12,7 @@ from headrace.runtime import checkpoints
 from headrace.runtime.backfill import Backfill
 from headrace.runtime.checkpoints import Checkpoints
 from headrace.runtime.kafka import KafkaSettings
-from headrace.runtime.pace import Turns
+from headrace.runtime.scheduling import Turns
 from headrace.runtime.stream import StreamRuntime
 from headrace.spark import files, tables, upkeep
 from tests.runtime.line import Line
@@ -66,7 +66,7 @@ def kept(
 def look(kept: Checkpoints) -> None:
     """Until what it began is done."""
     kept.keep()
-    kept._beside.end()
+    kept._task.end()
 
 
 def test_each_table_gets_one_at_a_look_when_enough_was_committed(

@@ -20,7 +20,7 @@ from headrace.runtime.lake import Lake
 from headrace.runtime.lease import take_lease
 from headrace.runtime.maintenance import Maintenance, Upkept
 from headrace.runtime.node_stream import NodeStream
-from headrace.runtime.pace import Turns
+from headrace.runtime.scheduling import Turns
 from headrace.runtime.views import Views
 from headrace.sinks import Delivery
 from headrace.sinks.refusals import record_refusals

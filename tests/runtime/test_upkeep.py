@@ -13,7 +13,7 @@ import headrace as hr
 from headrace.log.clock import SystemClock
 from headrace.runtime.node_stream import NodeStream
 from headrace.runtime.node_tables import base_of
-from headrace.runtime.pace import Turns
+from headrace.runtime.scheduling import Turns
 from headrace.spark import tables
 from headrace.spark.merge import upsert
 from tests.runtime.line import Line

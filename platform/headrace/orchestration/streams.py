@@ -21,7 +21,7 @@ from headrace.orchestration.keys import STREAM_TAG, stream_key
 from headrace.orchestration.pipeline import Pipeline
 from headrace.orchestration.progress import Cadence, ProgressReporter
 from headrace.orchestration.resources import LakeResource, session
-from headrace.runtime.figures import Seldom
+from headrace.runtime.figures import RateLimited
 from headrace.runtime.kafka import KafkaSettings
 from headrace.runtime.metrics import MetricsEndpoint
 from headrace.runtime.stream import StreamRuntime, StreamStatus
@@ -117,7 +117,7 @@ class _Watch:
         listeners: Sequence[Callable[[Sequence[StreamStatus]], None]],
     ) -> None:
         self._context, self._config, self._listeners = context, config, listeners
-        self._trigger = Seldom(
+        self._trigger = RateLimited(
             lambda: trigger_set(spark, lake.lake, pipeline.name), TRIGGER_READ_EVERY_SECONDS
         )
         self._runtime = StreamRuntime(

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 
 import structlog
 
-from headrace.runtime.beside import Beside
+from headrace.runtime.background import BackgroundTask
 from headrace.spark import tables, upkeep
 from headrace.spark.session import pipeline_session
 
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
     from pyspark.sql import SparkSession
 
-    from headrace.runtime.pace import Turns
+    from headrace.runtime.scheduling import Turns
 
 logger = structlog.get_logger(__name__)
 EVERY = 400  # commits
@@ -43,19 +43,19 @@ class Checkpoints:
         for key, value in IN_ONE_TASK.items():
             self._spark.conf.set(key, value)
         self._look_at, self._ending = 0.0, threading.Event()
-        self._beside = Beside("checkpoints", turns, self._ending.is_set)
+        self._task = BackgroundTask("checkpoints", turns, self._ending.is_set)
 
     def keep(self) -> None:
         """Look, if it is time to, and write what is due in a thread; called with each poll."""
-        if time.monotonic() >= self._look_at and not self._beside.under_way:
+        if time.monotonic() >= self._look_at and not self._task.under_way:
             self._look_at = time.monotonic() + LOOK_SECONDS
             self._ending.clear()
-            self._beside.begin(self._write)
+            self._task.begin(self._write)
 
     def end(self) -> None:
         """Wait for the one that is being written, and write no more."""
         self._ending.set()
-        self._beside.end()
+        self._task.end()
 
     def _write(self) -> None:
         """One that is due."""

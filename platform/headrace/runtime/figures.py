@@ -74,8 +74,8 @@ def _rounded(value: float | None, digits: int = 1) -> float | None:
     return None if value is None else round(float(value), digits)
 
 
-class Seldom(Generic[V]):
-    """A measure that costs something: taken at most once in a while, and repeated in between."""
+class RateLimited(Generic[V]):
+    """A costly measure: taken at most once in an interval; in between the last value is repeated."""
 
     def __init__(self, measure: Callable[[], V], every_seconds: float) -> None:
         """Nothing is measured before the first call."""

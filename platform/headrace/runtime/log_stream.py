@@ -20,8 +20,8 @@ from headrace.runtime.kafka import (
     require_same_topic,
 )
 from headrace.runtime.lease import Lease, LeaseLostError, take_lease
-from headrace.runtime.pace import Pace
 from headrace.runtime.requests import carry_out
+from headrace.runtime.scheduling import CommitSchedule
 from headrace.runtime.supervised import RATE_SECONDS, SupervisedQuery
 
 if TYPE_CHECKING:
@@ -80,7 +80,7 @@ class LogStream(SupervisedQuery):
         self.sequencer: Sequencer | None = None
         self.records = self.dead_letters = self.replays = 0
         self.readers: list[NodeStream] = []  # woken by each commit
-        self.pace = Pace()
+        self.schedule = CommitSchedule()
         self._spark, self._lake, self._clock, self._on_step = spark, lake, clock, on_step
         self._settings, self._kafka = kafka, KafkaTopic(topic.name, kafka)
         self._longest_wait_ms, self.trigger_ms, self._tick_every_ms = (
@@ -152,14 +152,14 @@ class LogStream(SupervisedQuery):
         return appended.records
 
     def _trigger(self, batch: DataFrame, batch_id: int) -> None:
-        with self.pace.at_work():
+        with self.schedule.at_work():
             super()._trigger(batch, batch_id)
         if any(reader.state == "running" for reader in self.readers):
-            self.pace.rest(lambda: self._ends, hurried=self._many)
+            self.schedule.rest(lambda: self._ends, hurried=self._many)
 
-    def ask(self, *, beside: bool) -> int | None:
-        """A node that reads it is ready to fold (see `Pace.ask`)."""
-        return self.pace.ask(self.trigger_ms / 1000, beside=beside)
+    def ask(self, *, spare_core: bool) -> int | None:
+        """A node that reads it is ready to fold (see `CommitSchedule.ask`)."""
+        return self.schedule.ask(self.trigger_ms / 1000, spare_core=spare_core)
 
     def record_last(self, record: Callable[[Sequencer], None]) -> None:
         """Let the sequencer record something between `halt` and `drain`; a failure is told, and the drain goes on."""

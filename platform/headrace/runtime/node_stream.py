@@ -17,9 +17,9 @@ from pyspark.sql import functions as F
 from headrace.log.columns import DEAD_LETTER, RECORD
 from headrace.operators.bounds import FullError
 from headrace.operators.rows import NOT_RECORDS
-from headrace.runtime.beside import Beside
+from headrace.runtime.background import BackgroundTask
 from headrace.runtime.buffered import BufferFigures
-from headrace.runtime.figures import Seldom
+from headrace.runtime.figures import RateLimited
 from headrace.runtime.lease import Lease, LeaseHeldError, LeaseLostError, take_lease
 from headrace.runtime.limits import limits_known
 from headrace.runtime.node_tables import frontier_ms, read_increment
@@ -38,7 +38,7 @@ if TYPE_CHECKING:
     from headrace.log.clock import Clock
     from headrace.runtime.lake import Lake
     from headrace.runtime.log_stream import LogStream
-    from headrace.runtime.pace import Turns
+    from headrace.runtime.scheduling import Turns
 
 logger = structlog.get_logger(__name__)
 PACK_EVERY = 100  # micro-batches between two times that the state is put into fewer files
@@ -88,12 +88,12 @@ class NodeStream(SupervisedQuery):
         self._turns = turns
         self._woken, self._commits_wake = threading.Event(), woken
         self._opened = threading.Event()  # replaced at each opening, set at its close
-        self._upkeep = Beside(f"upkeep-{self.name}", upkeep, lambda: self._ends)
+        self._upkeep = BackgroundTask(f"upkeep-{self.name}", upkeep, lambda: self._ends)
         self.records = 0
         self.buffer = BufferFigures()
-        self._raised = Seldom(self._limits_since, LIMITS_READ_EVERY_SECONDS)
-        self._waiting = Seldom(self._count_waiting, LAG_COUNTED_EVERY_SECONDS)
-        self._state_size = Seldom(self._measure_state, STATE_MEASURED_EVERY_SECONDS)
+        self._raised = RateLimited(self._limits_since, LIMITS_READ_EVERY_SECONDS)
+        self._waiting = RateLimited(self._count_waiting, LAG_COUNTED_EVERY_SECONDS)
+        self._state_size = RateLimited(self._measure_state, STATE_MEASURED_EVERY_SECONDS)
 
     def open(self) -> DataStreamWriter:
         """Recover the node's progress; Delta's streaming source serves as the wake-up alone."""
@@ -107,7 +107,7 @@ class NodeStream(SupervisedQuery):
             self.runner = NodeRunner(self._spark, self.node, self._lake, on_step=on_step)
         self._roused, self._upkeep.error = False, None
         self.buffer = BufferFigures()
-        self._raised = Seldom(self._limits_since, LIMITS_READ_EVERY_SECONDS)
+        self._raised = RateLimited(self._limits_since, LIMITS_READ_EVERY_SECONDS)
         wakes = [self._wake(topic) for topic in self.node.topics]
         woken = reduce(lambda left, right: left.unionByName(right), wakes)
         self._opened = threading.Event()
@@ -160,14 +160,14 @@ class NodeStream(SupervisedQuery):
         """One micro-batch of all that came until now, in its turn; False when none is due or there is nothing new."""
         with self._turns.taken(lambda: self._ends) as mine:
             if mine and runner.due(self._clock.now_ms()):
-                beside = self._turns.spare
-                for log, number in [(log, log.ask(beside=beside)) for log in self.logs]:
+                spare = self._turns.spare
+                for log, number in [(log, log.ask(spare_core=spare)) for log in self.logs]:
                     if number is not None:
-                        log.pace.wait_for(number)
+                        log.schedule.wait_for(number)
                 if runner.advance():
                     return True
         for log in self.logs:
-            log.pace.go_on()
+            log.schedule.go_on()
         return False
 
     def _fold_when_woken(self, closed: threading.Event) -> None:

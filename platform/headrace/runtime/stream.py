@@ -15,7 +15,7 @@ from headrace.runtime.checkpoints import Checkpoints
 from headrace.runtime.limits import limits_shown
 from headrace.runtime.log_stream import LogStream, drain_together
 from headrace.runtime.node_stream import NodeStream
-from headrace.runtime.pace import Turns
+from headrace.runtime.scheduling import Turns
 from headrace.runtime.topics import (
     batched_topics,
     longest_wait_ms,

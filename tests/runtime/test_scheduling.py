@@ -9,8 +9,8 @@ from contextlib import contextmanager
 
 import pytest
 
-from headrace.runtime import pace as pacing
-from headrace.runtime.pace import Pace, Turns
+from headrace.runtime import scheduling
+from headrace.runtime.scheduling import CommitSchedule, Turns
 
 LONG = 30.0  # nothing here takes so long
 
@@ -22,7 +22,7 @@ def never() -> bool:
 
 @contextmanager
 def thread(work: Callable[[], None]) -> Iterator[threading.Thread]:
-    """Work beside the test, which ends before it does."""
+    """Work in a thread of its own, which ends before the test does."""
     worker = threading.Thread(target=work)
     worker.start()
     yield worker
@@ -95,7 +95,7 @@ def test_who_gives_up_holds_nobody_up() -> None:
 
 
 def test_a_turn_that_takes_long_holds_nobody_up_any_more(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(pacing, "TURN_SECONDS", 0.05)
+    monkeypatch.setattr(scheduling, "TURN_SECONDS", 0.05)
     turns = Turns(1)
     with turns.taken(never), turns.taken(never) as mine:
         assert mine
@@ -112,42 +112,42 @@ def test_a_turn_is_given_back_after_an_error() -> None:
 def test_a_log_rests_until_a_node_asks_which_then_waits_for_its_micro_batch(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr(pacing, "BEGIN_SECONDS", LONG)
-    monkeypatch.setattr(pacing, "RECENT_SECONDS", 0.0)
-    pace, done = Pace(), []
+    monkeypatch.setattr(scheduling, "BEGIN_SECONDS", LONG)
+    monkeypatch.setattr(scheduling, "RECENT_SECONDS", 0.0)
+    schedule, done = CommitSchedule(), []
 
     def log() -> None:
         for number in (1, 2):
-            with pace.at_work():
+            with schedule.at_work():
                 done.append(number)
             if number == 1:
-                pace.rest(never, hurried=False)
+                schedule.rest(never, hurried=False)
 
     with thread(log):
-        until(lambda: pace._resting)
-        expected = pace.ask(0.0, beside=False)
+        until(lambda: schedule._resting)
+        expected = schedule.ask(0.0, spare_core=False)
         assert expected == 2
-        pace.wait_for(expected)
+        schedule.wait_for(expected)
         assert done == [1, 2]
 
 
 def test_a_node_does_not_wait_for_a_log_that_finds_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(pacing, "BEGIN_SECONDS", 0.05)
-    monkeypatch.setattr(pacing, "RECENT_SECONDS", 0.0)
-    pace = Pace()
-    with pace.at_work():
+    monkeypatch.setattr(scheduling, "BEGIN_SECONDS", 0.05)
+    monkeypatch.setattr(scheduling, "RECENT_SECONDS", 0.0)
+    schedule = CommitSchedule()
+    with schedule.at_work():
         pass
-    with thread(lambda: pace.rest(never, hurried=False)):
-        until(lambda: pace._resting)
-        expected = pace.ask(0.0, beside=False)
+    with thread(lambda: schedule.rest(never, hurried=False)):
+        until(lambda: schedule._resting)
+        expected = schedule.ask(0.0, spare_core=False)
         assert expected == 2
-        pace.wait_for(expected)
+        schedule.wait_for(expected)
     time.sleep(0.05)
-    assert pace.ask(0.0, beside=False) is None, "it looks at Kafka by itself, and wakes its nodes"
+    assert schedule.ask(0.0, spare_core=False) is None, "it looks at Kafka by itself, and wakes its nodes"
 
 
 @pytest.mark.parametrize(
-    ("beside", "hurried", "trigger_seconds", "recent_seconds"),
+    ("spare_core", "hurried", "trigger_seconds", "recent_seconds"),
     [
         (True, False, 0.0, LONG),
         (False, True, 0.0, LONG),
@@ -158,61 +158,61 @@ def test_a_node_does_not_wait_for_a_log_that_finds_nothing(monkeypatch: pytest.M
 )
 def test_a_node_folds_what_is_there_when(
     monkeypatch: pytest.MonkeyPatch,
-    beside: bool,
+    spare_core: bool,
     hurried: bool,
     trigger_seconds: float,
     recent_seconds: float,
 ) -> None:
-    monkeypatch.setattr(pacing, "RECENT_SECONDS", recent_seconds)
-    pace = Pace()
-    with pace.at_work():
+    monkeypatch.setattr(scheduling, "RECENT_SECONDS", recent_seconds)
+    schedule = CommitSchedule()
+    with schedule.at_work():
         pass
-    with thread(lambda: pace.rest(never, hurried=hurried)):
-        until(lambda: pace._resting)
-        assert pace.ask(trigger_seconds, beside=beside) is None
-        just_committed = not beside and not hurried and recent_seconds > 0
-        assert pace._resting == just_committed, "any other begins meanwhile"
-        pace.go_on()
+    with thread(lambda: schedule.rest(never, hurried=hurried)):
+        until(lambda: schedule._resting)
+        assert schedule.ask(trigger_seconds, spare_core=spare_core) is None
+        just_committed = not spare_core and not hurried and recent_seconds > 0
+        assert schedule._resting == just_committed, "any other begins meanwhile"
+        schedule.go_on()
 
 
-@pytest.mark.parametrize("beside", [True, False])
-def test_a_log_that_works_while_a_node_begins_rests_only_if_no_core_is_to_spare(beside: bool) -> None:
-    pace = Pace()
-    with pace.at_work():
-        assert pace.ask(0.0, beside=beside) == (None if beside else 1)
-    with thread(lambda: pace.rest(never, hurried=False)) as log:
-        if beside:
+@pytest.mark.parametrize("spare_core", [True, False])
+def test_a_log_that_works_while_a_node_begins_rests_only_if_no_core_is_to_spare(spare_core: bool) -> None:
+    schedule = CommitSchedule()
+    with schedule.at_work():
+        assert schedule.ask(0.0, spare_core=spare_core) == (None if spare_core else 1)
+    with thread(lambda: schedule.rest(never, hurried=False)) as log:
+        if spare_core:
             log.join(LONG)
         else:
-            until(lambda: pace._resting)
-            pace.go_on()
+            until(lambda: schedule._resting)
+            schedule.go_on()
 
 
-def test_a_log_that_is_asked_before_it_rests_works_beside_its_node_once() -> None:
-    pace = Pace()
-    with pace.at_work():
+def test_a_log_that_is_asked_before_it_rests_works_at_the_same_time_as_its_node_once() -> None:
+    schedule = CommitSchedule()
+    with schedule.at_work():
         pass
-    assert pace.ask(0.0, beside=True) is None
+    assert schedule.ask(0.0, spare_core=True) is None
     began = time.monotonic()
-    pace.rest(never, hurried=False)
-    assert time.monotonic() - began < pacing.REST_SECONDS / 2
-    with pace.at_work():
+    schedule.rest(never, hurried=False)
+    assert time.monotonic() - began < scheduling.REST_SECONDS / 2
+    with schedule.at_work():
         pass
-    with thread(lambda: pace.rest(never, hurried=False)):
-        until(lambda: pace._resting)
-        pace.go_on()
+    with thread(lambda: schedule.rest(never, hurried=False)):
+        until(lambda: schedule._resting)
+        schedule.go_on()
 
 
 def test_a_log_whose_nodes_have_nothing_to_do_does_not_rest() -> None:
-    pace = Pace()
-    with pace.at_work():
+    schedule = CommitSchedule()
+    with schedule.at_work():
         pass
-    pace.go_on()
+    schedule.go_on()
     began = time.monotonic()
-    pace.rest(never, hurried=False)
-    assert time.monotonic() - began < pacing.REST_SECONDS / 2
-    with pace.at_work():
+    schedule.rest(never, hurried=False)
+    assert time.monotonic() - began < scheduling.REST_SECONDS / 2
+    with schedule.at_work():
         pass
-    with thread(lambda: pace.rest(never, hurried=False)):
-        until(lambda: pace._resting)
-        pace.go_on()
+    with thread(lambda: schedule.rest(never, hurried=False)):
+        until(lambda: schedule._resting)
+        schedule.go_on()

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from headrace.local.broker import Broker
-from headrace.runtime import pace, stream
+from headrace.runtime import scheduling, stream
 from headrace.runtime.lake import Lake
 from tests.broker.harness import Running, produce, running
 from tests.broker.pipeline import minutes
@@ -67,8 +67,8 @@ def test_while_its_node_is_busy_a_log_commits_once_where_a_core_is_to_spare_and_
     monkeypatch: pytest.MonkeyPatch,
     cores: int,
 ) -> None:
-    monkeypatch.setattr(pace, "REST_SECONDS", 60.0)
-    monkeypatch.setattr(pace, "TURN_SECONDS", 60.0)
+    monkeypatch.setattr(scheduling, "REST_SECONDS", 60.0)
+    monkeypatch.setattr(scheduling, "TURN_SECONDS", 60.0)
     monkeypatch.setattr(stream, "tasks_for", lambda master: cores)
     topic = new_topic(1)
     with busy_node(spark, lake, kafka, topic) as (run, node):
@@ -88,7 +88,7 @@ def test_while_its_node_is_busy_a_log_commits_once_where_a_core_is_to_spare_and_
 def test_a_node_that_does_not_end_holds_its_log_up_for_no_longer_than_the_rest(
     spark: SparkSession, lake: Lake, kafka: Broker, new_topic: NewTopic, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(pace, "REST_SECONDS", 0.2)
+    monkeypatch.setattr(scheduling, "REST_SECONDS", 0.2)
     topic = new_topic(1)
     with busy_node(spark, lake, kafka, topic) as (run, _):
         for minute in range(2, 8):

@@ -1,8 +1,9 @@
-"""How the queries of a session share its cores: nodes take turns, and a log commits when a node that reads it is ready.
+"""How logs and nodes share the cores of a session: nodes take turns, and a log commits when one of its nodes is ready.
 
-All of them at once would each take several times as long, in many small micro-batches that cost as much as large ones. So as
-many nodes fold at once as there are cores, in the order in which they became ready; and what comes while they are at it, or
-wait, becomes one micro-batch of the log, just before it is folded. Where a core is to spare the log works beside its node.
+If all of them worked at once, each would take several times as long, in many small micro-batches that cost as much as large
+ones. So only as many nodes fold at once as there are cores, in the order in which they became ready. Records that arrive
+meanwhile become one micro-batch of the log, just before a node folds them. If a core is spare, the log and the node work at
+the same time.
 """
 
 from __future__ import annotations
@@ -17,18 +18,21 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
-LOOK_SECONDS = 0.1  # between looks at whether what is waited for is wanted any more
-TURN_SECONDS = 10.0  # so long a turn holds others up
-RECENT_SECONDS = 0.2  # after a commit so little has come that another would cost more
-BEGIN_SECONDS = 0.5  # from the end of a log's rest to its next micro-batch, if it finds anything
+LOOK_SECONDS = 0.1  # how often a thread that waits checks whether it should give up
+TURN_SECONDS = 10.0  # after this time a turn no longer holds up the others
+RECENT_SECONDS = 0.2  # after a commit: too little has arrived to be worth another one
+BEGIN_SECONDS = 0.5  # from the end of a log's rest to its next micro-batch, if it finds records
 REST_SECONDS = 10.0  # the longest that a log waits for its nodes, and a node for its logs
 
 
 class Turns:
-    """So many have a turn at once, whoever came first is next; one that takes long, for its sink is away, counts no more."""
+    """A limited number of turns at once, first come, first served.
+
+    A turn that takes longer than `TURN_SECONDS` (its sink may be away) is no longer counted.
+    """
 
     def __init__(self, at_once: int) -> None:
-        """All are free."""
+        """All turns are free."""
         self._at_once = at_once
         self._waiting: deque[object] = deque()
         self._began: dict[object, float] = {}
@@ -36,7 +40,7 @@ class Turns:
 
     @contextmanager
     def taken(self, given_up: Callable[[], bool]) -> Iterator[bool]:
-        """A turn for as long as the context lasts; False: it was given up before it came."""
+        """A turn for as long as the context lasts; False if the caller gave up before its turn came."""
         me = object()
         with self._changed:
             self._waiting.append(me)
@@ -55,7 +59,7 @@ class Turns:
 
     @property
     def spare(self) -> bool:
-        """Whether one is free that nobody waits for."""
+        """Whether a turn is free and nobody waits for it."""
         with self._changed:
             return not self._waiting and self._free
 
@@ -68,16 +72,16 @@ class Turns:
         return sum(at > since for at in self._began.values()) < self._at_once
 
 
-class Pace:
-    """When a log commits: after each commit it rests until a node asks for more, or has nothing to do."""
+class CommitSchedule:
+    """Decides when a log commits: after each commit it rests until a node asks for more, or all its nodes are idle."""
 
     def __init__(self) -> None:
-        """It has not begun."""
+        """The log has not begun."""
         self._changed = threading.Condition()
         self._at_work = self._resting = self._hurried = False
         self._finished = 0  # micro-batches
-        self._restless = -1  # the one after which it does not rest
-        self._began = self._ended = self._asked = -math.inf  # when, by the monotonic clock
+        self._restless = -1  # the micro-batch after which the log does not rest
+        self._began = self._ended = self._asked = -math.inf  # by the monotonic clock
 
     @contextmanager
     def at_work(self) -> Iterator[None]:
@@ -96,7 +100,7 @@ class Pace:
     def rest(self, given_up: Callable[[], bool], *, hurried: bool) -> None:
         """Leave the cores to the nodes until one asks for more.
 
-        In: hurried  more is there than one micro-batch takes: the next need not wait until a node has folded this one
+        In: hurried  Kafka holds more than one micro-batch takes: the next need not wait until a node has folded this one
         """
         until = time.monotonic() + REST_SECONDS
         with self._changed:
@@ -106,36 +110,36 @@ class Pace:
             self._resting = False
 
     def go_on(self) -> None:
-        """No node has anything to do."""
+        """End the rest: no node has anything to do."""
         with self._changed:
             self._resting, self._restless = False, self._finished
             self._changed.notify_all()
 
-    def ask(self, trigger_seconds: float, *, beside: bool) -> int | None:
-        """A node is ready to fold what has come; the number of the micro-batch to wait for, None: there is none.
+    def ask(self, trigger_seconds: float, *, spare_core: bool) -> int | None:
+        """A node is ready to fold; returns the number of the micro-batch to wait for, None if there is none.
 
-        In: beside  there is a core for the log while the node folds what is there
+        In: spare_core  a core is free for the log while the node folds what is there
         """
         with self._changed:
-            now, beside = time.monotonic(), beside or self._hurried
+            now, at_once = time.monotonic(), spare_core or self._hurried
             if self._at_work or now - self._asked < BEGIN_SECONDS:
                 coming = self._finished + 1
-                if beside:
+                if at_once:
                     self._restless = coming
-                return None if beside else coming
-            if not self._resting and beside:
+                return None if at_once else coming
+            if not self._resting and at_once:
                 self._restless = self._finished  # it is about to rest
-            if not self._resting or (now - self._ended < RECENT_SECONDS and not beside):
+            if not self._resting or (now - self._ended < RECENT_SECONDS and not at_once):
                 return None
             self._resting = False
             self._changed.notify_all()
-            if beside or now - self._began < trigger_seconds:
+            if at_once or now - self._began < trigger_seconds:
                 return None
             self._asked = now
             return self._finished + 1
 
     def wait_for(self, number: int) -> None:
-        """Until the micro-batch of this number is done, or has not begun: then there is nothing to read."""
+        """Wait until the micro-batch of this number is done; if none begins soon, there is nothing to read."""
         with self._changed:
             self._changed.wait_for(lambda: self._at_work or self._finished >= number, BEGIN_SECONDS)
             if self._at_work:
