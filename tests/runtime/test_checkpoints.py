@@ -8,13 +8,14 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 import headrace as hr
+from headrace.lake import small_files
 from headrace.runtime import checkpoints
 from headrace.runtime.backfill import Backfill
 from headrace.runtime.checkpoints import Checkpoints
 from headrace.runtime.kafka import KafkaSettings
 from headrace.runtime.scheduling import Turns
 from headrace.runtime.stream import StreamRuntime
-from headrace.spark import files, tables, upkeep
+from headrace.spark import tables, upkeep
 from tests.runtime.line import Line
 
 if TYPE_CHECKING:
@@ -42,7 +43,7 @@ def feed(line: Line, minutes: range) -> None:
 
 def checkpointed(spark: SparkSession, path: str) -> int | None:
     """The version of the table's last checkpoint."""
-    last = files.read_json(spark, f"{path}/_delta_log/_last_checkpoint")
+    last = small_files.read_json(f"{path}/_delta_log/_last_checkpoint")
     return None if last is None else int(last["version"])
 
 

@@ -14,11 +14,11 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
+from headrace.lake import small_files
 from headrace.log.clock import ManualClock
 from headrace.runtime import lease as lease_module
 from headrace.runtime.lease import EXPIRES_MS, Lease, LeaseHeldError, LeaseLostError, take_lease
 from headrace.runtime.processes import born, runs
-from headrace.spark import files
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -58,9 +58,9 @@ def take(spark: SparkSession, folder: str, now_ms: int = NOW_MS) -> Lease:
 def claim_as(spark: SparkSession, folder: str, **changed: Any) -> None:
     """Let the lease of epoch 1 appear to be held by somebody else."""
     path = f"{folder}/1.claim.json"
-    claim = files.read_json(spark, path)
+    claim = small_files.read_json(path)
     assert claim is not None
-    files.write_json(spark, path, claim | changed)
+    small_files.write_json(path, claim | changed)
 
 
 def test_a_second_writer_is_told_who_the_first_is(spark: SparkSession, folder: str) -> None:
@@ -180,14 +180,14 @@ def test_of_many_that_reach_out_at_the_same_moment_one_gets_it(spark: SparkSessi
 def test_of_many_that_claim_at_the_same_moment_one_does(spark: SparkSession, lake: Lake) -> None:
     def reach(folder: str, start: threading.Barrier) -> bool:
         start.wait()
-        return files.write_json(spark, f"{folder}/1.claim.json", {}, overwrite=False)
+        return small_files.write_json(f"{folder}/1.claim.json", {}, overwrite=False)
 
     with ThreadPoolExecutor(6) as threads:
         for attempt in range(100):
             folder, start = lake.lease(f"log/{attempt}"), threading.Barrier(6)
             won = list(threads.map(reach, [folder] * 6, [start] * 6))
             assert sum(won) == 1
-            assert files.names(spark, folder) == ["1.claim.json"]
+            assert small_files.names(folder) == ["1.claim.json"]
 
 
 def test_who_comes_a_moment_too_late_is_told(

@@ -11,9 +11,9 @@ import json
 from typing import TYPE_CHECKING, Any
 
 from headrace.description.replay import MONOTONE
+from headrace.lake import small_files
 from headrace.log.exact import ExactGuard
 from headrace.log.monotone import MonotoneGuard
-from headrace.spark import files
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -63,23 +63,23 @@ class GuardStore:
             return {"guard": document}
         name = f"{hashlib.sha256(text.encode()).hexdigest()}.json"
         if name != self._named:
-            files.write_json(self._spark, f"{self._folder}/{name}", document)
+            small_files.write_json(f"{self._folder}/{name}", document)
         return {"guard_file": name}
 
     def settled(self, entry: Mapping[str, Any]) -> None:
         """A commit with this entry went through: the file named before is no longer needed."""
         name = entry.get("guard_file")
         if self._named is not None and name != self._named:
-            files.delete(self._spark, f"{self._folder}/{self._named}")
+            small_files.delete(f"{self._folder}/{self._named}")
         self._named = name
 
     def read(self, record: Mapping[str, Any]) -> Mapping[str, Any] | None:
         """The state that the newest record names, None if it names none; what a crash left behind is removed."""
         self._named = record.get("guard_file")
-        for name in files.names(self._spark, self._folder):
+        for name in small_files.names(self._folder):
             if name != self._named:
-                files.delete(self._spark, f"{self._folder}/{name}")
+                small_files.delete(f"{self._folder}/{name}")
         if self._named is None:
             return record.get("guard")
-        content: Mapping[str, Any] | None = files.read_json(self._spark, f"{self._folder}/{self._named}")
+        content: Mapping[str, Any] | None = small_files.read_json(f"{self._folder}/{self._named}")
         return content

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from headrace.spark import files
+from headrace.lake import small_files
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -20,10 +20,10 @@ NAME = "_settled.json"  # below the log's table; Delta leaves alone what begins 
 
 def write_promise(spark: SparkSession, log_path: str, through_ms: int) -> None:
     """Promise that every later row of the log has an `ingested_at` beyond this, in ms."""
-    files.write_json(spark, f"{log_path}/{NAME}", {"through_ms": through_ms})
+    small_files.write_json(f"{log_path}/{NAME}", {"through_ms": through_ms})
 
 
 def read_promise(spark: SparkSession, log_path: str) -> int:
     """What was promised last, in ms; 0 when nothing was."""
-    promise = files.read_json(spark, f"{log_path}/{NAME}")
+    promise = small_files.read_json(f"{log_path}/{NAME}")
     return 0 if promise is None else int(promise["through_ms"])

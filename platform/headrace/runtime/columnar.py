@@ -13,10 +13,11 @@ import pyarrow as pa
 import structlog
 from pyarrow import feather
 
+from headrace.lake.storage import local_path
 from headrace.operators.columnar import CompletedFold, ComputedFold, HeldFiles, TableFiles
 from headrace.operators.columnar.fold import REPORT
 from headrace.operators.progress import Progress
-from headrace.spark import files, one_task, workers
+from headrace.spark import one_task, workers
 from headrace.spark.actions import NewFile
 from headrace.spark.frames import bytes_read
 from headrace.spark.one_task import Target, Work, arrow_schema
@@ -291,4 +292,4 @@ def _target(path: str, schema: StructType) -> Target:
 
 
 def _folder(path: str) -> str:
-    return str(files.local_path(path))
+    return str(local_path(path))

@@ -20,8 +20,8 @@ import structlog
 from tenacity import Retrying, retry_if_exception_type, stop_after_delay, wait_fixed
 
 from headrace.errors import TerminalError
+from headrace.lake import small_files
 from headrace.runtime.processes import born, is_gone, process_space, runs
-from headrace.spark import files
 from headrace.spark.jvm import java_class
 
 if TYPE_CHECKING:
@@ -75,14 +75,14 @@ class Lease:
                 )
             now_ms = self.clock.now_ms()
             if now_ms - self.renewed_ms >= RENEWED_EVERY_MS:
-                files.write_json(self.spark, _renewal(self.folder, self.epoch), {"renewed_ms": now_ms})
+                small_files.write_json(_renewal(self.folder, self.epoch), {"renewed_ms": now_ms})
                 self.renewed_ms = now_ms
 
     def release(self) -> None:
         """Give the lease back, so that the next writer need not wait."""
         self._released.set()
         with self._writing:
-            files.write_json(self.spark, _renewal(self.folder, self.epoch), {"renewed_ms": 0})
+            small_files.write_json(_renewal(self.folder, self.epoch), {"renewed_ms": 0})
 
     def keep(self) -> Lease:
         """Renew the lease in the background, until it is released or overtaken."""
@@ -119,12 +119,12 @@ def take_lease(spark: SparkSession, folder: str, writer: str, clock: Clock) -> L
         "spark_born": born(spark_pid),
         "taken_ms": now_ms,
     }
-    if not files.write_json(spark, _claim(folder, epoch + 1), claim, overwrite=False):
+    if not small_files.write_json(_claim(folder, epoch + 1), claim, overwrite=False):
         raise LeaseHeldError(
             f"{writer}: another process took the lease at the same moment.", hint="Try again."
         )
-    files.delete(spark, _claim(folder, epoch - 1))
-    files.delete(spark, _renewal(folder, epoch - 1))
+    small_files.delete(_claim(folder, epoch - 1))
+    small_files.delete(_renewal(folder, epoch - 1))
     return Lease(spark, folder, writer, epoch + 1, clock, now_ms).keep()
 
 
@@ -182,8 +182,8 @@ def held_since_ms(spark: SparkSession, folder: str, clock: Clock) -> int | None:
 
 def _holder(spark: SparkSession, folder: str, epoch: int, clock: Clock) -> tuple[dict[str, Any], int | None]:
     """Who took a lease, and for how long it was not renewed, in ms; None: it was given back."""
-    holder = files.read_json(spark, _claim(folder, epoch)) or {}
-    renewal = files.read_json(spark, _renewal(folder, epoch)) or {}
+    holder = small_files.read_json(_claim(folder, epoch)) or {}
+    renewal = small_files.read_json(_renewal(folder, epoch)) or {}
     renewed_ms = renewal.get("renewed_ms", holder.get("taken_ms", 0))
     return holder, clock.now_ms() - renewed_ms if renewed_ms else None
 
@@ -230,7 +230,7 @@ def _orphan_ends(holder: dict[str, Any]) -> bool:
 
 
 def _newest_epoch(spark: SparkSession, folder: str) -> int:
-    epochs = [int(name[:-11]) for name in files.names(spark, folder) if name.endswith(".claim.json")]
+    epochs = [int(name[:-11]) for name in small_files.names(folder) if name.endswith(".claim.json")]
     return max(epochs, default=0)
 
 

@@ -11,13 +11,14 @@ from typing import TYPE_CHECKING, Any
 from pyspark.sql import functions as F
 
 from headrace.description.fingerprint import differences
+from headrace.lake import small_files
 from headrace.log.columns import log_schema
 from headrace.log.promise import read_promise
 from headrace.operators import operator_of
 from headrace.operators.operator import Held, Schemas
 from headrace.operators.progress import Progress
 from headrace.runtime.evolution import GOES_ON, OtherDescriptionError, outcome_of
-from headrace.spark import files, tables
+from headrace.spark import tables
 from headrace.spark.frames import local_frame
 from headrace.spark.newest import newest_rows, read_table
 
@@ -68,7 +69,7 @@ def base_of(spark: SparkSession, lake: Lake, node: Node) -> Base:
 
 def undescribed(spark: SparkSession, lake: Lake, names: Collection[str]) -> list[str]:
     """The nodes that have tables here and are not among these."""
-    return sorted(set(files.names(spark, f"{lake.root}/tables")) - set(names))
+    return sorted(set(small_files.names(f"{lake.root}/tables")) - set(names))
 
 
 def results_writer(node: Node) -> str:
@@ -124,7 +125,7 @@ def read_progress(spark: SparkSession, lake: Lake, node: Node, *, through: int |
 
 def write_description(spark: SparkSession, lake: Lake, node: Node) -> None:
     """Note the rules of a node beside its state, so that a change of them can be told."""
-    files.write_json(spark, lake.description(node.required_name), _entry(node))
+    small_files.write_json(lake.description(node.required_name), _entry(node))
 
 
 def note_description(spark: SparkSession, lake: Lake, node: Node) -> None:
@@ -138,7 +139,7 @@ def note_description(spark: SparkSession, lake: Lake, node: Node) -> None:
 
 def stored_description(spark: SparkSession, lake: Lake, node: Node) -> Mapping[str, Any] | None:
     """The rules noted beside a node's state, with their fingerprint; None: none are."""
-    stored: Mapping[str, Any] | None = files.read_json(spark, lake.description(node.required_name))
+    stored: Mapping[str, Any] | None = small_files.read_json(lake.description(node.required_name))
     return stored
 
 

@@ -18,12 +18,13 @@ from pyspark.sql import functions as F
 
 from headrace.description import quote
 from headrace.errors import TerminalError
+from headrace.lake import small_files
 from headrace.operators import operator_of
 from headrace.operators.operator import CurrentOperator, Held
 from headrace.operators.progress import Progress
 from headrace.operators.rows import NOT_RECORDS
 from headrace.runtime.node_tables import node_schemas, read_log, read_stretches
-from headrace.spark import files, tables
+from headrace.spark import tables
 from headrace.spark.actions import append_rows
 from headrace.spark.frames import local_frame
 from headrace.spark.newest import read_table
@@ -84,7 +85,7 @@ def read_opening(spark: SparkSession, lake: Lake, node: Node) -> Opening:
     Raises: TerminalError when it was written by another description of the node.
     """
     name, operator = node.required_name, operator_of(node)
-    entry = files.read_json(spark, lake.opening(name))
+    entry = small_files.read_json(lake.opening(name))
     if entry is None:
         return Opening()
     if entry["fingerprint"] != node.fingerprint():
@@ -150,10 +151,10 @@ def write_opening(spark: SparkSession, lake: Lake, node: Node, standing: Standin
         "fingerprint": node.fingerprint(),
         "progress": standing.progress.to_json(),
     }
-    files.write_json(spark, lake.opening(name), entry)
-    for other in files.names(spark, lake.openings(name)):
+    small_files.write_json(lake.opening(name), entry)
+    for other in small_files.names(lake.openings(name)):
         if other != folder:
-            files.delete(spark, f"{lake.openings(name)}/{other}")
+            small_files.delete(f"{lake.openings(name)}/{other}")
 
 
 def _earlier(

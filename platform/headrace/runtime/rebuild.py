@@ -13,11 +13,12 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from headrace.errors import TerminalError, TransientError
+from headrace.lake import small_files
 from headrace.runtime.evolution import REBUILT, OtherDescriptionError
 from headrace.runtime.lease import LeaseHeldError, take_lease, take_lease_patiently
 from headrace.runtime.node_tables import read_progress, results_writer, write_description
 from headrace.runtime.runner import NodeRunner
-from headrace.spark import files, tables
+from headrace.spark import tables
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -75,7 +76,7 @@ class Rebuild:
             self._lease.check()
             self._on_step("before swap")
             write_description(spark, lake, self._node)
-            files.delete(spark, lake.plan(name))
+            small_files.delete(lake.plan(name))
             for part in self.runner.operator.parts:
                 self._replace(self._beside.part(name, part), lake.part(name, part), f"fold/{name}")
             self._replace(self._beside.table(name), lake.table(name), results_writer(self._node))
@@ -84,7 +85,7 @@ class Rebuild:
         finally:
             lease.release()
         assert self._beside.nodes is not None
-        files.delete(spark, self._beside.nodes)
+        small_files.delete(self._beside.nodes)
 
     def close(self) -> None:
         """Give the lease back; what is built so far stays."""
@@ -122,7 +123,7 @@ def rebuild_due(
 
 
 def _require_whole_logs(spark: SparkSession, node: Node, lake: Lake) -> None:
-    if files.read_json(spark, lake.opening(node.required_name)) is not None:
+    if small_files.read_json(lake.opening(node.required_name)) is not None:
         raise TerminalError(
             f"Node '{node.required_name}': it cannot be rebuilt, for older rows of its log were cut off.",
             detail="Its opening balance stands for them, and was struck by the old description.",

@@ -11,8 +11,9 @@ import time
 import uuid
 from typing import TYPE_CHECKING, Any
 
+from headrace.lake import small_files
 from headrace.log.limits import limits_in
-from headrace.spark import files, tables
+from headrace.spark import tables
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -31,19 +32,19 @@ def ask(spark: SparkSession, lake: Lake, topic: str, limits: Mapping[str, Any]) 
     In: limits  `node` and `limits`, as `Sequencer.set_limits` takes them
     """
     name = f"{time.time_ns() // 1_000_000:015d}-{uuid.uuid4().hex[:8]}"
-    files.write_json(spark, _file(lake, topic, name), limits)
+    small_files.write_json(_file(lake, topic, name), limits)
     return name
 
 
 def pending(spark: SparkSession, lake: Lake, topic: str) -> list[str]:
     """The names of the requests that wait, oldest first."""
-    found = files.names(spark, lake.requests(topic))
+    found = small_files.names(lake.requests(topic))
     return [name.removesuffix(SUFFIX) for name in found if name.endswith(SUFFIX) and name[0] != "."]
 
 
 def withdraw(spark: SparkSession, lake: Lake, topic: str, name: str) -> None:
     """Remove a request that is carried out, or that nobody waits for any more."""
-    files.delete(spark, _file(lake, topic, name))
+    small_files.delete(_file(lake, topic, name))
 
 
 def carry_out(spark: SparkSession, lake: Lake, sequencer: Sequencer) -> int:
@@ -55,7 +56,7 @@ def carry_out(spark: SparkSession, lake: Lake, sequencer: Sequencer) -> int:
     known = {entry.request for entry in limits_in(tables.read(spark, lake.log(topic)))}
     done = 0
     for name in waiting:
-        asked = files.read_json(spark, _file(lake, topic, name))
+        asked = small_files.read_json(_file(lake, topic, name))
         if asked is not None and name not in known:
             sequencer.set_limits(asked["node"], asked["limits"], name)
             done += 1

@@ -19,6 +19,7 @@ from typing import TYPE_CHECKING, Any
 from delta.tables import DeltaTable
 from pyspark.sql import functions as F
 
+from headrace.lake import small_files
 from headrace.operators import operator_of
 from headrace.operators.operator import CurrentOperator, Held
 from headrace.runtime.bases import Bases
@@ -34,7 +35,7 @@ from headrace.runtime.node_tables import (
     settled_ms,
 )
 from headrace.runtime.redeliver import delivery_of
-from headrace.spark import files, tables, upkeep
+from headrace.spark import tables, upkeep
 from headrace.spark.newest import Followed, newest_rows
 from headrace.spark.varying import varying
 
@@ -129,7 +130,7 @@ class NodeRunner:
         written = self._has_outputs(micro_batch.progress.batch)
         if micro_batch.refused is not None and not written:
             plan = self._lake.plan(self.name)
-            files.delete(self._spark, plan)  # so that the next reads what was changed since
+            small_files.delete(plan)  # so that the next reads what was changed since
             self._repeating, self.refused_ms = False, upto_ms[self.node.topics[0].name]
             raise micro_batch.refused
         self._on_step("before outputs")
@@ -142,7 +143,7 @@ class NodeRunner:
 
     def finish(self) -> bool:
         """Complete the micro-batch that was planned and never became durable; False when there is none."""
-        plan = files.read_json(self._spark, self._lake.plan(self.name))
+        plan = small_files.read_json(self._lake.plan(self.name))
         return plan is not None and plan["batch"] == self.progress.batch + 1 and self.advance()
 
     def due(self, now_ms: int) -> bool:
@@ -265,7 +266,7 @@ class NodeRunner:
     def _plan(self) -> dict[str, Any] | None:
         path, batch = self._lake.plan(self.name), self.progress.batch + 1
         if self._repeating:
-            plan: dict[str, Any] | None = files.read_json(self._spark, path)
+            plan: dict[str, Any] | None = small_files.read_json(path)
             if plan is not None and plan["batch"] == batch:
                 return plan
             self._repeating = False
@@ -284,7 +285,7 @@ class NodeRunner:
         else:
             upto_ms = {t.name: self._portion([t], done_ms, frontiers[t.name]) for t in topics}
         plan = {"batch": batch, "upto_ms": upto_ms}
-        files.write_json(self._spark, path, plan)
+        small_files.write_json(path, plan)
         return plan
 
     def _portion(self, topics: Sequence[Topic], done_ms: Mapping[str, int], upto_ms: int) -> int:

@@ -8,7 +8,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from headrace.errors import DescriptionError
-from headrace.spark import files
+from headrace.lake import small_files
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -24,17 +24,17 @@ def set_trigger(spark: SparkSession, lake: Lake, stream: str, trigger_ms: int) -
     Raises: DescriptionError for a bad value: what was set before stays.
     """
     if trigger_ms == 0:
-        files.delete(spark, lake.trigger(stream))
+        small_files.delete(lake.trigger(stream))
         return
     if not LEAST_MS <= trigger_ms <= MOST_MS:
         raise DescriptionError(
             f"trigger_ms: {trigger_ms} is not from {LEAST_MS} to {MOST_MS:,}.",
             hint="0: as the run's configuration says.",
         )
-    files.write_json(spark, lake.trigger(stream), {"trigger_ms": trigger_ms})
+    small_files.write_json(lake.trigger(stream), {"trigger_ms": trigger_ms})
 
 
 def trigger_set(spark: SparkSession, lake: Lake, stream: str) -> int | None:
     """What is set for a stream; None: nothing is."""
-    content = files.read_json(spark, lake.trigger(stream))
+    content = small_files.read_json(lake.trigger(stream))
     return None if content is None else int(content["trigger_ms"])

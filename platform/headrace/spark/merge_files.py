@@ -20,7 +20,8 @@ from pyspark.sql import functions as F
 from pyspark.sql import types as T
 
 from headrace.description import quote
-from headrace.spark import files, tables
+from headrace.lake.storage import local_path
+from headrace.spark import tables
 from headrace.spark.actions import active, begin, parsed, removal, say
 from headrace.spark.jvm import scala_object, scala_option, scala_seq
 from headrace.spark.keys import among
@@ -62,7 +63,7 @@ def merge_files(
     if sum(file.size for file in held.values()) > ONE_TASK_BYTES:
         return False
     rows = changes.select(*_flat(schema), F.col("__deleted"))
-    target = Target(str(files.local_path(path)), arrow_schema(schema))
+    target = Target(str(local_path(path)), arrow_schema(schema))
     fed = _has_feed(spark, path)
     report = report_of(rows, Merge(arrow_schema(rows.schema), target, (*held,), (*identity,), fed))
     if "uncertain" in report:

@@ -9,7 +9,6 @@ from typing import TYPE_CHECKING
 
 from pyspark.sql import SparkSession
 
-from headrace.spark.files import CHECKPOINTING
 from headrace.spark.jvm import java_class, remember_often
 from headrace.spark.newest import LOCAL_FILES_MAX
 
@@ -91,6 +90,7 @@ LAPTOP = {
     "spark.memory.fraction": "0.5",
     "spark.log.level": "ERROR",
 }
+CHECKPOINTING = "org.apache.spark.sql.execution.streaming.checkpointing"
 # Hadoop asks the shell for each link and each permission of a local file: it starts a process forty times in a micro-batch,
 # five milliseconds each. These ask Java; the jar of the first is among ours. A commit is as safe as with Hadoop's own, which
 # on a local disk looks whether the file is there, and then renames.

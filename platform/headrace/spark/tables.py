@@ -18,7 +18,7 @@ from pyspark.sql.types import ArrayType, DataType, MapType, StructType
 
 from headrace.description.schema import quote
 from headrace.errors import TerminalError
-from headrace.spark import files
+from headrace.lake import small_files
 from headrace.spark.jvm import java_class, scala_option
 
 if TYPE_CHECKING:
@@ -256,7 +256,7 @@ def _actions(spark: SparkSession, path: str, version: int) -> list[Mapping[str, 
 
 def found_actions(spark: SparkSession, path: str, version: int) -> list[Mapping[str, Any]] | None:
     """The same; None when Delta has cleaned its history as far as that."""
-    text = files.read_text(spark, _commit_file(path, version))
+    text = small_files.read_text(_commit_file(path, version))
     return None if text is None else [json.loads(line) for line in text.splitlines()]
 
 
@@ -298,7 +298,7 @@ def latest_version(spark: SparkSession, path: str) -> int:
 
 def commits_since_checkpoint(spark: SparkSession, path: str) -> int:
     """How many small files whoever opens the table has to read; none where there is no table."""
-    last = files.read_json(spark, f"{path}/_delta_log/_last_checkpoint")
+    last = small_files.read_json(f"{path}/_delta_log/_last_checkpoint")
     return latest_version(spark, path) - (0 if last is None else int(last["version"]))
 
 
@@ -307,7 +307,7 @@ def _commit_file(path: str, version: int) -> str:
 
 
 def _is_there(spark: SparkSession, path: str, version: int) -> bool:
-    return version >= 0 and files.exists(spark, _commit_file(path, version))
+    return version >= 0 and small_files.exists(_commit_file(path, version))
 
 
 def delta_log(spark: SparkSession, path: str) -> Any:

@@ -10,7 +10,8 @@ from urllib.parse import unquote
 
 from delta.tables import DeltaTable
 
-from headrace.spark import files, tables
+from headrace.lake import small_files
+from headrace.spark import tables
 from headrace.spark.actions import active, begin, parsed, removal, say
 from headrace.spark.jvm import java_class, scala_option, scala_seq
 
@@ -57,7 +58,7 @@ def current_size(spark: SparkSession, path: str) -> Size:
 
 def stored_size(spark: SparkSession, path: str) -> Size:
     """All files below the table's folder: those of older versions and Delta's own log too."""
-    return Size(*files.usage(spark, path))
+    return Size(*small_files.usage(path))
 
 
 def compact(spark: SparkSession, path: str, record: Mapping[str, Any]) -> None:

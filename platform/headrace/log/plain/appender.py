@@ -8,12 +8,13 @@ from typing import TYPE_CHECKING, Any
 import structlog
 from pyspark.sql import functions as F
 
+from headrace.lake import small_files
+from headrace.lake.storage import local_path
 from headrace.log.monotone import MonotoneGuard
 from headrace.log.plain.decode import TYPES
 from headrace.log.plain.records import Reader
 from headrace.log.plain.sequence import Known
 from headrace.log.plain.task import HEADER_NAMES, HEADER_VALUES, Work
-from headrace.spark import files
 from headrace.spark.actions import NewFile
 from headrace.spark.frames import Selection
 from headrace.spark.one_task import arrow_schema, reports_of
@@ -110,7 +111,7 @@ class PlainAppender:
         if odd:
             self._leave_to_spark(odd[0])
             for name in (report["file"]["path"] for report in found if report.get("file")):
-                files.delete(raw.sparkSession, f"{self._path}/{name}")
+                small_files.delete(f"{self._path}/{name}")
             return None
         self.odd = 0
         self._small = max((report["largest"] for report in found), default=0) <= SMALL_RECORD_BYTES
@@ -144,7 +145,7 @@ class PlainAppender:
             ),
             header=None if topic.replay_guard is None else topic.replay_guard.header,
             schema=self._schema,
-            folder=str(files.local_path(self._path)),
+            folder=str(local_path(self._path)),
             at_ms=at_ms,
             known=Known(
                 next_offsets={p: s.next_offset for p, s in state.partitions.items()},

@@ -1,0 +1,87 @@
+"""Small files: written whole or not at all, and by one of several writers."""
+
+from __future__ import annotations
+
+import os
+from concurrent.futures import ThreadPoolExecutor
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from headrace.lake import small_files
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+pytestmark = pytest.mark.fast
+WRITTEN = 300
+
+
+def test_a_folder_of_small_files(tmp_path: Path) -> None:
+    root = f"file:{tmp_path}/a b"
+    one, two = f"{root}/below/one ü%20 #1?.json", f"{root}/two.json"
+    assert small_files.read_json(one) is None
+    assert small_files.names(root) == []
+    assert not small_files.exists(one)
+    assert small_files.write_json(one, {"n": 1, "über": "ß"}, overwrite=False)
+    assert not small_files.write_json(one, {"n": 3}, overwrite=False)
+    assert small_files.read_json(one) == {"n": 1, "über": "ß"}
+    assert small_files.write_json(two, {"n": 2})
+    assert small_files.write_json(two, {"n": 4})
+    assert small_files.read_text(two) == '{"n": 4}'
+    assert small_files.read_bytes(f"{root}/three.json") is None
+    assert small_files.write_json(f"{root}/.hidden", {})
+    assert small_files.names(root) == ["below", "two.json"]
+    assert small_files.names(f"{root}/below") == ["one ü%20 #1?.json"]
+    assert small_files.exists(root)
+    assert small_files.usage(root) == (
+        3,
+        len('{"n": 1, "\\u00fcber": "\\u00df"}') + len('{"n": 4}') + len("{}"),
+    )
+    small_files.delete(two)
+    assert small_files.names(root) == ["below"]
+    small_files.delete(root)
+    small_files.delete(root)
+    assert not small_files.exists(one)
+    assert small_files.usage(root) == (0, 0)
+
+
+def test_a_reader_meanwhile_finds_an_overwritten_file_whole(tmp_path: Path) -> None:
+    uri = f"file:{tmp_path}/promised.json"
+    small_files.write_json(uri, {"upto": 0})
+
+    def write() -> None:
+        for number in range(1, WRITTEN):
+            small_files.write_json(uri, {"upto": number})
+
+    with ThreadPoolExecutor(1) as writers:
+        writing, seen = writers.submit(write), [0]
+        while not writing.done():
+            found = small_files.read_json(uri)
+            assert found is not None
+            seen.append(found["upto"])
+        writing.result()
+    assert seen == sorted(seen)
+    assert small_files.read_json(uri) == {"upto": WRITTEN - 1}
+
+
+@pytest.mark.parametrize("overwrite", [True, False])
+def test_a_local_file_is_flushed_before_it_has_its_name_and_its_folder_after(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, overwrite: bool
+) -> None:
+    done: list[str] = []
+
+    def noted(name: str) -> None:
+        real = getattr(os, name)
+
+        def note(*given: Any) -> Any:
+            done.append(name)
+            return real(*given)
+
+        monkeypatch.setattr(os, name, note)
+
+    for name in ("fsync", "link", "replace"):
+        noted(name)
+    assert small_files.write_json(f"file:{tmp_path}/claim.json", {}, overwrite=overwrite)
+    assert done == ["fsync", "replace" if overwrite else "link", "fsync"]
+    assert os.listdir(tmp_path) == ["claim.json"]
