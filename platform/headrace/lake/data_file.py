@@ -1,0 +1,204 @@
+"""A Parquet file that a task writes into the folder of a Delta table, and Delta's statistics of it.
+
+No reader knows of the file before a commit names it (see `headrace.lake.writer`).
+"""
+
+from __future__ import annotations
+
+import json
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+from uuid import uuid4
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+import pyarrow.parquet as pq
+
+from headrace.lake import small_files
+from headrace.lake.storage import is_local, local_path, store_of
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator, Mapping
+
+NOTHING = np.iinfo(np.int64).min  # stands for null among integers
+
+
+@dataclass(frozen=True)
+class Encoding:
+    """How columns are written.
+
+    repeating   texts that come as dictionaries, and are written as such
+    different   of these (by their paths in the file) nearly each value is another, and a dictionary nothing but work
+    statistics  for these Parquet has minima and maxima, too; None: for all
+    """
+
+    repeating: frozenset[str] = frozenset()
+    different: frozenset[str] = frozenset()
+    statistics: tuple[str, ...] | None = None
+
+
+@dataclass(frozen=True)
+class NewFile:
+    """A Parquet file in a table's folder that no commit names yet: its name, its bytes, Delta's statistics (JSON)."""
+
+    path: str
+    size: int
+    stats: str
+
+
+class DataFileWriter:
+    """Writes one file, chunk by chunk, to a local disk or to an object store."""
+
+    def __init__(self, folder: str, schema: pa.Schema, encoding: Encoding) -> None:
+        """Nothing is written yet.
+
+        In: folder  URI of the table; `schema`: of the table
+        """
+        self._name = f"part-00000-{uuid4()}-c000.snappy.parquet"
+        self._sink = Sink(f"{folder}/{self._name}")
+        text = pa.dictionary(pa.int32(), pa.string())
+        self._encoding = encoding
+        self._schema = pa.schema(
+            [field.with_type(text) if field.name in encoding.repeating else field for field in schema]
+        )
+        self._writer: pq.ParquetWriter | None = None
+        self._rows = 0
+        self._bounds: dict[str, tuple[Any, Any]] = {}
+        self._nulls: dict[str, int] = {}
+
+    def write(self, columns: Mapping[str, pa.Array | pa.ChunkedArray], rows: int) -> None:
+        """Write rows; columns that are not given are null."""
+        arrays = [_as(columns.get(field.name), field.type, rows) for field in self._schema]
+        if self._writer is None:
+            statistics = self._encoding.statistics
+            self._writer = pq.ParquetWriter(
+                self._sink,
+                self._schema,
+                compression="snappy",
+                use_dictionary=[
+                    name for name in leaves(self._schema) if name not in self._encoding.different
+                ],
+                write_statistics=True if statistics is None else list(statistics),
+                store_schema=False,
+                store_decimal_as_integer=True,  # where it has few digits, as Spark does
+            )
+        self._writer.write_table(pa.Table.from_arrays(arrays, schema=self._schema), row_group_size=rows)
+        self._rows += rows
+
+    def bound(self, name: str, numbers: np.ndarray, *, in_ms: bool = False) -> None:
+        """Note the lowest and the highest of some rows, for the statistics; of times as Delta writes them."""
+        there = numbers[numbers != NOTHING]
+        self._nulls[name] = self._nulls.get(name, 0) + len(numbers) - len(there)
+        if len(there):
+            ends = int(there.min()), int(there.max())
+            self.bound_by(name, *(map(_iso, ends) if in_ms else ends))
+
+    def bound_by(self, name: str, lowest: Any, highest: Any) -> None:
+        """The same, where both ends are known; a column that is never null."""
+        before = self._bounds.get(name, (lowest, highest))
+        self._bounds[name] = min(lowest, before[0]), max(highest, before[1])
+        self._nulls.setdefault(name, 0)
+
+    def bound_numbers(self, columns: Mapping[str, pa.Array | pa.ChunkedArray]) -> None:
+        """Note the lowest and the highest of all columns of integers and of times, which here have whole milliseconds."""
+        for name, column in columns.items():
+            is_time = pa.types.is_timestamp(column.type)
+            if pa.types.is_integer(column.type) or is_time:
+                ends = pc.min_max(column.cast(pa.int64()))
+                self._nulls[name] = self._nulls.get(name, 0) + column.null_count
+                if ends["min"].is_valid:
+                    lowest, highest = ends["min"].as_py(), ends["max"].as_py()
+                    if is_time:
+                        lowest, highest = _iso(lowest // 1000), _iso(highest // 1000)
+                    self.bound_by(name, lowest, highest)
+
+    def close(self) -> dict[str, Any] | None:
+        """Finish the file: its name, its bytes, and its statistics by Delta's protocol (JSON). None: it has no rows."""
+        if self._writer is None:
+            return None
+        self._writer.close()
+        lowest, highest = ({name: ends[side] for name, ends in self._bounds.items()} for side in (0, 1))
+        stats = {
+            "numRecords": self._rows,
+            "minValues": lowest,
+            "maxValues": highest,
+            "nullCount": self._nulls,
+        }
+        return {"path": self._name, "size": self._sink.finish(), "stats": json.dumps(stats)}
+
+    def remove(self) -> None:
+        """Leave nothing behind."""
+        if self._writer is not None:
+            self._writer.close()
+            self._sink.finish()
+        small_files.delete(self._sink.uri)
+
+
+class Sink:
+    """The bytes of one file on their way to a disk or an object store; a file as far as Parquet's writer needs one."""
+
+    def __init__(self, uri: str) -> None:
+        """Nothing is opened yet."""
+        self.uri = uri
+        self.closed, self._size = False, 0
+        self._file: Any = None
+
+    def writable(self) -> bool:
+        """It is written to."""
+        return True
+
+    def write(self, data: Any) -> int:
+        """Take in some bytes."""
+        if self._file is None:
+            self._file = self._open()
+        self._file.write(data)
+        self._size += len(data)
+        return len(data)
+
+    def tell(self) -> int:
+        """How many bytes came."""
+        return self._size
+
+    def flush(self) -> None:
+        """Nothing is readable before the file is closed."""
+
+    def close(self) -> None:
+        """Parquet's writer is done; the file is finished by `finish`."""
+
+    def finish(self) -> int:
+        """Make the file readable; its size in bytes."""
+        if self._file is not None:
+            self._file.close()
+        return self._size
+
+    def _open(self) -> Any:
+        if is_local(self.uri):
+            return local_path(self.uri).open("wb")
+        import obstore
+
+        return obstore.open_writer(*store_of(self.uri))
+
+
+def _iso(ms: int) -> str:
+    return f"{np.datetime64(ms, 'ms')}Z"
+
+
+def leaves(fields: Iterable[pa.Field], within: str = "") -> Iterator[str]:
+    """The columns of a Parquet file, by their paths."""
+    for field in fields:
+        path, held = f"{within}{field.name}", field.type
+        while pa.types.is_list(held):
+            path, held = f"{path}.list.element", held.value_type
+        if pa.types.is_struct(held):
+            yield from leaves(held, f"{path}.")
+        else:
+            yield path
+
+
+def _as(
+    column: pa.Array | pa.ChunkedArray | None, wanted: pa.DataType, rows: int
+) -> pa.Array | pa.ChunkedArray:
+    if column is None:
+        return pa.nulls(rows, wanted)
+    return column if column.type == wanted else column.cast(wanted)

@@ -1,0 +1,143 @@
+"""A Delta table's newest version and its files, kept up with commit by commit.
+
+Opening reads the table's checkpoint once. Afterwards one look costs one request for a file that is not there yet, and each
+new commit costs the reading of its commit file: nothing grows with the table's history.
+"""
+
+from __future__ import annotations
+
+import json
+import threading
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass, field
+from typing import Any
+from urllib.parse import unquote
+
+import numpy as np
+import pyarrow as pa
+
+from headrace.lake import small_files
+from headrace.lake.commit_file import CommitFile, commit_uri, read_commit
+
+Bound = int | float | str
+
+
+@dataclass(frozen=True)
+class DataFile:
+    """A Parquet file of a table: its size in bytes, its rows, and the bounds of some columns (times in µs since 1970)."""
+
+    size: int
+    rows: int = 0
+    lowest: Mapping[str, Bound] = field(default_factory=dict)
+    highest: Mapping[str, Bound] = field(default_factory=dict)
+
+    def may_have(self, column: str, first: Bound, last: Bound | None) -> bool:
+        """True if it may have rows where a column is from `first` through `last` (None: no upper bound)."""
+        lowest, highest = self.lowest.get(column), self.highest.get(column)
+        too_low = highest is not None and highest < first  # type: ignore[operator]
+        too_high = last is not None and lowest is not None and lowest > last  # type: ignore[operator]
+        return not (too_low or too_high)
+
+
+@dataclass(frozen=True)
+class Snapshot:
+    """A version of a table and the files that make it up, by name. Nobody changes `files` once it is handed out."""
+
+    version: int
+    files: Mapping[str, DataFile]
+
+    @property
+    def bytes(self) -> int:
+        """The size of all files."""
+        return sum(file.size for file in self.files.values())
+
+    @property
+    def rows(self) -> int:
+        """The number of rows, by the statistics."""
+        return sum(file.rows for file in self.files.values())
+
+    def within(self, column: str, first: Bound = 0, last: Bound | None = None) -> dict[str, DataFile]:
+        """The files that may have rows where a column is from `first` through `last`."""
+        return {name: file for name, file in self.files.items() if file.may_have(column, first, last)}
+
+
+class IncrementalSnapshot:
+    """The newest snapshot of one table. Several threads may ask."""
+
+    def __init__(self, uri: str, load: Callable[[], tuple[int, pa.Table]]) -> None:
+        """Nothing is read yet.
+
+        In: load  reads the table from its checkpoint: the version, and a row for each file (`get_add_actions`, flattened)
+        """
+        self._uri, self._load = uri, load
+        self._snapshot: Snapshot | None = None
+        self._lock = threading.RLock()
+
+    def now(self) -> Snapshot:
+        """The newest version."""
+        with self._lock:
+            if self._snapshot is not None and not small_files.exists(
+                commit_uri(self._uri, self._snapshot.version)
+            ):
+                self._snapshot = None  # its history was cleaned, or another table stands there
+            if self._snapshot is None:
+                version, listed = self._load()
+                self._snapshot = Snapshot(version, dict(_listed(listed)))
+            while (found := read_commit(self._uri, self._snapshot.version + 1)) is not None:
+                self._snapshot = _after(self._snapshot, found)
+            return self._snapshot
+
+    @property
+    def known_version(self) -> int:
+        """The newest version seen so far; -1: none."""
+        known = self._snapshot
+        return -1 if known is None else known.version
+
+
+def _after(before: Snapshot, commit: CommitFile) -> Snapshot:
+    if not commit.added and not commit.removed:
+        return Snapshot(commit.version, before.files)
+    files = dict(before.files)
+    for action in commit.removed:
+        files.pop(unquote(action["path"]), None)
+    for action in commit.added:
+        files[unquote(action["path"])] = data_file(action["size"], action.get("stats"))
+    return Snapshot(commit.version, files)
+
+
+def data_file(size: int, stats: str | None) -> DataFile:
+    """A file by its size and Delta's statistics of it (JSON)."""
+    known: Mapping[str, Any] = json.loads(stats) if stats else {}
+    lowest, highest = (
+        {n: _bound(v) for n, v in known.get(key, {}).items()} for key in ("minValues", "maxValues")
+    )
+    return DataFile(size, int(known.get("numRecords", 0)), lowest, highest)
+
+
+def _bound(value: Any) -> Any:
+    """Delta writes times as text; here they are µs since 1970, so that they compare as numbers."""
+    if isinstance(value, str) and len(value) >= 19 and value[4] == value[7] == "-" and value[10] in "T ":
+        try:
+            return int(np.datetime64(value.rstrip("Z").replace(" ", "T"), "us").astype(np.int64))
+        except ValueError:
+            return value
+    return value
+
+
+def _listed(files: pa.Table) -> Iterable[tuple[str, DataFile]]:
+    bounds: dict[str, dict[str, list[Any]]] = {"min": {}, "max": {}}
+    for name in files.column_names:
+        side, _, column = name.partition(".")
+        if side in bounds:
+            values = files[name]
+            if pa.types.is_timestamp(values.type):
+                values = values.cast(pa.timestamp("us", values.type.tz)).cast(pa.int64())
+            bounds[side][column] = values.to_pylist()
+    rows = files["num_records"].to_pylist() if "num_records" in files.column_names else [0] * files.num_rows
+    paths, sizes = files["path"].to_pylist(), files["size_bytes"].to_pylist()
+    for at in range(files.num_rows):
+        lowest, highest = (
+            {column: values[at] for column, values in bounds[side].items() if values[at] is not None}
+            for side in ("min", "max")
+        )
+        yield unquote(paths[at]), DataFile(sizes[at], rows[at] or 0, lowest, highest)

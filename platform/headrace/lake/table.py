@@ -1,0 +1,218 @@
+"""One Delta table of the lake: its newest snapshot, its commits, and the handle by which delta-rs commits.
+
+Law: a commit of Headrace is one commit of Delta, at a version that it names (see `headrace.lake.fence`).
+"""
+
+from __future__ import annotations
+
+import json
+import threading
+import time
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, TypeVar
+
+import pyarrow as pa
+
+from headrace.lake.commit_file import CommitFile, read_commit
+from headrace.lake.data_file import NewFile
+from headrace.lake.snapshot import DataFile, IncrementalSnapshot, Snapshot
+from headrace.lake.storage import delta_uri, storage_options
+
+if TYPE_CHECKING:
+    from deltalake import CommitProperties, DeltaTable, PostCommitHookProperties
+
+T = TypeVar("T")
+CHECKPOINT_EVERY = (
+    50  # commits; the handle's look at the log grows with the commits after the newest checkpoint
+)
+
+
+class VersionTakenError(Exception):
+    """The table has moved on: the version that was asked for is taken."""
+
+
+@dataclass(frozen=True)
+class Change:
+    """What a commit does to the files of a table.
+
+    added         files that lie in the table's folder
+    removed       files of the newest snapshot, by name
+    changes_data  False if the added files hold the rows of the removed ones (a compaction)
+    """
+
+    added: Sequence[NewFile] = ()
+    removed: Mapping[str, DataFile] | None = None
+    changes_data: bool = True
+
+
+class LakeTable:
+    """A table at a URI. One object in a process serves all who read and write it (see `headrace.lake.open_table`)."""
+
+    def __init__(self, uri: str) -> None:
+        """Nothing is read yet."""
+        self.uri = uri
+        self._handle: DeltaTable | None = None
+        self._lock = threading.RLock()  # of the handle and of commits
+        self._snapshot = IncrementalSnapshot(uri, self._load)
+        self._schema: pa.Schema | None = None
+        self._checkpointed = -1
+
+    @property
+    def exists(self) -> bool:
+        """True if a Delta table stands here."""
+        from deltalake import DeltaTable
+
+        with self._lock:
+            return self._handle is not None or DeltaTable.is_deltatable(
+                delta_uri(self.uri), storage_options(self.uri)
+            )
+
+    def snapshot(self) -> Snapshot:
+        """The newest version and its files."""
+        return self._snapshot.now()
+
+    @property
+    def version(self) -> int:
+        """The newest version."""
+        return self.snapshot().version
+
+    @property
+    def known_version(self) -> int:
+        """The newest version that this process has seen; nothing is looked at."""
+        return self._snapshot.known_version
+
+    @property
+    def schema(self) -> pa.Schema:
+        """The columns of the newest version."""
+        return self.with_handle(lambda handle: pa.schema(handle.schema().to_arrow()))
+
+    def commit_at(self, version: int) -> CommitFile | None:
+        """A commit; None: there is none yet, or the history was cleaned as far as that."""
+        return read_commit(self.uri, version)
+
+    def commits_back(self, through: int) -> Iterator[CommitFile | None]:
+        """The commits from a version backwards; None where the history was cleaned, which ends it."""
+        for version in range(through, -1, -1):
+            found = self.commit_at(version)
+            yield found
+            if found is None:
+                return
+
+    def put(self, version: int, record: Mapping[str, Any], change: Change) -> None:
+        """Commit a change of files at exactly this version.
+
+        Raises: VersionTakenError if the table is known to be at this version or beyond; any error of delta-rs otherwise
+        """
+        from deltalake.transaction import AddAction, RemoveAction
+
+        now_ms = time.time_ns() // 1_000_000
+        actions: list[AddAction | RemoveAction] = [
+            AddAction(file.path, file.size, {}, now_ms, change.changes_data, file.stats)
+            for file in change.added
+        ]
+        actions += [
+            RemoveAction(name, change.changes_data, now_ms, file.size, {})
+            for name, file in (change.removed or {}).items()
+        ]
+        with self._lock:
+            handle = self._handle_at(version - 1)
+            schema = self._schema if self._schema is not None else pa.schema(handle.schema().to_arrow())
+            self._schema = schema
+            handle.create_write_transaction(
+                actions,
+                mode="append",
+                schema=schema,
+                commit_properties=properties(record),
+                post_commithook_properties=no_hooks(),
+            )
+
+    def with_handle(self, work: Callable[[DeltaTable], T]) -> T:
+        """Do something with delta-rs' own view of the newest version, alone in this process."""
+        with self._lock:
+            handle = self._handle if self._handle is not None else self._open()
+            handle.update_incremental()
+            self._handle = handle
+            return work(handle)
+
+    def with_handle_at(self, version: int, work: Callable[[DeltaTable], T]) -> T:
+        """The same at exactly this version, so that a commit of delta-rs' own takes the next one or fails.
+
+        Raises: VersionTakenError if the table has moved on
+        """
+        with self._lock:
+            return work(self._handle_at(version))
+
+    def checkpoint(self) -> int:
+        """Write Delta's checkpoint of the newest version and open the handle anew from it; others may commit meanwhile.
+
+        Out: the version of the checkpoint
+        """
+        fresh = self._open()
+        fresh.create_checkpoint()
+        version = int(fresh.version())
+        again = self._open()
+        with self._lock:
+            self._handle, self._checkpointed = again, version
+        return version
+
+    @property
+    def wants_checkpoint(self) -> bool:
+        """True if so many commits came after the newest checkpoint that looking at them costs more than writing one."""
+        if self._checkpointed < 0:
+            self._checkpointed = last_checkpoint(self.uri)
+        return self.version - max(self._checkpointed, 0) >= CHECKPOINT_EVERY
+
+    def forget(self) -> None:
+        """Forget all that was read."""
+        with self._lock:
+            self._handle, self._schema, self._checkpointed = None, None, -1
+            self._snapshot = IncrementalSnapshot(self.uri, self._load)
+
+    def schema_changed(self) -> None:
+        """The columns may have changed."""
+        with self._lock:
+            self._schema = None
+
+    def _handle_at(self, version: int) -> DeltaTable:
+        handle = self._handle if self._handle is not None else self._open()
+        if handle.version() < version:
+            handle.update_incremental()
+        self._handle = handle
+        if handle.version() != version:
+            raise VersionTakenError(f"{self.uri} is at version {handle.version()}, not {version}.")
+        return handle
+
+    def _open(self) -> DeltaTable:
+        from deltalake import DeltaTable
+
+        return DeltaTable(delta_uri(self.uri), storage_options=storage_options(self.uri))
+
+    def _load(self) -> tuple[int, pa.Table]:
+        handle = self._open()
+        with self._lock:
+            self._handle = handle
+        return int(handle.version()), pa.table(handle.get_add_actions(flatten=True))
+
+
+def properties(record: Mapping[str, Any]) -> CommitProperties:
+    """How delta-rs is to commit: with our record, and at the next version or not at all."""
+    from deltalake import CommitProperties
+
+    text = json.dumps(record, sort_keys=True)
+    return CommitProperties(custom_metadata={"userMetadata": text}, max_commit_retries=0)
+
+
+def no_hooks() -> PostCommitHookProperties:
+    """Nothing happens inside a commit beside the commit: checkpoints and clean-up have a time of their own."""
+    from deltalake import PostCommitHookProperties
+
+    return PostCommitHookProperties(create_checkpoint=False, cleanup_expired_logs=False)
+
+
+def last_checkpoint(uri: str) -> int:
+    """The version of a table's newest checkpoint; -1: it has none."""
+    from headrace.lake import small_files
+
+    found = small_files.read_json(f"{uri}/_delta_log/_last_checkpoint")
+    return -1 if found is None else int(found["version"])

@@ -1,0 +1,140 @@
+"""The tables of a lake that this process has opened, one object for each; and how a table is made."""
+
+from __future__ import annotations
+
+import json
+import threading
+from collections.abc import Mapping
+from typing import Any
+
+import pyarrow as pa
+
+from headrace.errors import TerminalError
+from headrace.lake.kinds import PINNED
+from headrace.lake.storage import delta_uri, storage_options
+from headrace.lake.table import LakeTable, no_hooks
+
+_OPEN: dict[str, LakeTable] = {}
+_LOCK = threading.Lock()
+
+
+def open_table(uri: str) -> LakeTable:
+    """The table at a URI, whether it is there yet or not; the same object each time in this process."""
+    with _LOCK:
+        if uri not in _OPEN:
+            _OPEN[uri] = LakeTable(uri)
+        return _OPEN[uri]
+
+
+def exists(uri: str) -> bool:
+    """True if a Delta table stands at this URI."""
+    return open_table(uri).exists
+
+
+def forget(below: str = "") -> None:
+    """Forget what was read of the tables below a URI; they are read anew when asked for."""
+    with _LOCK:
+        for uri in [uri for uri in _OPEN if uri.startswith(below)]:
+            del _OPEN[uri]
+
+
+def create(
+    uri: str, schema: pa.Schema, settings: Mapping[str, str] | None = None, *, grows: str | None = None
+) -> LakeTable:
+    """Open a table, and make it if there is none; an existing table must have these columns and types.
+
+    In:     settings  Delta's properties of a new table, see `headrace.lake.kinds`
+            grows     a struct column to which the description may have added fields; older rows have nulls there
+    Raises: TerminalError when columns, types or pinned properties differ
+    """
+    from deltalake import DeltaTable, Schema
+
+    table = open_table(uri)
+    wanted = json.loads(Schema.from_arrow(schema).to_json())["fields"]
+    if not table.exists:
+        DeltaTable.create(
+            delta_uri(uri),
+            schema=schema,
+            mode="ignore",  # another process may make it at the same moment
+            configuration={**PINNED, **(settings or {})},
+            storage_options=storage_options(uri),
+            post_commithook_properties=no_hooks(),
+        )
+    found = _fields(table)
+    _require_pinned(table)
+    if grows is not None and _lacks(found, wanted, grows):
+        _add_fields(table, schema, grows)
+        found = _fields(table)
+    _require_same(uri, found, wanted)
+    return table
+
+
+def _fields(table: LakeTable) -> list[dict[str, Any]]:
+    return list(table.with_handle(lambda handle: json.loads(handle.schema().to_json())["fields"]))
+
+
+def _by_name(fields: list[dict[str, Any]]) -> dict[str, Any]:
+    """The types of fields by name; order, nullability and remarks left out."""
+    return {field["name"]: _plain(field["type"]) for field in fields}
+
+
+def _plain(data_type: Any) -> Any:
+    if isinstance(data_type, str):
+        return data_type
+    match data_type["type"]:
+        case "struct":
+            return _by_name(data_type["fields"])
+        case "array":
+            return [_plain(data_type["elementType"])]
+        case _:
+            return {"key": _plain(data_type["keyType"]), "value": _plain(data_type["valueType"])}
+
+
+def _lacks(found: list[dict[str, Any]], wanted: list[dict[str, Any]], column: str) -> bool:
+    has, needs = _by_name(found).get(column), _by_name(wanted)[column]
+    return (
+        isinstance(has, dict)
+        and bool(needs.keys() - has.keys())
+        and all(needs.get(n) == t for n, t in has.items())
+    )
+
+
+def _add_fields(table: LakeTable, schema: pa.Schema, column: str) -> None:
+    from deltalake import Schema
+
+    fields = Schema.from_arrow(pa.schema([schema.field(column)])).fields
+    table.with_handle(lambda handle: handle.alter.add_columns(fields))
+    table.schema_changed()
+
+
+def _require_pinned(table: LakeTable) -> None:
+    """Refuse a table that another platform's defaults have changed in a way that its readers here do not understand."""
+    protocol = table.with_handle(lambda handle: handle.protocol())
+    features = {*(protocol.reader_features or ()), *(protocol.writer_features or ())}
+    configuration = table.with_handle(lambda handle: dict(handle.metadata().configuration))
+    refused = features & {"deletionVectors", "columnMapping"}
+    if configuration.get("delta.columnMapping.mode", "none") != "none":
+        refused.add("columnMapping")
+    if refused:
+        raise TerminalError(
+            f"The table at {table.uri} uses {', '.join(sorted(refused))}, which Headrace does not write.",
+            detail="Nothing was changed.",
+            hint="See docs/upgrading.md for the command that converts it.",
+        )
+
+
+def _require_same(uri: str, found: list[dict[str, Any]], wanted: list[dict[str, Any]]) -> None:
+    has, needs = _by_name(found), _by_name(wanted)
+    if has == needs:
+        return
+    changed = sorted(name for name in has.keys() | needs.keys() if has.get(name) != needs.get(name))
+    listing = "; ".join(f"{name}: {_shown(has.get(name))} -> {_shown(needs.get(name))}" for name in changed)
+    raise TerminalError(
+        f"The table at {uri} has other columns than the description.",
+        detail=f"stored -> described: {listing}",
+        hint="Give the changed description a new name, or restore the old one.",
+    )
+
+
+def _shown(data_type: Any) -> str:
+    return "absent" if data_type is None else json.dumps(data_type).replace('"', "")
