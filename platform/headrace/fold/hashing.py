@@ -81,7 +81,7 @@ def _stripes(
         at[running] += STRIPE
         done += 1
     one, two, three, four = (lane[rows] for lane in lanes)
-    merged = _rotate(one, 1) + _rotate(two, 7) + _rotate(three, 12) + _rotate(four, 18)
+    merged: np.ndarray = _rotate(one, 1) + _rotate(two, 7) + _rotate(three, 12) + _rotate(four, 18)
     for lane in (one, two, three, four):
         merged = (merged ^ _round(np.zeros(len(rows), np.uint64), lane)) * P1 + P4
     return merged
@@ -89,7 +89,7 @@ def _stripes(
 
 def _read(content: np.ndarray, at: np.ndarray, width: int) -> np.ndarray:
     """Little-endian numbers of so many bytes, wherever they begin."""
-    number = content[at].astype(np.uint64)
+    number: np.ndarray = content[at].astype(np.uint64)
     for place in range(1, width):
         number |= content[at + place].astype(np.uint64) << np.uint64(8 * place)
     return number
@@ -107,11 +107,13 @@ def _round(lane: np.ndarray, word: np.ndarray) -> np.ndarray:
 
 def _word(found: np.ndarray, word: np.ndarray) -> np.ndarray:
     mixed = found ^ _round(np.zeros(len(word), np.uint64), word)
-    return _rotate(mixed, 27) * P1 + P4
+    mixed = _rotate(mixed, 27) * P1 + P4
+    return mixed
 
 
 def _half(found: np.ndarray, word: np.ndarray) -> np.ndarray:
-    return _rotate(found ^ (word * P1), 23) * P2 + P3
+    mixed: np.ndarray = _rotate(found ^ (word * P1), 23) * P2 + P3
+    return mixed
 
 
 def _byte(found: np.ndarray, word: np.ndarray) -> np.ndarray:

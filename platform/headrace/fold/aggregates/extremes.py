@@ -1,0 +1,63 @@
+"""Min and max of any type, as SQL orders: NaN highest, texts by their bytes, arrays and structs from the left."""
+
+from __future__ import annotations
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from headrace.fold.aggregates.kind import Inputs, Kind, Parts, highest_by, lowest_by, row_with
+from headrace.fold.encode import encode, from_sortable, is_sortable, sortable
+from headrace.fold.keys import canonical
+
+VALUE = "value"
+
+
+class Extreme(Kind):
+    """The lowest or the highest value that is not null; null if there is none."""
+
+    def __init__(self, column: str, of: pa.DataType, *, highest: bool) -> None:
+        self.columns = (column,)
+        self.result = of
+        self.highest = highest
+        self.fields = {VALUE: of}
+
+    def partial(self, rows: Inputs, codes: np.ndarray, groups: int) -> Parts:
+        """See `Kind.partial`."""
+        return {VALUE: self._best(rows.column(self.columns[0]), codes, groups)}
+
+    def merge(self, parts: Parts, codes: np.ndarray, groups: int) -> Parts:
+        """See `Kind.merge`."""
+        return {VALUE: self._best(parts[VALUE], codes, groups)}
+
+    def finish(self, parts: Parts) -> pa.Array:
+        """See `Kind.finish`."""
+        return parts[VALUE]
+
+    def _best(self, values: pa.Array, codes: np.ndarray, groups: int) -> pa.Array:
+        rows = np.arange(len(values))
+        if values.null_count:
+            rows = np.flatnonzero(values.is_valid().to_numpy(zero_copy_only=False))
+            values, codes = values.take(pa.array(rows)), codes[rows]
+        direct = is_sortable(values.type)
+        numbers = sortable(values) if direct else ranks(values)
+        best = (highest_by if self.highest else lowest_by)(codes, groups, numbers)
+        if direct:
+            none = np.ones(groups, bool)
+            none[codes] = False
+            return from_sortable(np.where(none, 0, best), values.type, none)
+        return canonical(values.take(row_with(best, codes, numbers, np.arange(len(values)))))
+
+
+def ranks(values: pa.Array) -> np.ndarray:
+    """Numbers (int64) that compare as values without nulls do; of any type."""
+    if not pa.types.is_nested(values.type):
+        encoded = values.dictionary_encode()
+        distinct, codes = encode(encoded.dictionary), encoded.indices.to_numpy()
+    else:
+        encoded = encode(values).dictionary_encode()
+        distinct, codes = encoded.dictionary, encoded.indices.to_numpy()
+    rank = np.empty(len(distinct), np.int64)
+    rank[pc.array_sort_indices(distinct).to_numpy()] = np.arange(len(distinct))
+    found: np.ndarray = rank[codes]
+    return found

@@ -1,0 +1,220 @@
+"""The law of aggregates: partials of any cut, merged in any order, finish to what plain Python finds over all rows."""
+
+from __future__ import annotations
+
+import math
+import os
+from decimal import Decimal
+from fractions import Fraction
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from headrace.description import Aggregate
+from headrace.fold.aggregates import Aggregates
+from headrace.fold.contract import INGESTED, OFFSET, PARTITION, TOPIC
+from headrace.fold.exact import as_decimals, exactly, limbs_of, to_doubles, to_integers
+from tests.oracle.aggregates_oracle import Asked, aggregate, rounded, usable
+
+pytestmark = pytest.mark.fast
+
+EXAMPLES = settings(max_examples=int(os.environ.get("HEADRACE_EXAMPLES", "80")), deadline=None)
+DOUBLES = st.one_of(
+    st.sampled_from([0.1, 0.7, -0.0, 0.0, 5e-7, 1.5e-6, -5e-7, 2.675, 1e15 + 0.1, -1e15, 1e21, 9.5e21, 1e22]),
+    st.sampled_from([math.nan, math.inf, -math.inf, 1e300, 999999999.9999999, 0.5, 2.5, -2.5, 1.7e9]),
+    st.floats(-1e6, 1e6),
+    st.floats(),
+    st.tuples(st.integers(-(10**9), 10**9), st.integers(0, 13)).map(lambda pair: pair[0] / 10 ** pair[1]),
+)
+LONGS = st.one_of(st.integers(-5, 5), st.integers(-(2**63), 2**63 - 1))
+TYPES: dict[str, tuple[pa.DataType, st.SearchStrategy[Any], Asked]] = {
+    "double": (pa.float64(), DOUBLES, Asked("", floating=True)),
+    "float": (pa.float32(), st.floats(width=32), Asked("", floating=True)),
+    "long": (pa.int64(), LONGS, Asked("")),
+    "short": (pa.int16(), st.integers(-(2**15), 2**15 - 1), Asked("")),
+    "decimal": (
+        pa.decimal128(12, 3),
+        st.decimals(-999_999_999, 999_999_999, places=3),
+        Asked("", digits=12, places=3),
+    ),
+    "wide": (
+        pa.decimal128(38, 10),
+        st.one_of(st.decimals(-(10**27), 10**27, places=10), st.decimals(-(10**5), 10**5, places=10)),
+        Asked("", digits=38, places=10),
+    ),
+    "deep": (pa.decimal128(38, 30), st.decimals(-2, 2, places=30), Asked("", digits=38, places=30)),
+}
+ORDERED: dict[str, tuple[pa.DataType, st.SearchStrategy[Any]]] = {
+    "text": (pa.string(), st.text(st.sampled_from("abü\x00"), max_size=3)),
+    "date": (pa.date32(), st.dates()),
+    "flag": (pa.bool_(), st.booleans()),
+    "decimal": (pa.decimal128(12, 3), st.decimals(-999, 999, places=3)),
+    "double": (pa.float64(), DOUBLES),
+    "list": (pa.list_(pa.int64()), st.lists(st.integers(-2, 2), max_size=3)),
+}
+
+
+def rows_of(values: list[Any], of: pa.DataType) -> pa.Table:
+    """Rows in the log's order."""
+    n = len(values)
+    return pa.table(
+        {
+            INGESTED: pa.array([7 + i // 5 for i in range(n)], pa.int64()),
+            TOPIC: pa.array([f"t{i // 3 % 2}" for i in range(n)], pa.string()),
+            PARTITION: pa.array([1 + i % 2 for i in range(n)], pa.int32()),
+            OFFSET: pa.array(range(n), pa.int64()),
+            "value": pa.array(values, of, from_pandas=False),
+        }
+    ).sort_by([(name, "ascending") for name in (INGESTED, TOPIC, PARTITION, OFFSET)])
+
+
+def folded(
+    rows: pa.Table, codes: list[int], groups: int, aggregates: Aggregates, data: st.DataObject
+) -> pa.Table:
+    """Cut anywhere into partials, merge some of them, then all; in any order."""
+    order = np.array(data.draw(st.permutations(range(rows.num_rows))), np.int64)
+    cuts = sorted(data.draw(st.lists(st.integers(0, rows.num_rows), max_size=3)))
+    tables, which = [], []
+    for begin, end in zip([0, *cuts], [*cuts, rows.num_rows], strict=True):
+        part = order[begin:end]
+        mine, dense = np.unique(np.array(codes, np.int64)[part], return_inverse=True)
+        found = aggregates.partials(rows.take(pa.array(part)), dense, len(mine))
+        tables.append(pa.table(found, schema=pa.schema(aggregates.fields)))
+        which.append(mine)
+    if len(tables) > 2:
+        both = np.concatenate(which[:2])
+        mine, dense = np.unique(both, return_inverse=True)
+        merged = aggregates.merge(pa.concat_tables(tables[:2]), dense, len(mine))
+        tables, which = (
+            [pa.table(merged, schema=pa.schema(aggregates.fields)), *tables[2:]],
+            [mine, *which[2:]],
+        )
+    merged = aggregates.merge(pa.concat_tables(tables), np.concatenate(which), groups)
+    return pa.table(aggregates.finish(merged), schema=pa.schema(aggregates.results))
+
+
+def same(found: Any, expected: Any) -> bool:
+    if isinstance(found, float) and math.isnan(found):
+        return isinstance(expected, float) and math.isnan(expected)
+    if isinstance(found, Decimal) and isinstance(expected, Fraction):
+        return Fraction(found) == expected
+    return bool(found == expected) and str(found).startswith("-") == str(expected).startswith("-")
+
+
+@EXAMPLES
+@given(st.sampled_from(sorted(TYPES)), st.integers(0, 12), st.data())
+def test_sums_are_exact_in_any_cut(name: str, scale: int, data: st.DataObject) -> None:
+    of, values, base = TYPES[name]
+    asked = {
+        kind: Asked(kind, scale, 0, base.digits, base.places, base.floating)
+        for kind in ("count", "sum", "avg", "variance", "stddev")
+    }
+    aggregates = Aggregates.of(
+        [(kind, Aggregate(kind, "VALUE", scale)) for kind in asked], rows_of([], of).schema
+    )
+    drawn = data.draw(st.lists(st.none() | values, max_size=14))
+    rows = rows_of(drawn, of)
+    refused = {reason: mask for mask, reason in aggregates.unusable(rows)}
+    given_values = rows["value"].to_pylist()
+    for kind, each in asked.items():
+        mask = refused.get(f"out of range: VALUE for {kind} {kind}", np.zeros(len(drawn), bool))
+        assert [usable(value, each) for value in given_values] == (~mask).tolist()
+    good = [all(usable(value, each) for each in asked.values()) for value in given_values]
+    rows = rows.filter(pa.array(good, pa.bool_()))
+    codes = data.draw(st.lists(st.integers(0, 2), min_size=rows.num_rows, max_size=rows.num_rows))
+    found = folded(rows, codes, 3, aggregates, data).to_pylist()
+    kept = rows["value"].to_pylist()
+    for group in range(3):
+        mine = [value for value, code in zip(kept, codes, strict=True) if code == group]
+        for kind, each in asked.items():
+            assert same(found[group][kind], aggregate(mine, each)), (kind, mine)
+
+
+@EXAMPLES
+@given(st.sampled_from(sorted(ORDERED)), st.data())
+def test_extremes_and_order_do_not_depend_on_cuts(name: str, data: st.DataObject) -> None:
+    of, values = ORDERED[name]
+    kinds = {
+        "min": Asked("min"), "max": Asked("max"), "first": Asked("first"), "last": Asked("last"),
+        "collect": Asked("collect", max_items=2), "count": Asked("count"),
+    }  # fmt: skip
+    described = [
+        (kind, Aggregate(kind, "value", 0, asked.max_items or None)) for kind, asked in kinds.items()
+    ]
+    rows = rows_of(data.draw(st.lists(st.none() | values, max_size=14)), of)
+    aggregates = Aggregates.of(described, rows.schema)
+    codes = data.draw(st.lists(st.integers(0, 2), min_size=rows.num_rows, max_size=rows.num_rows))
+    found = folded(rows, codes, 3, aggregates, data).to_pylist()
+    kept = rows["value"].to_pylist()
+    for group in range(3):
+        mine = [value for value, code in zip(kept, codes, strict=True) if code == group]
+        for kind, each in kinds.items():
+            expected = aggregate(mine, each)
+            assert repr(found[group][kind]) == repr(expected), (kind, mine)
+
+
+@EXAMPLES
+@given(st.sampled_from(["double", "long", "decimal"]), st.data())
+def test_rows_can_be_taken_out_again(name: str, data: st.DataObject) -> None:
+    of, values, base = TYPES[name]
+    kinds = ("count", "sum", "avg", "variance", "stddev")
+    asked = {kind: Asked(kind, 6, 0, base.digits, base.places, base.floating) for kind in kinds}
+    drawn = data.draw(st.lists(values, min_size=1, max_size=10))
+    drawn = [value for value in drawn if all(usable(value, each) for each in asked.values())]
+    out = data.draw(st.lists(st.booleans(), min_size=len(drawn), max_size=len(drawn)))
+    rows = rows_of(drawn, of)
+    aggregates = Aggregates.of([(kind, Aggregate(kind, "value", 6)) for kind in kinds], rows.schema)
+    assert aggregates.invertible
+    schema = pa.schema(aggregates.fields)
+    everything = pa.table(aggregates.partials(rows, np.zeros(rows.num_rows, np.int64), 1), schema=schema)
+    gone = rows.filter(pa.array(out, pa.bool_()))
+    minus = aggregates.negate(
+        pa.table(aggregates.partials(gone, np.zeros(gone.num_rows, np.int64), 1), schema=schema)
+    )
+    both = pa.concat_tables([everything, pa.table(minus, schema=schema)])
+    (found,) = pa.table(aggregates.finish(aggregates.merge(both, np.zeros(2, np.int64), 1))).to_pylist()
+    left = rows.filter(pa.array([not each for each in out], pa.bool_()))["value"].to_pylist()
+    assert all(same(found[kind], aggregate(left, each)) for kind, each in asked.items())
+
+
+@EXAMPLES
+@given(st.lists(DOUBLES, min_size=1, max_size=20), st.integers(0, 12))
+def test_floats_are_rounded_half_away_from_zero_by_their_shortest_form(
+    doubles: list[float], scale: int
+) -> None:
+    exact = exactly(pa.array(doubles, from_pandas=False), scale)
+    low, high, _ = exact.sums(np.arange(len(doubles)), len(doubles))
+    found = as_decimals(low, high, pa.decimal128(38, scale), ~exact.there).to_pylist()
+    expected = [rounded(value, Asked("sum", scale, floating=True)) for value in doubles]
+    assert [None if value is None else Fraction(value) for value in found] == expected
+
+
+@EXAMPLES
+@given(
+    st.lists(st.none() | st.integers(-(10**38) + 1, 10**38 - 1), min_size=1, max_size=20), st.integers(0, 30)
+)
+def test_decimals_of_any_size_add_up_and_become_doubles(numbers: list[int | None], places: int) -> None:
+    of = pa.decimal128(38, places)
+    values = pa.array([None if n is None else Decimal(n) for n in numbers], pa.decimal128(38, 0)).view(of)
+    known = [n for n in numbers if n is not None]
+    low, high, _ = limbs_of(values).sums(np.zeros(len(numbers), np.int64), 1)
+    total = as_decimals(low, high, pa.decimal128(38, 0)).to_pylist()
+    assert total == [sum(known) if abs(sum(known)) < 10**38 else None]
+    assert to_doubles(values).to_pylist() == [
+        None if n is None else float(Fraction(n, 10**places)) for n in numbers
+    ]
+    integers = to_integers(values.view(pa.decimal128(38, 0))).to_pylist()
+    assert integers == [n if n is not None and -(2**63) <= n < 2**63 else None for n in numbers]
+
+
+def test_a_sum_beyond_its_type_is_null_and_stays_so() -> None:
+    rows = pa.table({"value": pa.array([2**63 - 1, 1, -5])})
+    aggregates = Aggregates.of([("total", Aggregate("sum", "value", 0))], rows.schema)
+    parts = aggregates.partials(rows, np.array([0, 0, 1]), 2)
+    assert aggregates.finish(parts)["total"].to_pylist() == [None, -5]
+    merged = aggregates.merge(parts, np.zeros(2, np.int64), 1)
+    assert aggregates.finish(merged)["total"].to_pylist() == [2**63 - 5]  # the partial holds it
