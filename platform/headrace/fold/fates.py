@@ -1,0 +1,94 @@
+"""What becomes of each row: its fate, and how many records met which.
+
+Law (L10): each record has one fate, told by its own row. No step removes a row before its fate is counted.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from headrace.fold.aggregates import Aggregates
+from headrace.fold.contract import FATE, PARTITION, REASON, TOPIC
+
+USED, OPEN, LATE, REPLAY, FILTERED, TOMBSTONE = "used", "open", "late", "replay", "filtered", "tombstone"
+DEAD_LETTER, ERASED = "dead_letter", "erased"
+FATES = (USED, OPEN, LATE, REPLAY, FILTERED, TOMBSTONE, DEAD_LETTER, ERASED)
+KEPT = "kept"  # in results or still open; which of the two depends on how far the log was read
+TICK, CONTROL, DRAIN, SET_LIMITS = "tick", "control", "drain", "set_limits"
+NOT_RECORDS = (TICK, CONTROL, DRAIN, SET_LIMITS)
+
+RECORDS = "records"
+TALLY = pa.schema([(TOPIC, pa.string()), (PARTITION, pa.int32()), (FATE, pa.string()), (RECORDS, pa.int64())])
+
+
+def decide_by_group(rows: pa.Table, by: Sequence[str], aggregates: Aggregates | None = None) -> pa.Table:
+    """Complete FATE and REASON: every record that has a group and usable inputs is kept.
+
+    In:  rows  with FATE (null: undecided) and REASON
+    Out: the rows in their order; FATE is never null
+    """
+    undecided = rows[FATE].is_null().to_numpy(zero_copy_only=False) if rows.num_rows else np.empty(0, bool)
+    refused = [
+        (rows[name].is_null().to_numpy(zero_copy_only=False), f"group: {name} is null")
+        for name in by
+        if rows[name].null_count
+    ]
+    if aggregates is not None and rows.num_rows:
+        refused += aggregates.unusable(rows)
+    return dead_letters(rows, undecided, refused)
+
+
+def dead_letters(
+    rows: pa.Table, undecided: np.ndarray, refused: Sequence[tuple[np.ndarray, str]]
+) -> pa.Table:
+    """Make undecided rows that are refused dead letters, by the first reason that holds, and keep the others."""
+    why = np.zeros(rows.num_rows, np.int64)
+    for number in range(len(refused), 0, -1):
+        why[refused[number - 1][0] & undecided] = number
+    if why.any():
+        reasons = pa.array([None, *(reason for _, reason in refused)], pa.string()).take(pa.array(why))
+        rows = with_column(rows, REASON, pc.coalesce(reasons, rows[REASON]))
+        fates = pa.array([KEPT, DEAD_LETTER]).take(pa.array((why > 0).astype(np.int64)))
+    else:
+        fates = pa.scalar(KEPT)
+    return with_column(rows, FATE, pc.coalesce(rows[FATE], fates))
+
+
+def is_kept(rows: pa.Table) -> np.ndarray:
+    """Which decided rows are kept."""
+    return has_fate(rows, KEPT)
+
+
+def has_fate(rows: pa.Table, *fates: str) -> np.ndarray:
+    """Which decided rows met one of these fates."""
+    found: np.ndarray = pc.is_in(rows[FATE], pa.array(fates, pa.string())).to_numpy()
+    return found
+
+
+def tally_of(rows: pa.Table) -> pa.Table:
+    """How many records met which fate.
+
+    In:  rows  decided; ticks and control rows among them are no records
+    Out: as `TALLY`; one row per topic, partition and fate
+    """
+    counted = rows.select([TOPIC, PARTITION, FATE]).group_by([TOPIC, PARTITION, FATE], use_threads=False)
+    counts = counted.aggregate([([], "count_all")]).rename_columns({"count_all": RECORDS})
+    records = pc.invert(pc.is_in(counts[FATE], pa.array(NOT_RECORDS, pa.string())))
+    return counts.select(TALLY.names).filter(records).cast(TALLY)
+
+
+def sum_tallies(tallies: Sequence[pa.Table]) -> pa.Table:
+    """One tally of several."""
+    everything = pa.concat_tables([TALLY.empty_table(), *tallies])
+    summed = everything.group_by(TALLY.names[:3], use_threads=False).aggregate([(RECORDS, "sum")])
+    return summed.rename_columns({f"{RECORDS}_sum": RECORDS}).select(TALLY.names)
+
+
+def with_column(rows: pa.Table, name: str, values: pa.Array | pa.ChunkedArray) -> pa.Table:
+    """The rows with a column replaced, or added at the end."""
+    place = rows.schema.get_field_index(name)
+    return rows.append_column(name, values) if place < 0 else rows.set_column(place, name, values)
