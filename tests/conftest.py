@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import secrets
 from collections import defaultdict
 from collections.abc import Callable, Iterator
 from itertools import chain, zip_longest
@@ -12,7 +13,10 @@ from typing import TYPE_CHECKING, Any
 import pytest
 from hypothesis import HealthCheck, Phase, settings
 
+from headrace.lake.storage import hadoop_settings
+from headrace.local.broker_config import HOST, free_port
 from headrace.local.jars import spark_jars
+from headrace.local.object_store import BUCKET, ObjectStore
 from headrace.spark.session import build_session, spark_conf
 from headrace.testing import TestDriver
 
@@ -47,7 +51,20 @@ SHORT_LIVED = {"spark.driver.extraJavaOptions": OPTIONS}
 
 
 # A test so marked waits for processes of its own: brokers, servers, stream runs.
-WAITING = ("broker", "dagster", "postgres", "browser")
+WAITING = ("broker", "dagster", "postgres", "browser", "s3")
+
+# Spark's JVM and the processes of tests see the environment that they start with: so it names the S3 server before that
+# starts, and never one that a developer uses.
+for name in [name for name in os.environ if name.startswith("AWS_")]:
+    del os.environ[name]
+S3_CREDENTIALS = (secrets.token_hex(10).upper(), secrets.token_urlsafe(30))
+S3_PORT = free_port()
+os.environ |= {
+    "AWS_ACCESS_KEY_ID": S3_CREDENTIALS[0],
+    "AWS_SECRET_ACCESS_KEY": S3_CREDENTIALS[1],
+    "AWS_ENDPOINT_URL": f"http://{HOST}:{S3_PORT}",
+    "AWS_REGION": "us-east-1",
+}
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
@@ -77,9 +94,24 @@ def _kind(tests: list[pytest.Item]) -> str:
 @pytest.fixture(scope="session")
 def spark() -> Iterator[SparkSession]:
     """The process's Spark session."""
-    session = build_session(spark_conf(spark_jars()) | SHORT_LIVED, "headrace-tests")
+    conf = spark_conf(spark_jars()) | SHORT_LIVED | hadoop_settings(f"s3://{BUCKET}")
+    session = build_session(conf, "headrace-tests")
     yield session
     session.stop()
+
+
+@pytest.fixture(scope="session")
+def object_store(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ObjectStore]:
+    """The process's S3 server; the environment names it."""
+    with ObjectStore(tmp_path_factory.mktemp("s3"), S3_PORT, S3_CREDENTIALS) as running:
+        yield running
+
+
+@pytest.fixture
+def s3_root(object_store: ObjectStore) -> str:
+    """The root of a lake on S3, empty and this test's alone."""
+    object_store.start().wait_ready()
+    return f"{object_store.root}/{secrets.token_hex(4)}"
 
 
 Drive = Callable[..., TestDriver]

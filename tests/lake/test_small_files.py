@@ -3,22 +3,29 @@
 from __future__ import annotations
 
 import os
+import subprocess
+import sys
 from concurrent.futures import ThreadPoolExecutor
-from typing import TYPE_CHECKING, Any
+from itertools import chain
+from pathlib import Path
+from subprocess import PIPE
+from typing import Any
 
 import pytest
 
 from headrace.lake import small_files
 
-if TYPE_CHECKING:
-    from pathlib import Path
-
-pytestmark = pytest.mark.fast
-WRITTEN = 300
+WRITTEN, CLAIMED = 300, 100
 
 
-def test_a_folder_of_small_files(tmp_path: Path) -> None:
-    root = f"file:{tmp_path}/a b"
+@pytest.fixture(params=["file", pytest.param("s3", marks=pytest.mark.s3)])
+def root(request: pytest.FixtureRequest, tmp_path: Path) -> str:
+    """An empty lake on a disk, and one on S3."""
+    return f"file:{tmp_path}" if request.param == "file" else str(request.getfixturevalue("s3_root"))
+
+
+def test_a_folder_of_small_files(root: str) -> None:
+    root = f"{root}/a b"
     one, two = f"{root}/below/one ü%20 #1?.json", f"{root}/two.json"
     assert small_files.read_json(one) is None
     assert small_files.names(root) == []
@@ -43,7 +50,24 @@ def test_a_folder_of_small_files(tmp_path: Path) -> None:
     small_files.delete(root)
     small_files.delete(root)
     assert not small_files.exists(one)
+    assert not small_files.exists(root)
     assert small_files.usage(root) == (0, 0)
+
+
+def test_of_three_processes_one_creates_each_file(root: str) -> None:
+    command = [sys.executable, str(Path(__file__).with_name("claimant.py")), root, str(CLAIMED)]
+    claimants = [subprocess.Popen(command, stdin=PIPE, stdout=PIPE, text=True) for _ in range(3)]
+    for each in claimants:
+        assert each.stdout is not None
+        assert each.stdout.readline() == "ready\n"
+    for each in claimants:
+        assert each.stdin is not None
+        each.stdin.write("go\n")
+        each.stdin.flush()
+    won = [each.communicate(timeout=60)[0].split() for each in claimants]
+    assert [each.returncode for each in claimants] == [0, 0, 0]
+    assert sorted(map(int, chain(*won))) == list(range(CLAIMED))
+    assert len(small_files.names(root)) == CLAIMED
 
 
 def test_a_reader_meanwhile_finds_an_overwritten_file_whole(tmp_path: Path) -> None:

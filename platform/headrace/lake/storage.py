@@ -30,6 +30,10 @@ CREDENTIALS = (
     "software.amazon.awssdk.auth.credentials.WebIdentityTokenFileCredentialsProvider",
     "org.apache.hadoop.fs.s3a.auth.IAMInstanceCredentialsProvider",
 )
+HADOOP_CLASSES = {
+    "spark.hadoop.fs.s3.impl": "org.apache.hadoop.fs.s3a.S3AFileSystem",
+    "spark.hadoop.fs.AbstractFileSystem.s3.impl": "org.apache.hadoop.fs.s3a.S3A",
+}
 # The variables that executors need; of a web identity's token file each executor has to have its own.
 VARIABLES = (
     *("AWS_ACCESS_KEY_ID", "AWS_SECRET_ACCESS_KEY", "AWS_SESSION_TOKEN"),
@@ -101,7 +105,7 @@ def spark_uri(uri: str) -> str:
 def hadoop_settings(uri: str) -> dict[str, str]:
     """Spark settings with which Spark reads there; none of them is a secret.
 
-    They are for the bucket alone: what a site has set for other buckets stays.
+    They are for the bucket alone: what a site has set for other buckets stays. Spark takes `s3://` for `s3a://`.
     """
     if scheme(uri) not in S3:
         return {}
@@ -119,7 +123,7 @@ def hadoop_settings(uri: str) -> dict[str, str]:
     if region:
         settings["endpoint.region"] = region
     bucket = _split(uri)[0].removeprefix("s3://")
-    return {f"spark.hadoop.fs.s3a.bucket.{bucket}.{key}": value for key, value in settings.items()}
+    return HADOOP_CLASSES | {f"spark.hadoop.fs.s3a.bucket.{bucket}.{key}": settings[key] for key in settings}
 
 
 def executor_environment() -> dict[str, str]:

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 
 from pyspark.sql import SparkSession
 
+from headrace.lake.storage import executor_environment, hadoop_settings
 from headrace.spark.jvm import java_class, remember_often
 from headrace.spark.newest import LOCAL_FILES_MAX
 
@@ -55,6 +56,7 @@ SEMANTICS = {
     # A commit without rows still carries its record: a micro-batch of ticks alone makes progress too.
     "spark.databricks.delta.skipRecordingEmptyCommits": "false",
 }
+LAKE = "HEADRACE_LAKE"
 SHUFFLES = "spark.sql.shuffle.partitions"
 CLUSTER_TASKS = 16  # where the master's URL does not say how many cores there are
 # Small micro-batches: no adaptive re-planning. What a table holds Delta is to know by its checksum of the commit before.
@@ -101,21 +103,27 @@ LOCAL_FILES = {
 }
 
 
-def spark_conf(jars: Sequence[str] = (), *, master: str = "local[2]") -> dict[str, str]:
+def spark_conf(
+    jars: Sequence[str] = (), *, master: str = "local[2]", lake: str | None = None
+) -> dict[str, str]:
     """The configuration for a new session.
 
     In:     jars    paths or URIs of the jars beside PySpark's own; empty when the cluster provides them
             master  a Spark master URL; `local[…]` adds what a laptop wants
+            lake    root URI of the lake that the session reads; None: $HEADRACE_LAKE
     Out:    settings for `SparkSession.builder` or dagster-pyspark's resource
     """
     os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
     conf = {"spark.master": master, **AT_START, **SEMANTICS, **SMALL_BATCHES}
     conf[SHUFFLES] = str(tasks_for(master))
+    conf |= hadoop_settings(lake or os.environ.get(LAKE, ""))
     local = master.startswith("local[") or master == "local"
     if local:
         conf |= LAPTOP
         if not any("GC" in os.environ.get(name, "") for name in OF_ANY_JVM):
             conf["spark.driver.extraJavaOptions"] = JVM + SMALL_HEAP
+    else:
+        conf |= executor_environment()
     if jars and local:
         # The driver is the executor: a class path saves copying every jar at each start.
         conf |= LOCAL_FILES | {"spark.driver.extraClassPath": ":".join(jars)}
