@@ -13,7 +13,7 @@ from decimal import Decimal
 
 @dataclass(frozen=True)
 class Arrival:
-    """A record as it is delivered; `kind` is record, tombstone or dead_letter (it cannot be decoded)."""
+    """A record as it is delivered; `kind` is record, tombstone, dead_letter (it cannot be decoded), or another fate."""
 
     partition: int
     key: str | None
@@ -32,15 +32,22 @@ class Commit:
 
 @dataclass
 class Log:
-    """Each arrival with its offset and stream time (None: none yet), and that before it; where each partition's stands."""
+    """Each arrival with its offset and stream time (None: none yet), and that before it; where each partition's stands.
+
+    ingested  commit time of each arrival; ticks: commit time, partition and stream time of each
+    clocks    the commit time of each log commit, and where each partition's stream time stands after it
+    """
 
     rows: list[tuple[Arrival, int, int | None]] = field(default_factory=list)
     before: list[int | None] = field(default_factory=list)
     stream: dict[int, int] = field(default_factory=dict)
+    ingested: list[int] = field(default_factory=list)
+    ticks: list[tuple[int, int, int]] = field(default_factory=list)
+    clocks: list[tuple[int, dict[int, int]]] = field(default_factory=list)
 
 
 def sequence(commits: Iterable[Commit], idle_timeout: int | None, longest_wait: int) -> Log:
-    """Stream time is the highest event time so far in the partition; dead letters do not count.
+    """Stream time is the highest event time so far in the partition; dead letters and replays do not count.
 
     A partition's first event time starts at the lowest stream time at the end of the previous commit. After each commit
     every partition that has been silent for `idle_timeout` ticks: up to the lowest busy one or, if all are idle, on by the
@@ -55,12 +62,15 @@ def sequence(commits: Iterable[Commit], idle_timeout: int | None, longest_wait: 
         for arrival in commit.arrivals:
             p = arrival.partition
             log.before.append(log.stream.get(p))
-            if arrival.kind != "dead_letter":
+            if arrival.kind not in ("dead_letter", "replay"):
                 log.stream[p] = max(t for t in (arrival.ts, log.stream.get(p, lowest)) if t is not None)
             log.rows.append((arrival, offsets[p], log.stream.get(p)))
             offsets[p] += 1
             last_arrival[p] = last_row[p] = at
+            log.ingested.append(at)
             highest = max(highest, log.stream.get(p, 0))
+        if commit.arrivals:
+            log.clocks.append((at, dict(log.stream)))
         if idle_timeout is None or not log.stream or min(log.stream.values()) >= highest + longest_wait:
             continue
         tick_at = max(commit.now, at + 1)
@@ -70,4 +80,7 @@ def sequence(commits: Iterable[Commit], idle_timeout: int | None, longest_wait: 
         for p, ms in due.items():
             if ms > log.stream[p]:
                 log.stream[p], last_row[p], at = ms, tick_at, tick_at
+                log.ticks.append((at, p, ms))
+        if log.ticks and log.ticks[-1][0] == tick_at:
+            log.clocks.append((at, dict(log.stream)))
     return log
