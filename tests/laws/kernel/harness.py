@@ -213,8 +213,12 @@ class _Engine:
         by = [] if step.scope is Scope.PARTITION else [*step.keys]
         if step.scope is not Scope.GROUP:
             by += [TOPIC, PARTITION]
-        rows = self._shuffled(with_keys(rows, by) if by or KEY not in rows.column_names else rows)
-        number = bucket_of(rows[HASH].to_numpy(), buckets)
+        if step.scope is Scope.ANYWHERE:
+            rows = self._shuffled(rows)
+            number = self.random.integers(buckets, size=len(rows))
+        else:
+            rows = self._shuffled(with_keys(rows, by) if by or KEY not in rows.column_names else rows)
+            number = bucket_of(rows[HASH].to_numpy(), buckets)
         found = []
         for bucket in self.random.permutation(buckets):
             mine = rows.filter(pa.array(number == bucket))
