@@ -108,7 +108,8 @@ class StateTable:
     time_column  the column that `Needs.times` speaks of; None: it has none
     merge        makes of rows (with BATCH) the fewest that stand for them: rows that add up are added; of rows that replace
                  one another the one with the highest BATCH stays; a row whose DELETED is true stays as such
-    expired      marks rows that no fold after a clock reads any more; None: rows never expire
+    expired      marks rows that no fold after a clock reads any more; None: rows never expire. The rows are merged with all
+                 others of the table: a row that is DELETED may stand for older rows elsewhere
     """
 
     schema: pa.Schema

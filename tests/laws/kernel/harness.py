@@ -266,8 +266,8 @@ class _Engine:
                 if self.random.random() < 0.3:
                     state[name] = self._shuffled(table.merge(state[name]))
                 if table.expired is not None and self.random.random() < 0.5:
-                    gone = table.expired(state[name], clock)
-                    state[name] = state[name].filter(pc.invert(gone))
+                    merged = self._shuffled(table.merge(state[name]))
+                    state[name] = merged.filter(pc.invert(table.expired(merged, clock)))
 
     def _shuffled(self, rows: pa.Table) -> pa.Table:
         return rows.take(pa.array(self.random.permutation(rows.num_rows)))
