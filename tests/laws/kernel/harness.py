@@ -159,7 +159,7 @@ class _Engine:
             outputs = again
         for name, table in outputs.items():
             self.found.outputs[name].append(table)
-        self.found.fates += fates
+        self.found.fates.update(fates)
         for state, tables, step in zip(self.state, changes, self.steps, strict=True):
             for name, gained in tables.items():
                 assert gained.schema.equals(step.state[name].schema), f"{name}: {gained.schema}"
@@ -193,7 +193,7 @@ class _Engine:
                     outputs[name].append(table)
                 for name, table in one.changes.items():
                     gained[name].append(table)
-                fates += fates_of(one.tally)
+                fates.update(fates_of(one.tally))  # `+=` would drop what is below zero
             changes.append({name: pa.concat_tables(tables) for name, tables in gained.items()})
             going_on = [one.rows for one in folded if one.rows is not None]
             rows = pa.concat_tables(going_on) if going_on else rows.slice(0, 0)
@@ -249,7 +249,7 @@ class _Engine:
         while each is not None:
             some = np.ones(len(table), bool)
             if each.hashes is not None:
-                assert (np.diff(each.hashes) >= 0).all(), "hashes are not sorted"
+                assert (each.hashes[1:] >= each.hashes[:-1]).all(), "hashes are not sorted"
                 some &= np.isin(hashes, each.hashes)
             if each.times is not None:
                 column = step.state[name].time_column
