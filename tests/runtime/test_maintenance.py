@@ -230,7 +230,6 @@ def test_a_stream_over_a_maintained_log_starts_although_nothing_new_comes(
         while stream.records < 4:
             assert time.monotonic() < deadline, stream.error
             stream.keep_running()
-            stream.rouse()
             time.sleep(0.1)
         assert not any(done.skipped for done in kept.maintain(new).values()), "beside it"
         kept.feed(7)

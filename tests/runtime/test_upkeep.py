@@ -54,7 +54,6 @@ class Streamed:
         while not done():
             assert time.monotonic() < deadline, self.stream.error
             self.stream.keep_running()
-            self.stream.rouse()
             time.sleep(0.05)
 
     def folded(self) -> int:

@@ -6,6 +6,7 @@ import json
 import threading
 import time
 from collections import deque
+from functools import partial
 from typing import TYPE_CHECKING
 
 import structlog
@@ -19,10 +20,11 @@ from headrace.runtime.kafka import (
     require_no_loss,
     require_same_topic,
 )
-from headrace.runtime.lease import Lease, LeaseLostError, take_lease
+from headrace.runtime.lease import Lease, take_lease
 from headrace.runtime.requests import carry_out
 from headrace.runtime.scheduling import CommitSchedule
-from headrace.runtime.supervised import RATE_SECONDS, SupervisedQuery
+from headrace.runtime.supervised import RATE_SECONDS
+from headrace.runtime.supervised_query import SupervisedQuery
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Sequence
@@ -99,9 +101,10 @@ class LogStream(SupervisedQuery):
     def open(self) -> DataStreamWriter:
         """Recover the log's state, refuse a silent gap, and read on from the next offsets."""
         partitions = self._kafka.partitions()
-        self._lease = take_lease(
+        lease = take_lease(
             self._spark, self._lake.lease(f"log/{self.name}"), f"Log '{self.name}'", self._clock
         )
+        self._lease = lease
         sequencer = Sequencer(
             self._spark,
             self.topic,
@@ -111,7 +114,7 @@ class LogStream(SupervisedQuery):
             wall_waits_ms=self._wall_waits_ms,
             calm_ms=self.trigger_ms,
             beside_ms=self._beside_ms,
-            on_step=self._before_commit,
+            on_step=partial(self._before_commit, lease),
         )
         if sequencer.state.batch == 0:
             sequencer.start_at(first_offsets(self.topic, self._kafka, partitions))
@@ -215,18 +218,17 @@ class LogStream(SupervisedQuery):
         assert self.sequencer is not None
         return self.sequencer.state.ingested_at_ms
 
-    def _before_commit(self, step: str) -> None:
+    def _before_commit(self, lease: Lease, step: str) -> None:
+        """Each step is bound to the lease under which its sequencer was opened: one left over commits nothing."""
         if step == "before log commit":
-            if self._lease is None:
-                raise LeaseLostError(f"Log '{self.name}': its lease was given back; nothing more is written.")
-            self._lease.check()
+            lease.check()
         self._on_step(step)
         if step == "after log commit":
             self._wake_readers()
 
     def _wake_readers(self) -> None:
         for reader in self.readers:
-            reader.wake()
+            reader.check_now()
 
     def _start_ticking(self) -> None:
         self._ticking = threading.Event()
@@ -288,12 +290,12 @@ class LogStream(SupervisedQuery):
     def _position(self) -> dict[int, int]:
         """The next offset of each partition, transaction markers passed over where Spark has passed over them.
 
-        Spark's word is not taken once a trigger was passed by while the query was closing: its records were not written.
+        Spark's offsets are not used once a trigger was skipped while the query closed: its records were not written.
         """
         assert self.sequencer is not None
         position = {p: s.next_offset for p, s in self.sequencer.state.partitions.items()}
         progress = self.query.lastProgress if self.query is not None else None
-        if progress is not None and not self.passed_by:
+        if progress is not None and not self.trigger_skipped:
             read = (json.loads(progress.json)["sources"][0].get("endOffset") or {}).get(self.name, {})
             position |= {int(p): max(offset, position.get(int(p), 0)) for p, offset in read.items()}
         return position

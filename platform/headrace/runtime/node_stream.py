@@ -1,14 +1,13 @@
-"""The running query of one node: a commit to a log wakes it, and it folds whatever the logs hold beyond its progress.
+"""The loop of one node: it folds whatever the logs hold beyond its progress.
 
-A log that the same process writes wakes the node itself, the moment its commit is durable. Any other is watched by Spark's
-query, through Delta's streaming source, which costs a tenth of a second and more each time.
+A log that the same process writes wakes the node as soon as its commit is durable. For any other log the node looks at the
+newest version, once per trigger interval.
 """
 
 from __future__ import annotations
 
-import threading
 import time
-from functools import partial, reduce
+from functools import partial
 from typing import TYPE_CHECKING
 
 import structlog
@@ -20,19 +19,18 @@ from headrace.operators.rows import NOT_RECORDS
 from headrace.runtime.background import BackgroundTask
 from headrace.runtime.buffered import BufferFigures
 from headrace.runtime.figures import RateLimited
-from headrace.runtime.lease import Lease, LeaseHeldError, LeaseLostError, take_lease
+from headrace.runtime.lease import Lease, LeaseHeldError, take_lease
 from headrace.runtime.limits import limits_known
+from headrace.runtime.log_watch import LogWatch, log_version
 from headrace.runtime.node_tables import frontier_ms, read_increment
 from headrace.runtime.rebuild import Rebuild, rebuild_due
 from headrace.runtime.runner import NodeRunner
-from headrace.runtime.supervised import SupervisedQuery
-from headrace.spark import tables
+from headrace.runtime.supervised_loop import SupervisedLoop
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
+    from collections.abc import Callable, Mapping, Sequence
 
-    from pyspark.sql import DataFrame, SparkSession
-    from pyspark.sql.streaming.readwriter import DataStreamWriter
+    from pyspark.sql import SparkSession
 
     from headrace.description import Node, Topic
     from headrace.log.clock import Clock
@@ -45,13 +43,13 @@ PACK_EVERY = 100  # micro-batches between two times that the state is put into f
 PACK_WHOLE_EVERY = 1_000  # and that the files which outweigh the others are among them
 LAG_COUNTED_EVERY_SECONDS, STATE_MEASURED_EVERY_SECONDS = 10.0, 60.0
 LIMITS_READ_EVERY_SECONDS = 3.0  # while the node is full
-WATCH_EVERY_MS = 30_000  # how often Spark's query looks at logs that wake the node themselves
+LOOK_AT_ALL_EVERY_SECONDS = 30.0  # at logs of this process too: another process may have taken one over
 WORK_SECONDS = 5.0  # of one trigger, while there always is more: what it did is counted at its end
 FOLD_SECONDS = 60.0  # at least, between two folds of current results into their table;
 FOLD_REST = 4  # and as many times as long as the last one took
 
 
-class NodeStream(SupervisedQuery):
+class NodeStream(SupervisedLoop):
     """Advances one node for as long as it runs."""
 
     kind = "stream"
@@ -66,14 +64,13 @@ class NodeStream(SupervisedQuery):
         trigger_ms: int,
         turns: Turns,
         upkeep: Turns,
-        woken: bool = False,
         on_step: Callable[[str], None] = lambda step: None,
     ) -> None:
         """Nothing runs yet.
 
-        In: trigger_ms  between looks at the logs
-            turns       at folding, and at `upkeep` beside it, of all nodes of a session
-            woken       whether each commit to any of its logs calls `wake`
+        In: trigger_ms  between looks at the logs, and between the beginnings of two micro-batches
+            turns       at folding, shared by all nodes of a session
+            upkeep      at background work, likewise
         """
         super().__init__()
         self.name, self.node = node.required_name, node
@@ -83,11 +80,11 @@ class NodeStream(SupervisedQuery):
         self._lease: Lease | None = None
         self._rebuild: Rebuild | None = None
         self._fold_at = time.monotonic() + FOLD_SECONDS
-        self._roused = False  # whether the logs were looked at since the query was opened
-        self.logs: list[LogStream] = []  # those of the same session that it reads
+        self.logs: list[LogStream] = []  # those of the same session that it reads: each calls `check_now`
         self._turns = turns
-        self._woken, self._commits_wake = threading.Event(), woken
-        self._opened = threading.Event()  # replaced at each opening, set at its close
+        self._behind = True  # whether the logs may hold rows that are not folded
+        self._watch = LogWatch(partial(log_version, spark, lake))
+        self._look_at_all_at = 0.0
         self._upkeep = BackgroundTask(f"upkeep-{self.name}", upkeep, lambda: self._ends)
         self.records = 0
         self.buffer = BufferFigures()
@@ -95,33 +92,38 @@ class NodeStream(SupervisedQuery):
         self._waiting = RateLimited(self._count_waiting, LAG_COUNTED_EVERY_SECONDS)
         self._state_size = RateLimited(self._measure_state, STATE_MEASURED_EVERY_SECONDS)
 
-    def open(self) -> DataStreamWriter:
-        """Recover the node's progress; Delta's streaming source serves as the wake-up alone."""
-        lease_folder = self._lake.lease(f"node/{self.name}")
-        self._lease = take_lease(self._spark, lease_folder, f"Node '{self.name}'", self._clock)
-        on_step = self._before_commit
+    def open(self) -> None:
+        """Take the lease, and recover the node's progress."""
+        lease = take_lease(
+            self._spark, self._lake.lease(f"node/{self.name}"), f"Node '{self.name}'", self._clock
+        )
+        self._lease, on_step = lease, partial(self._before_commit, lease)
         self._rebuild = rebuild_due(self._spark, self.node, self._lake, self._clock, on_step=on_step)
         if self._rebuild is not None:
             self.runner = self._rebuild.runner
         else:
             self.runner = NodeRunner(self._spark, self.node, self._lake, on_step=on_step)
-        self._roused, self._upkeep.error = False, None
+        self._upkeep.error = None
         self.buffer = BufferFigures()
         self._raised = RateLimited(self._limits_since, LIMITS_READ_EVERY_SECONDS)
-        wakes = [self._wake(topic) for topic in self.node.topics]
-        woken = reduce(lambda left, right: left.unionByName(right), wakes)
-        self._opened = threading.Event()
-        threading.Thread(
-            target=self._fold_when_woken, args=[self._opened], daemon=True, name=f"folds-{self.name}"
-        ).start()
-        every_ms = max(self.trigger_ms, WATCH_EVERY_MS) if self._commits_wake else self.trigger_ms
-        return woken.writeStream.trigger(processingTime=f"{every_ms} milliseconds")
 
-    def work(self, batch: DataFrame | None) -> int:
-        """Fold until nothing is left, or for a while; the batch itself is not read (it may hold half a commit)."""
+    def due(self) -> bool:
+        """Whether a log has rows whose turn has come, or upkeep is due."""
+        assert self.runner is not None
+        if self._upkeep.error is not None:
+            return True
+        if self._watch.moved(watched := self._watched()) or (watched and self.runner.operator.ordered):
+            self._behind = True  # what is settled may grow without a commit
+        if self._behind and self.runner.due(self._clock.now_ms()):
+            return True
+        return not self._upkeep.under_way and bool(self.runner.unread or self._fold_due(self.runner))
+
+    def work(self) -> int:
+        """Fold until nothing is left, or for a while; then begin the upkeep that is due."""
         assert self.runner is not None
         if self._upkeep.error is not None:
             raise self._upkeep.error
+        self._behind = True
         if self._rebuild is not None:
             self._advance(self._rebuild)
         before, until = _records(self.runner), time.monotonic() + WORK_SECONDS
@@ -132,15 +134,27 @@ class NodeStream(SupervisedQuery):
             self.buffer.see(self.runner.progress.buffer)
             self._tidy(self.runner)
             if time.monotonic() > until:
-                self.wake()
+                self.check_now()
                 break
         if self.runner.unread and not self._upkeep.under_way:
             self.runner.clear()
-        if self.runner.unfolded and time.monotonic() >= self._fold_at:
+        if self._fold_due(self.runner):
             self._upkeep.begin(partial(self._compact, self.runner))
         handled = _records(self.runner) - before
         self.records += handled
         return handled
+
+    def _watched(self) -> Sequence[Topic]:
+        """The topics whose logs this process does not write; every half minute all of them."""
+        if time.monotonic() >= self._look_at_all_at:
+            self._look_at_all_at = time.monotonic() + LOOK_AT_ALL_EVERY_SECONDS
+            return self.node.topics
+        own = {log.name for log in self.logs}
+        return [topic for topic in self.node.topics if topic.name not in own]
+
+    def _fold_due(self, runner: NodeRunner) -> bool:
+        """Whether it is time to fold current results into their table."""
+        return bool(runner.unfolded) and time.monotonic() >= self._fold_at
 
     def _advance(self, rebuild: Rebuild) -> None:
         """Rebuild until nothing is left, and swap it in; the node's runner is an ordinary one from then on."""
@@ -149,15 +163,13 @@ class NodeStream(SupervisedQuery):
                 rebuild.swap()
                 rebuild.close()
                 self._rebuild = None
-                self.runner = NodeRunner(self._spark, self.node, self._lake, on_step=self._before_commit)
+                assert self._lease is not None
+                on_step = partial(self._before_commit, self._lease)
+                self.runner = NodeRunner(self._spark, self.node, self._lake, on_step=on_step)
                 return
 
-    def wake(self) -> None:
-        """A log that it reads has a new commit."""
-        self._woken.set()
-
     def _fold(self, runner: NodeRunner) -> bool:
-        """One micro-batch of all that came until now, in its turn; False when none is due or there is nothing new."""
+        """Fold all that came until now, as one micro-batch, in its turn; False if none is due or there is nothing new."""
         with self._turns.taken(lambda: self._ends) as mine:
             if mine and runner.due(self._clock.now_ms()):
                 spare = self._turns.spare
@@ -166,36 +178,13 @@ class NodeStream(SupervisedQuery):
                         log.schedule.wait_for(number)
                 if runner.advance():
                     return True
+                self._behind = False
         for log in self.logs:
             log.schedule.go_on()
         return False
 
-    def _fold_when_woken(self, closed: threading.Event) -> None:
-        """Fold at each `wake`, at least a trigger interval after the last began."""
-        while True:
-            self._woken.wait()
-            if closed.is_set():
-                return
-            self._woken.clear()
-            began = time.monotonic()
-            self.do(lambda: self.work(None))
-            closed.wait(max(0.0, self.trigger_ms / 1000 - (time.monotonic() - began)))
-
-    def rouse(self) -> None:
-        """Work although no log woke the query: a throttled interval or a fold may be due when a topic has fallen silent.
-
-        Once after it was opened too, for the newest commit of a log may be one of maintenance, which wakes nobody.
-        """
-        runner = self.runner
-        if runner is None or self.state != "running":
-            return
-        silent = runner.operator.throttle_ms or runner.operator.ordered or runner.unfolded or runner.unread
-        if silent or not self._roused:
-            self._roused = True
-            self.wake()
-
     def mended(self) -> bool:
-        """Whether the node is full, and its limits have been set in the log since."""
+        """Whether the node was full, and its limits have been set in the log since."""
         return isinstance(self.error, FullError) and bool(self._raised())
 
     def _limits_since(self) -> bool:
@@ -205,9 +194,7 @@ class NodeStream(SupervisedQuery):
         return any(entry.ingested_at_ms > self.runner.refused_ms for entry in entries)
 
     def close(self) -> None:
-        """Fold no more, and give the leases back."""
-        self._opened.set()
-        self._woken.set()
+        """Wait for upkeep under way, and give the leases back."""
         self._upkeep.end()
         if self._rebuild is not None:
             self._rebuild.close()
@@ -294,21 +281,10 @@ class NodeStream(SupervisedQuery):
         upto_ms = self.runner.progress.upto_ms
         return all(upto_ms.get(t.name, 0) >= targets.get(t.name, 0) for t in self.node.topics)
 
-    def _wake(self, topic: Topic) -> DataFrame:
-        """From the newest version on: files of older ones may be gone after maintenance. `rouse` looks at what is there."""
-        version = max(tables.latest_version(self._spark, self._lake.log(topic.name)), 0)
-        reader = self._spark.readStream.format("delta").option("startingVersion", version)
-        return (
-            reader.option("skipChangeCommits", "true").load(self._lake.log(topic.name)).select("ingested_at")
-        )
-
-    def _before_commit(self, step: str) -> None:
+    def _before_commit(self, lease: Lease, step: str) -> None:
+        """Each step is bound to the lease under which its runner was opened: one left over commits nothing."""
         if step in ("before outputs", "after outputs", "before swap"):
-            if self._lease is None:
-                raise LeaseLostError(
-                    f"Node '{self.name}': its lease was given back; nothing more is written."
-                )
-            self._lease.check()
+            lease.check()
         self._on_step(step)
 
 

@@ -1,4 +1,4 @@
-"""The stream runtime: one Spark session that hosts a query for each log and node, side by side."""
+"""The stream runtime: one Spark session that hosts all logs and nodes, side by side."""
 
 from __future__ import annotations
 
@@ -14,6 +14,7 @@ from headrace.operators.limits import in_force
 from headrace.runtime.checkpoints import Checkpoints
 from headrace.runtime.limits import limits_shown
 from headrace.runtime.log_stream import LogStream, drain_together
+from headrace.runtime.log_watch import log_version
 from headrace.runtime.node_stream import NodeStream
 from headrace.runtime.scheduling import Turns
 from headrace.runtime.topics import (
@@ -25,7 +26,6 @@ from headrace.runtime.topics import (
     topics_of,
     wall_waits_ms,
 )
-from headrace.spark import tables
 from headrace.spark.session import pipeline_session, tasks_for
 
 if TYPE_CHECKING:
@@ -38,7 +38,7 @@ if TYPE_CHECKING:
     from headrace.operators.progress import Progress
     from headrace.runtime.kafka import KafkaSettings
     from headrace.runtime.lake import Lake
-    from headrace.runtime.supervised import SupervisedQuery
+    from headrace.runtime.supervised import Supervised
 
 
 @dataclass(frozen=True)
@@ -145,7 +145,6 @@ class StreamRuntime:
                 trigger_ms=trigger_ms,
                 turns=turns,
                 upkeep=upkeep,
-                woken=all(topic.name in hosted for topic in node.topics),
                 on_step=partial(on_step, f"stream/{node.required_name}"),
             )
             for node in nodes
@@ -169,7 +168,6 @@ class StreamRuntime:
         for stream in self._streams:
             if stream.state == "running" or self._has_logs(stream):
                 stream.keep_running()
-                stream.rouse()
         self._checkpoints.keep()
         return [self._log_status(log) for log in self._logs] + [self._node_status(s) for s in self._streams]
 
@@ -188,7 +186,7 @@ class StreamRuntime:
         self._checkpoints.end()
 
     def set_trigger(self, trigger_ms: int) -> None:
-        """Let the queries that are between two micro-batches begin anew with another interval; call it with each poll."""
+        """Change the time between two micro-batches. Call it with each poll: a log changes between two of them."""
         for query in (*self._logs, *self._streams):
             query.set_trigger(trigger_ms)
 
@@ -230,7 +228,7 @@ class StreamRuntime:
                 yield from (self._lake.part(stream.name, part) for part in stream.runner.operator.parts)
 
     def _has_logs(self, stream: NodeStream) -> bool:
-        return all(tables.exists(self._spark, self._lake.log(topic.name)) for topic in stream.node.topics)
+        return all(log_version(self._spark, self._lake, topic) >= 0 for topic in stream.node.topics)
 
     def _log_status(self, log: LogStream) -> StreamStatus:
         state = log.sequencer.state if log.sequencer is not None else None
@@ -282,7 +280,7 @@ def _fates(log: LogStream) -> dict[str, int]:
     return {"record": taken, "dead_letter": log.dead_letters, **guarded}
 
 
-def _status(query: SupervisedQuery, trouble: Exception | None, **measured: object) -> StreamStatus:
+def _status(query: Supervised, trouble: Exception | None, **measured: object) -> StreamStatus:
     error = query.error or trouble
     return StreamStatus(
         kind=query.kind,

@@ -1,8 +1,10 @@
-"""One supervised streaming query: opened, watched, opened again with back-off after a transient failure."""
+"""What logs and nodes have in common: each is opened, watched, and opened again with back-off after a failure.
+
+Two kinds stand on it: `supervised_query` hosts a streaming query of Spark, `supervised_loop` a plain loop.
+"""
 
 from __future__ import annotations
 
-import tempfile
 import threading
 import time
 from abc import ABC, abstractmethod
@@ -16,129 +18,117 @@ from headrace.errors import TerminalError
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from pyspark.sql import DataFrame
-    from pyspark.sql.streaming.query import StreamingQuery
-    from pyspark.sql.streaming.readwriter import DataStreamWriter
-
 logger = structlog.get_logger(__name__)
 BACKOFF_SECONDS_MAX = 60.0
-FAILURES_MAX = 10  # in a row: about five minutes; beyond it counts as failed, and is tried on
+FAILURES_MAX = (
+    10  # in a row, about five minutes: from then on the state is `failed`, and it is still opened again
+)
 RATE_SECONDS = 30.0
 
 
-class SupervisedQuery(ABC):
-    """A streaming query whose truth lies in our own commits; Spark's checkpoint is scratch and new at each start."""
+class Supervised(ABC):
+    """Runs micro-batches until it is drained or fails with a terminal error. Its truth lies in our own commits."""
 
     kind: str
     name: str
-    trigger_ms: int
+    trigger_ms: int  # the shortest time between the beginnings of two micro-batches
 
     def __init__(self) -> None:
         """Closed at first; `keep_running` opens it."""
-        self.query: StreamingQuery | None = None
         self.error: BaseException | None = None
         self.failures = 0
         self.finished = False
-        self._ended_by: BaseException | None = (
-            None  # why the query ends, or is stopped: nothing begins any more
-        )
-        self._closing = threading.Event()
-        self._busy = threading.Lock()
-        self._retry_at = 0.0
-        self._scratch: tempfile.TemporaryDirectory[str] | None = None
-        self._counted: deque[tuple[float, int]] = deque(maxlen=200)
         self.batch_seconds: float | None = None  # of a micro-batch, in the last trigger with records
         self.micro_batches = 1  # in that trigger
-        self.passed_by = False  # whether Spark holds a trigger for done that nothing was done in
+        self._begun = False
+        self._cause: BaseException | None = None  # why it ends by itself: no micro-batch begins any more
+        self._closing = threading.Event()  # a person or the runtime ends it
+        self._busy = threading.Lock()  # held while a micro-batch is under way
+        self._retry_at = 0.0
+        self._counted: deque[tuple[float, int]] = deque(maxlen=200)
+
+    @property
+    @abstractmethod
+    def running(self) -> bool:
+        """Whether micro-batches can begin, or one is under way."""
 
     @abstractmethod
-    def open(self) -> DataStreamWriter:
-        """Take the lease, recover, and describe the query to start."""
+    def begin(self) -> None:
+        """Take the lease, recover, and start."""
 
     @abstractmethod
-    def work(self, batch: DataFrame) -> int:
-        """Handle one trigger; returns the rows handled."""
+    def stop(self) -> None:
+        """End what `begin` started, after the micro-batch under way."""
 
     @abstractmethod
     def close(self) -> None:
-        """Release what `open` took."""
+        """Release what `begin` took."""
+
+    @abstractmethod
+    def set_trigger(self, trigger_ms: int) -> None:
+        """Change the time between two micro-batches; the counters are kept. Call it again until `trigger_ms` shows it."""
+
+    def own_failure(self) -> BaseException | None:
+        """Why it ended, if no micro-batch failed."""
+        return None
 
     def mended(self) -> bool:
-        """Whether what it failed for, and a person had to change, has been changed since."""
+        """Whether a person has changed what made it fail for good."""
         return False
 
     @property
     def state(self) -> str:
         """`running`, `restarting`, `failed` (a person must act) or `stopped`.
 
-        What may pass is tried once a minute for ever, for it may pass at night; after so many failures in a row it is
-        called failed all the same, so that somebody looks.
+        A failure that may pass is followed by another try for ever, once a minute at last, for it may pass at night. After
+        `FAILURES_MAX` failures in a row the state is `failed` all the same, so that somebody looks.
         """
         if self.finished:
             return "failed" if isinstance(self.error, TerminalError) else "stopped"
-        if self.query is not None and self.query.isActive:
+        if self.running:
             return "running"
         return "failed" if self.failures >= FAILURES_MAX else "restarting"
 
     def keep_running(self) -> None:
-        """Open the query if it is not running and its back-off has passed. Never raises."""
+        """Open it if it does not run and its back-off has passed. Never raises.
+
+        A micro-batch of its own that is still under way is waited for: opened beside it, the next one would read and
+        write the same rows again.
+        """
         if self.state == "failed" and not self._closing.is_set() and self.mended():
             self.finished, self.error, self.failures, self._retry_at = False, None, 0, 0.0
-        if self.finished or (self.query is not None and self.query.isActive):
+        if self.finished or self.running or self._busy.locked():
             return
-        if self.query is not None:
-            self._failed(self.error or self.query.exception() or RuntimeError("the query stopped by itself"))
-            self.query = None
+        if self._begun:
+            self._failed(self._cause or self.own_failure() or RuntimeError("the stream stopped by itself"))
         if self.finished or time.monotonic() < self._retry_at:
             return
-        self.passed_by = False
+        self._cause = None
         try:
-            writer = self.open()
-            self._ended_by = None
-            self._scratch = tempfile.TemporaryDirectory(
-                prefix=f"headrace-{self.name}-", ignore_cleanup_errors=True
-            )
-            writer = writer.foreachBatch(self._trigger).option(
-                "checkpointLocation", f"file:{self._scratch.name}"
-            )
-            self.query = writer.queryName(f"{self.kind}/{self.name}").start()
+            self.begin()
+            self._begun = True
             logger.info("stream started", kind=self.kind, name=self.name)
         except Exception as error:
             self._failed(error)
 
     def halt(self) -> None:
-        """Let the micro-batch under way finish, and begin no other; what `open` took is kept until `drain`."""
+        """Let the micro-batch under way finish, and begin no other; what `begin` took is kept until `drain`."""
         self._closing.set()
         with self._busy:
-            pass  # the micro-batch under way is done; one that begins now returns at once
-        # Not under the lock: `stop` waits for Spark's thread, which may be waiting for the lock in `_trigger`.
-        if self.query is not None:
-            self.query.stop()
+            pass  # the micro-batch under way is done, and none begins any more
+        self.stop()  # not under the lock: it waits for a thread that may wait for the lock
 
     def drain(self) -> None:
-        """Let the micro-batch under way finish, then stop."""
+        """Let the micro-batch under way finish, then stop and release everything."""
         self.halt()
         if not self.finished:
             self.finished = True
             self._release()
 
-    def set_trigger(self, trigger_ms: int) -> None:
-        """Begin anew with another time between micro-batches: a query of Spark keeps the one with which it began.
-
-        What was counted stays. While a micro-batch is under way nothing happens: call it again.
-        """
-        if trigger_ms == self.trigger_ms or self.finished or self._busy.locked():
-            return
-        self.drain()
-        self.trigger_ms = trigger_ms
-        self.query, self.finished = None, False
-        self._closing.clear()
-
     def give_up(self, error: TerminalError) -> None:
-        """End the query because of something found outside its micro-batches; `keep_running` then sees why."""
-        self.error = self._ended_by = error
-        if self.query is not None:
-            self.query.stop()
+        """End it because of an error found outside its micro-batches; `keep_running` then sees why."""
+        self._end_with(error)
+        self.stop()
 
     def rows_per_second(self) -> float:
         """Rows handled, averaged over the last half minute."""
@@ -146,58 +136,32 @@ class SupervisedQuery(ABC):
         recent = [(at, rows) for at, rows in self._counted if now - at <= RATE_SECONDS]
         return sum(rows for _, rows in recent) / RATE_SECONDS
 
-    def do(self, work: Callable[[], int]) -> None:
-        """Work beside the query's own triggers, after one that is under way; a failure ends the query as its own would."""
-        if self.state != "running":
-            return
-        with self._busy:
-            try:
-                self._work(work)
-            except Exception as error:
-                self._ended_by = self.error
-                logger.warning(
-                    "work beside the triggers failed", kind=self.kind, name=self.name, error=str(error)
-                )
-        if self._ended_by is not None and self.query is not None:
-            self.query.stop()
-
-    def _trigger(self, batch: DataFrame, batch_id: int) -> None:
-        with self._busy:
-            try:
-                self._work(lambda: self.work(batch))
-            except BaseException as error:
-                self._ended_by = (
-                    self._ended_by or error
-                )  # Spark ends the query a moment later: nothing begins meanwhile
-                raise
+    def went_well(self) -> None:
+        """Forget earlier failures, for something was committed; an error that ends it now is kept."""
+        if self._cause is None:
+            self.failures, self.error = 0, None
 
     @property
     def _ends(self) -> bool:
-        """Whether the query is being stopped, by a person or for an error."""
-        return self._closing.is_set() or self._ended_by is not None
+        return self._closing.is_set() or self._cause is not None
 
-    def _work(self, work: Callable[[], int]) -> None:
-        if self._closing.is_set():
-            self.passed_by = True  # nothing is lost: the next start reads on from our own last commit
-            return
-        if self._ended_by is not None:
-            raise self._ended_by  # while this one waited
+    def _end_with(self, error: BaseException) -> None:
+        """Only the first error counts: later ones come from its being stopped."""
+        if self._cause is None:
+            self._cause = self.error = error
+
+    def _handle(self, work: Callable[[], int]) -> None:
+        """One trigger; the caller holds `_busy`. A failure ends what runs."""
         began = time.monotonic()
         try:
             rows = work()
         except BaseException as error:
-            if self._ended_by is None:  # else it is only that the query is stopped for it
-                self.error = error
+            self._end_with(error)
             raise
         self._counted.append((time.monotonic(), rows))
         if rows:
             self.batch_seconds = (time.monotonic() - began) / max(self.micro_batches, 1)
         self.went_well()
-
-    def went_well(self) -> None:
-        """Something was committed: failures before it are forgiven, unless the query ends for one found meanwhile."""
-        if self._ended_by is None:
-            self.failures, self.error = 0, None
 
     def _failed(self, error: BaseException) -> None:
         self.error, self.failures = error, self.failures + 1
@@ -209,10 +173,8 @@ class SupervisedQuery(ABC):
         )
 
     def _release(self) -> None:
+        self._begun = False
         try:
             self.close()
         except Exception as error:
             logger.warning("could not release", kind=self.kind, name=self.name, error=str(error))
-        if self._scratch is not None:
-            self._scratch.cleanup()
-            self._scratch = None

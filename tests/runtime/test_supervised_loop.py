@@ -1,0 +1,170 @@
+"""The loop of a node: what wakes it, how often it looks, and that no wake-up is lost."""
+
+from __future__ import annotations
+
+import itertools
+import threading
+import time
+from collections.abc import Iterator
+
+import pytest
+
+from headrace.errors import TransientError
+from tests.runtime.supervising import LONG, Loop, raise_, until
+
+pytestmark = pytest.mark.fast
+
+HOUR_MS = 3_600_000
+
+
+@pytest.fixture
+def loop() -> Iterator[Loop]:
+    made = Loop()
+    yield made
+    made.does = lambda: 1
+    made.drain()
+
+
+def opened(loop: Loop, trigger_ms: int) -> Loop:
+    """Runs, and has worked once."""
+    loop.trigger_ms = trigger_ms
+    loop.keep_running()
+    until(lambda: loop.worked == 1 and not loop._busy.locked())
+    return loop
+
+
+def test_it_works_once_when_it_is_opened_for_what_came_before_woke_nobody(loop: Loop) -> None:
+    opened(loop, HOUR_MS)
+    assert (loop.worked, loop.looks) == (1, 0)
+
+
+def test_a_wake_up_does_not_wait_for_the_next_look(loop: Loop) -> None:
+    opened(loop, HOUR_MS)
+    loop._worked_at -= HOUR_MS / 1000  # an hour ago: the interval has passed since it last worked
+    loop._looked_at = time.monotonic()
+    loop.check_now()
+    until(lambda: loop.worked == 2)
+    assert loop.looks == 0
+
+
+def test_it_looks_once_an_interval_and_works_when_a_look_finds_work(loop: Loop) -> None:
+    opened(loop, 10)
+    until(lambda: loop.looks >= 5)
+    assert loop.worked == 1, "nothing was found"
+    found = iter([True])
+    loop.looks_find = lambda: next(found, False)
+    until(lambda: loop.worked == 2)
+    looks, began = loop.looks, time.monotonic()
+    until(lambda: loop.looks >= looks + 10)
+    assert time.monotonic() - began >= 0.08, "it does not look more often"
+    assert loop.worked == 2
+
+
+def test_two_micro_batches_begin_at_least_an_interval_apart_however_often_it_is_woken(loop: Loop) -> None:
+    began: list[float] = []
+
+    def work() -> int:
+        began.append(time.monotonic())
+        loop.check_now()
+        return 1
+
+    loop.does, loop.trigger_ms = work, 30
+    loop.keep_running()
+    until(lambda: len(began) >= 6)
+    assert min(after - before for before, after in itertools.pairwise(began)) >= 0.029
+    assert loop.looks == 0
+
+
+def test_a_wake_up_while_it_works_is_followed_by_more_work(loop: Loop) -> None:
+    opened(loop, 1)
+    begun, go_on = threading.Event(), threading.Event()
+
+    def work() -> int:
+        begun.set()
+        go_on.wait(LONG)
+        return 1
+
+    loop.does = work
+    loop.check_now()
+    begun.wait(LONG)
+    loop.check_now()
+    go_on.set()
+    until(lambda: loop.worked == 3)
+
+
+def test_a_wake_up_while_it_looks_is_followed_by_work(loop: Loop) -> None:
+    opened(loop, 1)
+    woken = iter([loop.check_now])
+
+    def look() -> bool:
+        wake = next(woken, None)
+        if wake is not None:
+            wake()
+        return False
+
+    loop.looks_find = look
+    until(lambda: loop.worked == 2)
+
+
+@pytest.mark.parametrize("trigger_ms", [0, 1, 3])
+def test_no_wake_up_is_lost_whenever_it_comes(loop: Loop, trigger_ms: int) -> None:
+    done = folded = 0
+    counting = threading.Lock()
+
+    def work() -> int:
+        nonlocal folded
+        folded = done
+        return 1
+
+    def commit() -> None:
+        nonlocal done
+        for number in range(300):
+            with counting:
+                done += 1
+            loop.check_now()
+            if number % 7 == 0:
+                time.sleep(0.001)
+
+    loop.does = work
+    opened(loop, trigger_ms)
+    commits = [threading.Thread(target=commit) for _ in range(4)]
+    for each in commits:
+        each.start()
+    for each in commits:
+        each.join(LONG)
+    until(lambda: folded == 1_200)  # by wake-ups alone: its looks find nothing
+
+
+def test_a_drain_does_not_wait_for_the_interval(loop: Loop) -> None:
+    opened(loop, HOUR_MS)
+    loop.check_now()
+    loop.drain()
+    assert (loop.state, loop.worked) == ("stopped", 1)
+    assert not loop.running
+
+
+def test_another_interval_holds_at_once_and_the_loop_goes_on(loop: Loop) -> None:
+    opened(loop, HOUR_MS)
+    loop.check_now()
+    loop.set_trigger(10)
+    until(lambda: loop.worked == 2 and loop.looks > 2)
+    assert (loop.opened, loop.closed, loop.trigger_ms) == (1, 0, 10)
+
+
+def test_a_look_that_fails_ends_the_loop_as_work_does(loop: Loop) -> None:
+    opened(loop, 1)
+    loop.looks_find = lambda: raise_(TransientError("The lake is away."))
+    until(lambda: not loop.running)
+    assert (loop.state, str(loop.error)) == ("restarting", "The lake is away.")
+    loop.keep_running()
+    assert (loop.failures, loop.closed, loop.opened) == (1, 1, 1)
+
+
+def test_only_work_forgives_a_failure(loop: Loop) -> None:
+    opened(loop, 1)
+    loop.failures = 3
+    looks = loop.looks
+    until(lambda: loop.looks > looks + 3)
+    assert loop.failures == 3
+    loop.batch()
+    assert loop.failures == 0

@@ -1,0 +1,77 @@
+"""What only a supervised query of Spark does: Spark may end it, and counts triggers for done that did nothing."""
+
+from __future__ import annotations
+
+import threading
+import time
+
+import pytest
+
+from headrace.errors import TransientError
+from tests.runtime.supervising import LONG, Query, fail_at_work
+
+pytestmark = pytest.mark.fast
+
+
+def test_a_query_that_ends_by_itself_is_opened_again(monkeypatch: pytest.MonkeyPatch) -> None:
+    ahead, real = [0.0], time.monotonic
+    monkeypatch.setattr(time, "monotonic", lambda: ahead[0] + real())
+    stream = Query()
+    stream.keep_running()
+    stream.spark.isActive, stream.spark.failed = False, RuntimeError("Kafka: offset out of range")
+    stream.keep_running()
+    assert (stream.state, str(stream.error)) == ("restarting", "Kafka: offset out of range")
+    ahead[0] += 2
+    stream.keep_running()
+    assert stream.state == "running"
+
+
+def test_a_trigger_that_was_skipped_is_remembered_until_the_query_begins_anew() -> None:
+    stream = Query()
+    stream.keep_running()
+    stream.spark.trigger().join(LONG)
+    assert not stream.trigger_skipped  # it was handled
+
+    stream.halt()
+    stream.spark.trigger().join(LONG)
+    assert stream.trigger_skipped  # Spark counts it as done, and nothing was done
+
+    stream.trigger_ms = 1_000
+    stream.set_trigger(300)
+    stream.keep_running()
+    assert not stream.trigger_skipped
+
+
+def test_between_a_failed_trigger_and_the_end_of_its_query_nothing_begins() -> None:
+    stream, cause = Query(), TransientError("The database does not answer.")
+    stream.keep_running()
+    fail_at_work(stream, cause)
+    stream.spark.isActive = True  # Spark has not noticed yet
+
+    worked = stream.worked
+    stream.spark.trigger().join(LONG)
+    assert stream.worked == worked, "nothing was done"
+    assert stream.error is cause
+
+
+def test_with_another_trigger_it_begins_anew_between_two_micro_batches_and_keeps_what_it_counted() -> None:
+    stream, begun, go_on = Query(), threading.Event(), threading.Event()
+    stream.trigger_ms = 1_000
+    stream.keep_running()
+
+    def work() -> int:
+        begun.set()
+        go_on.wait(LONG)
+        return 30
+
+    stream.does = work
+    trigger = stream.spark.trigger()
+    begun.wait()
+    stream.set_trigger(300)
+    assert (stream.trigger_ms, stream.state) == (1_000, "running")
+    go_on.set()
+    trigger.join(LONG)
+    stream.set_trigger(300)
+    stream.keep_running()
+    assert (stream.trigger_ms, stream.state, stream.opened, stream.closed) == (300, "running", 2, 1)
+    assert stream.rows_per_second() == 1.0
