@@ -41,3 +41,34 @@ def totals(log: Log, commits: Sequence[Commit]) -> Totals:
             "oldest": values[0], "newest": values[-1], "some": known[:KEPT_ITEMS],
         }  # fmt: skip
     return result
+
+
+@dataclass
+class Placed:
+    """`rows` by key, with the place of the last record; `fates`: (topic, partition, fate) of each arrival."""
+
+    rows: dict[str, dict[str, Any]] = field(default_factory=dict)
+    fates: Counter[tuple[str, int, str]] = field(default_factory=Counter)
+
+
+def totals_of(logs: Sequence[tuple[str, Log]]) -> Placed:
+    """Totals over the logs of several topics, in the order of commit time, topic, partition and offset."""
+    result, groups = Placed(), defaultdict[str, list[tuple[Any, ...]]](list)
+    for topic, log in logs:
+        for at, (arrival, offset, _) in zip(log.ingested, log.rows, strict=True):
+            fate = unusable(arrival, lambda value: True) or "kept"
+            result.fates[topic, arrival.partition, fate] += 1
+            if fate == "kept":
+                place = (at, topic, arrival.partition, offset)
+                groups[str(arrival.key)].append((place, arrival))
+    for key, found in groups.items():
+        found.sort(key=lambda each: (each[0][0], each[0][1].encode(), *each[0][2:]))
+        arrivals = [arrival for _, arrival in found]
+        values = [arrival.value for arrival in arrivals]
+        result.rows[key] = aggregates(arrivals) | {
+            "oldest": values[0],
+            "newest": values[-1],
+            "some": [value for value in values if value is not None][:KEPT_ITEMS],
+            "place": found[-1][0],
+        }
+    return result

@@ -1,0 +1,112 @@
+"""Running aggregates as a step: records in, partials and current totals out."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from headrace.fold.aggregates import Aggregates
+from headrace.fold.aggregates.kind import whole
+from headrace.fold.columns import int64
+from headrace.fold.contract import (
+    BATCH,
+    DELETED,
+    EVENT,
+    HASH,
+    INGESTED,
+    KEY,
+    Folded,
+    Needs,
+    Scope,
+    StateTable,
+    Step,
+    Times,
+)
+from headrace.fold.fates import decide_by_group, is_kept, tally_of
+from headrace.fold.keys import distinct_hashes
+from headrace.fold.positions import POSITION
+from headrace.fold.totals.merge_totals import RECORDS, MergeTotals
+
+if TYPE_CHECKING:
+    from headrace.description import RunningAggregate
+
+TOTALS, RESULTS = "totals", "results"
+TIMESTAMP, SEQUENCE = "__timestamp", "__sequence"
+
+
+@dataclass(frozen=True)
+class Totals:
+    """Running aggregates of one node."""
+
+    merge: MergeTotals
+
+    @classmethod
+    def of(cls, node: RunningAggregate, inputs: pa.Schema) -> Totals:
+        """The operator of a node. In: inputs  schema of the rows: the stream's columns and ROW_COLUMNS."""
+        by = pa.schema([inputs.field(name) for name in node.by])
+        return cls(MergeTotals(by, Aggregates.of(node.aggregates, inputs)))
+
+    @property
+    def steps(self) -> tuple[Step, ...]:
+        """One fold by group."""
+        return (FoldTotals(self.merge),)
+
+    def decide(self, rows: pa.Table) -> pa.Table:
+        """Complete FATE and REASON: every record that has a group and usable inputs is kept."""
+        return decide_by_group(rows, self.merge.by.names, self.merge.aggregates)
+
+    def current(self, state: pa.Table) -> pa.Table:
+        """The totals of all groups, as `FoldTotals` gives them. In: merged rows of the state."""
+        return current_totals(state, self.merge)
+
+
+class FoldTotals(Step):
+    """The fold by group (see the package).
+
+    State: `totals`, partial aggregates by group; rows add up.
+    Out:   `results`, one row per group that the micro-batch touches: group columns, aggregates, DELETED (false),
+           `__timestamp` (the highest event time), `__sequence` (commit time of the last record, and with it its topic,
+           partition and offset), `__records`, KEY, HASH
+    """
+
+    scope = Scope.GROUP
+
+    def __init__(self, merge: MergeTotals) -> None:
+        """In: merge  of the node."""
+        self.merge = merge
+        self.keys = tuple(merge.by.names)
+        self.state: Mapping[str, StateTable] = {TOTALS: StateTable(merge.schema, (HASH,), merge)}
+
+    def needs(self, rows: pa.Table, times: Times) -> Mapping[str, Needs]:
+        """The totals of the same groups."""
+        return {TOTALS: Needs(hashes=distinct_hashes(rows))}
+
+    def fold(self, rows: pa.Table, state: Mapping[str, pa.Table], times: Times) -> Folded:
+        """See the package."""
+        decided = decide_by_group(rows, self.merge.by.names, self.merge.aggregates)
+        kept = decided.filter(pa.array(is_kept(decided)))
+        gained = self.merge.of_rows(kept)
+        known = state[TOTALS].filter(pc.is_in(state[TOTALS][KEY], whole(gained[KEY])))
+        marked = gained.append_column(BATCH, pa.array(np.zeros(gained.num_rows, np.int32)))
+        totals = self.merge(pa.concat_tables([marked, known.select(marked.column_names)]))
+        return Folded(
+            outputs={RESULTS: current_totals(totals, self.merge)},
+            changes={TOTALS: gained},
+            tally=tally_of(decided),
+        )
+
+
+def current_totals(totals: pa.Table, merge: MergeTotals) -> pa.Table:
+    """Merged partials as rows of the node's table."""
+    columns = {name: whole(totals[name]) for name in merge.by.names}
+    columns |= merge.aggregates.finish(totals)
+    columns[DELETED] = pa.array(np.zeros(totals.num_rows, bool))
+    columns[TIMESTAMP] = pa.array(int64(totals[EVENT]))
+    columns[SEQUENCE] = pa.array(int64(totals[INGESTED]))
+    columns |= {name: whole(totals[name]) for name in (*POSITION[1:], RECORDS, KEY, HASH)}
+    return pa.table(columns)
