@@ -21,7 +21,7 @@ def begins(segment: np.ndarray) -> np.ndarray:
 
 def numbered(first: np.ndarray) -> np.ndarray:
     """The number of each row's segment, from 0. In: marks of the first row of each segment."""
-    return np.cumsum(first) - 1
+    return np.asarray(np.cumsum(first) - 1)
 
 
 def before(first: np.ndarray, values: np.ndarray, none: int) -> np.ndarray:
@@ -58,7 +58,8 @@ def running_min(first: np.ndarray, values: np.ndarray) -> np.ndarray:
 def distinct(values: np.ndarray) -> np.ndarray:
     """The values, each once, in order. Sorting numbers takes a tenth of the time of `numpy.unique`."""
     ordered = np.sort(values, kind="stable")
-    return ordered[begins(ordered)]
+    found: np.ndarray = ordered[begins(ordered)]
+    return found
 
 
 def ranges(starts: np.ndarray, counts: np.ndarray) -> np.ndarray:
@@ -88,11 +89,13 @@ def places(
     if span * most < HIGHEST:
         own = segments * np.int64(span) + (values - lowest + 1)
         asked = wanted[0] * np.int64(span) + (np.clip(wanted[1], lowest - 1, highest + 1) - lowest + 1)
-        return np.searchsorted(own, asked, side=side)
+        found: np.ndarray = np.searchsorted(own, asked, side=side)
+        return found
     known = distinct(values)  # times too far apart: by their rank instead
     width = np.int64(len(known) + 1)
     own = segments * width + np.searchsorted(known, values)
-    return np.searchsorted(own, wanted[0] * width + np.searchsorted(known, wanted[1], side=side))
+    found = np.searchsorted(own, wanted[0] * width + np.searchsorted(known, wanted[1], side=side))
+    return found
 
 
 def distinct_pairs(segment: np.ndarray, values: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
@@ -108,3 +111,14 @@ def distinct_pairs(segment: np.ndarray, values: np.ndarray) -> tuple[np.ndarray,
     segment, values = segment[order], values[order]
     each = begins(segment) | begins(values)
     return segment[each], values[each]
+
+
+def order_within(segment: np.ndarray, values: np.ndarray) -> np.ndarray:
+    """The permutation that sorts rows by segment number from 0, then by BIGINT value; stable."""
+    if not len(values):
+        return np.empty(0, np.int64)
+    lowest = int(values.min())
+    span = int(values.max()) - lowest + 1
+    if span * (int(segment.max()) + 1) < HIGHEST:
+        return np.argsort(segment * np.int64(span) + (values - lowest), kind="stable")
+    return np.lexsort((values, segment))

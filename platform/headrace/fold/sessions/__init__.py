@@ -1,0 +1,24 @@
+"""Session windows: a group's events, each at most `gap` from another, with final results.
+
+Law (L17): the sessions of a group are a left fold of its records in the log's order. A record joins, and thereby merges, the
+group's open sessions within `gap` of it; a session closes when the stream time of its partition reaches its last event
+plus gap plus grace. A record that joins none and whose own time plus gap plus grace lies at or before its row's stream
+time is late. So which sessions there are, and what is in them, is a function of the log alone.
+
+- a group is the record key, so it lives in one partition; a key that has moved to another has sessions of its own in
+  either, each by its partition's stream time;
+- a record that itself raises stream time joins before what its time closes: two events exactly `gap` apart are one
+  session also without grace. Which records raise it concerns the whole partition: without grace a step by partition
+  (`mark_raises`) comes before the fold by group and partition. With grace no record can tell the difference;
+- a session is emitted once and never revised, by the first log commit that closes it;
+- records that follow one another within `gap` are put together before the fold (`make_runs`), and the fold begins anew
+  where nothing is open any more (`join_runs`): plain Python sees only stretches in which records reach back;
+- an open session is one state row, told apart by group, partition and last event. One that grows or becomes part of
+  another leaves a deleted row under its old last event.
+
+Source: KIP-94, Kafka Streams' KStreamSessionWindowAggregate.java; differences are stated in the formalism (L17).
+"""
+
+from headrace.fold.sessions.fold_sessions import Sessions
+
+__all__ = ["Sessions"]

@@ -1,0 +1,40 @@
+"""When sessions close: each by the stream time of its own partition, in the first log commit that reaches its deadline."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+
+from headrace.fold.contract import Clock, Times
+from headrace.fold.segments import NO_TIME
+
+Place = tuple[str, int]  # topic and partition
+
+
+def stream_times(clock: Clock, of: Sequence[Place]) -> np.ndarray:
+    """The stream time of some partitions; NO_TIME where one has none."""
+    return np.array([clock.stream_ms.get(place, NO_TIME) for place in of], np.int64)
+
+
+def closing_commits(
+    deadline_ms: np.ndarray, partition: np.ndarray, of: Sequence[Place], times: Times
+) -> np.ndarray:
+    """The commit time at which each session closes.
+
+    In:     deadline_ms  last event plus gap plus grace; the partition's stream time reaches it in this micro-batch
+            partition    of each session its partition's place in `of`
+    Law:    the first commit after which the partition's stream time has reached the deadline.
+    """
+    at_ms = np.array([ms for ms, _ in times.commits], np.int64)
+    found = np.empty(len(deadline_ms), np.int64)
+    for number in np.flatnonzero(np.bincount(partition, minlength=len(of))).tolist():
+        mine = np.flatnonzero(partition == number)
+        reached = stream_times_along(times, of[number])
+        found[mine] = at_ms[np.searchsorted(reached, deadline_ms[mine])]
+    return found
+
+
+def stream_times_along(times: Times, place: Place) -> np.ndarray:
+    """The stream time of a partition after each commit; it does not fall (L3)."""
+    return np.array([clock.stream_ms.get(place, NO_TIME) for _, clock in times.commits], np.int64)

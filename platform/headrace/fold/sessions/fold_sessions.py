@@ -1,0 +1,161 @@
+"""Session windows as steps: records in, closed sessions out, open ones in the state."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from headrace.description import SessionWindows
+from headrace.fold.aggregates import Aggregates
+from headrace.fold.columns import int64, moments
+from headrace.fold.contract import (
+    FATE,
+    PARTITION,
+    TOPIC,
+    Clock,
+    Folded,
+    Needs,
+    Scope,
+    StateTable,
+    Step,
+    Times,
+)
+from headrace.fold.fates import LATE, decide_by_group, is_kept, tally_of, with_column
+from headrace.fold.keys import distinct_hashes
+from headrace.fold.sessions.close_sessions import closing_commits
+from headrace.fold.sessions.late_records import late_records
+from headrace.fold.sessions.mark_raises import MarkRaises
+from headrace.fold.sessions.merge_sessions import Merged, merge_sessions
+from headrace.fold.sessions.open_sessions import (
+    closing_range,
+    is_closed,
+    not_deleted,
+    open_at,
+    places_of,
+    state_table,
+    tombstones,
+)
+from headrace.fold.sessions.shape import END, RECORDS, SEQUENCE, START, TIMESTAMP, Shape
+
+if TYPE_CHECKING:
+    from headrace.description import WindowedAggregate
+
+OPEN, RESULTS = "open_sessions", "results"
+
+
+@dataclass(frozen=True)
+class Sessions:
+    """Session windows of one node."""
+
+    shape: Shape
+
+    @classmethod
+    def of(cls, node: WindowedAggregate, inputs: pa.Schema) -> Sessions:
+        """The operator of a node. In: inputs  schema of the rows: the stream's columns and ROW_COLUMNS."""
+        assert isinstance(node.window, SessionWindows)
+        by = pa.schema([inputs.field(name) for name in node.by])
+        aggregates = Aggregates.of(node.aggregates, inputs)
+        return cls(Shape(by, node.window.gap_ms, node.longest_wait_ms, aggregates, inputs))
+
+    @property
+    def steps(self) -> tuple[Step, ...]:
+        """The fold; without grace the step that marks what raises stream time comes first."""
+        first = (MarkRaises(self.shape),) if self.shape.graceless else ()
+        return (*first, FoldSessions(self.shape))
+
+    def decide(self, rows: pa.Table) -> pa.Table:
+        """Keep every record that has a group and usable inputs; which of these are late, only the fold can tell."""
+        return decide_by_group(rows, self.shape.by.names, self.shape.aggregates)
+
+    def open_sessions(self, state: pa.Table, clock: Clock) -> pa.Table:
+        """The sessions that are not closed yet, with their values so far. In: merged rows of the state."""
+        return results(open_at(state, self.shape.wait_ms, clock), self.shape)
+
+    def open_records(self, state: pa.Table, clock: Clock) -> pa.Table:
+        """The state rows that stand for records still open: TOPIC, PARTITION, `__records`."""
+        return open_at(state, self.shape.wait_ms, clock).select([TOPIC, PARTITION, RECORDS])
+
+    def late(self, rows: pa.Table, times: Times) -> pa.Table:
+        """See `late_records`. In: all rows of the log, with KEY; times: around them."""
+        return late_records(self.decide(rows), self.shape, times)
+
+
+class FoldSessions(Step):
+    """The fold by group and partition (see the package).
+
+    State: `open_sessions`, one row for each.
+    Out:   `results`, one row per session that closes
+    """
+
+    scope = Scope.GROUP_AND_PARTITION
+
+    def __init__(self, shape: Shape) -> None:
+        """In: shape  of the node."""
+        self.shape = shape
+        self.keys = shape.keys
+        self.state: Mapping[str, StateTable] = {OPEN: state_table(shape)}
+
+    def needs(self, rows: pa.Table, times: Times) -> Mapping[str, Needs]:
+        """The sessions of the groups that have records, and those that stream time closes."""
+        closing = closing_range(times.before, times.after, self.shape.wait_ms)
+        touched = Needs(distinct_hashes(rows)) if rows.num_rows else None
+        if closing is None:
+            return {OPEN: touched} if touched else {}
+        return {OPEN: Needs(times=closing, either=touched)}
+
+    def fold(self, rows: pa.Table, state: Mapping[str, pa.Table], times: Times) -> Folded:
+        """See the package."""
+        known = state[OPEN] if OPEN in state else self.state[OPEN].empty()
+        if not rows.num_rows and not known.num_rows:
+            return Folded()
+        decided = decide_by_group(rows, self.shape.by.names, self.shape.aggregates)
+        kept = np.flatnonzero(is_kept(decided))
+        known = open_at(known, self.shape.wait_ms, times.before).select(self.shape.state.names[:-1])
+        found = merge_sessions(decided.take(pa.array(kept)), known, self.shape)
+        sessions = found.sessions
+        closed = is_closed(sessions, self.shape.wait_ms, times.after)
+        still = sessions.filter(pa.array(~closed))
+        changed = found.changed[~closed]
+        gained = pa.concat_tables(
+            [
+                not_deleted(still.filter(pa.array(changed))),
+                tombstones(known.filter(pa.array(found.touched)), still, self.shape),
+            ]
+        )
+        return Folded(
+            outputs={RESULTS: self._closed(sessions.filter(pa.array(closed)), times)},
+            changes={OPEN: gained},
+            tally=tally_of(_judged(decided, kept, found)),
+        )
+
+    def _closed(self, closed: pa.Table, times: Times) -> pa.Table:
+        partition, places = places_of(closed)
+        at_ms = closing_commits(closed[END].to_numpy() + self.shape.wait_ms, partition, places, times)
+        return results(closed, self.shape).append_column(SEQUENCE, pa.array(at_ms))
+
+
+def results(sessions: pa.Table, shape: Shape) -> pa.Table:
+    """Sessions with their values.
+
+    Out: group columns, `window_start`, `window_end`, the aggregates; the topic, the partition, KEY, HASH; the event time
+         (the last event) and how many records there are. One row per session
+    """
+    bounds = {"window_start": moments(int64(sessions[START])), "window_end": moments(int64(sessions[END]))}
+    group = {name: sessions[name] for name in shape.group_columns}
+    columns = {name: group.pop(name) for name in shape.by.names} | bounds
+    columns |= shape.aggregates.finish(sessions)
+    return pa.table(columns | group | {TIMESTAMP: sessions[END], RECORDS: sessions[RECORDS]})
+
+
+def _judged(decided: pa.Table, kept: np.ndarray, found: Merged) -> pa.Table:
+    """The decided rows, late ones marked."""
+    late = np.zeros(decided.num_rows, bool)
+    late[kept[found.late]] = True
+    if not late.any():
+        return decided
+    return with_column(decided, FATE, pc.if_else(pa.array(late), LATE, decided[FATE]))

@@ -1,0 +1,67 @@
+"""The stream time of the partition before each record: a step by partition, for session windows without grace.
+
+It matters to a session that ends exactly `gap` before a record which raises stream time to that very moment.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+import numpy as np
+import pyarrow as pa
+
+from headrace.fold.columns import int64
+from headrace.fold.contract import (
+    INGESTED,
+    OFFSET,
+    STREAM,
+    Folded,
+    Needs,
+    Scope,
+    StateTable,
+    Step,
+    Times,
+)
+from headrace.fold.fates import decide_by_group, is_kept, tally_of
+from headrace.fold.segments import HIGHEST, NO_TIME, before, begins, running_max
+from headrace.fold.sessions.close_sessions import stream_times
+from headrace.fold.sessions.open_sessions import places_of
+from headrace.fold.sessions.shape import BEFORE, Shape
+
+
+class MarkRaises(Step):
+    """Decide each row, and give on the kept ones with BEFORE. It counts the rest, and keeps no state."""
+
+    scope = Scope.PARTITION
+    state: Mapping[str, StateTable] = {}
+
+    def __init__(self, shape: Shape) -> None:
+        """In: shape  of the node."""
+        self.shape = shape
+
+    def needs(self, rows: pa.Table, times: Times) -> Mapping[str, Needs]:
+        """Nothing: the clock before the micro-batch tells where stream times stood."""
+        return {}
+
+    def fold(self, rows: pa.Table, state: Mapping[str, pa.Table], times: Times) -> Folded:
+        """See `stream_before`."""
+        decided = decide_by_group(rows, self.shape.by.names, self.shape.aggregates)
+        kept = is_kept(decided)
+        ahead = decided.append_column(BEFORE, pa.array(stream_before(decided, times)))
+        return Folded(rows=ahead.filter(pa.array(kept)), tally=tally_of(decided.filter(pa.array(~kept))))
+
+
+def stream_before(rows: pa.Table, times: Times) -> np.ndarray:
+    """The stream time of each row's partition before the row; NO_TIME: it had none.
+
+    In:  rows  of whole partitions, in any order; a tick has no offset and stands after the records of its commit
+    """
+    partition, places = places_of(rows)
+    offset = int64(rows[OFFSET], HIGHEST)
+    order = np.lexsort((offset, int64(rows[INGESTED]), partition))
+    first = begins(partition[order])
+    through = running_max(first, int64(rows[STREAM], NO_TIME)[order])
+    known = stream_times(times.before, places)[partition[order]]
+    found = np.empty(len(order), np.int64)
+    found[order] = np.maximum(known, before(first, through, NO_TIME))
+    return found

@@ -1,0 +1,98 @@
+"""The state of session windows: open sessions, one row each."""
+
+from __future__ import annotations
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from headrace.fold.columns import int64
+from headrace.fold.contract import BATCH, DELETED, HASH, KEY, PARTITION, TOPIC, Clock, StateTable
+from headrace.fold.keys import Groups, combined, group, groups_of
+from headrace.fold.segments import NO_TIME
+from headrace.fold.sessions.close_sessions import Place, stream_times
+from headrace.fold.sessions.shape import END, Shape
+
+
+class Merge:
+    """Of the rows of a session, told apart by KEY and last event, the one that the latest micro-batch wrote."""
+
+    def __call__(self, rows: pa.Table) -> pa.Table:
+        """See the class."""
+        if not rows.num_rows:
+            return rows
+        rows = rows.combine_chunks()
+        codes = groups_of(rows, rows[END].to_numpy()).codes
+        order = np.lexsort((rows[BATCH].to_numpy(), codes))
+        last = np.append(codes[order][1:] != codes[order][:-1], True)
+        return rows.take(pa.array(order[last]))
+
+
+class Expired:
+    """Sessions that have closed: no later record meets them."""
+
+    def __init__(self, wait_ms: int) -> None:
+        """In: wait_ms  gap plus grace."""
+        self.wait_ms = wait_ms
+
+    def __call__(self, rows: pa.Table, after: Clock) -> pa.Array:
+        """See the class."""
+        return pa.array(is_closed(rows, self.wait_ms, after))
+
+
+def state_table(shape: Shape) -> StateTable:
+    """Open sessions: read by group, and by last event when stream time closes them."""
+    return StateTable(shape.state, (END, HASH), Merge(), END, Expired(shape.wait_ms))
+
+
+def open_at(rows: pa.Table, wait_ms: int, clock: Clock) -> pa.Table:
+    """Of merged state rows the sessions that are open at a clock."""
+    there = ~rows[DELETED].fill_null(False).to_numpy(zero_copy_only=False)
+    return rows.filter(pa.array(there & ~is_closed(rows, wait_ms, clock)))
+
+
+def is_closed(rows: pa.Table, wait_ms: int, clock: Clock) -> np.ndarray:
+    """Whether the partition's stream time has reached a session's last event plus gap plus grace."""
+    codes, places = places_of(rows)
+    return np.asarray(rows[END].to_numpy() + wait_ms <= stream_times(clock, places)[codes])
+
+
+def places_of(rows: pa.Table) -> tuple[np.ndarray, list[Place]]:
+    """Of each row the number of its topic and partition, and these by number."""
+    topics: Groups = group(rows[TOPIC])
+    both = combined(topics.codes, int64(rows[PARTITION], -1))
+    names = rows.select([TOPIC, PARTITION]).take(pa.array(both.first))
+    return both.codes, [*zip(names[TOPIC].to_pylist(), names[PARTITION].to_pylist(), strict=True)]
+
+
+def closing_range(times_before: Clock, times_after: Clock, wait_ms: int) -> tuple[int, int] | None:
+    """First and last of the last events of sessions that may close between two clocks; None: none closes."""
+    moved = [
+        (times_before.stream_ms.get(place, NO_TIME), ms)
+        for place, ms in times_after.stream_ms.items()
+        if ms != times_before.stream_ms.get(place)
+    ]
+    if not moved:
+        return None
+    return min(low for low, _ in moved) - wait_ms + 1, max(high for _, high in moved) - wait_ms
+
+
+def not_deleted(rows: pa.Table) -> pa.Table:
+    """The rows with DELETED false."""
+    return rows.append_column(DELETED, pa.array(np.zeros(rows.num_rows, bool)))
+
+
+def tombstones(known: pa.Table, still: pa.Table, shape: Shape) -> pa.Table:
+    """Deleted rows for the known sessions that are there no more under their last event. In: both without DELETED."""
+    if not known.num_rows:
+        return shape.state.empty_table()
+    keys = pa.chunked_array([*known[KEY].chunks, *still[KEY].chunks], pa.binary())
+    ends = np.concatenate([known[END].to_numpy(), still[END].to_numpy()])
+    codes = combined(group(keys).codes, ends).codes
+    gone = ~np.isin(codes[: known.num_rows], codes[known.num_rows :])
+    rows = known.filter(pa.array(gone)).select([*shape.group_columns, END])
+    columns = {name: rows[name] for name in rows.column_names} | {DELETED: pc.is_valid(rows[END])}
+    return pa.table(
+        [columns.get(field.name, pa.nulls(rows.num_rows, field.type)) for field in shape.state],
+        schema=shape.state,
+    )

@@ -1,0 +1,71 @@
+"""What the steps of session windows know of their node, and the columns that they share."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import pyarrow as pa
+
+from headrace.fold.aggregates import Aggregates
+from headrace.fold.contract import DELETED, HASH, KEY, PARTITION, TOPIC
+
+START, END, RECORDS = (
+    "__start_ms",
+    "__end_ms",
+    "__records",
+)  # of a session: first and last event, and how many
+BEFORE = "__before_ms"  # of a record: stream time of the partition before it
+TIMESTAMP, SEQUENCE = (
+    "__timestamp",
+    "__sequence",
+)  # of a result: its event time, and the commit time that closed it
+
+
+@dataclass(frozen=True)
+class Shape:
+    """Session windows of one node.
+
+    by       the group columns, with their types
+    gap_ms   the longest time between neighbours
+    wait_ms  gap plus grace: a session closes when stream time reaches its last event plus this
+    inputs   schema of the decided rows
+    """
+
+    by: pa.Schema
+    gap_ms: int
+    wait_ms: int
+    aggregates: Aggregates
+    inputs: pa.Schema
+
+    @property
+    def graceless(self) -> bool:
+        """Whether sessions close as soon as no record within the gap can come."""
+        return self.wait_ms == self.gap_ms
+
+    @property
+    def keys(self) -> tuple[str, ...]:
+        """The group columns."""
+        return tuple(self.by.names)
+
+    @property
+    def group_columns(self) -> list[str]:
+        """The columns that every row of a group has in common."""
+        return [*self.keys, TOPIC, PARTITION, KEY, HASH]
+
+    @property
+    def state(self) -> pa.Schema:
+        """The schema of open sessions."""
+        return pa.schema(
+            [
+                *self.by,
+                (TOPIC, pa.string()),
+                (PARTITION, pa.int32()),
+                (KEY, pa.binary()),
+                (HASH, pa.int64()),
+                (START, pa.int64()),
+                (END, pa.int64()),
+                (RECORDS, pa.int64()),
+                *self.aggregates.fields,
+                (DELETED, pa.bool_()),
+            ]
+        )
