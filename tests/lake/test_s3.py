@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -70,7 +70,7 @@ def test_spark_reads_and_writes_files(spark: SparkSession, s3_root: str) -> None
 def test_a_task_opens_tables_and_writes_small_files_without_a_secret_in_its_plan(
     spark: SparkSession, table: str
 ) -> None:
-    def task(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+    def task(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         from deltalake import DeltaTable
 
         for batch in batches:
