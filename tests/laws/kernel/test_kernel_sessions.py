@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 from collections import Counter
 from collections.abc import Iterable
+from datetime import datetime
 from typing import Any
 
 import numpy as np
@@ -114,5 +115,5 @@ def wanted(found: Iterable[tuple[Group, Session]], log: Log) -> list[Shown]:
     return sorted(table, key=repr)
 
 
-def milliseconds(moment: Any) -> int:
-    return int(round(moment.timestamp() * 1000))
+def milliseconds(moment: datetime) -> int:
+    return round(moment.timestamp() * 1000)

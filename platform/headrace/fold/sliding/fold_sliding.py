@@ -1,0 +1,159 @@
+"""Sliding windows as a step: records in, closed windows out, points in the state."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from headrace.description import SlidingWindows as Described
+from headrace.fold.aggregates import Aggregates
+from headrace.fold.contract import (
+    HASH,
+    PARTITION,
+    TOPIC,
+    Clock,
+    Folded,
+    Needs,
+    Scope,
+    StateTable,
+    Step,
+    Times,
+)
+from headrace.fold.fates import KEPT, LATE, TALLY, is_kept, sum_tallies, tally_of
+from headrace.fold.segments import HIGHEST, NO_TIME
+from headrace.fold.sliding.late_records import late_records
+from headrace.fold.sliding.make_windows import enters_none, make_windows
+from headrace.fold.sliding.merge_points import Expired, MergePoints, in_order, merge_windows, points_of
+from headrace.fold.sliding.shape import POINT, RECORDS, SEQUENCE, Shape
+
+if TYPE_CHECKING:
+    from headrace.description import WindowedAggregate
+
+POINTS, RESULTS = "points", "results"
+
+
+@dataclass(frozen=True)
+class SlidingWindows:
+    """Sliding windows of one node."""
+
+    shape: Shape
+
+    @classmethod
+    def of(cls, node: WindowedAggregate, inputs: pa.Schema) -> SlidingWindows:
+        """The operator of a node. In: inputs  schema of the rows: the stream's columns and ROW_COLUMNS."""
+        assert isinstance(node.window, Described)
+        by = pa.schema([inputs.field(name) for name in node.by])
+        topics = tuple(topic.name for topic in node.topics)
+        aggregates = Aggregates.of(node.aggregates, inputs)
+        return cls(Shape(by, node.window.difference_ms, node.grace_ms, topics, aggregates, inputs))
+
+    @property
+    def steps(self) -> tuple[Step, ...]:
+        """One fold by group."""
+        return (FoldSliding(self.shape),)
+
+    def decide(self, rows: pa.Table) -> pa.Table:
+        """See `Shape.decide`."""
+        return self.shape.decide(rows)
+
+    def open_windows(self, state: pa.Table, clock: Clock) -> pa.Table:
+        """The windows that are not closed yet, with their values so far. In: merged rows of the state."""
+        return merge_windows(state, self.shape, self.shape.first_open_ms(clock), HIGHEST)
+
+    def open_records(self, state: pa.Table, clock: Clock) -> pa.Table:
+        """The state rows that stand for records still open: TOPIC, PARTITION, `__records`.
+
+        A record is open while a window that holds it may be.
+        """
+        last_ms = state[POINT].to_numpy() + self.shape.difference_ms
+        is_open = pa.array(last_ms >= self.shape.first_open_ms(clock))
+        return state.filter(is_open).select([TOPIC, PARTITION, RECORDS])
+
+    def late(self, rows: pa.Table) -> pa.Table:
+        """See `late_records`. In: all rows of the log, with KEY."""
+        return late_records(self.decide(rows), self.shape)
+
+
+class FoldSliding(Step):
+    """The fold by group (see the package).
+
+    State: `points`, partial aggregates by group, event time, first open end and partition; rows add up.
+    Out:   `results`, one row per window that closes
+    """
+
+    scope = Scope.GROUP
+
+    def __init__(self, shape: Shape) -> None:
+        """In: shape  of the node."""
+        self.shape = shape
+        self.keys = shape.keys
+        points = StateTable(shape.state, (POINT, HASH), MergePoints(shape), POINT, Expired(shape))
+        self.state: Mapping[str, StateTable] = {POINTS: points}
+
+    def needs(self, rows: pa.Table, times: Times) -> Mapping[str, Needs]:
+        """The points that lie in windows which close, or make them; and those that tell which records entered none."""
+        first_ms, last_ms = self._closing(times)
+        if last_ms < first_ms:
+            return {}
+        return {POINTS: Needs(times=(first_ms - 2 * self.shape.difference_ms - 1, last_ms))}
+
+    def fold(self, rows: pa.Table, state: Mapping[str, pa.Table], times: Times) -> Folded:
+        """See the package."""
+        decided = self.shape.decide(rows)
+        points = points_of(decided.filter(pa.array(is_kept(decided))), self.shape)
+        first_ms, last_ms = self._closing(times)
+        closes = last_ms >= first_ms
+        near = self._near(points, state, first_ms, last_ms) if closes else points.slice(0, 0)
+        closed = merge_windows(near, self.shape, first_ms, last_ms)
+        tallies = [tally_of(decided)]
+        if closes:
+            tallies.append(self._entered_none(near, first_ms, last_ms))
+        needed = self.shape.is_needed(points[POINT].to_numpy(), times.after)
+        return Folded(
+            outputs={RESULTS: closed.append_column(SEQUENCE, self._closing_commits(closed, times))},
+            changes={POINTS: points.filter(pa.array(needed))},
+            tally=sum_tallies(tallies),
+        )
+
+    def _closing(self, times: Times) -> tuple[int, int]:
+        """First and last end of the windows that close in a micro-batch; the last before the first: none does."""
+        return self.shape.first_open_ms(times.before), self.shape.first_open_ms(times.after) - 1
+
+    def _near(self, points: pa.Table, state: Mapping[str, pa.Table], first_ms: int, last_ms: int) -> pa.Table:
+        """New and known points that matter to windows which close."""
+        known = [state[POINTS].select(self.shape.state.names)] if POINTS in state else []
+        both = pa.concat_tables([points, *known])
+        at = both[POINT].to_numpy()
+        return both.filter(pa.array((at >= first_ms - 2 * self.shape.difference_ms - 1) & (at <= last_ms)))
+
+    def _closing_commits(self, closed: pa.Table, times: Times) -> pa.Array:
+        """The commit time that closed each window."""
+        at_ms = np.array([ms for ms, _ in times.commits], np.int64)
+        found = [clock.closing_ms(self.shape.topics) for _, clock in times.commits]
+        reached = np.array([NO_TIME if ms is None else ms for ms in found], np.int64)
+        end_ms = closed["window_end"].cast(pa.int64()).to_numpy() // 1000
+        return pa.array(at_ms[np.searchsorted(reached, end_ms + self.shape.grace_ms)])
+
+    def _entered_none(self, near: pa.Table, first_ms: int, last_ms: int) -> pa.Table:
+        """Kept records that turn out late: all windows that could hold them end here at the latest, and none did.
+
+        Out: as `tally_of`; as many records are taken from the kept ones
+        """
+        width = self.shape.difference_ms
+        rows, points = in_order(near)
+        last = points.point_ms + width
+        asked = (points.from_ms > points.own_end(width)) & (last >= first_ms) & (last <= last_ms)
+        windows = make_windows(points, width, first_ms - 2 * width, last_ms)
+        asked &= enters_none(points, windows, width)
+        late = rows.filter(pa.array(asked)).select([TOPIC, PARTITION, RECORDS])
+        moved = ((KEPT, pc.negate(late[RECORDS])), (LATE, late[RECORDS]))
+        tallies = [
+            pa.table([late[TOPIC], late[PARTITION], pa.repeat(fate, late.num_rows), records], schema=TALLY)
+            for fate, records in moved
+        ]
+        return pa.concat_tables(tallies)
