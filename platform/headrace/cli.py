@@ -56,7 +56,7 @@ def accept_gap(
     from headrace.runtime.kafka import KafkaSettings
     from headrace.runtime.lake import Lake
 
-    lost = accept(_session(), Lake(lake), _topic(pipeline, topic), KafkaSettings())
+    lost = accept(_session(lake), Lake(lake), _topic(pipeline, topic), KafkaSettings())
     for partition, (first, end) in sorted(lost.items()):
         typer.echo(f"Partition {partition}: offsets {first} to {end - 1} recorded as lost.")
     if not lost:
@@ -75,7 +75,7 @@ def reset_guard(
     from headrace.runtime.guards import reset_guard as reset
     from headrace.runtime.lake import Lake
 
-    forgotten = reset(_session(), Lake(lake), _topic(pipeline, topic), root, partition)
+    forgotten = reset(_session(lake), Lake(lake), _topic(pipeline, topic), root, partition)
     for number in forgotten:
         typer.echo(
             f"Topic '{topic}': all that was seen of {root} partition {number} is forgotten from here on."
@@ -97,7 +97,7 @@ def set_limits(
     from headrace.runtime.limits import set_limits as record
 
     asked = limits_asked(time_limit, max_records, max_bytes)
-    entry = record(_session(), Lake(lake), _node(node, pipeline), asked)
+    entry = record(_session(lake), Lake(lake), _node(node, pipeline), asked)
     typer.echo(f"Node '{node}': {_limits_set(entry)}")
 
 
@@ -111,7 +111,7 @@ def set_trigger(
     from headrace.runtime.lake import Lake
     from headrace.runtime.trigger import set_trigger as record
 
-    record(_session(), Lake(lake), stream, trigger_ms)
+    record(_session(lake), Lake(lake), stream, trigger_ms)
     typer.echo(f"Stream '{stream}': trigger_ms {trigger_ms or 'as configured'}.")
 
 
@@ -126,7 +126,7 @@ def limits(
     from headrace.runtime.lake import Lake
     from headrace.runtime.limits import limits_known
 
-    policy, entries = limits_known(_session(), Lake(lake), _node(node, pipeline))
+    policy, entries = limits_known(_session(lake), Lake(lake), _node(node, pipeline))
     typer.echo(f"In force: {limits_in_words(limits_of(policy))}.")
     for entry in entries:
         typer.echo(_limits_set(entry))
@@ -153,7 +153,7 @@ def verify(
     from headrace.runtime.lake import Lake
 
     verdicts = compare(
-        _session(), Lake(lake), _node(node, pipeline), [d.date() for d in day] if day else None
+        _session(lake), Lake(lake), _node(node, pipeline), [d.date() for d in day] if day else None
     )
     for verdict in verdicts:
         word = "equal" if verdict.equal else f"{verdict.rows_differing} rows differ"
@@ -175,7 +175,7 @@ def rebuild(
     from headrace.runtime.rebuild import rebuild_due
     from headrace.spark.session import pipeline_session
 
-    built = rebuild_due(pipeline_session(_session()), _node(node, pipeline), Lake(lake), SystemClock())
+    built = rebuild_due(pipeline_session(_session(lake)), _node(node, pipeline), Lake(lake), SystemClock())
     if built is None:
         typer.echo(f"Node '{node}': its tables are those of this description.")
         return
@@ -204,7 +204,7 @@ def redeliver(
 
     days = [d.date() for d in day] if day else None
     given = again(
-        _session(), Lake(lake), _node(node, pipeline), days, only_missing=missing, sinks=sink or None
+        _session(lake), Lake(lake), _node(node, pipeline), days, only_missing=missing, sinks=sink or None
     )
     for each in given:
         typer.echo(f"{each.sink}: {each.rows:,} of {each.rows_in_table:,} rows delivered.")
@@ -222,7 +222,7 @@ def erase(
     from headrace.runtime.lake import Lake
 
     nodes = load_pipeline(pipeline)
-    for done in Erasure(_session(), Lake(lake), nodes, _topic(pipeline, topic), key).run():
+    for done in Erasure(_session(lake), Lake(lake), nodes, _topic(pipeline, topic), key).run():
         typer.echo(str(done))
     typer.echo(until_vacuum())
 
@@ -238,7 +238,7 @@ def retain(
     from headrace.runtime.lake import Lake
     from headrace.runtime.retention import Retention
 
-    work = Retention(_session(), Lake(lake), load_pipeline(pipeline), _topic(pipeline, topic))
+    work = Retention(_session(lake), Lake(lake), load_pipeline(pipeline), _topic(pipeline, topic))
     before_ms = round(before.replace(tzinfo=dt.UTC).timestamp() * 1000)
     typer.echo(str(work.run(before_ms, on_stage=typer.echo)))
 
@@ -259,7 +259,7 @@ def maintain(
     from headrace.runtime.maintenance import Maintenance
 
     nodes = [_node(name, pipeline) for name in node] if node else load_pipeline(pipeline)
-    work = Maintenance(_session(), Lake(lake), nodes, retention_hours=retention_hours)
+    work = Maintenance(_session(lake), Lake(lake), nodes, retention_hours=retention_hours)
     for done in work.run(compact=compact, vacuum=vacuum):
         freed = done.stored_before.bytes - done.stored_after.bytes
         files = f"{done.before.files:>6,} files became {done.after.files:,}, {freed:,} bytes freed"
@@ -282,11 +282,11 @@ def _topic(pipeline: str, name: str) -> Topic:
     return topics[name]
 
 
-def _session() -> SparkSession:
+def _session(lake: str) -> SparkSession:
     from headrace.local.jars import spark_jars
     from headrace.spark.session import build_session, spark_conf
 
-    return build_session(spark_conf(spark_jars()))
+    return build_session(spark_conf(spark_jars(), lake=lake))
 
 
 def main() -> None:

@@ -105,7 +105,8 @@ def _resources(
     lake_root: str, docs: str | None, docs_url: str | None, spark: tuple[tuple[str, str], ...]
 ) -> dict[str, Any]:
     lake = LakeResource(root=lake_root, docs=docs, docs_url=docs_url)
-    return {"lake": lake, "spark": spark_resource(dict(spark))}
+    root = lake_root.get_value() if isinstance(lake_root, dg.EnvVar) else lake_root
+    return {"lake": lake, "spark": spark_resource(dict(spark), root)}
 
 
 def _suffix(pipeline: Pipeline) -> str:

@@ -12,7 +12,7 @@ from pyspark.sql import SparkSession
 
 from headrace.local.jars import JarsMissing, spark_jars
 from headrace.runtime.lake import Lake
-from headrace.spark.session import spark_conf
+from headrace.spark.session import build_session, spark_conf
 
 DOCS, DOCS_URL, MASTER = "HEADRACE_DOCS", "HEADRACE_DOCS_URL", "HEADRACE_SPARK_MASTER"
 
@@ -47,16 +47,19 @@ class LakeResource(ConfigurableResource["LakeResource"]):
         return MetadataValue.url(f"{url.rstrip('/')}/{quote(inside.as_posix())}")
 
 
-def spark_resource(settings: Mapping[str, str] | None = None) -> LazyPySparkResource:
-    """dagster-pyspark's session, started when a run first asks for it.
+def spark_resource(
+    settings: Mapping[str, str] | None = None, lake_root: str | None = None
+) -> LazyPySparkResource:
+    """dagster-pyspark's session, started when a run first asks for it. Dagster shows its settings: none is a secret.
 
-    In: settings  more of Spark's configuration; the master is $HEADRACE_SPARK_MASTER, or this machine
+    In: settings   more of Spark's configuration; the master is $HEADRACE_SPARK_MASTER, or this machine
+        lake_root  root URI of the lake; None: $HEADRACE_LAKE
     """
     try:
         jars = spark_jars()
     except JarsMissing:
         jars = []  # definitions load without them; `session` says what is missing
-    conf = spark_conf(jars, master=os.environ.get(MASTER, "local[2]"))
+    conf = spark_conf(jars, master=os.environ.get(MASTER, "local[2]"), lake=lake_root)
     return LazyPySparkResource(spark_config={**conf, **(settings or {})})
 
 
@@ -65,8 +68,11 @@ def session(spark: LazyPySparkResource, log: logging.Logger) -> SparkSession:
 
     Raises: JarsMissing when it would run on this machine without Delta and Kafka.
     """
-    if str(spark.spark_config["spark.master"]).startswith("local"):
+    here = str(spark.spark_config["spark.master"]).startswith("local")
+    if here:
         spark_jars()
     log.info("Starting Spark: 10 to 40 seconds, if this process has none yet.")
+    if not here:
+        build_session(spark.spark_config)  # with what executors need; the resource joins this session
     started: SparkSession = spark.spark_session
     return started
