@@ -1,0 +1,26 @@
+"""What a batch is called: the position of its first record, which no other batch has, and its group, for people."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from headrace.fold.contract import OFFSET, PARTITION, TOPIC
+from headrace.fold.json_text import json_objects
+
+
+def batch_ids(first: Mapping[str, pa.ChunkedArray], by: Mapping[str, pa.Array]) -> pa.Array:
+    """`topic/partition/offset/group`; the group is the text of a single text column, otherwise a JSON object.
+
+    In: first  TOPIC, PARTITION and OFFSET of each batch's first record
+        by     its group columns, without nulls
+    """
+    columns = [*by.values()]
+    of_text = len(columns) == 1 and (
+        pa.types.is_string(columns[0].type) or pa.types.is_large_string(columns[0].type)
+    )
+    group = columns[0].cast(pa.string()) if of_text else json_objects(by)
+    numbers = (first[name].cast(pa.string()) for name in (PARTITION, OFFSET))
+    return pc.binary_join_element_wise(first[TOPIC], *numbers, group, "/")

@@ -1,0 +1,59 @@
+"""The operator: which records it takes, and its steps."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import pyarrow as pa
+
+from headrace.description import Batches
+from headrace.fold.batches.cut_batches import Limits
+from headrace.fold.batches.cut_increment import CutIncrement
+from headrace.fold.batches.gather_events import GatherEvents
+from headrace.fold.batches.open_batches import open_records
+from headrace.fold.contract import Clock, Step
+from headrace.fold.fates import decide_by_group
+
+
+@dataclass(frozen=True)
+class BatchedSink:
+    """Batches of each group's records by number, size and wall-clock time (L14).
+
+    ordered  True if the order across topics counts: an increment then takes all topics through one commit time
+    """
+
+    by: tuple[str, ...]
+    collect: tuple[str, ...]
+    topics: tuple[str, ...]
+    limits: Limits
+    inputs: pa.Schema
+
+    @classmethod
+    def of(cls, node: Batches, inputs: pa.Schema) -> BatchedSink:
+        """The operator of a node. In: the schema of decided rows."""
+        return cls(
+            node.by,
+            node.collect,
+            tuple(topic.name for topic in node.topics),
+            Limits(node.max_records, node.max_wait_ms, node.max_bytes),
+            inputs,
+        )
+
+    @property
+    def ordered(self) -> bool:
+        """See the class."""
+        return len(self.topics) > 1
+
+    @property
+    def steps(self) -> tuple[Step, ...]:
+        """Cut the increment, then gather what closes; both by group."""
+        gather = GatherEvents(self.by, self.collect, self.topics, self.limits.max_wait_ms, self.inputs)
+        return CutIncrement(self.by, gather.columns, self.topics, self.limits), gather
+
+    def decide(self, rows: pa.Table) -> pa.Table:
+        """Complete FATE and REASON: every record that has a group is kept. Row by row; no row is dropped."""
+        return decide_by_group(rows, self.by)
+
+    def open_records(self, waiting: pa.Table, clock: Clock) -> pa.Table:
+        """Of the records that are kept, those in open batches. In: merged rows of `waiting`. Out: see `open_batches`."""
+        return open_records(waiting, clock, self.topics, self.limits.max_wait_ms)

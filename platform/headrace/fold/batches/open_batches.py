@@ -1,0 +1,128 @@
+"""What is kept of batches that are open: a small row of each, and its records.
+
+Cutting needs the small row alone, each time that a group gets records. The records are needed once, when the batch closes.
+So they lie in two tables, and no record is read before its batch closes. A record is written once; it is not read again from
+the log, so the log's retention does not depend on open batches.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from functools import partial
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from headrace.fold.contract import (
+    BATCH,
+    DELETED,
+    EVENT,
+    HASH,
+    INGESTED,
+    KEY,
+    OFFSET,
+    PARTITION,
+    SIZE,
+    TOPIC,
+    Clock,
+    StateTable,
+)
+from headrace.fold.keys import groups_of
+
+OPENED, RECORDS, BYTES = "__opened_ms", "__records", "__bytes"
+ENTRY = (INGESTED, TOPIC, PARTITION, OFFSET, EVENT, SIZE)  # of a record, beside the user's columns
+
+
+def open_batches(topics: Sequence[str], max_wait_ms: int | None) -> StateTable:
+    """Batches that are open: when they were opened, and how full they are.
+
+    Rows: one per batch and micro-batch that gave it records; the newest counts. DELETED: it closed before its deadline
+    """
+    schema = pa.schema(
+        [
+            (KEY, pa.binary()),
+            (HASH, pa.int64()),
+            (OPENED, pa.int64()),
+            (RECORDS, pa.int64()),
+            (BYTES, pa.int64()),
+            (DELETED, pa.bool_()),
+        ]
+    )
+    return StateTable(schema, _sorted_by(max_wait_ms), _newest, OPENED, _over(topics, max_wait_ms))
+
+
+def waiting_records(
+    inputs: pa.Schema, columns: Sequence[str], topics: Sequence[str], max_wait_ms: int | None
+) -> StateTable:
+    """The records of open batches: KEY, OPENED of the batch, place, event time, size, and the user's columns.
+
+    Rows: one per record. DELETED: a row without a record, which says that the batch closed before its deadline
+    """
+    fields = [pa.field(KEY, pa.binary()), pa.field(HASH, pa.int64()), pa.field(OPENED, pa.int64())]
+    fields += [inputs.field(name).with_nullable(True) for name in (*ENTRY, *columns)]
+    schema = pa.schema([*fields, pa.field(DELETED, pa.bool_())])
+    return StateTable(schema, _sorted_by(max_wait_ms), _without_closed, OPENED, _over(topics, max_wait_ms))
+
+
+def still_open(rows: pa.Table, clock: Clock, topics: Sequence[str], max_wait_ms: int | None) -> pa.Table:
+    """Merged rows of either table whose batch is open as of a clock."""
+    there = pc.invert(rows[DELETED].combine_chunks())
+    if max_wait_ms is not None:
+        there = pc.and_(there, pc.greater(rows[OPENED], opened_after(clock, topics, max_wait_ms)))
+    return rows.filter(there)
+
+
+def frontier_ms(clock: Clock, topics: Sequence[str]) -> int:
+    """How far the logs were read together: the latest commit time, for all of them are read up to it."""
+    return max((clock.upto_ms[topic] for topic in topics if topic in clock.upto_ms), default=0)
+
+
+def opened_after(clock: Clock, topics: Sequence[str], max_wait_ms: int) -> int:
+    """Batches opened at or before this time have reached their deadline."""
+    return frontier_ms(clock, topics) - max_wait_ms
+
+
+def open_records(waiting: pa.Table, clock: Clock, topics: Sequence[str], max_wait_ms: int | None) -> pa.Table:
+    """How many records of each partition are in open batches: they are kept, and not used yet.
+
+    In:  waiting  rows of `waiting_records`, merged
+    Out: TOPIC, PARTITION, `records` BIGINT
+    """
+    rows = still_open(waiting, clock, topics, max_wait_ms)
+    counted = rows.group_by([TOPIC, PARTITION]).aggregate([([], "count_all")])
+    return counted.rename_columns({"count_all": "records"})
+
+
+def _sorted_by(max_wait_ms: int | None) -> tuple[str, ...]:
+    return (HASH, OPENED) if max_wait_ms is None else (OPENED, HASH)
+
+
+def _over(topics: Sequence[str], max_wait_ms: int | None) -> Callable[[pa.Table, Clock], pa.Array] | None:
+    return None if max_wait_ms is None else partial(_is_over, topics=tuple(topics), max_wait_ms=max_wait_ms)
+
+
+def _is_over(rows: pa.Table, clock: Clock, *, topics: Sequence[str], max_wait_ms: int) -> pa.Array:
+    return pc.less_equal(rows[OPENED].combine_chunks(), opened_after(clock, topics, max_wait_ms))
+
+
+def _newest(rows: pa.Table) -> pa.Table:
+    """Of each batch the row with the highest BATCH."""
+    groups = groups_of(rows, rows[OPENED].to_numpy())
+    order = np.argsort(rows[BATCH].to_numpy(), kind="stable")
+    newest = np.zeros(len(groups), np.int64)
+    newest[groups.codes[order]] = order  # the last one written stays
+    return rows.take(pa.array(np.sort(newest)))
+
+
+def _without_closed(rows: pa.Table) -> pa.Table:
+    """Records, without those of batches that a row says have closed; one such row of each."""
+    gone = rows[DELETED].to_numpy()
+    if not gone.any():
+        return rows
+    groups = groups_of(rows, rows[OPENED].to_numpy())
+    closed = np.full(len(groups), -1, np.int64)
+    closed[groups.codes[gone]] = np.flatnonzero(gone)
+    return rows.filter(
+        pa.array((closed[groups.codes] < 0) | (closed[groups.codes] == np.arange(rows.num_rows)))
+    )
