@@ -1,0 +1,48 @@
+"""What a topic's records look like, as plain values that go to tasks."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from headrace.description.replay import ReplayGuard
+from headrace.description.schema import Column
+
+if TYPE_CHECKING:
+    from headrace.description import Topic
+
+
+@dataclass(frozen=True)
+class RecordFormat:
+    """The part of a topic's description that says how its records are read.
+
+    topic          its name
+    key, value     columns; without key columns the key is not looked at
+    timestamp      the value column with the event time; None: Kafka's timestamp
+    max_future_ms  how far beyond its commit time the event time of a record may lie
+    guard          None: records are not judged
+    """
+
+    topic: str
+    key: tuple[Column, ...]
+    value: tuple[Column, ...]
+    timestamp: str | None
+    max_future_ms: int
+    guard: ReplayGuard | None
+
+    @classmethod
+    def of(cls, topic: Topic) -> RecordFormat:
+        """The format that a topic describes."""
+        return cls(
+            topic.name,
+            topic.key_columns,
+            topic.value_columns,
+            topic.timestamp,
+            topic.max_future_ms,
+            topic.replay_guard,
+        )
+
+    @property
+    def scalar_key(self) -> bool:
+        """Whether the key is one STRING column, which is plain UTF-8 in Kafka."""
+        return [column.type for column in self.key] == ["STRING"]

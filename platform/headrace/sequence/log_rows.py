@@ -1,0 +1,126 @@
+"""The log's columns as Arrow's, and rows of them."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from headrace.sequence.chains import Chains
+from headrace.sequence.decode import LAST_TIMESTAMP_MS, NOTHING, Decoded
+from headrace.sequence.formats import RecordFormat
+from headrace.sequence.types import fields_of
+
+RECORD, DEAD_LETTER, TICK, CONTROL = "record", "dead_letter", "tick", "control"
+HEADERS = pa.list_(pa.field("element", pa.struct([("key", pa.string()), ("value", pa.binary())])))
+MOMENT = pa.timestamp("us", "UTC")
+
+
+def log_schema(of: RecordFormat) -> pa.Schema:
+    """The columns of a topic's log, one row per record, dead letter, tick or control entry.
+
+    `key` and `value` are typed by the topic's schema; a topic without key columns has no `key` column.
+    """
+    return pa.schema(
+        [
+            ("ingested_at", MOMENT),
+            ("kind", pa.string()),
+            ("topic", pa.string()),
+            ("partition", pa.int32()),
+            ("offset", pa.int64()),
+            ("timestamp", MOMENT),
+            ("stream_time", MOMENT),
+            *([("key", pa.struct(fields_of(of.key)))] if of.key else []),
+            ("value", pa.struct(fields_of(of.value))),
+            ("headers", HEADERS),
+            ("tombstone", pa.bool_()),
+            ("size_bytes", pa.int32()),
+            ("root_topic", pa.string()),
+            ("root_partition", pa.int32()),
+            ("root_offset", pa.int64()),
+            ("ordinals", pa.list_(pa.field("element", pa.int32()))),
+            ("path", pa.string()),
+            ("replay", pa.bool_()),
+            ("reason", pa.string()),
+            ("raw_key", pa.binary()),
+            ("raw_value", pa.binary()),
+            ("control", pa.string()),
+        ]
+    )
+
+
+def rows_of(schema: pa.Schema, columns: Mapping[str, pa.Array], rows: int) -> pa.Table:
+    """Rows of the log. In: columns  some of the log's; others are null."""
+    return pa.table(
+        [
+            columns[field.name].cast(field.type) if field.name in columns else pa.nulls(rows, field.type)
+            for field in schema
+        ],
+        schema=schema,
+    )
+
+
+def record_columns(records: pa.Table, decoded: Decoded, topic: str, at_ms: int) -> dict[str, pa.Array]:
+    """What a record and its decoding give of its row. In: records  with `key`, `value` and `headers`."""
+    rows, dead = records.num_rows, decoded.reasons.dead
+    raw_key, raw_value = records["key"].chunk(0), records["value"].chunk(0)
+    event_ms = decoded.event_ms
+    columns = {
+        "ingested_at": moments(np.full(rows, at_ms)),
+        "kind": repeating((RECORD, DEAD_LETTER), dead.astype(np.int32)),
+        "topic": repeating((topic,), np.zeros(rows, np.int32)),
+        "partition": records["partition"].chunk(0),
+        "offset": records["offset"].chunk(0),
+        "timestamp": moments(np.where((event_ms < 0) | (event_ms > LAST_TIMESTAMP_MS), NOTHING, event_ms)),
+        "value": _without(decoded.values, dead),
+        "headers": records["headers"].chunk(0),
+        "tombstone": raw_value.is_null(),
+        "size_bytes": pc.add(*(pc.binary_length(raw).fill_null(0) for raw in (raw_key, raw_value))),
+    }
+    if decoded.keys is not None:
+        columns["key"] = _without(decoded.keys, dead)
+    if dead.any():
+        mask, nothing = pa.array(dead), pa.scalar(None, pa.binary())
+        columns |= {
+            "reason": decoded.reasons.as_column(),
+            "raw_key": pc.if_else(mask, raw_key, nothing),
+            "raw_value": pc.if_else(mask, raw_value, nothing),
+        }
+    return columns
+
+
+def chain_columns(chains: Chains, dead: np.ndarray) -> dict[str, pa.Array]:
+    """Where records come from; null in dead letters."""
+    ends = np.concatenate([[0], np.cumsum(chains.hops)])
+    columns = {
+        "root_topic": chains.root_topic,
+        "root_partition": pa.array(chains.root_partition),
+        "root_offset": pa.array(chains.root_offset),
+        "ordinals": pa.ListArray.from_arrays(pa.array(ends, pa.int32()), pa.array(chains.ordinals)),
+        "path": chains.path,
+    }
+    if not dead.any():
+        return columns
+    place = pa.array(np.arange(len(dead)), mask=dead)
+    return {name: column.take(place) for name, column in columns.items()}
+
+
+def moments(ms: np.ndarray) -> pa.Array:
+    """Times in ms as the log has them; null for `NOTHING`."""
+    nothing = ms == NOTHING
+    return pa.array(np.where(nothing, 0, ms) * 1000, pa.int64(), mask=nothing).cast(MOMENT)
+
+
+def repeating(texts: tuple[str, ...], which: np.ndarray) -> pa.DictionaryArray:
+    """Text that repeats: which of a few each row has."""
+    return pa.DictionaryArray.from_arrays(pa.array(which, pa.int32()), pa.array(texts, pa.string()))
+
+
+def _without(structs: pa.StructArray, gone: np.ndarray) -> pa.StructArray:
+    """The structs, null in some rows."""
+    if not gone.any():
+        return structs
+    gone = gone | structs.is_null().to_numpy(zero_copy_only=False)
+    return pa.StructArray.from_arrays(structs.flatten(), fields=list(structs.type), mask=pa.array(gone))

@@ -1,0 +1,83 @@
+"""Columns as Arrow's JSON reader gives them, made columns of the declared types.
+
+Law: a row that is not marked odd holds what `strict_json` makes of its text. Odd are rows with a date, a time or bytes in a
+form that `text_columns` does not take, with a decimal that has too many digits, or without a nested field that is NOT NULL.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from headrace.sequence.text_columns import from_texts
+from headrace.sequence.types import is_written_as_text
+
+
+def typed(read: pa.StructArray, wanted: pa.DataType) -> tuple[pa.StructArray, np.ndarray]:
+    """Structs of the wanted type, and the rows that are odd, sorted. In: read  of the type `types.read_as(wanted)`."""
+    odd: list[np.ndarray] = []
+    structs = _typed(read, wanted, np.arange(len(read)), odd)
+    return structs, np.unique(np.concatenate(odd)) if odd else np.zeros(0, np.int64)
+
+
+def _typed(read: pa.Array, wanted: pa.DataType, rows: np.ndarray, odd: list[np.ndarray]) -> pa.Array:
+    """In: rows  of each value the row in which it stands; odd  takes rows that are."""
+    if pa.types.is_struct(wanted):
+        return _structs(read, wanted, rows, odd)
+    if pa.types.is_list(wanted):
+        return _lists(read, wanted, rows, odd)
+    if is_written_as_text(wanted):
+        values, not_taken = from_texts(read, wanted)
+        _mark(odd, rows, not_taken)
+        return values
+    if pa.types.is_decimal(wanted):
+        values, too_long = _decimals(read, wanted)
+        _mark(odd, rows, too_long)
+        return values
+    return read
+
+
+def _structs(read: pa.StructArray, wanted: pa.DataType, rows: np.ndarray, odd: list[np.ndarray]) -> pa.Array:
+    fields = [_typed(values, of.type, rows, odd) for values, of in zip(read.flatten(), wanted, strict=True)]
+    for values, of in zip(fields, wanted, strict=True):
+        if not of.nullable and values.null_count:
+            _mark(odd, rows, pc.and_(values.is_null(), read.is_valid()).to_numpy(zero_copy_only=False))
+    mask = read.is_null() if read.null_count else None
+    return pa.StructArray.from_arrays(fields, fields=list(wanted), mask=mask)
+
+
+def _lists(read: pa.ListArray, wanted: pa.DataType, rows: np.ndarray, odd: list[np.ndarray]) -> pa.Array:
+    lengths = pc.list_value_length(read).fill_null(0).to_numpy(zero_copy_only=False)
+    values = _typed(read.flatten(), wanted.value_type, np.repeat(rows, lengths), odd)
+    ends = pa.array(np.concatenate([[0], np.cumsum(lengths)]), pa.int32())
+    return pa.ListArray.from_arrays(
+        ends, values, type=wanted, mask=read.is_null() if read.null_count else None
+    )
+
+
+def _decimals(read: pa.Array, wanted: pa.DataType) -> tuple[pa.Array, np.ndarray]:
+    """Numbers as 16 bytes each, and which have more digits than their type."""
+    if not len(read):
+        return pa.array([], wanted), np.zeros(0, bool)
+    words = read.type.byte_width // 8
+    parts = np.frombuffer(read.buffers()[1], np.uint64).reshape(-1, words)
+    parts = parts[read.offset : read.offset + len(read)]
+    low, high = parts[:, 0], parts[:, 1].view(np.int64)
+    there: np.ndarray = read.is_valid().to_numpy(zero_copy_only=False)
+    wider = (parts[:, 2:].view(np.int64) != (high >> 63)[:, None]).any(axis=1)
+    negative = high < 0
+    high = np.where(negative, ~high + (low == 0), high)
+    low = np.where(negative, ~low + np.uint64(1), low)
+    top_high, top_low = divmod(10**wanted.precision, 1 << 64)
+    too_long = (wider | (high > top_high) | ((high == top_high) & (low >= np.uint64(top_low)))) & there
+    if words == 2:
+        return read, too_long
+    buffer = pa.py_buffer(np.ascontiguousarray(parts[:, :2]).tobytes())
+    narrow = pa.Array.from_buffers(wanted, len(read), [None, buffer])
+    return (pc.if_else(pa.array(there), narrow, None) if read.null_count else narrow), too_long
+
+
+def _mark(odd: list[np.ndarray], rows: np.ndarray, marks: np.ndarray) -> None:
+    if marks.any():
+        odd.append(rows[marks])

@@ -1,0 +1,95 @@
+"""Types of columns as Arrow's: as the log holds them, and as Arrow's JSON reader is told to read them."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Iterator
+
+import pyarrow as pa
+
+from headrace.description import Column
+
+DIGITS_MAX = 38  # of DECIMAL
+_TOKEN = re.compile(r"\s*(`(?:[^`]|``)+`|[A-Za-z0-9_]+|[<>(),:])")
+_PLAIN = {
+    "STRING": pa.string(),
+    "BOOLEAN": pa.bool_(),
+    "TINYINT": pa.int8(),
+    "SMALLINT": pa.int16(),
+    "INT": pa.int32(),
+    "BIGINT": pa.int64(),
+    "FLOAT": pa.float32(),
+    "DOUBLE": pa.float64(),
+    "BINARY": pa.binary(),
+    "DATE": pa.date32(),
+    "TIMESTAMP": pa.timestamp("us", "UTC"),
+    "TIMESTAMP_NTZ": pa.timestamp("us"),
+}
+
+
+def arrow_type(ddl: str) -> pa.DataType:
+    """The Arrow type of a declared type. In: its DDL in the normal form, such as "ARRAY<STRUCT<a: INT>>"."""
+    return _type(iter(_TOKEN.findall(ddl)))
+
+
+def fields_of(columns: Iterable[Column]) -> list[pa.Field]:
+    """Columns as Arrow fields; all may be null, as `decode` says which records lack what they must have."""
+    return [pa.field(column.name, arrow_type(column.type)) for column in columns]
+
+
+def read_as(of: pa.DataType) -> pa.DataType:
+    """The type as which Arrow's JSON reader reads a type: dates, times and bytes are texts in JSON."""
+    if pa.types.is_struct(of):
+        return pa.struct([pa.field(field.name, read_as(field.type)) for field in of])
+    if pa.types.is_list(of):
+        return pa.list_(read_as(of.value_type))
+    if pa.types.is_decimal(of) and of.precision + of.scale > DIGITS_MAX:
+        return pa.decimal256(of.precision, of.scale)  # Arrow multiplies without looking at an overflow
+    return pa.string() if is_written_as_text(of) else of
+
+
+def is_written_as_text(of: pa.DataType) -> bool:
+    """Whether JSON writes values of a type as texts that have to be read."""
+    return bool(pa.types.is_temporal(of) or pa.types.is_binary(of))
+
+
+def has_maps(of: pa.DataType) -> bool:
+    """Whether a MAP stands somewhere in a type."""
+    if pa.types.is_map(of):
+        return True
+    return pa.types.is_nested(of) and any(has_maps(of.field(number).type) for number in range(of.num_fields))
+
+
+def _type(tokens: Iterator[str]) -> pa.DataType:
+    name = next(tokens)
+    if name in _PLAIN:
+        return _PLAIN[name]
+    next(tokens)  # the bracket
+    if name == "DECIMAL":
+        precision, _, scale, _ = (next(tokens) for _ in range(4))
+        return pa.decimal128(int(precision), int(scale))
+    if name == "STRUCT":
+        return pa.struct(list(_struct_fields(tokens)))
+    first = _type(tokens)
+    if name == "ARRAY":
+        next(tokens)
+        return pa.list_(pa.field("element", first))
+    next(tokens)
+    value = _type(tokens)
+    next(tokens)
+    return pa.map_(pa.field("key", first, nullable=False), pa.field("value", value))
+
+
+def _struct_fields(tokens: Iterator[str]) -> Iterator[pa.Field]:
+    """Fields up to the bracket that closes the struct."""
+    mark = ","
+    while mark == ",":
+        name = next(tokens)
+        name = name[1:-1].replace("``", "`") if name.startswith("`") else name
+        next(tokens)
+        of, mark = _type(tokens), next(tokens)
+        nullable = mark != "NOT"
+        if not nullable:
+            next(tokens)
+            mark = next(tokens)
+        yield pa.field(name, of, nullable)

@@ -1,0 +1,275 @@
+"""The sequencer over random records, cuts and chunk sizes: rows, stream times, verdicts and state as the oracles have them."""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Sequence
+from dataclasses import dataclass
+from random import Random
+from typing import Any
+
+import pyarrow as pa
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+import headrace as hr
+from headrace.log.state import LogState
+from headrace.sequence import decode, json_columns
+from headrace.sequence.formats import RecordFormat
+from headrace.sequence.guards import Guard, new_guard, restored_guard
+from headrace.sequence.sequence_records import Sequenced, Sequencer
+from tests.oracle import guard_oracle, log_oracle
+
+pytestmark = pytest.mark.fast
+
+EXAMPLES = int(os.environ.get("HEADRACE_EXAMPLES", "10"))
+RANDOMS = st.integers(0, 2**32).map(Random)
+NOW_MS = 1_714_564_800_000
+PARTITIONS, GAPS_MAX = 3, 4
+PAIRS = pa.list_(pa.struct([("key", pa.string()), ("value", pa.binary())]))
+GUARDS = {
+    "none": None,
+    "monotone": hr.ReplayGuard(),
+    "exact": hr.ReplayGuard(mode="exact", max_gaps=GAPS_MAX),
+}
+
+
+@dataclass(frozen=True)
+class Record:
+    partition: int
+    offset: int
+    value: bytes | None
+    ts: int
+    chain: list[Any] | None
+    dead: bool
+
+    @property
+    def headers(self) -> list[tuple[str, bytes]] | None:
+        if self.chain is None:
+            return None if self.offset % 2 else [("trace", b"\xff")]
+        text = json.dumps(self.chain, separators=(",", ":") if self.offset % 3 else (", ", ": "))
+        return [("source-chain", b"nonsense"), ("x", b""), ("source-chain", text.encode())][
+            self.offset % 2 * 2 :
+        ]
+
+
+def some_records(random: Random) -> list[Record]:
+    """Records of several partitions, in the order in which they are delivered."""
+    offsets, records = {p: random.choice([0, 7]) for p in range(PARTITIONS)}, []
+    for _ in range(random.randrange(4, 60)):
+        partition = random.randrange(PARTITIONS)
+        chain = [
+            [random.choice("ab"), random.randrange(2), random.randrange(6), random.randrange(3)][
+                : random.choice([3, 4])
+            ]
+            for _ in range(random.randrange(1, 4))
+        ]
+        value: bytes | None = b'{"n": 1}'
+        ts, dead = NOW_MS + random.randrange(60), False
+        if random.random() < 0.15:
+            value, ts, dead = random.choice(
+                [
+                    (b"{", ts, True),
+                    (b'{"n": NaN}', ts, True),
+                    (b"\xff", ts, True),
+                    (value, -1, True),
+                    (value, 2**63 - 1, True),
+                ]
+            )
+        elif random.random() < 0.1:
+            value = None
+        records.append(
+            Record(partition, offsets[partition], value, ts, random.choice([None, chain, chain]), dead)
+        )
+        offsets[partition] += random.choice([1, 1, 1, 2])
+    return records
+
+
+def cut(random: Random, records: Sequence[Record]) -> list[Sequence[Record]]:
+    places = sorted(random.choices(range(len(records) + 1), k=random.randrange(4)))
+    return [records[begin:end] for begin, end in zip([0, *places], [*places, len(records)], strict=True)]
+
+
+def table_of(records: Sequence[Record], *, apart: bool = False) -> pa.Table:
+    headers = pa.array([record.headers for record in records], PAIRS)
+    columns = {
+        "partition": pa.array([record.partition for record in records], pa.int32()),
+        "offset": pa.array([record.offset for record in records], pa.int64()),
+        "key": pa.array([b"k" for _ in records], pa.binary()),
+        "value": pa.array([record.value for record in records], pa.binary()),
+        "timestamp": pa.array([record.ts for record in records], pa.int64()),
+    }
+    if not apart:
+        return pa.table(columns | {"headers": headers})
+    both = [[list(part) for part in zip(*(record.headers or [("", b"")]), strict=True)] for record in records]
+    both = [[[], []] if record.headers is None else pair for pair, record in zip(both, records, strict=True)]
+    names, values = ([pair[part] for pair in both] for part in (0, 1))
+    apart_ = {
+        "header_names": pa.array(names, pa.list_(pa.string())),
+        "header_values": pa.array(values, pa.list_(pa.binary())),
+    }
+    return pa.table(columns | apart_)
+
+
+def run(
+    topic: hr.Topic, random: Random, commits: Sequence[Sequence[Record]]
+) -> tuple[list[Sequenced], Guard | None]:
+    """Every commit once or, after a crash, from the same state again; some records come a second time."""
+    of = RecordFormat.of(topic)
+    sequencer, state, guard = Sequencer(of), LogState(), new_guard(topic.replay_guard)
+    done: list[Sequenced] = []
+    before: Sequence[Record] = ()
+    for number, records in enumerate(commits):
+        table = table_of([*before, *records], apart=random.random() < 0.5)
+        if random.random() < 0.3:
+            table = table.take(pa.array(random.sample(range(table.num_rows), table.num_rows), pa.int64()))
+        found = sequencer.sequence(table, state, guard, NOW_MS + number)
+        again = sequencer.sequence(
+            table, LogState.from_json(json.loads(json.dumps(state.to_json()))), guard, NOW_MS + number
+        )
+        assert again.rows.equals(found.rows)
+        assert (again.state, again.guard) == (found.state, found.guard)
+        state, guard = found.state, found.guard
+        if guard is not None and random.random() < 0.5:
+            restored = restored_guard(topic.replay_guard, json.loads(json.dumps(guard.to_json())))
+            assert restored == guard
+            guard = restored
+        before = records if random.random() < 0.3 else ()
+        done.append(found)
+    return done, guard
+
+
+@pytest.mark.parametrize("mode", GUARDS)
+@given(random=RANDOMS, rows_max=st.sampled_from([1, 3, 1 << 16]), few=st.sampled_from([1, 48]))
+@settings(max_examples=EXAMPLES, deadline=None)
+def test_rows_stream_times_and_verdicts_are_those_of_the_oracles(
+    mode: str, random: Random, rows_max: int, few: int
+) -> None:
+    topic = hr.Topic("screws", key="id STRING", value="n INT", replay_guard=GUARDS[mode])
+    records = some_records(random)
+    commits = cut(random, records)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(decode, "ROWS_MAX", rows_max)
+        patch.setattr(json_columns, "FEW", few)
+        found, _ = run(topic, random, commits)
+    rows = {(row["partition"], row["offset"]): row for each in found for row in each.rows.to_pylist()}
+    assert sorted(rows) == sorted((record.partition, record.offset) for record in records)
+    replays = verdicts(mode, commits)
+    dead = {(record.partition, record.offset) for record in records if record.dead}
+    assert {at for at, row in rows.items() if row["replay"]} == replays
+    assert {at for at, row in rows.items() if row["kind"] == "dead_letter"} == dead
+    assert [(each.records, each.dead_letters, each.replays) for each in found] == [
+        (len(c), *(sum((r.partition, r.offset) in which for r in c) for which in (dead, replays)))
+        for c in commits
+    ]
+    assert stream_times(rows, found, commits) == wanted_stream_times(commits, replays | dead)
+    for record in records:
+        row = rows[record.partition, record.offset]
+        assert (row["raw_value"], row["raw_key"]) == ((record.value, b"k") if record.dead else (None, None))
+        assert row["value"] == (None if record.dead or record.value is None else {"n": 1})
+        assert row["key"] == (None if record.dead else {"id": "k"})
+        assert row["tombstone"] == (record.value is None)
+        assert row["size_bytes"] == 1 + len(record.value or b"")
+        assert [(h["key"], h["value"]) for h in row["headers"] or []] == (record.headers or [])
+        assert place(row) == wanted_place(record, mode)
+
+
+def verdicts(mode: str, commits: Sequence[Sequence[Record]]) -> set[tuple[int, int]]:
+    sent = [
+        [
+            guard_oracle.Delivery(r.partition, r.offset, r.chain and [tuple(e) for e in r.chain], r.dead)
+            for r in commit
+        ]
+        for commit in commits
+    ]
+    if mode == "monotone":
+        return guard_oracle.monotone("screws", sent)
+    oracle = guard_oracle.ExactOracle("screws", GAPS_MAX)
+    return {at for commit in sent for at in oracle.take(commit)} if mode == "exact" else set()
+
+
+def wanted_stream_times(
+    commits: Sequence[Sequence[Record]], passive: set[tuple[int, int]]
+) -> dict[tuple[int, int], int | None]:
+    """To the oracle a replay is as a dead letter; it counts offsets from 0."""
+    arrivals = [
+        log_oracle.Commit(
+            NOW_MS + number,
+            [
+                log_oracle.Arrival(
+                    r.partition,
+                    None,
+                    r.ts,
+                    kind="dead_letter" if (r.partition, r.offset) in passive else "record",
+                )
+                for r in commit
+            ],
+        )
+        for number, commit in enumerate(commits)
+    ]
+    times = [stream for _, _, stream in log_oracle.sequence(arrivals, None, 0).rows]
+    records = [record for commit in commits for record in commit]
+    return {(r.partition, r.offset): ms for r, ms in zip(records, times, strict=True)}
+
+
+def stream_times(
+    rows: dict[tuple[int, int], dict[str, Any]],
+    found: Sequence[Sequenced],
+    commits: Sequence[Sequence[Record]],
+) -> dict[tuple[int, int], int | None]:
+    """Those of the rows; the state after the last commit says the same of each partition's last row."""
+    times = {
+        at: None if row["stream_time"] is None else round(row["stream_time"].timestamp() * 1000)
+        for at, row in rows.items()
+    }
+    last: dict[int, int] = {}
+    for partition, offset in times:
+        last[partition] = max(offset, last.get(partition, offset))
+    state = found[-1].state
+    assert {p: s.next_offset for p, s in state.partitions.items()} == {p: at + 1 for p, at in last.items()}
+    assert {p: s.stream_ms for p, s in state.partitions.items()} == {
+        p: times[p, at] for p, at in last.items()
+    }
+    assert state.batch == len(commits)
+    return times
+
+
+def place(row: dict[str, Any]) -> tuple[Any, ...]:
+    return tuple(row[name] for name in ("root_topic", "root_partition", "root_offset", "ordinals", "path"))
+
+
+def wanted_place(record: Record, mode: str) -> tuple[Any, ...]:
+    if record.dead or mode == "none":
+        return (None,) * 5
+    chain = record.chain or []
+    root = chain[0][:3] if chain else ["screws", record.partition, record.offset]
+    path = ">".join(f"{entry[0]}/{entry[1]}" for entry in [*chain, ["screws", record.partition]])
+    return (*root, [entry[3] if len(entry) == 4 else -1 for entry in chain], path)
+
+
+@pytest.mark.parametrize("mode", ["monotone", "exact"])
+@given(random=RANDOMS)
+@settings(max_examples=EXAMPLES, deadline=None)
+def test_a_root_that_was_reset_is_judged_as_if_nothing_of_it_had_been_seen(mode: str, random: Random) -> None:
+    topic = hr.Topic("screws", value="n INT", replay_guard=GUARDS[mode])
+    records = some_records(random)
+    half = len(records) // 2
+    done, guard = run(topic, random, [records[:half]])
+    assert guard is not None
+    roots = {root for root in guard.roots() if random.random() < 0.5}
+    after = guard.without(roots)
+    assert after.roots() == guard.roots() - roots
+    assert restored_guard(topic.replay_guard, json.loads(json.dumps(after.to_json()))) == after
+    found = Sequencer(RecordFormat.of(topic)).sequence(
+        table_of(records[half:]), done[-1].state, after, NOW_MS + 9
+    )
+    of_others = [r for r in records[:half] if root_of(r) not in roots]
+    wanted = verdicts(mode, [of_others, records[half:]]) & {(r.partition, r.offset) for r in records[half:]}
+    rows = found.rows.to_pylist()
+    assert {(row["partition"], row["offset"]) for row in rows if row["replay"]} == wanted
+
+
+def root_of(record: Record) -> tuple[str, int]:
+    return (record.chain[0][0], record.chain[0][1]) if record.chain else ("screws", record.partition)
