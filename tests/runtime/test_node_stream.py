@@ -1,0 +1,100 @@
+"""A node's loop over logs that another process writes, and what a runner left over from an earlier opening may do."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterator
+from typing import TYPE_CHECKING
+
+import pytest
+
+import headrace as hr
+from headrace.log.clock import SystemClock
+from headrace.runtime.lease import LeaseLostError
+from headrace.runtime.node_stream import NodeStream
+from headrace.runtime.scheduling import Turns
+from tests.runtime.line import Line
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+    from headrace.runtime.lake import Lake
+
+pytestmark = pytest.mark.spark
+
+TOTALS = (
+    hr.Topic("readings", key="sensor_id STRING", value="sensor_id STRING, value DOUBLE", idle_timeout=None)
+    .group_by()
+    .aggregate(n=hr.count())
+    .named("totals")
+)
+
+
+@pytest.fixture
+def line(spark: SparkSession, lake: Lake) -> Line:
+    return Line(spark, lake, TOTALS)
+
+
+@pytest.fixture
+def stream(line: Line) -> Iterator[NodeStream]:
+    made = NodeStream(
+        line.spark, TOTALS, line.lake, SystemClock(), trigger_ms=20, turns=Turns(1), upkeep=Turns(1)
+    )
+    yield made
+    made.drain()
+
+
+def feed(line: Line) -> None:
+    line.pipe("2024-05-01 12:00:00")
+    line.commit()
+
+
+def until(stream: NodeStream, done: Callable[[], bool]) -> None:
+    """Poll as a run does."""
+    deadline = time.monotonic() + 120
+    while not done():
+        assert time.monotonic() < deadline, stream.error
+        stream.keep_running()
+        time.sleep(0.05)
+
+
+def test_commits_of_another_process_are_noticed_and_nothing_is_folded_in_between(
+    line: Line, stream: NodeStream, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    feed(line)
+    until(stream, lambda: stream.records == 1)
+    until(stream, lambda: not stream.due())
+    works: list[int] = []
+    work = stream.work
+
+    def counted() -> int:
+        works.append(work())
+        return works[-1]
+
+    monkeypatch.setattr(stream, "work", counted)
+    time.sleep(0.5)
+    assert works == [], "it looks at versions only"
+    feed(line)
+    until(stream, lambda: stream.records == 2)
+    assert sum(works) == 1
+    assert (stream.state, stream.failures) == ("running", 0)
+
+
+def test_a_runner_of_an_earlier_opening_commits_nothing(line: Line, stream: NodeStream) -> None:
+    feed(line)
+    until(stream, lambda: stream.records == 1)
+    left_over = stream.runner
+    assert left_over is not None
+    stream.drain()
+    again = NodeStream(
+        line.spark, TOTALS, line.lake, SystemClock(), trigger_ms=20, turns=Turns(1), upkeep=Turns(1)
+    )
+    try:
+        feed(line)
+        with pytest.raises(LeaseLostError, match="was given back"):
+            left_over.advance()
+        until(again, lambda: again.records == 1)
+        assert again.runner is not None
+        assert again.runner.progress.batch == 2
+    finally:
+        again.drain()
