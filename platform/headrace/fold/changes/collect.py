@@ -1,0 +1,71 @@
+"""What a node shows of its changes: of each key its current row, and each change with the row before.
+
+Law: a row's place follows from the record that caused it and from its key: commit time (`__sequence`), topic, partition,
+offset, event time, KEY; so one record may change many keys, and no two rows of a node have the same place.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+import pyarrow as pa
+
+from headrace.fold.changes.deltas import AFTER, SIGN, commits
+from headrace.fold.changes.ordering import PLACE, int64, last_of_each, order, places
+from headrace.fold.contract import DELETED, EVENT, HASH, INGESTED, KEY
+from headrace.fold.keys import combined, group
+
+RESULTS, CHANGES = "results", "changes"
+BEFORE_PREFIX = (
+    "__before_"  # of a change, the row before: the columns beside the key, and whether there was one
+)
+WAS_THERE = "__was_there"
+NO_ROW = -1
+SHOWN = (EVENT, *PLACE, KEY, HASH)
+
+
+def latest_changes(
+    deltas: pa.Table, key: Sequence[str], values: Sequence[str], *, per_commit: bool
+) -> pa.Table:
+    """The current row of each key that changes.
+
+    In:  per_commit  see `deltas.commits`
+    Out: key and values, null where the row is gone; DELETED, and `SHOWN`; one row per key
+    """
+    deltas = deltas.combine_chunks()
+    sequence = order(commits(deltas, per_commit=per_commit), int64(deltas[SIGN]))
+    last = last_of_each(group(deltas[KEY]).codes, sequence)
+    after = deltas[SIGN].to_numpy()[last] == AFTER
+    return pa.table(_shown(deltas, np.where(after, last, NO_ROW), last, key, values))
+
+
+def changes_of(deltas: pa.Table, key: Sequence[str], values: Sequence[str]) -> pa.Table:
+    """Each change of each key.
+
+    Out: as `latest_changes`, with WAS_THERE and the values before; one row per key and commit
+    """
+    deltas = deltas.combine_chunks()
+    change = combined(group(deltas[KEY]).codes, int64(deltas[INGESTED]))
+    after = deltas[SIGN].to_numpy() == AFTER
+    then, now = (np.full(len(change), NO_ROW, np.int64) for _ in range(2))
+    then[change.codes[~after]], now[change.codes[after]] = np.flatnonzero(~after), np.flatnonzero(after)
+    # The row before and the row after may come from two buckets: the later of both records is the cause.
+    cause = last_of_each(change.codes, order(places(deltas), after))
+    shown = _shown(deltas, now, cause, key, values) | {WAS_THERE: pa.array(then != NO_ROW)}
+    before = pa.array(then, mask=then == NO_ROW)
+    return pa.table(shown | {BEFORE_PREFIX + name: deltas[name].take(before) for name in values})
+
+
+def _shown(
+    deltas: pa.Table, now: np.ndarray, cause: np.ndarray, key: Sequence[str], values: Sequence[str]
+) -> dict[str, pa.ChunkedArray]:
+    there, caused = pa.array(now, mask=now == NO_ROW), pa.array(cause)
+    at = pa.array(np.where(now == NO_ROW, cause, now))  # the event time is that of the row after
+    return {
+        **{name: deltas[name].take(caused) for name in key},
+        **{name: deltas[name].take(there) for name in values},
+        DELETED: pa.array(now == NO_ROW),
+        **{name: deltas[name].take(caused) for name in SHOWN},
+        EVENT: deltas[EVENT].take(at),
+    }

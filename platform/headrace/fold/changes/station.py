@@ -1,0 +1,115 @@
+"""What a relation is folded by: stations, which take changes of other relations and give those of their own."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+import pyarrow as pa
+
+from headrace.fold.changes.ordering import int64, last_of_each, order
+from headrace.fold.contract import BATCH, INGESTED, Needs, StateTable, Times
+from headrace.fold.keys import combined, group
+
+Ports = Mapping[str, pa.Table]
+
+
+@dataclass(frozen=True)
+class Given:
+    """What a station makes of the rows that come to it in a bucket.
+
+    deltas   changes of its relation (see `deltas`), with KEY and HASH of its own key; None: it is the last
+    changes  rows that its state gains, by table
+    outputs  rows of the node's output, by name
+    """
+
+    deltas: pa.Table | None = None
+    changes: Ports = field(default_factory=dict)
+    outputs: Ports = field(default_factory=dict)
+
+
+class Route(ABC):
+    """How the changes of a relation are brought together for the station that takes them."""
+
+    @abstractmethod
+    def columns(self, given: pa.Schema) -> pa.Schema:
+        """The columns of what travels, beside `deltas.SHARED`. In: those of the relation."""
+
+    @abstractmethod
+    def of(self, deltas: pa.Table) -> pa.Table:
+        """The changes that the station takes, with the KEY and HASH by which it takes them."""
+
+
+@dataclass(frozen=True)
+class ByOwnKey(Route):
+    """By the key of the relation, which is set already."""
+
+    def columns(self, given: pa.Schema) -> pa.Schema:
+        """The same."""
+        return given
+
+    def of(self, deltas: pa.Table) -> pa.Table:
+        """The same."""
+        return deltas
+
+
+@dataclass(frozen=True)
+class Selection:
+    """Values of a relation that the caller computes row by row, before a step takes its rows.
+
+    part         of the rows: columns are named `part:column`
+    left, right  columns of the sides of a join, by the names under which the rows carry them
+    matched      column that says whether there is a right row
+    values       by name the SQL over both sides
+    """
+
+    part: str
+    left: Mapping[str, str]
+    right: Mapping[str, str]
+    matched: str
+    values: Mapping[str, str]
+
+
+class Station(ABC):
+    """A fold of changes. It holds plain values and Arrow schemas.
+
+    part     name of the relation whose changes it gives
+    routes   for each relation whose changes it takes how they come
+    columns  of its relation
+    state    the tables that it keeps
+    scoped   whether rows of a KEY have to come together for it
+    selection  values that the caller computes before its step; None: none
+    """
+
+    part: str
+    routes: Mapping[str, Route]
+    columns: pa.Schema
+    state: Mapping[str, StateTable]
+    scoped: bool = True
+    selection: Selection | None = None
+
+    @abstractmethod
+    def needs(self, came: Ports, times: Times) -> Mapping[str, Needs]:
+        """See `Step.needs`. In: came  for each relation its changes, routed."""
+
+    @abstractmethod
+    def fold(self, came: Ports, state: Ports, times: Times) -> Given:
+        """See `Step.fold`."""
+
+
+@dataclass(frozen=True)
+class NewestOf:
+    """Merges rows that replace one another: of each identity the row of the last micro-batch stays.
+
+    identity  columns of bytes
+    """
+
+    identity: tuple[str, ...]
+
+    def __call__(self, rows: pa.Table) -> pa.Table:
+        """See `StateTable.merge`."""
+        rows = rows.combine_chunks()
+        codes = combined(*(group(rows[name]).codes for name in self.identity)).codes
+        by_age = order(int64(rows[BATCH]), int64(rows[INGESTED]))
+        return rows.take(pa.array(last_of_each(codes, by_age)))

@@ -1,0 +1,38 @@
+"""Values of a join that SQL computes: the caller evaluates it between two steps, this gives the rows their columns."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+import pyarrow as pa
+
+from headrace.fold.changes.deltas import delta_schema
+from headrace.fold.changes.station import ByOwnKey, Given, Ports, Route, Selection, Station
+from headrace.fold.contract import Needs, StateTable, Times
+
+
+@dataclass
+class ComputedValues(Station):
+    """Takes rows of both sides with the values that the caller has computed, and gives those of the join.
+
+    columns    of the join
+    selection  what the caller computes
+    """
+
+    part: str
+    columns: pa.Schema
+    selection: Selection
+    scoped: bool = False
+    state: Mapping[str, StateTable] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        self.routes: Mapping[str, Route] = {self.part: ByOwnKey()}
+
+    def needs(self, came: Ports, times: Times) -> Mapping[str, Needs]:
+        """Nothing."""
+        return {}
+
+    def fold(self, came: Ports, state: Ports, times: Times) -> Given:
+        """The columns of the join."""
+        return Given(came[self.part].select(delta_schema(self.columns).names))

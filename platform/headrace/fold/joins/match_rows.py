@@ -1,0 +1,123 @@
+"""The changes of a join, by the key that left rows refer to."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from headrace.fold.changes.deltas import AFTER, BEFORE, SIGN, commits, signed
+from headrace.fold.changes.ordering import int64, last_of_each, order
+from headrace.fold.changes.station import ByOwnKey, Given, NewestOf, Ports, Route, Station
+from headrace.fold.contract import DELETED, EVENT, HASH, INGESTED, KEY, Needs, StateTable, Times
+from headrace.fold.fates import with_column
+from headrace.fold.joins.refer import LEFT_KEY, ByForeignKey, refers_to_a_key
+from headrace.fold.joins.sides import Sides, joined_columns
+from headrace.fold.keys import combined, distinct_hashes, group
+
+_FROM_STATE = pa.schema(
+    [
+        (KEY, pa.binary()),
+        (HASH, pa.int64()),
+        (DELETED, pa.bool_()),
+        (EVENT, pa.int64()),
+        (INGESTED, pa.int64()),
+    ]
+)
+
+
+@dataclass
+class ForeignKeyJoin(Station):
+    """A join of two relations. State: left rows by the key that they refer to, and right rows by their key.
+
+    part, left, right  names of the join and of its sides
+    left_columns       of the left relation; right_columns: of the right one
+    key, on            columns of the left relation: its key, and those that hold the key of the right one
+    values             of the join beside its key: name, side (LEFT or RIGHT), column
+    inner              left rows without a match are left out
+    raw                the caller computes values from these, and has to know whether there was a match
+    """
+
+    part: str
+    left: str
+    right: str
+    left_columns: pa.Schema
+    right_columns: pa.Schema
+    key: tuple[str, ...]
+    on: tuple[str, ...]
+    values: tuple[tuple[str, str, str], ...]
+    inner: bool
+    raw: bool = False
+    per_commit: bool = True
+
+    def __post_init__(self) -> None:
+        refer = ByForeignKey(self.on, self.inner)
+        self.routes: Mapping[str, Route] = {self.left: refer, self.right: ByOwnKey()}
+        self.columns = joined_columns(self)
+        left = pa.schema([*refer.columns(self.left_columns), *_FROM_STATE])
+        right = pa.schema([*self.right_columns, *_FROM_STATE])
+        self.state: Mapping[str, StateTable] = {
+            self._left_state: StateTable(left, (HASH, KEY, LEFT_KEY), NewestOf((KEY, LEFT_KEY))),
+            self._right_state: StateTable(right, (HASH, KEY), NewestOf((KEY,))),
+        }
+
+    def needs(self, came: Ports, times: Times) -> Mapping[str, Needs]:
+        """Right rows that change or are referred to; left rows that refer to a right row that changes."""
+        of_right = distinct_hashes(came[self.right])
+        return {
+            self._left_state: Needs(of_right),
+            self._right_state: Needs(np.union1d(of_right, distinct_hashes(came[self.left]))),
+        }
+
+    def fold(self, came: Ports, state: Ports, times: Times) -> Given:
+        """See the package."""
+        left, right = came[self.left].combine_chunks(), came[self.right].combine_chunks()
+        known = self._known(state, left, right)
+        sides = Sides(self, left, right, *known)
+        changes = {self._left_state: self._left_gains(sides), self._right_state: self._right_gains(sides)}
+        return Given(sides.deltas(), changes)
+
+    @property
+    def _left_state(self) -> str:
+        return f"{self.left}_by_reference"
+
+    @property
+    def _right_state(self) -> str:
+        return f"{self.right}_by_key"
+
+    def _known(self, state: Ports, left: pa.Table, right: pa.Table) -> tuple[pa.Table, pa.Table]:
+        """The rows known that count, as rows after."""
+        of_right = distinct_hashes(right)
+        wanted = {
+            self._left_state: of_right,
+            self._right_state: np.union1d(of_right, distinct_hashes(left)),
+        }
+        found = []
+        for name, hashes in wanted.items():
+            rows = state.get(name, self.state[name].empty())
+            which = pc.and_(pc.is_in(rows[HASH], pa.array(hashes)), pc.invert(rows[DELETED]))
+            rows = rows.filter(which)
+            found.append(signed(rows, np.full(rows.num_rows, AFTER)))
+        return found[0], found[1]
+
+    def _left_gains(self, sides: Sides) -> pa.Table:
+        rows = sides.left
+        refers = refers_to_a_key(rows, self.on)
+        rows = rows if refers.all() else rows.filter(pa.array(refers))
+        by_commit = order(commits(rows, per_commit=self.per_commit), int64(rows[SIGN]))
+        codes = combined(group(rows[KEY]).codes, group(rows[LEFT_KEY]).codes).codes
+        last = last_of_each(codes, by_commit)
+        return _as_state(rows.take(pa.array(last)), self.state[self._left_state].schema)
+
+    def _right_gains(self, sides: Sides) -> pa.Table:
+        rows = sides.all_right.take(pa.array(sides.versions.last()))
+        return _as_state(rows, self.state[self._right_state].schema)
+
+
+def _as_state(rows: pa.Table, schema: pa.Schema) -> pa.Table:
+    """Changes as rows of a state table."""
+    rows = with_column(rows, DELETED, pc.equal(rows[SIGN], BEFORE))
+    return rows.select(schema.names).cast(schema)

@@ -1,0 +1,89 @@
+"""The chain of steps of a relation."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+import pyarrow as pa
+
+from headrace.description import Relation
+from headrace.fold.changes.deltas import Port
+from headrace.fold.changes.station import Route, Station
+from headrace.fold.contract import Step
+from headrace.fold.grouped import GroupedRows
+from headrace.fold.relations.decide_step import DecideStep
+from headrace.fold.relations.results import Results
+from headrace.fold.relations.station_step import StationStep
+from headrace.fold.relations.tree import RESULT, Branch, Grower
+
+
+def relation_steps(
+    node: Relation,
+    inputs: Mapping[str, pa.Schema],
+    *,
+    changes: bool = True,
+    computed: Mapping[str, pa.Schema] | None = None,
+) -> tuple[Step, ...]:
+    """The steps of a join or of the groups of a table.
+
+    In: inputs    for each leaf (see `tree.leaves_of`) the columns of its stream and ROW_COLUMNS; PASSES if it has conditions
+        changes   whether each change is wanted; without it a micro-batch counts as one commit
+        computed  for each join whose select computes values the columns of the join, by its part
+    """
+    tree = Grower(inputs, computed or {}, changes).branch(node)
+    stations = sorted(
+        [*tree.stations, (_last(tree), Results(RESULT, node.identity, tree.columns, changes))], key=_level
+    )
+    return _Way(tree, [station for _, station in stations], [level for level, _ in stations]).steps()
+
+
+def _level(station: tuple[int, Station]) -> int:
+    return station[0]
+
+
+def _last(tree: Branch) -> int:
+    """The step that shows the results: groups are whole in their bucket, rows of a join come from two."""
+    return tree.level if isinstance(tree.stations[-1][1], GroupedRows) else tree.level + 1
+
+
+@dataclass(frozen=True)
+class _Way:
+    """How changes go from station to station, in the order of steps."""
+
+    tree: Branch
+    stations: Sequence[Station]
+    levels: Sequence[int]
+
+    def steps(self) -> tuple[Step, ...]:
+        """The first step, and one for each level."""
+        leaves = self.tree.leaves
+        topics = [topic for leaf in leaves for topic in leaf.topics]
+        routes = {leaf.part: route for leaf in leaves if (route := self._route(leaf.part, 0)) is not None}
+        first = DecideStep(leaves, routes, shares_topics=len(set(topics)) < len(topics))
+        steps: list[Step] = [first]
+        on_the_way = {port.name: port for port in first.leaving}
+        for level in range(1, self.levels[-1] + 1):
+            step = self._step(level, on_the_way)
+            on_the_way = {port.name: port for port in step.leaving}
+            steps.append(step)
+        return tuple(steps)
+
+    def _step(self, level: int, arriving: Mapping[str, Port]) -> StationStep:
+        which = [number for number, of in enumerate(self.levels) if of == level]
+        routes, leaving = {}, dict(arriving)
+        for number in which:
+            station = self.stations[number]
+            for part in station.routes:
+                del leaving[part]
+            route = self._route(station.part, number + 1)
+            if route is not None:
+                routes[station.part] = route
+                leaving[station.part] = Port(station.part, route.columns(station.columns))
+        stations = [self.stations[number] for number in which]
+        # What a station gives to another one in its step does not leave.
+        return StationStep(stations, [*arriving.values()], [*leaving.values()], routes)
+
+    def _route(self, part: str, after: int) -> Route | None:
+        """How changes of a part go on after so many stations; None: it is the last that gives it."""
+        return next((s.routes[part] for s in self.stations[after:] if part in s.routes), None)

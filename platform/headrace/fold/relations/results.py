@@ -1,0 +1,44 @@
+"""The last station of a node: it shows what has changed."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+import pyarrow as pa
+
+from headrace.fold.changes.collect import CHANGES, RESULTS, changes_of, latest_changes
+from headrace.fold.changes.station import ByOwnKey, Given, Ports, Route, Station
+from headrace.fold.contract import Needs, StateTable, Times
+
+
+@dataclass
+class Results(Station):
+    """Brings the rows before and after a change together (see `collect`).
+
+    part     name of the node's relation
+    key      of the node
+    changes  whether each change is wanted, or the current rows alone
+    """
+
+    part: str
+    key: tuple[str, ...]
+    columns: pa.Schema
+    changes: bool
+    state: Mapping[str, StateTable] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        self.routes: Mapping[str, Route] = {self.part: ByOwnKey()}
+
+    def needs(self, came: Ports, times: Times) -> Mapping[str, Needs]:
+        """Nothing."""
+        return {}
+
+    def fold(self, came: Ports, state: Ports, times: Times) -> Given:
+        """The outputs of the node."""
+        deltas = came[self.part]
+        values = [name for name in self.columns.names if name not in self.key]
+        outputs = {RESULTS: latest_changes(deltas, self.key, values, per_commit=self.changes)}
+        if self.changes:
+            outputs[CHANGES] = changes_of(deltas, self.key, values)
+        return Given(outputs=outputs)

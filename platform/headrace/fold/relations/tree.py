@@ -1,0 +1,172 @@
+"""A relation as a tree of stations: its sides, theirs, and so on down to folds of logs."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+import pyarrow as pa
+
+from headrace.description import Join, Relation, Table, TableAggregate
+from headrace.description.aggregates import count
+from headrace.description.join import INNER
+from headrace.errors import DescriptionError
+from headrace.fold.aggregates import Aggregates
+from headrace.fold.changes.station import Selection, Station
+from headrace.fold.grouped import GroupedRows
+from headrace.fold.grouped.contributions import ROWS
+from headrace.fold.joins import ForeignKeyJoin
+from headrace.fold.joins.computed_values import ComputedValues
+from headrace.fold.joins.sides import LEFT, MATCHED, RIGHT
+from headrace.fold.relations.leaf import Leaf, TableLeaf, TableStation
+from headrace.fold.tables.table_step import latest_rows_of
+
+RESULT = "result"
+
+
+@dataclass(frozen=True)
+class Branch:
+    """A part of the tree: the leaves below it, its stations in the order of their steps, and its columns.
+
+    level  the step after which its changes are there; that of the first is 0
+    """
+
+    part: str
+    columns: pa.Schema
+    leaves: tuple[Leaf, ...]
+    stations: tuple[tuple[int, Station], ...]
+    level: int
+
+
+@dataclass(frozen=True)
+class Grower:
+    """What all parts of a tree are made with.
+
+    inputs    for each leaf by its part the columns of its stream and ROW_COLUMNS; PASSES if it has conditions
+    computed  for each join whose select computes values, by its part, the columns of the join
+    """
+
+    inputs: Mapping[str, pa.Schema]
+    computed: Mapping[str, pa.Schema]
+    per_commit: bool
+
+    def branch(self, node: Relation, part: str = RESULT, wanted: Sequence[str] | None = None) -> Branch:
+        """A relation. In: wanted  the columns that a row before must have; None: rows before are not asked for."""
+        match node:
+            case Table():
+                return self._table(node, part, wanted)
+            case Join():
+                return self._join(node, part)
+            case TableAggregate():
+                return self._groups(node, part)
+        raise AssertionError(f"a relation of another kind: {type(node)}")
+
+    def _table(self, node: Table, part: str, wanted: Sequence[str] | None) -> Branch:
+        kept = tuple(dict.fromkeys((*node.key, *(wanted or ()))))
+        rows = latest_rows_of(node, self.inputs[part], kept, per_commit=self.per_commit)
+        leaf = TableLeaf(part, self.inputs[part], node.key, rows)
+        station = TableStation(part, rows, wanted is not None or rows.remembers)
+        return Branch(part, leaf.columns, (leaf,), ((1, station),), 1)
+
+    def _join(self, node: Join, part: str) -> Branch:
+        left = self.branch(node.left, below(part, LEFT), node.left.columns)
+        right = self.branch(node.right, below(part, RIGHT))
+        self._check_types(node, left, right)
+        values = repeated_values(node)
+        raw = values is None
+        if values is None:
+            sides = ((LEFT, left.columns), (RIGHT, right.columns))
+            values = tuple((f"{side}.{name}", side, name) for side, of in sides for name in of.names)
+        station = ForeignKeyJoin(
+            part,
+            left.part,
+            right.part,
+            left.columns,
+            right.columns,
+            node.identity,
+            node.on,
+            values,
+            node.how == INNER,
+            raw,
+            self.per_commit,
+        )
+        level = max(left.level, right.level) + 1
+        stations: list[tuple[int, Station]] = [*left.stations, *right.stations, (level, station)]
+        columns = station.columns
+        if raw:
+            columns, level = self.computed[part], level + 1
+            stations.append((level, ComputedValues(part, columns, _selection(node, part))))
+        return Branch(part, columns, (*left.leaves, *right.leaves), tuple(stations), level)
+
+    def _groups(self, node: TableAggregate, part: str) -> Branch:
+        read = [aggregate.column for _, aggregate in node.aggregates if aggregate.column is not None]
+        spelled = [node.table.shape.resolve(name, "aggregate") for name in read]
+        rows = self.branch(node.table, below(part, "rows"), (*node.by, *spelled))
+        aggregates = Aggregates.of((*node.aggregates, (ROWS, count())), rows.columns)
+        station = GroupedRows(part, rows.part, rows.columns, node.by, aggregates, self.per_commit)
+        level = rows.level + 1
+        return Branch(part, station.columns, rows.leaves, (*rows.stations, (level, station)), level)
+
+    def _check_types(self, node: Join, left: Branch, right: Branch) -> None:
+        for mine, theirs in zip(node.on, node.right.identity, strict=True):
+            of, other = left.columns.field(mine).type, right.columns.field(theirs).type
+            if of != other and not any(
+                test(of) and test(other) for test in (pa.types.is_integer, pa.types.is_floating)
+            ):
+                raise DescriptionError(
+                    f"join: '{mine}' is {of} on the left and '{theirs}' is {other} on the right.",
+                    hint=f"Cast one of them before: .with_column('{mine}', 'CAST({mine} AS …)').table().",
+                )
+
+
+def below(part: str, side: str) -> str:
+    """The name of a side; the outermost relation lends it none."""
+    return side if part == RESULT else f"{part}_{side}"
+
+
+def leaves_of(node: Relation, part: str = RESULT) -> dict[str, Relation]:
+    """The folds of logs below a relation by their parts, in the order of the tree."""
+    match node:
+        case Join():
+            return leaves_of(node.left, below(part, LEFT)) | leaves_of(node.right, below(part, RIGHT))
+        case TableAggregate():
+            return leaves_of(node.table, below(part, "rows"))
+    return {part: node}
+
+
+def repeated_values(node: Join) -> tuple[tuple[str, str, str], ...] | None:
+    """Each value's name, and the side and the column that it repeats; None: SQL computes one."""
+    right_key = node.right.identity
+    if node.selection is None:
+        left = [(name, LEFT, name) for name in node.left.values]
+        return (*left, *((name, RIGHT, name) for name in node.right.columns if name not in right_key))
+    found = []
+    for expression in node.selected:
+        if expression.name in node.identity:
+            continue
+        source = _source(node, expression.repeats)
+        if source is None:
+            return None
+        found.append((expression.name, *source))
+    return tuple(found)
+
+
+def _source(node: Join, path: tuple[str, ...]) -> tuple[str, str] | None:
+    """The side and the column that a path names; None: it is no column."""
+    sides = {LEFT: node.left.columns, RIGHT: node.right.columns}
+    if not path or len(path) > 2 or (len(path) == 2 and path[0] not in sides):
+        return None
+    *side_named, name = path
+    on_left = name.lower() in {column.lower() for column in node.left.columns}
+    side = side_named[0] if side_named else LEFT if on_left else RIGHT
+    spelled = {column.lower(): column for column in sides[side]}.get(name.lower())
+    return None if spelled is None else (side, spelled)
+
+
+def _selection(node: Join, part: str) -> Selection:
+    carried = {
+        side: {name: f"{part}:{side}.{name}" for name in of.columns}
+        for side, of in ((LEFT, node.left), (RIGHT, node.right))
+    }
+    values = {e.name: e.sql for e in node.selected if e.name not in node.identity}
+    return Selection(part, carried[LEFT], carried[RIGHT], f"{part}:{MATCHED}", values)

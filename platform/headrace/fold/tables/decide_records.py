@@ -1,0 +1,39 @@
+"""Which records a table uses, and which of them delete their key."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from headrace.fold.contract import DELETED, FATE
+from headrace.fold.fates import TOMBSTONE, dead_letters, has_fate, is_kept, with_column
+
+PASSES = "__passes"  # whether a row makes all conditions of its table true; the caller adds it where there are conditions
+
+
+def decide_records(rows: pa.Table, key: Sequence[str]) -> pa.Table:
+    """Keep every record that has a key, tombstones too.
+
+    In:  rows  the columns of the stream and ROW_COLUMNS; PASSES BOOLEAN if the table has conditions
+    Out: FATE and REASON completed; DELETED: the record's key has no row after it
+    Law: row by row.
+    """
+    tombstone = has_fate(rows, TOMBSTONE)
+    deleted = tombstone
+    if PASSES in rows.column_names:
+        deleted = tombstone | ~pc.fill_null(rows[PASSES], False).to_numpy()
+    if tombstone.any():
+        rows = with_column(rows, FATE, pc.if_else(pa.array(tombstone), None, rows[FATE]))
+    undecided = rows[FATE].is_null().to_numpy()
+    keyless = [
+        (rows[name].is_null().to_numpy(), f"key: {name} is null") for name in key if rows[name].null_count
+    ]
+    return with_column(dead_letters(rows, undecided, keyless), DELETED, pa.array(deleted))
+
+
+def kept(rows: pa.Table) -> pa.Table:
+    """The rows that are kept."""
+    which = is_kept(rows)
+    return rows if which.all() else rows.filter(pa.array(which))

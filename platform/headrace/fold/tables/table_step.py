@@ -1,0 +1,79 @@
+"""A table as a step: records in, its latest rows and changes out."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING
+
+import pyarrow as pa
+
+from headrace.description.table import TIMESTAMP
+from headrace.fold.changes.collect import CHANGES, RESULTS, changes_of, latest_changes
+from headrace.fold.contract import Folded, Needs, Scope, StateTable, Step, Times
+from headrace.fold.fates import tally_of
+from headrace.fold.keys import distinct_hashes
+from headrace.fold.tables.decide_records import decide_records, kept
+from headrace.fold.tables.latest_rows import LatestRows
+
+if TYPE_CHECKING:
+    from headrace.description import Table
+
+ROWS = "rows"
+
+
+class LatestPerKey(Step):
+    """The latest row of each key (see the package).
+
+    State: `rows`, the latest row of each key with its place.
+    Out:   `results`  one row per key that the micro-batch touches: the table's columns, DELETED, and those that
+                      `collect` adds
+           `changes`  one row per key and commit that changes it, with the row before; only if they are wanted
+    """
+
+    scope = Scope.GROUP
+
+    def __init__(self, key: tuple[str, ...], rows: LatestRows, *, changes: bool) -> None:
+        """In: changes  whether `changes` are wanted; without them most tables need nothing of their state."""
+        self.keys, self.rows, self.changes = key, rows, changes
+        self.state: Mapping[str, StateTable] = {ROWS: rows.state}
+
+    @classmethod
+    def of(cls, node: Table, inputs: pa.Schema, *, changes: bool = True) -> LatestPerKey:
+        """The step of a node.
+
+        In: inputs  the columns of the stream and ROW_COLUMNS; PASSES if the node has conditions
+        """
+        return cls(node.key, latest_rows_of(node, inputs, node.columns, per_commit=changes), changes=changes)
+
+    def decide(self, rows: pa.Table) -> pa.Table:
+        """See `decide_records`."""
+        return decide_records(rows, self.keys)
+
+    def needs(self, rows: pa.Table, times: Times) -> Mapping[str, Needs]:
+        """The rows of the same keys, unless the latest record of a micro-batch is the latest of all."""
+        if not self.rows.remembers and not self.changes:
+            return {}
+        return {ROWS: Needs(distinct_hashes(kept(self.decide(rows))))}
+
+    def fold(self, rows: pa.Table, state: Mapping[str, pa.Table], times: Times) -> Folded:
+        """See the package."""
+        decided = self.decide(rows)
+        puts = self.rows.puts(self.rows.reduced(kept(decided)))
+        known = state.get(ROWS, self.state[ROWS].empty())
+        if not self.rows.remembers and not self.changes:
+            known = known.slice(0, 0)
+        deltas, gained = self.rows.advance(puts, known)
+        if not self.changes and not self.rows.remembers:
+            deltas = puts  # a delete of a key that may not be there is told, too
+        columns = [name for name in self.rows.columns.names if name not in self.keys]
+        outputs = {RESULTS: latest_changes(deltas, self.keys, columns, per_commit=self.changes)}
+        if self.changes:
+            outputs[CHANGES] = changes_of(deltas, self.keys, columns)
+        return Folded(outputs=outputs, changes={ROWS: gained}, tally=tally_of(decided))
+
+
+def latest_rows_of(node: Table, inputs: pa.Schema, kept: Sequence[str], *, per_commit: bool) -> LatestRows:
+    """How the latest rows of a node are found. In: kept  the columns that the state holds."""
+    columns = pa.schema([inputs.field(name) for name in node.columns])
+    topics = tuple(topic.name for topic in node.topics)
+    return LatestRows(columns, tuple(kept), topics, node.order_by == TIMESTAMP, per_commit)
