@@ -11,9 +11,13 @@ from pathlib import Path
 from subprocess import PIPE
 from typing import Any
 
+import obstore
 import pytest
+from obstore.exceptions import GenericError
 
+from headrace.errors import TransientError
 from headrace.lake import small_files
+from headrace.local.broker_config import HOST
 
 WRITTEN, CLAIMED = 300, 100
 
@@ -45,8 +49,11 @@ def test_a_folder_of_small_files(root: str) -> None:
         3,
         len('{"n": 1, "\\u00fcber": "\\u00df"}') + len('{"n": 4}') + len("{}"),
     )
+    small_files.copy(one, f"{root}/copies/one.json")
+    assert small_files.read_bytes(f"{root}/copies/one.json") == small_files.read_bytes(one)
+    small_files.delete(f"{root}/copies/one.json")
     small_files.delete(two)
-    assert small_files.names(root) == ["below"]
+    assert not small_files.exists(two)
     small_files.delete(root)
     small_files.delete(root)
     assert not small_files.exists(one)
@@ -68,6 +75,41 @@ def test_of_three_processes_one_creates_each_file(root: str) -> None:
     assert [each.returncode for each in claimants] == [0, 0, 0]
     assert sorted(map(int, chain(*won))) == list(range(CLAIMED))
     assert len(small_files.names(root)) == CLAIMED
+
+
+@pytest.mark.s3
+def test_a_lost_answer_is_not_a_lost_claim(s3_root: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    put, claim = obstore.put, f"{s3_root}/1.claim.json"
+
+    def losing(*given: Any, **named: Any) -> None:
+        put(*given, **named)
+        raise GenericError("connection closed before the message was complete")
+
+    monkeypatch.setattr(obstore, "put", losing)
+    assert small_files.write_json(claim, {}, overwrite=False)
+    assert not small_files.write_json(claim, {}, overwrite=False)
+    with pytest.raises(TransientError, match=f"{s3_root}/plan.json"):
+        small_files.write_json(f"{s3_root}/plan.json", {})
+
+
+@pytest.mark.s3
+def test_an_answer_that_was_lost_before_a_second_attempt_is_no_lost_claim_either(
+    s3_root: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    put, claim = obstore.put, f"{s3_root}/1.claim.json"
+
+    def trying_twice(*given: Any, **named: Any) -> None:
+        put(*given, **named)
+        put(*given, **named)
+
+    monkeypatch.setattr(obstore, "put", trying_twice)
+    assert small_files.write_json(claim, {}, overwrite=False)
+
+
+def test_a_store_that_does_not_answer_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("AWS_ENDPOINT_URL", f"http://{HOST}:1")
+    with pytest.raises(TransientError, match=r"s3://nowhere/plan\.json"):
+        small_files.read_json("s3://nowhere/plan.json")
 
 
 def test_a_reader_meanwhile_finds_an_overwritten_file_whole(tmp_path: Path) -> None:

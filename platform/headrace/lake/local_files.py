@@ -35,10 +35,19 @@ def write(path: Path, content: bytes, *, overwrite: bool) -> bool:
     return True
 
 
+def copy(source: Path, target: Path) -> None:
+    """Copy a file; the copy is flushed."""
+    _make(target.parent)
+    shutil.copyfile(source, target)
+    with target.open("rb") as copied:
+        os.fsync(copied.fileno())
+    _flush(target.parent)
+
+
 def delete(path: Path) -> None:
     """Remove a file, or a folder with all below it. Nothing happens when there is none."""
     if path.is_dir() and not path.is_symlink():
-        shutil.rmtree(path, ignore_errors=False)
+        shutil.rmtree(path)
     else:
         path.unlink(missing_ok=True)
 

@@ -1,0 +1,171 @@
+"""Files in an object store, by obstore. Its runtime does not survive a fork, so each function imports it."""
+
+from __future__ import annotations
+
+import re
+from contextlib import contextmanager, suppress
+from typing import TYPE_CHECKING
+from uuid import uuid4
+
+from headrace.errors import HeadraceError, TerminalError, TransientError
+from headrace.lake.storage import store_of
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
+
+    from obstore import ObjectMeta
+
+LISTED = 500
+TOKEN = "headrace-token"  # in an object's metadata: which attempt created it
+
+
+def exists(uri: str) -> bool:
+    """True if there is an object of that name, or one below it."""
+    import obstore
+
+    with reaching(uri):
+        try:
+            obstore.head(*store_of(uri))
+        except FileNotFoundError:
+            return any(True for _ in _below(uri))
+    return True
+
+
+def read(uri: str) -> bytes:
+    """An object's content.
+
+    Raises: FileNotFoundError.
+    """
+    import obstore
+
+    with reaching(uri):
+        return bytes(obstore.get(*store_of(uri)).bytes())
+
+
+def overwrite(uri: str, content: bytes) -> None:
+    """Write an object, whether there is one or not."""
+    import obstore
+
+    with reaching(uri), _bucket_of(uri):
+        obstore.put(*store_of(uri), content, mode="overwrite")
+
+
+def create(uri: str, content: bytes) -> bool:
+    """Write an object if there is none; of several writers one succeeds.
+
+    Out:    False if there was one. An answer that was lost counts: the object tells which attempt created it.
+    """
+    import obstore
+    from obstore.exceptions import AlreadyExistsError, BaseError
+
+    token = uuid4().hex
+    with reaching(uri), _bucket_of(uri):
+        try:
+            obstore.put(*store_of(uri), content, mode="create", attributes={TOKEN: token})
+        except AlreadyExistsError:
+            return _token(uri) == token
+        except BaseError:
+            if _token(uri) != token:
+                raise
+    return True
+
+
+def copy(source: str, target: str) -> None:
+    """Copy an object within its bucket; its content does not pass through this process."""
+    import obstore
+
+    with reaching(source):
+        store, path = store_of(source)
+        obstore.copy(store, path, store_of(target)[1])
+
+
+def delete(uri: str) -> None:
+    """Remove an object and all below its name. Nothing happens when there is none."""
+    import obstore
+
+    store, path = store_of(uri)
+    with reaching(uri):
+        with suppress(FileNotFoundError):
+            obstore.delete(store, path)
+        for found in _below(uri):
+            obstore.delete(store, [each["path"] for each in found])
+
+
+def names(uri: str) -> list[str]:
+    """The names directly below a prefix."""
+    import obstore
+
+    with reaching(uri):
+        listed = obstore.list_with_delimiter(*store_of(uri))
+    paths = [each["path"] for each in listed["objects"]] + list(listed["common_prefixes"])
+    return [path.rpartition("/")[2] for path in paths]
+
+
+def usage(uri: str) -> tuple[int, int]:
+    """The number of objects below a prefix, and their bytes."""
+    with reaching(uri):
+        sizes = [each["size"] for found in _below(uri) for each in found]
+    return len(sizes), sum(sizes)
+
+
+@contextmanager
+def reaching(uri: str) -> Iterator[None]:
+    """Turn the errors of obstore into ours; a missing or an existing object is the caller's matter.
+
+    Raises: TerminalError when the store refuses the credentials or has no such bucket; TransientError for the rest.
+    """
+    from obstore.exceptions import AlreadyExistsError, BaseError
+
+    try:
+        yield
+    except (AlreadyExistsError, FileNotFoundError):
+        raise
+    except BaseError as error:
+        raise _named(uri, str(error)) from None
+
+
+def _named(uri: str, said: str) -> HeadraceError:
+    """What a store said, as an error of ours. Its whole answer is left out: it names the key that was used."""
+    code, status = re.search(r"<Code>(\w+)</Code>", said), re.search(r"status code: (\d+)", said)
+    why = code[1] if code else f"HTTP {status[1]}" if status else None
+    if code and code[1] == "NoSuchBucket":
+        return _no_bucket(uri)
+    if status and status[1] in ("401", "403"):
+        return TerminalError(
+            f"Storage '{uri}': the store refuses access ({why}).",
+            hint="Give this process other credentials (AWS_ACCESS_KEY_ID, …, or a role), or allow it the bucket.",
+        )
+    reason = why or said.strip().partition("\n")[0]
+    return TransientError(f"Storage '{uri}': the store did not do as asked ({reason}).")
+
+
+@contextmanager
+def _bucket_of(uri: str) -> Iterator[None]:
+    """Name the bucket when a write finds none."""
+    try:
+        yield
+    except FileNotFoundError:
+        raise _no_bucket(uri) from None
+
+
+def _no_bucket(uri: str) -> TerminalError:
+    return TerminalError(
+        f"Storage '{uri}': there is no such bucket.", hint="Create it, or correct the lake's root."
+    )
+
+
+def _token(uri: str) -> str | None:
+    import obstore
+
+    try:
+        return str(obstore.get(*store_of(uri)).attributes.get(TOKEN))
+    except FileNotFoundError:
+        return None
+
+
+def _below(uri: str) -> Iterator[Sequence[ObjectMeta]]:
+    """The objects below a prefix, some hundred at a time."""
+    import obstore
+
+    store, path = store_of(uri)
+    return iter(obstore.list(store, path, chunk_size=LISTED))
