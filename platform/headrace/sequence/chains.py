@@ -18,6 +18,8 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from headrace.sequence.strict_json import BLANKS
+
 ENTRIES_MAX = 100
 NO_ORDINAL = -1  # stands for the ordinal that an entry lacks: positions of one path have one length and sort
 HOP = ">"  # between the hops of a path
@@ -118,7 +120,10 @@ def _entries(raw: pa.Array) -> tuple[pa.Array, np.ndarray]:
     """The entries of the well-formed chains, each as `"name",partition,offset[,ordinal]`; and which chains are so."""
     texts = _texts(raw)
     well_formed = pc.match_substring_regex(texts, _CHAIN).fill_null(False).to_numpy(zero_copy_only=False)
-    texts = pc.replace_substring_regex(texts.filter(pa.array(well_formed)), r"[ \t\r\n]+", "")
+    texts = texts.filter(pa.array(well_formed))
+    for blank in BLANKS:
+        if pc.any(pc.match_substring(texts, blank)).as_py():
+            texts = pc.replace_substring(texts, blank, "")
     entries = pc.split_pattern(pc.utf8_slice_codeunits(texts, 2, -2), "],[")
     few = pc.list_value_length(entries).to_numpy() <= ENTRIES_MAX
     well_formed[np.flatnonzero(well_formed)[~few]] = False

@@ -169,8 +169,11 @@ class ObjectReader:
 def _suspects(texts: pa.StringArray) -> np.ndarray:
     """Texts that Arrow may take, and RFC 8259 does not."""
     suspect = np.zeros(len(texts), bool)
-    data = texts.buffers()[2]
-    content = b"" if data is None else data.to_pybytes()
+    _, ends, data = texts.buffers()
+    content = b""
+    if data is not None and len(texts):
+        begin, end = np.frombuffer(ends, np.int32)[[texts.offset, texts.offset + len(texts)]].tolist()
+        content = data.slice(begin, end - begin).to_pybytes()
     if b"NaN" in content or b"Inf" in content:
         suspect |= _matching(texts, _NOT_FINITE)
     sizes = pc.binary_length(texts)

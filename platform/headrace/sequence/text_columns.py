@@ -97,8 +97,7 @@ def _days(letters: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
 
 def _number(letters: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     digits = letters.astype(np.int64) - ord("0")
-    good: np.ndarray = ((digits >= 0) & (digits <= 9)).all(axis=1)
-    return digits @ _TENS[-digits.shape[1] :], good
+    return digits @ _TENS[-digits.shape[1] :], np.all((digits >= 0) & (digits <= 9), axis=1)
 
 
 def _by_length(texts: pa.Array, lengths: range | tuple[int, ...]) -> Iterator[tuple[np.ndarray, np.ndarray]]:
