@@ -294,7 +294,8 @@ class LogStream(SupervisedQuery):
         """
         assert self.sequencer is not None
         position = {p: s.next_offset for p, s in self.sequencer.state.partitions.items()}
-        progress = self.query.lastProgress if self.query is not None else None
+        query = self.query
+        progress = query.lastProgress if query is not None else None
         if progress is not None and not self.trigger_skipped:
             read = (json.loads(progress.json)["sources"][0].get("endOffset") or {}).get(self.name, {})
             position |= {int(p): max(offset, position.get(int(p), 0)) for p, offset in read.items()}
