@@ -13,6 +13,7 @@ if TYPE_CHECKING:
 
 RECORD, DEAD_LETTER, TICK, CONTROL = "record", "dead_letter", "tick", "control"
 ERASED = "erased"  # the reason of a record that was erased: its place is left, and nothing of what it said
+COMMIT = "commit"  # the action of the control row that each commit holds
 DRAIN = "drain"  # the action of a control row that closes batches
 SET_LIMITS = "set_limits"  # of one that sets limits of a suppression
 
@@ -33,7 +34,6 @@ KAFKA = T.StructType(
 )
 # Delta keeps minima and maxima of these alone: they carry every file-skipping predicate.
 SKIPPING = ("ingested_at", "partition", "offset", "timestamp", "stream_time", "kind")
-PROPERTIES = {"delta.appendOnly": "true", "delta.dataSkippingStatsColumns": ",".join(SKIPPING)}
 
 
 def struct_of(columns: tuple[Column, ...]) -> T.StructType:

@@ -6,10 +6,13 @@ from typing import TYPE_CHECKING, Any
 
 from pyspark.sql import functions as F
 
+from headrace import lake
+from headrace.errors import TerminalError
+from headrace.log.commit_row import CommitRow, is_commit_row
 from headrace.log.guard import new_guard, restored
 from headrace.log.resets import resets_in, since_last_reset
 from headrace.log.state import LastRow, LogState
-from headrace.spark import tables
+from headrace.spark.lake_rows import read
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -24,14 +27,17 @@ def recover(
     spark: SparkSession, path: str, topic: Topic, writer: str, store: GuardStore
 ) -> tuple[LogState, Guard | None]:
     """The state after the last commit: what it recorded, and for a data commit the rows of that one commit."""
-    commit = tables.last_commit(spark, path, writer)
+    try:
+        commit = lake.last_commit(lake.open_table(path), writer)
+    except TerminalError:
+        return _from_rows(spark, path), _recover_guard(spark, path, topic, store, {}, None)
     if commit is None:
         return LogState(), new_guard(topic)
     if "after" in commit.record:
         state = LogState.from_json(commit.record["after"])
         return state, _recover_guard(spark, path, topic, store, commit.record, None)
     at_ms = commit.record["ingested_at_ms"]
-    log = tables.read(spark, path)
+    log = read(spark, path)  # a data commit of the first round says where the log stood before it
     committed = log.where(F.col("ingested_at") == F.timestamp_millis(F.lit(at_ms)))
     rows = (
         committed.groupBy("partition")
@@ -41,6 +47,20 @@ def recover(
     last_rows = [LastRow(r["partition"], r["offset"], r["stream_ms"]) for r in rows]
     state = LogState.from_json(commit.record["before"]).after(at_ms, last_rows)
     return state, _recover_guard(spark, path, topic, store, commit.record, committed)
+
+
+def _from_rows(spark: SparkSession, path: str) -> LogState:
+    """The state by the log's own rows, where the commits that repeat it were cleaned.
+
+    Raises: TerminalError when the log holds no such row
+    """
+    newest = read(spark, path).where(is_commit_row()).orderBy(F.desc("ingested_at")).select("control").first()
+    if newest is None:
+        raise TerminalError(
+            f"The log at {path} has lost the history that names its last commit, and holds no commit row.",
+            hint="Restore the table's _delta_log from a backup, or delete the log, so that it is read from Kafka again.",
+        )
+    return CommitRow.from_json(newest["control"]).after
 
 
 def _recover_guard(
@@ -56,7 +76,7 @@ def _recover_guard(
     if guard is None:
         return None
     if kept is None or kept["mode"] != guard.mode:
-        log = tables.read(spark, path)
+        log = read(spark, path)
         return guard.after(guard.seen_in(log.where(since_last_reset(resets_in(log)))))
     guard = restored(guard, kept)
     return guard if committed is None else guard.after(guard.seen_in(committed))

@@ -11,18 +11,21 @@ import json
 import threading
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from pyspark.sql import Observation
 from pyspark.sql import functions as F
 
+from headrace import lake
 from headrace.errors import TerminalError, TransientError
-from headrace.log.columns import CONTROL, DEAD_LETTER, DRAIN, PROPERTIES, RECORD, TICK, log_schema
+from headrace.lake import kinds
+from headrace.log.columns import CONTROL, DEAD_LETTER, DRAIN, RECORD, SKIPPING, TICK, log_schema
+from headrace.log.commit_row import write_commit_row
 from headrace.log.deadlines import Deadlines
 from headrace.log.decode import Decoder
 from headrace.log.guard import GuardStore
 from headrace.log.limits import limits_entry
-from headrace.log.plain.appender import PlainAppender, is_plain
+from headrace.log.plain.appender import PlainAppender, Written, is_plain
 from headrace.log.promise import read_promise, write_promise
 from headrace.log.recovery import recover
 from headrace.log.resets import control_entry
@@ -30,15 +33,17 @@ from headrace.log.rows import LogRows
 from headrace.log.sequence import StreamTime, observed, only_new
 from headrace.log.state import LastRow, LogState, PartitionState
 from headrace.log.ticks import due_ticks
-from headrace.spark import actions, tables
 from headrace.spark.frames import arranged, local_frame
+from headrace.spark.lake_rows import read, write_rows
+from headrace.spark.one_task import arrow_schema
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Collection, Iterator, Mapping, Set
+    from collections.abc import Callable, Collection, Iterator, Mapping, Sequence, Set
 
     from pyspark.sql import DataFrame, SparkSession
 
     from headrace.description import Topic
+    from headrace.lake import NewFile
     from headrace.log.clock import Clock
     from headrace.log.guard import Guard
 
@@ -82,9 +87,11 @@ class Sequencer:
         self._writer = f"log/{topic.name}"
         schema = log_schema(topic)
         self._decoder, self._rows = Decoder(topic), LogRows(schema)
-        self._plain = PlainAppender(topic, path, schema) if is_plain(topic, path, schema) else None
+        self._plain = PlainAppender(topic, path, schema) if is_plain(topic) else None
+        self._schema = arrow_schema(schema)
         self._lock = threading.Lock()
-        tables.create(spark, path, schema, PROPERTIES, grows="value")
+        table = lake.create(path, self._schema, kinds.log(SKIPPING), grows="value")
+        self._table = lake.TableWriter(table, lake.APPENDER, carries=[self._writer])
         self._guard_store = GuardStore(spark, path)
         self.state, self._guard = recover(spark, path, topic, self._writer, self._guard_store)
         judged = self._guard is not None
@@ -102,41 +109,35 @@ class Sequencer:
             one_task  they are few: one task is enough
         """
         with self._alone():
-            state = self.state
             at_ms = self._next_commit_ms()
-            found = self._append_plain(raw, at_ms, one_task=one_task)
-            if found is None:
+            self._on_step("before log commit")
+            written = self._write_plain(raw, at_ms, one_task=one_task)
+            if written is None:
                 rows = arranged(raw, by="partition", order="offset", one_task=one_task) if in_order else raw
-                found = self._append_any(rows, at_ms)
+                written = self._write_any(rows, at_ms)
+            found = written.found
             last_rows = [LastRow(r["partition"], r["offset"], r["stream_ms"]) for r in found["last_rows"]]
             guard = self._guard and self._guard.after(found["seen"])
-            self._settle(state.after(at_ms, last_rows), guard)
+            self._commit(written.files, self.state.after(at_ms, last_rows), guard)
             if found["records"]:
                 self._deadlines.committed(at_ms)
             return Appended(found["records"], found["dead_letters"], found["replays"])
 
-    def _append_plain(self, raw: DataFrame, at_ms: int, *, one_task: bool) -> Mapping[str, Any] | None:
-        """Commit a micro-batch of plain records; None: it is none, and nothing is committed."""
+    def _write_plain(self, raw: DataFrame, at_ms: int, *, one_task: bool) -> Written | None:
+        """Write a micro-batch of plain records; None: it is none, and nothing is written."""
         if self._plain is None or self._plain.rests():
             return None
-        self._on_step("before log commit")
-        written = self._plain.write(raw, self.state, self._guard, at_ms, one_task=one_task)
-        if written is None:
-            return None
-        with self._committing(at_ms, "before", self.state, self._guard) as record:
-            actions.append_files(self._spark, self._path, written.files, record)
-        return written.found
+        return self._plain.write(raw, self.state, self._guard, at_ms, one_task=one_task)
 
-    def _append_any(self, raw: DataFrame, at_ms: int) -> Mapping[str, Any]:
-        """Commit a micro-batch of any records; what was found in it (see `observed`)."""
+    def _write_any(self, raw: DataFrame, at_ms: int) -> Written:
+        """Write a micro-batch of any records; what was found in it (see `observed`)."""
         decoded = self._decoder.decode(only_new(raw, self.state), at_ms)
         judged = decoded if self._guard is None else self._guard.judge(decoded)
         seen = Observation()
         sequenced = self._stream_time.assign(judged, self.state).observe(seen, *self._observed)
         # A task for each core: of a topic with many partitions no task, and no file, for each.
         rows = self._rows.of(sequenced, at_ms).coalesce(self._spark.sparkContext.defaultParallelism)
-        self._commit(rows, at_ms, "before", self.state, self._guard)
-        return seen.get
+        return Written(write_rows(rows, self._path), seen.get)
 
     def ticks_due(self) -> bool:
         """Whether a tick would be written if every partition were read to Kafka's end."""
@@ -188,7 +189,7 @@ class Sequencer:
         if not longest_ms or not self.state.batch:
             return []
         since = F.timestamp_millis(F.lit(self.state.ingested_at_ms - longest_ms))
-        recent = tables.read(self._spark, self._path).where(
+        recent = read(self._spark, self._path).where(
             (F.col("ingested_at") > since) & F.col("kind").isin(RECORD, DEAD_LETTER)
         )
         rows = recent.select(F.unix_millis("ingested_at").alias("at_ms")).distinct().collect()
@@ -292,9 +293,6 @@ class Sequencer:
                 )
             yield
 
-    def _settle(self, state: LogState, guard: Guard | None) -> None:
-        self.state, self._guard, self.sound = state, guard, True
-
     def _move_to(self, offsets: Mapping[int, int], action: str) -> None:
         with self._alone():
             at_ms = self._next_commit_ms()
@@ -315,26 +313,22 @@ class Sequencer:
         after: LogState,
         guard: Guard | None = None,
     ) -> None:
-        guard = guard or self._guard
         values = [(row.partition, row.stream_ms, control) for row, control in rows.items()]
-        frame = local_frame(self._spark, values, "partition INT, __stream_ms BIGINT, control STRING")
-        frame = frame.select("*", F.lit(kind).alias("kind"), F.lit(self.topic.name).alias("topic"))
-        self._commit(self._rows.of(frame, at_ms), at_ms, "after", after, guard)
-        self._settle(after, guard)
-
-    def _commit(self, rows: DataFrame, at_ms: int, when: str, state: LogState, guard: Guard | None) -> None:
-        """In: when  whether `state` and `guard` are those "before" the commit or those "after" it."""
         self._on_step("before log commit")
-        with self._committing(at_ms, when, state, guard) as record:
-            actions.append_rows(rows, self._path, record)
+        files: list[NewFile] = []
+        if values:
+            frame = local_frame(self._spark, values, "partition INT, __stream_ms BIGINT, control STRING")
+            frame = frame.select("*", F.lit(kind).alias("kind"), F.lit(self.topic.name).alias("topic"))
+            files = write_rows(self._rows.of(frame, at_ms).coalesce(1), self._path)
+        self._commit(files, after, guard or self._guard)
 
-    @contextmanager
-    def _committing(
-        self, at_ms: int, when: str, state: LogState, guard: Guard | None
-    ) -> Iterator[Mapping[str, Any]]:
-        """Around a commit; gives its record."""
+    def _commit(self, files: Sequence[NewFile], after: LogState, guard: Guard | None) -> None:
+        """Commit files that are written, with the row that says where the log stands after them."""
+        row = write_commit_row(self._path, self._schema, self.topic.name, self.state, after)
         entry = self._guard_store.entry(guard)
+        record = {"writer": self._writer, "ingested_at_ms": after.ingested_at_ms, "after": after.to_json()}
         self.sound = False
-        yield {"writer": self._writer, "ingested_at_ms": at_ms, when: state.to_json(), **entry}
+        self._table.append([*files, row], record | entry)
         self._guard_store.settled(entry)
+        self.state, self._guard, self.sound = after, guard, True
         self._on_step("after log commit")

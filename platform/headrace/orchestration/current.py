@@ -7,10 +7,10 @@ from typing import TYPE_CHECKING
 
 from dagster import AssetMaterialization
 
+from headrace import lake as lakes
 from headrace.orchestration.carry import materialize
 from headrace.orchestration.keys import DATA_VERSION_TAG, stream_key, table_key
 from headrace.runtime.node_tables import base_of
-from headrace.spark import tables
 
 if TYPE_CHECKING:
     from dagster import AssetExecutionContext
@@ -49,7 +49,7 @@ class CurrentTable:
             return
         self._due_at = time.monotonic() + self._every_seconds
         try:
-            if tables.exists(self._spark, self._lake.table(self._node.required_name)):
+            if lakes.exists(self._lake.table(self._node.required_name)):
                 self._report()
         except Exception as error:
             self._context.log.warning(f"{self._key.to_user_string()}: not reported yet: {error}")

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from pyspark.sql import functions as F
 
 from headrace.description import Batches, Lookup, SessionWindows, Suppressed, TimeWindows, WindowedAggregate
-from headrace.spark import tables
+from headrace.spark.lake_rows import read
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -53,7 +53,7 @@ def rows_by_day(
     """Rows of results for each day from the first that has any; days without rows in between count 0."""
     assert node.day_column is not None
     day = F.to_date(node.day_column)
-    stored = tables.read(spark, lake.table(node.required_name)).where(day <= F.lit(through))
+    stored = read(spark, lake.table(node.required_name)).where(day <= F.lit(through))
     if after is not None:
         stored = stored.where(F.col(node.day_column) >= F.lit(after + dt.timedelta(days=1)).cast("timestamp"))
     counts = {row["day"]: row["count"] for row in stored.groupBy(day.alias("day")).count().collect()}

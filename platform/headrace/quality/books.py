@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING
 
 from pyspark.sql import functions as F
 
+from headrace import lake as lakes
 from headrace.errors import TransientError
 from headrace.log.columns import DEAD_LETTER, RECORD
 from headrace.operators import operator_of
@@ -21,8 +22,8 @@ from headrace.operators.rows import FATES
 from headrace.runtime.node_tables import base_of, node_schemas, read_log, read_progress
 from headrace.runtime.opening import Opening, read_opening
 from headrace.runtime.views import fates_of
-from headrace.spark import tables
 from headrace.spark.frames import local_frame
+from headrace.spark.lake_rows import read
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -127,15 +128,15 @@ def _snapshot(spark: SparkSession, lake: Lake, node: Node) -> tuple[Held, Progre
     name = node.required_name
     for _ in range(ATTEMPTS):
         # The newest version first: what the stream commits after it shows in the progress, and is then not read.
-        version = tables.latest_version(spark, lake.state(name))
+        version = lakes.open_table(lake.state(name)).version
         progress = read_progress(spark, lake, node)
-        state = tables.last_commit(spark, lake.state(name), f"node/{name}")
+        state = lakes.last_commit(lakes.open_table(lake.state(name)), f"node/{name}")
         unmoved = state is None or (
             state.version <= version and state.record["progress"]["batch"] == progress.batch
         )
         results = _base(spark, lake, node, progress)
         if unmoved and results is not None:
-            known = None if version < 0 else tables.read(spark, lake.state(name), version)
+            known = None if version < 0 else read(spark, lake.state(name), version)
             if known is not None:
                 known = known.where(F.col("__batch").between(results[1] + 1, progress.batch))
             return Held(results[0], known, parts=results[2]), progress
@@ -150,18 +151,18 @@ def _base(
 ) -> tuple[DataFrame, int, Mapping[str, DataFrame]] | None:
     """The result table as of a micro-batch, the one folded into it, its parts; None when they are ahead of it."""
     name, path = node.required_name, lake.table(node.required_name)
-    if not tables.exists(spark, path):
+    if not lakes.exists(path):
         return local_frame(spark, [], node_schemas(spark, node).results), 0, {}
     if not operator_of(node).appended:
         base = base_of(spark, lake, node)
         held = (base.read(spark), base.batch, base.read_parts(spark))
         return held if base.batch <= progress.batch else None
-    version = tables.latest_version(spark, path)
-    newest = tables.last_commit(spark, path, f"node/{name}")
+    version = lakes.open_table(path).version
+    newest = lakes.last_commit(lakes.open_table(path), f"node/{name}")
     ahead = 0 if newest is None else newest.record["batch"] - progress.batch
     if newest is not None and ahead == 1:
         version = min(version, newest.version - 1)  # its state is not committed yet
-    return (tables.read(spark, path, version), 0, {}) if ahead <= 1 else None
+    return (read(spark, path, version), 0, {}) if ahead <= 1 else None
 
 
 def _delivered(spark: SparkSession, lake: Lake, node: Node, progress: Progress, opening: Opening) -> Counts:
@@ -169,7 +170,7 @@ def _delivered(spark: SparkSession, lake: Lake, node: Node, progress: Progress, 
     counts: Counts = Counter()
     for topic in node.topics:
         counts.update({(topic.name, p): records for p, records in opening.records(topic.name).items()})
-        if tables.exists(spark, lake.log(topic.name)):
+        if lakes.exists(lake.log(topic.name)):
             after_ms, upto_ms = opening.upto_ms(topic.name), progress.upto_ms.get(topic.name, 0)
             log = read_log(spark, lake, topic, after_ms=after_ms, upto_ms=upto_ms)
             records = (

@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 from urllib.parse import unquote, urlparse
 
+from headrace import lake as lakes
 from headrace.errors import TerminalError
 from headrace.quality import (
     batching,
@@ -30,7 +31,6 @@ from headrace.quality.results import (
     node_checks,
 )
 from headrace.quality.suites import Outcome, judge
-from headrace.spark import tables
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -120,7 +120,7 @@ def _verify(spark: SparkSession, lake: Lake, books: Books) -> Sequence[DayVerdic
     from headrace.runtime.lease import LeaseHeldError
 
     name = books.node.required_name
-    if not tables.exists(spark, lake.table(name)):
+    if not lakes.exists(lake.table(name)):
         gone = (
             f"The result table of {name} is gone although its state is not: restore it, or rebuild the node."
         )

@@ -7,10 +7,11 @@ from typing import TYPE_CHECKING, Any
 
 from pyspark.sql import functions as F
 
+from headrace import lake as lakes
 from headrace.log.columns import CONTROL, DEAD_LETTER, RECORD, TICK, log_schema
 from headrace.quality.words import moment
-from headrace.spark import tables
 from headrace.spark.frames import local_frame
+from headrace.spark.lake_rows import read
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -52,8 +53,8 @@ class LogProfile:
 def profile(spark: SparkSession, lake: Lake, topic: Topic) -> LogProfile:
     """Read a topic's log once, as of its newest version."""
     path = lake.log(topic.name)
-    if tables.exists(spark, path):
-        rows = tables.read(spark, path, tables.latest_version(spark, path))
+    if lakes.exists(path):
+        rows = read(spark, path, lakes.open_table(path).version)
     else:
         rows = local_frame(spark, [], log_schema(topic))
     counts = rows.groupBy("partition").agg(

@@ -4,7 +4,7 @@ Law: the recomputation is the stream's own fold, over the whole log through the 
 is equal is left alone; one MERGE changes just the differing rows, so that readers of the change feed see no more.
 
 - appended results are compared by day. The stream only appends rows that lie beyond the frontier, which the swap never
-  touches; Delta still refuses a MERGE that such a commit overtook, so it is repeated. The stream itself is never refused;
+  touches. If such a commit comes first, the merge is done again on the newer version. The stream itself is never refused;
 - where rows of the log were cut off, the fold starts from the node's opening balance, and rows that were final then are
   not compared: the log no longer tells them;
 - current results have no days: their base is compared with the log as far as it is folded into it. The changes since
@@ -18,20 +18,19 @@ from collections import Counter
 from functools import cached_property, reduce
 from typing import TYPE_CHECKING
 
-from delta.tables import DeltaTable
 from pyspark.sql import Window
 from pyspark.sql import functions as F
 
+from headrace import lake as lakes
 from headrace.description import quote
-from headrace.errors import TerminalError, TransientError
+from headrace.errors import TerminalError
 from headrace.log.clock import SystemClock
 from headrace.operators import operator_of
 from headrace.runtime.lease import Lease, take_lease_patiently
 from headrace.runtime.node_tables import Base, base_of, read_logs, read_progress, results_writer
 from headrace.runtime.opening import Opening, read_opening, stand
 from headrace.runtime.plan import STAGES, BackfillPlan, DayVerdict
-from headrace.spark import tables
-from headrace.spark.merge import OVERTAKEN, TRIES_MAX, overtaken_tries
+from headrace.spark.merge import exchange
 from headrace.spark.session import pipeline_session
 
 if TYPE_CHECKING:
@@ -59,7 +58,7 @@ class Backfill:
         Raises: TerminalError when the node has never run.
         """
         self._spark, self._lake, self.node = pipeline_session(spark), lake, node
-        if not tables.exists(self._spark, lake.table(node.required_name)):
+        if not lakes.exists(lake.table(node.required_name)):
             raise TerminalError(
                 f"Node '{node.required_name}' has not run yet: there is nothing to compare or to swap.",
                 hint="Start its stream; it reads its log from the beginning.",
@@ -126,7 +125,8 @@ class Backfill:
             swapped = swap and bool(different)
             if swapped:
                 on_stage(STAGES[3])
-                self._swap_beside_the_stream(held, recomputed, differing)
+                held.check()
+                self._swap(recomputed, differing)
             differing.unpersist()
         finally:
             if lease is None:
@@ -230,42 +230,19 @@ class Backfill:
             words.setdefault(row["__day"], []).append(f"{row['__side']}: {values}")
         return words
 
-    def _swap_beside_the_stream(self, lease: Lease, recomputed: DataFrame, differing: DataFrame) -> None:
-        try:
-            for attempt in overtaken_tries:
-                with attempt:
-                    lease.check()
-                    self._swap(recomputed, differing)
-        except OVERTAKEN as error:
-            raise TransientError(
-                f"Backfill of '{self.node.required_name}': its swap was overtaken by the stream {TRIES_MAX} times.",
-                detail=str(error),
-                hint="Run it again when the stream has caught up and closes windows less often.",
-            ) from error
-
     def _swap(self, recomputed: DataFrame, differing: DataFrame) -> None:
         """One MERGE: every copy of a differing window goes, the recomputed one comes."""
-        identity, columns = [*self._operator.identity], recomputed.columns
+        identity = [*self._operator.identity]
         windows = differing.select(*(F.col(quote(name)) for name in identity)).distinct()
         come = recomputed.join(windows, identity, "left_semi").select("*", F.lit(True).alias("__insert"))
         go = windows.withColumn("__insert", F.lit(False))
         changes = come.unionByName(go, allowMissingColumns=True)
-        same = " AND ".join(f"row.{quote(name)} <=> change.{quote(name)}" for name in identity)
         name = self.node.required_name
-        known = tables.carried(self._spark, self._lake.table(name), [results_writer(self.node)])
+        writer = results_writer(self.node)
+        table = lakes.open_table(self._lake.table(name))
         days = {"days": [str(day) for day in self.days if day]}
-        with tables.commit_record(self._spark, {"writer": f"backfill/{name}", **days, **known}):
-            (
-                DeltaTable.forPath(self._spark, self._lake.table(name))
-                .alias("row")
-                .merge(changes.alias("change"), f"NOT change.__insert AND {same}")
-                .whenMatchedDelete()
-                .whenNotMatchedInsert(
-                    condition="change.__insert",
-                    values={quote(n): F.col(f"change.{quote(n)}") for n in columns},
-                )
-                .execute()
-            )
+        record = {"writer": f"backfill/{name}", **days, **lakes.carried(table, [writer])}
+        exchange(lakes.TableWriter(table, lakes.MAINTAINER, carries=[writer]), changes, identity, record)
 
 
 def verify(

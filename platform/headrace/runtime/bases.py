@@ -4,19 +4,18 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from delta.tables import DeltaTable
-
+from headrace.lake import MAINTAINER, TableWriter, open_table
 from headrace.operators.operator import Held
 from headrace.runtime.node_tables import base_of
+from headrace.spark.lake_rows import read_table, rewrite
 from headrace.spark.merge import upsert
-from headrace.spark.newest import Followed
-from headrace.spark.one_task import ONE_TASK_BYTES
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
     from pyspark.sql import DataFrame, SparkSession
 
+    from headrace.lake import LakeTable
     from headrace.operators.operator import CurrentOperator, Schemas
     from headrace.operators.progress import Progress
     from headrace.runtime.lake import Lake
@@ -34,16 +33,14 @@ class Bases:
         lake: Lake,
         operator: CurrentOperator[Any],
         schemas: Schemas,
-        state: Followed,
+        state: LakeTable,
     ) -> None:
         """The tables are there already."""
         self._spark, self._lake, self._operator, self._inputs = spark, lake, operator, schemas.inputs
         self._state = state
         self._name = name = operator.node.required_name
-        self._results = Followed(spark, lake.table(name), schemas.results)
-        self.parts = {
-            part: Followed(spark, lake.part(name, part), schema) for part, schema in schemas.parts.items()
-        }
+        self._results = open_table(lake.table(name))
+        self.parts = {part: open_table(lake.part(name, part)) for part in schemas.parts}
         self.folded = base_of(spark, lake, operator.node).batch
         self._pins: dict[str, tuple[int, DataFrame]] = {}
 
@@ -60,19 +57,19 @@ class Bases:
         May run beside micro-batches: it folds what was done when it began, and every reader pairs the results with the
         changes beyond what these say is folded.
         """
-        operator, small = self._operator, self._state.bytes_after("__batch", self.folded) <= ONE_TASK_BYTES
-        record = {"writer": f"fold/{self._name}", "batch": progress.batch, "upto_ms": dict(progress.upto_ms)}
+        operator = self._operator
+        fold = f"fold/{self._name}"
+        record = {"writer": fold, "batch": progress.batch, "upto_ms": dict(progress.upto_ms)}
         for part, changes in operator.compacted_parts(held).items():
-            table = self.parts[part]
-            upsert(self._spark, table.path, changes, operator.parts[part], record, table if small else None)
+            upsert(TableWriter(self.parts[part], MAINTAINER), changes, operator.parts[part], record)
         changes = operator.compacted(held, self._inputs)
-        results = self._results
-        upsert(self._spark, results.path, changes, operator.identity, record, results if small else None)
+        writer = TableWriter(self._results, MAINTAINER, carries=[fold])
+        upsert(writer, changes, operator.identity, record)
         self.folded = progress.batch
         for part, forgotten in operator.expired_parts(progress).items():
-            DeltaTable.forPath(self._spark, self.parts[part].path).delete(forgotten)
+            rewrite(self._spark, TableWriter(self.parts[part], MAINTAINER), forgotten, {"writer": "expiry"})
 
-    def _pinned(self, table: Followed, version: int) -> DataFrame:
-        if self._pins.get(table.path, (None,))[0] != version:
-            self._pins[table.path] = (version, table.pinned(version))
-        return self._pins[table.path][1]
+    def _pinned(self, table: LakeTable, version: int) -> DataFrame:
+        if self._pins.get(table.uri, (None,))[0] != version:
+            self._pins[table.uri] = (version, read_table(self._spark, table.uri, version))
+        return self._pins[table.uri][1]

@@ -1,7 +1,7 @@
 """Delta's checkpoints of a session's tables, written beside the commits to them.
 
-Delta itself writes one in a commit, which then takes a second or two instead of a tenth: what the slowest hundredth of all
-records waits for. Here a thread looks now and then which table has had enough commits since its last.
+A commit that also writes a checkpoint takes several times as long. Here a thread looks every few seconds which tables have
+had enough commits since their last checkpoint.
 """
 
 from __future__ import annotations
@@ -12,36 +12,28 @@ from typing import TYPE_CHECKING
 
 import structlog
 
+from headrace import lake as lakes
 from headrace.runtime.background import BackgroundTask
-from headrace.spark import tables, upkeep
-from headrace.spark.session import pipeline_session
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
 
-    from pyspark.sql import SparkSession
-
     from headrace.runtime.scheduling import Turns
 
 logger = structlog.get_logger(__name__)
-EVERY = 400  # commits
-LOOK_SECONDS = 10.0  # between two looks at the tables, of which one at most has its checkpoint written
-# A few hundred rows of many columns: half the CPU of two tasks for which Java is generated.
-IN_ONE_TASK = {"spark.databricks.delta.snapshotPartitions": "1", "spark.sql.shuffle.partitions": "1"}
+LOOK_SECONDS = 5.0  # between two looks at the tables
 
 
 class Checkpoints:
     """Writes those that are due, one at a time."""
 
-    def __init__(self, spark: SparkSession, paths: Callable[[], Iterable[str]], turns: Turns) -> None:
+    def __init__(self, paths: Callable[[], Iterable[str]], turns: Turns) -> None:
         """Nothing is looked at yet.
 
         In: paths  of the tables
             turns  at upkeep, of all that the session hosts
         """
-        self._spark, self._paths = pipeline_session(spark, interpreted=True), paths
-        for key, value in IN_ONE_TASK.items():
-            self._spark.conf.set(key, value)
+        self._paths = paths
         self._look_at, self._ending = 0.0, threading.Event()
         self._task = BackgroundTask("checkpoints", turns, self._ending.is_set)
 
@@ -58,11 +50,13 @@ class Checkpoints:
         self._task.end()
 
     def _write(self) -> None:
-        """One that is due."""
+        """Those that are due."""
         for path in self._paths():
+            if self._ending.is_set():
+                return
             try:
-                if tables.commits_since_checkpoint(self._spark, path) >= EVERY:
-                    upkeep.checkpoint(self._spark, path)
-                    return
+                table = lakes.open_table(path)
+                if table.exists and table.wants_checkpoint:
+                    table.checkpoint()
             except Exception as error:
                 logger.warning("no checkpoint, will be tried again", path=path, error=str(error))

@@ -13,15 +13,14 @@ import pyarrow as pa
 import structlog
 from pyarrow import feather
 
+from headrace.lake import NewFile, small_files
 from headrace.lake.storage import local_path
 from headrace.operators.columnar import CompletedFold, ComputedFold, HeldFiles, TableFiles
 from headrace.operators.columnar.fold import REPORT
 from headrace.operators.progress import Progress
 from headrace.spark import one_task, workers
-from headrace.spark.actions import NewFile
 from headrace.spark.frames import bytes_read
 from headrace.spark.one_task import Target, Work, arrow_schema
-from headrace.spark.tables import is_mapped
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -29,9 +28,9 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
     from pyspark.sql.types import StructType
 
+    from headrace.lake import LakeTable
     from headrace.operators.columnar import Columnar, ColumnarFold
     from headrace.operators.operator import Operator, Schemas
-    from headrace.spark.newest import Followed
 
     Earlier = Callable[[Sequence[tuple[int, int]]], Mapping[str, DataFrame]]
 
@@ -67,7 +66,7 @@ class Increment(Work):
         found = self.fold.fold(rows, self.upto_ms, self.held, self.progress)
         pending = None
         if found.pending is not None:
-            path = Path(self.results.folder) / f"pending-{uuid4()}.arrow"
+            path = local_path(self.results.folder) / f"pending-{uuid4()}.arrow"
             feather.write_feather(found.pending.results, str(path), compression="uncompressed")
             pending = {"path": str(path), "stretches": found.pending.stretches}
         return {
@@ -124,7 +123,7 @@ class OtherHalf(Work):
             file = self.state.write(self.fold.computed(mine, self.held), __batch=batch)
         except BaseException:
             for written in report["state"]:
-                (Path(self.state.folder) / written["path"]).unlink()
+                small_files.delete(f"{self.state.folder}/{written['path']}")
             raise
         return report | {"state": [*report["state"], *([] if file is None else [file])]}
 
@@ -153,20 +152,18 @@ class ColumnarRunner:
         operator: Operator[Any],
         schemas: Schemas,
         results: str,
-        state: Followed,
-        parts: Mapping[str, Followed],
+        state: LakeTable,
+        parts: Mapping[str, LakeTable],
     ) -> None:
         """In: results  the path of the node's table."""
         self._operator, self._state, self._parts = operator, state, parts
         self._columnar: Columnar | None = None
         self._rows: pa.Schema | None = None  # of those that come to the task,
         self._computed: pa.Schema | None = None  # and of those that Spark computes in its midst
-        if not all(path.startswith("file:") for path in (results, state.path)) or any(
-            is_mapped(schema) for schema in (schemas.results, schemas.state)
-        ):
+        if not all(path.startswith("file:") for path in (results, state.uri)):
             return
         self._columnar = operator.columnar(schemas)
-        self._targets = _target(results, schemas.results), _target(state.path, schemas.state)
+        self._targets = _target(results, schemas.results), _target(state.uri, schemas.state)
         self._schemas = {part: arrow_schema(schema) for part, schema in schemas.parts.items()}
         one_task.settings(spark)
 
@@ -217,11 +214,13 @@ class ColumnarRunner:
     def _held(self, folded: int) -> HeldFiles:
         state = self._targets[1]
         parts = {
-            name: TableFiles(_folder(part.path), self._schemas[name], part.files(), PARTS_BYTES)
+            name: TableFiles(_folder(part.uri), self._schemas[name], part.snapshot().files, PARTS_BYTES)
             for name, part in self._parts.items()
         }
         return HeldFiles(
-            TableFiles(state.folder, state.schema, self._state.files(), one_task.ONE_TASK_BYTES),
+            TableFiles(
+                _folder(state.folder), state.schema, self._state.snapshot().files, one_task.ONE_TASK_BYTES
+            ),
             parts,
             folded,
         )
@@ -240,7 +239,7 @@ class ColumnarRunner:
         for target, name in zip(self._targets, ("results", "state"), strict=True):
             for file in made[name]:
                 if file is not None:
-                    (Path(target.folder) / file["path"]).unlink()
+                    small_files.delete(f"{target.folder}/{file['path']}")
 
     def _run(
         self,
@@ -288,7 +287,7 @@ class ColumnarRunner:
 
 
 def _target(path: str, schema: StructType) -> Target:
-    return Target(_folder(path), arrow_schema(schema))
+    return Target(path, arrow_schema(schema))
 
 
 def _folder(path: str) -> str:

@@ -18,10 +18,11 @@ from dataclasses import dataclass, replace
 from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING
 
-from delta.tables import DeltaTable
 from pyspark.sql import functions as F
 
+from headrace import lake as lakes
 from headrace.errors import TerminalError
+from headrace.lake.alter import rewritable
 from headrace.log.clock import SystemClock
 from headrace.log.columns import DEAD_LETTER
 from headrace.log.erasure import blanked, is_of_key, key_bytes, key_values
@@ -32,8 +33,7 @@ from headrace.runtime.node_tables import read_progress, undescribed
 from headrace.runtime.opening import Opening, read_opening, stand
 from headrace.runtime.runner import NodeRunner
 from headrace.sinks.refusals import as_json
-from headrace.spark import tables
-from headrace.spark.merge import overtaken_tries
+from headrace.spark.lake_rows import overwrite, read, rewrite
 from headrace.spark.session import pipeline_session
 
 if TYPE_CHECKING:
@@ -118,7 +118,7 @@ class Erasure:
 
     def _settled(self, node: Node) -> bool:
         """Bring a node to rest; False when it has never run."""
-        if not tables.exists(self._spark, self._lake.table(node.required_name)):
+        if not lakes.exists(self._lake.table(node.required_name)):
             return False
         runner = NodeRunner(self._spark, node, self._lake)
         runner.finish()
@@ -138,15 +138,14 @@ class Erasure:
     def _log(self) -> Erased:
         topic, path = self._topic, self._lake.log(self._topic.name)
         theirs = is_of_key(topic, self._raw)
-        found = tables.read(self._spark, path).where(theirs).groupBy("kind").count().collect()
+        found = read(self._spark, path).where(theirs).groupBy("kind").count().collect()
         rows = {row["kind"]: row["count"] for row in found}
         writer = f"log/{topic.name}"
-        record = {"writer": f"erasure/{writer}", **tables.carried(self._spark, path, [writer])}
+        record = {"writer": f"erasure/{writer}", **lakes.carried(lakes.open_table(path), [writer])}
         if rows:
-            with tables.commit_record(self._spark, record), tables.rewritable(self._spark, path):
-                for attempt in overtaken_tries:  # by maintenance
-                    with attempt:
-                        DeltaTable.forPath(self._spark, path).update(theirs, dict(blanked(topic)))
+            maintainer = lakes.TableWriter(lakes.open_table(path), lakes.MAINTAINER, carries=[writer])
+            with rewritable(maintainer, record):
+                rewrite(self._spark, maintainer, theirs, record, dict(blanked(topic)))
         dead = rows.get(DEAD_LETTER, 0)
         return Erased(
             writer, "log", sum(rows.values()), f"blanked where they stand; {dead:,} of them dead letters"
@@ -155,9 +154,9 @@ class Erasure:
     def _node(self, node: Node, lease: Lease) -> Iterator[Erased]:
         spark, lake, name = self._spark, self._lake, node.required_name
         path = lake.table(name)
-        before = tables.read(spark, path, tables.latest_version(spark, path))
+        before = read(spark, path, lakes.open_table(path).version)
         Backfill(spark, lake, node).run(lease=lease)
-        after = tables.read(spark, path, tables.latest_version(spark, path))
+        after = read(spark, path, lakes.open_table(path).version)
         gone = before.exceptAll(after).persist()
         yield Erased(name, "results", gone.count(), "gone, or computed anew without the erased records")
         yield from self._state(node)
@@ -189,9 +188,11 @@ class Erasure:
     def _rewritten(
         self, of: str, what: str, path: str, rows: DataFrame, record: Mapping[str, object]
     ) -> Erased:
-        before = tables.read(self._spark, path).count()
-        tables.overwrite(rows, path, record)
-        after = tables.read(self._spark, path).count()
+        before = read(self._spark, path).count()
+        writers = [str(record["writer"])]
+        role = lakes.APPENDER if what == "state" else lakes.MAINTAINER
+        overwrite(lakes.TableWriter(lakes.open_table(path), role, carries=writers), rows, record)
+        after = read(self._spark, path).count()
         return Erased(of, what, max(0, before - after), f"written anew: {before:,} rows became {after:,}")
 
     def _refused(self, node: Node, gone: DataFrame) -> Iterator[Erased]:
@@ -200,16 +201,16 @@ class Erasure:
         identities = gone.select(as_json(node.identity).alias("identity")).distinct()
         for sink in node.sinks:
             path = self._lake.refused(node.required_name, sink.name)
-            if not tables.exists(spark, path):
+            if not lakes.exists(path):
                 continue
-            before = tables.read(spark, path).count()
-            refused = DeltaTable.forPath(spark, path)
-            merge = refused.alias("row").merge(identities.alias("gone"), "row.identity = gone.identity")
-            merge.whenMatchedDelete().execute()
+            before = read(spark, path).count()
+            concerned = F.col("identity").isin([row["identity"] for row in identities.collect()])
             if values.keys() <= set(node.columns):
                 named = F.lit(True)
                 for column, text in values.items():
                     named = named & (F.get_json_object("row", f"$['{column}']") == text)
-                refused.delete(named)
-            after = tables.read(spark, path).count()
+                concerned = concerned | named
+            maintainer = lakes.TableWriter(lakes.open_table(path), lakes.MAINTAINER)
+            rewrite(spark, maintainer, concerned, {"writer": f"erasure/{node.required_name}"})
+            after = read(spark, path).count()
             yield Erased(node.required_name, f"refused by {sink.name}", before - after)

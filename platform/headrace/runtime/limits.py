@@ -6,6 +6,7 @@ import time
 from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
+from headrace import lake as lakes
 from headrace.description.limits import BOUNDS, Limits, limits_of, policy_of, with_limits
 from headrace.errors import TerminalError, TransientError
 from headrace.log.clock import SystemClock
@@ -14,7 +15,7 @@ from headrace.log.sequencer import Sequencer
 from headrace.operators.limits import in_force
 from headrace.runtime.lease import LeaseHeldError, take_lease
 from headrace.runtime.requests import ask, carry_out, pending, withdraw
-from headrace.spark import tables
+from headrace.spark.lake_rows import read
 from headrace.spark.session import pipeline_session
 
 if TYPE_CHECKING:
@@ -38,9 +39,9 @@ def limits_known(spark: SparkSession, lake: Lake, node: Node) -> tuple[Policy, l
     Raises: DescriptionError when the node is not suppressed.
     """
     described, log = policy_of(node), lake.log(node.topics[0].name)
-    if not tables.exists(spark, log):
+    if not lakes.exists(log):
         return described, []
-    entries = [entry for entry in limits_in(tables.read(spark, log)) if entry.node == node.required_name]
+    entries = [entry for entry in limits_in(read(spark, log)) if entry.node == node.required_name]
     return in_force(described, {}, entries).last, entries
 
 
@@ -63,7 +64,7 @@ def set_limits(
     """
     session, topic = pipeline_session(spark), node.topics[0]
     acceptable(session, lake, node, limits)
-    if tables.last_commit(session, lake.log(topic.name), f"log/{topic.name}") is None:
+    if lakes.last_commit(lakes.open_table(lake.log(topic.name)), f"log/{topic.name}") is None:
         raise TerminalError(
             f"Topic '{topic.name}' has no log yet: the limits of '{node.required_name}' are those described.",
             hint="Start its stream first, or change the description.",
@@ -74,7 +75,7 @@ def set_limits(
         if not _record(session, lake, topic):
             time.sleep(0.5)
     withdraw(session, lake, topic.name, name)
-    for entry in limits_in(tables.read(session, lake.log(topic.name))):
+    for entry in limits_in(read(session, lake.log(topic.name))):
         if entry.request == name:
             return entry
     raise TransientError(

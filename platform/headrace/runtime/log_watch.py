@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from headrace.spark import tables
+from headrace import lake as lakes
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 def log_version(spark: SparkSession, lake: Lake, topic: Topic) -> int:
     """The newest version of a topic's log; -1 if there is no log yet."""
-    return tables.latest_version(spark, lake.log(topic.name))
+    return lakes.open_table(lake.log(topic.name)).version
 
 
 class LogWatch:

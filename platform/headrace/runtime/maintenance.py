@@ -18,15 +18,16 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from headrace import lake as lakes
 from headrace.errors import DescriptionError
+from headrace.lake import small_files
+from headrace.lake.optimize import compact_small, vacuum_files
 from headrace.log.clock import SystemClock
 from headrace.operators import operator_of
 from headrace.runtime.lease import LeaseHeldError, held_since_ms, take_lease_patiently
 from headrace.runtime.node_tables import results_writer
 from headrace.runtime.topics import topics_of
-from headrace.spark import tables, upkeep
 from headrace.spark.session import pipeline_session
-from headrace.spark.upkeep import Size
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -43,6 +44,14 @@ RUN_HOURS_MAX = 24.0
 CLOCKS_DIFFER_MS = 3_600_000
 HOUR_MS = 3_600_000
 PATIENCE_SECONDS = 60  # for a fold that is under way
+
+
+@dataclass(frozen=True)
+class Size:
+    """Files and what they hold."""
+
+    files: int
+    bytes: int
 
 
 @dataclass(frozen=True)
@@ -88,8 +97,6 @@ class Maintenance:
                 hint=f"Give at least {RETENTION_HOURS_MIN:g} hours: a run may last {RUN_HOURS_MAX:g}.",
             )
         self._spark, self._lake, self._nodes = pipeline_session(spark), lake, tuple(nodes)
-        for name, value in upkeep.SETTINGS.items():
-            self._spark.conf.set(name, value)
         self._retention_hours, self._clock = retention_hours, clock or SystemClock()
         self._patience_seconds = patience_seconds
 
@@ -102,7 +109,7 @@ class Maintenance:
 
     def _log(self, topic: Topic, compact: bool, vacuum: bool) -> Iterator[Upkept]:
         path, asset = self._lake.log(topic.name), f"log/{topic.name}"
-        if not tables.exists(self._spark, path):
+        if not lakes.exists(path):
             return
         readers = self._old_backfills(topic) if vacuum else []
         if readers:
@@ -118,7 +125,7 @@ class Maintenance:
         writers = {"results": [results_writer(node)], "state": [f"node/{name}"]}
         refused = {f"refused by {sink.name}": lake.refused(name, sink.name) for sink in node.sinks}
         paths = {"results": lake.table(name), "state": lake.state(name), **parts, **refused}
-        present = {what: path for what, path in paths.items() if tables.exists(self._spark, path)}
+        present = {what: path for what, path in paths.items() if lakes.exists(path)}
         try:
             with self._alone(name):
                 for what, path in present.items():
@@ -154,10 +161,12 @@ class Maintenance:
     ) -> Upkept:
         before, stored = self._sizes(path)
         if compact:
-            record = {"writer": f"maintenance/{of}", **tables.carried(self._spark, path, writers)}
-            upkeep.compact(self._spark, path, record)
+            record = {"writer": f"maintenance/{of}", **lakes.carried(lakes.open_table(path), writers)}
+            compact_small(
+                lakes.TableWriter(lakes.open_table(path), lakes.MAINTAINER, carries=writers), record
+            )
         if vacuum:
-            upkeep.vacuum(self._spark, path, self._retention_hours)
+            vacuum_files(lakes.open_table(path), self._retention_hours)
         after, stored_after = self._sizes(path)
         return Upkept(of, what, before, after, stored, stored_after)
 
@@ -166,4 +175,5 @@ class Maintenance:
         return Upkept(of, what, size, size, stored, stored, why)
 
     def _sizes(self, path: str) -> tuple[Size, Size]:
-        return upkeep.current_size(self._spark, path), upkeep.stored_size(self._spark, path)
+        snapshot = lakes.open_table(path).snapshot()
+        return Size(len(snapshot.files), snapshot.bytes), Size(*small_files.usage(path))

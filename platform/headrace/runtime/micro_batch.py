@@ -7,8 +7,7 @@ from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from headrace.operators.operator import AppendedOperator, CurrentOperator
-from headrace.spark.actions import append_files, append_rows
-from headrace.spark.newest import rows_of_files
+from headrace.spark.lake_rows import append_rows, rows_of_files
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
@@ -16,11 +15,12 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
     from headrace.errors import TerminalError
+    from headrace.lake import TableWriter
     from headrace.operators.operator import Folded, Held, Operator, Schemas
     from headrace.operators.progress import Progress
     from headrace.runtime.columnar import FoldedFiles
 
-    Append = Callable[[Mapping[str, Any]], None]
+    Append = Callable[[Mapping[str, Any]], object]
 
 
 @dataclass(frozen=True)
@@ -41,14 +41,17 @@ class MicroBatch:
     release: Callable[[], object] = lambda: None
 
 
-def in_frames(folded: Folded, table: str, state: str) -> MicroBatch:
-    """One that Spark will write; `table`, `state`: paths of the node's tables."""
+def in_frames(folded: Folded, to_results: TableWriter | None, to_state: TableWriter) -> MicroBatch:
+    """One that Spark will write.
+
+    In: to_results  None: results are not appended
+    """
     results = folded.results
     return MicroBatch(
         folded.progress,
         results,
-        None if results is None else lambda record: append_rows(results, table, record),
-        lambda record: append_rows(folded.state, state, record),
+        None if results is None or to_results is None else partial(append_rows, to_results, results),
+        partial(append_rows, to_state, folded.state),
         folded.emitted,
         folded.refused,
         folded.release,
@@ -60,8 +63,8 @@ def in_files(
     operator: Operator[Any],
     schemas: Schemas,
     made: FoldedFiles,
-    table: str,
-    state: str,
+    to_results: TableWriter | None,
+    to_state: TableWriter,
     *,
     logs: Mapping[str, DataFrame],
     held: Callable[[], Held],
@@ -75,17 +78,18 @@ def in_files(
     if not operator.node.sinks:
         pass
     elif isinstance(operator, CurrentOperator):
-        rows = rows_of_files(spark, [f"{state}/{file.path}" for file in made.state], schemas.state)
+        rows = rows_of_files(spark, [f"{to_state.uri}/{file.path}" for file in made.state], schemas.state)
         if made.state:
             emitted = lambda: operator.emitted(logs, held(), rows, made.progress)  # noqa: E731
-    elif made.results:
-        results = rows_of_files(spark, [f"{table}/{file.path}" for file in made.results], schemas.results)
+    elif made.results and to_results is not None:
+        files = [f"{to_results.uri}/{file.path}" for file in made.results]
+        results = rows_of_files(spark, files, schemas.results)
         assert isinstance(operator, AppendedOperator)
         emitted = partial(operator.emitted, results)
     return MicroBatch(
         made.progress,
         results,
-        (lambda record: append_files(spark, table, made.results, record)) if made.results else None,
-        lambda record: append_files(spark, state, made.state, record),
+        partial(to_results.append, made.results) if made.results and to_results is not None else None,
+        partial(to_state.append, made.state),
         emitted,
     )

@@ -4,26 +4,25 @@ from __future__ import annotations
 
 import json
 from dataclasses import dataclass, field
-from functools import reduce
-from operator import or_
 from typing import TYPE_CHECKING, Any
 
 from pyspark.sql import functions as F
 
 from headrace.description.fingerprint import differences
-from headrace.lake import small_files
+from headrace.lake import last_commit, open_table, small_files
 from headrace.log.columns import log_schema
+from headrace.log.commit_row import without_commit_rows
 from headrace.log.promise import read_promise
 from headrace.operators import operator_of
 from headrace.operators.operator import Held, Schemas
 from headrace.operators.progress import Progress
 from headrace.runtime.evolution import GOES_ON, OtherDescriptionError, outcome_of
-from headrace.spark import tables
 from headrace.spark.frames import local_frame
-from headrace.spark.newest import newest_rows, read_table
+from headrace.spark.lake_rows import read_between, read_table
+from headrace.spark.lake_rows import read_stretches as rows_in_stretches
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Collection, Mapping, Sequence
+    from collections.abc import Collection, Mapping, Sequence
 
     from pyspark.sql import DataFrame, SparkSession
 
@@ -58,10 +57,10 @@ def base_of(spark: SparkSession, lake: Lake, node: Node) -> Base:
     path = lake.table(node.required_name)
     if operator_of(node).appended:
         return Base(path, None, 0, {})
-    version = tables.latest_version(spark, path)
+    version = open_table(path).version
     paths = {part: lake.part(node.required_name, part) for part in operator_of(node).parts}
-    parts = {part: (path, tables.latest_version(spark, path)) for part, path in paths.items()}
-    folded = tables.last_commit(spark, path, f"fold/{node.required_name}", through=version)
+    parts = {part: (path, open_table(path).version) for part, path in paths.items()}
+    folded = last_commit(open_table(path), f"fold/{node.required_name}", through=version)
     if folded is None:
         return Base(path, version, 0, {}, parts)
     return Base(path, version, folded.record["batch"], folded.record["upto_ms"], parts)
@@ -84,7 +83,7 @@ def snapshot(spark: SparkSession, lake: Lake, node: Node) -> tuple[Held, Progres
     rows may have been merged with later ones.
     """
     base, path = base_of(spark, lake, node), lake.state(node.required_name)
-    version = tables.latest_version(spark, path)
+    version = open_table(path).version
     progress = read_progress(spark, lake, node, through=version)
     state = read_table(spark, path, version)
     state = state.where((F.col("__batch") > base.batch) & (F.col("__batch") <= progress.batch))
@@ -107,7 +106,7 @@ def read_progress(spark: SparkSession, lake: Lake, node: Node, *, through: int |
     Raises: OtherDescriptionError when the tables were written by another description of the node, and cannot go on.
     """
     name = node.required_name
-    commit = tables.last_commit(spark, lake.state(name), f"node/{name}", through=through)
+    commit = last_commit(open_table(lake.state(name)), f"node/{name}", through=through)
     if commit is None:
         return Progress()
     written_by, stored, described = (
@@ -130,7 +129,7 @@ def write_description(spark: SparkSession, lake: Lake, node: Node) -> None:
 
 def note_description(spark: SparkSession, lake: Lake, node: Node) -> None:
     """The same, if it is due: before a new node's first commit, or when the state goes on under other rules."""
-    commit = tables.last_commit(spark, lake.state(node.required_name), f"node/{node.required_name}")
+    commit = last_commit(open_table(lake.state(node.required_name)), f"node/{node.required_name}")
     stored, fingerprint = stored_description(spark, lake, node), node.fingerprint()
     written = commit is None or commit.record["fingerprint"] == fingerprint
     if written and (stored is None or stored["fingerprint"] != fingerprint):
@@ -155,7 +154,7 @@ def _what_changed(stored: Mapping[str, Any] | None, written_by: str, described: 
 
 def frontier_ms(spark: SparkSession, lake: Lake, topic: Topic) -> int:
     """`ingested_at` of the last commit of a topic's log, in ms; 0 when it has none."""
-    commit = tables.last_commit(spark, lake.log(topic.name), f"log/{topic.name}")
+    commit = last_commit(open_table(lake.log(topic.name)), f"log/{topic.name}")
     return 0 if commit is None else int(commit.record["ingested_at_ms"])
 
 
@@ -169,58 +168,28 @@ def settled_ms(spark: SparkSession, lake: Lake, topic: Topic) -> int:
 def read_log(
     spark: SparkSession, lake: Lake, topic: Topic, *, after_ms: int | None = None, upto_ms: int
 ) -> DataFrame:
-    """Whole commits of a log, after one `ingested_at` and through another."""
+    """Whole commits of a log, after one `ingested_at` and through another, without commit rows."""
     log = read_table(spark, lake.log(topic.name))
-    log = log.where(F.col("ingested_at") <= F.timestamp_millis(F.lit(upto_ms)))
+    log = without_commit_rows(log).where(F.col("ingested_at") <= F.timestamp_millis(F.lit(upto_ms)))
     return log if not after_ms else log.where(F.col("ingested_at") > F.timestamp_millis(F.lit(after_ms)))
 
 
 def read_increment(
     spark: SparkSession, lake: Lake, topic: Topic, *, after_ms: int | None, upto_ms: int
 ) -> DataFrame:
-    """The same rows as `read_log` gives, at a cost that does not grow with the log where they are its newest."""
-    rows = _newest(spark, lake, topic, after_ms or 0, upto_ms)
-    return read_log(spark, lake, topic, after_ms=after_ms, upto_ms=upto_ms) if rows is None else rows
+    """The same rows, from the files alone that can hold them."""
+    table = open_table(lake.log(topic.name))
+    rows = read_between(spark, table, log_schema(topic), "ingested_at", after_ms or 0, upto_ms)
+    return without_commit_rows(rows)
 
 
 def read_stretches(
     spark: SparkSession, lake: Lake, topic: Topic, stretches: Sequence[tuple[int, int]], upto_ms: int
 ) -> DataFrame:
     """The commits of a log, through one `ingested_at`, in some stretches of commit time, both ends included."""
-
-    def wanted(at_ms: int) -> bool:
-        return any(first <= at_ms <= last for first, last in stretches)
-
-    after_ms = stretches[0][0] - 1
-    rows = _newest(spark, lake, topic, after_ms, upto_ms, wanted)
-    if rows is not None:
-        return rows
-    at = F.col("ingested_at")
-    bounds = (
-        (F.timestamp_millis(F.lit(first)), F.timestamp_millis(F.lit(last))) for first, last in stretches
-    )
-    within = reduce(or_, (at.between(first, last) for first, last in bounds))
-    return read_log(spark, lake, topic, after_ms=after_ms, upto_ms=upto_ms).where(within)
-
-
-def _newest(
-    spark: SparkSession,
-    lake: Lake,
-    topic: Topic,
-    after_ms: int,
-    upto_ms: int,
-    wanted: Callable[[int], bool] = lambda at_ms: True,
-) -> DataFrame | None:
-    return newest_rows(
-        spark,
-        lake.log(topic.name),
-        log_schema(topic),
-        f"log/{topic.name}",
-        lambda record: int(record["ingested_at_ms"]),
-        after=after_ms,
-        through=upto_ms,
-        wanted=wanted,
-    )
+    bounded = [(first, min(last, upto_ms)) for first, last in stretches if first <= upto_ms]
+    table = open_table(lake.log(topic.name))
+    return without_commit_rows(rows_in_stretches(spark, table, log_schema(topic), "ingested_at", bounded))
 
 
 def read_logs(

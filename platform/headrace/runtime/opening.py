@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING
 
 from pyspark.sql import functions as F
 
+from headrace import lake as lakes
 from headrace.description import quote
 from headrace.errors import TerminalError
 from headrace.lake import small_files
@@ -24,10 +25,9 @@ from headrace.operators.operator import CurrentOperator, Held
 from headrace.operators.progress import Progress
 from headrace.operators.rows import NOT_RECORDS
 from headrace.runtime.node_tables import node_schemas, read_log, read_stretches
-from headrace.spark import tables
-from headrace.spark.actions import append_rows
 from headrace.spark.frames import local_frame
-from headrace.spark.newest import read_table
+from headrace.spark.lake_rows import append_rows, read_table
+from headrace.spark.one_task import arrow_schema
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
@@ -144,8 +144,8 @@ def write_opening(spark: SparkSession, lake: Lake, node: Node, standing: Standin
         frames |= {RESULTS: (standing.results, schemas.results), STATE: (standing.state, schemas.state)}
     for table, (rows, schema) in frames.items():
         path = f"{lake.openings(name)}/{folder}/{table}"
-        tables.create(spark, path, schema)
-        append_rows(rows, path, {"writer": f"opening/{name}"})
+        opened = lakes.create(path, arrow_schema(schema))
+        append_rows(lakes.TableWriter(opened, lakes.APPENDER), rows, {"writer": f"opening/{name}"})
     entry = {
         "folder": folder,
         "fingerprint": node.fingerprint(),

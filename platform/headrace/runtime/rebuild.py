@@ -12,13 +12,14 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
+from headrace import lake as lakes
 from headrace.errors import TerminalError, TransientError
 from headrace.lake import small_files
+from headrace.lake.swap import replace_table
 from headrace.runtime.evolution import REBUILT, OtherDescriptionError
 from headrace.runtime.lease import LeaseHeldError, take_lease, take_lease_patiently
 from headrace.runtime.node_tables import read_progress, results_writer, write_description
 from headrace.runtime.runner import NodeRunner
-from headrace.spark import tables
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -86,18 +87,21 @@ class Rebuild:
             lease.release()
         assert self._beside.nodes is not None
         small_files.delete(self._beside.nodes)
+        lakes.forget(self._beside.nodes)
 
     def close(self) -> None:
         """Give the lease back; what is built so far stays."""
         self._lease.release()
 
     def _replace(self, source: str, target: str, writer: str) -> None:
-        commit = tables.last_commit(self._spark, source, writer)
+        commit = lakes.last_commit(lakes.open_table(source), writer)
         batch = {"batch": self.runner.progress.batch, "upto_ms": dict(self.runner.progress.upto_ms)}
         record = {"writer": writer, **batch} if commit is None else dict(commit.record)
         if writer == f"node/{self._node.required_name}" and "progress" not in record:
             record |= batch  # of appended results: through this micro-batch they are there, also if it closed nothing
-        tables.replace(self._spark, source, target, record)
+        role = lakes.MAINTAINER if writer.startswith("fold/") else lakes.APPENDER
+        swapper = lakes.TableWriter(lakes.open_table(target), role, carries=[writer])
+        replace_table(swapper, lakes.open_table(source), record)
 
 
 def rebuild_due(

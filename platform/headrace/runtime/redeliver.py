@@ -11,12 +11,13 @@ from typing import TYPE_CHECKING
 
 from pyspark.sql import functions as F
 
+from headrace import lake as lakes
 from headrace.description import quote
 from headrace.errors import TerminalError
 from headrace.operators import operator_of
 from headrace.operators.operator import AppendedOperator
 from headrace.sinks import Delivery, ReadableSink
-from headrace.spark import tables
+from headrace.spark.lake_rows import read
 from headrace.spark.session import pipeline_session
 
 if TYPE_CHECKING:
@@ -101,11 +102,11 @@ def _rows(spark: SparkSession, lake: Lake, node: Node, days: Sequence[dt.date] |
             f"Node '{name}' has revised rows, which belong to no day: they cannot be delivered again by day.",
             hint="A new sink gets its rows as they change.",
         )
-    if not tables.exists(spark, lake.table(name)):
+    if not lakes.exists(lake.table(name)):
         raise TerminalError(
             f"Node '{name}' has not run yet.", hint="Start its stream; it delivers by itself."
         )
-    table = tables.read(spark, lake.table(name))
+    table = read(spark, lake.table(name))
     if days is None:
         return operator.emitted(table)
     in_days = F.to_date(node.day_column).isin(list(days))

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 from headrace.lake import small_files
 from headrace.log.limits import limits_in
-from headrace.spark import tables
+from headrace.spark.lake_rows import read
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -53,7 +53,7 @@ def carry_out(spark: SparkSession, lake: Lake, sequencer: Sequencer) -> int:
     waiting = pending(spark, lake, topic)
     if not waiting:
         return 0
-    known = {entry.request for entry in limits_in(tables.read(spark, lake.log(topic)))}
+    known = {entry.request for entry in limits_in(read(spark, lake.log(topic)))}
     done = 0
     for name in waiting:
         asked = small_files.read_json(_file(lake, topic, name))

@@ -18,10 +18,11 @@ import datetime as dt
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from delta.tables import DeltaTable
 from pyspark.sql import functions as F
 
+from headrace import lake as lakes
 from headrace.errors import TerminalError
+from headrace.lake.alter import rewritable
 from headrace.log.clock import SystemClock
 from headrace.log.columns import CONTROL
 from headrace.operators import operator_of
@@ -29,8 +30,7 @@ from headrace.runtime.lease import nothing_writes
 from headrace.runtime.node_tables import frontier_ms, read_progress, undescribed
 from headrace.runtime.opening import read_opening, stand, write_opening
 from headrace.runtime.runner import NodeRunner
-from headrace.spark import tables
-from headrace.spark.merge import overtaken_tries
+from headrace.spark.lake_rows import read, rewrite
 from headrace.spark.session import pipeline_session
 
 if TYPE_CHECKING:
@@ -118,12 +118,12 @@ class Retention:
     def _last_commit_before(self, before_ms: int) -> int | None:
         """The last commit to be cut; never the log's last."""
         path = self._lake.log(self._topic.name)
-        if not tables.exists(self._spark, path):
+        if not lakes.exists(path):
             return None
         last_ms = min(before_ms, frontier_ms(self._spark, self._lake, self._topic))
         older = (F.col("ingested_at") < F.timestamp_millis(F.lit(last_ms))) & (F.col("kind") != CONTROL)
         row = (
-            tables.read(self._spark, path).where(older).agg(F.unix_millis(F.max("ingested_at")).alias("ms"))
+            read(self._spark, path).where(older).agg(F.unix_millis(F.max("ingested_at")).alias("ms"))
         ).first()
         return None if row is None else row["ms"]
 
@@ -141,7 +141,7 @@ class Retention:
         name, why = node.required_name, operator_of(node).uncuttable
         if why:
             return f"{name} needs the log from its start: {why}."
-        if not tables.exists(self._spark, self._lake.state(name)):
+        if not lakes.exists(self._lake.state(name)):
             return f"{name} needs the log from its start: it has not run yet."
         read_ms = read_progress(self._spark, self._lake, node).upto_ms.get(self._topic.name, 0)
         if read_ms < at_ms:
@@ -168,14 +168,12 @@ class Retention:
     def _delete(self, through_ms: int) -> int:
         path, writer = self._lake.log(self._topic.name), f"log/{self._topic.name}"
         gone = self._gone(through_ms)
-        rows = tables.read(self._spark, path).where(gone).count()
-        record = {"writer": f"retention/{writer}", **tables.carried(self._spark, path, [writer])}
-        if rows:
-            with tables.commit_record(self._spark, record), tables.rewritable(self._spark, path):
-                for attempt in overtaken_tries:  # by maintenance
-                    with attempt:
-                        DeltaTable.forPath(self._spark, path).delete(gone)
-        return rows
+        if read(self._spark, path).where(gone).isEmpty():
+            return 0
+        maintainer = lakes.TableWriter(lakes.open_table(path), lakes.MAINTAINER, carries=[writer])
+        record = {"writer": f"retention/{writer}", **lakes.carried(lakes.open_table(path), [writer])}
+        with rewritable(maintainer, record):
+            return rewrite(self._spark, maintainer, gone, record)
 
     @staticmethod
     def _gone(through_ms: int) -> Expr:

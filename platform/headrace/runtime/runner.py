@@ -11,15 +11,14 @@ Spark's own checkpoint comes last and holds nothing that these do not: it may be
 
 from __future__ import annotations
 
-import threading
 from collections import Counter
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
-from delta.tables import DeltaTable
 from pyspark.sql import functions as F
 
-from headrace.lake import small_files
+from headrace import lake as lakes
+from headrace.lake import TableWriter, kinds, small_files
 from headrace.operators import operator_of
 from headrace.operators.operator import CurrentOperator, Held
 from headrace.runtime.bases import Bases
@@ -35,9 +34,15 @@ from headrace.runtime.node_tables import (
     settled_ms,
 )
 from headrace.runtime.redeliver import delivery_of
-from headrace.spark import tables, upkeep
-from headrace.spark.newest import Followed, newest_rows
-from headrace.spark.varying import varying
+from headrace.spark.frames import local_frame
+from headrace.spark.lake_rows import (
+    not_outweighed,
+    read_between,
+    read_table,
+    rows_of_files,
+    write_rows,
+)
+from headrace.spark.one_task import arrow_schema
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
@@ -45,14 +50,12 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
     from headrace.description import Node, Topic
+    from headrace.lake import DataFile, NewFile
     from headrace.operators.progress import Progress
     from headrace.runtime.lake import Lake
     from headrace.runtime.micro_batch import MicroBatch
 
 BEHIND_MS = 10_000  # of commit time: only beyond it is an increment measured before it is read
-RESULTS = {
-    "delta.enableChangeDataFeed": "true"
-}  # an append costs nothing more; a swap says which rows it changed
 
 
 class NodeRunner:
@@ -75,16 +78,22 @@ class NodeRunner:
         self._writer = f"node/{self.name}"
         self._schemas = node_schemas(spark, node)
         self.progress = read_progress(spark, lake, node)  # refuses another description before its columns do
-        skipping = {"delta.dataSkippingStatsColumns": ",".join(_bookkeeping(self._schemas.state.names))}
-        tables.create(spark, lake.table(self.name), self._schemas.results, RESULTS)
-        tables.create(spark, lake.state(self.name), self._schemas.state, skipping)
+        skipping = kinds.state(_bookkeeping(self._schemas.state.names))
+        results = lakes.create(lake.table(self.name), arrow_schema(self._schemas.results), kinds.RESULTS)
+        self._state = lakes.create(lake.state(self.name), arrow_schema(self._schemas.state), skipping)
         for part, schema in self._schemas.parts.items():
-            tables.create(spark, lake.part(self.name, part), schema)
+            lakes.create(lake.part(self.name, part), arrow_schema(schema))
+        # From here on no writer before this one can commit; so its progress is read again.
+        self._state_writer = TableWriter(self._state, lakes.APPENDER, carries=[self._writer])
+        self._results_writer: TableWriter | None = None
+        if self.operator.appended:
+            self._results_writer = TableWriter(results, lakes.APPENDER, carries=[self._writer])
+        self.progress = read_progress(spark, lake, node)
         self.unread = 0  # the micro-batches through which the state's changes are read by nobody any more
         note_description(spark, lake, node)
         self._repeating = True
+        self._upkeep_writer: TableWriter | None = None
         self.refused_ms = 0  # how far the log of the first topic was read when a bound was exceeded
-        self._state = Followed(spark, lake.state(self.name), self._schemas.state)
         self._bases: Bases | None = None
         if isinstance(self.operator, CurrentOperator):
             self._bases = Bases(spark, lake, self.operator, self._schemas, self._state)
@@ -92,7 +101,6 @@ class NodeRunner:
         self._columnar = ColumnarRunner(
             spark, self.operator, self._schemas, lake.table(self.name), self._state, parts
         )
-        self._committing = threading.Lock()  # to the state
 
     def advance(self) -> bool:
         """Fold what the logs hold beyond the progress; False when there is nothing new."""
@@ -116,15 +124,15 @@ class NodeRunner:
         self, logs: Mapping[str, DataFrame], upto_ms: Mapping[str, int], progress: Progress
     ) -> MicroBatch:
         """By Arrow where that is possible, else by Spark."""
-        paths = self._lake.table(self.name), self._lake.state(self.name)
         folded = 0 if self._bases is None else self._bases.folded
         made = self._columnar.fold(logs, upto_ms, progress, folded, self._earlier)
         if made is not None:
             return in_files(
-                self._spark, self.operator, self._schemas, made, *paths,
+                self._spark, self.operator, self._schemas, made, self._results_writer, self._state_writer,
                 logs=logs, held=partial(self._held, progress),
             )  # fmt: skip
-        return in_frames(self.operator.fold(logs, upto_ms, self._held(progress), progress), *paths)
+        folded_frames = self.operator.fold(logs, upto_ms, self._held(progress), progress)
+        return in_frames(folded_frames, self._results_writer, self._state_writer)
 
     def _write(self, micro_batch: MicroBatch, upto_ms: Mapping[str, int]) -> None:
         written = self._has_outputs(micro_batch.progress.batch)
@@ -137,8 +145,7 @@ class NodeRunner:
         if not written:
             self._write_outputs(micro_batch)
         self._on_step("after outputs")
-        with self._committing:
-            micro_batch.append_state(self._record(micro_batch.progress))
+        micro_batch.append_state(self._record(micro_batch.progress))
         self._on_step("after state")
 
     def finish(self) -> bool:
@@ -160,22 +167,46 @@ class NodeRunner:
     def state_bytes(self) -> int:
         """The size of the files of the state and of its parts, by the commits that name them."""
         tables_of = (self._state, *({} if self._bases is None else self._bases.parts).values())
-        return sum(file.size for table in tables_of for file in table.files().values())
+        return sum(table.snapshot().bytes for table in tables_of)
 
     def pack(self, *, whole: bool = False) -> None:
         """Put the rows of the state that are read again into fewer files, merged where they can be.
 
-        May run beside `advance`: Delta lets both commit, and half of the cores are left to it.
+        May run beside `advance`: the fence lets both commit, and half of the cores are left to it.
 
         In: whole  all of it; else files that do not outweigh the others (see `not_outweighed`)
         """
         operator, progress, schemas = self.operator, self.progress, self._schemas
-        version, gone, rows = self._state.to_merge("__batch", progress.batch, whole=whole)
-        if gone:
-            half = max(1, self._spark.sparkContext.defaultParallelism // 2)
-            kept = operator.still_read(rows.coalesce(half), progress, whole=whole)
-            merged = operator.condensed(kept, schemas.inputs)
-            upkeep.rearrange(merged, self._lake.state(self.name), gone, version, self._committing)
+        gone = self._packable(progress.batch, whole=whole)
+        if not gone:
+            return
+        rows = rows_of_files(self._spark, [f"{self._state.uri}/{name}" for name in gone], schemas.state)
+        half = max(1, self._spark.sparkContext.defaultParallelism // 2)
+        kept = operator.still_read(rows.coalesce(half), progress, whole=whole)
+        added = write_rows(operator.condensed(kept, schemas.inputs), self._state.uri)
+        self._exchange(gone, added, changes_data=False)
+
+    def _packable(self, batch: int, *, whole: bool) -> dict[str, DataFile]:
+        """The files of the state to be put into fewer: all, or those of micro-batches through one that are worth it."""
+        files = self._state.snapshot().files
+        if whole:
+            return dict(files)
+        known = {name: file for name, file in files.items() if _is_through(file, batch)}
+        return {name: known[name] for name in not_outweighed({name: f.rows for name, f in known.items()})}
+
+    def _exchange(
+        self, gone: Mapping[str, DataFile], added: Sequence[NewFile], *, changes_data: bool
+    ) -> None:
+        """Put files of the state in the place of others, unless another has done so meanwhile."""
+        if self._upkeep_writer is None:
+            self._upkeep_writer = TableWriter(self._state, lakes.MAINTAINER, carries=[self._writer])
+        record = {"writer": f"upkeep/{self.name}", **lakes.carried(self._state, [self._writer])}
+        try:
+            self._upkeep_writer.replace(gone, added, record, changes_data=changes_data)
+        except lakes.ConflictError:
+            return
+        except lakes.FencedError:
+            self._upkeep_writer = None  # maintenance came between; the next time a new one begins
 
     def maintain(self) -> None:
         """Fold changes into the table of current results, drop the state that nothing reads; results do not change."""
@@ -198,40 +229,31 @@ class NodeRunner:
 
         Each micro-batch writes its own; one that maintenance made of several leaves with the last of them.
         """
-        path = self._lake.state(self.name)
         if self.operator.appended:
             self.pack(whole=True)
-        elif tables.is_mapped(self._schemas.state):
-            DeltaTable.forPath(self._spark, path).delete(F.col("__batch") <= self.unread)
         else:
-            version, unread = self._state.wholly_through("__batch", self.unread)
-            upkeep.drop(self._spark, path, unread, version)
+            files = self._state.snapshot().files
+            unread = {name: file for name, file in files.items() if _is_through(file, self.unread)}
+            if unread:
+                self._exchange(unread, [], changes_data=True)
         self.unread = 0
 
     def _held(self, progress: Progress) -> Held:
         if self._bases is None:
-            self._state.now()
-            return Held(None, self._state.read, self._earlier)
+            return Held(None, self._read_state, self._earlier)
         return self._bases.held(lambda folded: self._since(folded, progress.batch))
 
     def _since(self, folded: int, done: int) -> DataFrame:
         """The changes of the micro-batches after the one that is folded, through one that is done."""
-        rows = newest_rows(
-            self._spark,
-            self._lake.state(self.name),
-            self._schemas.state,
-            self._writer,
-            lambda record: int(record["progress"]["batch"]),
-            after=folded,
-            through=done,
-            consecutive=True,
-        )
-        if rows is not None:
-            return rows
-        batch = F.col("__batch")
-        return self._state.read("__batch", folded + 1).where(
-            (batch > varying(folded)) & (batch <= varying(done))
-        )
+        if folded >= done:
+            return local_frame(self._spark, [], self._schemas.state)
+        return read_between(self._spark, self._state, self._schemas.state, "__batch", folded, done)
+
+    def _read_state(self, column: str | None = None, first: int = 0, last: int | None = None) -> DataFrame:
+        """The state; with a column, only the rows where it is from `first` through `last` (None: no bound)."""
+        if column is None:
+            return read_table(self._spark, self._state.uri)
+        return read_between(self._spark, self._state, self._schemas.state, column, first - 1, last)
 
     def _earlier(self, stretches: Sequence[tuple[int, int]]) -> dict[str, DataFrame]:
         """Stretches of commit time of the logs, as far as these are folded."""
@@ -312,7 +334,7 @@ class NodeRunner:
     def _has_outputs(self, batch: int) -> bool:
         if not self._repeating or not self.operator.appended:
             return False
-        commit = tables.last_commit(self._spark, self._lake.table(self.name), self._writer)
+        commit = lakes.last_commit(lakes.open_table(self._lake.table(self.name)), self._writer)
         return commit is not None and commit.record["batch"] >= batch
 
     def _record(self, progress: Progress) -> dict[str, Any]:
@@ -323,10 +345,13 @@ class NodeRunner:
         }
 
 
-def _bookkeeping(columns: list[str]) -> list[str]:
+def _bookkeeping(columns: list[str]) -> tuple[str, ...]:
     """The columns that predicates on the state name: Delta keeps minima and maxima of these alone."""
-    return [
-        name
-        for name in columns
-        if name in ("__pane", "__point", "__batch", "__opened_ms", "__end_ms", "__event_ms")
-    ]
+    known = ("__pane", "__point", "__batch", "__opened_ms", "__end_ms", "__event_ms")
+    return tuple(name for name in columns if name in known)
+
+
+def _is_through(file: DataFile, batch: int) -> bool:
+    """True if a file of the state holds no row of a later micro-batch."""
+    highest = file.highest.get("__batch")
+    return highest is not None and int(highest) <= batch

@@ -150,7 +150,7 @@ class StreamRuntime:
             for node in nodes
         ]
         self._spark, self._lake, self._clock = session, lake, clock
-        self._checkpoints = Checkpoints(session, self._written, upkeep)
+        self._checkpoints = Checkpoints(self._written, upkeep)
         self._logs = [s for s in logs if s.name in hosted]
         self._streams = [s for s in streams if only is None or f"stream/{s.name}" in only]
         for log in self._logs:

@@ -17,7 +17,7 @@ from headrace.operators.rows import FATES, KEPT, OPEN, USED
 from headrace.runtime.node_tables import base_of, node_schemas, read_logs, read_progress, snapshot
 from headrace.runtime.opening import Opening, read_opening, stand
 from headrace.spark.frames import local_frame
-from headrace.spark.newest import read_table
+from headrace.spark.lake_rows import read_table
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping

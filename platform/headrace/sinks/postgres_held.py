@@ -13,10 +13,11 @@ from pyspark.sql import functions as F
 from pyspark.sql import types as T
 from pyspark.sql.pandas.types import to_arrow_schema
 
+from headrace import lake as lakes
 from headrace.errors import TransientError
 from headrace.sinks.postgres_session import connect, explained, session
 from headrace.sinks.postgres_tables import columns_of, listed
-from headrace.spark import tables
+from headrace.spark.lake_rows import read
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator
@@ -58,9 +59,9 @@ def held_rows(spark: SparkSession, dsn: str, table: str, delivery: Delivery) -> 
         held = spark.range(1, numPartitions=1).mapInArrow(_reader(dsn, query, schema, store), schema)
     else:
         held = spark.createDataFrame([], schema)
-    if not tables.exists(spark, delivery.refused):
+    if not lakes.exists(delivery.refused):
         return held
-    refused = tables.read(spark, delivery.refused).select(F.from_json("identity", schema).alias("row"))
+    refused = read(spark, delivery.refused).select(F.from_json("identity", schema).alias("row"))
     return held.unionByName(
         refused.select("row.*").distinct().join(held, list(delivery.identity), "left_anti")
     )

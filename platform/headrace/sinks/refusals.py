@@ -11,11 +11,12 @@ from typing import TYPE_CHECKING
 from pyspark.sql import functions as F
 from pyspark.sql import types as T
 
+from headrace import lake as lakes
 from headrace.description import quote
 from headrace.errors import TerminalError, TransientError
-from headrace.spark import tables
 from headrace.spark.frames import local_frame
-from headrace.spark.merge import overtaken_tries, upsert
+from headrace.spark.merge import upsert
+from headrace.spark.one_task import arrow_schema
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -89,8 +90,6 @@ def record_refusals(rows: DataFrame, delivery: Delivery, refusals: list[Refusal]
     )
     schema = T.StructType.fromDDL(REFUSED)
     assert isinstance(schema, T.StructType)
-    tables.create(spark, delivery.refused, schema)
-    record = {"writer": f"refused/{delivery.node}"}
-    for attempt in overtaken_tries:  # by maintenance
-        with attempt:
-            upsert(spark, delivery.refused, refused, ("identity", "sequence", "ordinal"), record)
+    table = lakes.create(delivery.refused, arrow_schema(schema))
+    writer, record = lakes.TableWriter(table, lakes.APPENDER), {"writer": f"refused/{delivery.node}"}
+    upsert(writer, refused, ("identity", "sequence", "ordinal"), record)

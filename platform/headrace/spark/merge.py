@@ -1,64 +1,44 @@
-"""Put changed rows into a Delta table by identity, in one commit; and what to do when another commit overtakes it."""
+"""Put the changed rows of a frame into a table of the lake, in one commit (see `headrace.lake.merge`)."""
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
+from uuid import uuid4
 
-from delta.exceptions import ConcurrentAppendException, ConcurrentDeleteReadException
-from delta.tables import DeltaTable
-from pyspark.sql import functions as F
-from tenacity import Retrying, retry_if_exception_type, stop_after_attempt, wait_random_exponential
-
-from headrace.description import quote
-from headrace.spark import tables
-from headrace.spark.merge_files import merge_files
+from headrace.lake import merge
+from headrace.spark.lake_rows import write_rows
+from headrace.spark.one_task import arrow_schema
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Callable, Mapping, Sequence
 
-    from pyspark.sql import Column, DataFrame, SparkSession
+    from pyspark.sql import DataFrame
 
-    from headrace.spark.newest import Followed
+    from headrace.lake import TableWriter
+    from headrace.lake.merge import Changes
 
-TRIES_MAX = 10
-# Delta refuses a commit that rewrites files when another one has added or replaced rows that it read.
-OVERTAKEN = (ConcurrentAppendException, ConcurrentDeleteReadException)
-overtaken_tries = Retrying(
-    retry=retry_if_exception_type(OVERTAKEN),
-    stop=stop_after_attempt(TRIES_MAX),
-    wait=wait_random_exponential(multiplier=0.1, max=10),
-    reraise=True,
-)
+FOLDER = "_changes"  # below the table; Delta leaves alone what begins with an underscore
 
 
 def upsert(
-    spark: SparkSession,
-    path: str,
-    changes: DataFrame,
-    identity: Sequence[str],
-    record: Mapping[str, Any],
-    followed: Followed | None = None,
-) -> None:
-    """Update, insert or delete rows.
+    writer: TableWriter, changes: DataFrame, identity: Sequence[str], record: Mapping[str, Any]
+) -> int:
+    """Update, insert or delete rows (see `headrace.lake.merge.upsert`); the version that holds them."""
+    return _merged(writer, changes, lambda rows: merge.upsert(writer, rows, identity, record))
 
-    In:     changes   the table's columns and `__deleted`; one row for each identity
-            record    of the commit; it is written although nothing changes
-            followed  the table, if its identity is never null, nobody else rewrites it meanwhile, and one task has room
-                      for all changes
-    """
-    if followed is not None and merge_files(followed, changes, identity, record):
-        return
-    same = " AND ".join(f"row.{quote(name)} <=> change.{quote(name)}" for name in identity)
-    values: dict[str, str | Column] = {
-        quote(n): F.col(f"change.{quote(n)}") for n in changes.columns if n != "__deleted"
-    }
-    with tables.commit_record(spark, record):
-        (
-            DeltaTable.forPath(spark, path)
-            .alias("row")
-            .merge(changes.alias("change"), same)
-            .whenMatchedDelete(condition="change.__deleted")
-            .whenMatchedUpdate(set=values)
-            .whenNotMatchedInsert(condition="NOT change.__deleted", values=values)
-            .execute()
-        )
+
+def exchange(
+    writer: TableWriter, changes: DataFrame, identity: Sequence[str], record: Mapping[str, Any]
+) -> int:
+    """Delete some identities and insert rows in their place (see `headrace.lake.merge.exchange`)."""
+    return _merged(writer, changes, lambda rows: merge.exchange(writer, rows, identity, record))
+
+
+def _merged(writer: TableWriter, changes: DataFrame, work: Callable[[Changes], int]) -> int:
+    """Let tasks write the changes to files first, so that no process has to hold all of them."""
+    folder = f"{writer.uri}/{FOLDER}/{uuid4()}"
+    rows = merge.Changes(folder, write_rows(changes, folder), arrow_schema(changes.schema))
+    try:
+        return work(rows)
+    finally:
+        rows.remove()

@@ -1,6 +1,6 @@
 """Work that one task does by Arrow: rows of a frame come to it in batches, it writes files of tables, and reports.
 
-What the files hold nobody sees before a commit names them (`headrace.spark.actions`).
+What the files hold nobody sees before a commit names them (`headrace.lake.writer`).
 """
 
 from __future__ import annotations
@@ -8,7 +8,6 @@ from __future__ import annotations
 import json
 from abc import ABC, abstractmethod
 from dataclasses import dataclass
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
@@ -21,8 +20,8 @@ from pyspark.sql.pandas.types import to_arrow_schema
 from pyspark.util import PythonEvalType
 
 from headrace.description import quote
+from headrace.lake.data_file import DataFileWriter, Encoding, leaves
 from headrace.spark import workers
-from headrace.spark.part_file import Encoding, PartFile, leaves
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Sequence
@@ -60,19 +59,19 @@ def arrow_schema(schema: T.StructType) -> pa.Schema:
 class Target:
     """A table to which a task adds a file.
 
-    folder  on a disk that every task sees
+    folder  its URI
     """
 
     folder: str
     schema: pa.Schema
 
-    def write(self, tables: Sequence[pa.Table], **same: pa.Scalar) -> dict[str, Any] | None:
+    def write(self, tables: Iterable[pa.Table], **same: pa.Scalar) -> dict[str, Any] | None:
         """Write rows to a file of their own; what `NewFile` says of it, None if there are no rows.
 
         In: tables  with any of the table's columns; others are passed over
             same    values of columns that are the same in all rows
         """
-        file = PartFile(Path(self.folder), self.schema, self._encoding)
+        file = DataFileWriter(self.folder, self.schema, self._encoding)
         try:
             for rows in tables:
                 if rows.num_rows:

@@ -11,7 +11,7 @@ from pyspark.sql import SparkSession
 
 from headrace.lake.storage import executor_environment, hadoop_settings
 from headrace.spark.jvm import java_class, remember_often
-from headrace.spark.newest import LOCAL_FILES_MAX
+from headrace.spark.lake_rows import LOCAL_FILES_MAX
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -117,19 +117,21 @@ def spark_conf(
     conf = {"spark.master": master, **AT_START, **SEMANTICS, **SMALL_BATCHES}
     conf[SHUFFLES] = str(tasks_for(master))
     conf |= hadoop_settings(lake or os.environ.get(LAKE, ""))
-    local = master.startswith("local[") or master == "local"
+    local = _is_local(master)
     if local:
         conf |= LAPTOP
         if not any("GC" in os.environ.get(name, "") for name in OF_ANY_JVM):
             conf["spark.driver.extraJavaOptions"] = JVM + SMALL_HEAP
-    else:
-        conf |= executor_environment()
     if jars and local:
         # The driver is the executor: a class path saves copying every jar at each start.
         conf |= LOCAL_FILES | {"spark.driver.extraClassPath": ":".join(jars)}
     elif jars:
         conf |= {"spark.jars": ",".join(jars)}
     return conf
+
+
+def _is_local(master: str) -> bool:
+    return master.startswith("local[") or master == "local"
 
 
 def tasks_for(master: str) -> int:
@@ -142,9 +144,14 @@ def tasks_for(master: str) -> int:
 
 
 def build_session(conf: Mapping[str, str], app_name: str = "headrace") -> SparkSession:
-    """Start (or join) the process's Spark session with these settings."""
+    """Start (or join) the process's Spark session with these settings.
+
+    Executors on other machines also get the variables with which this process reaches the lake. They are secrets: Spark
+    redacts them, and they stand in no configuration that is kept.
+    """
     builder = SparkSession.builder.appName(app_name)
-    for key, value in conf.items():
+    secret = {} if _is_local(conf.get("spark.master", "local")) else executor_environment()
+    for key, value in (secret | dict(conf)).items():
         builder = builder.config(key, value)
     spark = builder.getOrCreate()
     remember_often(spark)

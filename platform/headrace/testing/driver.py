@@ -8,6 +8,7 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
+from headrace import lake as lakes
 from headrace.description.durations import duration_ms
 from headrace.description.limits import limits_asked
 from headrace.errors import DescriptionError
@@ -28,7 +29,6 @@ from headrace.runtime.topics import (
     wall_waits_ms,
 )
 from headrace.runtime.views import Views
-from headrace.spark import tables
 from headrace.spark.session import build_session, pipeline_session, spark_conf
 from headrace.testing.piped import PipedTopic
 
@@ -74,7 +74,7 @@ class TestDriver:
         number = int(self._place) + 1
         shutil.copytree(self._folder / "empty", self._folder / str(number))
         shutil.rmtree(self._folder / self._place)
-        tables.forget(self.spark)
+        lakes.forget()
         self._begin(str(number))
 
     def _begin(self, place: str) -> None:
@@ -220,7 +220,7 @@ class TestDriver:
     def close(self) -> None:
         """Remove the temporary folder; the session and its JVM stay."""
         shutil.rmtree(self._folder, ignore_errors=True)
-        tables.forget(self.spark)
+        lakes.forget()
 
     def _run(self, names: Collection[str]) -> None:
         for name in names:

@@ -22,8 +22,8 @@ from typing import TYPE_CHECKING, Any
 
 from headrace.errors import TransientError
 from headrace.sinks.protocol import Delivery, Sink
-from headrace.spark import tables
 from headrace.spark.frames import local_frame
+from headrace.spark.lake_rows import read
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -180,7 +180,7 @@ class SinkKit:
         at = self._deliver(mixed)
         self._deliver(mixed, at)
         self._expect(claim, rows)
-        kept = tables.read(self._spark, self._delivery.refused).where(f"identity LIKE '%{rows[0].claim}%'")
+        kept = read(self._spark, self._delivery.refused).where(f"identity LIKE '%{rows[0].claim}%'")
         found = sorted((row["identity"], bool(row["reason"]), row["sequence"]) for row in kept.collect())
         wanted = [(f'{{"claim":"{row.claim}","number":{row.number}}}', True, at) for row in bad]
         assert found == wanted, f"{claim}: the table of refused rows should hold {wanted}; it holds {found}"

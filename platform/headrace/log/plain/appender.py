@@ -8,17 +8,14 @@ from typing import TYPE_CHECKING, Any
 import structlog
 from pyspark.sql import functions as F
 
-from headrace.lake import small_files
-from headrace.lake.storage import local_path
+from headrace.lake import NewFile, small_files
 from headrace.log.monotone import MonotoneGuard
 from headrace.log.plain.decode import TYPES
 from headrace.log.plain.records import Reader
 from headrace.log.plain.sequence import Known
 from headrace.log.plain.task import HEADER_NAMES, HEADER_VALUES, Work
-from headrace.spark.actions import NewFile
 from headrace.spark.frames import Selection
 from headrace.spark.one_task import arrow_schema, reports_of
-from headrace.spark.tables import is_mapped
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -42,15 +39,13 @@ BY_ROWS = PLAIN_TYPES | {f"{ARROW}.maxRecordsPerBatch": "1000", f"{ARROW}.maxByt
 REST_MAX = 32  # micro-batches that Spark decides, after some that were odd, before the next is looked at
 
 
-def is_plain(topic: Topic, path: str, schema: StructType) -> bool:
-    """Whether a topic can have plain micro-batches: by its types, by its guard, and by where its log lies."""
+def is_plain(topic: Topic) -> bool:
+    """Whether a topic can have plain micro-batches: by its types and by its guard."""
     columns = (*topic.key_columns, *topic.value_columns)
     by_value = topic.timestamp is None or topic.types[topic.timestamp].type == "BIGINT"
     guard = topic.replay_guard
     return (
-        path.startswith("file:")
-        and not is_mapped(schema)
-        and all(column.type in TYPES for column in columns)
+        all(column.type in TYPES for column in columns)
         and by_value
         and bool(topic.value_columns)
         and (guard is None or guard.mode == MonotoneGuard.mode)
@@ -145,7 +140,7 @@ class PlainAppender:
             ),
             header=None if topic.replay_guard is None else topic.replay_guard.header,
             schema=self._schema,
-            folder=str(local_path(self._path)),
+            folder=self._path,
             at_ms=at_ms,
             known=Known(
                 next_offsets={p: s.next_offset for p, s in state.partitions.items()},

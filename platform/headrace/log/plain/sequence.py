@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from headrace.lake.data_file import NOTHING
 from headrace.log.plain.decode import OddError
-from headrace.spark.part_file import NOTHING
 
 if TYPE_CHECKING:
     from collections.abc import Mapping

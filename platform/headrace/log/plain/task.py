@@ -4,20 +4,19 @@ from __future__ import annotations
 
 import json
 from dataclasses import dataclass
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from headrace.lake.data_file import NOTHING, DataFileWriter, Encoding
 from headrace.log.columns import DEAD_LETTER, RECORD, SKIPPING
 from headrace.log.decode import LAST_TIMESTAMP_MS
 from headrace.log.plain.decode import OddError
 from headrace.log.plain.judge import Judge, repeating
 from headrace.log.plain.sequence import StreamTimes
 from headrace.spark import workers
-from headrace.spark.part_file import NOTHING, Encoding, PartFile
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping
@@ -46,7 +45,7 @@ class Work:
     known    of the log's partitions
     at_ms    the commit's `ingested_at`
     schema   the log's, as Arrow's
-    folder   of the table, on a disk that every task sees
+    folder   URI of the table
     """
 
     topic: str
@@ -84,7 +83,7 @@ class Task:
         self._work = work
         self._times = StreamTimes(work.known)
         self._judge = None if work.header is None else Judge(work.topic, work.header, work.highest)
-        self._file = PartFile(Path(work.folder), work.schema, ENCODING)
+        self._file = DataFileWriter(work.folder, work.schema, ENCODING)
         self._records = self._dead_letters = self._replays = self._largest = 0
 
     def take(self, records: pa.RecordBatch) -> None:

@@ -22,8 +22,8 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame
     from pyspark.sql import types as T
 
+    from headrace.lake import DataFile
     from headrace.operators.progress import Progress
-    from headrace.spark.newest import File
 
 REPORT = "__report"  # a column that is null in all rows but one, which holds what a task reports
 # Of Parquet, of one file; of all of them a worker remembers no more than one task may read.
@@ -41,7 +41,7 @@ class TableFiles:
 
     folder: str
     schema: pa.Schema
-    files: Mapping[str, File]
+    files: Mapping[str, DataFile]
     most: int
 
     def within(

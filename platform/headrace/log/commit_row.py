@@ -1,0 +1,89 @@
+"""The control row that each log commit holds: where the log stands after the commit, and where it stood before.
+
+Law: the rows of a log form a chain. The next offsets before a commit equal the next offsets after the commit before it, and
+commits are numbered without a gap. A log commit that is lost breaks the chain, and the offsets that are gone are known.
+
+What a rebuild needs outlives Delta's clean-up of commit files: the metadata of a commit only repeats this row.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import pyarrow as pa
+from pyspark.sql import functions as F
+
+from headrace.lake.data_file import DataFileWriter, Encoding, NewFile
+from headrace.log.columns import COMMIT, CONTROL, SKIPPING
+from headrace.log.state import LogState
+
+if TYPE_CHECKING:
+    from pyspark.sql import Column as Expr
+    from pyspark.sql import DataFrame
+
+PREFIX = f'{{"action": "{COMMIT}"'  # of the row's JSON, whose keys are sorted
+
+
+@dataclass(frozen=True)
+class CommitRow:
+    """What one says.
+
+    after     the log after the commit
+    previous  for each partition the next offset before it
+    """
+
+    after: LogState
+    previous: Mapping[int, int]
+
+    def to_json(self) -> str:
+        """The row's JSON."""
+        entry = {
+            "action": COMMIT,
+            "after": self.after.to_json(),
+            "closing_ms": self.after.lowest_stream_ms(),
+            "previous": {str(p): offset for p, offset in sorted(self.previous.items())},
+        }
+        return json.dumps(entry, sort_keys=True)
+
+    @classmethod
+    def from_json(cls, text: str) -> CommitRow:
+        """The row that `to_json` wrote."""
+        entry = json.loads(text)
+        return cls(LogState.from_json(entry["after"]), {int(p): o for p, o in entry["previous"].items()})
+
+
+def write_commit_row(uri: str, schema: pa.Schema, topic: str, before: LogState, after: LogState) -> NewFile:
+    """Write the row of a commit to a file of its own in the log's folder."""
+    row = CommitRow(after, {p: state.next_offset for p, state in before.partitions.items()})
+    partition = min(after.partitions, default=0)
+    stream_ms = after.partitions[partition].stream_ms if after.partitions else None
+    values: dict[str, Any] = {
+        "ingested_at": after.ingested_at_ms * 1000,
+        "kind": CONTROL,
+        "topic": topic,
+        "partition": partition,
+        "stream_time": None if stream_ms is None else stream_ms * 1000,
+        "replay": False,
+        "control": row.to_json(),
+    }
+    columns = {name: pa.array([value], schema.field(name).type) for name, value in values.items()}
+    file = DataFileWriter(uri, schema, Encoding(statistics=SKIPPING))
+    file.write(columns, 1)
+    file.bound_numbers({name: columns[name] for name in SKIPPING if name in columns})
+    file.bound_by("kind", CONTROL, CONTROL)
+    report = file.close()
+    assert report is not None
+    return NewFile(**report)
+
+
+def is_commit_row() -> Expr:
+    """True for the row of a log that says where the log stands after a commit."""
+    return (F.col("kind") == CONTROL) & F.col("control").startswith(PREFIX)
+
+
+def without_commit_rows(log: DataFrame) -> DataFrame:
+    """The rows that operators see: commit rows repeat what others say."""
+    return log.where(F.col("control").isNull() | ~F.col("control").startswith(PREFIX))
