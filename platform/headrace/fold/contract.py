@@ -77,12 +77,15 @@ class Times:
     commits  the clock after each log commit of the micro-batch, in the order of commit time; the last equals `after`
     drains   commit times of the drains in the micro-batch, rising; each drain follows the records of its commit time.
              Every bucket gets all of them, while the control row itself lies in one bucket
+    limits   the control rows that set limits of a suppression: commit time and JSON, rising; those of the micro-batch, and
+             for each node one of time 0 that stands for all before (see `time_limits.limits_in_force`)
     """
 
     before: Clock
     after: Clock
     commits: Sequence[tuple[int, Clock]] = ()
     drains: Sequence[int] = ()
+    limits: Sequence[tuple[int, str]] = ()
 
 
 @dataclass(frozen=True)

@@ -1,0 +1,23 @@
+"""The columns that the steps of time limits share."""
+
+FROM, START, SUB = "__from", "__start", "__sub"  # of a record, of an entry, of an update (see `updates`)
+BEFORE, AFTER = "__before_ms", "__after_ms"  # of a row: the expiry time of its partition before and after it
+STAMP = "__stamp_ms"  # of an update: its timestamp
+OPENED, OPENED_OFFSET = (
+    "__opened_ms",
+    "__opened_offset",
+)  # of a wait: timestamp and offset of the update that opened it
+RECORDS = "__records"  # records that a wait is the last to hold
+EARLY = "__early"  # whether a bound let a wait end
+OWN, EXPIRY = "__own_ms", "__expiry_ms"  # of a partition: own stream time and expiry time
+LEFT_AT, LEFT_OFFSET, LEFT_SUB, LEFT_STREAM = (
+    "__left_at_ms",
+    "__left_offset",
+    "__left_sub",
+    "__left_stream_ms",
+)
+TIMESTAMP, SEQUENCE = (
+    "__timestamp",
+    "__sequence",
+)  # of a result: its event time, and the commit time at which it left
+EMITTED_AT = "__emitted_at"  # of a result: the stream time at which it left

@@ -1,0 +1,75 @@
+"""Suppression by a time limit as steps, and what is asked of its state."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from headrace.description import RunningAggregate, TimeWindows, WindowedAggregate
+from headrace.fold.aggregates import Aggregates
+from headrace.fold.contract import PARTITION, TOPIC, Step
+from headrace.fold.time_limits.fold_waits import FoldWaits
+from headrace.fold.time_limits.limits_in_force import in_force, standing
+from headrace.fold.time_limits.mark_timeline import MarkTimeline
+from headrace.fold.time_limits.names import OPENED, RECORDS
+from headrace.fold.time_limits.pass_early import PassEarly
+from headrace.fold.time_limits.shape import Shape
+from headrace.fold.time_limits.stamp_updates import StampUpdates
+from headrace.fold.time_limits.updates import LatestRow, Totals, Updates, Windows
+from headrace.fold.time_limits.value_waits import ValueWaits
+
+if TYPE_CHECKING:
+    from headrace.description import Suppressed
+
+
+@dataclass(frozen=True)
+class TimeLimit:
+    """Suppression by a time limit of one node."""
+
+    shape: Shape
+
+    @classmethod
+    def of(cls, node: Suppressed, inputs: pa.Schema) -> TimeLimit:
+        """The operator of a node. In: inputs  schema of the rows, as what is suppressed takes them."""
+        return cls(Shape(node.name or "", node.policy, _updates_of(node, inputs)))
+
+    @property
+    def steps(self) -> tuple[Step, ...]:
+        """The timeline and the waits; with `emit_early` a pass over all waits of a partition."""
+        if self.shape.emits_early:
+            return (StampUpdates(self.shape), PassEarly(self.shape), ValueWaits(self.shape))
+        return (MarkTimeline(self.shape), FoldWaits(self.shape))
+
+    def decide(self, rows: pa.Table) -> pa.Table:
+        """As what is suppressed decides."""
+        return self.shape.updates.decide(rows)
+
+    def worth(self, state: pa.Table) -> pa.Table:
+        """What each entry that is remembered is worth. In: merged rows of the state `entries`."""
+        return pa.table(self.shape.updates.shown(state))
+
+    def open_records(self, state: pa.Table) -> pa.Table:
+        """The state rows that stand for records of waits that are not over: TOPIC, PARTITION, `__records`."""
+        return state.filter(pc.is_valid(state[OPENED])).select([TOPIC, PARTITION, RECORDS])
+
+    def standing_limits(self, rows: Iterable[tuple[int, str]]) -> list[tuple[int, str]]:
+        """What stands for these rows of `Times.limits` in the next micro-batch."""
+        return standing(in_force(self.shape.policy, self.shape.name, rows), self.shape.name)
+
+
+def _updates_of(node: Suppressed, inputs: pa.Schema) -> Updates:
+    """The updates that a node makes."""
+    by = pa.schema([inputs.field(name) for name in node.by])
+    updated = node.updated
+    if isinstance(updated, RunningAggregate):
+        return Totals(by, Aggregates.of(updated.aggregates, inputs))
+    if isinstance(updated, WindowedAggregate):
+        assert isinstance(updated.window, TimeWindows)
+        topics = tuple(topic.name for topic in node.topics)
+        aggregates = Aggregates.of(updated.aggregates, inputs)
+        return Windows(by, aggregates, updated.window, updated.grace_ms, topics)
+    return LatestRow(by, pa.schema([inputs.field(name) for name in updated.values]))

@@ -1,0 +1,205 @@
+"""What an aggregate or a table makes of each record: its updates, and what an entry is worth after them.
+
+The *entry* of an update is its key; with windows its key and the window's start.
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from dataclasses import dataclass
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from headrace.description import TimeWindows
+from headrace.fold.aggregates import Aggregates
+from headrace.fold.aggregates.kind import whole
+from headrace.fold.columns import int64, moments
+from headrace.fold.contract import DELETED, EVENT, FATE, STREAM, Clock
+from headrace.fold.fates import LATE, decide_by_group, is_kept, with_column
+from headrace.fold.segments import NO_TIME, ranges
+from headrace.fold.tables.decide_records import decide_records
+from headrace.fold.time_limits.merge_along import merge_along
+from headrace.fold.time_limits.names import FROM, START, SUB
+
+Columns = dict[str, pa.Array]
+
+
+class Updates(ABC):
+    """The updates of one kind of node.
+
+    by       the columns of the key, with their types
+    highest  whether an update's timestamp is the highest of its entry so far, or its record's own
+    fields   what an entry is worth, as the state has it
+    carried  the columns of a record that its updates are made of, beside the key
+    """
+
+    by: pa.Schema
+    highest: bool
+    fields: tuple[pa.Field, ...]
+    carried: tuple[str, ...]
+
+    @abstractmethod
+    def decide(self, rows: pa.Table) -> pa.Table:
+        """Complete FATE and REASON, and add FROM: of the updates of a kept record, which comes first."""
+
+    def exploded(self, kept: pa.Table) -> pa.Table:
+        """One row for each update, with START of its entry, and SUB: the place among those of one record."""
+        return kept.append_column(START, kept[FROM]).append_column(SUB, kept[FROM])
+
+    @abstractmethod
+    def worth(
+        self, rows: pa.Table, wait: np.ndarray, first: np.ndarray, known: pa.Table, held: np.ndarray
+    ) -> Columns:
+        """What each entry is worth at the end of each of its waits.
+
+        In:     rows   updates, by entry and place; wait: the number of each one's wait, rising
+                first  marks the first wait of each entry
+                known  what entries were worth before; held: the first wait of each
+        """
+
+    @abstractmethod
+    def shown(self, entries: pa.Table) -> Columns:
+        """The node's columns and DELETED. In: the key, START and `fields`."""
+
+    @abstractmethod
+    def forgotten(self, entries: pa.Table, clock: Clock) -> np.ndarray:
+        """Which entries that do not wait no later update builds upon."""
+
+
+@dataclass(frozen=True)
+class Totals(Updates):
+    """A record updates the totals of its group."""
+
+    by: pa.Schema
+    aggregates: Aggregates
+    highest = True
+
+    @property
+    def fields(self) -> tuple[pa.Field, ...]:  # type: ignore[override]
+        """Partial aggregates."""
+        return self.aggregates.fields
+
+    @property
+    def carried(self) -> tuple[str, ...]:  # type: ignore[override]
+        """What is aggregated."""
+        return self.aggregates.columns
+
+    def decide(self, rows: pa.Table) -> pa.Table:
+        """Every record that has a group and usable inputs is kept."""
+        decided = decide_by_group(rows, self.by.names, self.aggregates)
+        return with_column(decided, FROM, pa.array(np.zeros(rows.num_rows, np.int64)))
+
+    def worth(
+        self, rows: pa.Table, wait: np.ndarray, first: np.ndarray, known: pa.Table, held: np.ndarray
+    ) -> Columns:
+        """Merged partials of all records through the wait."""
+        parts = self.aggregates.partials(rows, wait, len(first))
+        if known.num_rows:
+            names = [field.name for field in self.fields]
+            both = pa.concat_tables([pa.table({name: parts[name] for name in names}), known.select(names)])
+            parts = self.aggregates.merge(both, np.concatenate([np.arange(len(first)), held]), len(first))
+        return merge_along(parts, first, self.aggregates)
+
+    def shown(self, entries: pa.Table) -> Columns:
+        """The group and its totals."""
+        columns = {name: whole(entries[name]) for name in self.by.names} | self._bounds(entries)
+        columns |= self.aggregates.finish(entries)
+        return columns | {DELETED: pa.array(np.zeros(entries.num_rows, bool))}
+
+    def forgotten(self, entries: pa.Table, clock: Clock) -> np.ndarray:
+        """None: a total is built upon for ever."""
+        return np.zeros(entries.num_rows, bool)
+
+    def _bounds(self, entries: pa.Table) -> Columns:
+        return {}
+
+
+@dataclass(frozen=True)
+class Windows(Totals):
+    """A record updates every window that it enters, in the order of their starts."""
+
+    window: TimeWindows
+    grace_ms: int
+    topics: tuple[str, ...]
+
+    def decide(self, rows: pa.Table) -> pa.Table:
+        """Late is a record for which every window that contains it is closed; FROM is the first window that it enters."""
+        decided = decide_by_group(rows, self.by.names, self.aggregates)
+        event_ms, stream_ms = int64(decided[EVENT]), int64(decided[STREAM], NO_TIME)
+        after_ms = np.maximum(event_ms - self.window.size_ms, stream_ms - self.grace_ms - self.window.size_ms)
+        advance_ms = self.window.advance_ms
+        from_ms = np.maximum(0, (after_ms // advance_ms + 1) * advance_ms)
+        late = is_kept(decided) & (from_ms > event_ms - event_ms % advance_ms)
+        decided = with_column(decided, FATE, pc.if_else(pa.array(late), LATE, decided[FATE]))
+        return with_column(decided, FROM, pa.array(from_ms))
+
+    def exploded(self, kept: pa.Table) -> pa.Table:
+        """One row for each window entered."""
+        from_ms, event_ms = int64(kept[FROM]), int64(kept[EVENT])
+        count = (event_ms - from_ms) // self.window.advance_ms + 1
+        start = (
+            np.repeat(from_ms, count) + ranges(np.zeros(len(count), np.int64), count) * self.window.advance_ms
+        )
+        rows = kept.take(pa.array(np.repeat(np.arange(len(count)), count)))
+        return rows.append_column(START, pa.array(start)).append_column(SUB, pa.array(start))
+
+    def forgotten(self, entries: pa.Table, clock: Clock) -> np.ndarray:
+        """Windows that are closed: every later record is late for them."""
+        closed_ms = clock.closing_ms(self.topics)
+        closed_ms = NO_TIME if closed_ms is None else closed_ms
+        return np.asarray(int64(entries[START]) + (self.window.size_ms + self.grace_ms) <= closed_ms)
+
+    def _bounds(self, entries: pa.Table) -> Columns:
+        start_ms = int64(entries[START])
+        return {"window_start": moments(start_ms), "window_end": moments(start_ms + self.window.size_ms)}
+
+
+@dataclass(frozen=True)
+class LatestRow(Updates):
+    """A record replaces the row of its key; a tombstone, or a row that fails a condition, deletes it."""
+
+    by: pa.Schema
+    values: pa.Schema
+    highest = False
+    gone = "__gone"
+
+    @property
+    def fields(self) -> tuple[pa.Field, ...]:  # type: ignore[override]
+        """The values, and whether the row is deleted."""
+        return (*self.values, pa.field(self.gone, pa.bool_()))
+
+    @property
+    def carried(self) -> tuple[str, ...]:  # type: ignore[override]
+        """The values, and whether the record deletes."""
+        return (*self.values.names, DELETED)
+
+    def decide(self, rows: pa.Table) -> pa.Table:
+        """Every record that has a key is kept, tombstones too."""
+        decided = decide_records(rows, self.by.names)
+        return with_column(decided, FROM, pa.array(np.zeros(rows.num_rows, np.int64)))
+
+    def worth(
+        self, rows: pa.Table, wait: np.ndarray, first: np.ndarray, known: pa.Table, held: np.ndarray
+    ) -> Columns:
+        """The last record."""
+        names = [field.name for field in self.fields]
+        last = np.empty(len(first), np.int64)
+        last[held] = rows.num_rows + np.arange(known.num_rows)
+        last[wait] = np.arange(rows.num_rows)  # of equal numbers the last one written stays
+        gone = whole(rows[DELETED])
+        there = pa.array(np.arange(rows.num_rows), mask=gone.to_numpy(zero_copy_only=False))
+        columns = {name: whole(rows[name]).take(there) for name in self.values.names}
+        new = pa.table([*columns.values(), gone], schema=pa.schema(self.fields))
+        both = pa.concat_tables([new, known.select(names)]).take(pa.array(last))
+        return {name: whole(both[name]) for name in names}
+
+    def shown(self, entries: pa.Table) -> Columns:
+        """The key and the values, null where the row was deleted."""
+        columns = {name: whole(entries[name]) for name in (*self.by.names, *self.values.names)}
+        return columns | {DELETED: whole(entries[self.gone])}
+
+    def forgotten(self, entries: pa.Table, clock: Clock) -> np.ndarray:
+        """All: a row that does not wait is replaced, not built upon."""
+        return np.ones(entries.num_rows, bool)
