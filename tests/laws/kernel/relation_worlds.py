@@ -2,16 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any
 
 import pyarrow as pa
 from hypothesis import strategies as st
 
 from headrace.fold.contract import FATE, ROW_COLUMNS, TOPIC, Times
-from headrace.fold.relations.decide_step import packed_logs
-from headrace.fold.relations.leaf import Leaf
+from headrace.fold.relations import Relations
 from tests.laws.kernel.logs import World, worlds
 from tests.oracle.tables_oracle import Change
 
@@ -52,7 +50,7 @@ class RelationWorld:
     """
 
     world: World
-    leaves: tuple[Leaf, ...]
+    operator: Relations
     reads: Mapping[str, tuple[tuple[str, ...], tuple[str, ...]]]
 
     @property
@@ -68,7 +66,7 @@ class RelationWorld:
         for part, (topics, names) in self.reads.items():
             mine = rows.filter(pa.array([topic in topics for topic in rows[TOPIC].to_pylist()], pa.bool_()))
             found[part] = flat(mine, names)
-        return packed_logs(found, self.leaves), times
+        return self.operator.packed(found), times
 
 
 def as_log(world: World, names: Mapping[str, tuple[str, ...]]) -> dict[str, list[Change]]:
@@ -84,6 +82,3 @@ def as_log(world: World, names: Mapping[str, tuple[str, ...]]) -> dict[str, list
         at = (row["__ingested_ms"], topic, row["__partition"], row["__offset"])
         found[topic].append(Change(at, row["__event_ms"], row["key"], named))
     return found
-
-
-Relation = Callable[[Mapping[str, list[Change]]], dict[tuple[Any, ...], tuple[object, dict[str, Any]]]]

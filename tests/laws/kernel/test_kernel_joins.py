@@ -14,8 +14,7 @@ from hypothesis import strategies as st
 
 import headrace as hr
 from headrace.description import Relation
-from headrace.fold.relations import relation_steps
-from headrace.fold.relations.decide_step import DecideStep
+from headrace.fold.relations import Relations
 from headrace.fold.relations.tree import leaves_of
 from tests.laws.kernel.harness import Outcome, Plan, plans, run
 from tests.laws.kernel.logs import World
@@ -181,11 +180,9 @@ def folded(node: Relation, world: World, plan: Plan, *, changes: bool = True) ->
     for part, leaf in leaves_of(node).items():
         topics = tuple(topic.name for topic in leaf.topics)
         reads[part] = (topics, NAMES[topics[0]])
-    steps = relation_steps(
-        node, {part: schema_of(names) for part, (_, names) in reads.items()}, changes=changes
-    )
-    assert isinstance(steps[0], DecideStep)
-    return run(steps, RelationWorld(world, steps[0].leaves, reads), plan)  # type: ignore[arg-type]
+    inputs = {part: schema_of(names) for part, (_, names) in reads.items()}
+    operator = Relations.of(node, inputs, changes=changes)
+    return run(operator.steps, RelationWorld(world, operator, reads), plan)  # type: ignore[arg-type]
 
 
 def values(node: Relation, outcome: Outcome) -> dict[Any, Any]:
@@ -197,7 +194,7 @@ def changed(node: Relation, outcome: Outcome) -> dict[Any, Any]:
     shown = [name for name in node.columns if name not in node.identity]
     found = {}
     for row in outcome.rows("changes"):
-        key = tuple(row[name] for name in node.identity), row["__ingested_ms"]
+        key = tuple(row[name] for name in node.identity), row["__sequence"]
         assert key not in found, "a key changes twice in a commit"
         before = {n: row[f"__before_{n}"] for n in shown} if row["__was_there"] else None
         found[key] = (before, None if row["__deleted"] else {n: row[n] for n in shown})

@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 
 import headrace as hr
 from headrace.description import Table
-from headrace.fold.tables import LatestPerKey
+from headrace.fold.tables import Tables
 from headrace.fold.tables.decide_records import PASSES
 from tests.laws.kernel.harness import Outcome, Plan, plans, run
 from tests.laws.kernel.logs import World
@@ -52,10 +52,10 @@ class Flat:
 def folded(node: Table, world: World, plan: Plan, *, changes: bool = True) -> Outcome:
     passes = bool(node.conditions)
     schema = schema_of(NAMES)
-    step = LatestPerKey.of(
+    operator = Tables.of(
         node, schema.append(pa.field(PASSES, pa.bool_())) if passes else schema, changes=changes
     )
-    return run([step], Flat(world, passes=passes), plan)  # type: ignore[arg-type]
+    return run(operator.steps, Flat(world, passes=passes), plan)  # type: ignore[arg-type]
 
 
 NODES = [
@@ -107,7 +107,7 @@ def values(outcome: Outcome) -> dict[Any, Any]:
 def changed(outcome: Outcome) -> dict[Any, Any]:
     found = {}
     for row in outcome.rows("changes"):
-        key = ((row["id"],), row["__ingested_ms"])
+        key = ((row["id"],), row["__sequence"])
         assert key not in found, "a key changes twice in a commit"
         before = {n: row[f"__before_{n}"] for n in NAMES[1:]} if row["__was_there"] else None
         found[key] = (before, None if row["__deleted"] else {n: row[n] for n in NAMES[1:]})

@@ -22,7 +22,7 @@ BEFORE_PREFIX = (
 )
 WAS_THERE = "__was_there"
 NO_ROW = -1
-SHOWN = (EVENT, *PLACE, KEY, HASH)
+TIMESTAMP, SEQUENCE = "__timestamp", "__sequence"  # event time of a row, and commit time of its cause, in ms
 
 
 def latest_changes(
@@ -31,7 +31,7 @@ def latest_changes(
     """The current row of each key that changes.
 
     In:  per_commit  see `deltas.commits`
-    Out: key and values, null where the row is gone; DELETED, and `SHOWN`; one row per key
+    Out: key and values, null where the row is gone; DELETED, TIMESTAMP, and the place of the cause; one row per key
     """
     deltas = deltas.combine_chunks()
     sequence = order(commits(deltas, per_commit=per_commit), int64(deltas[SIGN]))
@@ -66,6 +66,7 @@ def _shown(
         **{name: deltas[name].take(caused) for name in key},
         **{name: deltas[name].take(there) for name in values},
         DELETED: pa.array(now == NO_ROW),
-        **{name: deltas[name].take(caused) for name in SHOWN},
-        EVENT: deltas[EVENT].take(at),
+        TIMESTAMP: deltas[EVENT].take(at),
+        SEQUENCE: deltas[INGESTED].take(caused),
+        **{name: deltas[name].take(caused) for name in (*PLACE[1:], KEY, HASH)},
     }

@@ -2,18 +2,20 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
 import pyarrow as pa
 
 from headrace.fold.aggregates import Aggregates
+from headrace.fold.aggregates.kind import highest_by
 from headrace.fold.changes.deltas import AFTER, KEYS, SIGN, commits, with_signs
 from headrace.fold.changes.ordering import PLACE, int64, last_of_each, order, places
 from headrace.fold.changes.station import Route
 from headrace.fold.contract import EVENT, KEY
-from headrace.fold.keys import combined, group, group_columns, with_keys
-from headrace.fold.segments import LOWEST
+from headrace.fold.fates import with_column
+from headrace.fold.keys import Groups, combined, group, group_columns, with_keys
 
 ROWS = "__rows"  # how many rows a group has
 
@@ -45,25 +47,39 @@ class ByGroup(Route):
         return merged(pa.concat_tables(parts), self.by, self.aggregates, per_commit=self.per_commit)
 
     def _partials(self, rows: pa.Table, sign: int) -> pa.Table:
-        """The partials of single rows, or what takes them away."""
-        numbers = np.arange(rows.num_rows)
-        partials = self.aggregates.partials(rows, numbers, len(numbers))
-        partials = partials if sign == AFTER else self.aggregates.negate(partials)
-        names = [*self.by, *KEYS.names, SIGN, EVENT, *PLACE]
-        return pa.table({name: rows[name] for name in names} | partials)
+        """The partials of rows, or what takes them away."""
+        found = partials_of(rows, self.by, self.aggregates, per_commit=self.per_commit)
+        if sign == AFTER:
+            return found
+        for name, column in self.aggregates.negate(found).items():
+            found = with_column(found, name, column)
+        return found
 
 
-def merged(rows: pa.Table, by: tuple[str, ...], aggregates: Aggregates, *, per_commit: bool) -> pa.Table:
+def partials_of(rows: pa.Table, by: Sequence[str], aggregates: Aggregates, *, per_commit: bool) -> pa.Table:
+    """What rows with KEY, HASH, time and place add to each group in each commit; all of them count as rows after."""
+    groups = _groups(rows, per_commit=per_commit)
+    return _placed(rows, by, groups, aggregates.partials(rows, groups.codes, len(groups)))
+
+
+def merged(rows: pa.Table, by: Sequence[str], aggregates: Aggregates, *, per_commit: bool) -> pa.Table:
     """Partials of one group and commit as one row, sorted by group and commit."""
-    rows = rows.combine_chunks()
-    group_of, commit = group(rows[KEY]).codes, commits(rows, per_commit=per_commit)
-    found = combined(group_of, commit)
-    last = last_of_each(found.codes, order(places(rows)))
-    highest = np.full(len(found), LOWEST, np.int64)
-    np.maximum.at(highest, found.codes, int64(rows[EVENT]))
-    caused = rows.select([*KEYS.names, *PLACE]).take(pa.array(last))
-    columns = group_columns(rows, by, found.first) | {name: caused[name] for name in caused.column_names}
-    columns |= aggregates.merge(rows, found.codes, len(found))
-    columns |= {SIGN: pa.array(np.full(len(found), AFTER, np.int8)), EVENT: pa.array(highest)}
-    sequence = order(group_of[found.first], commit[found.first])
-    return pa.table(columns).take(pa.array(sequence))
+    groups = _groups(rows, per_commit=per_commit)
+    found = _placed(rows, by, groups, aggregates.merge(rows, groups.codes, len(groups)))
+    sequence = order(group(found[KEY]).codes, commits(found, per_commit=per_commit))
+    return found.take(pa.array(sequence))
+
+
+def _groups(rows: pa.Table, *, per_commit: bool) -> Groups:
+    return combined(group(rows[KEY]).codes, commits(rows, per_commit=per_commit))
+
+
+def _placed(rows: pa.Table, by: Sequence[str], groups: Groups, partials: Mapping[str, pa.Array]) -> pa.Table:
+    """Partials with their group, the latest place of its rows and the highest event time."""
+    caused = rows.select([*KEYS.names, *PLACE]).take(
+        pa.array(last_of_each(groups.codes, order(places(rows))))
+    )
+    highest = highest_by(groups.codes, len(groups), int64(rows[EVENT]))
+    after = pa.array(np.full(len(groups), AFTER, np.int8))
+    columns = group_columns(rows, by, groups.first) | {name: caused[name] for name in caused.column_names}
+    return pa.table({**columns, **partials, SIGN: after, EVENT: pa.array(highest)})

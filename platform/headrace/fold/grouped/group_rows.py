@@ -10,67 +10,73 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from headrace.fold.aggregates import Aggregates
+from headrace.fold.aggregates.running import running_partials
 from headrace.fold.changes.deltas import AFTER, BEFORE, INTERNAL, KEYS, SIGN, commits, delta_schema, signed
-from headrace.fold.changes.ordering import last_of_each, order
-from headrace.fold.changes.running import running_partials
+from headrace.fold.changes.ordering import int64, last_of_each, order
 from headrace.fold.changes.station import Given, NewestOf, Ports, Route, Station
-from headrace.fold.contract import DELETED, HASH, INGESTED, KEY, Needs, StateTable, Times
-from headrace.fold.grouped.contributions import ROWS, ByGroup, merged
+from headrace.fold.columns import MOMENT, moments
+from headrace.fold.contract import DELETED, EVENT, HASH, INGESTED, KEY, Needs, StateTable, Times
+from headrace.fold.fates import with_column
+from headrace.fold.grouped.contributions import ROWS, merged
 from headrace.fold.keys import distinct_hashes, group
-from headrace.fold.segments import LOWEST, begins
+from headrace.fold.segments import LOWEST, before, begins, running_max
+from headrace.fold.windows.shape import END, START
 
-STATE_COLUMNS = pa.schema([*KEYS, pa.field(DELETED, pa.bool_()), pa.field(INGESTED, pa.int64())])
+ROWS_N = f"__{ROWS}_n"
+HIGHEST_EVENT = "__highest_event"  # of the commits of a group, since it had no rows
+STATE_COLUMNS = pa.schema([*KEYS, (DELETED, pa.bool_()), (INGESTED, pa.int64()), (EVENT, pa.int64())])
 
 
 @dataclass
 class GroupedRows(Station):
-    """The groups of a relation. State: the partials of each group; DELETED where it has no rows.
+    """The groups of a relation, or of a stream. State: the partials of each group; DELETED where it has no rows.
 
-    part, rows  names of the groups and of the relation whose rows are grouped
-    given       the columns of that relation
-    by          group columns
-    aggregates  of the node, and ROWS
+    part, source  names of the groups, and of what comes: partials for each group and commit (see `contributions`)
+    by            group columns
+    aggregates    of the node, and ROWS
+    route         how the partials come
+    size_ms       of windows, of which a group column is `window_start`; None: there are none
     """
 
     part: str
-    rows: str
-    given: pa.Schema
-    by: tuple[str, ...]
+    source: str
+    by: pa.Schema
     aggregates: Aggregates
+    route: Route
     per_commit: bool = True
+    size_ms: int | None = None
 
     def __post_init__(self) -> None:
-        self.routes: Mapping[str, Route] = {self.rows: ByGroup(self.by, self.aggregates, self.per_commit)}
-        shown = [field for field in self.aggregates.results if field.name != ROWS]
-        self.columns = pa.schema([*(self.given.field(name) for name in self.by), *shown])
-        kept = pa.schema([*self.routes[self.rows].columns(self.given), *STATE_COLUMNS])
+        self.routes: Mapping[str, Route] = {self.source: self.route}
+        self.columns = group_schema(self.by, self.aggregates, windowed=self.size_ms is not None)
+        kept = pa.schema([*self.by, *self.aggregates.fields, *STATE_COLUMNS])
         self.state: Mapping[str, StateTable] = {self._state: StateTable(kept, (HASH, KEY), NewestOf((KEY,)))}
 
     def needs(self, came: Ports, times: Times) -> Mapping[str, Needs]:
         """The groups that are touched."""
-        return {self._state: Needs(distinct_hashes(came[self.rows]))}
+        return {self._state: Needs(distinct_hashes(came[self.source]))}
 
     def fold(self, came: Ports, state: Ports, times: Times) -> Given:
         """See the package."""
-        adds = merged(came[self.rows], self.by, self.aggregates, per_commit=self.per_commit)
+        adds = merged(came[self.source], self.by.names, self.aggregates, per_commit=self.per_commit)
         known = state.get(self._state, self.state[self._state].empty())
         known = known.filter(
             pc.and_(pc.is_in(known[HASH], pa.array(distinct_hashes(adds))), pc.invert(known[DELETED]))
         )
         rows, new = _in_order(known, adds, per_commit=self.per_commit)
-        partials = running_partials(self.aggregates, rows, begins(group(rows[KEY]).codes))
-        rows = rows.drop_columns([*partials])
-        for name, column in partials.items():
-            rows = rows.append_column(name, column)
-        return Given(self._deltas(rows, new), {self._state: self._gained(rows, new)})
+        first = begins(group(rows[KEY]).codes)
+        lives = _lives(int64(rows[ROWS_N]), first)
+        for name, column in running_partials(self.aggregates, rows, lives).items():
+            rows = with_column(rows, name, column)
+        rows = rows.append_column(HIGHEST_EVENT, pa.array(running_max(lives, int64(rows[EVENT]))))
+        return Given(self._deltas(rows, new, first), {self._state: self._gained(rows, new)})
 
     @property
     def _state(self) -> str:
         return f"{self.part}_groups"
 
-    def _deltas(self, rows: pa.Table, new: np.ndarray) -> pa.Table:
-        """Of each new row the group before and after it."""
-        first = begins(group(rows[KEY]).codes)
+    def _deltas(self, rows: pa.Table, new: np.ndarray, first: np.ndarray) -> pa.Table:
+        """Of each new row the group before and after it. In: first  marks the first row of each group."""
         has_rows = rows[ROWS_N].to_numpy() > 0
         there = np.flatnonzero(new & has_rows)
         gone = np.flatnonzero(new & ~first & np.append(False, has_rows[:-1])[: len(new)])
@@ -80,10 +86,11 @@ class GroupedRows(Station):
 
     def _shown(self, rows: pa.Table, which: np.ndarray, cause: np.ndarray, sign: int) -> pa.Table:
         groups, caused = rows.take(pa.array(which)), rows.take(pa.array(cause))
-        results = self.aggregates.finish(groups)
         internal = [name for name in INTERNAL.names if name != SIGN]
-        columns = {name: groups[name] for name in (*self.by, *KEYS.names)} | {n: caused[n] for n in internal}
-        columns |= {name: results[name] for name in self.columns.names if name in results}
+        columns = {name: groups[name] for name in (*self.by.names, *KEYS.names)}
+        columns |= shown_groups(groups, self.aggregates, self.size_ms) | {n: caused[n] for n in internal}
+        if sign == AFTER:
+            columns[EVENT] = groups[HIGHEST_EVENT]
         schema = delta_schema(self.columns)
         return signed(pa.table(columns), np.full(len(which), sign)).select(schema.names).cast(schema)
 
@@ -92,11 +99,36 @@ class GroupedRows(Station):
         last = last_of_each(codes, np.arange(len(codes)))
         rows = rows.take(pa.array(last[new[last]]))
         rows = rows.append_column(DELETED, pc.equal(rows[ROWS_N], 0))
+        rows = with_column(rows, EVENT, rows[HIGHEST_EVENT])
         schema = self.state[self._state].schema
         return rows.select(schema.names).cast(schema)
 
 
-ROWS_N = f"__{ROWS}_n"
+def group_schema(by: pa.Schema, aggregates: Aggregates, *, windowed: bool) -> pa.Schema:
+    """The columns of groups: their key, `window_end` if they are windows, and the aggregates."""
+    ends = [(END, MOMENT)] if windowed else []
+    return pa.schema([*by, *ends, *(field for field in aggregates.results if field.name != ROWS)])
+
+
+def shown_groups(
+    partials: pa.Table, aggregates: Aggregates, size_ms: int | None
+) -> dict[str, pa.Array | pa.ChunkedArray]:
+    """The columns of groups that are not in their key."""
+    results = {name: column for name, column in aggregates.finish(partials).items() if name != ROWS}
+    if size_ms is None:
+        return results
+    return {END: moments(int64(partials[START].cast(pa.int64())) // 1000 + size_ms), **results}
+
+
+def _lives(added: np.ndarray, first: np.ndarray) -> np.ndarray:
+    """Mark where a group begins, or begins anew: nothing is left of a group that had no rows after a commit.
+
+    In: added  how many rows a commit adds to its group; first  marks of the first row of each group
+    """
+    total = np.cumsum(added)
+    rows = total - np.repeat((total - added)[first], np.diff(np.append(np.flatnonzero(first), len(first))))
+    marks: np.ndarray = first | (before(first, rows, 1) == 0)
+    return marks
 
 
 def _in_order(known: pa.Table, adds: pa.Table, *, per_commit: bool) -> tuple[pa.Table, np.ndarray]:

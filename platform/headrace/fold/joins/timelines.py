@@ -74,7 +74,8 @@ class RightRows:
         """The number of the last row of each key that is not known from before."""
         key = self._at // self._moments.width
         last = np.append(key[1:] != key[:-1], True)[: len(key)]
-        return self._row[last & (self._at % self._moments.width > 0)]
+        found: np.ndarray = self._row[last & (self._at % self._moments.width > 0)]
+        return found
 
 
 def lives(

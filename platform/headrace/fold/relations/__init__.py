@@ -8,6 +8,6 @@ The first step decides records, counts them, and keeps the latest of each key. E
 inputs have come so far; other changes pass through it.
 """
 
-from headrace.fold.relations.relation_steps import relation_steps
+from headrace.fold.relations.relation_steps import Relations
 
-__all__ = ["relation_steps"]
+__all__ = ["Relations"]

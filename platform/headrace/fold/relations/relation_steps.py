@@ -12,30 +12,52 @@ from headrace.fold.changes.deltas import Port
 from headrace.fold.changes.station import Route, Station
 from headrace.fold.contract import Step
 from headrace.fold.grouped import GroupedRows
-from headrace.fold.relations.decide_step import DecideStep
+from headrace.fold.relations.decide_step import DecideStep, packed_logs
+from headrace.fold.relations.leaf import Leaf
 from headrace.fold.relations.results import Results
 from headrace.fold.relations.station_step import StationStep
 from headrace.fold.relations.tree import RESULT, Branch, Grower
 
 
-def relation_steps(
-    node: Relation,
-    inputs: Mapping[str, pa.Schema],
-    *,
-    changes: bool = True,
-    computed: Mapping[str, pa.Schema] | None = None,
-) -> tuple[Step, ...]:
-    """The steps of a join or of the groups of a table.
+@dataclass(frozen=True)
+class Relations:
+    """A join, or the groups of a table."""
 
-    In: inputs    for each leaf (see `tree.leaves_of`) the columns of its stream and ROW_COLUMNS; PASSES if it has conditions
-        changes   whether each change is wanted; without it a micro-batch counts as one commit
-        computed  for each join whose select computes values the columns of the join, by its part
-    """
-    tree = Grower(inputs, computed or {}, changes).branch(node)
-    stations = sorted(
-        [*tree.stations, (_last(tree), Results(RESULT, node.identity, tree.columns, changes))], key=_level
-    )
-    return _Way(tree, [station for _, station in stations], [level for level, _ in stations]).steps()
+    steps: tuple[Step, ...]
+    leaves: tuple[Leaf, ...]
+
+    @classmethod
+    def of(
+        cls,
+        node: Relation,
+        inputs: Mapping[str, pa.Schema],
+        *,
+        changes: bool = True,
+        computed: Mapping[str, pa.Schema] | None = None,
+    ) -> Relations:
+        """The operator of a node.
+
+        In: inputs    for each leaf (see `tree.leaves_of`) the columns of its stream and ROW_COLUMNS; PASSES if it is a
+                      table with conditions
+            changes   whether each change is wanted; without it a micro-batch counts as one commit
+            computed  for each join whose select computes values the columns of the join, by its part
+        Raises: DescriptionError when the type of a foreign key is not that of the key
+        """
+        tree = Grower(inputs, computed or {}, changes).branch(node)
+        results = Results(RESULT, node.identity, tree.columns, changes)
+        stations = sorted([*tree.stations, (_last(tree), results)], key=_level)
+        way = _Way(tree, [station for _, station in stations], [level for level, _ in stations])
+        return cls(way.steps(), tree.leaves)
+
+    def decide(self, rows: pa.Table) -> pa.Table:
+        """ROW_COLUMNS with FATE and REASON completed, one row per record. In: rows  as `packed` joins them."""
+        first = self.steps[0]
+        assert isinstance(first, DecideStep)
+        return first.decide(rows)
+
+    def packed(self, rows: Mapping[str, pa.Table]) -> pa.Table:
+        """The rows of all leaves as the first step takes them (see `decide_step.packed_logs`)."""
+        return packed_logs(rows, self.leaves)
 
 
 def _level(station: tuple[int, Station]) -> int:

@@ -3,23 +3,27 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import pyarrow as pa
 
-from headrace.description import Join, Relation, Table, TableAggregate
+from headrace.description import Join, Relation, RunningAggregate, Table, TableAggregate, WindowedAggregate
 from headrace.description.aggregates import count
 from headrace.description.join import INNER
 from headrace.errors import DescriptionError
 from headrace.fold.aggregates import Aggregates
-from headrace.fold.changes.station import Selection, Station
+from headrace.fold.changes.station import ByOwnKey, Selection, Station
+from headrace.fold.columns import MOMENT
 from headrace.fold.grouped import GroupedRows
-from headrace.fold.grouped.contributions import ROWS
+from headrace.fold.grouped.contributions import ROWS, ByGroup
 from headrace.fold.joins import ForeignKeyJoin
 from headrace.fold.joins.computed_values import ComputedValues
 from headrace.fold.joins.sides import LEFT, MATCHED, RIGHT
+from headrace.fold.relations.aggregate_leaves import TotalsLeaf, WindowsLeaf
+from headrace.fold.relations.final_windows import FinalWindows
 from headrace.fold.relations.leaf import Leaf, TableLeaf, TableStation
 from headrace.fold.tables.table_step import latest_rows_of
+from headrace.fold.windows.shape import START, Shape
 
 RESULT = "result"
 
@@ -59,6 +63,10 @@ class Grower:
                 return self._join(node, part)
             case TableAggregate():
                 return self._groups(node, part)
+            case RunningAggregate():
+                return self._totals(node, part)
+            case WindowedAggregate():
+                return self._windows(node, part)
         raise AssertionError(f"a relation of another kind: {type(node)}")
 
     def _table(self, node: Table, part: str, wanted: Sequence[str] | None) -> Branch:
@@ -103,9 +111,30 @@ class Grower:
         spelled = [node.table.shape.resolve(name, "aggregate") for name in read]
         rows = self.branch(node.table, below(part, "rows"), (*node.by, *spelled))
         aggregates = Aggregates.of((*node.aggregates, (ROWS, count())), rows.columns)
-        station = GroupedRows(part, rows.part, rows.columns, node.by, aggregates, self.per_commit)
+        by = pa.schema([rows.columns.field(name) for name in node.by])
+        route = ByGroup(node.by, aggregates, self.per_commit)
+        station = GroupedRows(part, rows.part, by, aggregates, route, self.per_commit)
         level = rows.level + 1
         return Branch(part, station.columns, rows.leaves, (*rows.stations, (level, station)), level)
+
+    def _totals(self, node: RunningAggregate, part: str) -> Branch:
+        inputs = self.inputs[part]
+        aggregates = Aggregates.of((*node.aggregates, (ROWS, count())), inputs)
+        topics = tuple(topic.name for topic in node.topics)
+        leaf = TotalsLeaf(part, inputs, node.by, aggregates, topics, self.per_commit)
+        by = pa.schema([inputs.field(name) for name in node.by])
+        station = GroupedRows(part, part, by, aggregates, ByOwnKey(), self.per_commit)
+        return Branch(part, station.columns, (leaf,), ((1, station),), 1)
+
+    def _windows(self, node: WindowedAggregate, part: str) -> Branch:
+        inputs = self.inputs[part]
+        shape = Shape.of(replace(node, aggregates=(*node.aggregates, (ROWS, count()))), inputs)
+        leaf = WindowsLeaf(part, inputs, shape, self.per_commit)
+        station: Station = FinalWindows(part, shape, self.per_commit)
+        if node.suppression is None:
+            by, size_ms = pa.schema([*shape.by, (START, MOMENT)]), shape.panes.size_ms
+            station = GroupedRows(part, part, by, shape.aggregates, ByOwnKey(), self.per_commit, size_ms)
+        return Branch(part, station.columns, (leaf,), ((1, station),), 1)
 
     def _check_types(self, node: Join, left: Branch, right: Branch) -> None:
         for mine, theirs in zip(node.on, node.right.identity, strict=True):

@@ -9,6 +9,6 @@ A change is one row per key and log commit: the row before the commit and the ro
 through one commit time, changes do not depend on cuts either. The latest rows never do.
 """
 
-from headrace.fold.tables.table_step import LatestPerKey
+from headrace.fold.tables.table_step import Tables
 
-__all__ = ["LatestPerKey"]
+__all__ = ["Tables"]

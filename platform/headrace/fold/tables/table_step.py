@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 import pyarrow as pa
@@ -21,43 +22,56 @@ if TYPE_CHECKING:
 ROWS = "rows"
 
 
-class LatestPerKey(Step):
+@dataclass(frozen=True)
+class Tables:
+    """The table of one node.
+
+    changes  whether each change is wanted, or the current rows alone; without changes most tables need no state
+    """
+
+    key: tuple[str, ...]
+    rows: LatestRows
+    changes: bool
+
+    @classmethod
+    def of(cls, node: Table, inputs: pa.Schema, *, changes: bool = True) -> Tables:
+        """The operator of a node. In: inputs  the columns of the stream and ROW_COLUMNS; PASSES if it has conditions."""
+        return cls(node.key, latest_rows_of(node, inputs, node.columns, per_commit=changes), changes)
+
+    @property
+    def steps(self) -> tuple[Step, ...]:
+        """One fold by key."""
+        return (FoldTable(self.key, self.rows, changes=self.changes),)
+
+    def decide(self, rows: pa.Table) -> pa.Table:
+        """See `decide_records`."""
+        return decide_records(rows, self.key)
+
+
+class FoldTable(Step):
     """The latest row of each key (see the package).
 
     State: `rows`, the latest row of each key with its place.
-    Out:   `results`  one row per key that the micro-batch touches: the table's columns, DELETED, and those that
-                      `collect` adds
-           `changes`  one row per key and commit that changes it, with the row before; only if they are wanted
+    Out:   `results`  one row per key that the micro-batch touches (see `collect.latest_changes`)
+           `changes`  one row per key and commit (see `collect.changes_of`); only if they are wanted
     """
 
     scope = Scope.GROUP
 
     def __init__(self, key: tuple[str, ...], rows: LatestRows, *, changes: bool) -> None:
-        """In: changes  whether `changes` are wanted; without them most tables need nothing of their state."""
+        """In: see `Tables`."""
         self.keys, self.rows, self.changes = key, rows, changes
         self.state: Mapping[str, StateTable] = {ROWS: rows.state}
-
-    @classmethod
-    def of(cls, node: Table, inputs: pa.Schema, *, changes: bool = True) -> LatestPerKey:
-        """The step of a node.
-
-        In: inputs  the columns of the stream and ROW_COLUMNS; PASSES if the node has conditions
-        """
-        return cls(node.key, latest_rows_of(node, inputs, node.columns, per_commit=changes), changes=changes)
-
-    def decide(self, rows: pa.Table) -> pa.Table:
-        """See `decide_records`."""
-        return decide_records(rows, self.keys)
 
     def needs(self, rows: pa.Table, times: Times) -> Mapping[str, Needs]:
         """The rows of the same keys, unless the latest record of a micro-batch is the latest of all."""
         if not self.rows.remembers and not self.changes:
             return {}
-        return {ROWS: Needs(distinct_hashes(kept(self.decide(rows))))}
+        return {ROWS: Needs(distinct_hashes(kept(decide_records(rows, self.keys))))}
 
     def fold(self, rows: pa.Table, state: Mapping[str, pa.Table], times: Times) -> Folded:
         """See the package."""
-        decided = self.decide(rows)
+        decided = decide_records(rows, self.keys)
         puts = self.rows.puts(self.rows.reduced(kept(decided)))
         known = state.get(ROWS, self.state[ROWS].empty())
         if not self.rows.remembers and not self.changes:
