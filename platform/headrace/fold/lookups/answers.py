@@ -1,0 +1,48 @@
+"""Records with what they found."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+import pyarrow as pa
+
+from headrace.fold.columns import int64, moments
+from headrace.fold.contract import EVENT, INGESTED, OFFSET, PARTITION, TOPIC
+from headrace.fold.lookups.sides import ABSENT
+
+TIMESTAMP, SEQUENCE, INGESTED_AT = "__timestamp", "__sequence", "__ingested_at"
+NOTHING = -1
+
+
+@dataclass(frozen=True)
+class Answers:
+    """How results are made: the columns of a record, the key that it refers to, the columns of what it finds."""
+
+    record: tuple[str, ...]
+    keys: tuple[str, ...]
+    values: tuple[str, ...]
+    inner: bool
+
+    def of(self, records: pa.Table, versions: pa.Table, found: np.ndarray, final: str) -> pa.Table:
+        """The result rows.
+
+        In:  found  for each record the number of a version, or NOTHING
+             final  the column of records with the commit time at which a row is final
+        Out: the node's columns, TOPIC, PARTITION, OFFSET, `__ingested_at`, TIMESTAMP (event time) and SEQUENCE (`final`);
+             where `inner`, only of records that find a row
+        """
+        there = found != NOTHING
+        there[there] = ~versions[ABSENT].to_numpy()[found[there]]
+        for name in self.keys:
+            there &= records[name].is_valid().to_numpy()
+        if self.inner:
+            records, found, there = records.filter(pa.array(there)), found[there], there[there]
+        which = pa.array(found, mask=~there)
+        values = versions.select(list(self.values)).take(which)
+        columns = {name: records[name] for name in self.record}
+        columns |= {name: values[name] for name in self.values}
+        columns |= {name: records[name] for name in (TOPIC, PARTITION, OFFSET)}
+        columns[INGESTED_AT] = moments(int64(records[INGESTED]))
+        columns |= {TIMESTAMP: records[EVENT], SEQUENCE: records[final]}
+        return pa.table(columns)

@@ -1,0 +1,144 @@
+"""The second step as of event time: each record that is released with the version that was valid at its event time."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from headrace.fold.columns import int64, moments
+from headrace.fold.contract import (
+    EVENT,
+    HASH,
+    INGESTED,
+    KEY,
+    Clock,
+    Folded,
+    Needs,
+    Scope,
+    StateTable,
+    Step,
+    Times,
+)
+from headrace.fold.group_order import order_by_group
+from headrace.fold.keys import distinct_hashes, group
+from headrace.fold.lookups.answers import NOTHING, SEQUENCE, Answers
+from headrace.fold.lookups.last_visible import last_visible
+from headrace.fold.lookups.release_records import RELEASED
+from headrace.fold.lookups.sides import ABSENT, RECORD, SIDE, VERSION
+from headrace.fold.positions import POSITION, order_of, position_columns
+from headrace.fold.segments import LOWEST
+
+RELEASED_AT = "__released_at"
+
+
+@dataclass(frozen=True)
+class FindInTime(Step):
+    """Look up each record that is released among the versions of its key.
+
+    In:    rows of `ReleaseRecords`; state `versions`
+    Out:   `results` (see `Answers.of`) with `__released_at`, in order by SEQUENCE (the release), TIMESTAMP, `__ingested_at`,
+           TOPIC, PARTITION and OFFSET
+    Law:   L22; a version that comes late changes no record that was released before.
+    """
+
+    answers: Answers
+    rows: pa.Schema
+    topics: tuple[str, ...]
+    asking_topics: tuple[str, ...]  # those of the stream
+    history_ms: int | None
+    scope = Scope.GROUP  # by the KEY that the rows have
+
+    @property
+    def state(self) -> Mapping[str, StateTable]:  # type: ignore[override]
+        """`versions`: every row that the table had, deletes too; each is written once."""
+        fields = [pa.field(KEY, pa.binary()), pa.field(HASH, pa.int64())]
+        fields += [self.rows.field(name) for name in (*self.answers.values, ABSENT, EVENT, *POSITION)]
+        return {"versions": StateTable(pa.schema(fields), (HASH, EVENT), _as_they_are, EVENT, self._expired)}
+
+    def needs(self, rows: pa.Table, times: Times) -> Mapping[str, Needs]:
+        """The versions of the keys that are looked up, up to the latest record."""
+        records = rows.filter(pc.equal(rows[SIDE], RECORD))
+        if not records.num_rows:
+            return {}
+        return {"versions": Needs(distinct_hashes(records), (LOWEST, pc.max(records[EVENT]).as_py()))}
+
+    def fold(self, rows: pa.Table, state: Mapping[str, pa.Table], times: Times) -> Folded:
+        """See the class."""
+        schema = self.state["versions"].schema
+        records = rows.filter(pc.equal(rows[SIDE], RECORD))
+        came = rows.filter(pc.equal(rows[SIDE], VERSION)).select(schema.names)
+        known = state.get("versions", self.state["versions"].empty()).select(schema.names)
+        versions = pa.concat_tables([known, came])
+        found = _valid(records, versions)
+        results = self.answers.of(records, versions, found, RELEASED)
+        results = results.append_column(RELEASED_AT, moments(int64(results[SEQUENCE])))
+        return Folded(outputs={"results": results}, changes={"versions": came.cast(schema)})
+
+    def _expired(self, rows: pa.Table, after: Clock) -> pa.Array:
+        """Versions that are followed by another of their key, both at or before every record still to be released."""
+        needed_ms = self._needed_ms(after)
+        gone = np.zeros(rows.num_rows, bool)
+        if needed_ms is None or not rows.num_rows:
+            return pa.array(gone)
+        old = np.flatnonzero(rows[EVENT].to_numpy() <= needed_ms)
+        codes = group(rows[KEY]).codes[old]
+        order = _by_time(rows.take(pa.array(old)), codes)
+        followed = codes[order][:-1] == codes[order][1:]
+        gone[old[order[:-1][followed]]] = True
+        return pa.array(gone)
+
+    def _needed_ms(self, after: Clock) -> int | None:
+        """No record that is still to be released has an event time below it; None: any may.
+
+        A record that waits is not below the frontier. One to come is at most `history` below the stream time of its
+        partition, which is not below the lowest of the stream's topics.
+        """
+        frontier, lowest = after.closing_ms(self.topics), after.closing_ms(self.asking_topics)
+        if self.history_ms is None or frontier is None or lowest is None:
+            return None
+        return min(frontier, lowest - self.history_ms)
+
+
+def _valid(records: pa.Table, versions: pa.Table) -> np.ndarray:
+    """For each record the version that is valid at its event time, or NOTHING."""
+    found = np.full(records.num_rows, NOTHING)
+    if not versions.num_rows:
+        return found
+    shared = [KEY, EVENT, *POSITION]
+    both = pa.concat_tables([versions.select(shared), records.select(shared)])
+    codes = group(both[KEY]).codes
+    asks = np.arange(both.num_rows) >= versions.num_rows
+    sequence = _by_time(both, codes, asks)
+    in_order = sequence[~asks[sequence]]  # the versions by key, event time and place
+    before = np.cumsum(~asks[sequence]) - 1  # in `in_order`, the last one up to each row
+    record = sequence[asks[sequence]]
+    last = before[asks[sequence]]
+    first = np.searchsorted(codes[in_order], codes[record], "left")
+    committed = both[INGESTED].to_numpy()[in_order]
+    released = records[RELEASED].to_numpy()[record - versions.num_rows]
+    visible = last_visible(committed, first, last, released)
+    there = visible >= 0
+    found[record[there] - versions.num_rows] = in_order[visible[there]]
+    return found
+
+
+def _by_time(rows: pa.Table, codes: np.ndarray, asks: np.ndarray | None = None) -> np.ndarray:
+    """Rows by group, event time and place; of one event time those that ask come last."""
+    place = order_of(position_columns(rows))
+    by = (place, rows[EVENT].to_numpy()) if asks is None else (place, asks, rows[EVENT].to_numpy())
+    order = np.lexsort(by)
+    return order_by_group(codes, _ranks(order))
+
+
+def _ranks(order: np.ndarray) -> np.ndarray:
+    found = np.empty(len(order), np.int64)
+    found[order] = np.arange(len(order))
+    return found
+
+
+def _as_they_are(rows: pa.Table) -> pa.Table:
+    return rows

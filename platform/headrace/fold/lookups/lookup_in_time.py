@@ -1,0 +1,60 @@
+"""The operator as of event time: which rows it takes, and its steps."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import pyarrow as pa
+
+from headrace.description import Lookup
+from headrace.description.join import INNER
+from headrace.fold.contract import Clock, Step
+from headrace.fold.lookups.answers import Answers
+from headrace.fold.lookups.count_fates import CountFates
+from headrace.fold.lookups.find_in_time import FindInTime
+from headrace.fold.lookups.lookup_in_log import shares_topics
+from headrace.fold.lookups.release_records import ReleaseRecords, open_records
+from headrace.fold.lookups.sides import Sides
+
+
+@dataclass(frozen=True)
+class LookupInTime:
+    """Each record with the row that was valid at its event time, given when that time is past (L22).
+
+    ordered  an increment takes all topics through one commit time
+    """
+
+    sides: Sides
+    inner: bool
+    topics: tuple[str, ...]
+    asking_topics: tuple[str, ...]
+    shared: bool  # whether the stream and the table read one topic
+    ordered = True
+
+    @classmethod
+    def of(cls, node: Lookup, records: pa.Schema, versions: pa.Schema) -> LookupInTime:
+        """The operator of a node. In: the schemas of the rows of the stream's topics and of the table's."""
+        return cls(
+            Sides.of(node, records, versions),
+            node.how == INNER,
+            tuple(topic.name for topic in node.topics),
+            tuple(topic.name for topic in node.stream.topics),
+            shares_topics(node),
+        )
+
+    @property
+    def steps(self) -> tuple[Step, ...]:
+        """Release, then find; before them count, where the stream and the table read the same topic."""
+        sides = self.sides
+        answers = Answers(sides.record, sides.keys, sides.values, self.inner)
+        release = ReleaseRecords(sides.keys, sides.record, self.topics, sides.rows, not self.shared)
+        find = FindInTime(answers, sides.rows, self.topics, self.asking_topics, sides.history_ms)
+        return (CountFates(), release, find) if self.shared else (release, find)
+
+    def decide(self, records: pa.Table, versions: pa.Table) -> pa.Table:
+        """Both sides in one table, decided row by row (see `Sides.decide`)."""
+        return self.sides.decide(records, versions)
+
+    def open_records(self, waiting: pa.Table, clock: Clock) -> pa.Table:
+        """The records that wait. In: merged rows of `waiting`. Out: TOPIC, PARTITION, `records`."""
+        return open_records(waiting, clock, self.topics)

@@ -1,0 +1,132 @@
+"""The first step as of event time: which records are released, and when."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from headrace.fold.contract import (
+    EVENT,
+    HASH,
+    INGESTED,
+    KEY,
+    PARTITION,
+    TOPIC,
+    Clock,
+    Folded,
+    Needs,
+    Scope,
+    StateTable,
+    Step,
+    Times,
+)
+from headrace.fold.fates import tally_of
+from headrace.fold.lookups.sides import RECORD, SIDE, VERSION, kept_of
+from headrace.fold.positions import POSITION
+from headrace.fold.segments import LOWEST
+
+RELEASED = "__released_ms"
+
+
+@dataclass(frozen=True)
+class ReleaseRecords(Step):
+    """Release the records that the frontier has passed.
+
+    In:    rows as `Sides.decide` gives them; state `waiting`: the records that were not released
+    Out:   rows: records with RELEASED, the commit time of their release; and the versions that came
+    Law:   L22; a record waits if and only if its event time is not below the frontier.
+    """
+
+    on: tuple[str, ...]
+    record: tuple[str, ...]  # the stream's columns
+    topics: tuple[str, ...]
+    rows: pa.Schema
+    counts: bool  # whether this step counts the fates
+    scope = Scope.GROUP
+
+    @property
+    def keys(self) -> tuple[str, ...]:  # type: ignore[override]
+        """The key that is looked up."""
+        return self.on
+
+    @property
+    def state(self) -> Mapping[str, StateTable]:  # type: ignore[override]
+        """`waiting`: one row per record that waits; each is written once."""
+        fields = [pa.field(KEY, pa.binary()), pa.field(HASH, pa.int64())]
+        fields += [self.rows.field(name) for name in (*self.on, *self.record, EVENT, *POSITION)]
+        waiting = StateTable(pa.schema(fields), (EVENT, HASH), _as_they_are, EVENT, self._is_released)
+        return {"waiting": waiting}
+
+    def needs(self, rows: pa.Table, times: Times) -> Mapping[str, Needs]:
+        """The records that the frontier passes in this micro-batch."""
+        passed = self._passed(times)
+        return {} if passed is None else {"waiting": Needs(times=passed)}
+
+    def fold(self, rows: pa.Table, state: Mapping[str, pa.Table], times: Times) -> Folded:
+        """See the class."""
+        schema = self.state["waiting"].schema
+        came = kept_of(rows, RECORD).select(schema.names)
+        asking = pa.concat_tables([came, self._held(state, times)])
+        at_ms = release_times(asking, times.commits, self.topics)
+        released = at_ms != LOWEST
+        waits = ~released[: came.num_rows]
+        asking = asking.append_column(RELEASED, pa.array(at_ms, mask=~released)).filter(pa.array(released))
+        asking = asking.append_column(SIDE, pa.array(np.full(asking.num_rows, RECORD, np.int8)))
+        told = kept_of(rows, VERSION)
+        return Folded(
+            rows=pa.concat_tables([asking, told], promote_options="default"),
+            changes={"waiting": came.filter(pa.array(waits)).cast(schema)},
+            tally=tally_of(rows) if self.counts else None,
+        )
+
+    def _held(self, state: Mapping[str, pa.Table], times: Times) -> pa.Table:
+        waiting, passed = state.get("waiting"), self._passed(times)
+        schema = self.state["waiting"].schema
+        if waiting is None or passed is None:
+            return schema.empty_table()
+        event = waiting[EVENT]
+        mine = pc.and_(pc.greater_equal(event, passed[0]), pc.less_equal(event, passed[1]))
+        return waiting.select(schema.names).filter(mine)
+
+    def _passed(self, times: Times) -> tuple[int, int] | None:
+        """The event times that the frontier passes; None: none."""
+        before, after = (_frontier(clock, self.topics) for clock in (times.before, times.after))
+        return (before, after - 1) if before < after else None
+
+    def _is_released(self, rows: pa.Table, after: Clock) -> pa.Array:
+        return pc.less(rows[EVENT].combine_chunks(), _frontier(after, self.topics))
+
+
+def release_times(rows: pa.Table, commits: Sequence[tuple[int, Clock]], topics: Sequence[str]) -> np.ndarray:
+    """The first commit, not before its own, whose frontier is beyond each record's event time; LOWEST: there is none yet."""
+    at_ms = np.array([ms for ms, _ in commits], np.int64)
+    frontiers = np.array([_frontier(clock, topics) for _, clock in commits], np.int64)
+    first = np.searchsorted(frontiers, rows[EVENT].to_numpy(), "right")  # the frontier does not fall
+    released = np.append(at_ms, LOWEST)[first]
+    found: np.ndarray = np.where(first < len(at_ms), np.maximum(released, rows[INGESTED].to_numpy()), LOWEST)
+    return found
+
+
+def open_records(waiting: pa.Table, clock: Clock, topics: Sequence[str]) -> pa.Table:
+    """How many records of each partition wait.
+
+    In:  waiting  merged rows of the state
+    Out: TOPIC, PARTITION, `records` BIGINT
+    """
+    rows = waiting.filter(pc.greater_equal(waiting[EVENT], _frontier(clock, topics)))
+    counted = rows.group_by([TOPIC, PARTITION]).aggregate([([], "count_all")])
+    return counted.rename_columns({"count_all": "records"})
+
+
+def _frontier(clock: Clock, topics: Sequence[str]) -> int:
+    """The lowest stream time of all partitions; LOWEST until every topic has one."""
+    found = clock.closing_ms(topics)
+    return LOWEST if found is None else found
+
+
+def _as_they_are(rows: pa.Table) -> pa.Table:
+    return rows

@@ -1,0 +1,104 @@
+"""Records of the stream and records of the table in one table of rows, so that both can be brought together by key.
+
+A row of the log that both the stream and the table read is there twice, once for each side.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from headrace.description import Lookup
+from headrace.fold.contract import DELETED, EVENT, FATE, ROW_COLUMNS, STREAM
+from headrace.fold.fates import KEPT, LATE, is_kept, with_column
+from headrace.fold.tables.decide_records import decide_records
+
+SIDE, ABSENT = "__side", "__absent"
+RECORD, VERSION = 0, 1
+
+
+@dataclass(frozen=True)
+class Sides:
+    """What is looked up in what.
+
+    on           columns of the stream that hold the key; `key`: those of the table, in the same order
+    record       the stream's columns
+    values       the table's columns that are not in its key
+    rows         columns of the rows that `decide` gives: SIDE, `keys`, `record`, `values`, ABSENT and ROW_COLUMNS; a version
+                 that is ABSENT deletes its key
+    """
+
+    on: tuple[str, ...]
+    key: tuple[str, ...]
+    record: tuple[str, ...]
+    values: tuple[str, ...]
+    rows: pa.Schema
+    history_ms: int | None
+
+    @classmethod
+    def of(cls, node: Lookup, records: pa.Schema, versions: pa.Schema) -> Sides:
+        """The sides of a node. In: the schemas of the stream's and of the table's rows."""
+        assert node.stream.columns is not None
+        table = node.table
+        fields = [pa.field(SIDE, pa.int8())]
+        fields += [
+            records.field(name).with_name(key) for name, key in zip(node.on, names(node.on), strict=True)
+        ]
+        fields += [records.field(name) for name in node.stream.columns]
+        fields += [versions.field(name) for name in table.values]
+        fields += [pa.field(ABSENT, pa.bool_()), *ROW_COLUMNS]
+        schema = pa.schema([field.with_nullable(True) for field in fields])
+        return cls(node.on, table.key, node.stream.columns, table.values, schema, node.history_ms)
+
+    @property
+    def keys(self) -> tuple[str, ...]:
+        """The key, of either side."""
+        return names(self.on)
+
+    def decide(self, records: pa.Table, versions: pa.Table) -> pa.Table:
+        """Both sides in one table, with FATE and REASON completed.
+
+        In:  records   rows of the stream's topics after its steps
+             versions  rows of the table's topics after its steps; PASSES if the table has conditions
+        Law: row by row; no row is dropped.
+        """
+        records = self._decide_records(records)
+        versions = decide_records(versions, self.key)
+        asked = {name: records[name] for name in (*self.record, *ROW_COLUMNS.names)}
+        asked |= {key: records[name] for name, key in zip(self.on, self.keys, strict=True)}
+        told = {name: versions[name] for name in (*self.values, *ROW_COLUMNS.names)}
+        told |= {key: versions[name] for name, key in zip(self.key, self.keys, strict=True)}
+        told[ABSENT] = versions[DELETED]
+        both = ((RECORD, asked, records.num_rows), (VERSION, told, versions.num_rows))
+        return pa.concat_tables([self._table(*side) for side in both])
+
+    def _decide_records(self, records: pa.Table) -> pa.Table:
+        undecided = records[FATE].is_null()
+        fates = pc.if_else(undecided, KEPT, records[FATE])
+        if self.history_ms is not None:
+            behind = pc.less(pc.add(records[EVENT], self.history_ms), records[STREAM])
+            late = pc.and_(undecided, pc.fill_null(behind, False))
+            fates = pc.if_else(late, LATE, fates)
+        return with_column(records, FATE, fates)
+
+    def _table(self, side: int, columns: dict[str, pa.ChunkedArray], rows: int) -> pa.Table:
+        columns[SIDE] = pa.chunked_array([pa.array(np.full(rows, side, np.int8))])
+        found = [
+            columns[field.name].cast(field.type) if field.name in columns else pa.nulls(rows, field.type)
+            for field in self.rows
+        ]
+        return pa.table(found, schema=self.rows)
+
+
+def names(on: Sequence[str]) -> tuple[str, ...]:
+    """What the columns of the key are called while both sides are in one table."""
+    return tuple(f"__on_{number}" for number in range(len(on)))
+
+
+def kept_of(rows: pa.Table, side: int) -> pa.Table:
+    """The rows of one side that are kept."""
+    return rows.filter(pa.array(is_kept(rows) & (rows[SIDE].to_numpy() == side)))
