@@ -12,12 +12,12 @@ from typing import TYPE_CHECKING
 from pyspark.sql import functions as F
 
 from benchmarks.processes import CpuMeter, peak_mib
+from headrace import lake as lakes
 from headrace.errors import TerminalError
 from headrace.runtime.backfill import verify
 from headrace.runtime.lake import Lake
 from headrace.runtime.stream import StreamRuntime
 from headrace.runtime.views import Views
-from headrace.spark import tables
 from headrace.spark.session import pipeline_session
 
 if TYPE_CHECKING:
@@ -82,7 +82,7 @@ def first_record_at(query: StreamingQuery) -> float:
 def _last_commit_at(spark: SparkSession, lake: Lake, node: Node) -> float:
     """When the newest micro-batch of a node was committed."""
     path, name = lake.state(node.required_name), node.required_name
-    last = tables.last_commit(spark, path, f"node/{name}")
+    last = lakes.last_commit(lakes.open_table(path), f"node/{name}")
     assert last is not None
     commit = Path(path.removeprefix("file:")) / "_delta_log" / f"{last.version:020d}.json"
     return commit.stat().st_mtime

@@ -38,7 +38,7 @@ from headrace.runtime.backfill import verify
 from headrace.runtime.kafka import KafkaSettings
 from headrace.runtime.lake import Lake
 from headrace.runtime.stream import StreamRuntime
-from headrace.spark import tables
+from headrace.spark.lake_rows import read
 from headrace.spark.session import build_session, pipeline_session, spark_conf
 
 if TYPE_CHECKING:
@@ -158,7 +158,7 @@ def _read(spark: SparkSession, lake: Lake, node: Node, seen: Seen) -> None:
         }
         reached = [record["progress"]["upto_ms"].get(topic.name, 0) for _, record in folded]
         counted = (
-            tables.read(spark, lake.log(topic.name))
+            read(spark, lake.log(topic.name))
             .where("kind = 'record'")
             .groupBy(F.unix_millis("ingested_at").alias("at"), F.unix_millis("timestamp").alias("ts"))
             .count()

@@ -14,10 +14,12 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
+from headrace.spark.upkeep import checkpoint
 from pyspark.sql import functions as F
 
 import headrace as hr
 from benchmarks.processes import cpu_seconds, heap_mib, jvm_of, peak_mib, resident_mib
+from headrace import lake as lakes
 from headrace.errors import TerminalError
 from headrace.local.jars import spark_jars
 from headrace.log.clock import ManualClock
@@ -25,9 +27,7 @@ from headrace.log.sequencer import Sequencer
 from headrace.runtime.lake import Lake
 from headrace.runtime.runner import NodeRunner
 from headrace.runtime.views import Views
-from headrace.spark import tables
 from headrace.spark.session import build_session, pipeline_session, spark_conf
-from headrace.spark.upkeep import checkpoint
 from headrace.spark.varying import varying
 
 if TYPE_CHECKING:
@@ -222,7 +222,7 @@ def history(
 def _repeat_last(spark: SparkSession, log: Path, times: int) -> None:
     """Commits that change nothing and say what the table's last one says, as if a stream had made them."""
     path = f"file:{log.parent}"
-    newest = tables.latest_version(spark, path)
+    newest = lakes.open_table(path).version
     said = next(
         action["commitInfo"]
         for version in range(newest, -1, -1)

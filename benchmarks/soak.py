@@ -33,7 +33,7 @@ from headrace.runtime.kafka import KafkaSettings
 from headrace.runtime.lake import Lake
 from headrace.runtime.limits import set_limits
 from headrace.runtime.stream import StreamRuntime, StreamStatus
-from headrace.spark import tables
+from headrace.spark.lake_rows import read
 from headrace.spark.session import build_session, pipeline_session, spark_conf
 from tests.oracle.suppression_oracle import Suppressor, Update
 
@@ -218,7 +218,7 @@ def _slope(points: list[tuple[float, float]]) -> float:
 
 def _compare(spark: SparkSession, lake: Lake, node: Any, watch: Watch) -> bool:
     wanted = _oracle(spark, lake, node)
-    stored = tables.read(spark, lake.table(node.name))
+    stored = read(spark, lake.table(node.name))
     shown = stored.select(*node.columns, F.unix_millis("__timestamp").alias("ts"), "__early").collect()
     found = Counter(tuple(row) for row in shown)
     backfilled = all(verdict.equal for verdict in verify(spark, lake, node))
@@ -234,7 +234,7 @@ def _compare(spark: SparkSession, lake: Lake, node: Any, watch: Watch) -> bool:
 
 def _oracle(spark: SparkSession, lake: Lake, node: Any) -> Counter[tuple[Any, ...]]:
     """What has to leave by the log: the rows of the table, each with its timestamp and whether it left early."""
-    log = tables.read(spark, lake.log("events")).select(
+    log = read(spark, lake.log("events")).select(
         *("kind", "partition", "offset", "size_bytes", "control", "tombstone"),
         F.unix_millis("ingested_at").alias("at"),
         F.unix_millis("timestamp").alias("ts"),

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 import headrace as hr
+from headrace import lake as lakes
 from headrace.errors import TerminalError
 from headrace.log import guard as guard_module
 from headrace.log.clock import ManualClock
@@ -19,7 +20,6 @@ from headrace.log.monotone import MonotoneGuard
 from headrace.log.sequence import StreamTime
 from headrace.log.sequencer import Sequencer
 from headrace.log.state import LogState
-from headrace.spark import tables
 from headrace.spark.frames import arranged
 from headrace.spark.session import pipeline_session
 from headrace.testing.piped import PipedTopic
@@ -57,7 +57,7 @@ class Log:
         return [row["replay"] for row in log.collect()]
 
     def record(self) -> dict[str, object]:
-        commit = tables.last_commit(self.spark, self.path, "log/screws")
+        commit = lakes.last_commit(lakes.open_table(self.path), "log/screws")
         assert commit is not None
         return dict(commit.record)
 

@@ -12,7 +12,7 @@ from headrace.log.limits import limits_in
 from headrace.orchestration import build_definitions
 from headrace.runtime.lake import Lake
 from headrace.runtime.trigger import trigger_set
-from headrace.spark import tables
+from headrace.spark.lake_rows import read
 from tests.runtime.test_limits import CALM, new_log
 
 if TYPE_CHECKING:
@@ -51,6 +51,6 @@ def test_limits_and_the_trigger_are_set_by_jobs_and_a_bad_value_leaves_what_was_
     shown = {name: value.value for name, value in seen.asset_observation.metadata.items()}
     assert shown["limits in force"] == "time limit 1 minute, max_records 7, max_bytes none"
     assert (shown["suppression_time_limit_seconds"], shown["suppression_max_records"]) == (60.0, 7)
-    recorded = limits_in(tables.read(spark, lake.log("visits")))
+    recorded = limits_in(read(spark, lake.log("visits")))
     assert [entry.limits for entry in recorded] == [{"limit_ms": 60_000, "max_records": 7}]
     assert trigger_set(spark, lake, "streams") == 700

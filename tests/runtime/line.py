@@ -6,10 +6,10 @@ import datetime as dt
 import json
 from typing import TYPE_CHECKING
 
+from headrace import lake as lakes
 from headrace.log.clock import ManualClock
 from headrace.log.sequencer import Sequencer
 from headrace.runtime.runner import NodeRunner
-from headrace.spark import tables
 from headrace.testing.piped import PipedTopic
 
 if TYPE_CHECKING:
@@ -59,4 +59,4 @@ class Line:
 
     def version(self) -> int:
         """The result table's newest version."""
-        return tables.latest_version(self.spark, self.table)
+        return lakes.open_table(self.table).version

@@ -3,19 +3,19 @@
 from __future__ import annotations
 
 import threading
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import pytest
 
 import headrace as hr
-from headrace.lake import small_files
+from headrace import lake as lakes
+from headrace.lake import LakeTable, small_files, table
 from headrace.runtime import checkpoints
 from headrace.runtime.backfill import Backfill
 from headrace.runtime.checkpoints import Checkpoints
 from headrace.runtime.kafka import KafkaSettings
 from headrace.runtime.scheduling import Turns
 from headrace.runtime.stream import StreamRuntime
-from headrace.spark import tables, upkeep
 from tests.runtime.line import Line
 
 if TYPE_CHECKING:
@@ -57,9 +57,9 @@ def kept(
     spark: SparkSession, lake: Lake, turns: Turns, monkeypatch: pytest.MonkeyPatch
 ) -> Iterator[Checkpoints]:
     """Of the log and the state of one node, at each third commit."""
-    monkeypatch.setattr(checkpoints, "EVERY", 3)
+    monkeypatch.setattr(table, "CHECKPOINT_EVERY", 3)
     monkeypatch.setattr(checkpoints, "LOOK_SECONDS", 0.0)
-    mine = Checkpoints(spark, lambda: [lake.log("readings"), lake.state("counts")], turns)
+    mine = Checkpoints(lambda: [lake.log("readings"), lake.state("counts")], turns)
     yield mine
     mine.end()
 
@@ -74,18 +74,16 @@ def test_each_table_gets_one_at_a_look_when_enough_was_committed(
     spark: SparkSession, lake: Lake, kept: Checkpoints
 ) -> None:
     line, log, state = Line(spark, lake, COUNTS), lake.log("readings"), lake.state("counts")
-    feed(line, range(2))
     look(kept)
     assert (checkpointed(spark, log), checkpointed(spark, state)) == (None, None)
-    feed(line, range(2, 4))
-    newest = tables.latest_version(spark, log)
-    look(kept)
-    assert (checkpointed(spark, log), checkpointed(spark, state)) == (newest, None)
-    look(kept)
-    assert checkpointed(spark, state) == tables.latest_version(spark, state)
+    feed(line, range(2))
+    newest = lakes.open_table(log).version
     look(kept)
     assert checkpointed(spark, log) == newest
-    tables.forget(spark)
+    assert checkpointed(spark, state) == lakes.open_table(state).version
+    look(kept)
+    assert checkpointed(spark, log) == newest
+    lakes.forget()
     feed(Line(spark, lake, COUNTS), range(4, 6))
     assert all(verdict.equal for verdict in Backfill(spark, lake, COUNTS).run())
 
@@ -95,14 +93,14 @@ def test_micro_batches_go_on_while_one_is_written(
 ) -> None:
     line, log = Line(spark, lake, COUNTS), lake.log("readings")
     feed(line, range(3))
-    writing, go_on, write = threading.Event(), threading.Event(), upkeep.checkpoint
+    writing, go_on, write = threading.Event(), threading.Event(), LakeTable.checkpoint
 
-    def held_up(*arguments: Any) -> None:
+    def held_up(of: LakeTable) -> int:
         writing.set()
         assert go_on.wait(120)
-        write(*arguments)
+        return write(of)
 
-    monkeypatch.setattr(upkeep, "checkpoint", held_up)
+    monkeypatch.setattr(LakeTable, "checkpoint", held_up)
     kept.keep()
     assert writing.wait(120)
     feed(line, range(3, 5))
@@ -110,7 +108,7 @@ def test_micro_batches_go_on_while_one_is_written(
     assert checkpointed(spark, log) is None
     go_on.set()
     kept.end()
-    assert checkpointed(spark, log) == tables.latest_version(spark, log)
+    assert checkpointed(spark, log) == lakes.open_table(log).version
 
 
 def test_it_waits_for_other_upkeep_and_gives_up_at_the_end(
@@ -127,14 +125,14 @@ def test_one_that_fails_is_tried_again(
     spark: SparkSession, lake: Lake, kept: Checkpoints, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     feed(Line(spark, lake, COUNTS), range(3))
-    failures, write = iter([OSError("the disk was away")]), upkeep.checkpoint
+    failures, write = iter([OSError("the disk was away")]), LakeTable.checkpoint
 
-    def failing_once(*arguments: Any) -> None:
+    def failing_once(of: LakeTable) -> int:
         for error in failures:
             raise error
-        write(*arguments)
+        return write(of)
 
-    monkeypatch.setattr(upkeep, "checkpoint", failing_once)
+    monkeypatch.setattr(LakeTable, "checkpoint", failing_once)
     look(kept)
     look(kept)
     assert checkpointed(spark, lake.log("readings")) is not None

@@ -17,7 +17,7 @@ from headrace.runtime.lake import Lake
 from headrace.runtime.node_tables import base_of
 from headrace.runtime.runner import NodeRunner
 from headrace.runtime.views import Views
-from headrace.spark import tables, upkeep
+from headrace.spark.lake_rows import read as read_rows
 from tests.runtime.line import Line
 
 if TYPE_CHECKING:
@@ -43,7 +43,7 @@ def fed(line: Line, *values: float) -> None:
 
 def table(line: Line) -> list[tuple[object, ...]]:
     """The base alone, as a foreign reader finds it."""
-    return sorted(map(tuple, tables.read(line.spark, line.table).select("sensor_id", "n", "total").collect()))
+    return sorted(map(tuple, read_rows(line.spark, line.table).select("sensor_id", "n", "total").collect()))
 
 
 def read(line: Line) -> list[tuple[object, ...]]:
@@ -66,7 +66,7 @@ def test_a_fold_moves_changes_into_the_table_and_alters_nothing_that_is_read(
     fed(line, 5)
     line.runner.maintain()
     assert base_of(spark, lake, TOTALS).batch == 3
-    assert tables.read(spark, lake.state("totals")).agg(F.min("__batch")).first() == (3,), (
+    assert read_rows(spark, lake.state("totals")).agg(F.min("__batch")).first() == (3,), (
         "folded twice ago, kept"
     )
 
@@ -75,7 +75,7 @@ def test_a_file_that_maintenance_made_of_several_leaves_with_the_last_of_them(
     spark: SparkSession, lake: Lake
 ) -> None:
     def changes() -> list[int]:
-        return sorted(row["__batch"] for row in tables.read(spark, lake.state("totals")).collect())
+        return sorted(row["__batch"] for row in read_rows(spark, lake.state("totals")).collect())
 
     line = Line(spark, lake, TOTALS)
     fed(line, 1)
@@ -95,7 +95,7 @@ def test_changes_of_columns_that_parquet_cannot_name_leave_too(spark: SparkSessi
     for number in range(1, 4):
         fed(line, number)
         line.runner.maintain()
-    assert [row["__batch"] for row in tables.read(spark, lake.state("named")).collect()] == [3]
+    assert [row["__batch"] for row in read_rows(spark, lake.state("named")).collect()] == [3]
     assert [row["the total"] for row in Views(spark, lake).read(named).collect()] == [6.0]
 
 
@@ -111,7 +111,7 @@ def test_a_crash_between_the_fold_and_the_removal_counts_nothing_twice(
         raise KeyboardInterrupt
 
     with monkeypatch.context() as crash:
-        crash.setattr(upkeep, "drop", killed)
+        crash.setattr(NodeRunner, "_exchange", killed)
         with pytest.raises(KeyboardInterrupt):
             line.runner.maintain()
     assert read(line) == [("s1", 2, 3.0)]

@@ -8,6 +8,7 @@ import dagster as dg
 import pytest
 
 import headrace as hr
+from headrace import lake as lakes
 from headrace.errors import TerminalError
 from headrace.log.clock import SystemClock
 from headrace.orchestration import build_definitions
@@ -19,7 +20,7 @@ from headrace.runtime.runner import NodeRunner
 from headrace.runtime.views import Views
 from headrace.sinks import Delivery
 from headrace.sinks.refusals import record_refusals
-from headrace.spark import tables
+from headrace.spark.lake_rows import read
 from tests.runtime.line import Line
 
 if TYPE_CHECKING:
@@ -75,10 +76,10 @@ def test_one_sensor_goes_and_the_other_stays_and_the_job_says_what_it_did(
     lake = line.lake
     dies_between_outputs_and_state(line)
     lease = take_lease(spark, lake.lease("node/counts"), "Node 'counts'", SystemClock())
-    log_before = tables.latest_version(spark, lake.log("readings"))
+    log_before = lakes.open_table(lake.log("readings")).version
     with pytest.raises(LeaseHeldError, match="Node 'counts' is already being written"):
         list(Erasure(spark, lake, [COUNTS], READINGS, "s1").run())
-    assert tables.latest_version(spark, lake.log("readings")) == log_before, "nothing was changed"
+    assert lakes.open_table(lake.log("readings")).version == log_before, "nothing was changed"
     lease.release()
 
     defs = build_definitions([COUNTS], partitions_start="2024-05-01", lake_root=lake.root)
@@ -91,7 +92,7 @@ def test_one_sensor_goes_and_the_other_stays_and_the_job_says_what_it_did(
     assert any("counts, refused by refusing: 2 rows" in text for text in told)
     assert any("Older versions of the tables hold the records until" in text for text in told)
 
-    refused = tables.read(spark, lake.refused("counts", "refusing")).collect()
+    refused = read(spark, lake.refused("counts", "refusing")).collect()
     assert ["s2" in row["row"] for row in refused] == [True, True]
     views = Views(spark, lake)
     assert [(row["sensor_id"], row["n"]) for row in views.read(COUNTS).collect()] == [("s2", 1), ("s2", 1)]

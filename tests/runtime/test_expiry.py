@@ -9,7 +9,7 @@ import pytest
 import headrace as hr
 from headrace.runtime.runner import NodeRunner
 from headrace.runtime.views import Views
-from headrace.spark import tables
+from headrace.spark.lake_rows import read
 from tests.runtime.line import Line
 
 if TYPE_CHECKING:
@@ -43,7 +43,7 @@ def test_expiry_leaves_only_open_windows_in_the_state_and_changes_no_result(
 
     line.runner.maintain()
 
-    assert tables.read(spark, lake.state("counts")).count() == 1
+    assert read(spark, lake.state("counts")).count() == 1
     assert [sorted(view(node).collect()) for view in (views.read, views.ledger, views.open_windows)] == before
     assert NodeRunner(spark, node, lake).progress == line.runner.progress
 

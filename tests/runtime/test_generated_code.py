@@ -9,7 +9,6 @@ import pytest
 import headrace as hr
 from headrace.description import RunningAggregate
 from headrace.log import sequencer
-from headrace.spark import newest
 from headrace.spark.jvm import java_class
 from headrace.spark.session import pipeline_session
 from tests.runtime.line import Line, at
@@ -72,15 +71,6 @@ def test_later_micro_batches_compile_nothing(
 @pytest.mark.parametrize("node", NODES, ids=lambda node: node.required_name)
 def test_nor_do_they_when_arrow_writes_the_log(spark: SparkSession, lake: Lake, node: Node) -> None:
     assert compilations(spark, lake, node, WARM_UP + 2)[WARM_UP:] == [0, 0]
-
-
-def test_nor_do_they_when_more_are_unfolded_than_are_looked_at_one_by_one(
-    spark: SparkSession, lake: Lake, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(newest, "NEWEST", 2)
-    (joined,) = (node for node in NODES if node.required_name == "joined")
-    # The fourth is the first of these.
-    assert compilations(spark, lake, joined, WARM_UP + 3)[WARM_UP + 1 :] == [0, 0]
 
 
 def compilations(spark: SparkSession, lake: Lake, node: Node, micro_batches: int) -> list[int]:

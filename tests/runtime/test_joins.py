@@ -9,13 +9,12 @@ from delta.tables import DeltaTable
 
 import headrace as hr
 from headrace.runtime.backfill import Backfill
-from headrace.spark import tables
+from headrace.spark.lake_rows import read as read_rows
 from headrace.spark.merge import upsert
 from tests.conftest import Drive
 
 if TYPE_CHECKING:
-    from pyspark.sql import SparkSession
-
+    from headrace.lake import TableWriter
     from headrace.runtime.runner import NodeRunner
     from headrace.testing import TestDriver
 
@@ -33,7 +32,7 @@ def send(driver: TestDriver, topic: str, key: str, value: dict[str, Any] | None,
 
 def part(driver: TestDriver, name: str) -> list[tuple[object, ...]]:
     """The key of each row of a part, and whether it is remembered as deleted."""
-    rows = tables.read(driver.spark, driver._lake.part("inner_join", name)).collect()
+    rows = read_rows(driver.spark, driver._lake.part("inner_join", name)).collect()
     return sorted((row[0], row.asDict().get("__gone", False)) for row in rows)
 
 
@@ -90,10 +89,10 @@ def test_a_crash_between_the_folds_of_the_sides_and_of_the_result_does_not_show(
     driver = drive(INNER)
     fold_and_change(driver)
 
-    def killed_at_the_result(session: SparkSession, path: str, *rest: Any) -> None:
-        if path == driver._lake.table("inner_join"):
+    def killed_at_the_result(writer: TableWriter, *rest: Any) -> int:
+        if writer.uri == driver._lake.table("inner_join"):
             raise KeyboardInterrupt
-        upsert(session, path, *rest)
+        return upsert(writer, *rest)
 
     with monkeypatch.context() as crash:
         crash.setattr("headrace.runtime.bases.upsert", killed_at_the_result)
@@ -136,11 +135,12 @@ def test_micro_batches_go_on_between_the_folds_of_the_sides_and_of_the_result(
         driver.cut()
         assert read(driver) == expected.pop(0)
 
-    def with_a_micro_batch_before_and_behind(session: SparkSession, path: str, *rest: Any) -> None:
-        if path == driver._lake.part("inner_join", "left"):
+    def with_a_micro_batch_before_and_behind(writer: TableWriter, *rest: Any) -> int:
+        if writer.uri == driver._lake.part("inner_join", "left"):
             a_micro_batch()
-        upsert(session, path, *rest)
+        version = upsert(writer, *rest)
         a_micro_batch()
+        return version
 
     with monkeypatch.context() as during:
         during.setattr("headrace.testing.driver.UNFOLDED_MAX", 100)  # the driver folds by itself

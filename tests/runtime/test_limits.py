@@ -16,7 +16,7 @@ from headrace.log.limits import LimitsSet, limits_in
 from headrace.log.sequencer import Sequencer
 from headrace.runtime import limits, requests
 from headrace.runtime.lease import take_lease
-from headrace.spark import tables
+from headrace.spark.lake_rows import read
 from headrace.testing.piped import PipedTopic
 
 if TYPE_CHECKING:
@@ -53,7 +53,7 @@ def test_limits_are_recorded_in_every_partition_once_whoever_died_on_the_way(
     assert requests.pending(spark, lake, "visits") == sorted([first, second])
     sequencer.set_limits("calm", {"max_records": 7}, first)  # and dies before the file is gone
     entry = limits.set_limits(spark, lake, CALM, {"limit_ms": 60_000})  # no stream runs: recorded from here
-    log = tables.read(spark, lake.log("visits"))
+    log = read(spark, lake.log("visits"))
     found = limits_in(log)
     assert [each.limits for each in found] == [{"max_records": 7}, {"max_records": 9}, {"limit_ms": 60_000}]
     assert found[-1] == entry
@@ -90,7 +90,7 @@ def test_while_a_stream_runs_it_records_them_and_a_request_that_nobody_carries_o
     thread.join(10)
     held.release()
     assert entry.limits == {"max_records": 8}
-    assert [each.limits for each in limits_in(tables.read(spark, lake.log("visits")))] == [{"max_records": 8}]
+    assert [each.limits for each in limits_in(read(spark, lake.log("visits")))] == [{"max_records": 8}]
 
 
 @pytest.mark.fast

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 import headrace as hr
+from headrace import lake as lakes
 from headrace.errors import DescriptionError
 from headrace.log.clock import SystemClock
 from headrace.runtime.backfill import Backfill
@@ -24,9 +25,8 @@ from headrace.runtime.scheduling import Turns
 from headrace.runtime.views import Views
 from headrace.sinks import Delivery
 from headrace.sinks.refusals import record_refusals
-from headrace.spark import tables, upkeep
-from headrace.spark.actions import append_rows
 from headrace.spark.frames import local_frame
+from headrace.spark.lake_rows import read
 from headrace.spark.session import pipeline_session
 from tests.runtime.line import Line
 
@@ -119,17 +119,17 @@ def days_pass(spark: SparkSession, path: str) -> None:
     then = time.time() - WEEK_AND_A_DAY
     for file in folder.rglob("*"):
         os.utime(file, (then, then))
-    tables.forget(spark)
+    lakes.forget()
 
 
 def history_is_cleaned(spark: SparkSession, path: str) -> None:
     """What Delta does at a checkpoint: commit files before it go, once they are older than the log retention."""
-    newest = tables.latest_version(spark, path)
-    upkeep.checkpoint(spark, path)
+    newest = lakes.open_table(path).version
+    lakes.open_table(path).checkpoint()
     for version in range(newest):
         for name in (f"{version:020d}.json", f".{version:020d}.json.crc"):
             (Path(path.removeprefix("file:")) / "_delta_log" / name).unlink(missing_ok=True)
-    tables.forget(spark)
+    lakes.forget()
 
 
 def test_files_become_fewer_the_old_ones_go_after_a_week_and_nothing_that_is_read_changes(
@@ -178,16 +178,17 @@ def test_commits_go_after_a_week_with_a_checkpoint_and_the_stream_goes_on(
 ) -> None:
     spark, lake = session, kept.line.lake
     for path in kept.paths():
-        upkeep.checkpoint(spark, path)
+        lakes.open_table(path).checkpoint()
         days_pass(spark, path)
     kept.feed(7)
     for path in kept.paths():
-        upkeep.checkpoint(spark, path)
+        lakes.open_table(path).checkpoint()
+        lakes.open_table(path).with_handle(lambda handle: handle.cleanup_metadata())
     for path in (lake.log("readings"), lake.state("counts")):
         left = commits_of(path)
         assert min(left) > 0, f"{path}: nothing was cleaned"
-        assert max(left) == tables.latest_version(spark, path)
-    tables.forget(spark)
+        assert max(left) == lakes.open_table(path).version
+    lakes.forget()
     before, batch = kept.seen(), kept.line.runner.progress.batch
     again = Kept(Line(spark, lake, COUNTS), Line(spark, lake, TOTALS))
     assert again.line.runner.progress.batch == batch
@@ -206,13 +207,13 @@ def commits_of(path: str) -> list[int]:
 def test_a_record_committed_while_maintenance_packed_is_not_hidden_by_what_it_carries(
     session: SparkSession, kept: Kept
 ) -> None:
-    spark = session
     log, writer = kept.line.lake.log("readings"), "log/readings"
-    carried = tables.carried(spark, log, [writer])
+    carried = lakes.carried(lakes.open_table(log), [writer])
     kept.feed(7)
-    newest = tables.last_commit(spark, log, writer)
-    append_rows(tables.read(spark, log).limit(0), log, {"writer": "maintenance/log/readings", **carried})
-    assert tables.last_commit(spark, log, writer) == newest
+    newest = lakes.last_commit(lakes.open_table(log), writer)
+    maintainer = lakes.TableWriter(lakes.open_table(log), lakes.MAINTAINER)
+    maintainer.append([], {"writer": "maintenance/log/readings", **carried})
+    assert lakes.last_commit(lakes.open_table(log), writer) == newest
 
 
 def test_a_stream_over_a_maintained_log_starts_although_nothing_new_comes(
@@ -244,13 +245,13 @@ def test_a_stream_over_a_maintained_log_starts_although_nothing_new_comes(
 
 def test_a_node_whose_backfill_runs_is_left_alone_and_says_why(session: SparkSession, kept: Kept) -> None:
     spark, lake = session, kept.line.lake
-    versions = [tables.latest_version(spark, path) for path in kept.paths()]
+    versions = [lakes.open_table(path).version for path in kept.paths()]
     lease = take_lease(spark, lake.lease("backfill/counts"), "Backfill of 'counts'", SystemClock())
     try:
         done = kept.maintain(vacuum=False)
         assert "is already being written" in (done["counts results"].skipped or "")
         assert [done[name].skipped for name in ("log/readings log", "totals state")] == [None, None]
-        moved = [tables.latest_version(spark, path) for path in kept.paths()]
+        moved = [lakes.open_table(path).version for path in kept.paths()]
         assert [old == new for old, new in zip(versions, moved, strict=True)] == [
             False,
             True,
@@ -297,11 +298,11 @@ def test_what_a_sink_refused_is_packed_too(session: SparkSession, kept: Kept) ->
         node.sinks[0].deliver(
             rows, Delivery("counts", ("sensor_id",), ("n",), lake.refused("counts", "refusing"))
         )
-    refused = tables.read(spark, lake.refused("counts", "refusing"))
+    refused = read(spark, lake.refused("counts", "refusing"))
     before = sorted(map(tuple, refused.collect()))
     done = kept.maintain(node, vacuum=False)["counts refused by refusing"]
     assert (done.before.files, done.after.files, done.skipped) == (2, 1, None)
-    refused = tables.read(spark, lake.refused("counts", "refusing"))
+    refused = read(spark, lake.refused("counts", "refusing"))
     assert sorted(map(tuple, refused.collect())) == before
 
 
@@ -313,6 +314,6 @@ def test_a_retention_that_a_run_could_outlast_is_refused(spark: SparkSession, la
 
 
 def _signed_by_maintenance(spark: SparkSession, path: str) -> bool:
-    newest = tables.latest_version(spark, path)
+    newest = lakes.open_table(path).version
     text = (Path(path.removeprefix("file:")) / "_delta_log" / f"{newest:020d}.json").read_text()
     return "maintenance/" in text

@@ -98,3 +98,27 @@ def test_a_runner_of_an_earlier_opening_commits_nothing(line: Line, stream: Node
         assert again.runner.progress.batch == 2
     finally:
         again.drain()
+
+
+@pytest.mark.parametrize("own", [True, False], ids=["of this process", "of another process"])
+def test_what_a_throttled_node_may_not_fold_yet_is_folded_when_its_interval_begins_though_nothing_comes(
+    spark: SparkSession, lake: Lake, monkeypatch: pytest.MonkeyPatch, own: bool
+) -> None:
+    node = TOTALS.throttle("1 minute")
+    line = Line(spark, lake, node)
+    stream = NodeStream(spark, node, lake, line.clock, trigger_ms=20, turns=Turns(1), upkeep=Turns(1))
+    if own:
+        monkeypatch.setattr(stream, "_watched", lambda: ())  # no look at versions: only its log wakes it
+    try:
+        feed(line)
+        until(stream, lambda: stream.records == 1)
+        feed(line)
+        if own:
+            stream.check_now()
+        time.sleep(0.5)
+        assert stream.records == 1
+        line.clock.set(line.clock.now_ms() + 60_000)
+        until(stream, lambda: stream.records == 2)
+        assert (stream.state, stream.failures) == ("running", 0)
+    finally:
+        stream.drain()

@@ -8,6 +8,7 @@ import dagster as dg
 import pytest
 
 import headrace as hr
+from headrace import lake as lakes
 from headrace.errors import TerminalError
 from headrace.log.clock import SystemClock
 from headrace.orchestration import build_definitions
@@ -17,7 +18,7 @@ from headrace.runtime.lease import LeaseHeldError, take_lease
 from headrace.runtime.retention import Retention
 from headrace.runtime.runner import NodeRunner
 from headrace.runtime.views import Views
-from headrace.spark import tables
+from headrace.spark.lake_rows import read
 from tests.runtime.line import Line, at
 
 if TYPE_CHECKING:
@@ -63,7 +64,7 @@ def test_a_cut_that_a_node_cannot_do_with_is_refused_by_its_name_and_nothing_is_
     later(line, 0)
     behind.advance()
     later(line, 1, 2)
-    version = tables.latest_version(spark, lake.log("readings"))
+    version = lakes.open_table(lake.log("readings")).version
 
     def refused(*nodes: Node) -> str:
         with pytest.raises(TerminalError) as error:
@@ -80,7 +81,7 @@ def test_a_cut_that_a_node_cannot_do_with_is_refused_by_its_name_and_nothing_is_
     with pytest.raises(LeaseHeldError, match="Backfill of 'counts' is already being written"):
         Retention(spark, lake, [COUNTS], READINGS).run(FAR)
     lease.release()
-    assert tables.latest_version(spark, lake.log("readings")) == version
+    assert lakes.open_table(lake.log("readings")).version == version
     assert Views(spark, lake).ledger(COUNTS).where("fate = 'used'").collect()[0]["records"] == 2
 
 
@@ -96,7 +97,7 @@ def test_the_job_cuts_what_is_older_and_checks_and_stream_go_on_from_the_balance
         result = defs.resolve_job_def("retain_log").execute_in_process(instance=instance, run_config=config)
         told = [entry.message for entry in instance.all_logs(result.run_id)]
     assert any("3 rows through 2024-06-01 00:03:00.000 UTC cut off" in text for text in told)
-    assert tables.read(spark, lake.log("readings")).count() == 1
+    assert read(spark, lake.log("readings")).count() == 1
     assert Views(spark, lake).ledger(COUNTS).collect() == before
 
     again = Line(line.spark, lake, COUNTS)

@@ -11,12 +11,12 @@ import pyarrow.parquet as pq
 import pytest
 
 import headrace as hr
+from headrace.lake import DataFile
 from headrace.operators.columnar import TableFiles
 from headrace.runtime.backfill import Backfill
 from headrace.runtime.columnar import ColumnarRunner
 from headrace.runtime.views import Views
-from headrace.spark import newest
-from headrace.spark.newest import File
+from headrace.spark import lake_rows
 from headrace.spark.one_task import NotCertainError
 from tests.runtime.line import Line
 
@@ -41,13 +41,13 @@ def test_of_the_files_that_are_held_those_that_may_have_rows_are_read_alone(tmp_
     rows = pa.table({"__pane": pa.array([10, 20, 30]), "n": pa.array([1, 2, 3])})
     pq.write_table(rows, tmp_path / "there")
     files = {
-        "gone": File(60, '{"minValues": {"__pane": 0}, "maxValues": {"__pane": 9}}'),
-        "there": File(60, '{"minValues": {"__pane": 10}, "maxValues": {"__pane": 30}}'),
-        "gone, too": File(60, '{"minValues": {"__pane": 31}}'),
+        "gone": DataFile(60, 1, {"__pane": 0}, {"__pane": 9}),
+        "there": DataFile(60, 3, {"__pane": 10}, {"__pane": 30}),
+        "gone, too": DataFile(60, 1, {"__pane": 31}),
     }
     held = TableFiles(str(tmp_path), rows.schema, files, 100)
     assert held.within("__pane", 20, 30, ["__pane", "n"]).to_pydict() == {"__pane": [20, 30], "n": [2, 3]}
-    assert File(1, None).may_have("__pane", 1, 1)
+    assert DataFile(1).may_have("__pane", 1, 1)
     with pytest.raises(FileNotFoundError):
         held.within("__pane", 9, 9, ["__pane", "n"])
     with pytest.raises(NotCertainError, match="more of the state"):
@@ -60,7 +60,7 @@ def test_of_a_part_its_groups_of_rows_are_read_alone_and_of_all_rows_those_that_
         for part, numbers in (("left", [1, 2]), ("right", [3, 4])):
             rows = {"__batch": [5, 6], "__part": [part, part], "n": numbers}
             writer.write_table(pa.table(rows, schema))
-    table = TableFiles(str(tmp_path), schema, {"file": File(60, None)}, 100)
+    table = TableFiles(str(tmp_path), schema, {"file": DataFile(60)}, 100)
     assert table.within("__batch", 6, 9, ["n"], part="right").to_pydict() == {"n": [4]}
     assert table.within("__batch", 1, 9, ["n"], part="middle").to_pydict() == {"n": []}
     assert table.matching(["__part", "n"], [pa.array(["left", "right"]), pa.array([2, 9])]).to_pylist() == [
@@ -71,7 +71,7 @@ def test_of_a_part_its_groups_of_rows_are_read_alone_and_of_all_rows_those_that_
 def test_windows_that_close_read_the_files_of_their_panes_alone(
     spark: SparkSession, lake: Lake, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    line, of_files = Line(spark, lake, WINDOWS), newest.rows_of_files
+    line, of_files = Line(spark, lake, WINDOWS), lake_rows.rows_of_files
     read: list[int] = []
 
     def counted(spark: SparkSession, paths: Iterable[str], schema: Any) -> DataFrame:
@@ -80,7 +80,7 @@ def test_windows_that_close_read_the_files_of_their_panes_alone(
             read.append(len(names))
         return of_files(spark, names, schema)
 
-    monkeypatch.setattr(newest, "rows_of_files", counted)
+    monkeypatch.setattr(lake_rows, "rows_of_files", counted)
     monkeypatch.setattr(ColumnarRunner, "fold", lambda *_: None)
     for minute in (0, 1, 1, 2, 3, 3, 3, 4, 5, 6):  # of minutes 0 and 1 three files, of 2 and 3 four
         line.pipe(f"2024-05-01 12:{minute:02}:00", "s1", 0.1)

@@ -13,7 +13,7 @@ from headrace.runtime.lake import Lake
 from headrace.runtime.node_tables import base_of
 from headrace.runtime.runner import NodeRunner
 from headrace.runtime.views import Views
-from headrace.spark import tables
+from headrace.spark.lake_rows import read as read_rows
 from headrace.spark.merge import upsert
 from tests.runtime.line import Line
 
@@ -42,11 +42,11 @@ def read(line: Line, node: Table) -> list[tuple[object, ...]]:
 
 def base(line: Line) -> list[tuple[object, ...]]:
     """The table as a foreign reader finds it."""
-    return sorted(map(tuple, tables.read(line.spark, line.table).select("sensor_id", "value").collect()))
+    return sorted(map(tuple, read_rows(line.spark, line.table).select("sensor_id", "value").collect()))
 
 
 def remembered(line: Line) -> list[str]:
-    rows = tables.read(line.spark, line.lake.part("by_time", "deleted")).collect()
+    rows = read_rows(line.spark, line.lake.part("by_time", "deleted")).collect()
     return sorted(row["sensor_id"] for row in rows)
 
 

@@ -14,7 +14,7 @@ from headrace.log.clock import SystemClock
 from headrace.runtime.node_stream import NodeStream
 from headrace.runtime.node_tables import base_of
 from headrace.runtime.scheduling import Turns
-from headrace.spark import tables
+from headrace.spark.lake_rows import read
 from headrace.spark.merge import upsert
 from tests.runtime.line import Line
 
@@ -60,7 +60,7 @@ class Streamed:
         return base_of(self.line.spark, self.lake, TOTALS).batch
 
     def oldest_change(self) -> int | None:
-        row = tables.read(self.line.spark, self.lake.state("totals")).agg(F.min("__batch")).first()
+        row = read(self.line.spark, self.lake.state("totals")).agg(F.min("__batch")).first()
         assert row is not None
         oldest: int | None = row[0]
         return oldest
@@ -79,10 +79,10 @@ def test_micro_batches_go_on_while_results_are_folded(
 ) -> None:
     folding, go_on = threading.Event(), threading.Event()
 
-    def held_up(*arguments: Any) -> None:
+    def held_up(*arguments: Any) -> int:
         folding.set()
         assert go_on.wait(120)
-        upsert(*arguments)
+        return upsert(*arguments)
 
     monkeypatch.setattr("headrace.runtime.bases.upsert", held_up)
     try:
@@ -116,10 +116,10 @@ def test_a_fold_that_fails_ends_the_query_and_is_tried_again(
 ) -> None:
     failures = iter([OSError("the disk was away")])
 
-    def failing_once(*arguments: Any) -> None:
+    def failing_once(*arguments: Any) -> int:
         for error in failures:
             raise error
-        upsert(*arguments)
+        return upsert(*arguments)
 
     monkeypatch.setattr("headrace.runtime.bases.upsert", failing_once)
     streamed.feed()

@@ -18,7 +18,7 @@ from headrace.errors import TransientError
 from headrace.local.broker import Broker, create_topics
 from headrace.local.topics import records_in
 from headrace.sinks import Delivery
-from headrace.spark import tables
+from headrace.spark.lake_rows import read
 from headrace.testing import SinkKit
 from tests.broker.harness import set_topic
 from tests.sinks.consumer import Arrived, arrived, held
@@ -112,7 +112,7 @@ def test_a_record_that_the_topic_does_not_take_is_refused_alone(
         sink_to(kafka, topic).deliver(rows, to)
     found = arrived(kafka, topic)
     passed = {m.chain[0][3] for m in found}
-    refused = tables.read(spark, to.refused).orderBy("ordinal").collect()
+    refused = read(spark, to.refused).orderBy("ordinal").collect()
     assert sorted(passed | {row["ordinal"] for row in refused}) == list(range(40))
     assert 10 < len(passed) < 40
     assert len(refused) == 40 - len(passed)

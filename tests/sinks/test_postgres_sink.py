@@ -21,8 +21,8 @@ import headrace as hr
 from headrace.errors import TerminalError, TransientError
 from headrace.local.postgres import Postgres
 from headrace.sinks import Delivery
-from headrace.spark import tables
 from headrace.spark.frames import local_frame
+from headrace.spark.lake_rows import read
 from headrace.testing import SinkKit
 
 if TYPE_CHECKING:
@@ -119,7 +119,7 @@ def test_a_row_that_a_constraint_refuses_is_set_aside_and_the_others_pass(
     for _ in range(2):
         hr.PostgresSink("ages").deliver(made(spark, "id STRING, age INT", rows).repartition(3), to)
     assert database.execute("SELECT count(*), min(age) FROM ages").fetchone() == (996, 0)
-    refused = tables.read(spark, to.refused).orderBy("ordinal").collect()
+    refused = read(spark, to.refused).orderBy("ordinal").collect()
     assert [(row["identity"], row["row"]) for row in refused] == [
         (f'{{"id":"{n}"}}', f'{{"id":"{n}","age":{-n}}}') for n in (17, 400, 401, 999)
     ]
@@ -136,7 +136,7 @@ def test_values_too_large_for_the_column_are_refused_while_copying(
     to = delivery(tmp_path, "id", "n")
     hr.PostgresSink("narrow").deliver(made(spark, "id STRING, n BIGINT", rows), to)
     assert database.execute("SELECT id, n FROM narrow ORDER BY id").fetchall() == [("a", 1), ("c", 3)]
-    reasons = [row["reason"] for row in tables.read(spark, to.refused).orderBy("ordinal").collect()]
+    reasons = [row["reason"] for row in read(spark, to.refused).orderBy("ordinal").collect()]
     assert "too long for type character varying(3)" in reasons[0]
     assert "out of range" in reasons[1]
 
@@ -154,7 +154,7 @@ def test_a_deferred_constraint_is_judged_row_by_row_too(
     rows = [("1", "known"), ("2", "unknown"), ("3", None)]
     hr.PostgresSink("children").deliver(made(spark, "id STRING, parent STRING", rows), to)
     assert database.execute("SELECT id FROM children ORDER BY id").fetchall() == [("1",), ("3",)]
-    assert tables.read(spark, to.refused).count() == 1
+    assert read(spark, to.refused).count() == 1
 
 
 def test_when_nearly_all_is_refused_the_table_is_wrong_and_nothing_is_committed(

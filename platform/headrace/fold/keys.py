@@ -66,11 +66,13 @@ def group(values: pa.Array | pa.ChunkedArray) -> Groups:
 
 def combined(*numbers: np.ndarray) -> Groups:
     """Rows with the same numbers (int64) in all columns."""
-    codes, *others = numbers
-    for other in others:
-        left, right = _dense(codes), _dense(other)
-        width = int(right.max(initial=0)) + 1
-        codes = left * width + right
+    codes, width = _from_zero(numbers[0])
+    for other in numbers[1:]:
+        each, values = _from_zero(other)
+        if width * values >= 1 << 62:
+            codes, width = _from_zero(_dense(codes))
+            each, values = _from_zero(_dense(each))
+        codes, width = codes * values + each, width * values
     return numbered(_dense(codes))
 
 
@@ -167,6 +169,15 @@ def _distinct(values: pa.Array) -> tuple[np.ndarray, pa.Array]:
         indices = indices.fill_null(len(dictionary))
         dictionary = pa.concat_arrays([dictionary, pa.nulls(1, dictionary.type)])
     return indices.to_numpy().astype(np.int64), encode(dictionary)
+
+
+def _from_zero(numbers: np.ndarray) -> tuple[np.ndarray, int]:
+    """Numbers less the lowest of them, and how many there may be."""
+    lowest, highest = int(numbers.min(initial=0)), int(numbers.max(initial=0))
+    if highest - lowest >= 1 << 62:
+        numbers = _dense(numbers)
+        lowest, highest = 0, int(numbers.max(initial=0))
+    return numbers.astype(np.int64, copy=False) - lowest, highest - lowest + 1
 
 
 def _dense(numbers: np.ndarray) -> np.ndarray:

@@ -22,6 +22,8 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping
 
 NOTHING = np.iinfo(np.int64).min  # stands for null among integers
+# The years 1 to 9999 in µs since 1970: statistics of other times have no text that every reader understands.
+YEARS_US = (-62_135_596_800_000_000, 253_402_300_800_000_000)
 
 
 @dataclass(frozen=True)
@@ -66,6 +68,7 @@ class DataFileWriter:
         self._rows = 0
         self._bounds: dict[str, tuple[Any, Any]] = {}
         self._nulls: dict[str, int] = {}
+        self._unbounded: set[str] = set()
 
     def write(self, columns: Mapping[str, pa.Array | pa.ChunkedArray], rows: int) -> None:
         """Write rows; columns that are not given are null."""
@@ -101,7 +104,7 @@ class DataFileWriter:
         self._nulls.setdefault(name, 0)
 
     def bound_numbers(self, columns: Mapping[str, pa.Array | pa.ChunkedArray]) -> None:
-        """Note the lowest and the highest of all columns of integers and of times, which here have whole milliseconds."""
+        """Note the lowest and the highest of all columns of integers and of times in microseconds."""
         for name, column in columns.items():
             is_time = pa.types.is_timestamp(column.type)
             if pa.types.is_integer(column.type) or is_time:
@@ -109,16 +112,20 @@ class DataFileWriter:
                 self._nulls[name] = self._nulls.get(name, 0) + column.null_count
                 if ends["min"].is_valid:
                     lowest, highest = ends["min"].as_py(), ends["max"].as_py()
-                    if is_time:
-                        lowest, highest = _iso(lowest // 1000), _iso(highest // 1000)
-                    self.bound_by(name, lowest, highest)
+                    if not is_time:
+                        self.bound_by(name, lowest, highest)
+                    elif lowest >= YEARS_US[0] and highest < YEARS_US[1]:
+                        self.bound_by(name, *(_iso_us(end, column.type.tz) for end in (lowest, highest)))
+                    else:
+                        self._unbounded.add(name)
 
     def close(self) -> dict[str, Any] | None:
         """Finish the file: its name, its bytes, and its statistics by Delta's protocol (JSON). None: it has no rows."""
         if self._writer is None:
             return None
         self._writer.close()
-        lowest, highest = ({name: ends[side] for name, ends in self._bounds.items()} for side in (0, 1))
+        bounded = {name: ends for name, ends in self._bounds.items() if name not in self._unbounded}
+        lowest, highest = ({name: ends[side] for name, ends in bounded.items()} for side in (0, 1))
         stats = {
             "numRecords": self._rows,
             "minValues": lowest,
@@ -174,7 +181,9 @@ class Sink:
 
     def _open(self) -> Any:
         if is_local(self.uri):
-            return local_path(self.uri).open("wb")
+            path = local_path(self.uri)
+            path.parent.mkdir(parents=True, exist_ok=True)
+            return path.open("wb")
         import obstore
 
         return obstore.open_writer(*store_of(self.uri))
@@ -182,6 +191,12 @@ class Sink:
 
 def _iso(ms: int) -> str:
     return f"{np.datetime64(ms, 'ms')}Z"
+
+
+def _iso_us(us: int, zone: str | None) -> str:
+    """A time as Delta writes it: to the millisecond where that is exact; with a zone only where the type has one."""
+    text = str(np.datetime64(us // 1000, "ms") if us % 1000 == 0 else np.datetime64(us, "us"))
+    return f"{text}Z" if zone else text
 
 
 def leaves(fields: Iterable[pa.Field], within: str = "") -> Iterator[str]:

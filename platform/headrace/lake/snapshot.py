@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import json
 import threading
+import time
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
@@ -19,6 +20,8 @@ import pyarrow as pa
 from headrace.lake import small_files
 from headrace.lake.commit_file import CommitFile, commit_uri, read_commit
 
+REMEMBERED = 32  # versions before the newest whose files are still known
+LOOK_SECONDS = 10.0  # between looks at whether the history behind the snapshot is still there
 Bound = int | float | str
 
 
@@ -71,21 +74,31 @@ class IncrementalSnapshot:
         """
         self._uri, self._load = uri, load
         self._snapshot: Snapshot | None = None
+        self._look_at = 0.0
+        self._recent: dict[int, Snapshot] = {}
         self._lock = threading.RLock()
 
     def now(self) -> Snapshot:
         """The newest version."""
         with self._lock:
-            if self._snapshot is not None and not small_files.exists(
-                commit_uri(self._uri, self._snapshot.version)
-            ):
-                self._snapshot = None  # its history was cleaned, or another table stands there
+            if self._snapshot is not None and time.monotonic() >= self._look_at:
+                self._look_at = time.monotonic() + LOOK_SECONDS
+                if not small_files.exists(commit_uri(self._uri, self._snapshot.version)):
+                    self._snapshot = None  # its history was cleaned, or another table stands there
             if self._snapshot is None:
                 version, listed = self._load()
-                self._snapshot = Snapshot(version, dict(_listed(listed)))
+                self._snapshot, self._recent = Snapshot(version, dict(_listed(listed))), {}
+                self._recent[version] = self._snapshot
             while (found := read_commit(self._uri, self._snapshot.version + 1)) is not None:
                 self._snapshot = _after(self._snapshot, found)
+                self._recent[self._snapshot.version] = self._snapshot
+                self._recent.pop(self._snapshot.version - REMEMBERED, None)
             return self._snapshot
+
+    def at(self, version: int) -> Snapshot | None:
+        """A version that was the newest not long ago; None: its files are not remembered."""
+        now = self.now()
+        return now if now.version == version else self._recent.get(version)
 
     @property
     def known_version(self) -> int:
@@ -112,6 +125,24 @@ def data_file(size: int, stats: str | None) -> DataFile:
         {n: _bound(v) for n, v in known.get(key, {}).items()} for key in ("minValues", "maxValues")
     )
     return DataFile(size, int(known.get("numRecords", 0)), lowest, highest)
+
+
+def stats_json(file: DataFile, times: Mapping[str, str | None]) -> str:
+    """Delta's statistics of a file (JSON), without counts of nulls.
+
+    In: times  the columns that are timestamps, with their time zone
+    """
+    sides = {
+        side: {name: _told(value, name, times) for name, value in bounds.items()}
+        for side, bounds in (("minValues", file.lowest), ("maxValues", file.highest))
+    }
+    return json.dumps({"numRecords": file.rows, **sides}, default=str)
+
+
+def _told(value: Any, name: str, times: Mapping[str, str | None]) -> Any:
+    if name not in times:
+        return value
+    return f"{np.datetime64(value, 'us')}{'Z' if times[name] else ''}"
 
 
 def _bound(value: Any) -> Any:

@@ -72,10 +72,14 @@ class LakeTable:
         """The newest version and its files."""
         return self._snapshot.now()
 
+    def snapshot_at(self, version: int) -> Snapshot | None:
+        """A version that was the newest not long ago; None: its files are not remembered."""
+        return self._snapshot.at(version)
+
     @property
     def version(self) -> int:
-        """The newest version."""
-        return self.snapshot().version
+        """The newest version; -1: there is no table."""
+        return self.snapshot().version if self.exists else -1
 
     @property
     def known_version(self) -> int:
@@ -86,6 +90,19 @@ class LakeTable:
     def schema(self) -> pa.Schema:
         """The columns of the newest version."""
         return self.with_handle(lambda handle: pa.schema(handle.schema().to_arrow()))
+
+    @property
+    def columns(self) -> pa.Schema:
+        """The same, as of the last look in this process."""
+        if self._schema is None:
+            self._schema = self.schema
+        return self._schema
+
+    @property
+    def json_schema(self) -> dict[str, Any]:
+        """The columns of the newest version, in Delta's JSON."""
+        found: dict[str, Any] = self.with_handle(lambda handle: json.loads(handle.schema().to_json()))
+        return found
 
     def commit_at(self, version: int) -> CommitFile | None:
         """A commit; None: there is none yet, or the history was cleaned as far as that."""
@@ -117,12 +134,12 @@ class LakeTable:
         ]
         with self._lock:
             handle = self._handle_at(version - 1)
-            schema = self._schema if self._schema is not None else pa.schema(handle.schema().to_arrow())
-            self._schema = schema
+            if self._schema is None:
+                self._schema = pa.schema(handle.schema().to_arrow())
             handle.create_write_transaction(
                 actions,
                 mode="append",
-                schema=schema,
+                schema=self._schema,
                 commit_properties=properties(record),
                 post_commithook_properties=no_hooks(),
             )

@@ -1,0 +1,73 @@
+"""Decide each row's fate in a windowed aggregate, and the windows that it enters."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from headrace.fold.columns import int64
+from headrace.fold.contract import EVENT, FATE, KEY, STREAM
+from headrace.fold.fates import KEPT, LATE, decide_by_group, has_fate, is_kept, with_column
+from headrace.fold.late_view import late_view
+from headrace.fold.segments import NO_TIME, ranges
+from headrace.fold.windows.shape import Shape
+
+
+@dataclass(frozen=True)
+class Entered:
+    """Which windows rows enter: starts in ms.
+
+    pane   of the pane of each row
+    first  of the first window that contains the event
+    start  of the first window that the row enters
+    last   of the last window that contains the event
+    """
+
+    pane: np.ndarray
+    first: np.ndarray
+    start: np.ndarray
+    last: np.ndarray
+
+    @classmethod
+    def of(cls, rows: pa.Table, shape: Shape) -> Entered:
+        """The windows of rows, whatever their fate."""
+        panes, event_ms = shape.panes, int64(rows[EVENT])
+        stream_ms = int64(rows[STREAM], NO_TIME)
+        first = panes.first_start(event_ms)
+        start = np.maximum(first, panes.first_open_start(stream_ms))
+        return cls(panes.pane(event_ms), first, start, panes.last_start(event_ms))
+
+
+def assign_windows(rows: pa.Table, shape: Shape) -> tuple[pa.Table, Entered]:
+    """Complete FATE and REASON, and find the windows of each row.
+
+    Out: FATE is `kept` if the record enters a window, `late` if every window that contains it is closed, `dead_letter`
+         (with REASON) if its group or an input cannot be used
+    Law: row by row.
+    """
+    entered = Entered.of(rows, shape)
+    decided = decide_by_group(rows, shape.by.names, shape.aggregates)
+    late = entered.start > entered.last
+    if late.any() and (late := late & is_kept(decided)).any():
+        decided = with_column(decided, FATE, pc.if_else(pa.array(late), LATE, decided[FATE]))
+    return decided, entered
+
+
+def late_records(rows: pa.Table, shape: Shape) -> pa.Table:
+    """The windows that records came too late for.
+
+    In:  rows  of the logs, decided or not
+    Out: as `late_view`; one row per record and closed window
+    """
+    decided, entered = assign_windows(rows, shape)
+    advance_ms, size_ms = shape.panes.advance_ms, shape.panes.size_ms
+    through = np.minimum(entered.start - advance_ms, entered.last)
+    missed = np.maximum((through - entered.first) // advance_ms + 1, 0)
+    missed[~has_fate(decided, KEPT, LATE)] = 0
+    row = np.repeat(np.arange(len(missed)), missed)
+    start_ms = entered.first[row] + ranges(np.zeros(len(missed), np.int64), missed) * advance_ms
+    late = decided.drop_columns([KEY] if KEY in decided.column_names else []).take(pa.array(row))
+    return late_view(late, shape.by.names, start_ms, start_ms + size_ms, final_ms=shape.panes.grace_ms)

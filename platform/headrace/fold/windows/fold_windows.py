@@ -1,0 +1,172 @@
+"""Tumbling and hopping windows as a step: records in, closed windows out, partials of panes in the state."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import numpy as np
+import pyarrow as pa
+
+from headrace.description.suppression import SHUT_DOWN
+from headrace.fold.columns import int64
+from headrace.fold.contract import (
+    HASH,
+    PARTITION,
+    TOPIC,
+    Clock,
+    Folded,
+    Needs,
+    Scope,
+    StateTable,
+    Step,
+    Times,
+)
+from headrace.fold.fates import is_kept, tally_of
+from headrace.fold.segments import NO_TIME
+from headrace.fold.windows.assign_windows import Entered, assign_windows, late_records
+from headrace.fold.windows.bound_open import Bounded
+from headrace.fold.windows.merge_panes import (
+    Expired,
+    MergePanes,
+    merge_windows,
+    partials_of,
+    running_windows,
+    still_open,
+)
+from headrace.fold.windows.shape import END, PANE, RECORDS, SEQUENCE, Shape
+
+if TYPE_CHECKING:
+    from headrace.description import WindowedAggregate
+
+PANES, RESULTS, SIZES = "panes", "results", "open_sizes"
+
+
+@dataclass(frozen=True)
+class Windows:
+    """Tumbling or hopping windows of one node.
+
+    suppressed  whether closed windows alone are shown
+    bounded     whether it has to stop when too much is open (see `bound_open`)
+    """
+
+    shape: Shape
+    suppressed: bool
+    bounded: bool
+
+    @classmethod
+    def of(cls, node: WindowedAggregate, inputs: pa.Schema) -> Windows:
+        """The operator of a node. In: inputs  schema of the rows: the stream's columns and ROW_COLUMNS."""
+        policy = node.suppression
+        bounded = policy is not None and policy.bound.when_full == SHUT_DOWN
+        return cls(Shape.of(node, inputs), policy is not None, bounded)
+
+    @property
+    def steps(self) -> tuple[Step, ...]:
+        """One fold by group."""
+        return (FoldWindows(self.shape, suppressed=self.suppressed, bounded=self.bounded),)
+
+    def decide(self, rows: pa.Table) -> pa.Table:
+        """See `assign_windows`."""
+        return assign_windows(rows, self.shape)[0]
+
+    def late(self, rows: pa.Table) -> pa.Table:
+        """See `late_records`."""
+        return late_records(rows, self.shape)
+
+    def open_windows(self, state: pa.Table, clock: Clock) -> pa.Table:
+        """The windows that are not closed yet, with their values so far, as `merge_windows` gives them."""
+        first_ms = self.shape.panes.first_open_ms(self.shape.closed_ms(clock))
+        return merge_windows(state, self.shape, first_ms, None)
+
+    def updates(self, state: pa.Table) -> pa.Table:
+        """What each window that is not expired was worth after each micro-batch that touched it (see `running_windows`).
+
+        Law: unlike everything else, it depends on the cuts: it shows what people saw.
+        """
+        return running_windows(state, self.shape)
+
+    def open_records(self, state: pa.Table, clock: Clock) -> pa.Table:
+        """The state rows that stand for records still open: TOPIC, PARTITION, `__records`.
+
+        A record is open while the last of its windows is.
+        """
+        is_open = pa.array(still_open(state, self.shape, clock))
+        return state.filter(is_open).select([TOPIC, PARTITION, RECORDS])
+
+
+class FoldWindows(Step):
+    """The fold by group (see the package).
+
+    State: `panes`, partial aggregates by group, partition, pane and first open window; rows add up.
+    Out:   `results`, one row per window that closes (see `merge_windows`), with `__sequence`, the commit time that closes
+           it; the order within a commit is `window_end`, then KEY.
+           `open_sizes`, if it is bounded (see `Bounded.changes`)
+    """
+
+    scope = Scope.GROUP
+
+    def __init__(self, shape: Shape, *, suppressed: bool, bounded: bool) -> None:
+        """In: see `Windows`."""
+        self.shape = shape
+        self.bounded = Bounded(shape) if bounded else None
+        self.keys = shape.keys
+        merge = MergePanes(shape, by_batch=not suppressed)
+        table = StateTable(shape.state, (PANE, HASH), merge, PANE, Expired(shape))
+        self.state: Mapping[str, StateTable] = {PANES: table}
+
+    def needs(self, rows: pa.Table, times: Times) -> Mapping[str, Needs]:
+        """The panes of the windows that close; if it is bounded, also those of the windows that are touched."""
+        closing = self._closing(times)
+        need = None
+        if closing is not None:
+            need = Needs(times=(closing[0], closing[1] + self.shape.panes.size_ms - 1))
+        if self.bounded is not None:
+            decided, entered = assign_windows(rows, self.shape)
+            need = self.bounded.needs(decided, entered, need)
+        return {} if need is None else {PANES: need}
+
+    def fold(self, rows: pa.Table, state: Mapping[str, pa.Table], times: Times) -> Folded:
+        """See the package."""
+        decided, entered = assign_windows(rows, self.shape)
+        kept = is_kept(decided)
+        came = decided
+        if not kept.all():
+            came = decided.filter(pa.array(kept))
+            entered = Entered(
+                *(each[kept] for each in (entered.pane, entered.first, entered.start, entered.last))
+            )
+        partials = partials_of(came, entered, self.shape)
+        known = state[PANES] if PANES in state else self.state[PANES].empty()
+        outputs = {RESULTS: self._closed(partials, known, times)}
+        if self.bounded is not None:
+            outputs[SIZES] = self.bounded.changes(came, entered, known, times)
+        gained = partials.filter(pa.array(still_open(partials, self.shape, times.after)))
+        return Folded(outputs=outputs, changes={PANES: gained}, tally=tally_of(decided))
+
+    def _closing(self, times: Times) -> tuple[int, int] | None:
+        """First and last start of the windows that close in a micro-batch; None: none does."""
+        return self.shape.panes.closing(self.shape.closed_ms(times.before), self.shape.closed_ms(times.after))
+
+    def _closed(self, partials: pa.Table, known: pa.Table, times: Times) -> pa.Table:
+        first_ms, last_ms = self._closing(times) or (0, -1)
+        through_ms = last_ms + self.shape.panes.size_ms - 1
+        near = []
+        for table in (partials, known.select(partials.column_names)):
+            pane = int64(table[PANE])
+            near.append(
+                table.filter(pa.array((pane >= first_ms) & (pane <= through_ms) & (first_ms <= last_ms)))
+            )
+        closed = merge_windows(pa.concat_tables(near), self.shape, first_ms, last_ms)
+        return closed.append_column(SEQUENCE, pa.array(closing_commits(closed, self.shape, times)))
+
+
+def closing_commits(closed: pa.Table, shape: Shape, times: Times) -> np.ndarray:
+    """The commit time that closes each window: that of the first commit after which its time has come."""
+    at_ms = np.array([ms for ms, _ in times.commits], np.int64)
+    reached = [shape.closed_ms(clock) for _, clock in times.commits]
+    reached_ms = np.array([NO_TIME if ms is None else ms for ms in reached], np.int64)
+    end_ms = int64(closed[END].cast(pa.int64())) // 1000
+    found: np.ndarray = at_ms[np.searchsorted(reached_ms, end_ms + shape.panes.grace_ms)]
+    return found

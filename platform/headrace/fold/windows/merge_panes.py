@@ -1,0 +1,185 @@
+"""Partials of panes, and the windows that they make."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+import pyarrow as pa
+
+from headrace.fold.aggregates.kind import add_by, highest_by, whole
+from headrace.fold.aggregates.running import running_partials
+from headrace.fold.columns import int64, moments
+from headrace.fold.contract import BATCH, EVENT, HASH, KEY, PARTITION, TOPIC, Clock
+from headrace.fold.keys import Groups, combined, group, group_columns
+from headrace.fold.segments import begins, numbered, ranges, running_max
+from headrace.fold.windows.assign_windows import Entered
+from headrace.fold.windows.shape import END, FROM, PANE, RECORDS, START, TIMESTAMP, Shape
+
+PIECES_MAX = (
+    1 << 22
+)  # panes, one for each window, that are merged at a time: windows may overlap a thousand times
+
+
+def partials_of(kept: pa.Table, entered: Entered, shape: Shape) -> pa.Table:
+    """Aggregate the records of each group, partition, pane and first open window.
+
+    In:  kept     rows with KEY and HASH
+         entered  the windows of these rows
+    Out: rows of the state
+    """
+    # In a tumbling window a record that is kept enters the one window that contains it.
+    enters = [] if shape.panes.tumbling else [entered.start - entered.pane]
+    groups = combined(
+        group(kept[KEY]).codes, group(kept[TOPIC]).codes, int64(kept[PARTITION]), entered.pane, *enters
+    )
+    first = pa.array(groups.first)
+    columns = group_columns(kept, shape.by.names, groups.first)
+    columns |= {name: whole(kept[name].take(first)) for name in (KEY, HASH, TOPIC, PARTITION)}
+    columns |= {PANE: pa.array(entered.pane[groups.first]), FROM: pa.array(entered.start[groups.first])}
+    columns |= shape.aggregates.partials(kept, groups.codes, len(groups))
+    columns[RECORDS] = pa.array(np.bincount(groups.codes, minlength=len(groups)).astype(np.int64))
+    columns[EVENT] = pa.array(highest_by(groups.codes, len(groups), int64(kept[EVENT])))
+    return pa.table([columns[name] for name in shape.state.names], schema=shape.state)
+
+
+@dataclass(frozen=True)
+class MergePanes:
+    """Rows of the state that add up: those of one group, partition, pane and first open window.
+
+    by_batch  keep rows of different micro-batches apart, for people are shown what a window was worth after each
+    """
+
+    shape: Shape
+    by_batch: bool
+
+    def __call__(self, rows: pa.Table) -> pa.Table:
+        """See the class. In, Out: rows with BATCH."""
+        batch = int64(rows[BATCH])
+        groups = combined(
+            group(rows[KEY]).codes,
+            group(rows[TOPIC]).codes,
+            int64(rows[PARTITION]),
+            int64(rows[PANE]),
+            int64(rows[FROM]) - int64(rows[PANE]),
+            *([batch] if self.by_batch else []),
+        )
+        merged = _merged(rows, groups, self.shape)
+        names = (*self.shape.keys, KEY, HASH, TOPIC, PARTITION, PANE, FROM)
+        merged |= {name: whole(rows[name]).take(pa.array(groups.first)) for name in names}
+        merged[BATCH] = pa.array(highest_by(groups.codes, len(groups), batch)).cast(pa.int32())
+        return pa.table([merged[name] for name in rows.column_names], schema=rows.schema)
+
+
+@dataclass(frozen=True)
+class Expired:
+    """Partials whose last window is closed."""
+
+    shape: Shape
+
+    def __call__(self, rows: pa.Table, clock: Clock) -> pa.Array:
+        """See the class."""
+        return pa.array(~still_open(rows, self.shape, clock))
+
+
+def still_open(partials: pa.Table, shape: Shape, clock: Clock) -> np.ndarray:
+    """Which partials may still be in a window that is open at a clock."""
+    closed_ms, pane = shape.closed_ms(clock), int64(partials[PANE])
+    if closed_ms is None:
+        return np.ones(len(pane), bool)
+    return np.asarray(shape.panes.last_start(pane) + shape.panes.wait_ms > closed_ms)
+
+
+def merge_windows(partials: pa.Table, shape: Shape, first_ms: int, last_ms: int | None) -> pa.Table:
+    """The windows that start from `first_ms` through `last_ms` (None: all later ones too).
+
+    In:  partials  those of these windows, at least; several rows of one group and pane merge
+    Out: group columns, `window_start`, `window_end`, the aggregates, `__timestamp` (the highest event time in the
+         window), `__records` (the records whose last window this is), KEY, HASH; one row per group and window
+    """
+    tables = []
+    for windows in explode(partials, shape, first_ms, last_ms):
+        groups = combined(group(windows[KEY]).codes, int64(windows[START]))
+        tables.append(shown(windows, groups, _merged(windows, groups, shape), shape))
+    return pa.concat_tables(tables)
+
+
+def explode(partials: pa.Table, shape: Shape, first_ms: int, last_ms: int | None) -> list[pa.Table]:
+    """Partials by the windows that they are in, each window in one table. START: its start in ms.
+
+    RECORDS stays in the last window alone, and is 0 in the others.
+    """
+    panes, pane = shape.panes, int64(partials[PANE])
+    last = panes.last_start(pane)
+    begins, ends = np.maximum(int64(partials[FROM]), first_ms), last
+    if last_ms is not None:
+        ends = np.minimum(ends, last_ms)
+    if panes.tumbling:
+        inside = ends >= begins if last_ms is None else (last >= first_ms) & (last <= last_ms)
+        windows = partials.append_column(START, pa.array(last))
+        return [windows if inside.all() else windows.filter(pa.array(inside))]
+    windows_of_each = np.maximum((ends - begins) // panes.advance_ms + 1, 0)
+    lowest = int(begins.min(initial=0 if last_ms is None else last_ms))
+    highest = int(ends.max(initial=first_ms))
+    middle = lowest + (highest - lowest) // 2 // panes.advance_ms * panes.advance_ms
+    if windows_of_each.sum() > PIECES_MAX and lowest <= middle < highest:
+        lower = explode(partials, shape, lowest, middle)
+        return lower + explode(partials, shape, middle + panes.advance_ms, highest)
+    row = np.repeat(np.arange(len(pane)), windows_of_each)
+    start = begins[row] + ranges(np.zeros(len(pane), np.int64), windows_of_each) * panes.advance_ms
+    exploded = partials.take(pa.array(row))
+    records = np.where(start == last[row], int64(exploded[RECORDS]), 0)
+    place = exploded.schema.get_field_index(RECORDS)
+    return [exploded.set_column(place, RECORDS, pa.array(records)).append_column(START, pa.array(start))]
+
+
+def shown(windows: pa.Table, groups: Groups, merged: dict[str, pa.Array], shape: Shape) -> pa.Table:
+    """Windows with their values. In: merged  partial columns, RECORDS and EVENT of each group."""
+    first = pa.array(groups.first)
+    start = int64(windows[START])[groups.first]
+    columns = {name: whole(windows[name]).take(first) for name in shape.keys}
+    columns |= {START: moments(start), END: moments(start + shape.panes.size_ms)}
+    columns |= shape.aggregates.finish(merged)
+    columns |= {TIMESTAMP: merged[EVENT], RECORDS: merged[RECORDS]}
+    columns |= {name: whole(windows[name]).take(first) for name in (KEY, HASH)}
+    return pa.table(columns)
+
+
+def _merged(rows: pa.Table, groups: Groups, shape: Shape) -> dict[str, pa.Array]:
+    merged = shape.aggregates.merge(rows, groups.codes, len(groups))
+    merged[RECORDS] = pa.array(add_by(groups.codes, len(groups), int64(rows[RECORDS])))
+    merged[EVENT] = pa.array(highest_by(groups.codes, len(groups), int64(rows[EVENT])))
+    return merged
+
+
+def running_windows(state: pa.Table, shape: Shape) -> pa.Table:
+    """Each window after each micro-batch that touched it.
+
+    In:  state  rows of the state, those of different micro-batches apart
+    Out: as `merge_windows`, and BATCH; one row per group, window and micro-batch
+    """
+    tables = []
+    for windows in explode(state, shape, 0, None):
+        batch = int64(windows[BATCH])
+        window = combined(group(windows[KEY]).codes, int64(windows[START])).codes
+        groups = combined(window, batch)
+        merged = pa.table(_merged(windows, groups, shape))
+        order = np.lexsort((batch[groups.first], window[groups.first]))
+        groups = Groups(groups.codes, groups.first[order])
+        merged, first = merged.take(pa.array(order)), begins(window[groups.first])
+        running = running_partials(shape.aggregates, merged, first)
+        running |= running_totals(first, merged)
+        found = shown(windows, groups, running, shape)
+        tables.append(found.append_column(BATCH, pa.array(batch[groups.first])))
+    return pa.concat_tables(tables)
+
+
+def running_totals(first: np.ndarray, merged: pa.Table) -> dict[str, pa.Array]:
+    """RECORDS and EVENT through each row of a segment."""
+    records = np.cumsum(int64(merged[RECORDS]))
+    starts = np.flatnonzero(first)[numbered(first)]
+    before = np.where(starts > 0, records[starts - 1], 0)
+    return {
+        RECORDS: pa.array(records - before),
+        EVENT: pa.array(running_max(first, int64(merged[EVENT]))),
+    }

@@ -1,0 +1,142 @@
+"""The joined tables of Kafka Streams 4.1 for recorded inputs are those of the kernel, record by record.
+
+Each record is a log commit of its own, so the kernel tells one change per record, as Kafka Streams does.
+Source: cases recorded with Kafka Streams' TopologyTestDriver, in `tests/fixtures`.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pytest
+
+import headrace as hr
+from headrace.description import Relation
+from headrace.fold.contract import ROW_COLUMNS, Clock, Times
+from headrace.fold.relations import Relations
+from tests.laws.kernel.harness import Outcome, Plan, run
+
+pytestmark = pytest.mark.fast
+
+FIXTURES = Path(__file__).parents[2] / "fixtures"
+TYPES = {
+    "left": {"id": pa.string(), "client": pa.string(), "ticker": pa.string(), "amount": pa.int64()},
+    "right": {"ticker": pa.string(), "exchange": pa.string(), "name": pa.string(), "founded": pa.int64()},
+}
+TOPIC_OF = {"left": "positions", "right": "tickers"}
+POSITIONS = hr.Topic("positions", key="id STRING", value="client STRING, ticker STRING, amount BIGINT")
+TICKERS = hr.Topic("tickers", key="ticker STRING", value="exchange STRING, name STRING, founded BIGINT")
+SHOWN = ("client", "ticker", "amount", "exchange", "name", "founded")
+PLANS = {
+    "one go": Plan(),
+    "each record": Plan(sizes=(1,), buckets=(2,), seed=1),
+    "uneven": Plan(sizes=(7, 1, 40, 3), buckets=(5, 1, 2), seed=2),
+}
+CASES = [
+    (how, name)
+    for how in ("inner", "left")
+    for name in json.loads((FIXTURES / f"fkjoin_{how}" / "cases.json").read_text(encoding="utf-8"))
+]
+
+
+@dataclass
+class Recorded:
+    """A recorded input as a world: the record at place n is committed at time n + 1."""
+
+    records: list[dict[str, Any]]
+    operator: Relations
+    topics: tuple[str, ...] = ("positions", "tickers")
+
+    def commits(self, topic: str | None = None) -> list[int]:
+        return [n + 1 for n, record in enumerate(self.records) if topic in (None, record["topic"])]
+
+    def clock(self, upto: Mapping[str, int]) -> Clock:
+        return Clock({topic: at for topic, at in upto.items() if at})
+
+    def increment(self, after: Mapping[str, int], upto: Mapping[str, int]) -> tuple[pa.Table, Times]:
+        rows = {part: self._rows(part, after, upto) for part in TYPES}
+        end = self.clock(upto)
+        return self.operator.packed(rows), Times(self.clock(after), end, [(max(upto.values()), end)])
+
+    def _rows(self, part: str, after: Mapping[str, int], upto: Mapping[str, int]) -> pa.Table:
+        topic, types, found = TOPIC_OF[part], TYPES[part], []
+        for number, record in enumerate(self.records):
+            if record["topic"] == topic and after.get(topic, 0) <= number < upto[topic]:
+                value = record["value"]
+                fate = "tombstone" if value is None else None
+                columns = [record["key"], *((value or {}).get(name) for name in [*types][1:])]
+                at = (number + 1, topic, record["partition"], record["offset"])
+                found.append((*columns, *at, record["timestamp"], None, 0, fate, None))
+        schema = schema_of(part)
+        columns = [*zip(*found, strict=True)] or [()] * len(schema)
+        return pa.table([pa.array(c, f.type) for c, f in zip(columns, schema, strict=True)], schema=schema)
+
+
+def schema_of(part: str) -> pa.Schema:
+    return pa.schema([*TYPES[part].items(), *ROW_COLUMNS])
+
+
+def lines(how: str, name: str, which: str) -> list[dict[str, Any]]:
+    text = (FIXTURES / f"fkjoin_{how}" / f"{name}.{which}.jsonl").read_text(encoding="utf-8")
+    return [json.loads(line) for line in text.splitlines()]
+
+
+def joined(how: str, name: str, plan: Plan) -> Outcome:
+    node: Relation = POSITIONS.table().join(TICKERS.table(), on="ticker", how=how)
+    operator = Relations.of(node, {part: schema_of(part) for part in TYPES})
+    return run(operator.steps, Recorded(lines(how, name, "in"), operator), plan)  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize(("how", "name"), CASES)
+@pytest.mark.parametrize("plan", PLANS.values(), ids=[*PLANS])
+def test_each_record_changes_the_rows_that_it_changes_in_kafka_streams(
+    how: str, name: str, plan: Plan
+) -> None:
+    outcome = joined(how, name, plan)
+    ours = {(row["__sequence"] - 1, row["id"]): shown(row) for row in outcome.rows("changes")}
+    theirs = {
+        (row["at"], row["key"]): row["value"] for row in lines(how, name, "out") if row["kind"] == "change"
+    }
+    # Kafka Streams also tells deletes of rows that were not there.
+    there: set[str] = set()
+    for (_, key), value in sorted(theirs.items()):
+        there.discard(key) if value is None else there.add(key)
+    no_change = {at for at, value in theirs.items() if value is None and at not in ours}
+    assert ours == {at: value for at, value in theirs.items() if at not in no_change}
+    final = {row["key"]: row["value"] for row in lines(how, name, "out") if row["kind"] == "final"}
+    assert {key: shown(row) for (key,), row in outcome.current(["id"]).items()} == final
+
+
+def test_a_delete_that_kafka_streams_alone_tells_deletes_nothing() -> None:
+    for how, name in CASES:
+        told = {(row["__sequence"] - 1, row["id"]) for row in joined(how, name, Plan()).rows("changes")}
+        there: set[str] = set()
+        for row in lines(how, name, "out"):
+            if row["kind"] == "change" and row["value"] is None and (row["at"], row["key"]) not in told:
+                assert row["key"] not in there
+            elif row["kind"] == "change":
+                (there.discard if row["value"] is None else there.add)(row["key"])
+
+
+def test_event_times_of_values_are_those_of_kafka_streams_or_of_a_later_contribution() -> None:
+    for how, name in CASES:
+        times = {
+            (row["__sequence"] - 1, row["id"]): row["__timestamp"]
+            for row in joined(how, name, Plan()).rows("changes")
+            if not row["__deleted"]
+        }
+        compared = [
+            (times[row["at"], row["key"]], row["timestamp"])
+            for row in lines(how, name, "out")
+            if row["kind"] == "change" and row["value"] is not None
+        ]
+        assert sum(ours == theirs for ours, theirs in compared) > 0.8 * len(compared)
+
+
+def shown(row: Mapping[str, Any]) -> dict[str, Any] | None:
+    return None if row["__deleted"] else {name: row[name] for name in SHOWN}
