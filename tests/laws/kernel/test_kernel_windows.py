@@ -167,7 +167,7 @@ def test_what_is_open_after_each_commit_is_judged_alike_in_any_cut(
 ) -> None:
     described = node(shape, world.topics, "BIGINT", max_records=most, when_full="shut_down")
     operator = Windows.of(described, world.schema)
-    found = run(operator.steps, world, plan)
+    found = run(operator.steps, world, plan, per_bucket=["open_sizes"])
     bound = Bound(most, None, "shut_down")
     sizes: Any = {}
     refusals = []
