@@ -19,6 +19,7 @@ from tests.quality.conftest import COUNTS, Ground
 
 pytestmark = pytest.mark.spark
 BOOKS, FINAL, PARITY = "every_offset_accounted_for", "windows_are_final", "backfill_equals_stream"
+CHAIN = "no_log_commit_missing"
 
 
 def test_a_result_row_that_was_deleted_is_named_with_its_partition(ground: Ground) -> None:
@@ -60,6 +61,26 @@ def test_a_state_row_that_was_deleted_is_named_with_its_partition(ground: Ground
         "1 record of open windows of readings partition 1 is missing from the state of reading_counts, which holds "
         "0 where the log has 1; stop the stream"
     )
+
+
+def test_a_log_commit_that_is_gone_breaks_the_chain_and_its_offsets_are_named(ground: Ground) -> None:
+    log, rows = ground.lake.log("readings"), ground.read(ground.lake.log("readings"))
+    assert ground.log()[CHAIN].passed
+    second = sorted(row[0] for row in rows.select("ingested_at").distinct().collect())[1]
+    ground.delete(log, f"ingested_at = TIMESTAMP '{second}'")
+    results = ground.log()
+    assert results["no_duplicate_offset"].passed, "it cannot see what is gone"
+    assert not results[CHAIN].passed
+    assert "1 commit after" in results[CHAIN].sentence
+    assert "(partition 0 offsets 3 to 4, partition 1 offsets 3 to 4)" in results[CHAIN].sentence
+    assert results[CHAIN].metadata["gaps"] == 1
+
+
+def test_records_that_are_gone_from_a_commit_are_counted(ground: Ground) -> None:
+    ground.delete(ground.lake.log("readings"), "partition = 1 AND offset = 2")
+    chain = ground.log()[CHAIN]
+    assert not chain.passed
+    assert "holds 5 of its 6 records" in chain.sentence
 
 
 def test_a_record_that_stands_twice_in_the_log_is_named_and_not_to_be_backfilled(

@@ -33,18 +33,23 @@ class CommitRow:
 
     after     the log after the commit
     previous  for each partition the next offset before it
+    records   how many records and dead letters the commit holds
     """
 
     after: LogState
     previous: Mapping[int, int]
+    records: int = 0
 
     def to_json(self) -> str:
         """The row's JSON."""
+        ends = {p: state.next_offset for p, state in self.after.partitions.items()}
         entry = {
             "action": COMMIT,
             "after": self.after.to_json(),
             "closing_ms": self.after.lowest_stream_ms(),
-            "previous": {str(p): offset for p, offset in sorted(self.previous.items())},
+            "next": {str(p): offset for p, offset in ends.items()},
+            "previous": {str(p): offset for p, offset in self.previous.items()},
+            "records": self.records,
         }
         return json.dumps(entry, sort_keys=True)
 
@@ -52,12 +57,13 @@ class CommitRow:
     def from_json(cls, text: str) -> CommitRow:
         """The row that `to_json` wrote."""
         entry = json.loads(text)
-        return cls(LogState.from_json(entry["after"]), {int(p): o for p, o in entry["previous"].items()})
+        previous = {int(p): offset for p, offset in entry["previous"].items()}
+        return cls(LogState.from_json(entry["after"]), previous, entry["records"])
 
 
-def write_commit_row(uri: str, schema: pa.Schema, topic: str, before: LogState, after: LogState) -> NewFile:
+def write_commit_row(uri: str, schema: pa.Schema, topic: str, row: CommitRow) -> NewFile:
     """Write the row of a commit to a file of its own in the log's folder."""
-    row = CommitRow(after, {p: state.next_offset for p, state in before.partitions.items()})
+    after = row.after
     partition = min(after.partitions, default=0)
     stream_ms = after.partitions[partition].stream_ms if after.partitions else None
     values: dict[str, Any] = {

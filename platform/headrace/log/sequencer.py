@@ -20,7 +20,7 @@ from headrace import lake
 from headrace.errors import TerminalError, TransientError
 from headrace.lake import kinds
 from headrace.log.columns import CONTROL, DEAD_LETTER, DRAIN, RECORD, SKIPPING, TICK, log_schema
-from headrace.log.commit_row import write_commit_row
+from headrace.log.commit_row import CommitRow, write_commit_row
 from headrace.log.deadlines import Deadlines
 from headrace.log.decode import Decoder
 from headrace.log.guard import GuardStore
@@ -118,7 +118,7 @@ class Sequencer:
             found = written.found
             last_rows = [LastRow(r["partition"], r["offset"], r["stream_ms"]) for r in found["last_rows"]]
             guard = self._guard and self._guard.after(found["seen"])
-            self._commit(written.files, self.state.after(at_ms, last_rows), guard)
+            self._commit(written.files, self.state.after(at_ms, last_rows), guard, found["records"])
             if found["records"]:
                 self._deadlines.committed(at_ms)
             return Appended(found["records"], found["dead_letters"], found["replays"])
@@ -322,9 +322,13 @@ class Sequencer:
             files = write_rows(self._rows.of(frame, at_ms).coalesce(1), self._path)
         self._commit(files, after, guard or self._guard)
 
-    def _commit(self, files: Sequence[NewFile], after: LogState, guard: Guard | None) -> None:
+    def _commit(
+        self, files: Sequence[NewFile], after: LogState, guard: Guard | None, records: int = 0
+    ) -> None:
         """Commit files that are written, with the row that says where the log stands after them."""
-        row = write_commit_row(self._path, self._schema, self.topic.name, self.state, after)
+        previous = {p: state.next_offset for p, state in self.state.partitions.items()}
+        said = CommitRow(after, previous, records)
+        row = write_commit_row(self._path, self._schema, self.topic.name, said)
         entry = self._guard_store.entry(guard)
         record = {"writer": self._writer, "ingested_at_ms": after.ingested_at_ms, "after": after.to_json()}
         self.sound = False

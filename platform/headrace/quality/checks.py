@@ -11,6 +11,7 @@ from headrace import lake as lakes
 from headrace.errors import TerminalError
 from headrace.quality import (
     batching,
+    chain,
     conservation,
     daily,
     joining,
@@ -54,6 +55,7 @@ def check_log(
     """
     log = profile(spark, lake, topic)
     checks = [
+        chain.no_log_commit_missing(spark, log.rows, topic.name),
         uniqueness.no_duplicate_offset(log.rows, topic.name, log.records),
         ratios.dead_letters_below(
             spark, log.dead_letters, log.records, log.reasons, thresholds.dead_letter_ratio_max

@@ -16,6 +16,7 @@ ERROR, WARN = "error", "warn"
 Number = int | float | str
 
 LOG_CHECKS: Mapping[str, str] = {
+    "no_log_commit_missing": "The log's commits form a chain without a gap, each with all of its records.",
     "no_duplicate_offset": "Every offset that Kafka delivered stands in the log exactly once.",
     "dead_letters_below": "Few of the records delivered could not be decoded or dated.",
 }

@@ -25,6 +25,7 @@ from headrace.errors import TerminalError
 from headrace.lake.alter import rewritable
 from headrace.log.clock import SystemClock
 from headrace.log.columns import CONTROL
+from headrace.log.commit_row import is_commit_row
 from headrace.operators import operator_of
 from headrace.runtime.lease import nothing_writes
 from headrace.runtime.node_tables import frontier_ms, read_progress, undescribed
@@ -172,12 +173,16 @@ class Retention:
             return 0
         maintainer = lakes.TableWriter(lakes.open_table(path), lakes.MAINTAINER, carries=[writer])
         record = {"writer": f"retention/{writer}", **lakes.carried(lakes.open_table(path), [writer])}
+        rows = read(self._spark, path).where(gone & ~is_commit_row()).count()
         with rewritable(maintainer, record):
-            return rewrite(self._spark, maintainer, gone, record)
+            rewrite(self._spark, maintainer, gone, record)
+        return rows
 
     @staticmethod
     def _gone(through_ms: int) -> Expr:
-        return (F.col("ingested_at") <= F.timestamp_millis(F.lit(through_ms))) & (F.col("kind") != CONTROL)
+        """Rows that say what people did stay; the chain of commits begins after the cut."""
+        older = F.col("ingested_at") <= F.timestamp_millis(F.lit(through_ms))
+        return older & ((F.col("kind") != CONTROL) | is_commit_row())
 
 
 def _kept(since: Sequence[tuple[int, str]]) -> str:
