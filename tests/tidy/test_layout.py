@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ast
 import re
 import shutil
 import subprocess
@@ -76,6 +77,18 @@ def test_the_engine_uses_no_clock_and_no_watermark_of_sparks() -> None:
     assert not uses(BANNED_IN_ENGINE, [path for path in project_files(".py") if in_engine(path)])
 
 
+def test_a_library_whose_runtime_a_fork_would_break_is_imported_where_it_is_used() -> None:
+    """PySpark's workers are forked; in them, too, the first use has to come after the fork."""
+    found = [
+        f"{path.relative_to(ROOT)}:{node.lineno}"
+        for path in project_files(".py")
+        if in_engine(path)
+        for node in ast.parse(path.read_text(encoding="utf-8")).body
+        if isinstance(node, ast.Import | ast.ImportFrom) and imported(node) & {"deltalake", "obstore"}
+    ]
+    assert not found
+
+
 def test_no_file_names_a_registry_or_somebodys_folder() -> None:
     assert not uses(BANNED_EVERYWHERE, project_files())
 
@@ -107,6 +120,12 @@ def test_the_wheel_holds_the_engine_alone(tmp_path: Path) -> None:
 
 def in_engine(path: Path) -> bool:
     return path.is_relative_to(ROOT / "platform")
+
+
+def imported(node: ast.Import | ast.ImportFrom) -> set[str]:
+    """The packages that a statement imports."""
+    names = [alias.name for alias in node.names] if isinstance(node, ast.Import) else [node.module or ""]
+    return {name.partition(".")[0] for name in names}
 
 
 def locked(path: Path) -> set[str]:
