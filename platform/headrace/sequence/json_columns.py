@@ -8,6 +8,7 @@ is caught:
   its decimals may have too many digits rows with such are read again
   it reads dates and bytes as texts     `typed` makes values of them, or has their rows read again
   its decimals may overflow             `types.read_as` gives them room
+  it reads no MAP                       `map_texts` writes them as lists
 It refuses more than RFC 8259 does (a name that occurs twice, numbers beyond a DOUBLE, decimals to be rounded): then,
 too, the rows are read again. So only what it takes must be right.
 
@@ -18,7 +19,6 @@ probably odd, so that few chunks are refused a second time.
 
 from __future__ import annotations
 
-import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
@@ -26,17 +26,17 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
-import pyarrow.json
 
+from headrace.sequence.arrow_json import ArrowJson, Refused
 from headrace.sequence.likely import likely_patterns
+from headrace.sequence.map_texts import MapTexts
 from headrace.sequence.strict_json import NESTING_MAX, Malformed, StrictReader
 from headrace.sequence.typed import typed
-from headrace.sequence.types import has_maps, read_as
+from headrace.sequence.types import has_maps, has_maps_by_others
 
 FEW = 48  # rows that are read one by one sooner than by one more call of Arrow's reader
 MOST = 0.9  # of the rows that a pattern has to match to be of use
 _NOT_FINITE = r"[:\[,][ \t\r\n]*-?(?:NaN|Inf)"
-_ROW = re.compile(r"in row (\d+)$")
 
 
 @dataclass(frozen=True)
@@ -66,20 +66,24 @@ class ObjectReader:
     def __init__(self, fields: Sequence[pa.Field]) -> None:
         self._strict = StrictReader(fields)
         self._type = pa.struct(list(fields))
-        self._read_as = pa.schema(list(read_as(self._type))) if not has_maps(self._type) else None
-        self._likely = likely_patterns(fields)
+        self._arrow = None if has_maps_by_others(self._type) else ArrowJson(self._type)
+        self._maps = MapTexts(self._type) if has_maps(self._type) else None
+        self._likely = [] if self._arrow is None else likely_patterns(self._arrow.fields)
 
     def read(self, texts: pa.StringArray) -> Objects:
         """Read texts, of which each begins with "{" and ends with "}", white space aside; none is null."""
         found, rows = _Found(), np.arange(len(texts))
-        if self._read_as is None:
+        if self._arrow is None:
             found.odd.append(rows)
         else:
-            suspect = _suspects(texts)
+            suspect, plain = _suspects(texts), texts
+            if self._maps is not None:
+                plain, odd = self._maps.rewritten(texts)
+                suspect |= odd
             if suspect.any():
                 found.odd.append(rows[suspect])
-                rows = rows[~suspect]
-            self._read(texts if len(rows) == len(texts) else texts.take(pa.array(rows)), rows, found)
+                rows, plain = rows[~suspect], plain.filter(pa.array(~suspect))
+            self._read(plain, rows, found)
         if not found.odd:
             return Objects(_one(found.parts, self._type), {})
         return self._with_odd(texts, found)
@@ -136,25 +140,10 @@ class ObjectReader:
         """Whether Arrow takes these texts; if not, the first that it does not take, if that is known."""
         if not len(texts):
             return True, None
-        assert self._read_as is not None
-        lines = pc.binary_join(pa.ListArray.from_arrays(pa.array([0, len(texts)], pa.int32()), texts), "\n")
-        buffer = lines[0].as_buffer()
-        try:
-            table = pyarrow.json.read_json(
-                pa.BufferReader(buffer),
-                read_options=pyarrow.json.ReadOptions(use_threads=False, block_size=buffer.size + 1),
-                parse_options=pyarrow.json.ParseOptions(
-                    explicit_schema=self._read_as, unexpected_field_behavior="ignore"
-                ),
-            )
-        except pa.ArrowInvalid as refused:
-            named = _ROW.search(str(refused))
-            at = None if named is None else int(named[1])
-            return False, None if at is None or at >= len(texts) else at
-        if table.num_rows != len(texts):
-            return False, None
-        columns = [_whole(table.column(name)) for name in self._read_as.names]
-        read = pa.StructArray.from_arrays(columns, fields=list(self._read_as))
+        assert self._arrow is not None
+        read = self._arrow.read(texts)
+        if isinstance(read, Refused):
+            return False, read.at
         structs, odd = typed(read, self._type)
         if len(odd):
             found.odd.append(rows[odd])
@@ -192,7 +181,3 @@ def _matching(texts: pa.StringArray, pattern: str) -> np.ndarray:
 
 def _one(parts: list[pa.StructArray], of: pa.DataType) -> pa.StructArray:
     return parts[0] if len(parts) == 1 else pa.concat_arrays([*parts, pa.array([], of)])
-
-
-def _whole(column: pa.ChunkedArray) -> pa.Array:
-    return column.chunk(0) if column.num_chunks == 1 else column.combine_chunks()

@@ -8,7 +8,7 @@ from collections.abc import Sequence
 
 import pyarrow as pa
 
-from headrace.sequence.types import has_maps, is_written_as_text
+from headrace.sequence.types import is_written_as_text
 
 _BLANK = r"[ \t\r\n]*"
 _TEXT = r'"(?:[^"\\]|\\.)*"'
@@ -20,8 +20,6 @@ _LENGTH_MAX = 10_000
 def likely_patterns(fields: Sequence[pa.Field]) -> list[str]:
     """RE2 patterns for objects with these fields: without others, and with others; none of an unreasonable size."""
     of = pa.struct(list(fields))
-    if has_maps(of):
-        return []
     others = f"{_TEXT}{_BLANK}:{_BLANK}{_any(2)}"
     patterns = [rf"(?s)^{_BLANK}{_pattern(of, also)}{_BLANK}$" for also in ("", others)]
     return [pattern for pattern in patterns if len(pattern) <= _LENGTH_MAX]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import datetime as dt
+import json
 import os
 from random import Random
 from typing import Any
@@ -133,3 +134,24 @@ def test_two_texts_never_make_up_for_one_another(random: Random) -> None:
         patch.setattr(json_columns, "FEW", 1)
         texts = [text if text.endswith("}") else text + "}" for text in texts]
         assert outcomes(READERS["columns"], texts) == [wanted(text, COLUMNS) for text in texts]
+
+
+def test_what_machines_write_is_read_in_columns() -> None:
+    ordinary = {
+        "s": '"é"', "b": "true", "y": "-1", "h": "5", "i": "5", "l": "5", "f": "1.5", "d": "-1e3", "q": "1.255", "w": '"1.5"',
+        "x": '"YWI="', "day": '"2024-05-01"', "ts": '"2024-05-01T12:30:15.123+02:00"', "ntz": '"2024-05-01 12:30:15"',
+        "a": "[1, null]", "deep": '[{"at": "2024-05-01T12:30:15Z", "q": 1, "of": ["a"]}, null]',
+        "t": '{"u": 1, "v w": {"x": "", "day": null}}', "a b.c": '"\\ud83d\\ude00"', "other": "[{}]",
+    }  # fmt: skip
+    mapped = {"m": '{"a": 1.5, "b": null}', "n": '{"a": [{"at": "2024-05-01T12:30:15Z"}], "b": []}', "l": "1"}
+    mapped["t"] = '{"m": {"a": {}, "b": {"c": "d"}, "e": null}}'
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(StrictReader, "read", None)
+        for name, columns, values in (("columns", COLUMNS, ordinary), ("maps", MAPS, mapped)):
+            texts = [
+                "{"
+                + ",".join(f"{blank}{json.dumps(field)}{blank}:{value}" for field, value in values.items())
+                + "}"
+                for blank in ("", " ", "\n\t") * 30
+            ]
+            assert outcomes(READERS[name], texts) == [wanted(text, columns) for text in texts]
