@@ -5,6 +5,7 @@ Import the fixtures into a folder's `conftest.py`; whichever folder comes first 
 
 from __future__ import annotations
 
+import threading
 import time
 import uuid
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
@@ -144,9 +145,10 @@ class Running:
         return self.poll()[f"log/{self.topic}"]
 
     def queries(self) -> list[str]:
-        """The names of the streaming queries that Spark runs, of whatever runtime."""
+        """The names of the queries that run: Spark's, and the loops of nodes, of whatever runtime."""
         sessions = self.spark._jsparkSession, self.runtime._spark._jsparkSession
-        return [query.name() for session in sessions for query in session.streams().active()]
+        streaming = [query.name() for session in sessions for query in session.streams().active()]
+        return streaming + [each.name for each in threading.enumerate() if each.name.startswith("stream/")]
 
     def log(self) -> DataFrame:
         """The topic's log."""

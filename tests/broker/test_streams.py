@@ -278,6 +278,7 @@ def test_a_drain_ends_and_leaves_nothing_running(
         sending.wait(30)
         with running(spark, lake, kafka, topic) as run:
             run.poll_until(lambda s: s["stream/reading_counts"].batches > 0)
+            assert set(run.queries()) == {f"log/{topic}", "stream/reading_counts"}
             began = time.monotonic()
             run.runtime.drain()
             assert time.monotonic() - began < 30

@@ -6,7 +6,7 @@ One micro-batch, in this order (the names are the crash marks of the tests):
   3. "after outputs"    sinks have their rows, appended results are durable; a repeat finds their commit record and passes
                         over both, or delivers the same rows again, which changes nothing;
   4. "after state"      state and progress are durable in one commit: the micro-batch is done.
-Spark's own checkpoint comes last and holds nothing that these do not: it may be thrown away.
+Nothing else holds progress.
 """
 
 from __future__ import annotations
