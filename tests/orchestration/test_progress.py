@@ -14,6 +14,7 @@ from dagster import DagsterInstance, MetadataValue
 
 import headrace as hr
 from assets.readings import reading_counts, readings
+from headrace.errors import TerminalError
 from headrace.orchestration.backfills import as_table, in_words
 from headrace.orchestration.days import last_complete_day
 from headrace.orchestration.heartbeat import Heartbeat, read_heartbeat
@@ -179,3 +180,10 @@ def test_a_page_is_a_link_when_its_folder_is_served_and_a_path_when_not() -> Non
     served = LakeResource(root="/lake", docs="/docs", docs_url="http://127.0.0.1:3001/")
     assert served.page("/docs/a page.html") == MetadataValue.url("http://127.0.0.1:3001/a%20page.html")
     assert LakeResource(root="/lake", docs="/docs").page("/docs/a.html") == MetadataValue.path("/docs/a.html")
+
+
+def test_the_pages_of_a_lake_elsewhere_need_a_folder_that_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv("HEADRACE_DOCS", raising=False)
+    assert LakeResource(root="file:/lake").docs_folder == "/lake/quality"
+    with pytest.raises(TerminalError, match="HEADRACE_DOCS"):
+        _ = LakeResource(root="s3://bucket/lake").docs_folder

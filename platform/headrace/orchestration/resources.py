@@ -10,6 +10,8 @@ from dagster import ConfigurableResource, MetadataValue
 from dagster_pyspark import LazyPySparkResource
 from pyspark.sql import SparkSession
 
+from headrace.errors import TerminalError
+from headrace.lake.storage import is_local, local_path
 from headrace.local.jars import JarsMissing, spark_jars
 from headrace.runtime.lake import Lake
 from headrace.spark.session import build_session, spark_conf
@@ -35,8 +37,17 @@ class LakeResource(ConfigurableResource["LakeResource"]):
 
     @property
     def docs_folder(self) -> str:
-        """Where the quality pages are written."""
-        return self.docs or os.environ.get(DOCS) or f"{self.root.removeprefix('file:')}/quality"
+        """Where the quality pages are written.
+
+        Raises: TerminalError when nothing names a folder and the lake is not on this machine's disk.
+        """
+        named = self.docs or os.environ.get(DOCS)
+        if not named and not is_local(self.root):
+            raise TerminalError(
+                f"The quality pages have no folder: the lake '{self.root}' is not on this machine's disk.",
+                hint=f"Name a local folder in {DOCS}, and the address at which you serve it in {DOCS_URL}.",
+            )
+        return named or f"{local_path(self.root)}/quality"
 
     def page(self, path: str) -> MetadataValue:
         """A link to a page in the folder, or its path when the folder is not served."""
