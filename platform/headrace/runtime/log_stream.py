@@ -39,13 +39,13 @@ if TYPE_CHECKING:
     from headrace.runtime.node_stream import NodeStream
 
 logger = structlog.get_logger(__name__)
-# What a micro-batch costs whatever it holds, in the log and in its node, is a tenth of what half of these take.
+# The fixed cost of a micro-batch, in the log and in its node, is a tenth of the time that half of these records take.
 RECORDS_PER_TRIGGER = 1_000_000
-MANY_RECORDS = RECORDS_PER_TRIGGER // 2  # that came at once: the log is catching up
-# So many one task reads and writes sooner than several are begun; of each partition it polls the broker in turn.
+MANY_RECORDS = RECORDS_PER_TRIGGER // 2  # in one micro-batch: the log is catching up
+# Up to this many, one task is faster than several, which take time to start; it reads one partition after the other.
 FEW_RECORDS, FEW_PARTITIONS = 20_000, 8
 REQUESTS_EVERY_MS = 2_000  # between looks at what people ask for
-# With each poll Spark asks the broker where the partition begins and ends, and what was fetched ahead is thrown away.
+# At each poll Spark asks the broker for the bounds of the partition, and discards what was fetched ahead: polls are large.
 FETCHING = {"kafka.max.poll.records": "10000", "kafka.max.partition.fetch.bytes": str(4 << 20)}
 EARLIEST = -2  # Spark's code in `startingOffsets`
 
@@ -73,9 +73,9 @@ class LogStream(SupervisedQuery):
     ) -> None:
         """In: trigger_ms between micro-batches; tick_every_ms between looks at the clock when the topic is quiet.
 
-        Deadlines of wall-clock time (see `Sequencer`) are looked for four times per trigger, and leave no more than a
-        commit per trigger behind. `promises`: while nothing comes, say once per trigger how far the log is settled, for
-        nodes that read it in one order with others. `beside_ms`: as the sequencer takes it.
+        The log looks for deadlines of wall-clock time (see `Sequencer`) four times per trigger, and commits at most once
+        per trigger for them. `promises`: while no record comes, the log records once per trigger how far it is settled,
+        for nodes that read several logs in one order. `beside_ms`: as the sequencer takes it.
         """
         super().__init__()
         self.name, self.topic = topic.name, topic
@@ -141,8 +141,8 @@ class LogStream(SupervisedQuery):
     def work(self, batch: DataFrame) -> int:
         """Append one micro-batch to the log.
 
-        Spark's source reads each partition in one task, in the order of its offsets (it is told no `minPartitions`). How
-        many records it brings is not known before; after a micro-batch of few the next is taken for one, too.
+        Spark's source reads each partition in one task, in the order of its offsets (`minPartitions` is not set). The
+        number of records is not known beforehand: after a small micro-batch the next one is expected to be small too.
         """
         assert self.sequencer is not None
         appended = self.sequencer.append(batch, in_order=True, one_task=self._few)
@@ -165,7 +165,7 @@ class LogStream(SupervisedQuery):
         return self.schedule.ask(self.trigger_ms / 1000, spare_core=spare_core)
 
     def record_last(self, record: Callable[[Sequencer], None]) -> None:
-        """Let the sequencer record something between `halt` and `drain`; a failure is told, and the drain goes on."""
+        """Let the sequencer record something between `halt` and `drain`; a failure is logged, and the drain goes on."""
         lease, sequencer = self._lease, self.sequencer
         if lease is None or sequencer is None or not sequencer.sound:
             return
@@ -250,7 +250,7 @@ class LogStream(SupervisedQuery):
                 if time.monotonic() >= ask_at:
                     ask_at = time.monotonic() + REQUESTS_EVERY_MS / 1000
                     self._carry_out(sequencer, stop)
-                if sequencer.deadline_passed():  # that of a batch: it is no matter how much Kafka still holds
+                if sequencer.deadline_passed():  # of a batch, whatever Kafka still holds
                     self._tick(sequencer, frozenset(), stop)
                 if self.promises and self._clock.now_ms() >= sequencer.settled_ms + self.trigger_ms:
                     self._promise(sequencer, stop)
@@ -265,7 +265,7 @@ class LogStream(SupervisedQuery):
                 logger.warning("tick failed, will be tried again", topic=self.name, error=str(error))
 
     def _carry_out(self, sequencer: Sequencer, stop: threading.Event) -> None:
-        """Record what people ask for; the next trigger of the nodes finds it in the log."""
+        """Record what people ask for; the nodes find it in the log."""
         with self._tick_under_way:
             if not stop.is_set():
                 carry_out(self._spark, self._lake, sequencer)
@@ -303,7 +303,7 @@ class LogStream(SupervisedQuery):
 
 
 def drain_together(logs: Sequence[LogStream], closing: Collection[str]) -> None:
-    """Drain logs; who reads several of them in one order then reads each to its end.
+    """Drain logs so that a node that reads several of them in one order can read each to its end.
 
     In: closing  the topics whose logs record that open batches close here
     """

@@ -39,14 +39,14 @@ if TYPE_CHECKING:
     from headrace.runtime.scheduling import Turns
 
 logger = structlog.get_logger(__name__)
-PACK_EVERY = 100  # micro-batches between two times that the state is put into fewer files
-PACK_WHOLE_EVERY = 1_000  # and that the files which outweigh the others are among them
+PACK_EVERY = 100  # micro-batches between two packings of the state into fewer files
+PACK_WHOLE_EVERY = 1_000  # micro-batches between two packings that include the largest files
 LAG_COUNTED_EVERY_SECONDS, STATE_MEASURED_EVERY_SECONDS = 10.0, 60.0
 LIMITS_READ_EVERY_SECONDS = 3.0  # while the node is full
 LOOK_AT_ALL_EVERY_SECONDS = 30.0  # at logs of this process too: another process may have taken one over
-WORK_SECONDS = 5.0  # of one trigger, while there always is more: what it did is counted at its end
-FOLD_SECONDS = 60.0  # at least, between two folds of current results into their table;
-FOLD_REST = 4  # and as many times as long as the last one took
+WORK_SECONDS = 5.0  # after this time a trigger ends although there is more: rows are counted at its end
+FOLD_SECONDS = 60.0  # the shortest time between two folds of current results into their table
+FOLD_REST = 4  # after a fold it rests at least this many times as long as the fold took
 
 
 class NodeStream(SupervisedLoop):
@@ -232,7 +232,7 @@ class NodeStream(SupervisedLoop):
             self._fold_at = now + max(FOLD_SECONDS, FOLD_REST * (now - began))
 
     def _with_lease(self, upkeep: Callable[[], None]) -> None:
-        """Under the lease of backfills: none may compare the table meanwhile. One that runs is waited for next time."""
+        """Do upkeep under the lease of backfills, for none may compare the table meanwhile. While one runs, do nothing."""
         folder = self._lake.lease(f"backfill/{self.name}")
         try:
             lease = take_lease(self._spark, folder, f"Fold of '{self.name}'", self._clock)
