@@ -16,9 +16,11 @@ from hypothesis import strategies as st
 
 import headrace as hr
 from headrace.fold.batches import BatchedSink
+from headrace.fold.keys import with_keys
 from tests.laws.kernel.harness import ONE_GO, Outcome, Plan, plans, run
-from tests.laws.kernel.logs import SECOND, World, size_of, worlds
+from tests.laws.kernel.logs import SECOND, Sequenced, World, size_of, worlds
 from tests.oracle import batches_oracle as oracle
+from tests.oracle.log_oracle import Arrival, Commit, sequence
 
 pytestmark = pytest.mark.fast
 
@@ -29,6 +31,7 @@ DRAINS = ("drain", "drain", "control")
 LIMITS: list[dict[str, Any]] = [
     {"max_records": 1},
     {"max_records": 3},
+    {"max_wait": "1 ms"},
     {"max_wait": "2 seconds"},
     {"max_records": 2, "max_wait": "61 seconds"},
     {"max_bytes": 13},
@@ -185,3 +188,29 @@ def name_of(key: Any) -> str | None:
     if key is None:
         return None
     return '{"key":"NaN"}' if math.isnan(key) else f'{{"key":{key + 0.0}}}'
+
+
+def test_a_group_whose_last_batch_has_closed_by_its_deadline_gathers_the_records_of_the_next_alone() -> None:
+    records = [Arrival(0, "a", 0, 1), Arrival(0, "b", 0, 2), Arrival(0, "a", 0, 3), Arrival(0, "b", 0, 4)]
+    moments = [Commit(1_000, records[:1]), Commit(5_000, records[1:3]), Commit(9_000, records[3:])]
+    world = World([Sequenced("one", sequence(moments, None, 0))], pa.int64())
+    mine = batched({"max_wait": "3 seconds"}, world)
+    state = [step.state["open" if number == 0 else "waiting"] for number, step in enumerate(mine.steps)]
+    known, found, before = [table.empty() for table in state], [], dict[str, int]()
+    for number, at in enumerate(world.commits()):
+        rows, times = world.increment(before, {"one": at})
+        rows, before = with_keys(rows, mine.by), {"one": at}
+        for place, (step, name) in enumerate(zip(mine.steps, ("open", "waiting"), strict=True)):
+            folded = step.fold(
+                rows, {name: known[place]}, times
+            )  # a caller that hands over everything that it has
+            gained = folded.changes[name]
+            marked = gained.append_column("__batch", pa.array([number] * gained.num_rows, pa.int32()))
+            known[place] = state[place].merge(pa.concat_tables([known[place], marked]))
+            rows = rows if folded.rows is None else folded.rows
+        found += folded.outputs["results"].to_pylist()
+    assert [(row["key"], [event["value"] for event in row["events"]]) for row in found] == [
+        ("a", [1]),
+        ("b", [2]),
+        ("a", [3]),
+    ]

@@ -155,6 +155,10 @@ def test_a_record_finds_the_row_that_was_valid_at_its_event_time(
     opened = read.mine.open_records(state, found.clock).to_pylist()
     assert {(row["__topic"], row["__partition"]): row["records"] for row in opened} == waiting
     assert found.fates == fates(read, late)
+    everything = read.increment({}, dict.fromkeys(read.topics, 1 << 62))[0]
+    shown_late = read.mine.late(everything).to_pylist()
+    assert {(row["topic"], row["partition"], row["offset"]) for row in shown_late} == {at[1:] for at in late}
+    assert all(row["late_by_ms"] > 0 for row in shown_late)
 
 
 def check(subject: Subject, found: Outcome, wanted: list[tuple[int, Change, dict[str, Any]]]) -> None:

@@ -7,7 +7,6 @@ from dataclasses import dataclass
 
 import numpy as np
 import pyarrow as pa
-import pyarrow.compute as pc
 
 from headrace.fold.batches.cut_batches import BY_WAIT, Begun, CutBatches, Limits, cut
 from headrace.fold.batches.line import Line
@@ -84,7 +83,8 @@ class CutIncrement(Step):
         """See the class."""
         rows = decide_by_group(rows, self.by)
         kept = self._kept(rows)
-        known = self._known(state, kept, times)
+        known = state.get("open", self.state["open"].empty())
+        known = still_open(known, times.before, self.topics, self.limits.max_wait_ms)
         both = pa.concat_tables([kept.select([KEY, HASH]), known.select([KEY, HASH])])
         groups = group(both[KEY])
         codes, known_codes = groups.codes[: kept.num_rows], groups.codes[kept.num_rows :]
@@ -114,20 +114,6 @@ class CutIncrement(Step):
             opened_after(clock, self.topics, self.limits.max_wait_ms) for clock in (times.before, times.after)
         )
         return (before + 1, after) if before < after else None
-
-    def _known(self, state: Mapping[str, pa.Table], kept: pa.Table, times: Times) -> pa.Table:
-        """The open batches that `needs` names, and no others: of those the newest row may be missing."""
-        known = state["open"] if "open" in state else self.state["open"].empty()
-        if not len(times.drains):
-            touched = pc.is_in(known[HASH], pc.unique(kept[HASH]))
-            due = self._due(times)
-            if due is not None:
-                is_due = pc.and_(
-                    pc.greater_equal(known[OPENED], due[0]), pc.less_equal(known[OPENED], due[1])
-                )
-                touched = pc.or_(touched, is_due)
-            known = known.filter(touched)
-        return still_open(known, times.before, self.topics, self.limits.max_wait_ms)
 
     def _changes(self, batches: CutBatches, line: Line, keys: pa.Table) -> pa.Table:
         """Batches that are open and have new records; and batches that were open and closed before their deadline."""

@@ -61,17 +61,18 @@ class FindInLog(Step):
 
     def needs(self, rows: pa.Table, times: Times) -> Mapping[str, Needs]:
         """The rows of the keys that are looked up; by timestamp also of those that change: an older row may come later."""
-        touched = rows.filter(pa.array(is_kept(rows)))
+        which = is_kept(rows)
         if not self.by_timestamp:
-            touched = touched.filter(pc.equal(touched[SIDE], RECORD))
+            which &= rows[SIDE].to_numpy() == RECORD
+        touched = rows.select([HASH]).filter(pa.array(which))
         return {"rows": Needs(distinct_hashes(touched))} if touched.num_rows else {}
 
     def fold(self, rows: pa.Table, state: Mapping[str, pa.Table], times: Times) -> Folded:
         """See the class."""
-        records, came = kept_of(rows, RECORD), kept_of(rows, VERSION)
-        known = self._known(rows, state, times)
-        versions = pa.concat_tables([known, came.select(known.column_names)])
         shared = [KEY, EVENT, *POSITION]
+        records = kept_of(rows, RECORD, [*self.keys, *self.answers.record, *shared])
+        known = self._known(rows, state, times)
+        versions = pa.concat_tables([known, kept_of(rows, VERSION, known.column_names)])
         both = pa.concat_tables([versions.select(shared), records.select(shared)])
         codes, place = group(both[KEY]).codes, order_of(position_columns(both))
         told = np.arange(both.num_rows) < versions.num_rows

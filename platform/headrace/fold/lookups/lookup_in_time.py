@@ -8,7 +8,9 @@ import pyarrow as pa
 
 from headrace.description import Lookup
 from headrace.description.join import INNER
-from headrace.fold.contract import Clock, Step
+from headrace.fold.columns import int64, moments
+from headrace.fold.contract import EVENT, OFFSET, PARTITION, STREAM, TOPIC, Clock, Step
+from headrace.fold.fates import LATE, has_fate
 from headrace.fold.lookups.answers import Answers
 from headrace.fold.lookups.count_fates import CountFates
 from headrace.fold.lookups.find_in_time import FindInTime
@@ -47,13 +49,32 @@ class LookupInTime:
         """Release, then find; before them count, where the stream and the table read the same topic."""
         sides = self.sides
         answers = Answers(sides.record, sides.keys, sides.values, self.inner)
-        release = ReleaseRecords(sides.keys, sides.record, self.topics, sides.rows, not self.shared)
+        release = ReleaseRecords(
+            sides.keys, sides.record, sides.values, self.topics, sides.rows, not self.shared
+        )
         find = FindInTime(answers, sides.rows, self.topics, self.asking_topics, sides.history_ms)
         return (CountFates(), release, find) if self.shared else (release, find)
 
     def decide(self, records: pa.Table, versions: pa.Table) -> pa.Table:
         """Both sides in one table, decided row by row (see `Sides.decide`)."""
         return self.sides.decide(records, versions)
+
+    def late(self, decided: pa.Table) -> pa.Table:
+        """Records that were further behind stream time than `history` goes back, as people see them.
+
+        Out: topic, partition, offset, timestamp, stream_time, late_by_ms (by how much)
+        """
+        late = decided.filter(pa.array(has_fate(decided, LATE)))
+        event_ms, stream_ms = int64(late[EVENT]), int64(late[STREAM])
+        history_ms = self.sides.history_ms or 0
+        return pa.table(
+            {
+                **{name.removeprefix("__"): late[name] for name in (TOPIC, PARTITION, OFFSET)},
+                "timestamp": moments(event_ms),
+                "stream_time": moments(stream_ms),
+                "late_by_ms": pa.array(stream_ms - event_ms - history_ms),
+            }
+        )
 
     def open_records(self, waiting: pa.Table, clock: Clock) -> pa.Table:
         """The records that wait. In: merged rows of `waiting`. Out: TOPIC, PARTITION, `records`."""

@@ -25,7 +25,7 @@ from headrace.fold.contract import (
     Times,
 )
 from headrace.fold.fates import tally_of
-from headrace.fold.lookups.sides import RECORD, SIDE, VERSION, kept_of
+from headrace.fold.lookups.sides import ABSENT, RECORD, SIDE, VERSION, kept_of
 from headrace.fold.positions import POSITION
 from headrace.fold.segments import LOWEST
 
@@ -43,6 +43,7 @@ class ReleaseRecords(Step):
 
     on: tuple[str, ...]
     record: tuple[str, ...]  # the stream's columns
+    values: tuple[str, ...]  # the table's
     topics: tuple[str, ...]
     rows: pa.Schema
     counts: bool  # whether this step counts the fates
@@ -69,14 +70,14 @@ class ReleaseRecords(Step):
     def fold(self, rows: pa.Table, state: Mapping[str, pa.Table], times: Times) -> Folded:
         """See the class."""
         schema = self.state["waiting"].schema
-        came = kept_of(rows, RECORD).select(schema.names)
+        came = kept_of(rows, RECORD, schema.names)
         asking = pa.concat_tables([came, self._held(state, times)])
         at_ms = release_times(asking, times.commits, self.topics)
         released = at_ms != LOWEST
         waits = ~released[: came.num_rows]
         asking = asking.append_column(RELEASED, pa.array(at_ms, mask=~released)).filter(pa.array(released))
         asking = asking.append_column(SIDE, pa.array(np.full(asking.num_rows, RECORD, np.int8)))
-        told = kept_of(rows, VERSION)
+        told = kept_of(rows, VERSION, [KEY, HASH, SIDE, *self.values, ABSENT, EVENT, *POSITION])
         return Folded(
             rows=pa.concat_tables([asking, told], promote_options="default"),
             changes={"waiting": came.filter(pa.array(waits)).cast(schema)},

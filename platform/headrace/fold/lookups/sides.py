@@ -99,6 +99,7 @@ def names(on: Sequence[str]) -> tuple[str, ...]:
     return tuple(f"__on_{number}" for number in range(len(on)))
 
 
-def kept_of(rows: pa.Table, side: int) -> pa.Table:
-    """The rows of one side that are kept."""
-    return rows.filter(pa.array(is_kept(rows) & (rows[SIDE].to_numpy() == side)))
+def kept_of(rows: pa.Table, side: int, columns: Sequence[str]) -> pa.Table:
+    """Some columns of the rows of one side that are kept."""
+    which = is_kept(rows) & (rows[SIDE].to_numpy() == side)
+    return rows.select(list(columns)).filter(pa.array(which))
