@@ -7,6 +7,8 @@ Law: after a writer of a role has taken epoch n on a table, no commit of that ro
 3. If the version is taken, or the answer is lost, the writer reads what stands there and judges it (`judge`):
    its own token is success; a newer epoch of its role ends it; a commit that its role may pass makes it try the next
    version with the same files; anything else is refused.
+4. A writer that did not learn the outcome of a commit may try again. If the first attempt arrives after all, the writer
+   finds a commit of its own epoch with another token. It then ends, and a new writer reads the progress.
 
 The proof stands in the formalism (L29). No clock is read, so no pause can break the law. Retrying the same version with the
 same token is safe while an earlier attempt may still arrive: at most one of the two can win the version.
@@ -15,12 +17,12 @@ same token is safe while an earlier attempt may still arrive: at most one of the
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from enum import Enum
 from typing import TYPE_CHECKING, Any, Protocol
 from uuid import uuid4
 
-from headrace.errors import TerminalError, TransientError
+from headrace.errors import HeadraceError, TerminalError, TransientError
 
 if TYPE_CHECKING:
     from headrace.lake.commit_file import CommitFile
@@ -39,7 +41,10 @@ class ForeignCommitError(TerminalError):
 
 
 class UnknownOutcomeError(TransientError):
-    """The store does not say whether a commit went through. Opening the table again finds out."""
+    """The store does not say whether a commit went through, and it may still arrive: its files must stay.
+
+    A new writer of the role (`TableWriter`) finds out: what its progress does not name after its epoch never arrives.
+    """
 
 
 class Verdict(Enum):
@@ -47,6 +52,7 @@ class Verdict(Enum):
 
     OWN = "the commit went through, its answer was lost"
     OVERTAKEN = "a newer writer of the role has taken over"
+    LATE = "an earlier commit of this writer, whose outcome it did not learn, has arrived"
     PASSED = "the commit does not concern this writer: it tries the next version"
     REFUSED = "the commit changed rows that only Headrace may change"
 
@@ -56,11 +62,13 @@ class Fence:
     """One writer of one role on one table.
 
     epochs  for each role the newest epoch that this writer knows
+    taken   False until the commit that takes the epoch stands: until then the writer before it goes on
     """
 
     role: str
     epoch: int
     epochs: Mapping[str, int] = field(default_factory=dict)
+    taken: bool = True
 
     def entry(self, token: str) -> dict[str, Any]:
         """What a commit record says of its writer."""
@@ -84,7 +92,11 @@ def judge(found: CommitFile, fence: Fence, token: str) -> Verdict:
         return Verdict.OWN
     if known["role"] != fence.role:
         return Verdict.PASSED
-    return Verdict.OVERTAKEN if known["epoch"] >= fence.epoch else Verdict.REFUSED
+    if known["epoch"] > fence.epoch:
+        return Verdict.OVERTAKEN
+    if known["epoch"] == fence.epoch:
+        return Verdict.LATE if fence.taken else Verdict.OVERTAKEN
+    return Verdict.REFUSED if fence.taken else Verdict.PASSED
 
 
 class CommitStore(Protocol):
@@ -95,6 +107,9 @@ class CommitStore(Protocol):
 
     def get(self, version: int) -> CommitFile | None:
         """The commit at a version; None: there is none yet."""
+
+    def give_way(self) -> None:
+        """Called when the version went to somebody else, before the next one is tried."""
 
 
 def commit(
@@ -111,7 +126,8 @@ def commit(
             record    of the commit; its fence entry is added here
             may_pass  False for a commit that this one conflicts with: then the writer has to begin anew
     Out:    the version that holds the commit, and the fence with the epochs that were met on the way
-    Raises: FencedError, ForeignCommitError, UnknownOutcomeError; ConflictError when `may_pass` says no
+    Raises: FencedError, ForeignCommitError, ConflictError when `may_pass` says no: the commit never arrives.
+            UnknownOutcomeError, or an error of the store: it may still arrive
     """
     token, tries = uuid4().hex, 0
     while True:
@@ -133,6 +149,7 @@ def commit(
                 if not may_pass(found):
                     raise ConflictError(version) from error
                 fence, version, tries = after(fence, found), version + 1, 0
+                store.give_way()
                 continue
             if verdict is not Verdict.OWN:
                 raise refusal(found, fence, verdict) from error
@@ -152,10 +169,10 @@ def after(fence: Fence, found: CommitFile) -> Fence:
         for role, epoch in found.fence["epochs"].items()
         if role != fence.role
     }
-    return Fence(fence.role, fence.epoch, {**fence.epochs, **newer})
+    return replace(fence, epochs={**fence.epochs, **newer})
 
 
-def refusal(found: CommitFile, fence: Fence, verdict: Verdict) -> TerminalError:
+def refusal(found: CommitFile, fence: Fence, verdict: Verdict) -> HeadraceError:
     """The error that ends a writer."""
     if verdict is Verdict.OVERTAKEN and found.fence is not None:
         return FencedError(
@@ -163,6 +180,16 @@ def refusal(found: CommitFile, fence: Fence, verdict: Verdict) -> TerminalError:
             f"this one (epoch {fence.epoch}) stops without writing.",
             hint="Another run writes this asset now. Stop one of the two.",
         )
+    if verdict is Verdict.LATE:
+        return UnknownOutcomeError(
+            f"{found.table}: version {found.version} is an earlier commit of this {fence.role}, which arrived late.",
+            hint="The writer opens the table again by itself and reads how far it came.",
+        )
+    return foreign(found)
+
+
+def foreign(found: CommitFile) -> ForeignCommitError:
+    """The error for a commit by somebody else that Headrace cannot pass."""
     return ForeignCommitError(
         f"{found.table}: version {found.version} ({found.operation or 'unknown operation'}) changed the table, "
         "and Headrace did not write it.",

@@ -2,16 +2,34 @@
 
 from __future__ import annotations
 
+import math
 import threading
 import time
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
+from time import sleep
 from typing import TYPE_CHECKING, Any
+from urllib.parse import unquote
+from uuid import uuid4
 
-from headrace.lake.fence import FENCE, ConflictError, Fence, Verdict, after, commit, judge, refusal
-from headrace.lake.history import carried, newest_epochs
-from headrace.lake.table import Change, LakeTable
+from headrace.lake.epochs import known_epochs, newest_fenced
+from headrace.lake.fence import (
+    FENCE,
+    MAINTAINER,
+    TRIES_MAX,
+    ConflictError,
+    Fence,
+    FencedError,
+    UnknownOutcomeError,
+    Verdict,
+    after,
+    commit,
+    judge,
+    refusal,
+)
+from headrace.lake.history import carried
+from headrace.lake.table import Change, LakeTable, VersionTakenError, last_checkpoint
 
 if TYPE_CHECKING:
     from headrace.lake.commit_file import CommitFile
@@ -20,6 +38,8 @@ if TYPE_CHECKING:
 
 
 GIVES_WAY_SECONDS = 0.02  # a maintainer that lost a version leaves the next one to the appender
+LONG_SECONDS = 600.0  # a commit that stood longer ago may be cleaned away by now (see `headrace.lake.kinds`)
+BOOT_CLOCK = getattr(time, "CLOCK_BOOTTIME", time.CLOCK_MONOTONIC)
 
 
 @dataclass(frozen=True)
@@ -28,6 +48,7 @@ class _Store:
 
     table: LakeTable
     change: Change
+    give_way: Callable[[], None]
 
     def put(self, version: int, record: Mapping[str, Any]) -> None:
         self.table.put(version, record, self.change)
@@ -43,15 +64,40 @@ class TableWriter:
         """Take the next epoch of the role, by an empty commit. Progress is read after it, never before.
 
         In:     carries  the writers whose newest records this commit repeats, so that older commits may be cleaned
-        Raises: FencedError when another writer of the role took the same epoch
+        Raises: ForeignCommitError when somebody else has changed rows; FencedError when others take epochs all the time
         """
         self._table = table
         self._lock = threading.RLock()
-        version = table.version
-        epochs = dict(newest_epochs(table))
-        self._fence = Fence(role, epochs.get(role, 0) + 1, epochs)
-        self._judged = version  # through this version every commit is known
-        self._commit(Change(), {"writer": f"epoch/{role}", **carried(table, carries)})
+        self._fence = Fence(role, 0)
+        self._judged = -1  # through this version every commit is known
+        self._looked_at = (
+            _clock()
+        )  # at that time the version after the last one judged was free, or had a commit file
+        self._unsure = False  # an earlier attempt may still arrive
+        for tries in range(TRIES_MAX):
+            try:
+                self._take(carries)
+                return
+            except FencedError:  # another one took the same epoch: this one is the later, and takes the next
+                if tries == TRIES_MAX - 1:
+                    raise
+
+    def _take(self, carries: Sequence[str]) -> None:
+        role, self._looked_at = self._fence.role, _clock()
+        self._judged, epochs = known_epochs(self._table)
+        self._fence = Fence(role, epochs.get(role, 0) + 1, epochs, taken=False)
+        self._commit(Change(), {"writer": f"epoch/{role}", **carried(self._table, carries)})
+        self._fence = replace(self._fence, taken=True)
+
+    @property
+    def uri(self) -> str:
+        """Of the table."""
+        return self._table.uri
+
+    @property
+    def judged(self) -> int:
+        """Through this version every commit is known to this writer."""
+        return self._judged
 
     @property
     def epoch(self) -> int:
@@ -60,7 +106,9 @@ class TableWriter:
 
     def append(self, added: Sequence[NewFile], record: Mapping[str, Any]) -> int:
         """Append the rows of files that lie in the table's folder, with a commit record; the version that holds them."""
-        return self._commit(Change(added), record)
+        with self._lock:
+            self._follow()
+            return self._commit(Change(added), record)
 
     def replace(
         self,
@@ -77,6 +125,7 @@ class TableWriter:
         Raises: ConflictError if one of the removed files is gone
         """
         with self._lock:
+            self._follow()
             self._require_there(removed)
             change = Change(added, removed, changes_data)
             return self._commit(change, record, lambda found: not _removes(found, removed))
@@ -90,19 +139,30 @@ class TableWriter:
         """
         with self._lock:
             while True:
-                self._catch_up()
+                self._follow()
+                while self._judge_next():
+                    pass
                 version, token = self._judged, _token()
                 whole = {**record, FENCE: self._fence.entry(token)}
+                was_unsure, self._unsure, began = self._unsure, True, _clock()
+                error: Exception | None = None
                 try:
                     self._table.with_handle_at(version, partial(work, whole))
-                except Exception:
-                    found = self._table.commit_at(version + 1)
-                    if found is None:
-                        raise
-                    if judge(found, self._fence, token) is not Verdict.OWN:
-                        time.sleep(GIVES_WAY_SECONDS)
-                        continue  # the next look judges it, and the work is done again on the newer version
-                self._catch_up(token)
+                except Exception as raised:
+                    error = raised
+                found = self._table.commit_at(version + 1)
+                if found is None and isinstance(error, VersionTakenError):
+                    self._unsure, self._looked_at = was_unsure, -math.inf
+                    continue  # the table has moved on so far that its history was cleaned
+                if found is None and error is not None:
+                    raise error  # it may still arrive
+                self._unsure = was_unsure and found is None
+                if found is None or judge(found, self._fence, token) is not Verdict.OWN:
+                    if error is None:
+                        return version
+                    self._give_way()
+                    continue  # the next look judges it, and the work is done again on the newer version
+                self._stands(version + 1, began)
                 self._table.schema_changed()
                 return self._judged
 
@@ -112,33 +172,73 @@ class TableWriter:
         record: Mapping[str, Any],
         may_pass: Callable[[CommitFile], bool] = lambda found: True,
     ) -> int:
-        with self._lock:
-            while (
-                self._judged < self._table.known_version
-            ):  # commits of this process: no failed attempt finds them
-                self._judge_next()
-            store = _Store(self._table, change)
+        store, began = _Store(self._table, change, self._give_way), _clock()
+        self._unsure = True
+        try:
             version, self._fence = commit(store, self._fence, self._judged + 1, record, may_pass=may_pass)
-            self._judged = version
-            return version
+        except (ConflictError, FencedError):
+            self._unsure = False
+            raise
+        self._stands(version, began)
+        return version
 
-    def _catch_up(self, token: str = "") -> None:
-        """Judge the commits that came since the last look."""
-        while self._judge_next(token):
-            pass
+    def _stands(self, version: int, began: float) -> None:
+        """Note a commit of our own.
 
-    def _judge_next(self, token: str = "") -> bool:
+        After a very long pause inside an attempt, the version may have been taken and cleaned away meanwhile. Then the
+        store accepts a second commit file of that version, which no reader looks at.
+        """
+        if _clock() - self._looked_at > LONG_SECONDS and last_checkpoint(self._table.uri) >= version:
+            self._table.forget()
+            raise UnknownOutcomeError(
+                f"{self._table.uri}: version {version} was committed after so long that its history may be gone.",
+                hint="The writer opens the table again by itself and reads how far it came.",
+            )
+        self._judged, self._looked_at, self._unsure = version, began, False
+
+    def _follow(self) -> None:
+        """Judge the commits that this process knows of, so that none of them costs an attempt."""
+        now = _clock()
+        is_long = now - self._looked_at > LONG_SECONDS
+        newest = self._table.version if is_long else self._table.known_version
+        while self._judged < newest:
+            if not self._judge_next():
+                self._skip_cleaned()
+        if is_long:
+            self._looked_at = now
+
+    def _judge_next(self) -> bool:
         """Judge the commit after the last one judged; False if there is none."""
         found = self._table.commit_at(self._judged + 1)
         if found is None:
             return False
-        verdict = judge(found, self._fence, token)
-        if verdict not in (Verdict.PASSED, Verdict.OWN):
+        verdict = judge(found, self._fence, "")
+        if verdict is not Verdict.PASSED:
             raise refusal(found, self._fence, verdict)
-        if verdict is Verdict.PASSED:
-            self._fence = after(self._fence, found)
+        self._fence = after(self._fence, found)
         self._judged = found.version
         return True
+
+    def _skip_cleaned(self) -> None:
+        """Go on after commits that were cleaned away: the writer of a later fenced commit has judged them.
+
+        Raises: FencedError when a newer writer of the role took over; UnknownOutcomeError when this cannot be told
+        """
+        found = newest_fenced(self._table)
+        if found is None or found.fence is None or found.version <= self._judged or self._unsure:
+            raise UnknownOutcomeError(
+                f"{self._table.uri}: the history after version {self._judged} was cleaned before this writer read it.",
+                hint="The writer opens the table again by itself and reads how far it came.",
+            )
+        epoch = found.fence["epochs"].get(self._fence.role, 0)
+        if epoch > self._fence.epoch:
+            raise refusal(found, self._fence, Verdict.OVERTAKEN)
+        self._fence = after(self._fence, found)
+        self._judged = found.version
+
+    def _give_way(self) -> None:
+        if self._fence.role == MAINTAINER:
+            sleep(GIVES_WAY_SECONDS)
 
     def _require_there(self, removed: Mapping[str, DataFile]) -> None:
         gone = removed.keys() - self._table.snapshot().files.keys()
@@ -147,10 +247,13 @@ class TableWriter:
 
 
 def _removes(found: CommitFile, wanted: Mapping[str, DataFile]) -> bool:
-    return any(action["path"] in wanted for action in found.removed)
+    return any(unquote(action["path"]) in wanted for action in found.removed)
 
 
 def _token() -> str:
-    from uuid import uuid4
-
     return uuid4().hex
+
+
+def _clock() -> float:
+    """Seconds that pass while the machine sleeps, too, where the system has such a clock."""
+    return time.clock_gettime(BOOT_CLOCK)

@@ -1,0 +1,80 @@
+"""What a new writer has to know of a table's history: the epochs that were taken, and that nobody else changed rows since.
+
+Law: the newest fenced commit names, for each role, the newest epoch taken at or before its version (L29). So one commit
+tells all, however much of the history before it was cleaned.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING
+
+from headrace.lake.fence import foreign
+from headrace.lake.history import LostHistoryError, looking_back
+
+if TYPE_CHECKING:
+    from headrace.lake.commit_file import CommitFile
+    from headrace.lake.table import LakeTable
+
+
+def known_epochs(table: LakeTable) -> tuple[int, Mapping[str, int]]:
+    """The newest version of the table, and for each role the newest epoch taken at or before it.
+
+    A table that has no fenced commit is new, or all of its history is of the first round: no epoch was taken yet.
+
+    Raises: ForeignCommitError when somebody else has changed rows since the newest fenced commit, and has not restored them
+            (a writer of the first round is somebody else, too); LostHistoryError
+    """
+    return looking_back(table, lambda newest: (newest, _epochs(table, newest)))
+
+
+def _epochs(table: LakeTable, newest: int) -> Mapping[str, int]:
+    others: list[CommitFile] = []
+    first_round = False
+    for number, found in enumerate(table.commits_back(newest)):
+        if found is None:
+            if first_round:
+                break  # only the first round cleans a history without leaving a fenced commit
+            raise LostHistoryError(table, newest - number, "its writers")
+        if found.fence is not None:
+            require_undone(others[::-1])
+            epochs: Mapping[str, int] = found.fence["epochs"]
+            return epochs
+        first_round = first_round or "writer" in (found.record or {})
+        others.append(found)
+    return {}
+
+
+def require_undone(commits: Sequence[CommitFile]) -> None:
+    """Refuse commits by somebody else that changed rows, unless the later ones put back exactly the files of before.
+
+    In:     commits  in the table's order, none of them fenced
+    Raises: ForeignCommitError
+    """
+    changing = [commit for commit in commits if commit.changes_data]
+    if not changing:
+        return
+    between = [commit for commit in commits if changing[0].version <= commit.version <= changing[-1].version]
+    compacted = {path for commit in between if not commit.changes_data for path in _balance([commit])}
+    alone = _balance(changing)
+    is_undone = not any(alone.values()) and not compacted & alone.keys()
+    if not is_undone and any(_balance(between).values()):
+        raise foreign(changing[0])
+
+
+def _balance(commits: Sequence[CommitFile]) -> Counter[str]:
+    """For each file how often it was added, less how often it was removed."""
+    found: Counter[str] = Counter()
+    for commit in commits:
+        found.update(str(action["path"]) for action in commit.added)
+        found.subtract(str(action["path"]) for action in commit.removed)
+    return found
+
+
+def newest_fenced(table: LakeTable) -> CommitFile | None:
+    """The newest commit that carries a fence, as far as the history is kept."""
+    for found in table.commits_back(table.version):
+        if found is None or found.fence is not None:
+            return found
+    return None
