@@ -128,7 +128,7 @@ def limited(draw: st.DrawFn, names: list[str]) -> Limited:
     taken = set(world.commits())
     limits = []
     for number in range(draw(st.integers(0, 3))):
-        at = draw(st.sampled_from(sorted(taken))) + 1 + number * 10
+        at = draw(st.sampled_from(sorted(taken | {10**6}))) + 1 + number * 10
         chosen = draw(st.lists(st.sampled_from([*LIMITS]), min_size=1, max_size=2, unique=True))
         said = {
             "node": draw(st.sampled_from(names)),
@@ -192,7 +192,7 @@ def decided(
         if arrival.partition == p
     ]
     rows += [(at, True, None, stream) for at, tick, stream in log.ticks if tick == p]
-    rows += [(at, True, None, said) for at, said in world.limits if p in world.known_at(at)]
+    rows += [(at, True, None, said) for at, said in world.limits]  # in force in partitions to come, too
     worth: dict[Any, list[tuple[int, Any]]] = defaultdict(list)
     for number, (at, _, offset, what) in enumerate(sorted(rows, key=lambda row: (*row[:2], row[2] or 0))):
         place = (at, p, offset)
@@ -279,12 +279,12 @@ def fates(found: Outcome) -> Counter[tuple[int, str]]:
 
 
 def sizes(found: Outcome, commits: Iterable[tuple[int, int]]) -> dict[tuple[int, int], tuple[int, int]]:
-    """What waits after the last row of each partition and commit."""
-    moves = found.rows("waiting")
-    return {
-        (p, at): tuple(
-            sum(row[name] for row in moves if row["__partition"] == p and row["__ingested_ms"] <= at)
-            for name in ("records", "bytes")
-        )
-        for p, at in commits
-    }
+    """What waits after each commit with rows of a partition; what changes nothing is not told."""
+    told = {(row["__partition"], row["__ingested_ms"]): row for row in found.rows("waiting")}
+    levels: dict[tuple[int, int], tuple[int, int]] = {}
+    last = defaultdict[int, tuple[int, int]](lambda: (0, 0))
+    for p, at in sorted({*commits, *told}):
+        if (p, at) in told:
+            last[p] = told[p, at]["records"], told[p, at]["bytes"]
+        levels[p, at] = last[p]
+    return levels

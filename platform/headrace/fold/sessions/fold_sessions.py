@@ -116,7 +116,7 @@ class FoldSessions(Step):
         decided = decide_by_group(rows, self.shape.by.names, self.shape.aggregates)
         kept = np.flatnonzero(is_kept(decided))
         known = open_at(known, self.shape.wait_ms, times.before).select(self.shape.state.names[:-1])
-        found = merge_sessions(decided.take(pa.array(kept)), known, self.shape)
+        found = merge_sessions(_taken(decided, kept), known, self.shape)
         sessions = found.sessions
         closed = is_closed(sessions, self.shape.wait_ms, times.after)
         still = sessions.filter(pa.array(~closed))
@@ -150,6 +150,10 @@ def results(sessions: pa.Table, shape: Shape) -> pa.Table:
     columns = {name: group.pop(name) for name in shape.by.names} | bounds
     columns |= shape.aggregates.finish(sessions)
     return pa.table(columns | group | {TIMESTAMP: sessions[END], RECORDS: sessions[RECORDS]})
+
+
+def _taken(rows: pa.Table, places: np.ndarray) -> pa.Table:
+    return rows if len(places) == rows.num_rows else rows.take(pa.array(places))
 
 
 def _judged(decided: pa.Table, kept: np.ndarray, found: Merged) -> pa.Table:

@@ -14,6 +14,7 @@ from headrace.fold.columns import int64
 from headrace.fold.contract import (
     INGESTED,
     OFFSET,
+    ROW_COLUMNS,
     STREAM,
     Folded,
     Needs,
@@ -47,7 +48,8 @@ class MarkRaises(Step):
         """See `stream_before`."""
         decided = decide_by_group(rows, self.shape.by.names, self.shape.aggregates)
         kept = is_kept(decided)
-        ahead = decided.append_column(BEFORE, pa.array(stream_before(decided, times)))
+        named = dict.fromkeys((*self.shape.by.names, *self.shape.aggregates.columns, *ROW_COLUMNS.names))
+        ahead = decided.select([*named]).append_column(BEFORE, pa.array(stream_before(decided, times)))
         return Folded(rows=ahead.filter(pa.array(kept)), tally=tally_of(decided.filter(pa.array(~kept))))
 
 

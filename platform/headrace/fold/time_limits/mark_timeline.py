@@ -61,11 +61,11 @@ class MarkTimeline(Step):
         decided = self.shape.updates.decide(rows)
         timed, gained = mark_times(decided, state[CLOCK_TABLE], self.shape, times)
         kept = is_kept(timed)
-        before_ms, after_ms = int64(timed[BEFORE]), int64(timed[AFTER])
-        moves = timed.filter(pa.array(after_ms > before_ms))
+        moves = int64(timed[AFTER]) > int64(timed[BEFORE])
+        timed = self.shape.updates.slim(timed, BEFORE, AFTER, KEY, HASH)
         return Folded(
             rows=timed.filter(pa.array(kept)),
-            shared=advances(moves),
+            shared=advances(timed.filter(pa.array(moves))),
             changes={CLOCK_TABLE: gained},
             tally=tally_of(decided),
         )

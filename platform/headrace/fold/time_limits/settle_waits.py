@@ -26,7 +26,7 @@ from headrace.fold.time_limits.names import (
 )
 from headrace.fold.time_limits.shape import Shape
 
-ENTRIES, RESULTS, WAITING = "entries", "results", "waiting"
+ENTRIES, RESULTS = "entries", "results"
 
 
 @dataclass(frozen=True)
@@ -68,18 +68,16 @@ def settle_waits(waits: Waits, shape: Shape) -> Folded:
 
     Out:    `results`  one row per wait that is over: the node's columns, DELETED, EARLY, the event time, `__emitted_at`
                        (stream time), the commit time (`__sequence`) and place at which it left, when it was opened
-            `waiting`  one row per partition and commit: by how much `records` and `bytes` that wait change, and how many
-                       rows left (`emitted`), some of them `early`
+    Rows:   for each partition and commit by how much `records` and `bytes` that wait change, and how many rows left
+            (`emitted`), some of them `early`
     """
     first = begins(waits.entry)
     last_update, last_known = _last(waits, len(first))
     valued = _valued(waits, first, last_update, last_known, shape)
     over = waits.ends.over
     return Folded(
-        outputs={
-            RESULTS: _left(valued.filter(pa.array(over)), waits.ends, shape),
-            WAITING: _moves(waits, last_update, last_known),
-        },
+        rows=_moves(waits, last_update, last_known),
+        outputs={RESULTS: _left(valued.filter(pa.array(over)), waits.ends, shape)},
         changes={ENTRIES: _entries(valued, waits, first, shape)},
     )
 
@@ -104,7 +102,7 @@ def _valued(waits: Waits, first: np.ndarray, update: np.ndarray, known: np.ndarr
     columns |= shape.updates.worth(rows, waits.wait, first, before, waits.held)
     columns[EVENT] = pa.array(_event_times(waits, first, at, shape))
     columns[OPENED], columns[OPENED_OFFSET] = pa.array(waits.opened_ms), pa.array(waits.opened_offset)
-    columns[RECORDS] = pa.array(_records(waits, len(first)))
+    columns[RECORDS] = pa.array(_records(waits, len(first), shape))
     return pa.table([columns[name] for name in shape.entries.names], schema=shape.entries)
 
 
@@ -118,20 +116,24 @@ def _event_times(waits: Waits, first: np.ndarray, at: np.ndarray, shape: Shape) 
     return running_max(first, highest)
 
 
-def _records(waits: Waits, count: int) -> np.ndarray:
+def _records(waits: Waits, count: int, shape: Shape) -> np.ndarray:
     """How many records each wait is the last to hold: of the waits of a record, that one which began last."""
-    rows = waits.rows
-    last = np.lexsort((int64(rows[SUB]), waits.opened_ms[waits.wait], int64(rows[OFFSET]), _partitions(rows)))
-    of_record = np.stack([_partitions(rows)[last], int64(rows[OFFSET])[last]])
-    ends = np.append((of_record[:, 1:] != of_record[:, :-1]).any(axis=0), True) if len(last) else last
-    found = np.bincount(waits.wait[last[ends]], minlength=count).astype(np.int64)
+    wait = _last_of_records(waits) if shape.updates.several else waits.wait
+    found = np.bincount(wait, minlength=count).astype(np.int64)
     held = waits.was_open
     np.add.at(found, waits.held[held], int64(waits.known[RECORDS])[held])
     return found
 
 
-def _partitions(rows: pa.Table) -> np.ndarray:
-    return int64(rows[PARTITION], -1)
+def _last_of_records(waits: Waits) -> np.ndarray:
+    """For each record the wait of its updates that began last."""
+    rows = waits.rows
+    partition, offset = int64(rows[PARTITION], -1), int64(rows[OFFSET])
+    order = np.lexsort((int64(rows[SUB]), waits.opened_ms[waits.wait], offset, partition))
+    partition, offset = partition[order], offset[order]
+    ends = np.ones(len(order), bool)
+    ends[:-1] = (partition[1:] != partition[:-1]) | (offset[1:] != offset[:-1])
+    return waits.wait[order[ends]]
 
 
 def _left(over: pa.Table, ends: Ends, shape: Shape) -> pa.Table:

@@ -11,7 +11,8 @@ import pyarrow.compute as pc
 
 from headrace.description import RunningAggregate, TimeWindows, WindowedAggregate
 from headrace.fold.aggregates import Aggregates
-from headrace.fold.contract import PARTITION, TOPIC, Step
+from headrace.fold.contract import PARTITION, TOPIC, Step, Times
+from headrace.fold.time_limits.count_waiting import CountWaiting, refusal
 from headrace.fold.time_limits.fold_waits import FoldWaits
 from headrace.fold.time_limits.limits_in_force import in_force, standing
 from headrace.fold.time_limits.mark_timeline import MarkTimeline
@@ -24,6 +25,7 @@ from headrace.fold.time_limits.value_waits import ValueWaits
 
 if TYPE_CHECKING:
     from headrace.description import Suppressed
+    from headrace.errors import TerminalError
 
 
 @dataclass(frozen=True)
@@ -41,8 +43,8 @@ class TimeLimit:
     def steps(self) -> tuple[Step, ...]:
         """The timeline and the waits; with `emit_early` a pass over all waits of a partition."""
         if self.shape.emits_early:
-            return (StampUpdates(self.shape), PassEarly(self.shape), ValueWaits(self.shape))
-        return (MarkTimeline(self.shape), FoldWaits(self.shape))
+            return (StampUpdates(self.shape), PassEarly(self.shape), ValueWaits(self.shape), CountWaiting())
+        return (MarkTimeline(self.shape), FoldWaits(self.shape), CountWaiting())
 
     def decide(self, rows: pa.Table) -> pa.Table:
         """As what is suppressed decides."""
@@ -55,6 +57,10 @@ class TimeLimit:
     def open_records(self, state: pa.Table) -> pa.Table:
         """The state rows that stand for records of waits that are not over: TOPIC, PARTITION, `__records`."""
         return state.filter(pc.is_valid(state[OPENED])).select([TOPIC, PARTITION, RECORDS])
+
+    def refusal(self, waiting: pa.Table, times: Times) -> TerminalError | None:
+        """See `count_waiting.refusal`. In: waiting  the output of that name, of all partitions."""
+        return refusal(self.shape.name, self.shape.in_force(times).last, waiting)
 
     def standing_limits(self, rows: Iterable[tuple[int, str]]) -> list[tuple[int, str]]:
         """What stands for these rows of `Times.limits` in the next micro-batch."""

@@ -16,7 +16,18 @@ from headrace.description import TimeWindows
 from headrace.fold.aggregates import Aggregates
 from headrace.fold.aggregates.kind import whole
 from headrace.fold.columns import int64, moments
-from headrace.fold.contract import DELETED, EVENT, FATE, STREAM, Clock
+from headrace.fold.contract import (
+    DELETED,
+    EVENT,
+    FATE,
+    INGESTED,
+    OFFSET,
+    PARTITION,
+    SIZE,
+    STREAM,
+    TOPIC,
+    Clock,
+)
 from headrace.fold.fates import LATE, decide_by_group, is_kept, with_column
 from headrace.fold.segments import NO_TIME, ranges
 from headrace.fold.tables.decide_records import decide_records
@@ -24,6 +35,7 @@ from headrace.fold.time_limits.merge_along import merge_along
 from headrace.fold.time_limits.names import FROM, START, SUB
 
 Columns = dict[str, pa.Array]
+NEEDED = (INGESTED, TOPIC, PARTITION, OFFSET, EVENT, STREAM, SIZE, FROM)
 
 
 class Updates(ABC):
@@ -39,6 +51,15 @@ class Updates(ABC):
     highest: bool
     fields: tuple[pa.Field, ...]
     carried: tuple[str, ...]
+
+    @property
+    def several(self) -> bool:
+        """Whether one record can make several updates."""
+        return False
+
+    def slim(self, kept: pa.Table, *also: str) -> pa.Table:
+        """Rows with no more than their updates are made of, and some other columns."""
+        return kept.select([*dict.fromkeys((*self.by.names, *self.carried, *NEEDED, *also))])
 
     @abstractmethod
     def decide(self, rows: pa.Table) -> pa.Table:
@@ -123,6 +144,11 @@ class Windows(Totals):
     window: TimeWindows
     grace_ms: int
     topics: tuple[str, ...]
+
+    @property
+    def several(self) -> bool:
+        """Windows may overlap."""
+        return self.window.advance_ms < self.window.size_ms
 
     def decide(self, rows: pa.Table) -> pa.Table:
         """Late is a record for which every window that contains it is closed; FROM is the first window that it enters."""
