@@ -111,7 +111,7 @@ def set_trigger(
     from headrace.runtime.lake import Lake
     from headrace.runtime.trigger import set_trigger as record
 
-    record(_session(lake), Lake(lake), stream, trigger_ms)
+    record(Lake(lake), stream, trigger_ms)
     typer.echo(f"Stream '{stream}': trigger_ms {trigger_ms or 'as configured'}.")
 
 

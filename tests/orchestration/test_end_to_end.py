@@ -36,7 +36,7 @@ CHECKS = {
 
 
 @pytest.fixture(scope="module")
-def world(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory, kafka: Broker) -> Iterator[World]:
+def world(tmp_path_factory: pytest.TempPathFactory, kafka: Broker) -> Iterator[World]:
     """Two days streamed until all is folded, with another trigger set on the way, then terminated as Dagster does it."""
     topic = f"story-{uuid.uuid4().hex[:8]}"
     create_topics(kafka.bootstrap_servers, {topic: 3})
@@ -50,7 +50,7 @@ def world(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory, kafka: 
             return bool(seen) and seen[0]["rows_total"] >= len(two_days()) and set(DAYS) <= days
 
         stream.until(all_folded)
-        set_trigger(spark, world.lake, "streams", 300)
+        set_trigger(world.lake, "streams", 300)
         stream.until(lambda: world.observations(STREAM)[0].get("trigger_seconds") == 0.3)
         world.terminate(stream)
         yield world

@@ -53,4 +53,4 @@ def test_limits_and_the_trigger_are_set_by_jobs_and_a_bad_value_leaves_what_was_
     assert (shown["suppression_time_limit_seconds"], shown["suppression_max_records"]) == (60.0, 7)
     recorded = limits_in(read(spark, lake.log("visits")))
     assert [entry.limits for entry in recorded] == [{"limit_ms": 60_000, "max_records": 7}]
-    assert trigger_set(spark, lake, "streams") == 700
+    assert trigger_set(lake, "streams") == 700

@@ -48,9 +48,9 @@ def test_limits_are_recorded_in_every_partition_once_whoever_died_on_the_way(
     with pytest.raises(hr.TerminalError, match="has no log yet"):
         limits.set_limits(spark, lake, CALM, {"limit_ms": 1})
     sequencer = new_log(spark, lake)
-    first = requests.ask(spark, lake, "visits", {"node": "calm", "limits": {"max_records": 7}})
-    second = requests.ask(spark, lake, "visits", {"node": "calm", "limits": {"max_records": 9}})
-    assert requests.pending(spark, lake, "visits") == sorted([first, second])
+    first = requests.ask(lake, "visits", {"node": "calm", "limits": {"max_records": 7}})
+    second = requests.ask(lake, "visits", {"node": "calm", "limits": {"max_records": 9}})
+    assert requests.pending(lake, "visits") == sorted([first, second])
     sequencer.set_limits("calm", {"max_records": 7}, first)  # and dies before the file is gone
     entry = limits.set_limits(spark, lake, CALM, {"limit_ms": 60_000})  # no stream runs: recorded from here
     log = read(spark, lake.log("visits"))
@@ -74,7 +74,7 @@ def test_while_a_stream_runs_it_records_them_and_a_request_that_nobody_carries_o
     held = take_lease(spark, lake.lease("log/visits"), "Log 'visits'", SystemClock())
     with pytest.raises(hr.TransientError, match="did not record"):
         limits.set_limits(spark, lake, CALM, {"max_records": 7}, patience_seconds=1)
-    assert requests.pending(spark, lake, "visits") == []
+    assert requests.pending(lake, "visits") == []
     with pytest.raises(hr.DescriptionError, match="not a number from 1"):
         limits.set_limits(spark, lake, CALM, {"max_records": -7})
     done = threading.Event()

@@ -8,22 +8,17 @@ Law: a promise is durable before anybody can rely on it, and whoever opens the l
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 from headrace.lake import small_files
-
-if TYPE_CHECKING:
-    from pyspark.sql import SparkSession
 
 NAME = "_settled.json"  # below the log's table; Delta leaves alone what begins with an underscore
 
 
-def write_promise(spark: SparkSession, log_path: str, through_ms: int) -> None:
+def write_promise(log_path: str, through_ms: int) -> None:
     """Promise that every later row of the log has an `ingested_at` beyond this, in ms."""
     small_files.write_json(f"{log_path}/{NAME}", {"through_ms": through_ms})
 
 
-def read_promise(spark: SparkSession, log_path: str) -> int:
+def read_promise(log_path: str) -> int:
     """What was promised last, in ms; 0 when nothing was."""
     promise = small_files.read_json(f"{log_path}/{NAME}")
     return 0 if promise is None else int(promise["through_ms"])

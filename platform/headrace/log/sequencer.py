@@ -98,7 +98,7 @@ class Sequencer:
         self._stream_time, self._observed = StreamTime(judged=judged), observed(judged=judged)
         self._deadlines = Deadlines(wall_waits_ms, self._commits_waiting(max(wall_waits_ms, default=0)))
         self._calm_ms, self._beside_ms = calm_ms, beside_ms
-        self._promised_ms = read_promise(spark, path)
+        self._promised_ms = read_promise(path)
         self.sound = True  # False while it is not known whether a commit went through
 
     def append(self, raw: DataFrame, *, in_order: bool = False, one_task: bool = False) -> Appended:
@@ -272,7 +272,7 @@ class Sequencer:
         """Promise that no later row will lie at or before a commit time (see `headrace.log.promise`)."""
         with self._alone():
             if through_ms > self.settled_ms:
-                write_promise(self._spark, self._path, through_ms)
+                write_promise(self._path, through_ms)
                 self._promised_ms = through_ms
 
     @property

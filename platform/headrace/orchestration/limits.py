@@ -86,10 +86,9 @@ def trigger_job(pipeline: Pipeline, name: str) -> dg.JobDefinition:
     def record(
         context: dg.OpExecutionContext,
         config: TriggerConfig,
-        spark: LazyPySparkResource,
         lake: LakeResource,
     ) -> None:
-        set_trigger(session(spark, context.log), lake.lake, pipeline.name, config.trigger_ms)
+        set_trigger(lake.lake, pipeline.name, config.trigger_ms)
         context.log.info(f"Stream '{pipeline.name}': trigger_ms {config.trigger_ms or 'as configured'}.")
 
     @dg.job(

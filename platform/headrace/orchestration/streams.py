@@ -117,9 +117,7 @@ class _Watch:
         listeners: Sequence[Callable[[Sequence[StreamStatus]], None]],
     ) -> None:
         self._context, self._config, self._listeners = context, config, listeners
-        self._trigger = RateLimited(
-            lambda: trigger_set(spark, lake.lake, pipeline.name), TRIGGER_READ_EVERY_SECONDS
-        )
+        self._trigger = RateLimited(lambda: trigger_set(lake.lake, pipeline.name), TRIGGER_READ_EVERY_SECONDS)
         self._runtime = StreamRuntime(
             spark,
             lake.lake,

@@ -51,7 +51,6 @@ class LeaseLostError(TerminalError):
 class Lease:
     """The right to write one log or node, until released or overtaken."""
 
-    spark: SparkSession
     folder: str
     writer: str
     epoch: int
@@ -66,7 +65,7 @@ class Lease:
         Raises: LeaseLostError when another writer has taken it over, or when it was given back.
         """
         with self._writing:
-            newest = _newest_epoch(self.spark, self.folder)
+            newest = _newest_epoch(self.folder)
             if newest != self.epoch or self._released.is_set():
                 lost = f"was taken over (epoch {newest})" if newest != self.epoch else "was given back"
                 raise LeaseLostError(
@@ -105,9 +104,9 @@ def take_lease(spark: SparkSession, folder: str, writer: str, clock: Clock) -> L
     In:     folder  where this writer's leases lie; `writer` names it in messages
     Raises: LeaseHeldError when another process holds it and is alive.
     """
-    epoch = _newest_epoch(spark, folder)
+    epoch = _newest_epoch(folder)
     if epoch:
-        _require_free(spark, folder, epoch, writer, clock)
+        _require_free(folder, epoch, writer, clock)
     now_ms = clock.now_ms()
     spark_pid = java_class(spark, "java.lang.ProcessHandle").current().pid()
     claim = {
@@ -125,7 +124,7 @@ def take_lease(spark: SparkSession, folder: str, writer: str, clock: Clock) -> L
         )
     small_files.delete(_claim(folder, epoch - 1))
     small_files.delete(_renewal(folder, epoch - 1))
-    return Lease(spark, folder, writer, epoch + 1, clock, now_ms).keep()
+    return Lease(folder, writer, epoch + 1, clock, now_ms).keep()
 
 
 def take_lease_patiently(
@@ -170,17 +169,17 @@ def nothing_writes(
         yield backfills
 
 
-def held_since_ms(spark: SparkSession, folder: str, clock: Clock) -> int | None:
+def held_since_ms(folder: str, clock: Clock) -> int | None:
     """When whoever holds the lease took it, in ms since 1970; None: nobody holds it, or its holder is gone."""
-    epoch = _newest_epoch(spark, folder)
+    epoch = _newest_epoch(folder)
     if not epoch:
         return None
-    holder, silent_ms = _holder(spark, folder, epoch, clock)
+    holder, silent_ms = _holder(folder, epoch, clock)
     held = bool(holder) and silent_ms is not None and _alive(holder, silent_ms)
     return int(holder["taken_ms"]) if held else None
 
 
-def _holder(spark: SparkSession, folder: str, epoch: int, clock: Clock) -> tuple[dict[str, Any], int | None]:
+def _holder(folder: str, epoch: int, clock: Clock) -> tuple[dict[str, Any], int | None]:
     """Who took a lease, and for how long it was not renewed, in ms; None: it was given back."""
     holder = small_files.read_json(_claim(folder, epoch)) or {}
     renewal = small_files.read_json(_renewal(folder, epoch)) or {}
@@ -188,8 +187,8 @@ def _holder(spark: SparkSession, folder: str, epoch: int, clock: Clock) -> tuple
     return holder, clock.now_ms() - renewed_ms if renewed_ms else None
 
 
-def _require_free(spark: SparkSession, folder: str, epoch: int, writer: str, clock: Clock) -> None:
-    holder, silent_ms = _holder(spark, folder, epoch, clock)
+def _require_free(folder: str, epoch: int, writer: str, clock: Clock) -> None:
+    holder, silent_ms = _holder(folder, epoch, clock)
     if silent_ms is None:
         return
     if _alive(holder, silent_ms):
@@ -229,7 +228,7 @@ def _orphan_ends(holder: dict[str, Any]) -> bool:
     return True
 
 
-def _newest_epoch(spark: SparkSession, folder: str) -> int:
+def _newest_epoch(folder: str) -> int:
     epochs = [int(name[:-11]) for name in small_files.names(folder) if name.endswith(".claim.json")]
     return max(epochs, default=0)
 

@@ -69,12 +69,12 @@ def set_limits(
             f"Topic '{topic.name}' has no log yet: the limits of '{node.required_name}' are those described.",
             hint="Start its stream first, or change the description.",
         )
-    name = ask(session, lake, topic.name, {"node": node.required_name, "limits": dict(limits)})
+    name = ask(lake, topic.name, {"node": node.required_name, "limits": dict(limits)})
     deadline = time.monotonic() + patience_seconds
-    while name in pending(session, lake, topic.name) and time.monotonic() < deadline:
+    while name in pending(lake, topic.name) and time.monotonic() < deadline:
         if not _record(session, lake, topic):
             time.sleep(0.5)
-    withdraw(session, lake, topic.name, name)
+    withdraw(lake, topic.name, name)
     for entry in limits_in(read(session, lake.log(topic.name))):
         if entry.request == name:
             return entry

@@ -148,9 +148,7 @@ class Maintenance:
         """The nodes with a backfill that began before the files to be deleted left the newest version."""
         oldest_ms = self._clock.now_ms() - self._retention_hours * HOUR_MS + CLOCKS_DIFFER_MS
         since = {
-            node.required_name: held_since_ms(
-                self._spark, self._lake.lease(f"backfill/{node.required_name}"), self._clock
-            )
+            node.required_name: held_since_ms(self._lake.lease(f"backfill/{node.required_name}"), self._clock)
             for node in self._nodes
             if topic in node.topics
         }

@@ -161,7 +161,7 @@ def frontier_ms(spark: SparkSession, lake: Lake, topic: Topic) -> int:
 def settled_ms(spark: SparkSession, lake: Lake, topic: Topic) -> int:
     """No later row of a topic's log will lie at or before this commit time, in ms."""
     # The promise first: a commit may come in between, and lies beyond it.
-    promised = read_promise(spark, lake.log(topic.name))
+    promised = read_promise(lake.log(topic.name))
     return max(promised, frontier_ms(spark, lake, topic))
 
 

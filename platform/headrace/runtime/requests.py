@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 SUFFIX = ".json"
 
 
-def ask(spark: SparkSession, lake: Lake, topic: str, limits: Mapping[str, Any]) -> str:
+def ask(lake: Lake, topic: str, limits: Mapping[str, Any]) -> str:
     """Ask for limits of a node; the request's name.
 
     In: limits  `node` and `limits`, as `Sequencer.set_limits` takes them
@@ -36,13 +36,13 @@ def ask(spark: SparkSession, lake: Lake, topic: str, limits: Mapping[str, Any]) 
     return name
 
 
-def pending(spark: SparkSession, lake: Lake, topic: str) -> list[str]:
+def pending(lake: Lake, topic: str) -> list[str]:
     """The names of the requests that wait, oldest first."""
     found = small_files.names(lake.requests(topic))
     return [name.removesuffix(SUFFIX) for name in found if name.endswith(SUFFIX) and name[0] != "."]
 
 
-def withdraw(spark: SparkSession, lake: Lake, topic: str, name: str) -> None:
+def withdraw(lake: Lake, topic: str, name: str) -> None:
     """Remove a request that is carried out, or that nobody waits for any more."""
     small_files.delete(_file(lake, topic, name))
 
@@ -50,7 +50,7 @@ def withdraw(spark: SparkSession, lake: Lake, topic: str, name: str) -> None:
 def carry_out(spark: SparkSession, lake: Lake, sequencer: Sequencer) -> int:
     """Record what is asked for; how much that was. The caller holds the log's lease."""
     topic = sequencer.topic.name
-    waiting = pending(spark, lake, topic)
+    waiting = pending(lake, topic)
     if not waiting:
         return 0
     known = {entry.request for entry in limits_in(read(spark, lake.log(topic)))}
@@ -60,7 +60,7 @@ def carry_out(spark: SparkSession, lake: Lake, sequencer: Sequencer) -> int:
         if asked is not None and name not in known:
             sequencer.set_limits(asked["node"], asked["limits"], name)
             done += 1
-        withdraw(spark, lake, topic, name)
+        withdraw(lake, topic, name)
     return done
 
 

@@ -11,14 +11,12 @@ from headrace.errors import DescriptionError
 from headrace.lake import small_files
 
 if TYPE_CHECKING:
-    from pyspark.sql import SparkSession
-
     from headrace.runtime.lake import Lake
 
 LEAST_MS, MOST_MS = 50, 3_600_000
 
 
-def set_trigger(spark: SparkSession, lake: Lake, stream: str, trigger_ms: int) -> None:
+def set_trigger(lake: Lake, stream: str, trigger_ms: int) -> None:
     """Set it, or with 0 leave it to the run's configuration again; running streams follow within seconds.
 
     Raises: DescriptionError for a bad value: what was set before stays.
@@ -34,7 +32,7 @@ def set_trigger(spark: SparkSession, lake: Lake, stream: str, trigger_ms: int) -
     small_files.write_json(lake.trigger(stream), {"trigger_ms": trigger_ms})
 
 
-def trigger_set(spark: SparkSession, lake: Lake, stream: str) -> int | None:
+def trigger_set(lake: Lake, stream: str) -> int | None:
     """What is set for a stream; None: nothing is."""
     content = small_files.read_json(lake.trigger(stream))
     return None if content is None else int(content["trigger_ms"])
