@@ -6,9 +6,10 @@ from collections.abc import Mapping
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from headrace.description.suppression import SHUT_DOWN, UntilTimeLimit
-from headrace.errors import TerminalError
+from headrace.fold.bounds import SIZE_CHANGES, FullError, judge
 from headrace.fold.columns import int64
 from headrace.fold.contract import (
     HASH,
@@ -24,7 +25,7 @@ from headrace.fold.contract import (
     Times,
 )
 from headrace.fold.keys import distinct_hashes, group
-from headrace.fold.segments import begins
+from headrace.fold.segments import begins, distinct
 from headrace.fold.time_limits.shape import GROUP, Newest
 
 BUFFER, WAITING = "buffer", "waiting"
@@ -76,10 +77,6 @@ class CountWaiting(Step):
         )
 
 
-class FullError(TerminalError):
-    """More would wait than a bound allows."""
-
-
 def refusal(name: str, policy: UntilTimeLimit, waiting: pa.Table) -> FullError | None:
     """Why a stream has to stop before it commits anything; None: what waits is within the bound.
 
@@ -89,14 +86,10 @@ def refusal(name: str, policy: UntilTimeLimit, waiting: pa.Table) -> FullError |
     """
     if policy.bound.when_full != SHUT_DOWN:
         return None
-    for row in waiting.sort_by([(INGESTED, "ascending"), (PARTITION, "ascending")]).to_pylist():
-        for unit, most in (("records", policy.bound.max_records), ("bytes", policy.bound.max_bytes)):
-            if most is not None and row[unit] > most:
-                return FullError(
-                    f"Node '{name}': {row[unit]:,} {unit} of suppressed updates would wait in partition {row[PARTITION]}; "
-                    f"max_{unit} is {most:,}.",
-                    detail="Nothing of this micro-batch was committed: with a higher bound the stream goes on from here.",
-                    hint=f"Raise max_{unit} (the job set_limits, or headrace set-limits: the stream then goes on by itself) "
-                    "or write when_full='spill': the buffer is a table, memory does not bound it.",
-                )
+    sizes = waiting.select(SIZE_CHANGES.names).cast(SIZE_CHANGES)
+    for at_ms in distinct(int64(sizes[INGESTED])).tolist():
+        after = sizes.filter(pc.equal(sizes[INGESTED], at_ms))
+        _, refused = judge({}, [after], lambda _: policy.bound, name, "suppressed updates")
+        if refused is not None:
+            return refused
     return None
