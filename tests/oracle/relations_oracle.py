@@ -59,13 +59,17 @@ def grouped(rows: Rows, by: Callable[[Key, Value], Any], finish: Callable[[list[
 
 
 def changes(
-    log: Log, relation: Callable[[Log], Rows]
+    log: Log, relation: Callable[[Log, int], Rows], commits: Iterable[int] = ()
 ) -> dict[tuple[Key, int], tuple[Value | None, Value | None]]:
-    """By key and commit time of each change the value before and the value after; None: no row."""
+    """By key and commit time of each change the value before and the value after; None: no row.
+
+    In: relation  of the log through a commit time
+        commits   more commit times, at which the relation may change without a record
+    """
     found = {}
     then: Rows = {}
-    for at in sorted({change.at[0] for some in log.values() for change in some}):
-        now = relation({topic: [c for c in some if c.at[0] <= at] for topic, some in log.items()})
+    for at in sorted({*commits, *(change.at[0] for some in log.values() for change in some)}):
+        now = relation({topic: [c for c in some if c.at[0] <= at] for topic, some in log.items()}, at)
         for key in {*then, *now}:
             if then.get(key, (None,))[0] != now.get(key, (None,))[0]:
                 found[key, at] = (_value(then.get(key)), _value(now.get(key)))

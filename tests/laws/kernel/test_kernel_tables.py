@@ -96,7 +96,7 @@ def test_each_commit_that_changes_a_key_is_one_change_whatever_the_cuts(
     node, order_by = subject
     mine = World(world.logs[: len(node.topics)], world.value)
     log = as_log(mine, dict.fromkeys(mine.topics, NAMES))
-    wanted = changes(log, lambda some: table(all_of(some), order_by, keeps_of(node)))
+    wanted = changes(log, lambda some, upto: table(all_of(some), order_by, keeps_of(node)))
     assert changed(folded(node, mine, plan)) == wanted
 
 

@@ -128,7 +128,8 @@ class Grower:
 
     def _windows(self, node: WindowedAggregate, part: str) -> Branch:
         inputs = self.inputs[part]
-        shape = Shape.of(replace(node, aggregates=(*node.aggregates, (ROWS, count()))), inputs)
+        aggregates = Aggregates.of((*node.aggregates, (ROWS, count())), inputs)
+        shape = replace(Shape.of(node, inputs), aggregates=aggregates)
         leaf = WindowsLeaf(part, inputs, shape, self.per_commit)
         station: Station = FinalWindows(part, shape, self.per_commit)
         if node.suppression is None:
