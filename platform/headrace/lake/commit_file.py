@@ -18,11 +18,13 @@ class CommitFile:
 
     table    the table's URI
     actions  as the protocol writes them, one object each
+    mended   True if a later commit of ours has put right what this one did to rows
     """
 
     table: str
     version: int
     actions: Sequence[Mapping[str, Any]]
+    mended: bool = False
 
     @cached_property
     def record(self) -> Mapping[str, Any] | None:

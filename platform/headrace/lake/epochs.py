@@ -10,7 +10,7 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING
 
-from headrace.lake.fence import foreign
+from headrace.lake.fence import MENDING, foreign
 from headrace.lake.history import LostHistoryError, looking_back
 
 if TYPE_CHECKING:
@@ -18,19 +18,21 @@ if TYPE_CHECKING:
     from headrace.lake.table import LakeTable
 
 
-def known_epochs(table: LakeTable) -> tuple[int, Mapping[str, int]]:
+def known_epochs(table: LakeTable, *, mends: bool = False) -> tuple[int, Mapping[str, int]]:
     """The newest version of the table, and for each role the newest epoch taken at or before it.
 
     A table that has no fenced commit is new, or all of its history is of the first round: no epoch was taken yet.
 
+    In:     mends  True for a writer that is going to put right what somebody else did to rows
     Raises: ForeignCommitError when somebody else has changed rows since the newest fenced commit, and has not restored them
             (a writer of the first round is somebody else, too); LostHistoryError
     """
-    return looking_back(table, lambda newest: (newest, _epochs(table, newest)))
+    return looking_back(table, lambda newest: (newest, _epochs(table, newest, mends=mends)))
 
 
-def _epochs(table: LakeTable, newest: int) -> Mapping[str, int]:
+def _epochs(table: LakeTable, newest: int, *, mends: bool) -> Mapping[str, int]:
     others: list[CommitFile] = []
+    epochs: Mapping[str, int] = {}
     first_round = False
     for number, found in enumerate(table.commits_back(newest)):
         if found is None:
@@ -38,12 +40,14 @@ def _epochs(table: LakeTable, newest: int) -> Mapping[str, int]:
                 break  # only the first round cleans a history without leaving a fenced commit
             raise LostHistoryError(table, newest - number, "its writers")
         if found.fence is not None:
-            require_undone(others[::-1])
-            epochs: Mapping[str, int] = found.fence["epochs"]
-            return epochs
+            epochs = epochs or found.fence["epochs"]
+            if not (found.record or {}).get(MENDING):
+                require_undone([] if mends else others[::-1])
+                return epochs
+            continue  # its writer may have ended before it put anything right
         first_round = first_round or "writer" in (found.record or {})
         others.append(found)
-    return {}
+    return epochs
 
 
 def require_undone(commits: Sequence[CommitFile]) -> None:

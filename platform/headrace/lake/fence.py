@@ -28,6 +28,9 @@ if TYPE_CHECKING:
     from headrace.lake.commit_file import CommitFile
 
 APPENDER, MAINTAINER = "appender", "maintainer"
+# Entries of a commit record. The first says: what others did to rows before this commit is put right. The second is that of
+# the epoch of a writer that is going to do so: until it has, their commits stay refused.
+MENDS, MENDING = "mends", "mending"
 FENCE = "fence"  # the entry of a commit record that holds role, epoch, token and epochs
 TRIES_MAX = 5  # attempts at one version while nobody can tell whether it is taken
 
@@ -87,7 +90,8 @@ def judge(found: CommitFile, fence: Fence, token: str) -> Verdict:
     """
     known = found.fence
     if known is None:
-        return Verdict.REFUSED if found.changes_data or found.changes_table else Verdict.PASSED
+        foreign_rows = found.changes_data and not found.mended
+        return Verdict.REFUSED if foreign_rows or found.changes_table else Verdict.PASSED
     if known["token"] == token:
         return Verdict.OWN
     if known["role"] != fence.role:

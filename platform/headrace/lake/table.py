@@ -9,13 +9,14 @@ import json
 import threading
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, TypeVar
 
 import pyarrow as pa
 
 from headrace.lake.commit_file import CommitFile, read_commit
 from headrace.lake.data_file import NewFile
+from headrace.lake.fence import MENDS
 from headrace.lake.snapshot import DataFile, IncrementalSnapshot, Snapshot
 from headrace.lake.storage import delta_uri, storage_options
 
@@ -107,6 +108,18 @@ class LakeTable:
     def commit_at(self, version: int) -> CommitFile | None:
         """A commit; None: there is none yet, or the history was cleaned as far as that."""
         return read_commit(self.uri, version)
+
+    def commit_to_judge(self, version: int) -> CommitFile | None:
+        """The same; of a commit by somebody else also whether a later one of ours has mended it."""
+        found = self.commit_at(version)
+        if found is None or found.fence is not None or not found.changes_data:
+            return found
+        later = version + 1
+        while (next_one := self.commit_at(later)) is not None:
+            if (next_one.record or {}).get(MENDS):
+                return replace(found, mended=True)
+            later += 1
+        return found
 
     def commits_back(self, through: int) -> Iterator[CommitFile | None]:
         """The commits from a version backwards; None where the history was cleaned, which ends it."""

@@ -17,6 +17,8 @@ from headrace.lake.epochs import known_epochs, newest_fenced
 from headrace.lake.fence import (
     FENCE,
     MAINTAINER,
+    MENDING,
+    MENDS,
     TRIES_MAX,
     ConflictError,
     Fence,
@@ -49,24 +51,28 @@ class _Store:
     table: LakeTable
     change: Change
     give_way: Callable[[], None]
+    look: Callable[[int], CommitFile | None]
 
     def put(self, version: int, record: Mapping[str, Any]) -> None:
         self.table.put(version, record, self.change)
 
     def get(self, version: int) -> CommitFile | None:
-        return self.table.commit_at(version)
+        return self.look(version)
 
 
 class TableWriter:
     """Commits to a table until a newer writer of its role takes over. Several threads may use it."""
 
-    def __init__(self, table: LakeTable, role: str, *, carries: Sequence[str] = ()) -> None:
+    def __init__(
+        self, table: LakeTable, role: str, *, carries: Sequence[str] = (), mends: bool = False
+    ) -> None:
         """Take the next epoch of the role, by an empty commit. Progress is read after it, never before.
 
         In:     carries  the writers whose newest records this commit repeats, so that older commits may be cleaned
+                mends    True for a writer whose commits put right what somebody else did to the rows (a backfill)
         Raises: ForeignCommitError when somebody else has changed rows; FencedError when others take epochs all the time
         """
-        self._table = table
+        self._table, self._mends = table, mends
         self._lock = threading.RLock()
         self._fence = Fence(role, 0)
         self._judged = -1  # through this version every commit is known
@@ -84,9 +90,10 @@ class TableWriter:
 
     def _take(self, carries: Sequence[str]) -> None:
         role, self._looked_at = self._fence.role, _clock()
-        self._judged, epochs = known_epochs(self._table)
+        self._judged, epochs = known_epochs(self._table, mends=self._mends)
         self._fence = Fence(role, epochs.get(role, 0) + 1, epochs, taken=False)
-        self._commit(Change(), {"writer": f"epoch/{role}", **carried(self._table, carries)})
+        mending = {MENDING: True} if self._mends else {}
+        self._commit(Change(), {"writer": f"epoch/{role}", **carried(self._table, carries), **mending})
         self._fence = replace(self._fence, taken=True)
 
     @property
@@ -108,7 +115,7 @@ class TableWriter:
         """Append the rows of files that lie in the table's folder, with a commit record; the version that holds them."""
         with self._lock:
             self._follow()
-            return self._commit(Change(added), record)
+            return self._commit(Change(added), self._told(record))
 
     def replace(
         self,
@@ -128,7 +135,7 @@ class TableWriter:
             self._follow()
             self._require_there(removed)
             change = Change(added, removed, changes_data)
-            return self._commit(change, record, lambda found: not _removes(found, removed))
+            return self._commit(change, self._told(record), lambda found: not _removes(found, removed))
 
     def commit_by(self, work: Callable[[Mapping[str, Any], Any], None], record: Mapping[str, Any]) -> int:
         """Let delta-rs commit something of its own (a merge, a compaction, a changed property) behind the fence.
@@ -143,7 +150,7 @@ class TableWriter:
                 while self._judge_next():
                     pass
                 version, token = self._judged, _token()
-                whole = {**record, FENCE: self._fence.entry(token)}
+                whole = {**self._told(record), FENCE: self._fence.entry(token)}
                 was_unsure, self._unsure, began = self._unsure, True, _clock()
                 error: Exception | None = None
                 try:
@@ -172,7 +179,7 @@ class TableWriter:
         record: Mapping[str, Any],
         may_pass: Callable[[CommitFile], bool] = lambda found: True,
     ) -> int:
-        store, began = _Store(self._table, change, self._give_way), _clock()
+        store, began = _Store(self._table, change, self._give_way, self._look), _clock()
         self._unsure = True
         try:
             version, self._fence = commit(store, self._fence, self._judged + 1, record, may_pass=may_pass)
@@ -207,9 +214,17 @@ class TableWriter:
         if is_long:
             self._looked_at = now
 
+    def _told(self, record: Mapping[str, Any]) -> Mapping[str, Any]:
+        return {**record, MENDS: True} if self._mends else record
+
+    def _look(self, version: int) -> CommitFile | None:
+        """The commit at a version, to be judged by this writer."""
+        found = self._table.commit_to_judge(version)
+        return replace(found, mended=True) if found is not None and self._mends else found
+
     def _judge_next(self) -> bool:
         """Judge the commit after the last one judged; False if there is none."""
-        found = self._table.commit_at(self._judged + 1)
+        found = self._look(self._judged + 1)
         if found is None:
             return False
         verdict = judge(found, self._fence, "")

@@ -242,7 +242,12 @@ class Backfill:
         table = lakes.open_table(self._lake.table(name))
         days = {"days": [str(day) for day in self.days if day]}
         record = {"writer": f"backfill/{name}", **days, **lakes.carried(table, [writer])}
-        exchange(lakes.TableWriter(table, lakes.MAINTAINER, carries=[writer]), changes, identity, record)
+        exchange(
+            lakes.TableWriter(table, lakes.MAINTAINER, carries=[writer], mends=True),
+            changes,
+            identity,
+            record,
+        )
 
 
 def verify(

@@ -191,7 +191,7 @@ class Erasure:
         before = read(self._spark, path).count()
         writers = [str(record["writer"])]
         role = lakes.APPENDER if what == "state" else lakes.MAINTAINER
-        overwrite(lakes.TableWriter(lakes.open_table(path), role, carries=writers), rows, record)
+        overwrite(lakes.TableWriter(lakes.open_table(path), role, carries=writers, mends=True), rows, record)
         after = read(self._spark, path).count()
         return Erased(of, what, max(0, before - after), f"written anew: {before:,} rows became {after:,}")
 

@@ -100,7 +100,7 @@ class Rebuild:
         if writer == f"node/{self._node.required_name}" and "progress" not in record:
             record |= batch  # of appended results: through this micro-batch they are there, also if it closed nothing
         role = lakes.MAINTAINER if writer.startswith("fold/") else lakes.APPENDER
-        swapper = lakes.TableWriter(lakes.open_table(target), role, carries=[writer])
+        swapper = lakes.TableWriter(lakes.open_table(target), role, carries=[writer], mends=True)
         replace_table(swapper, lakes.open_table(source), record)
 
 

@@ -12,6 +12,7 @@ import pyarrow as pa
 from pyspark.sql import functions as F
 
 from headrace import lake
+from headrace.errors import TerminalError
 from headrace.lake import NewFile
 from headrace.lake.storage import is_local, spark_uri
 from headrace.spark import workers
@@ -69,14 +70,32 @@ def write_rows(frame: DataFrame, uri: str) -> list[NewFile]:
 
 
 def append_rows(writer: TableWriter, frame: DataFrame, record: Mapping[str, Any]) -> int:
-    """Append rows and their commit record in one commit; a frame without rows still commits its record."""
+    """Append rows and their commit record in one commit; a frame without rows still commits its record.
+
+    Raises: TerminalError when the frame has a column that the table lacks, or one of another type
+    """
+    _require_columns(frame, writer.uri)
     return writer.append(write_rows(frame, writer.uri), record)
 
 
 def overwrite(writer: TableWriter, frame: DataFrame, record: Mapping[str, Any]) -> int:
     """Put rows in the place of all that the table holds, in one commit with its record."""
+    _require_columns(frame, writer.uri)
     added = write_rows(frame, writer.uri)
     return writer.replace(lake.open_table(writer.uri).snapshot().files, added, record, changes_data=True)
+
+
+def _require_columns(frame: DataFrame, uri: str) -> None:
+    """A file whose columns differ would break the table for its readers."""
+    known = {field.name: field.type for field in lake.open_table(uri).columns}
+    given = {field.name: field.type for field in arrow_schema(frame.schema)}
+    odd = [n for n, t in given.items() if n not in known or (not pa.types.is_nested(t) and known[n] != t)]
+    if odd:
+        raise TerminalError(
+            f"The table at {uri} has other columns than the rows to be written.",
+            detail=f"given: {', '.join(f'{n} {given[n]}' for n in odd)}",
+            hint="Give the changed description a new name, or restore the old one.",
+        )
 
 
 def rewrite(
