@@ -151,7 +151,7 @@ class Step(ABC):
     """One pass over rows. It goes to tasks, so it holds nothing but plain values and Arrow schemas."""
 
     scope: Scope
-    keys: tuple[str, ...] = ()  # columns that make up KEY, before the step
+    keys: tuple[str, ...] = ()  # columns that make up KEY, before the step; none: the rows have KEY and HASH already
     state: Mapping[str, StateTable]
 
     @abstractmethod

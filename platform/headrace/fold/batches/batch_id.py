@@ -11,16 +11,13 @@ from headrace.fold.contract import OFFSET, PARTITION, TOPIC
 from headrace.fold.json_text import json_objects
 
 
-def batch_ids(first: Mapping[str, pa.ChunkedArray], by: Mapping[str, pa.Array]) -> pa.Array:
-    """`topic/partition/offset/group`; the group is the text of a single text column, otherwise a JSON object.
+def batch_ids(first: Mapping[str, pa.ChunkedArray], by: Mapping[str, pa.Array], *, plain: bool) -> pa.Array:
+    """`topic/partition/offset/group`; the group as a JSON object, unless it is `plain`.
 
     In: first  TOPIC, PARTITION and OFFSET of each batch's first record
         by     its group columns, without nulls
+        plain  the group is the text of its only column
     """
-    columns = [*by.values()]
-    of_text = len(columns) == 1 and (
-        pa.types.is_string(columns[0].type) or pa.types.is_large_string(columns[0].type)
-    )
-    group = columns[0].cast(pa.string()) if of_text else json_objects(by)
+    group = next(iter(by.values())).cast(pa.string()) if plain else json_objects(by)
     numbers = (first[name].cast(pa.string()) for name in (PARTITION, OFFSET))
     return pc.binary_join_element_wise(first[TOPIC], *numbers, group, "/")

@@ -20,6 +20,7 @@ class BatchedSink:
     """Batches of each group's records by number, size and wall-clock time (L14).
 
     ordered  True if the order across topics counts: an increment then takes all topics through one commit time
+    plain    the group is declared as a single text, and is part of a batch's name as it is
     """
 
     by: tuple[str, ...]
@@ -27,16 +28,19 @@ class BatchedSink:
     topics: tuple[str, ...]
     limits: Limits
     inputs: pa.Schema
+    plain: bool
 
     @classmethod
     def of(cls, node: Batches, inputs: pa.Schema) -> BatchedSink:
         """The operator of a node. In: the schema of decided rows."""
+        declared = node.stream.shape.type_of(node.by[0])
         return cls(
             node.by,
             node.collect,
             tuple(topic.name for topic in node.topics),
             Limits(node.max_records, node.max_wait_ms, node.max_bytes),
             inputs,
+            len(node.by) == 1 and declared is not None and declared.type == "STRING",
         )
 
     @property
@@ -47,7 +51,8 @@ class BatchedSink:
     @property
     def steps(self) -> tuple[Step, ...]:
         """Cut the increment, then gather what closes; both by group."""
-        gather = GatherEvents(self.by, self.collect, self.topics, self.limits.max_wait_ms, self.inputs)
+        wait_ms = self.limits.max_wait_ms
+        gather = GatherEvents(self.by, self.collect, self.topics, wait_ms, self.inputs, self.plain)
         return CutIncrement(self.by, gather.columns, self.topics, self.limits), gather
 
     def decide(self, rows: pa.Table) -> pa.Table:

@@ -58,6 +58,7 @@ class GatherEvents(Step):
     topics: tuple[str, ...]
     max_wait_ms: int | None
     inputs: pa.Schema
+    plain: bool  # see `batch_ids`
     scope = Scope.GROUP  # by the KEY that the rows have
 
     @property
@@ -103,7 +104,7 @@ class GatherEvents(Step):
         by = group_columns(first, self.by, np.arange(len(begins)))
         of = closing.select([OPENED, CLOSED_MS, CLOSED_BY]).take(pa.array(first_row))
         columns = by | {
-            "batch_id": batch_ids(first, by),
+            "batch_id": batch_ids(first, by, plain=self.plain),
             "events": _events(both, self.collect, row, ends),
             "records": pa.array(count),
             "opened_at": moments(int64(of[OPENED])),
