@@ -148,10 +148,13 @@ class Folded:
 
 
 class Step(ABC):
-    """One pass over rows. It goes to tasks, so it holds nothing but plain values and Arrow schemas."""
+    """One pass over rows. It goes to tasks, so it holds nothing but plain values and Arrow schemas.
+
+    keys  columns that make up KEY, before the step; none: the rows have KEY and HASH already
+    """
 
     scope: Scope
-    keys: tuple[str, ...] = ()  # columns that make up KEY, before the step; none: the rows have KEY and HASH already
+    keys: tuple[str, ...] = ()
     state: Mapping[str, StateTable]
 
     @abstractmethod
