@@ -20,7 +20,7 @@ from hypothesis import strategies as st
 
 import headrace as hr
 from headrace.description import Suppressed
-from headrace.fold.contract import Times
+from headrace.fold.contract import Clock, Times
 from headrace.fold.time_limits import TimeLimit
 from tests.laws.kernel.harness import Outcome, Plan, plans, run
 from tests.laws.kernel.logs import SECOND, World, size_of, worlds
@@ -127,7 +127,7 @@ def limited(draw: st.DrawFn, names: list[str]) -> Limited:
     world = draw(worlds(VALUES, pa.int64(), controls=()))
     taken = set(world.commits())
     limits = []
-    for number in range(draw(st.integers(0, 3))):
+    for number in range(draw(st.integers(0, 3)) if names else 0):
         at = draw(st.sampled_from(sorted(taken | {10**6}))) + 1 + number * 10
         chosen = draw(st.lists(st.sampled_from([*LIMITS]), min_size=1, max_size=2, unique=True))
         said = {
@@ -156,6 +156,28 @@ def test_what_leaves_is_what_the_oracle_lets_go(subject: Subject, data: st.DataO
     assert +waiting == expected.waiting
     assert fates(found) == expected.fates
     assert sizes(found, expected.sizes) == expected.sizes
+
+
+@FEW
+@given(world=limited([]), plan=plans(), most=st.integers(1, 4))
+def test_a_stream_is_stopped_by_the_first_commit_after_which_too_much_waits(
+    world: Limited, plan: Plan, most: int
+) -> None:
+    policy = hr.until_time_limit("20 seconds", max_records=most, when_full="shut_down")
+    node = TOPIC.group_by().aggregate(**TOTALS).suppress(policy).named("stops")
+    world.operator = mine = TimeLimit.of(node, world.schema)
+    waiting = Expected(world, Subject("stops", 20 * SECOND)).sizes
+    over = sorted((at, p, records) for (p, at), (records, _) in waiting.items() if records > most)
+    refusals = [
+        mine.refusal(table, Times(Clock(), Clock()))
+        for table in run(mine.steps, world, plan).outputs["waiting"]
+    ]
+    found = next((str(each) for each in refusals if each), None)
+    assert (found is None) == (not over)
+    if over:
+        assert f"{over[0][2]} records of suppressed updates would wait in partition {over[0][1]}; " in str(
+            found
+        )
 
 
 class Expected:
