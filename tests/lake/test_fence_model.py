@@ -1,0 +1,92 @@
+"""L29 against a simulated store: delays, lost answers, late arrivals, long pauses and killed processes, from a seed.
+
+HEADRACE_EXAMPLES says how many schedules are tried. A schedule that fails is printed.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Mapping
+from typing import Any
+
+import pytest
+
+from headrace.lake import fence, writer
+from headrace.lake.fence import APPENDER, Verdict, judge
+from headrace.lake.writer import TableWriter
+from tests.lake.schedules import LAST, LONG, Schedule, broken, progress
+from tests.lake.simulation import World
+
+pytestmark = pytest.mark.fast
+SCHEDULES = int(os.environ.get("HEADRACE_EXAMPLES", "500"))
+WRONG_MAX = 3000  # schedules within which each wrong step has to break a law
+
+
+@pytest.fixture(autouse=True)
+def _time_and_store_are_simulated(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(writer, "sleep", lambda seconds: World.newest.wait(seconds))
+    monkeypatch.setattr(writer, "_clock", lambda: World.newest.now)
+    monkeypatch.setattr(writer, "last_checkpoint", lambda uri: World.newest.checkpoint)
+    monkeypatch.setattr(writer, "LONG_SECONDS", LONG)
+
+
+def test_no_schedule_breaks_a_law() -> None:
+    assert broken(range(SCHEDULES)) is None
+
+
+def judged(change: Mapping[Verdict, Verdict]) -> Callable[..., Verdict]:
+    """The fence's judgement with some verdicts taken for others."""
+    return lambda found, fence_, token: change.get(verdict := judge(found, fence_, token), verdict)
+
+
+WRONG_JUDGEMENTS = {
+    "an overtaken writer goes on": {Verdict.OVERTAKEN: Verdict.PASSED},
+    "rows of others are passed": {Verdict.REFUSED: Verdict.PASSED},
+    "a late commit is passed": {Verdict.LATE: Verdict.PASSED},
+    "a commit whose answer was lost is passed": {Verdict.OWN: Verdict.PASSED},
+    "each commit counts as one's own": {Verdict.PASSED: Verdict.OWN},
+    "the appender stops for a maintainer": {Verdict.PASSED: Verdict.REFUSED},
+}
+
+
+@pytest.mark.parametrize("change", WRONG_JUDGEMENTS.values(), ids=WRONG_JUDGEMENTS.keys())
+def test_a_wrong_judgement_breaks_a_law(
+    change: Mapping[Verdict, Verdict], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(fence, "judge", judged(change))
+    monkeypatch.setattr(writer, "judge", judged(change))
+    assert broken(range(WRONG_MAX)) is not None
+
+
+def _no_epochs(table: Any) -> tuple[int, dict[str, int]]:
+    return table.version, {}
+
+
+def _skip_blindly(self: Any) -> None:
+    self._judged = self._table.version
+
+
+def _stand_blindly(self: Any, version: int, began: float) -> None:
+    self._judged, self._looked_at, self._unsure = version, began, False
+
+
+def _progress_first(self: Schedule, table: Any) -> tuple[TableWriter, int]:
+    first = progress(table)
+    return TableWriter(table, APPENDER, carries=LAST), first
+
+
+WRONG_STEPS: dict[str, tuple[Any, str, Any]] = {
+    "epochs begin anew": (writer, "known_epochs", _no_epochs),
+    "cleaned commits are skipped unseen": (TableWriter, "_skip_cleaned", _skip_blindly),
+    "a pause within a commit goes unnoticed": (TableWriter, "_stands", _stand_blindly),
+    "files that are gone are replaced": (writer, "_removes", lambda found, wanted: False),
+    "progress is read before the epoch is taken": (Schedule, "take_over", _progress_first),
+}
+
+
+@pytest.mark.parametrize(("owner", "name", "wrong"), WRONG_STEPS.values(), ids=WRONG_STEPS.keys())
+def test_a_wrong_step_breaks_a_law(
+    owner: Any, name: str, wrong: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(owner, name, wrong)
+    assert broken(range(WRONG_MAX)) is not None
