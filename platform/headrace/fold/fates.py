@@ -12,7 +12,9 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from headrace.fold.aggregates import Aggregates
+from headrace.fold.columns import int64
 from headrace.fold.contract import FATE, PARTITION, REASON, TOPIC
+from headrace.fold.keys import combined, group
 
 USED, OPEN, LATE, REPLAY, FILTERED, TOMBSTONE = "used", "open", "late", "replay", "filtered", "tombstone"
 DEAD_LETTER, ERASED = "dead_letter", "erased"
@@ -60,7 +62,8 @@ def dead_letters(
 
 def is_kept(rows: pa.Table) -> np.ndarray:
     """Which decided rows are kept."""
-    return has_fate(rows, KEPT)
+    found: np.ndarray = pc.equal(rows[FATE], KEPT).to_numpy()
+    return found
 
 
 def has_fate(rows: pa.Table, *fates: str) -> np.ndarray:
@@ -75,10 +78,12 @@ def tally_of(rows: pa.Table) -> pa.Table:
     In:  rows  decided; ticks and control rows among them are no records
     Out: as `TALLY`; one row per topic, partition and fate
     """
-    counted = rows.select([TOPIC, PARTITION, FATE]).group_by([TOPIC, PARTITION, FATE], use_threads=False)
-    counts = counted.aggregate([([], "count_all")]).rename_columns({"count_all": RECORDS})
-    records = pc.invert(pc.is_in(counts[FATE], pa.array(NOT_RECORDS, pa.string())))
-    return counts.select(TALLY.names).filter(records).cast(TALLY)
+    partition = int64(rows[PARTITION], -1)
+    groups = combined(group(rows[TOPIC]).codes, partition, group(rows[FATE]).codes)
+    counts = np.bincount(groups.codes, minlength=len(groups)).astype(np.int64)
+    found = rows.select([TOPIC, PARTITION, FATE]).take(pa.array(groups.first))
+    found = found.append_column(RECORDS, pa.array(counts))
+    return found.filter(pc.invert(pc.is_in(found[FATE], pa.array(NOT_RECORDS, pa.string())))).cast(TALLY)
 
 
 def sum_tallies(tallies: Sequence[pa.Table]) -> pa.Table:

@@ -1,4 +1,7 @@
-"""How long rows are as JSON, as Spark's `to_json` writes them: fields that are null are left out."""
+"""How long rows are as JSON, as Spark's `to_json` writes them: fields that are null are left out.
+
+Lengths of numbers and times are computed without writing them; the text itself is `json_text`'s.
+"""
 
 from __future__ import annotations
 
@@ -11,6 +14,9 @@ import pyarrow.compute as pc
 
 from headrace.fold.json_text import json_values
 
+MOMENT_BYTES = len('"2020-01-01T00:00:00.000"')  # the zone, if there is one, is one letter more
+PLAIN_FROM, PLAIN_BELOW = -3, 7  # decimal exponents of numbers that Java writes without one
+
 
 def json_size(columns: Mapping[str, pa.Array]) -> np.ndarray:
     """The bytes of one JSON object for each row. In: columns  of one length, at least one."""
@@ -18,13 +24,53 @@ def json_size(columns: Mapping[str, pa.Array]) -> np.ndarray:
     size, fields = np.zeros(rows, np.int64), np.zeros(rows, np.int64)
     for name, values in columns.items():
         there = values.is_valid().to_numpy(zero_copy_only=False)
-        length = (
-            pc.binary_length(json_values(values).cast(pa.string()))
-            .fill_null(0)
-            .to_numpy(zero_copy_only=False)
-        )
         label = len(json.dumps(name, ensure_ascii=False).encode()) + 1
-        size += np.where(there, length.astype(np.int64) + label, 0)
+        size += np.where(there, _lengths(values) + label, 0)
         fields += there
     found: np.ndarray = size + np.maximum(fields - 1, 0) + 2
     return found
+
+
+def _lengths(values: pa.Array) -> np.ndarray:
+    of = values.type
+    if pa.types.is_timestamp(of):
+        return np.full(len(values), MOMENT_BYTES + bool(of.tz))
+    if pa.types.is_floating(of):
+        return _float_lengths(values)
+    return _bytes(json_values(values).cast(pa.string()))
+
+
+def _float_lengths(values: pa.Array) -> np.ndarray:
+    """The lengths of numbers as Java writes them: the fewest digits that tell one from all others, at least one decimal."""
+    numbers = values.fill_null(0).to_numpy(zero_copy_only=False)
+    finite = np.isfinite(numbers)
+    size = np.where(finite, np.abs(numbers), 0)
+    digits = np.maximum(_significant_digits(values), 1)
+    with np.errstate(over="ignore"):  # a FLOAT knows fewer powers
+        powers = np.array([f"1e{each}" for each in range(-324, 309)]).astype(np.float64).astype(size.dtype)
+    exponent = np.searchsorted(powers, size, side="right") - 325
+    plain = (exponent >= PLAIN_FROM) & (exponent < PLAIN_BELOW)
+    whole = np.maximum(exponent, 0) + 1
+    decimals = np.where(exponent >= 0, np.maximum(digits - whole, 1), digits - exponent - 1)
+    as_power = 3 + np.maximum(digits - 1, 1) + _number_length(exponent)
+    length = np.where(plain, whole + 1 + decimals, as_power)
+    length = np.where(size == 0, len("0.0"), length) + (finite & (numbers < 0))
+    named = np.where(
+        np.isnan(numbers), len('"NaN"'), np.where(numbers < 0, len('"-Infinity"'), len('"Infinity"'))
+    )
+    return np.asarray(np.where(finite, length, named))
+
+
+def _significant_digits(values: pa.Array) -> np.ndarray:
+    text = pc.replace_substring_regex(values.cast(pa.string()), "e.*$", "")
+    text = pc.replace_substring(pc.replace_substring(text, "-", ""), ".", "")
+    return _bytes(pc.utf8_trim(text, "0"))
+
+
+def _number_length(numbers: np.ndarray) -> np.ndarray:
+    size = np.abs(numbers)
+    return np.asarray(1 + (size >= 10) + (size >= 100) + (numbers < 0))
+
+
+def _bytes(texts: pa.Array) -> np.ndarray:
+    return np.asarray(pc.binary_length(texts).fill_null(0).to_numpy(zero_copy_only=False).astype(np.int64))

@@ -59,6 +59,8 @@ def groups_of(rows: pa.Table, *also_by: np.ndarray) -> Groups:
 def group(values: pa.Array | pa.ChunkedArray) -> Groups:
     """Rows with the same value; of a type that Arrow can put into a dictionary. Null is a value, too."""
     encoded = _combine(values)
+    if _is_constant(encoded):
+        return Groups(np.zeros(len(encoded), np.int64), np.zeros(1, np.int64))
     if not pa.types.is_dictionary(encoded.type):
         encoded = encoded.dictionary_encode(null_encoding="encode")
     return numbered(encoded.indices.to_numpy(), len(encoded.dictionary))
@@ -194,6 +196,19 @@ def _dense(numbers: np.ndarray) -> np.ndarray:
         return dense
     dense = pa.array(numbers).dictionary_encode().indices.to_numpy().astype(np.int64)
     return dense
+
+
+def _is_constant(values: pa.Array) -> bool:
+    """Whether texts are all the same, which is seen much faster than what they are; as topics and fates mostly are."""
+    if (
+        not len(values)
+        or values.null_count
+        or not (pa.types.is_string(values.type) or pa.types.is_binary(values.type))
+    ):
+        return False
+    if values[-1] != values[0] or values[len(values) // 2] != values[0]:
+        return False
+    return bool(pc.all(pc.equal(values, values[0])).as_py())
 
 
 def _combine(values: pa.Array | pa.ChunkedArray) -> pa.Array:

@@ -31,14 +31,22 @@ class Entered:
     start: np.ndarray
     last: np.ndarray
 
+    def take(self, which: np.ndarray) -> Entered:
+        """Those of some rows."""
+        return Entered(self.pane[which], self.first[which], self.start[which], self.last[which])
+
     @classmethod
     def of(cls, rows: pa.Table, shape: Shape) -> Entered:
         """The windows of rows, whatever their fate."""
         panes, event_ms = shape.panes, int64(rows[EVENT])
         stream_ms = int64(rows[STREAM], NO_TIME)
+        last = panes.last_start(event_ms)
+        if panes.tumbling:  # each event is in one window
+            late = last + panes.wait_ms <= stream_ms
+            return cls(last, last, last + late * panes.advance_ms, last)
         first = panes.first_start(event_ms)
         start = np.maximum(first, panes.first_open_start(stream_ms))
-        return cls(panes.pane(event_ms), first, start, panes.last_start(event_ms))
+        return cls(panes.pane(event_ms), first, start, last)
 
 
 def assign_windows(rows: pa.Table, shape: Shape) -> tuple[pa.Table, Entered]:

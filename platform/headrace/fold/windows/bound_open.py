@@ -67,21 +67,12 @@ class Bounded:
 
     def _items(self, came: pa.Table, entered: Entered, known: pa.Table, times: Times) -> pa.Table:
         """The partials of windows by commit; of those of earlier micro-batches the commit is BEFORE."""
-        commits = np.unique(int64(came[INGESTED]))
-        at_ms, tables = int64(came[INGESTED]), []
-        parts = [(ms, at_ms == ms) for ms in commits]
-        for ms, mine in parts:
-            windows = Entered(
-                *(each[mine] for each in (entered.pane, entered.first, entered.start, entered.last))
-            )
-            tables.append((int(ms), partials_of(came.filter(pa.array(mine)), windows, self.shape), 0))
         open_ms = self.shape.panes.first_open_ms(self.shape.closed_ms(times.before))
-        tables.append((BEFORE, known.select(self.shape.state.names), open_ms))
-        return pa.concat_tables(
-            windows.append_column(INGESTED, pa.array(np.full(windows.num_rows, ms)))
-            for ms, table, first_ms in tables
-            for windows in explode(table, self.shape, first_ms, None)
-        )
+        marks = pa.array(np.full(known.num_rows, BEFORE))
+        earlier = known.select(self.shape.state.names).append_column(INGESTED, marks)
+        partials = partials_of(came, entered, self.shape, by_commit=True)
+        windows = explode(partials, self.shape, 0, None) + explode(earlier, self.shape, open_ms, None)
+        return pa.concat_tables(windows)
 
     def _bytes(self, rows: pa.Table, partials: Mapping[str, pa.Array]) -> np.ndarray:
         """The bytes of windows as rows of the node's table."""

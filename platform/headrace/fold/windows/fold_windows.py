@@ -25,7 +25,7 @@ from headrace.fold.contract import (
 )
 from headrace.fold.fates import is_kept, tally_of
 from headrace.fold.segments import NO_TIME
-from headrace.fold.windows.assign_windows import Entered, assign_windows, late_records
+from headrace.fold.windows.assign_windows import assign_windows, late_records
 from headrace.fold.windows.bound_open import Bounded
 from headrace.fold.windows.merge_panes import (
     Expired,
@@ -134,9 +134,7 @@ class FoldWindows(Step):
         came = decided
         if not kept.all():
             came = decided.filter(pa.array(kept))
-            entered = Entered(
-                *(each[kept] for each in (entered.pane, entered.first, entered.start, entered.last))
-            )
+            entered = entered.take(kept)
         partials = partials_of(came, entered, self.shape)
         known = state[PANES] if PANES in state else self.state[PANES].empty()
         outputs = {RESULTS: self._closed(partials, known, times)}

@@ -10,7 +10,7 @@ import pyarrow as pa
 from headrace.fold.aggregates.kind import add_by, highest_by, whole
 from headrace.fold.aggregates.running import running_partials
 from headrace.fold.columns import int64, moments
-from headrace.fold.contract import BATCH, EVENT, HASH, KEY, PARTITION, TOPIC, Clock
+from headrace.fold.contract import BATCH, EVENT, HASH, INGESTED, KEY, PARTITION, TOPIC, Clock
 from headrace.fold.keys import Groups, combined, group, group_columns
 from headrace.fold.segments import begins, numbered, ranges, running_max
 from headrace.fold.windows.assign_windows import Entered
@@ -21,17 +21,23 @@ PIECES_MAX = (
 )  # panes, one for each window, that are merged at a time: windows may overlap a thousand times
 
 
-def partials_of(kept: pa.Table, entered: Entered, shape: Shape) -> pa.Table:
+def partials_of(kept: pa.Table, entered: Entered, shape: Shape, *, by_commit: bool = False) -> pa.Table:
     """Aggregate the records of each group, partition, pane and first open window.
 
-    In:  kept     rows with KEY and HASH
-         entered  the windows of these rows
-    Out: rows of the state
+    In:  kept       rows with KEY and HASH
+         entered    the windows of these rows
+         by_commit  aggregate those of each log commit by themselves
+    Out: rows of the state; with INGESTED, if `by_commit`
     """
     # In a tumbling window a record that is kept enters the one window that contains it.
-    enters = [] if shape.panes.tumbling else [entered.start - entered.pane]
+    windows = [] if shape.panes.tumbling else [(entered.last - entered.start) // shape.panes.advance_ms]
     groups = combined(
-        group(kept[KEY]).codes, group(kept[TOPIC]).codes, int64(kept[PARTITION]), entered.pane, *enters
+        group(kept[KEY]).codes,
+        group(kept[TOPIC]).codes,
+        int64(kept[PARTITION]),
+        shape.panes.number(entered.pane),
+        *windows,
+        *([int64(kept[INGESTED])] if by_commit else []),
     )
     first = pa.array(groups.first)
     columns = group_columns(kept, shape.by.names, groups.first)
@@ -40,7 +46,8 @@ def partials_of(kept: pa.Table, entered: Entered, shape: Shape) -> pa.Table:
     columns |= shape.aggregates.partials(kept, groups.codes, len(groups))
     columns[RECORDS] = pa.array(np.bincount(groups.codes, minlength=len(groups)).astype(np.int64))
     columns[EVENT] = pa.array(highest_by(groups.codes, len(groups), int64(kept[EVENT])))
-    return pa.table([columns[name] for name in shape.state.names], schema=shape.state)
+    partials = pa.table([columns[name] for name in shape.state.names], schema=shape.state)
+    return partials.append_column(INGESTED, kept[INGESTED].take(first)) if by_commit else partials
 
 
 @dataclass(frozen=True)

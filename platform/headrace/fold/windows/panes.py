@@ -33,6 +33,12 @@ class Panes:
         into, cut = event_ms % self.advance_ms, self.size_ms % self.advance_ms
         return np.asarray(event_ms - np.where(into >= cut, into - cut, into) if cut else event_ms - into)
 
+    def number(self, pane: np.ndarray) -> np.ndarray:
+        """Panes as numbers without gaps."""
+        cut = self.size_ms % self.advance_ms
+        window = pane // self.advance_ms
+        return np.asarray(2 * window + (pane % self.advance_ms >= cut) if cut else window)
+
     def last_start(self, event_ms: np.ndarray) -> np.ndarray:
         """The start of the last window that contains each event, or each pane."""
         return np.asarray(event_ms - event_ms % self.advance_ms)
