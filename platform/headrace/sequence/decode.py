@@ -24,10 +24,10 @@ from headrace.description.durations import format_duration
 from headrace.description.schema import Column
 from headrace.fold.encode import encode
 from headrace.sequence.formats import RecordFormat
-from headrace.sequence.json_columns import ObjectReader
+from headrace.sequence.parse.json_columns import ObjectReader
+from headrace.sequence.parse.strict_json import BLANKS, DOES_NOT_FIT, Malformed
+from headrace.sequence.parse.types import fields_of
 from headrace.sequence.reasons import Reasons
-from headrace.sequence.strict_json import BLANKS, DOES_NOT_FIT, Malformed
-from headrace.sequence.types import fields_of
 
 NOT_UTF8, NOT_AN_OBJECT = "not UTF-8", "not a JSON object"
 LAST_TIMESTAMP_MS = 253_402_300_799_999  # the end of the year 9999: beyond it no timestamp can be written

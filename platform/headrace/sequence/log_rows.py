@@ -8,10 +8,10 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from headrace.sequence.chains import Chains
 from headrace.sequence.decode import LAST_TIMESTAMP_MS, NOTHING, Decoded
 from headrace.sequence.formats import RecordFormat
-from headrace.sequence.types import fields_of
+from headrace.sequence.parse.types import fields_of
+from headrace.sequence.replays.chains import Chains
 
 RECORD, DEAD_LETTER, TICK, CONTROL = "record", "dead_letter", "tick", "control"
 HEADERS = pa.list_(pa.field("element", pa.struct([("key", pa.string()), ("value", pa.binary())])))

@@ -16,9 +16,10 @@ from hypothesis import strategies as st
 
 import headrace as hr
 from headrace.log.state import LogState
-from headrace.sequence import decode, json_columns
+from headrace.sequence import decode
 from headrace.sequence.formats import RecordFormat
-from headrace.sequence.guards import Guard, new_guard, restored_guard
+from headrace.sequence.parse import json_columns
+from headrace.sequence.replays.guards import Guard, new_guard, restored_guard
 from headrace.sequence.sequence_records import Sequenced, Sequencer
 from tests.oracle import guard_oracle, log_oracle
 

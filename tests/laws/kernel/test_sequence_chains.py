@@ -11,7 +11,7 @@ import pytest
 import headrace as hr
 from headrace.log.state import LogState
 from headrace.sequence.formats import RecordFormat
-from headrace.sequence.guards import new_guard
+from headrace.sequence.replays.guards import new_guard
 from headrace.sequence.sequence_records import Sequencer
 
 pytestmark = pytest.mark.fast

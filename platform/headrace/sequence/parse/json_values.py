@@ -1,55 +1,38 @@
-"""One JSON object, read strictly: RFC 8259 and the declared types, and nothing beyond.
+"""What a parsed JSON value becomes in a column of a type.
 
-Law: of a text that Arrow's reader takes without suspicion (see `json_columns`) the same values. Of names that occur twice
-the last counts. Numbers become what their column's type makes of their text:
-  integers  digits without fraction or exponent, within the type
-  FLOAT, DOUBLE  the nearest number, infinite beyond the largest; or one of the texts "NaN", "Infinity", "-Infinity"
-  DECIMAL   rounded half up to its scale; also written as text
-  STRING    any other JSON value stands as its own text
-  TIMESTAMP  a text (see `scalars`), or a whole number of seconds since 1970
-Names that are not declared are passed over; a name that is missing is null.
+Law: a value that is null is null. Of others:
+  integers           digits without fraction or exponent, within the type
+  FLOAT, DOUBLE      the nearest number, infinite beyond the largest; or one of the texts "NaN", "Infinity", "-Infinity"
+  DECIMAL            rounded half up to its scale; also written as text
+  BOOLEAN            true, false
+  STRING             any other JSON value stands as its own text
+  BINARY, DATE       a text (see `scalars`)
+  TIMESTAMP          a text, or a whole number of seconds since 1970
+  ARRAY, STRUCT, MAP an array, an object, an object whose names are the keys (or hold the JSON of keys that are no texts)
+Names that are not declared are passed over; a field that is missing is null.
 """
 
 from __future__ import annotations
 
 import json
 import re
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
-from typing import Any, NoReturn
+from collections.abc import Callable, Sequence
+from typing import Any
 
 import pyarrow as pa
 
-from headrace.sequence import scalars
+from headrace.sequence.parse import scalars
 
-NESTING_MAX = 500  # brackets within brackets: deep nesting exhausts the stacks of those who read
-BLANKS = " \t\r\n"  # JSON's white space
-DOES_NOT_FIT = "not JSON, or a field does not fit "  # and the declared columns
-MORE_THAN_ONE = "more than one JSON object"
-_STRING = re.compile(r'"(?:[^"\\]|\\.)*"', re.DOTALL)
-_ESCAPE = re.compile(r"\\(?:u([0-9a-fA-F]{4})|.)", re.DOTALL)
-_SURROGATE = re.compile(r"\\u[dD][89a-fA-F]")
 _NOT_FINITE = {
     "NaN": float("nan"),
     **dict.fromkeys(("Infinity", "+Infinity", "INF", "+INF"), float("inf")),
     **dict.fromkeys(("-Infinity", "-INF"), float("-inf")),
 }
+_NUMBER = re.compile(r"-?(?:0|[1-9][0-9]*)(?:\.[0-9]+)?(?:[eE][-+]?[0-9]+)?")
 Read = Callable[[Any], Any]
 
 
-class Malformed(Exception):
-    """A text is not what was declared.
-
-    why     how the reason of a dead letter goes on, see `decode`
-    detail  where it is wrong; "" if there is no more to say
-    """
-
-    def __init__(self, why: str, detail: str = "") -> None:
-        super().__init__(why, detail)
-        self.why, self.detail = why, detail
-
-
-class _Misfit(Exception):
+class Misfit(Exception):
     """A value does not fit its type; the path to it grows as the error rises."""
 
     def __init__(self, problem: str, path: str = "") -> None:
@@ -61,64 +44,6 @@ class Number(str):
     """A JSON number as it is written."""
 
     __slots__ = ()
-
-
-@dataclass(frozen=True)
-class StrictReader:
-    """Reads objects with these fields, one at a time."""
-
-    fields: Sequence[pa.Field]
-
-    def __post_init__(self) -> None:
-        object.__setattr__(self, "_read", _object_reader(self.fields))
-
-    def read(self, text: str) -> Mapping[str, Any]:
-        """The values of the fields, as `pyarrow.array` takes them.
-
-        In:     text  that begins with "{" and ends with "}", white space aside
-        Raises: Malformed
-        """
-        text = text.strip(BLANKS)
-        if text.count("[") + text.count("{") > NESTING_MAX and _nesting(text) > NESTING_MAX:
-            raise Malformed(DOES_NOT_FIT, f"nested deeper than {NESTING_MAX}")
-        try:
-            found, end = _PARSER.raw_decode(text)
-        except (ValueError, RecursionError):
-            raise Malformed(DOES_NOT_FIT, "not JSON") from None
-        if _SURROGATE.search(text, 0, end) and _has_half_a_pair(text[:end]):
-            raise Malformed(DOES_NOT_FIT, "half of a surrogate pair is no text")
-        try:
-            values: Mapping[str, Any] = self._read(found)  # type: ignore[attr-defined]
-        except _Misfit as misfit:
-            raise Malformed(DOES_NOT_FIT, f"{misfit.path[1:]} {misfit.problem}") from None
-        if end < len(text):
-            raise Malformed(MORE_THAN_ONE)
-        return values
-
-
-def _refuse(constant: str) -> NoReturn:
-    raise Malformed(DOES_NOT_FIT, f"{constant} is not JSON")
-
-
-_PARSER = json.JSONDecoder(parse_int=Number, parse_float=Number, parse_constant=_refuse, strict=True)
-
-
-def _nesting(text: str) -> int:
-    deepest = depth = 0
-    for mark in re.findall(r"[\[\]{}]", _STRING.sub("", text)):
-        depth += 1 if mark in "[{" else -1
-        deepest = max(deepest, depth)
-    return deepest
-
-
-def _has_half_a_pair(text: str) -> bool:
-    wanted_at = -1
-    for escape in _ESCAPE.finditer(text):
-        code = int(escape[1], 16) if escape[1] else 0
-        if (wanted_at >= 0) != (0xDC00 <= code <= 0xDFFF) or wanted_at not in (-1, escape.start()):
-            return True
-        wanted_at = escape.end() if 0xD800 <= code <= 0xDBFF else -1
-    return wanted_at >= 0
 
 
 def _name(of: pa.DataType) -> str:
@@ -150,9 +75,9 @@ _NAMES: Sequence[tuple[Callable[[pa.DataType], bool], str]] = (
 
 
 def _reader(of: pa.DataType) -> Read:
-    """What makes of a parsed value one of a type; null of null. It raises _Misfit."""
+    """What makes of a parsed value one of a type; null of null. It raises Misfit."""
     if pa.types.is_struct(of):
-        return _or_null(of, dict, _object_reader(list(of)))
+        return _or_null(of, dict, object_reader(list(of)))
     if pa.types.is_list(of):
         return _or_null(of, list, _list_reader(of))
     if pa.types.is_map(of):
@@ -169,7 +94,7 @@ def _or_null(of: pa.DataType, wanted: type, read: Read) -> Read:
         if value is None:
             return None
         if type(value) is not wanted:
-            raise _Misfit(f"is not {_name(of)}")
+            raise Misfit(f"is not {_name(of)}")
         return read(value)
 
     return read_one
@@ -183,7 +108,7 @@ def _scalar_reader(of: pa.DataType, read: Callable[[str, bool], Any]) -> Read:
             return None
         found = read(value, type(value) is Number) if isinstance(value, str) else None
         if found is None:
-            raise _Misfit(f"is not {_name(of)}")
+            raise Misfit(f"is not {_name(of)}")
         return found
 
     return read_one
@@ -252,28 +177,23 @@ def _written(value: Any) -> str:
     return "".join(texts)
 
 
-def _object_reader(fields: Sequence[pa.Field]) -> Callable[[dict[str, Any]], dict[str, Any]]:
-    readers = [(field.name, _reader(field.type), field) for field in fields]
+def object_reader(fields: Sequence[pa.Field]) -> Callable[[dict[str, Any]], dict[str, Any]]:
+    """What makes of a parsed object the values of these fields. It raises Misfit, with the path to what does not fit."""
+    readers = [(field.name, _reader(field.type), field.nullable) for field in fields]
 
     def read(found: dict[str, Any]) -> dict[str, Any]:
         values = {}
-        for name, read_one, field in readers:
+        for name, read_one, nullable in readers:
             try:
                 value = read_one(found.get(name))
-            except _Misfit as misfit:
-                raise _Misfit(misfit.problem, f"{name}{misfit.path}") from None
-            if value is None and not field.nullable:
-                raise _Misfit("is null and NOT NULL", name)
+            except Misfit as misfit:
+                raise Misfit(misfit.problem, f".{name}{misfit.path}") from None
+            if value is None and not nullable:
+                raise Misfit("is null and NOT NULL", f".{name}")
             values[name] = value
         return values
 
-    def nested(found: dict[str, Any]) -> dict[str, Any]:
-        try:
-            return read(found)
-        except _Misfit as misfit:
-            raise _Misfit(misfit.problem, f".{misfit.path}") from None
-
-    return nested
+    return read
 
 
 def _list_reader(of: pa.DataType) -> Callable[[list[Any]], list[Any]]:
@@ -282,14 +202,13 @@ def _list_reader(of: pa.DataType) -> Callable[[list[Any]], list[Any]]:
     def read(found: list[Any]) -> list[Any]:
         try:
             return [read_one(item) for item in found]
-        except _Misfit as misfit:
-            raise _Misfit(misfit.problem, f"[]{misfit.path}") from None
+        except Misfit as misfit:
+            raise Misfit(misfit.problem, f"[]{misfit.path}") from None
 
     return read
 
 
 def _map_reader(of: pa.DataType) -> Callable[[dict[str, Any]], list[tuple[Any, Any]]]:
-    """A map is an object; of keys that are no texts the names hold what JSON would."""
     read_item, read_key = _reader(of.item_type), _reader(of.key_type)
     as_text = (
         pa.types.is_string(of.key_type)
@@ -302,10 +221,10 @@ def _map_reader(of: pa.DataType) -> Callable[[dict[str, Any]], list[tuple[Any, A
             pairs = {
                 read_key(name if as_text else _bare(name)): read_item(item) for name, item in found.items()
             }
-        except _Misfit as misfit:
-            raise _Misfit(misfit.problem, f"{{}}{misfit.path}") from None
+        except Misfit as misfit:
+            raise Misfit(misfit.problem, f"{{}}{misfit.path}") from None
         if None in pairs:
-            raise _Misfit("has a key that is null")
+            raise Misfit("has a key that is null")
         return list(pairs.items())
 
     return read
@@ -313,7 +232,6 @@ def _map_reader(of: pa.DataType) -> Callable[[dict[str, Any]], list[tuple[Any, A
 
 def _bare(name: str) -> Any:
     """A name as the JSON value that it holds."""
-    try:
-        return _PARSER.decode(name)
-    except (ValueError, RecursionError, Malformed):
-        return name
+    if _NUMBER.fullmatch(name):
+        return Number(name)
+    return {"true": True, "false": False}.get(name, name)

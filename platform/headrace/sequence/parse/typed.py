@@ -13,8 +13,8 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from headrace.sequence.text_columns import from_texts
-from headrace.sequence.types import DIGITS_MAX_256, is_written_as_text
+from headrace.sequence.parse.text_columns import from_texts
+from headrace.sequence.parse.types import DIGITS_MAX_256, is_written_as_text
 
 HUGE_BITS = 36  # beyond 2^128: such a number has nearly the 51 digits of those that are read to be rounded
 

@@ -8,7 +8,7 @@ from collections.abc import Sequence
 
 import pyarrow as pa
 
-from headrace.sequence.types import is_written_as_text
+from headrace.sequence.parse.types import is_written_as_text
 
 _BLANK = r"[ \t\r\n]*"
 _TEXT = r'"(?:[^"\\]|\\.)*"'

@@ -12,7 +12,7 @@ from collections.abc import Iterator
 import numpy as np
 import pyarrow as pa
 
-from headrace.sequence.scalars import DAY_US, FIRST_US, LAST_US
+from headrace.sequence.parse.scalars import DAY_US, FIRST_US, LAST_US
 
 _DATE_LENGTH, _TIME_LENGTH = 10, 19
 _LENGTH_MAX = 40

@@ -18,7 +18,7 @@ import numpy as np
 
 from headrace.description.replay import MONOTONE
 from headrace.fold.segments import begins, numbered, running_max
-from headrace.sequence.chains import NO_ORDINAL, Chains, root_of
+from headrace.sequence.replays.chains import NO_ORDINAL, Chains, root_of
 
 Position = tuple[int, tuple[int, ...]]
 Seen = tuple[str, int, tuple[int, ...]]

@@ -27,12 +27,12 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from headrace.sequence.arrow_json import ArrowJson, Refused
-from headrace.sequence.likely import likely_patterns
-from headrace.sequence.map_texts import MapTexts
-from headrace.sequence.strict_json import NESTING_MAX, Malformed, StrictReader
-from headrace.sequence.typed import typed
-from headrace.sequence.types import has_maps, has_maps_by_others
+from headrace.sequence.parse.arrow_json import ArrowJson, Refused
+from headrace.sequence.parse.likely import likely_patterns
+from headrace.sequence.parse.map_texts import MapTexts
+from headrace.sequence.parse.strict_json import NESTING_MAX, Malformed, StrictReader
+from headrace.sequence.parse.typed import typed
+from headrace.sequence.parse.types import has_maps, has_maps_by_others
 
 FEW = 48  # rows that are read one by one sooner than by one more call of Arrow's reader
 MOST = 0.9  # of the rows that a pattern has to match to be of use

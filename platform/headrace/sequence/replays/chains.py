@@ -18,7 +18,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from headrace.sequence.strict_json import BLANKS
+from headrace.sequence.parse.strict_json import BLANKS
 
 ENTRIES_MAX = 100
 NO_ORDINAL = -1  # stands for the ordinal that an entry lacks: positions of one path have one length and sort

@@ -9,8 +9,8 @@ from collections.abc import Mapping
 from typing import Any
 
 from headrace.description.replay import MONOTONE, ReplayGuard
-from headrace.sequence.exact import ExactGuard
-from headrace.sequence.monotone import MonotoneGuard
+from headrace.sequence.replays.exact import ExactGuard
+from headrace.sequence.replays.monotone import MonotoneGuard
 
 Guard = MonotoneGuard | ExactGuard
 

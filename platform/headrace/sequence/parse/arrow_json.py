@@ -13,7 +13,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.json
 
-from headrace.sequence.types import read_as
+from headrace.sequence.parse.types import read_as
 
 _ROW = re.compile(r"in row (\d+)$")
 

@@ -15,7 +15,7 @@ from dataclasses import dataclass, field
 import numpy as np
 import pyarrow as pa
 
-from headrace.sequence.types import has_maps
+from headrace.sequence.parse.types import has_maps
 
 KEY, VALUE = "k", "v"
 _OPEN, _OPEN_EMPTY, _COLON, _COMMA, _CLOSE, _CLOSE_EMPTY = range(6)

@@ -22,8 +22,8 @@ import numpy as np
 
 from headrace.description.replay import EXACT, MAX_GAPS
 from headrace.fold.segments import before, begins, running_max
-from headrace.sequence.chains import Chains
-from headrace.sequence.intervals import NOWHERE, Intervals, above_the_lowest, merged
+from headrace.sequence.replays.chains import Chains
+from headrace.sequence.replays.intervals import NOWHERE, Intervals, above_the_lowest, merged
 
 Root = tuple[str, int]
 
