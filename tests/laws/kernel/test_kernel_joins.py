@@ -8,15 +8,18 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
+import pyarrow as pa
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import headrace as hr
 from headrace.description import Relation
+from headrace.fold.contract import Folded, Needs, Step, Times
 from headrace.fold.relations import Relations
+from headrace.fold.relations.station_step import StationStep
 from headrace.fold.relations.tree import leaves_of
-from tests.laws.kernel.harness import Outcome, Plan, plans, run
+from tests.laws.kernel.harness import ONE_GO, Outcome, Plan, plans, run
 from tests.laws.kernel.logs import World
 from tests.laws.kernel.relation_worlds import RelationWorld, as_log, relation_worlds, schema_of
 from tests.oracle.relations_oracle import Rows, changes, grouped, join, table
@@ -24,7 +27,7 @@ from tests.oracle.tables_oracle import Change, Value
 
 pytestmark = pytest.mark.fast
 
-FEW = settings(max_examples=int(os.environ.get("HEADRACE_EXAMPLES", "12")), deadline=None)
+FEW = settings(max_examples=int(os.environ.get("HEADRACE_EXAMPLES", "6")), deadline=None)
 
 NAMES = {
     "positions": ("id", "ticker", "parent", "amount"),
@@ -166,9 +169,85 @@ def test_each_commit_that_changes_a_row_is_one_change_whatever_the_cuts(
 ) -> None:
     mine = of_topics(world, subject.node)
     log = as_log(mine, {topic: NAMES[topic] for topic in mine.topics})
-    assert changed(subject.node, folded(subject.node, mine, plan)) == changes(
-        log, lambda some, upto: subject.wanted(some)
+    outcome = folded(subject.node, mine, plan)
+    wanted = changes(log, lambda some, upto: subject.wanted(some))
+    assert changed(subject.node, outcome) == wanted
+    # Event times and places do not depend on cuts and buckets either.
+    assert in_no_order(outcome) == in_no_order(folded(subject.node, mine, ONE_GO))
+
+
+def in_no_order(outcome: Outcome) -> list[str]:
+    return sorted(map(repr, outcome.rows("changes")))
+
+
+MARKET = "coalesce(exchange, 'none') AS market"
+OPENED = "amount + founded AS both"
+COMPUTED = (
+    HELD.join(KNOWN, on="ticker", how="left", select=(MARKET, OPENED, "parent"))
+    .group_by("market")
+    .aggregate(n=hr.count(), total=hr.sum("both"))
+)
+
+
+class Evaluated(Step):
+    """A step whose caller computes what a select asks for."""
+
+    def __init__(self, step: StationStep) -> None:
+        self.step = step
+        self.scope, self.keys, self.state = step.scope, step.keys, step.state
+
+    def needs(self, rows: pa.Table, times: Times) -> Mapping[str, Needs]:
+        return self.step.needs(self._computed(rows), times)
+
+    def fold(self, rows: pa.Table, state: Mapping[str, pa.Table], times: Times) -> Folded:
+        return self.step.fold(self._computed(rows), state, times)
+
+    def _computed(self, rows: pa.Table) -> pa.Table:
+        for part, selection in self.step.selections.items():
+            shown = rows.to_pylist()
+            left, right = selection.left, selection.right
+            found = {
+                "market": [row[right["exchange"]] or "none" for row in shown],
+                "both": [
+                    None
+                    if None in (row[left["amount"]], row[right["founded"]]) or not row[selection.matched]
+                    else row[left["amount"]] + row[right["founded"]]
+                    for row in shown
+                ],
+                "parent": [row[left["parent"]] for row in shown],
+            }
+            assert found.keys() == selection.values.keys()
+            types = {"market": pa.string(), "both": pa.int64(), "parent": pa.string()}
+            for name, column in found.items():
+                rows = rows.append_column(f"{part}:{name}", pa.array(column, types[name]))
+        return rows
+
+
+def of_markets(log: Log) -> Rows:
+    rows = {
+        key: (
+            made_of,
+            {
+                "market": row["exchange"] or "none",
+                "amount": None if None in (row["amount"], row["founded"]) else row["amount"] + row["founded"],
+            },
+        )
+        for key, (made_of, row) in of_ticker(log, "left").items()
+    }
+    groups = grouped(rows, lambda key, value: value["market"], totals)
+    return {key: (m, {n: value[n] for n in ("n", "total")}) for key, (m, value) in groups.items()}
+
+
+@FEW
+@given(WORLDS, plans())
+def test_values_that_the_caller_computes_are_grouped_as_those_of_tables(world: World, plan: Plan) -> None:
+    mine = of_topics(world, COMPUTED)
+    log = as_log(mine, {topic: NAMES[topic] for topic in mine.topics})
+    joined = pa.schema(
+        [("id", pa.string()), ("market", pa.string()), ("both", pa.int64()), ("parent", pa.string())]
     )
+    outcome = folded(COMPUTED, mine, plan, computed={"rows": joined})
+    assert changed(COMPUTED, outcome) == changes(log, lambda some, upto: of_markets(some))
 
 
 def of_topics(world: World, node: Relation) -> World:
@@ -177,14 +256,25 @@ def of_topics(world: World, node: Relation) -> World:
     return World([log for log in world.logs if log.topic in names], world.value)
 
 
-def folded(node: Relation, world: World, plan: Plan, *, changes: bool = True) -> Outcome:
+def folded(
+    node: Relation,
+    world: World,
+    plan: Plan,
+    *,
+    changes: bool = True,
+    computed: Mapping[str, pa.Schema] | None = None,
+) -> Outcome:
     reads = {}
     for part, leaf in leaves_of(node).items():
         topics = tuple(topic.name for topic in leaf.topics)
         reads[part] = (topics, NAMES[topics[0]])
     inputs = {part: schema_of(names) for part, (_, names) in reads.items()}
-    operator = Relations.of(node, inputs, changes=changes)
-    return run(operator.steps, RelationWorld(world, operator, reads), plan)  # type: ignore[arg-type]
+    operator = Relations.of(node, inputs, changes=changes, computed=computed)
+    steps = [
+        Evaluated(step) if isinstance(step, StationStep) and step.selections else step
+        for step in operator.steps
+    ]
+    return run(steps, RelationWorld(world, operator, reads), plan)  # type: ignore[arg-type]
 
 
 def values(node: Relation, outcome: Outcome) -> dict[Any, Any]:

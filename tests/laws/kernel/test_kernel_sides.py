@@ -23,7 +23,7 @@ from tests.oracle.tables_oracle import Change, Value
 
 pytestmark = pytest.mark.fast
 
-FEW = settings(max_examples=int(os.environ.get("HEADRACE_EXAMPLES", "12")), deadline=None)
+FEW = settings(max_examples=int(os.environ.get("HEADRACE_EXAMPLES", "6")), deadline=None)
 NAMES = {"sales": ("id", "shop", "clerk", "amount"), "shops": ("shop", "city", "street", "opened")}
 SALES = hr.Topic("sales", key="id STRING", value="shop STRING, clerk STRING, amount INT")
 SHOPS = hr.Topic("shops", key="shop STRING", value="city STRING, street STRING, opened INT")
