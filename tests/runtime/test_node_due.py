@@ -1,0 +1,149 @@
+"""What a look of a node finds: commits of other processes, an interval that begins, upkeep. No Spark."""
+
+from __future__ import annotations
+
+import math
+import time
+from collections.abc import Callable
+from types import SimpleNamespace
+from typing import Any, cast
+
+import pytest
+
+import headrace as hr
+from headrace.log.clock import ManualClock
+from headrace.runtime.lake import Lake
+from headrace.runtime.log_watch import LogWatch
+from headrace.runtime.node_stream import NodeStream
+from headrace.runtime.scheduling import Turns
+
+pytestmark = pytest.mark.fast
+
+LEFT = hr.Topic("left", key="k STRING", value="k STRING, v BIGINT", idle_timeout=None)
+RIGHT = hr.Topic("right", key="k STRING", value="k STRING, w BIGINT", idle_timeout=None)
+JOINED = LEFT.table().join(RIGHT.table(), on="k", how="left").named("joined")
+
+
+class Runner:
+    """Finds as many micro-batches as it is told."""
+
+    def __init__(self) -> None:
+        self.unread = self.unfolded = self.found = self.asked = self.cleared = 0
+        self.is_due = True
+        self.operator = SimpleNamespace(ordered=False)
+        self.progress = SimpleNamespace(batch=1, buffer={}, totals=dict)
+
+    def due(self, now_ms: int) -> bool:
+        return self.is_due
+
+    def advance(self) -> bool:
+        self.asked += 1
+        self.found -= 1
+        return self.found >= 0
+
+    def clear(self) -> None:
+        self.cleared, self.unread = self.unread, 0
+
+
+class Looked:
+    """A node that is opened but for its thread: a test looks and works in its place."""
+
+    def __init__(self, own: Callable[[str], bool]) -> None:
+        self.versions = {"left": 3, "right": 5}
+        self.stream = NodeStream(
+            cast("Any", None), JOINED, Lake("file:/nowhere"), ManualClock(0),
+            trigger_ms=100, turns=Turns(1), upkeep=Turns(1),
+        )  # fmt: skip
+        self.runner = Runner()
+        self.stream.runner = cast("Any", self.runner)
+        self.stream._watch = LogWatch(lambda topic: self.versions[topic.name])
+        self.stream.logs = [
+            cast("Any", SimpleNamespace(name=name, ask=lambda *, spare_core: None, schedule=Schedule()))
+            for name in self.versions
+            if own(name)
+        ]
+        self.stream.due()  # the first look is at all logs
+        self.stream.work()
+        self.runner.asked = 0
+
+
+class Schedule:
+    def go_on(self) -> None:
+        """The log need not rest."""
+
+
+def foreign() -> Looked:
+    return Looked(lambda name: False)
+
+
+def test_nothing_is_due_while_nothing_changes() -> None:
+    assert not foreign().stream.due()
+
+
+def test_a_commit_of_another_process_is_due_until_it_is_read() -> None:
+    looked = foreign()
+    looked.versions["right"] += 1
+    assert looked.stream.due()
+    assert looked.stream.due(), "one look more forgets nothing"
+    looked.runner.found = 1
+    looked.stream.work()
+    assert looked.runner.asked == 2
+    assert not looked.stream.due()
+
+
+def test_logs_of_this_process_are_looked_at_every_half_minute_for_they_wake_the_node(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    looked = Looked(lambda name: name == "left")
+    looked.versions["left"] += 1
+    assert not looked.stream.due()
+    real = time.monotonic
+    monkeypatch.setattr(time, "monotonic", lambda: real() + 30)
+    assert looked.stream.due(), "another process may write it now"
+
+
+def test_what_waits_for_its_interval_is_due_when_that_begins() -> None:
+    looked = foreign()
+    looked.versions["left"] += 1
+    looked.runner.is_due = False
+    assert not looked.stream.due()
+    looked.stream.work()
+    assert looked.runner.asked == 0
+    looked.runner.is_due = True
+    assert looked.stream.due()
+
+
+def test_logs_in_one_order_are_read_at_each_look_for_a_promise_is_no_commit() -> None:
+    looked = foreign()
+    looked.runner.operator.ordered = True
+    looked.stream.work()
+    assert looked.stream.due()
+    own = Looked(lambda name: True)
+    own.runner.operator.ordered = True
+    assert not own.stream.due(), "their promises wake it"
+
+
+def test_state_that_nobody_reads_any_more_is_dropped_by_the_next_look() -> None:
+    looked = foreign()
+    looked.runner.unread = 7
+    assert looked.stream.due()
+    looked.stream.work()
+    assert looked.runner.cleared == 7
+    assert not looked.stream.due()
+
+
+def test_a_fold_into_the_table_is_due_in_its_time() -> None:
+    looked = foreign()
+    looked.runner.unfolded = 2
+    looked.stream._fold_at = math.inf
+    assert not looked.stream.due()
+    looked.stream._fold_at = 0.0
+    assert looked.stream.due()
+
+
+def test_upkeep_that_failed_ends_the_node_at_the_next_look() -> None:
+    looked = foreign()
+    looked.stream._upkeep.error = OSError("the disk was away")
+    assert looked.stream.due()
+    with pytest.raises(OSError, match="the disk was away"):
+        looked.stream.work()
