@@ -7,7 +7,6 @@ from dataclasses import dataclass
 
 import numpy as np
 import pyarrow as pa
-import pyarrow.compute as pc
 
 from headrace.fold.contract import (
     DELETED,
@@ -23,11 +22,11 @@ from headrace.fold.contract import (
     Step,
     Times,
 )
-from headrace.fold.fates import is_kept, tally_of
+from headrace.fold.fates import tally_of
 from headrace.fold.group_order import order_by_group
 from headrace.fold.keys import distinct_hashes, group
 from headrace.fold.lookups.answers import NOTHING, Answers
-from headrace.fold.lookups.sides import ABSENT, RECORD, SIDE, VERSION, kept_of
+from headrace.fold.lookups.sides import ABSENT, RECORD, VERSION, kept_of
 from headrace.fold.positions import POSITION, order_of, position_columns
 
 
@@ -60,18 +59,15 @@ class FindInLog(Step):
         return {"rows": StateTable(schema, (HASH, KEY), self._merge, expired=self._expired)}
 
     def needs(self, rows: pa.Table, times: Times) -> Mapping[str, Needs]:
-        """The rows of the keys that are looked up; by timestamp also of those that change: an older row may come later."""
-        which = is_kept(rows)
-        if not self.by_timestamp:
-            which &= rows[SIDE].to_numpy() == RECORD
-        touched = rows.select([HASH]).filter(pa.array(which))
+        """The rows of the keys that are looked up. Keys that only change need none: `merge` finds the latest row."""
+        touched = kept_of(rows, RECORD, [HASH])
         return {"rows": Needs(distinct_hashes(touched))} if touched.num_rows else {}
 
     def fold(self, rows: pa.Table, state: Mapping[str, pa.Table], times: Times) -> Folded:
         """See the class."""
         shared = [KEY, EVENT, *POSITION]
         records = kept_of(rows, RECORD, [*self.keys, *self.answers.record, *shared])
-        known = self._known(rows, state, times)
+        known = self._known(state)
         versions = pa.concat_tables([known, kept_of(rows, VERSION, known.column_names)])
         both = pa.concat_tables([versions.select(shared), records.select(shared)])
         codes, place = group(both[KEY]).codes, order_of(position_columns(both))
@@ -88,13 +84,10 @@ class FindInLog(Step):
             tally=tally_of(rows) if self.counts else None,
         )
 
-    def _known(self, rows: pa.Table, state: Mapping[str, pa.Table], times: Times) -> pa.Table:
-        """The rows of the state that `needs` names, as versions."""
+    def _known(self, state: Mapping[str, pa.Table]) -> pa.Table:
+        """The rows of the state, as versions."""
         columns = [KEY, HASH, *self.answers.values, EVENT, *POSITION]
         known = state.get("rows", self.state["rows"].empty())
-        needs = self.needs(rows, times).get("rows")
-        asked = pa.array([], pa.int64()) if needs is None else pa.array(needs.hashes)
-        known = known.filter(pc.is_in(known[HASH], asked))
         return known.select([*columns, DELETED]).rename_columns([*columns, ABSENT])
 
     def _in_order(self, codes: np.ndarray, place: np.ndarray, versions: pa.Table) -> np.ndarray:
