@@ -21,8 +21,8 @@ from headrace.fold.bounds import judge
 from headrace.fold.keys import with_keys
 from headrace.fold.windows import Windows
 from tests.laws.kernel.harness import ONE_GO, Outcome, Plan, frontiers, plans, run
-from tests.laws.kernel.logs import SECOND, World, worlds
-from tests.oracle.log_oracle import Arrival
+from tests.laws.kernel.logs import SECOND, Sequenced, World, worlds
+from tests.oracle.log_oracle import Arrival, Commit, sequence
 from tests.oracle.windows_oracle import Windows as Expected
 from tests.oracle.windows_oracle import aggregates, unusable, windows
 
@@ -231,6 +231,20 @@ def java(value: float) -> str:
     assert isinstance(exponent, int)
     rest = "".join(map(str, digits[1:])) or "0"
     return f"{'-' * sign}{digits[0]}.{rest}E{len(digits) + exponent - 1}"
+
+
+@pytest.mark.parametrize("sizes", [(1,), (2,), (1000,)])
+def test_a_record_that_is_late_for_its_first_window_enters_the_next_one_alone(sizes: tuple[int, ...]) -> None:
+    """Partition 1 holds all windows open; in partition 0 the window [0, 10) is over before the second record of 7."""
+    seconds = [(0, 7), (1, 0), (0, 21), (0, 7), (1, 30), (0, 100), (1, 100)]
+    commits = [
+        Commit(1_000_000 + number, [Arrival(partition, "a", at * SECOND, number)])
+        for number, (partition, at) in enumerate(seconds)
+    ]
+    world = World([Sequenced("t", sequence(commits, None, 0))], pa.int64())
+    found = check(world, Plan(sizes=sizes), (10, 5, 10), "BIGINT")
+    counts = {start: row["n"] for (_, start), row in by_window(found.rows()).items()}
+    assert (counts[0], counts[5 * SECOND]) == (2, 2)
 
 
 def test_frontiers_cut_whole_commits() -> None:

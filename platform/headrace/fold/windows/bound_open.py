@@ -87,9 +87,7 @@ class Bounded:
         In: rows  by window and commit; first  marks the first row of each window
         """
         commit, closes = int64(rows[INGESTED]), self._closing(int64(rows[START]), times)
-        counts = (
-            commit < closes
-        )  # a window that closes with the commit that opens it was never open after one
+        counts = commit < closes  # a window that its first commit closes was never open after one
         earlier = np.where(first, 0, np.concatenate([[0], size[:-1]]))
         last = counts & ~np.concatenate([counts[1:] & ~first[1:], np.zeros(1, bool)])[: len(counts)]
         grows, ends = counts & (commit != BEFORE), last & (closes != HIGHEST)
