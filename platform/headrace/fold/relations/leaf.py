@@ -12,7 +12,7 @@ from headrace.fold.changes.deltas import Port
 from headrace.fold.changes.station import ByOwnKey, Given, Ports, Route, Station
 from headrace.fold.contract import Needs, StateTable, Times
 from headrace.fold.keys import distinct_hashes, with_keys
-from headrace.fold.tables.decide_records import decide_records
+from headrace.fold.tables.decide_records import decide_records, kept_records
 from headrace.fold.tables.latest_rows import LatestRows
 
 
@@ -79,7 +79,7 @@ class TableLeaf(Leaf):
 
     def prepared(self, rows: pa.Table) -> pa.Table:
         """Rows after and, of keys that are deleted, rows before of which the values are not known."""
-        return self.rows.puts(self.rows.reduced(with_keys(rows, self.key)))
+        return self.rows.puts(self.rows.reduced(with_keys(kept_records(rows, self.key), self.key)))
 
 
 @dataclass

@@ -7,8 +7,10 @@ from collections.abc import Sequence
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from headrace.fold.aggregates.kind import whole
 from headrace.fold.contract import DELETED, FATE
 from headrace.fold.fates import TOMBSTONE, dead_letters, has_fate, is_kept, with_column
+from headrace.fold.keys import canonical
 
 PASSES = "__passes"  # whether a row makes all conditions of its table true; the caller adds it where there are conditions
 
@@ -31,6 +33,17 @@ def decide_records(rows: pa.Table, key: Sequence[str]) -> pa.Table:
         (rows[name].is_null().to_numpy(), f"key: {name} is null") for name in key if rows[name].null_count
     ]
     return with_column(dead_letters(rows, undecided, keyless), DELETED, pa.array(deleted))
+
+
+def kept_records(rows: pa.Table, key: Sequence[str]) -> pa.Table:
+    """The rows that are kept; in their keys there is one NaN, and no -0.0."""
+    rows = kept(rows)
+    for name in key:
+        if pa.types.is_floating(rows.schema.field(name).type) or pa.types.is_nested(
+            rows.schema.field(name).type
+        ):
+            rows = with_column(rows, name, canonical(whole(rows[name])))
+    return rows
 
 
 def kept(rows: pa.Table) -> pa.Table:

@@ -13,7 +13,7 @@ from headrace.fold.changes.collect import CHANGES, RESULTS, changes_of, latest_c
 from headrace.fold.contract import Folded, Needs, Scope, StateTable, Step, Times
 from headrace.fold.fates import tally_of
 from headrace.fold.keys import distinct_hashes
-from headrace.fold.tables.decide_records import decide_records, kept
+from headrace.fold.tables.decide_records import decide_records, kept, kept_records
 from headrace.fold.tables.latest_rows import LatestRows
 
 if TYPE_CHECKING:
@@ -72,7 +72,7 @@ class FoldTable(Step):
     def fold(self, rows: pa.Table, state: Mapping[str, pa.Table], times: Times) -> Folded:
         """See the package."""
         decided = decide_records(rows, self.keys)
-        puts = self.rows.puts(self.rows.reduced(kept(decided)))
+        puts = self.rows.puts(self.rows.reduced(kept_records(decided, self.keys)))
         known = state.get(ROWS, self.state[ROWS].empty())
         if not self.rows.remembers and not self.changes:
             known = known.slice(0, 0)

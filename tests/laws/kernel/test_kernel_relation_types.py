@@ -1,0 +1,163 @@
+"""Tables, joins and groups take keys and values of any type: keys by their canonical bytes, values as they are."""
+
+from __future__ import annotations
+
+import datetime as dt
+import math
+from decimal import Decimal
+from typing import Any
+
+import pyarrow as pa
+import pytest
+
+import headrace as hr
+from headrace.description import Relation
+from headrace.errors import DescriptionError
+from headrace.fold.contract import ROW_COLUMNS, Clock, Times
+from headrace.fold.relations import Relations
+from headrace.fold.relations.tree import leaves_of
+from headrace.fold.tables import Tables
+from tests.laws.kernel.harness import Outcome, Plan, run
+
+pytestmark = pytest.mark.fast
+
+NESTED = pa.struct([("x", pa.float64()), ("many", pa.list_(pa.int32()))])
+# Of each type two keys, and other values that are equal to the first.
+KEYS: list[tuple[str, pa.DataType, Any, Any, list[Any]]] = [
+    ("INT", pa.int32(), 1, 2, []),
+    ("BIGINT", pa.int64(), 2**62, -1, []),
+    ("DOUBLE", pa.float64(), 0.0, 1.5, [-0.0]),
+    ("DOUBLE", pa.float64(), math.nan, 1.5, [math.nan, -math.nan]),
+    ("FLOAT", pa.float32(), 0.5, 1.5, []),
+    ("DECIMAL(20,2)", pa.decimal128(20, 2), Decimal("1.50"), Decimal("-7.25"), []),
+    ("DATE", pa.date32(), dt.date(2026, 1, 1), dt.date(1969, 1, 1), []),
+    (
+        "TIMESTAMP",
+        pa.timestamp("us", "UTC"),
+        dt.datetime(2026, 1, 1, tzinfo=dt.UTC),
+        dt.datetime(1950, 1, 1, tzinfo=dt.UTC),
+        [],
+    ),
+    ("BINARY", pa.binary(), b"\x00\xff", b"", []),
+    ("BOOLEAN", pa.bool_(), True, False, []),
+    ("STRING", pa.string(), "ü", "a\x00", []),
+    (
+        "STRUCT<x: DOUBLE, many: ARRAY<INT>>",
+        NESTED,
+        {"x": 0.0, "many": [1, None]},
+        {"x": None, "many": None},
+        [{"x": -0.0, "many": [1, None]}],
+    ),
+    ("ARRAY<INT>", pa.list_(pa.int32()), [1, 2], [], []),
+]
+CARRIED = pa.struct(
+    [
+        ("texts", pa.map_(pa.string(), pa.int32())),
+        ("day", pa.date32()),
+        ("numbers", pa.list_(pa.struct([("a", pa.decimal128(10, 3)), ("b", pa.float32())]))),
+    ]
+)
+CARGO = {
+    "texts": [("k", 1), ("l", None)],
+    "day": dt.date(2026, 2, 3),
+    "numbers": [{"a": Decimal("1.5"), "b": None}, None],
+}
+
+
+class Steady:
+    """Worlds of given rows, each a log commit of its own."""
+
+    topics = ("left", "right")
+
+    def __init__(self, tables: dict[str, pa.Table], operator: Any) -> None:
+        self.tables, self.operator = tables, operator
+
+    def commits(self, topic: str | None = None) -> list[int]:
+        ends = {at for table in self.tables.values() for at in table["__ingested_ms"].to_pylist()}
+        return sorted(ends)
+
+    def increment(self, after: dict[str, int], upto: dict[str, int]) -> tuple[pa.Table, Times]:
+        found = {}
+        for part, table in self.tables.items():
+            at = table["__ingested_ms"].to_pylist()
+            low, high = max(after.values(), default=0), max(upto.values())
+            found[part] = table.filter(pa.array([low < each <= high for each in at]))
+        clock = Clock(dict(upto))
+        times = Times(Clock(dict(after)), clock, [(max(upto.values()), clock)])
+        packed = self.operator.packed(found) if isinstance(self.operator, Relations) else found["result"]
+        return packed, times
+
+
+def rows_of(topic: str, schema: pa.Schema, rows: list[tuple[Any, ...]], first_ms: int = 1) -> pa.Table:
+    """In: rows  values, or the key and None for a tombstone."""
+    width, found = len(schema) - len(ROW_COLUMNS), []
+    for number, row in enumerate(rows):
+        gone = row[1:] == (None,)
+        values = (row[0], *[None] * (width - 1)) if gone else row
+        at = first_ms + 2 * number
+        found.append((*values, at, topic, 0, number, at, at, 1, "tombstone" if gone else None, None))
+    columns = [*zip(*found, strict=True)]
+    arrays = [pa.array(c, f.type, from_pandas=False) for c, f in zip(columns, schema, strict=True)]
+    return pa.Table.from_arrays(arrays, schema=schema)
+
+
+def folded(node: Relation, tables: dict[str, pa.Table], plan: Plan) -> Outcome:
+    schemas = {part: table.schema for part, table in tables.items()}
+    operator: Any = Relations.of(node, schemas) if len(leaves_of(node)) > 1 or "rows" in tables else None
+    operator = operator or Tables.of(node, schemas["result"])  # type: ignore[arg-type]
+    return run(operator.steps, Steady(tables, operator), plan)  # type: ignore[arg-type]
+
+
+PLANS = [Plan(), Plan(sizes=(1, 2), buckets=(2, 5), seed=3)]
+
+
+@pytest.mark.parametrize("plan", PLANS)
+@pytest.mark.parametrize(("ddl", "of", "key", "other", "equal"), KEYS)
+def test_a_key_of_any_type_joins_and_is_replaced(
+    ddl: str, of: pa.DataType, key: Any, other: Any, equal: list[Any], plan: Plan
+) -> None:
+    left = pa.schema([("id", pa.string()), ("ref", of), ("cargo", CARRIED), *ROW_COLUMNS])
+    right = pa.schema([("ref", of), ("name", pa.string()), *ROW_COLUMNS])
+    held = hr.Topic("left", key="id STRING", value=f"ref {ddl}, cargo STRING").table()
+    known = hr.Topic("right", key="k STRING", value=f"ref {ddl}, name STRING").select("ref", "name")
+    refs = [key, other, *equal, None]
+    tables = {
+        "left": rows_of("left", left, [(f"l{n}", ref, CARGO if n else None) for n, ref in enumerate(refs)]),
+        "right": rows_of(
+            "right",
+            right,
+            [(key, "first"), (other, "other"), *((e, "again") for e in equal), (other, None)],
+            2,
+        ),
+    }
+    node = held.join(hr.description.Table(known, ("ref",)), on="ref", how="left")
+    rows = folded(node, tables, plan).current(["id"])
+    name = "again" if equal else "first"
+    assert [rows[f"l{n}",]["name"] for n in range(len(refs))] == [name, None, *([name] * len(equal)), None]
+    assert rows["l1",]["cargo"] == pa.array([CARGO], CARRIED).to_pylist()[0]
+    assert rows["l0",]["cargo"] is None
+    groups = folded(held.group_by("ref").aggregate(n=hr.count()), {"rows": tables["left"]}, plan)
+    counts = sorted(row["n"] for row in groups.current(["__key"]).values())
+    assert counts == [1, 1 + len(equal)]
+    table = folded(hr.description.Table(known, ("ref",)), {"result": tables["right"]}, plan)
+    (row,) = table.current(["__key"]).values()
+    assert row["name"] == name
+    assert repr(row["ref"]) == repr(pa.array([key], of).to_pylist()[0])
+
+
+def test_a_key_of_another_type_is_refused_and_a_wider_number_is_not() -> None:
+    held = hr.Topic("left", key="id STRING", value="ref INT").table()
+    known = hr.Topic("right", key="k STRING", value="name STRING").with_column("ref", "length(name)")
+    node = held.join(hr.description.Table(known, ("ref",)), on="ref")
+    left = pa.schema([("id", pa.string()), ("ref", pa.int32()), *ROW_COLUMNS])
+    for of, refused in ((pa.int64(), False), (pa.string(), True), (pa.float64(), True)):
+        right = pa.schema([("k", pa.string()), ("name", pa.string()), ("ref", of), *ROW_COLUMNS])
+        if refused:
+            with pytest.raises(DescriptionError, match="'ref' is int32 on the left"):
+                Relations.of(node, {"left": left, "right": right})
+            continue
+        rows = {
+            "left": rows_of("left", left, [("a", 2)]),
+            "right": rows_of("right", right, [("k", "no", 2)], 2),
+        }
+        assert folded(node, rows, Plan()).current(["id"])["a",]["name"] == "no"
