@@ -198,17 +198,18 @@ def read_stretches(
     stretches: Iterable[tuple[int, int]],
 ) -> DataFrame:
     """The rows where a TIMESTAMP lies in one of some stretches, given in ms since 1970, both ends included."""
-    wanted = list(stretches)
+    wanted = [(first * 1_000, last * 1_000 + 999) for first, last in stretches]
     files: dict[str, DataFile] = {}
-    for first, last in wanted:
-        files |= table.snapshot().within(column, first * 1_000, last * 1_000 + 999)
-    bounds = ((F.timestamp_millis(F.lit(first)), F.timestamp_millis(F.lit(last))) for first, last in wanted)
-    within = [F.col(column).between(*ends) for ends in bounds]
-    rows = (
-        rows_of_files(spark, _uris(table.uri, files), schema)
-        if _few(table.uri, files)
-        else read(spark, table.uri)
-    )
+    for ends in wanted:
+        files |= table.snapshot().within(column, *ends)
+    if _few(table.uri, files):
+        rows = rows_of_files(spark, _uris(table.uri, files), schema)
+        if all(any(_lies_within(file, column, *ends) for ends in wanted) for file in files.values()):
+            return rows
+    else:
+        rows = read(spark, table.uri)
+    micros = F.unix_micros(column)
+    within = [micros.between(varying(first), varying(last)) for first, last in wanted]
     return rows.where(reduce(lambda left, right: left | right, within, F.lit(False)))
 
 

@@ -51,8 +51,19 @@ class NotCertainError(Exception):
 
 
 def arrow_schema(schema: T.StructType) -> pa.Schema:
-    """The schema as Arrow's."""
-    return to_arrow_schema(schema, timestamp_utc=True)
+    """The schema as Arrow's; everything in it may be null, as in a table."""
+    fields = to_arrow_schema(schema, timestamp_utc=True)
+    return pa.schema([pa.field(field.name, _nullable(field.type)) for field in fields])
+
+
+def _nullable(data_type: pa.DataType) -> pa.DataType:
+    if pa.types.is_struct(data_type):
+        return pa.struct([pa.field(field.name, _nullable(field.type)) for field in data_type])
+    if pa.types.is_list(data_type):
+        return pa.list_(pa.field(data_type.value_field.name, _nullable(data_type.value_type)))
+    if pa.types.is_map(data_type):
+        return pa.map_(data_type.key_type, _nullable(data_type.item_type))
+    return data_type
 
 
 @dataclass(frozen=True)
