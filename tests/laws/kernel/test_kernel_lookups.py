@@ -19,8 +19,9 @@ from headrace.fold.contract import FATE, TOPIC, Times
 from headrace.fold.lookups import LookupInLog, LookupInTime
 from headrace.fold.tables.decide_records import PASSES
 from tests.laws.kernel.harness import ONE_GO, Outcome, Plan, plans, run
-from tests.laws.kernel.logs import SECOND, World
-from tests.laws.kernel.relation_worlds import as_log, flat, relation_worlds, schema_of
+from tests.laws.kernel.logs import SECOND, Sequenced, World
+from tests.laws.kernel.relation_worlds import VALUE, as_log, flat, relation_worlds, schema_of
+from tests.oracle.log_oracle import Arrival, Commit, sequence
 from tests.oracle.tables_oracle import Change, Moved, Value, lookup, lookup_by_time
 
 pytestmark = pytest.mark.fast
@@ -70,6 +71,7 @@ IN_LOG = in_log()
 IN_TIME = [
     *in_log(as_of="event"),
     Subject(ORDERS.lookup(ITEMS.table(), on="item", as_of="event", history=HISTORY_MS)),
+    Subject(ORDERS.lookup(ITEMS.table(), on="item", as_of="event", history=0)),
 ]
 
 
@@ -113,7 +115,33 @@ def sided(subject: Subject, world: World) -> Sided:
     return Sided(World(logs, world.value), subject, mine)
 
 
-WORLDS = relation_worlds("items", "more", "orders")
+@st.composite
+def narrow_worlds(draw: st.DrawFn) -> World:
+    """Worlds of one partition per topic and few keys, where most records are released, and some versions come after it."""
+    value = st.fixed_dictionaries(
+        {"ref": st.just("a"), "also": st.sampled_from(["a", "b"]), "amount": st.integers(-9, 99)}
+    )
+    logs = []
+    for topic in ("items", "more", "orders"):
+        now, commits = 1_000_000, []
+        for number in range(draw(st.integers(4, 8))):
+            now += draw(st.sampled_from([1, 2 * SECOND, 3 * SECOND]))
+            arrival = st.builds(
+                Arrival,
+                partition=st.just(0),
+                key=st.sampled_from(["a", "a", "b"]),
+                ts=st.integers(-6, 4).map(lambda n, at=number: max(0, at * 2 * SECOND + n * SECOND)),  # type: ignore[misc]
+                value=value,
+                kind=st.sampled_from(["record"] * 5 + ["tombstone"]),
+            )
+            commits.append(Commit(now, draw(st.lists(arrival, min_size=1, max_size=4))))
+        logs.append(
+            Sequenced(topic, sequence(commits, draw(st.sampled_from([None, 5 * SECOND])), 60 * SECOND))
+        )
+    return World(logs, VALUE)
+
+
+WORLDS = st.one_of(relation_worlds("items", "more", "orders"), narrow_worlds(), narrow_worlds())
 
 
 @FEW
