@@ -10,6 +10,7 @@ from hypothesis import strategies as st
 
 from headrace.fold.contract import FATE, ROW_COLUMNS, TOPIC, Times
 from headrace.fold.relations import Relations
+from headrace.fold.tables.decide_records import PASSES
 from tests.laws.kernel.logs import World, worlds
 from tests.oracle.tables_oracle import Change
 
@@ -46,12 +47,14 @@ def schema_of(names: tuple[str, ...]) -> pa.Schema:
 class RelationWorld:
     """A world whose rows are those that the first step of a relation takes.
 
-    reads  for each leaf the topics that it reads, and the names of its columns
+    reads       for each leaf the topics that it reads, and the names of its columns
+    conditions  whether rows are in their tables only if their last column is above 0
     """
 
     world: World
     operator: Relations
     reads: Mapping[str, tuple[tuple[str, ...], tuple[str, ...]]]
+    conditions: bool = False
 
     @property
     def topics(self) -> list[str]:
@@ -66,6 +69,10 @@ class RelationWorld:
         for part, (topics, names) in self.reads.items():
             mine = rows.filter(pa.array([topic in topics for topic in rows[TOPIC].to_pylist()], pa.bool_()))
             found[part] = flat(mine, names)
+            if self.conditions:
+                amounts = found[part][names[-1]].to_pylist()
+                passes = pa.array([None if amount is None else amount > 0 for amount in amounts], pa.bool_())
+                found[part] = found[part].append_column(PASSES, passes)
         return self.operator.packed(found), times
 
 

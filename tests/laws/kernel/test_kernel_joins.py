@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 from collections import Counter
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import pyarrow as pa
@@ -14,11 +14,13 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import headrace as hr
-from headrace.description import Relation
+from headrace.description import Relation, Table
 from headrace.fold.contract import Folded, Needs, Step, Times
+from headrace.fold.joins import orphans
 from headrace.fold.relations import Relations
 from headrace.fold.relations.station_step import StationStep
 from headrace.fold.relations.tree import leaves_of
+from headrace.fold.tables.decide_records import PASSES
 from tests.laws.kernel.harness import ONE_GO, Outcome, Plan, plans, run
 from tests.laws.kernel.logs import World
 from tests.laws.kernel.relation_worlds import RelationWorld, as_log, relation_worlds, schema_of
@@ -62,6 +64,17 @@ def flattened(rows: Rows, **columns: str) -> Rows:
             | {name: value["right"] and value["right"][column] for name, column in columns.items()},
         )
         for key, (made_of, value) in rows.items()
+    }
+
+
+def positive(log: Log) -> Log:
+    """Records of which the last value is not above 0 delete their key."""
+    return {
+        topic: [
+            replace(c, value=c.value if c.value and (c.value[NAMES[topic][-1]] or 0) > 0 else None)
+            for c in some
+        ]
+        for topic, some in log.items()
     }
 
 
@@ -128,6 +141,11 @@ SUBJECTS = [
         lambda log: of_ticker(log, "left", "timestamp"),
     ),
     Subject(
+        "of_positive",
+        HELD.where("amount > 0").join(KNOWN.where("founded > 0"), on="ticker", how="left"),
+        lambda log: of_ticker(positive(log), "left"),
+    ),
+    Subject(
         "self_join",
         HELD.join(
             HELD, on="parent", how="left", select=("left.amount AS amount", "right.amount AS parent_amount")
@@ -178,6 +196,22 @@ def test_each_commit_that_changes_a_row_is_one_change_whatever_the_cuts(
 
 def in_no_order(outcome: Outcome) -> list[str]:
     return sorted(map(repr, outcome.rows("changes")))
+
+
+@FEW
+@given(WORLDS, plans())
+def test_orphans_are_the_rows_that_refer_to_no_row(world: World, plan: Plan) -> None:
+    node = SUBJECTS[0].node
+    mine = of_topics(world, node)
+    log = as_log(mine, {topic: NAMES[topic] for topic in mine.topics})
+    _, _, state, _ = folded(node, mine, plan).state
+    found = orphans(state["left_by_reference"], state["right_by_key"], ["id"], ["ticker"]).to_pylist()
+    known = latest(log, "tickers")
+    assert {row["id"]: row["__orphan"] for row in found} == {
+        key: (value["ticker"],) not in known
+        for (key,), (_, value) in latest(log, "positions").items()
+        if value["ticker"] is not None
+    }
 
 
 MARKET = "coalesce(exchange, 'none') AS market"
@@ -268,13 +302,16 @@ def folded(
     for part, leaf in leaves_of(node).items():
         topics = tuple(topic.name for topic in leaf.topics)
         reads[part] = (topics, NAMES[topics[0]])
+    conditions = any(leaf.conditions for leaf in leaves_of(node).values() if isinstance(leaf, Table))
     inputs = {part: schema_of(names) for part, (_, names) in reads.items()}
+    if conditions:
+        inputs = {part: schema.append(pa.field(PASSES, pa.bool_())) for part, schema in inputs.items()}
     operator = Relations.of(node, inputs, changes=changes, computed=computed)
     steps = [
         Evaluated(step) if isinstance(step, StationStep) and step.selections else step
         for step in operator.steps
     ]
-    return run(steps, RelationWorld(world, operator, reads), plan)  # type: ignore[arg-type]
+    return run(steps, RelationWorld(world, operator, reads, conditions), plan)  # type: ignore[arg-type]
 
 
 def values(node: Relation, outcome: Outcome) -> dict[Any, Any]:

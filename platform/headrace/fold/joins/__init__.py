@@ -10,6 +10,7 @@ Source: Kafka Streams, KIP-213 (subscription and response).
 """
 
 from headrace.fold.joins.match_rows import ForeignKeyJoin
+from headrace.fold.joins.orphans import orphans
 from headrace.fold.joins.refer import ByForeignKey
 
-__all__ = ["ByForeignKey", "ForeignKeyJoin"]
+__all__ = ["ByForeignKey", "ForeignKeyJoin", "orphans"]

@@ -22,6 +22,7 @@ from headrace.fold.contract import (
     Step,
     Times,
 )
+from headrace.fold.encode import encode
 from headrace.fold.fates import KEPT, tally_of
 from headrace.fold.keys import group
 from headrace.fold.relations.leaf import Leaf
@@ -109,6 +110,4 @@ def _text_ranks(texts: pa.ChunkedArray) -> np.ndarray:
 
 
 def _record_codes(record: pa.StructArray) -> np.ndarray:
-    from headrace.fold.encode import encode
-
     return group(encode(record)).codes
