@@ -50,7 +50,7 @@ class Scope(Enum):
     GROUP = "group"  # by the hash of the group's key: KEY and HASH are set
     PARTITION = "partition"  # by topic and partition
     GROUP_AND_PARTITION = "group and partition"  # KEY holds both
-    ANYWHERE = "anywhere"  # not at all: each row is looked at by itself
+    ANYWHERE = "anywhere"  # not at all: each row is looked at by itself; KEY and HASH, if set, stay
 
 
 @dataclass(frozen=True)
