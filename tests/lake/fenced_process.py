@@ -1,17 +1,29 @@
 """A process that writes to a table, for tests that stop it or let two of them race. Each line it prints is one event.
 
-`append TABLE POSITIONS`: takes the table over, reads how far it is, appends the next positions, one for each commit.
-`race TABLE TRIES`: at each line that it reads, commits at the version that the line names, and tells whether it succeeded.
+`append TABLE`: at each line that it reads, takes the table over, reads how far it is, and appends the next positions, one for
+each commit, until it is overtaken. `race TABLE`: at each line, commits at the version that the line names, and tells whether
+it succeeded.
 """
 
 from __future__ import annotations
 
 import sys
+from contextlib import suppress
+from itertools import count
 from uuid import uuid4
 
 import pyarrow as pa
 
-from headrace.lake import APPENDER, DataFileWriter, Encoding, LakeTable, NewFile, TableWriter, open_table
+from headrace.lake import (
+    APPENDER,
+    DataFileWriter,
+    Encoding,
+    FencedError,
+    LakeTable,
+    NewFile,
+    TableWriter,
+    open_table,
+)
 from headrace.lake.history import last_commit
 from headrace.lake.table import Change
 
@@ -29,14 +41,16 @@ def written(table: LakeTable, position: int) -> NewFile:
     return NewFile(found["path"], found["size"], found["stats"])
 
 
-def append(table: LakeTable, positions: int) -> None:
-    taken = TableWriter(table, APPENDER, carries=("appender",))
-    last = last_commit(table, "appender")
-    first = 0 if last is None else last.record["next"]
-    print(f"epoch {taken.epoch}", flush=True)
-    for position in range(first, positions):
-        taken.append([written(table, position)], {"writer": "appender", "next": position + 1})
-        print(f"appended {position}", flush=True)
+def append(table: LakeTable) -> None:
+    for _ in sys.stdin:
+        with suppress(FencedError):
+            taken = TableWriter(table, APPENDER, carries=("appender",))
+            last = last_commit(table, "appender")
+            print(f"epoch {taken.epoch}", flush=True)
+            for position in count(0 if last is None else last.record["next"]):
+                taken.append([written(table, position)], {"writer": "appender", "next": position + 1})
+                print(f"appended {position}", flush=True)
+        print("fenced", flush=True)
 
 
 def race(table: LakeTable) -> None:
@@ -51,8 +65,5 @@ def race(table: LakeTable) -> None:
 
 
 if __name__ == "__main__":
-    command, uri, *rest = sys.argv[1:]
-    if command == "append":
-        append(open_table(uri), int(rest[0]))
-    else:
-        race(open_table(uri))
+    command, uri = sys.argv[1:]
+    {"append": append, "race": race}[command](open_table(uri))

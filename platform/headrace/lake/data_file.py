@@ -132,7 +132,11 @@ class DataFileWriter:
             "maxValues": highest,
             "nullCount": self._nulls,
         }
-        return {"path": self._name, "size": self._sink.finish(), "stats": json.dumps(stats)}
+        return {
+            "path": self._name,
+            "size": self._sink.finish(),
+            "stats": json.dumps(stats, ensure_ascii=False),
+        }
 
     def remove(self) -> None:
         """Leave nothing behind."""

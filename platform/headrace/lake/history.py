@@ -56,12 +56,52 @@ def carried(table: LakeTable, writers: Sequence[str]) -> dict[str, Any]:
     def found(as_of: int) -> dict[str, Any]:
         commits = {writer: _last_commit(table, writer, as_of) for writer in writers}
         last = {
-            writer: None if commit is None else {"version": commit.version, "record": dict(commit.record)}
+            writer: None if commit is None else _repeated(commit.version, commit.record)
             for writer, commit in commits.items()
         }
         return {"carried": {"as_of": as_of, "last": last}}
 
     return looking_back(table, found)
+
+
+def all_carried(table: LakeTable) -> dict[str, Any]:
+    """The same for all writers of the table, so that history may be cleaned: who is not named has committed nothing.
+
+    Where other hands have cleaned history before, nothing is said of those who are not named.
+    """
+
+    def found(as_of: int) -> dict[str, Any]:
+        last: dict[str, Any] = {}
+        known, knows_all = -1, True
+        for number, commit in enumerate(table.commits_back(as_of)):
+            if commit is None:
+                knows_all = False
+                break
+            record, version = commit.record or {}, as_of - number
+            told = record.get("carried", {})
+            if not str(record.get("writer", "epoch/")).startswith("epoch/"):
+                _keep_newest(last, record["writer"], _repeated(version, record))
+            for writer, repeated in told.get("last", {}).items():
+                _keep_newest(last, writer, repeated)
+            known = max(known, told["as_of"] if told.get("all") else -1)
+            if known >= version - 1:
+                break
+        return {"carried": {"as_of": as_of, "last": last, "all": knows_all}}
+
+    return looking_back(table, found)
+
+
+def _keep_newest(last: dict[str, Any], writer: str, repeated: Mapping[str, Any] | None) -> None:
+    if repeated is not None and (writer not in last or last[writer]["version"] < repeated["version"]):
+        last[writer] = repeated
+
+
+def _repeated(version: int, record: Mapping[str, Any]) -> dict[str, Any]:
+    """A record as another one repeats it; without what it repeats itself."""
+    return {
+        "version": version,
+        "record": {name: value for name, value in record.items() if name != "carried"},
+    }
 
 
 def looking_back(table: LakeTable, look: Callable[[int], T]) -> T:
@@ -91,11 +131,11 @@ def _last_commit(table: LakeTable, writer: str, newest: int) -> Commit | None:
         if told is not None and (known is None or told["as_of"] > known["as_of"]):
             known = told  # a commit that waited for long tells less than one before it
         if known is not None and known["as_of"] >= version - 1:
-            last = known["last"][writer]
+            last = known["last"].get(writer)
             return None if last is None else Commit(last["version"], last["record"])
     return None
 
 
 def _carried_for(record: Mapping[str, Any], writer: str) -> Mapping[str, Any] | None:
     known: Mapping[str, Any] | None = record.get("carried")
-    return known if known is not None and writer in known["last"] else None
+    return known if known is not None and (known.get("all") or writer in known["last"]) else None

@@ -136,7 +136,7 @@ def stats_json(file: DataFile, times: Mapping[str, str | None]) -> str:
         side: {name: _told(value, name, times) for name, value in bounds.items()}
         for side, bounds in (("minValues", file.lowest), ("maxValues", file.highest))
     }
-    return json.dumps({"numRecords": file.rows, **sides}, default=str)
+    return json.dumps({"numRecords": file.rows, **sides}, default=str, ensure_ascii=False)
 
 
 def _told(value: Any, name: str, times: Mapping[str, str | None]) -> Any:

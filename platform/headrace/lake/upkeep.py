@@ -1,0 +1,181 @@
+"""Upkeep of a table beside its appender: checkpoints, clean-up of old commits, fewer and larger files, vacuum.
+
+Law: the rows of the newest version stay the same, and so does the newest record of each writer (`history.last_commit`).
+"""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from typing import TYPE_CHECKING, Any
+
+import pyarrow as pa
+
+from headrace.lake import small_files
+from headrace.lake.data_file import DataFileWriter, Encoding, NewFile
+from headrace.lake.fence import ConflictError, FencedError
+from headrace.lake.history import all_carried
+from headrace.lake.sorted_rows import sorted_rows
+from headrace.lake.storage import delta_uri, storage_options
+
+if TYPE_CHECKING:
+    from headrace.lake.snapshot import Bound, DataFile, Snapshot
+    from headrace.lake.table import LakeTable
+    from headrace.lake.writer import TableWriter
+
+GROUP_ROWS = 50_000
+CLEAN_EVERY = 1000  # commits; each clean-up reads the commits since the one before
+
+
+class Upkeep:
+    """The upkeep of one table in one process. It is called again and again, never on the appender's way."""
+
+    def __init__(self, table: LakeTable, writer: Callable[[], TableWriter]) -> None:
+        """Nothing is done yet.
+
+        In: writer  opens a maintainer of the table; called when history is to be cleaned for the first time
+        """
+        self._table, self._open = table, writer
+        self._writer: TableWriter | None = None
+        self._cleaned_at = -1
+        self._lock = threading.Lock()
+
+    def run(self) -> None:
+        """Do what is due."""
+        with self._lock:
+            if not self._table.wants_checkpoint:
+                return
+            version = self._table.checkpoint()
+            if self._cleaned_at < 0 or version - self._cleaned_at >= CLEAN_EVERY:
+                self._writer = self._writer or self._open()
+                clean(self._table, self._writer)
+                self._cleaned_at = version
+
+
+def clean(table: LakeTable, writer: TableWriter) -> None:
+    """Remove the commits that are older than the table's `delta.logRetentionDuration`.
+
+    Before that, one empty commit repeats the newest record of each writer. delta-rs removes commits below the version at
+    which its handle was opened alone. That was before the records were read, so no record is lost, however long this takes.
+    """
+    from deltalake import DeltaTable
+
+    handle = DeltaTable(delta_uri(table.uri), storage_options=storage_options(table.uri))
+    writer.append([], {"writer": "upkeep", **all_carried(table)})
+    handle.cleanup_metadata()
+
+
+def choose(snapshot: Snapshot, column: str, through: Bound) -> dict[str, DataFile]:
+    """The files worth putting into one, by name: none of them holds a row where a column is beyond `through`.
+
+    Files that outweigh the others stay, so a row is rewritten only as often as the logarithm of all rows.
+
+    Out: two files at least, or none
+    """
+    known = {
+        name: file
+        for name, file in snapshot.files.items()
+        if column in file.highest and file.highest[column] <= through  # type: ignore[operator]
+    }
+    names, rest = sorted(known, key=lambda name: known[name].rows), sum(file.rows for file in known.values())
+    while names and known[names[-1]].rows > rest - known[names[-1]].rows:
+        rest -= known[names.pop()].rows
+    return {name: known[name] for name in names} if len(names) > 1 else {}
+
+
+def compact(
+    table: LakeTable,
+    writer: TableWriter,
+    files: Mapping[str, DataFile],
+    record: Mapping[str, Any],
+    *,
+    column: str,
+    encoding: Encoding | None = None,
+    group_rows: int = GROUP_ROWS,
+) -> int | None:
+    """Put files into one, with the same rows in the order of a column.
+
+    Memory holds one group of rows for each file (if each is in that order) and one of the result.
+
+    In:     files       of a snapshot of the table, by name
+            group_rows  in each group of rows of the result
+    Out:    the version that holds the commit; None: one of the files is gone, and nothing was done
+    """
+    schema = table.schema
+    result = DataFileWriter(table.uri, schema, encoding or Encoding())
+    try:
+        bounds = _Bounds(files.values())
+        for rows in _grouped(sorted_rows([f"{table.uri}/{n}" for n in files], schema, column), group_rows):
+            columns = dict(zip(rows.column_names, rows.columns, strict=True))
+            result.write(columns, rows.num_rows)
+            bounds.note(result, columns)
+        bounds.finish(result)
+        written = result.close()
+    except BaseException:
+        result.remove()
+        raise
+    added = [] if written is None else [NewFile(written["path"], written["size"], written["stats"])]
+    try:
+        return writer.replace(files, added, record, changes_data=False)
+    except (ConflictError, FencedError) as error:
+        for file in added:
+            small_files.delete(f"{table.uri}/{file.path}")
+        if isinstance(error, ConflictError):
+            return None
+        raise
+
+
+class _Bounds:
+    """The statistics of a file that holds the rows of others: of those columns that all of the others have bounds of."""
+
+    def __init__(self, files: Iterable[DataFile]) -> None:
+        files = list(files)
+        names = {name for file in files for name in file.lowest}
+        self._known = {n for n in names if all(n in f.lowest and n in f.highest for f in files)}
+        self._texts = {
+            name: (min(file.lowest[name] for file in files), max(file.highest[name] for file in files))
+            for name in self._known
+            if isinstance(files[0].lowest[name], str)
+        }
+        self._nulls: set[str] = set()
+
+    def note(self, result: DataFileWriter, columns: Mapping[str, pa.ChunkedArray]) -> None:
+        result.bound_numbers({name: columns[name] for name in columns if name in self._known})
+        self._nulls |= {name for name in self._texts if name in columns and columns[name].null_count}
+
+    def finish(self, result: DataFileWriter) -> None:
+        """Bounds of texts may be cut short, so they are merged, and not taken from the rows."""
+        for name, ends in self._texts.items():
+            if name not in self._nulls and "." not in name:
+                result.bound_by(name, *ends)
+
+
+def _grouped(tables: Iterable[pa.Table], rows_max: int) -> Iterator[pa.Table]:
+    """The same rows in tables of one size; the last may be smaller."""
+    waiting: list[pa.Table] = []
+    count = 0
+    for rows in tables:
+        waiting.append(rows)
+        count += rows.num_rows
+        while count >= rows_max:
+            whole = pa.concat_tables(waiting)
+            yield whole.slice(0, rows_max)
+            waiting, count = [whole.slice(rows_max)], count - rows_max
+    if count:
+        yield pa.concat_tables(waiting)
+
+
+def vacuum(table: LakeTable, retention_hours: float) -> list[str]:
+    """Delete the files that left the newest version, or were written for none, longer ago than the retention.
+
+    delta-rs names them, and passes what is hidden (`_` or `.` before the name). No commit is made.
+
+    Out: their names
+    """
+    from deltalake import DeltaTable
+
+    handle = DeltaTable(delta_uri(table.uri), storage_options=storage_options(table.uri))
+    names = handle.vacuum(round(retention_hours), dry_run=True, enforce_retention_duration=False, full=True)
+    for name in names:
+        small_files.delete(f"{table.uri}/{name}")
+    return names

@@ -1,0 +1,247 @@
+"""Upkeep: the rows stay the same, the newest records are found, and readers of older versions find their files."""
+
+from __future__ import annotations
+
+import os
+import re
+import time
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+from random import Random
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+
+from headrace.lake import (
+    APPENDER,
+    MAINTAINER,
+    DataFileWriter,
+    Encoding,
+    LakeTable,
+    NewFile,
+    TableWriter,
+    create,
+    forget,
+    kinds,
+    open_table,
+    small_files,
+    upkeep,
+)
+from headrace.lake.history import last_commit
+
+pytestmark = pytest.mark.fast
+SCHEMA = pa.schema(
+    [
+        ("hash", pa.int64()),
+        ("at", pa.timestamp("us", "UTC")),
+        ("name", pa.string()),
+        ("value", pa.struct([("n", pa.int32()), ("text", pa.string())])),
+    ]
+)
+RECORD = {"writer": "compaction"}
+BEGIN = datetime(2026, 1, 1, tzinfo=UTC)
+
+
+def rows_of(random: Random, rows: int, below: int = 1000) -> pa.Table:
+    hashes = sorted(random.randrange(below) for _ in range(rows))
+    return pa.table(
+        {
+            "hash": hashes,
+            "at": [BEGIN + timedelta(milliseconds=random.randrange(10**6)) for _ in hashes],
+            "name": [random.choice(("a", "b", "ü" * 40)) for _ in hashes],
+            "value": [random.choice((None, {"n": hash_, "text": None})) for hash_ in hashes],
+        },
+        schema=SCHEMA,
+    )
+
+
+def written(table: LakeTable, rows: pa.Table, group_rows: int = 7) -> NewFile:
+    writer = DataFileWriter(table.uri, SCHEMA, Encoding())
+    for at in range(0, rows.num_rows, group_rows):
+        part = rows.slice(at, group_rows)
+        columns = dict(zip(part.column_names, part.columns, strict=True))
+        writer.write(columns, part.num_rows)
+        writer.bound_numbers(columns)
+    names = rows["name"].to_pylist()
+    writer.bound_by("name", min(names)[:32], max(names)[:32] + "\U0010ffff")
+    found = writer.close()
+    assert found is not None
+    return NewFile(found["path"], found["size"], found["stats"])
+
+
+def content(table: LakeTable) -> list[dict[str, Any]]:
+    return [row for name in table.snapshot().files for row in stored(table, name)]
+
+
+def stored(table: LakeTable, name: str) -> list[dict[str, Any]]:
+    found = small_files.read_bytes(f"{table.uri}/{name}")
+    assert found is not None, name
+    return list(pq.read_table(pa.BufferReader(found)).to_pylist())
+
+
+def by_row(rows: list[dict[str, Any]]) -> list[str]:
+    return sorted(map(repr, rows))
+
+
+def aged(uri: str) -> None:
+    """Everything below a folder was written two hours ago."""
+    long_ago = time.time() - 7200
+    for path in Path(uri.removeprefix("file:")).rglob("*"):
+        if path.is_file():
+            os.utime(path, (long_ago, long_ago))
+
+
+@pytest.fixture
+def table(tmp_path: Path) -> LakeTable:
+    return create(f"file:{tmp_path}/table", SCHEMA, kinds.state(("hash", "at", "name")))
+
+
+@pytest.fixture
+def filled(table: LakeTable) -> LakeTable:
+    appender, random = TableWriter(table, APPENDER), Random(3)
+    for rows in (40, 30, 50, 500):
+        appender.append([written(table, rows_of(random, rows))], {"writer": "appender"})
+    return table
+
+
+def test_compacted_rows_are_the_same_and_in_order(filled: LakeTable) -> None:
+    before, old = by_row(content(filled)), filled.snapshot()
+    files = upkeep.choose(old, "hash", 1000)
+    assert sorted(file.rows for file in files.values()) == [30, 40, 50]
+    maintainer = TableWriter(filled, MAINTAINER)
+    assert upkeep.compact(filled, maintainer, files, RECORD, column="hash", group_rows=25) == filled.version
+    assert by_row(content(filled)) == before
+    (name,) = filled.snapshot().files.keys() - old.files.keys()
+    hashes = [row["hash"] for row in stored(filled, name)]
+    assert hashes == sorted(hashes)
+    metadata = pq.ParquetFile(filled.uri.removeprefix("file:") + f"/{name}").metadata
+    assert [metadata.row_group(at).num_rows for at in range(metadata.num_row_groups)] == [25, 25, 25, 25, 20]
+    kept = filled.snapshot().files[name]
+    assert kept.rows == 120
+    assert (kept.lowest["hash"], kept.highest["hash"]) == (min(hashes), max(hashes))
+    assert kept.lowest["at"] == min(file.lowest["at"] for file in files.values())
+    assert kept.highest["name"] == max(str(file.highest["name"]) for file in files.values())
+    assert all(stored(filled, name) for name in old.files)  # a reader of the older version
+    forget()
+    assert open_table(filled.uri).snapshot().files[name] == kept
+
+
+def test_files_in_no_order_and_with_nulls_are_compacted(table: LakeTable) -> None:
+    appender, random = TableWriter(table, APPENDER), Random(5)
+    for _ in range(3):
+        rows = rows_of(random, 40).to_pylist()
+        random.shuffle(rows)
+        rows[3]["hash"] = None
+        appender.append([written(table, pa.Table.from_pylist(rows, schema=SCHEMA))], {"writer": "appender"})
+    before, files = by_row(content(table)), table.snapshot().files
+    upkeep.compact(table, TableWriter(table, MAINTAINER), files, RECORD, column="hash", group_rows=50)
+    after = content(table)
+    assert by_row(after) == before
+    hashes = [row["hash"] for row in after]
+    assert hashes[:117] == sorted(hashes[:117])
+    assert hashes[117:] == [None] * 3
+
+
+def test_a_file_with_rows_beyond_is_not_chosen_nor_one_that_outweighs_the_others(filled: LakeTable) -> None:
+    snapshot = filled.snapshot()
+    highest = sorted(int(file.highest["hash"]) for file in snapshot.files.values())
+    assert all(
+        int(file.highest["hash"]) <= highest[2]
+        for file in upkeep.choose(snapshot, "hash", highest[2]).values()
+    )
+    assert upkeep.choose(snapshot, "hash", highest[0]) == {}  # one alone
+    assert upkeep.choose(snapshot, "value", 10**9) == {}  # nothing is known
+
+
+def test_an_append_between_choice_and_commit_stays(filled: LakeTable) -> None:
+    files = upkeep.choose(filled.snapshot(), "hash", 1000)
+    maintainer, more = TableWriter(filled, MAINTAINER), rows_of(Random(8), 9)
+    TableWriter(filled, APPENDER).append([written(filled, more)], {"writer": "appender"})
+    before = by_row(content(filled))
+    assert upkeep.compact(filled, maintainer, files, RECORD, column="hash") is not None
+    assert by_row(content(filled)) == before
+
+
+def test_a_compaction_of_a_file_that_is_gone_is_skipped(filled: LakeTable) -> None:
+    files, before = upkeep.choose(filled.snapshot(), "hash", 1000), by_row(content(filled))
+    maintainer = TableWriter(filled, MAINTAINER)
+    assert upkeep.compact(filled, maintainer, files, RECORD, column="hash") is not None
+    version, stored_before = filled.version, small_files.usage(filled.uri)
+    assert upkeep.compact(filled, maintainer, files, RECORD, column="hash") is None
+    assert (filled.version, small_files.usage(filled.uri)) == (version, stored_before)
+    assert by_row(content(filled)) == before
+
+
+def test_vacuum_deletes_what_no_version_of_late_needs_and_nothing_hidden(filled: LakeTable) -> None:
+    before, old = by_row(content(filled)), filled.snapshot()
+    files = upkeep.choose(old, "hash", 1000)
+    upkeep.compact(filled, TableWriter(filled, MAINTAINER), files, RECORD, column="hash")
+    for hidden in ("_guard/0/seen.json", "_settled.json"):
+        small_files.write_json(f"{filled.uri}/{hidden}", {})
+    small_files.write_json(f"{filled.uri}/part-of-nothing.parquet", {})
+    version = filled.version
+    assert upkeep.vacuum(filled, 168) == []
+    aged(filled.uri)
+    assert upkeep.vacuum(filled, 168) == []  # younger than the retention
+    assert upkeep.vacuum(filled, 1) == ["part-of-nothing.parquet"]  # the others were removed a moment ago
+    assert sorted(upkeep.vacuum(filled, 0)) == sorted(files)
+    assert filled.version == version
+    assert small_files.exists(f"{filled.uri}/_guard/0/seen.json")
+    assert small_files.exists(f"{filled.uri}/_settled.json")
+    assert by_row(content(filled)) == before
+
+
+def commits(table: LakeTable) -> list[int]:
+    names = small_files.names(f"{table.uri}/_delta_log")
+    return [int(name[:20]) for name in names if re.fullmatch(r"\d{20}\.json", name)]
+
+
+def test_clean_up_keeps_the_last_hour_and_the_newest_record_of_each_writer(filled: LakeTable) -> None:
+    maintainer = TableWriter(filled, MAINTAINER)
+    maintainer.append([], {"writer": "rare", "number": 7})
+    before, newest = by_row(content(filled)), last_commit(filled, "appender")
+    filled.checkpoint()
+    young = filled.version
+    upkeep.clean(filled, maintainer)
+    assert commits(filled) == list(range(young + 2))
+    aged(f"{filled.uri}/_delta_log")
+    TableWriter(filled, APPENDER).append([], {"writer": "appender", "next": 1})
+    filled.checkpoint()
+    upkeep.clean(filled, maintainer)
+    kept = commits(filled)
+    assert min(kept) >= young
+    assert kept[-1] == filled.version
+    forget()
+    again = open_table(filled.uri)
+    rare, newest_now = last_commit(again, "rare"), last_commit(again, "appender")
+    assert rare is not None
+    assert rare.record["number"] == 7
+    assert newest is not None
+    assert newest_now is not None
+    assert newest_now.record["next"] == 1
+    assert last_commit(again, "nobody") is None
+    assert by_row(content(again)) == before
+    assert TableWriter(again, APPENDER).epoch == 3
+    maintainer.append([], {"writer": "rare"})  # goes on over what was cleaned
+
+
+def test_upkeep_bounds_the_history_and_repeats_no_record_in_a_record(
+    table: LakeTable, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(upkeep, "CLEAN_EVERY", 100)
+    appender = TableWriter(table, APPENDER)
+    keeper = upkeep.Upkeep(table, lambda: TableWriter(table, MAINTAINER, carries=("appender",)))
+    for number in range(600):
+        appender.append([], {"writer": "appender", "next": number})
+        keeper.run()
+        if number % 100 == 0:
+            aged(f"{table.uri}/_delta_log")
+    assert len(commits(table)) <= 310
+    text = small_files.read_text(f"{table.uri}/_delta_log/{commits(table)[-1]:020d}.json")
+    assert text is not None
+    assert len(text) < 2000
+    found = last_commit(table, "appender")
+    assert found is not None
+    assert found.record["next"] == 599
