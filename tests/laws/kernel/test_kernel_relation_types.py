@@ -161,3 +161,29 @@ def test_a_key_of_another_type_is_refused_and_a_wider_number_is_not() -> None:
             "right": rows_of("right", right, [("k", "no", 2)], 2),
         }
         assert folded(node, rows, Plan()).current(["id"])["a",]["name"] == "no"
+
+
+def test_a_micro_batch_needs_what_it_touches_and_no_more() -> None:
+    left = pa.schema([("id", pa.string()), ("ref", pa.int32()), *ROW_COLUMNS])
+    right = pa.schema([("ref", pa.int32()), ("name", pa.string()), *ROW_COLUMNS])
+    held = hr.Topic("left", key="id STRING", value="ref INT").table()
+    known = hr.Topic("right", key="ref INT", value="name STRING").table()
+    operator = Relations.of(held.join(known, on="ref"), {"left": left, "right": right})
+    changes: dict[str, tuple[list[Any], list[Any], dict[str, int]]] = {
+        "a left row": ([("a", 2)], [], {"left_by_reference": 0, "right_by_key": 1}),
+        "a right row": ([], [(2, "two"), (3, "three")], {"left_by_reference": 2, "right_by_key": 2}),
+        "neither": ([("a", None)], [], {"left_by_reference": 0, "right_by_key": 0}),
+    }
+    for what, (of_left, of_right, touched) in changes.items():
+        tables = {"left": left.empty_table(), "right": right.empty_table()}
+        if of_left:
+            tables["left"] = rows_of("left", left, of_left)
+        if of_right:
+            tables["right"] = rows_of("right", right, of_right)
+        rows, times = operator.packed(tables), Times(Clock(), Clock({"left": 9, "right": 9}))
+        for step in operator.steps[:2]:
+            rows = step.fold(rows, {name: table.empty() for name, table in step.state.items()}, times).rows
+        needs = operator.steps[2].needs(rows, times)
+        assert {
+            name: len(need.hashes) for name, need in needs.items() if need.hashes is not None
+        } == touched, what
