@@ -28,7 +28,7 @@ from tests.oracle.windows_oracle import aggregates, unusable, windows
 
 pytestmark = pytest.mark.fast
 
-EXAMPLES = settings(max_examples=int(os.environ.get("HEADRACE_EXAMPLES", "30")), deadline=None)
+EXAMPLES = settings(max_examples=int(os.environ.get("HEADRACE_EXAMPLES", "15")), deadline=None)
 DOUBLES = st.one_of(
     st.sampled_from([0.1, 0.2, 0.7, -0.0, 0.0, 5e-7, 1.5e-6, -5e-7, 1e15 + 0.1, -1e15, 1e21, None]),
     st.floats(-1e6, 1e6),

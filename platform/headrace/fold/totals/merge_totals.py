@@ -45,6 +45,8 @@ class MergeTotals:
 
     def of_rows(self, kept: pa.Table) -> pa.Table:
         """What records add. In: kept rows with KEY and HASH."""
+        if not kept.num_rows:
+            return self.schema.empty_table()
         groups = group(kept[KEY])
         columns = group_columns(kept, self.by.names, groups.first)
         columns |= self.aggregates.partials(kept, groups.codes, len(groups))
@@ -53,6 +55,8 @@ class MergeTotals:
 
     def __call__(self, rows: pa.Table) -> pa.Table:
         """Merge rows of the state, with BATCH."""
+        if not rows.num_rows:
+            return rows
         groups = group(rows[KEY])
         first = pa.array(groups.first)
         columns = {name: whole(rows[name]).take(first) for name in self.by.names}

@@ -29,6 +29,9 @@ def partials_of(kept: pa.Table, entered: Entered, shape: Shape, *, by_commit: bo
          by_commit  aggregate those of each log commit by themselves
     Out: rows of the state; with INGESTED, if `by_commit`
     """
+    if not kept.num_rows:
+        schema = shape.state.append(pa.field(INGESTED, pa.int64())) if by_commit else shape.state
+        return schema.empty_table()
     # In a tumbling window a record that is kept enters the one window that contains it.
     windows = [] if shape.panes.tumbling else [(entered.last - entered.start) // shape.panes.advance_ms]
     groups = combined(
@@ -62,6 +65,8 @@ class MergePanes:
 
     def __call__(self, rows: pa.Table) -> pa.Table:
         """See the class. In, Out: rows with BATCH."""
+        if not rows.num_rows:
+            return rows
         batch = int64(rows[BATCH])
         groups = combined(
             group(rows[KEY]).codes,
