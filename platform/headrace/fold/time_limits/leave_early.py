@@ -2,101 +2,69 @@
 
 What leaves depends on all entries of a partition together, so no other order will do.
 
-Law: after each row, put first, what is due leaves, then the oldest (by timestamp, then by the entry's bytes) until the bound
-in force at the row holds; a row that sets limits is such a row. What is due is older than what is not, so whatever leaves is
-always the oldest.
+Law: after each row, put first, what is due leaves, then the oldest (by timestamp, then by entry) until the bound in force
+at the row holds; a row that sets limits is such a row. What is due is older than what is not, so whatever leaves is always
+the oldest.
 """
 
 from __future__ import annotations
 
-import heapq
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
+from heapq import heappop, heappush
 
-Entry = tuple[bytes, int]  # the group's canonical bytes, and the start of the window (0: no window)
-
-
-@dataclass(frozen=True)
-class Row:
-    """A row of a partition; a tick, or a row that sets limits, has no entry.
-
-    number                  of the row; what leaves is named by it
-    after_ms                the expiry time after it
-    stamp_ms                timestamp of the update
-    size_bytes              of its raw key and value
-    max_records, max_bytes  the bound in force
-    """
-
-    number: int
-    after_ms: int
-    max_records: int | None
-    max_bytes: int | None
-    entry: Entry | None = None
-    stamp_ms: int = 0
-    size_bytes: int = 0
-
-
-@dataclass(frozen=True)
-class Left:
-    """A wait that ended: its entry, the row that ended it, and whether a bound did that."""
-
-    entry: Entry
-    opener: int
-    number: int
-    early: bool
+NO_ENTRY = -1  # of a tick, or of a row that sets limits
+Row = tuple[int, int, int, int, int]  # expiry time after it, number of its bound, entry, timestamp, bytes
+Left = tuple[
+    int, int, int, bool
+]  # entry, the row that opened the wait, the row that ended it, whether a bound did
 
 
 @dataclass
 class Waiting:
-    """What waits in one partition.
+    """What waits in one partition. Entries are numbers, which compare as their bytes do.
 
-    queue    the oldest first
-    opened   of each entry that waits: timestamp, the row that opened the wait, size of the last update
+    queue   timestamp and entry of each wait, the oldest first
+    opened  of each entry that waits the row that opened the wait, and the bytes of the last update
     """
 
-    queue: list[tuple[int, Entry]] = field(default_factory=list)
-    opened: dict[Entry, tuple[int, int, int]] = field(default_factory=dict)
+    queue: list[tuple[int, int]] = field(default_factory=list)
+    opened: dict[int, tuple[int, int]] = field(default_factory=dict)
     size_bytes: int = 0
 
-    def put(self, entry: Entry, stamp_ms: int, opener: int, size_bytes: int) -> int:
-        """Put an update into the wait of its entry, or open one. Out: the row that opened it."""
-        known = self.opened.get(entry)
-        if known is None:
-            heapq.heappush(self.queue, (stamp_ms, entry))
-        else:
-            stamp_ms, opener, earlier = known
-            self.size_bytes -= earlier
-        self.opened[entry] = (stamp_ms, opener, size_bytes)
+    def put(self, entry: int, stamp_ms: int, opener: int, size_bytes: int) -> None:
+        """Put an open wait among the others."""
+        heappush(self.queue, (stamp_ms, entry))
+        self.opened[entry] = (opener, size_bytes)
         self.size_bytes += size_bytes
-        return opener
-
-    def leave(self) -> tuple[Entry, int]:
-        """Take out the oldest. Out: its entry and the row that opened its wait."""
-        _, entry = heapq.heappop(self.queue)
-        _, opener, size_bytes = self.opened.pop(entry)
-        self.size_bytes -= size_bytes
-        return entry, opener
 
 
-def leave_early(waiting: Waiting, rows: Iterable[Row]) -> tuple[list[int], list[Left]]:
+def leave_early(
+    waiting: Waiting, rows: Iterable[Row], first: int, bounds: Sequence[tuple[int, int]]
+) -> tuple[list[int], list[Left]]:
     """Pass over the rows of one partition; `waiting` is changed.
 
-    Out: for each update the number of the row that opened its wait; and the waits that ended, in their order
+    In:  first   the number of the first row; the others follow
+         bounds  how many records and bytes may wait, by number
+    Out: for each update the row that opened its wait; and the waits that ended, in their order
     """
+    queue, opened, total = waiting.queue, waiting.opened, waiting.size_bytes
     openers: list[int] = []
     left: list[Left] = []
-    for row in rows:
-        if row.entry is not None:
-            openers.append(waiting.put(row.entry, row.stamp_ms, row.number, row.size_bytes))
-        while waiting.queue and waiting.queue[0][0] <= row.after_ms:
-            left.append(Left(*waiting.leave(), row.number, early=False))
-        while _too_full(waiting, row):
-            left.append(Left(*waiting.leave(), row.number, early=True))
+    for number, (after_ms, bound, entry, stamp_ms, size) in enumerate(rows, first):
+        if entry != NO_ENTRY:
+            known = opened.get(entry)
+            if known is None:
+                heappush(queue, (stamp_ms, entry))
+                known = (number, 0)
+            total += size - known[1]
+            opened[entry] = (known[0], size)
+            openers.append(known[0])
+        records_max, bytes_max = bounds[bound]
+        while queue and ((due := queue[0][0] <= after_ms) or len(queue) > records_max or total > bytes_max):
+            _, oldest = heappop(queue)
+            opener, its_size = opened.pop(oldest)
+            total -= its_size
+            left.append((oldest, opener, number, not due))
+    waiting.size_bytes = total
     return openers, left
-
-
-def _too_full(waiting: Waiting, row: Row) -> bool:
-    records, size = row.max_records, row.max_bytes
-    return (records is not None and len(waiting.queue) > records) or (
-        size is not None and waiting.size_bytes > size
-    )

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -10,6 +10,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from headrace.fold.aggregates.kind import whole
 from headrace.fold.columns import int64
 from headrace.fold.contract import (
     BATCH,
@@ -31,8 +32,8 @@ from headrace.fold.contract import (
 )
 from headrace.fold.fates import is_kept
 from headrace.fold.keys import combined, distinct_hashes, group, key_of_row
-from headrace.fold.segments import NO_TIME, begins
-from headrace.fold.time_limits.leave_early import Entry, Left, Row, Waiting, leave_early
+from headrace.fold.segments import HIGHEST, NO_TIME, begins, distinct_pairs, places
+from headrace.fold.time_limits.leave_early import NO_ENTRY, Left, Waiting, leave_early
 from headrace.fold.time_limits.mark_timeline import CLOCK_TABLE, mark_times
 from headrace.fold.time_limits.names import (
     AFTER,
@@ -112,71 +113,60 @@ class _Passed:
 def _pass_over(timed: pa.Table, known: pa.Table, shape: Shape, times: Times) -> _Passed:
     groups = group(pa.chunked_array([*timed[KEY].chunks, *known[KEY].chunks], pa.binary()))
     of_row, of_known = groups.codes[: timed.num_rows], groups.codes[timed.num_rows :]
-    waiting = {int(number): Waiting() for number in np.unique(groups.codes)}
-    before = _entries(known[ENTRY], known)
-    columns = zip(
-        of_known.tolist(), before, int64(known[OPENED]).tolist(), int64(known[SIZE]).tolist(), strict=True
-    )
-    for number, (partition, entry, opened_ms, size) in enumerate(columns, timed.num_rows):
-        waiting[partition].put(entry, opened_ms, number, size)
+    entries = _ranked(timed, known, shape)
+    kept = is_kept(timed)
+    waiting = _waiting(known, of_known, entries[timed.num_rows :], timed.num_rows)
+    policy, policies = shape.in_force(times).at(int64(timed[INGESTED]))
+    bounds = [(policy.bound.max_records or HIGHEST, policy.bound.max_bytes or HIGHEST) for policy in policies]
+    entry = np.where(kept, entries[: timed.num_rows], NO_ENTRY)
+    columns = (int64(timed[AFTER]), policy, entry, int64(timed[STAMP]), int64(timed[SIZE]))
+    rows = [*zip(*(column.tolist() for column in columns), strict=True)]
     openers: list[int] = []
     left: list[Left] = []
-    changed: dict[tuple[int, Entry], int] = {}
-    for first, rows in _of_partitions(timed, of_row, shape, times):
-        mine = waiting[int(of_row[first])]
-        opened, gone = leave_early(mine, rows)
+    changed: list[tuple[int, int | None]] = []
+    starts = np.flatnonzero(begins(of_row)).tolist()
+    for first, stop in zip(starts, [*starts[1:], len(rows)], strict=False):
+        mine = waiting.setdefault(int(of_row[first]), Waiting())
+        opened, gone = leave_early(mine, rows[first:stop], first, bounds)
         openers += opened
         left += gone
-        changed |= {(int(of_row[first]), row.entry): row.number for row in rows if row.entry is not None}
-        changed |= {(int(of_row[first]), each.entry): each.opener for each in gone}
-    now = [(number, waiting[partition].opened.get(entry)) for (partition, entry), number in changed.items()]
-    return _Passed(
-        np.flatnonzero(is_kept(timed)),
-        np.array(openers, np.int64),
-        left,
-        [(number, None) if found is None else (found[1], found[2]) for number, found in now],
-    )
+        touched = {row[2]: number for number, row in enumerate(rows[first:stop], first)}
+        touched |= {each[0]: each[1] for each in gone}
+        touched.pop(NO_ENTRY, None)
+        changed += [mine.opened.get(entry, (number, None)) for entry, number in touched.items()]
+    return _Passed(np.flatnonzero(kept), np.array(openers, np.int64), left, changed)
 
 
-def _of_partitions(
-    timed: pa.Table, partition: np.ndarray, shape: Shape, times: Times
-) -> Iterator[tuple[int, list[Row]]]:
-    """The rows of each partition in order, and the place of its first."""
-    number, policies = shape.in_force(times).at(int64(timed[INGESTED]))
-    bounds = [(policy.bound.max_records, policy.bound.max_bytes) for policy in policies]
+def _ranked(timed: pa.Table, known: pa.Table, shape: Shape) -> np.ndarray:
+    """The number of the entry of each row and of each known wait; numbers compare as key bytes and starts do."""
     keys, _ = key_of_row(timed, shape.updates.by.names)
-    entries, kept = _entries(keys, timed), is_kept(timed)
-    columns = (int64(timed[AFTER]), number, int64(timed[STAMP]), int64(timed[SIZE]))
-    values = [*zip(*(column.tolist() for column in columns), strict=True)]
-    starts = np.flatnonzero(begins(partition)).tolist()
-    for first, stop in zip(starts, [*starts[1:], len(values)], strict=False):
-        yield (
-            first,
-            [
-                Row(
-                    number=at,
-                    after_ms=after_ms,
-                    max_records=bounds[policy][0],
-                    max_bytes=bounds[policy][1],
-                    entry=entries[at] if kept[at] else None,
-                    stamp_ms=stamp_ms,
-                    size_bytes=size,
-                )
-                for at, (after_ms, policy, stamp_ms, size) in enumerate(values[first:stop], first)
-            ],
-        )
+    encoded = group(pa.chunked_array([keys, *known[ENTRY].chunks], pa.binary()))
+    distinct_keys = pa.concat_tables([pa.table({ENTRY: keys}), known.select([ENTRY])])[ENTRY]
+    order = pc.array_sort_indices(whole(distinct_keys.take(pa.array(encoded.first)))).to_numpy()
+    rank = np.empty(len(order), np.int64)
+    rank[order] = np.arange(len(order))
+    starts = np.concatenate([int64(timed[START]), int64(known[START])])
+    pairs = distinct_pairs(rank[encoded.codes], starts)
+    return places(pairs, (rank[encoded.codes], starts))
 
 
-def _entries(keys: pa.Array | pa.ChunkedArray, rows: pa.Table) -> list[Entry]:
-    return [*zip(keys.to_pylist(), int64(rows[START]).tolist(), strict=True)]
+def _waiting(known: pa.Table, partition: np.ndarray, entries: np.ndarray, first: int) -> dict[int, Waiting]:
+    """What waits before the rows, by partition. In: first  the number of the first known wait."""
+    found: dict[int, Waiting] = {}
+    columns = (partition, entries, int64(known[OPENED]), int64(known[SIZE]))
+    for number, (of, entry, opened_ms, size) in enumerate(
+        zip(*(c.tolist() for c in columns), strict=True), first
+    ):
+        found.setdefault(of, Waiting()).put(entry, opened_ms, number, size)
+    return found
 
 
 def _given_on(timed: pa.Table, known: pa.Table, passed: _Passed, shape: Shape) -> pa.Table:
     """Updates with their waits, and the waits that ended."""
     stamps = np.concatenate([int64(timed[STAMP]), int64(known[OPENED])])
     offsets = np.concatenate([int64(timed[OFFSET], NO_TIME), int64(known[OPENED_OFFSET])])
-    opener = np.concatenate([passed.opener, np.array([each.opener for each in passed.left], np.int64)])
-    ended_by = np.array([each.number for each in passed.left], np.int64)
+    opener = np.concatenate([passed.opener, np.array([each[1] for each in passed.left], np.int64)])
+    ended_by = np.array([each[2] for each in passed.left], np.int64)
     updates, nothing = timed.take(pa.array(passed.updates)), len(passed.updates)
     names = [*shape.updates.by.names, TOPIC, PARTITION, START]
     ended = pa.concat_tables([timed.select(names), known.select(names)]).take(pa.array(opener[nothing:]))
@@ -186,7 +176,7 @@ def _given_on(timed: pa.Table, known: pa.Table, passed: _Passed, shape: Shape) -
     columns: dict[str, Any] = {
         OPENED: stamps[opener],
         OPENED_OFFSET: offsets[opener],
-        EARLY: pa.array([None] * nothing + [each.early for each in passed.left], pa.bool_()),
+        EARLY: pa.array([None] * nothing + [each[3] for each in passed.left], pa.bool_()),
     }
     for name, place in zip(LEFT, (at[INGESTED], at[OFFSET], sub, at[STREAM]), strict=True):
         columns[name] = pa.chunked_array([pa.nulls(nothing, pa.int64()), *place.chunks], pa.int64())
