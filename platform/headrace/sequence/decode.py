@@ -32,7 +32,7 @@ from headrace.sequence.reasons import Reasons
 NOT_UTF8, NOT_AN_OBJECT = "not UTF-8", "not a JSON object"
 LAST_TIMESTAMP_MS = 253_402_300_799_999  # the end of the year 9999: beyond it no timestamp can be written
 NOTHING = np.iinfo(np.int64).min  # stands for a time that is not there
-ROWS_MAX, BYTES_MAX = 1 << 16, 16 << 20  # of texts that are read at once
+ROWS_MAX, BYTES_MAX = 1 << 16, 4 << 20  # of texts that are read at once
 
 
 @dataclass(frozen=True)

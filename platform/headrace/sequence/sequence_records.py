@@ -19,10 +19,27 @@ from headrace.sequence.formats import RecordFormat
 from headrace.sequence.log_rows import HEADERS, chain_columns, log_schema, moments, record_columns, rows_of
 from headrace.sequence.replays.chains import Chains, malformed_reason, read_chains
 from headrace.sequence.replays.guards import Guard
-from headrace.sequence.replays.monotone import MonotoneGuard
 from headrace.sequence.stream_time import assign_stream_time, last_rows, new_in_order
 
 NAMES, VALUES = "header_names", "header_values"
+
+
+@dataclass(frozen=True)
+class Read:
+    """Records that were decided about one by one, by partition and offset.
+
+    records  in one chunk each: `partition`, `offset`, `key`, `value`, `timestamp`, `headers`
+    chains   None: the topic has no guard
+    """
+
+    records: pa.Table
+    decoded: Decoded
+    chains: Chains | None
+
+    @property
+    def alive(self) -> np.ndarray:
+        """Which are no dead letters."""
+        return ~self.decoded.reasons.dead
 
 
 @dataclass(frozen=True)
@@ -30,11 +47,13 @@ class Sequenced:
     """What one commit adds to a log.
 
     rows          in the columns of `log_schema`, by partition and offset
+    ends          the last row of each partition
     state, guard  after the commit; guard None: the topic has none
     records       how many rows; of these so many `dead_letters` and `replays`
     """
 
     rows: pa.Table
+    ends: tuple[LastRow, ...]
     state: LogState
     guard: Guard | None
     records: int
@@ -43,7 +62,11 @@ class Sequenced:
 
 
 class Sequencer:
-    """Sequences the records of one topic."""
+    """Sequences the records of one topic.
+
+    `sequence` does all at once. Its parts may run elsewhere: `read` wherever some of the records are, `judge` where all of a
+    partition are (with the exact guard: all of the commit), `finish` where all of a partition are.
+    """
 
     def __init__(self, of: RecordFormat) -> None:
         self._of = of
@@ -53,50 +76,56 @@ class Sequencer:
     def sequence(self, records: pa.Table, state: LogState, guard: Guard | None, at_ms: int) -> Sequenced:
         """Decide about the records of one commit.
 
-        In: records  one row per record, in any order: `partition` INT, `offset` BIGINT, `key` and `value` BINARY,
-                     `timestamp` BIGINT (Kafka's, in ms, any number), and `headers` ARRAY<STRUCT<key: STRING, value:
-                     BINARY>> or, side by side, `header_names` and `header_values`; less than 2 GiB. Offsets that the
-                     log holds are passed over
+        In: records  as for `read`
             state    of the log before the commit
             guard    before the commit; None: the topic has none
             at_ms    the commit's `ingested_at`
         """
-        records = _new(_arranged(records), state.partitions)
-        partition, offset = (records[name].chunk(0).to_numpy() for name in ("partition", "offset"))
-        kafka_ms = records["timestamp"].chunk(0)
-        decoded = self._decoder.decode(records["key"].chunk(0), records["value"].chunk(0), kafka_ms, at_ms)
-        chains, replay, guard = self._judge(records, decoded, guard)
-        dead = decoded.reasons.dead
-        stream_ms = assign_stream_time(partition, decoded.event_ms, ~(dead | replay), *_before(state))
-        columns = record_columns(records, decoded, self._of.topic, at_ms)
-        columns |= {"stream_time": moments(stream_ms), "replay": pa.array(replay)}
-        columns |= {} if chains is None else chain_columns(chains, dead)
-        ends = [LastRow(*row) for row in last_rows(partition, offset, stream_ms)]
-        return Sequenced(
-            rows_of(self.schema, columns, records.num_rows),
-            state.after(at_ms, ends),
-            guard,
-            records.num_rows,
-            int(dead.sum()),
-            int(replay.sum()),
-        )
+        read = self.read(records, state, at_ms)
+        replay, after = judge(read.chains, read.alive, guard)
+        rows, ends = self.finish(read, replay, state, at_ms)
+        dead_letters = len(replay) - int(read.alive.sum())
+        after_commit = state.after(at_ms, ends)
+        return Sequenced(rows, ends, after_commit, after, len(replay), dead_letters, int(replay.sum()))
 
-    def _judge(
-        self, records: pa.Table, decoded: Decoded, guard: Guard | None
-    ) -> tuple[Chains | None, np.ndarray, Guard | None]:
-        """The source chains, which records are replays, and the guard after them; malformed chains get their reason."""
-        if guard is None or self._of.guard is None:
-            return None, np.zeros(records.num_rows, bool), guard
-        partition, offset = (records[name].chunk(0).to_numpy() for name in ("partition", "offset"))
-        header = self._of.guard.header
+    def read(self, records: pa.Table, state: LogState, at_ms: int) -> Read:
+        """Decide about records one by one: what each holds, and where it comes from.
+
+        In: records  one row per record, in any order: `partition` INT, `offset` BIGINT, `key` and `value` BINARY,
+                     `timestamp` BIGINT (Kafka's, in ms, any number), and `headers` ARRAY<STRUCT<key: STRING, value:
+                     BINARY>> or, side by side, `header_names` and `header_values`; less than 2 GiB. Offsets that the
+                     log holds are passed over
+        """
+        records = _new(_arranged(records), state.partitions)
+        key, value, kafka_ms = (records[name].chunk(0) for name in ("key", "value", "timestamp"))
+        decoded = self._decoder.decode(key, value, kafka_ms, at_ms)
+        if self._of.guard is None:
+            return Read(records, decoded, None)
+        header, (partition, offset) = self._of.guard.header, _places(records)
         chains = read_chains(records["headers"].chunk(0), header, self._of.topic, partition, offset)
         decoded.reasons.add(chains.malformed, malformed_reason(header))
-        alive = ~decoded.reasons.dead
-        if isinstance(guard, MonotoneGuard):
-            replay, seen = guard.judge(chains, alive)
-            return chains, replay, guard.after(seen)
-        replay, after = guard.judge(chains, alive)
-        return chains, replay, after
+        return Read(records, decoded, chains)
+
+    def finish(
+        self, read: Read, replay: np.ndarray, state: LogState, at_ms: int
+    ) -> tuple[pa.Table, tuple[LastRow, ...]]:
+        """The rows of the log, and the last of each partition. In: replay  which records are."""
+        partition, offset = _places(read.records)
+        stream_ms = assign_stream_time(
+            partition, read.decoded.event_ms, read.alive & ~replay, *_stream_times(state)
+        )
+        columns = record_columns(read.records, read.decoded, self._of.topic, at_ms)
+        columns |= {"stream_time": moments(stream_ms), "replay": pa.array(replay)}
+        columns |= {} if read.chains is None else chain_columns(read.chains, ~read.alive)
+        ends = tuple(LastRow(*row) for row in last_rows(partition, offset, stream_ms))
+        return rows_of(self.schema, columns, len(replay)), ends
+
+
+def judge(chains: Chains | None, alive: np.ndarray, guard: Guard | None) -> tuple[np.ndarray, Guard | None]:
+    """Which records are replays, and the guard after them. In: chains, alive  of `Read`."""
+    if guard is None or chains is None:
+        return np.zeros(len(alive), bool), guard
+    return guard.judge(chains, alive)
 
 
 def _arranged(records: pa.Table) -> pa.Table:
@@ -132,7 +161,7 @@ def _null_if_empty(lists: pa.Array) -> pa.Array:
 def _new(records: pa.Table, partitions: Mapping[int, PartitionState]) -> pa.Table:
     """The records that the log does not hold yet, in order."""
     next_offsets = {number: at.next_offset for number, at in partitions.items()}
-    partition, offset = (records[name].chunk(0).to_numpy() for name in ("partition", "offset"))
+    partition, offset = _places(records)
     rows = new_in_order(partition, offset, next_offsets)
     if rows is None:
         return records
@@ -140,7 +169,12 @@ def _new(records: pa.Table, partitions: Mapping[int, PartitionState]) -> pa.Tabl
     return pa.table({name: _whole(taken[name]) for name in taken.column_names})
 
 
-def _before(state: LogState) -> tuple[dict[int, int], int | None]:
+def _places(records: pa.Table) -> tuple[np.ndarray, np.ndarray]:
+    """The partition and the offset of each record."""
+    return records["partition"].chunk(0).to_numpy(), records["offset"].chunk(0).to_numpy()
+
+
+def _stream_times(state: LogState) -> tuple[dict[int, int], int | None]:
     stream_ms = {number: at.stream_ms for number, at in state.partitions.items() if at.stream_ms is not None}
     return stream_ms, state.lowest_stream_ms()
 

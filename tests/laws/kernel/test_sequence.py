@@ -20,12 +20,13 @@ from headrace.sequence import decode
 from headrace.sequence.formats import RecordFormat
 from headrace.sequence.parse import json_columns
 from headrace.sequence.replays.guards import Guard, new_guard, restored_guard
+from headrace.sequence.replays.monotone import MonotoneGuard
 from headrace.sequence.sequence_records import Sequenced, Sequencer
 from tests.oracle import guard_oracle, log_oracle
 
 pytestmark = pytest.mark.fast
 
-EXAMPLES = int(os.environ.get("HEADRACE_EXAMPLES", "10"))
+EXAMPLES = int(os.environ.get("HEADRACE_EXAMPLES", "6"))
 RANDOMS = st.integers(0, 2**32).map(Random)
 NOW_MS = 1_714_564_800_000
 PARTITIONS, GAPS_MAX = 3, 4
@@ -248,6 +249,87 @@ def wanted_place(record: Record, mode: str) -> tuple[Any, ...]:
     root = chain[0][:3] if chain else ["screws", record.partition, record.offset]
     path = ">".join(f"{entry[0]}/{entry[1]}" for entry in [*chain, ["screws", record.partition]])
     return (*root, [entry[3] if len(entry) == 4 else -1 for entry in chain], path)
+
+
+@given(random=RANDOMS)
+@settings(max_examples=EXAMPLES, deadline=None)
+def test_partitions_may_be_sequenced_apart(random: Random) -> None:
+    topic = hr.Topic("screws", key="id STRING", value="n INT", replay_guard=GUARDS["monotone"])
+    records = some_records(random)
+    done, guard = run(topic, random, [records[: len(records) // 2]])
+    assert isinstance(guard, MonotoneGuard)
+    sequencer, state, rest = Sequencer(RecordFormat.of(topic)), done[-1].state, records[len(records) // 2 :]
+    whole = sequencer.sequence(table_of(rest), state, guard, NOW_MS + 9)
+    parts = [
+        sequencer.sequence(
+            table_of([r for r in rest if (r.partition == 1) == mine]), state, guard, NOW_MS + 9
+        )
+        for mine in (False, True)
+    ]
+    rows = pa.concat_tables([part.rows for part in parts])
+    assert (
+        rows.sort_by([("partition", "ascending"), ("offset", "ascending")]).to_pylist()
+        == whole.rows.to_pylist()
+    )
+    assert sorted(end.partition for part in parts for end in part.ends) == [
+        end.partition for end in whole.ends
+    ]
+    assert state.after(NOW_MS + 9, [end for part in parts for end in part.ends]) == whole.state
+    one, two = (part.guard for part in parts)
+    assert isinstance(one, MonotoneGuard)
+    assert isinstance(two, MonotoneGuard)
+    assert one.joined(two) == whole.guard
+
+
+ANY = hr.Topic(
+    "any",
+    key="id INT, s STRING NOT NULL",
+    value="id INT, at TIMESTAMP, m MAP<STRING, DOUBLE>, x BINARY, a ARRAY<DECIMAL(6,2)> NOT NULL",
+    timestamp="at",
+    replay_guard=hr.ReplayGuard(mode="exact"),
+)
+PIECES = [
+    b'{"id": 1, ',
+    b'"at": "2024-05-01T12:00:00Z", ',
+    b'"m": {"a": 1}, ',
+    b'"x": "YQ==", ',
+    b'"s": "k", ',
+    b'"a": [1.255]}',
+]
+
+
+@given(random=RANDOMS)
+@settings(max_examples=EXAMPLES, deadline=None)
+def test_any_bytes_are_decided_about_and_each_record_by_itself(random: Random) -> None:
+    def some_bytes() -> bytes | None:
+        pieces = [piece for piece in PIECES if random.random() < 0.9]
+        if random.random() < 0.2:
+            pieces.insert(random.randrange(len(pieces) + 1), random.randbytes(random.randrange(4)))
+        return None if random.random() < 0.1 else b"".join(pieces)
+
+    def some_header() -> bytes | None:
+        text = b'[["a", 0, 12], ["b", 1, 2, 3]]'
+        at = random.randrange(len(text))
+        return random.choice([None, text, text[:at] + random.randbytes(1) + text[at + 1 :]])
+
+    size = random.randrange(1, 40)
+    absurd = [-1, 0, 2**63 - 1, -(2**63), 9_200_000_000_000_000_000, NOW_MS]
+    table = pa.table(
+        {
+            "partition": pa.array([0] * size, pa.int32()),
+            "offset": pa.array(range(size), pa.int64()),
+            "key": pa.array([some_bytes() for _ in range(size)], pa.binary()),
+            "value": pa.array([some_bytes() for _ in range(size)], pa.binary()),
+            "timestamp": pa.array(random.choices([*absurd, None], k=size), pa.int64()),
+            "headers": pa.array([[("source-chain", some_header())] for _ in range(size)], PAIRS),
+        }
+    )
+    sequencer, guard = Sequencer(RecordFormat.of(ANY)), new_guard(ANY.replay_guard)
+    together = sequencer.sequence(table, LogState(), guard, NOW_MS).rows.drop_columns(
+        ["stream_time", "replay"]
+    )
+    alone = [sequencer.sequence(table.slice(row, 1), LogState(), guard, NOW_MS).rows for row in range(size)]
+    assert pa.concat_tables(alone).drop_columns(["stream_time", "replay"]).to_pylist() == together.to_pylist()
 
 
 @pytest.mark.parametrize("mode", ["monotone", "exact"])

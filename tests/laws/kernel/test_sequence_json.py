@@ -22,7 +22,7 @@ from tests.oracle import json_oracle
 
 pytestmark = pytest.mark.fast
 
-EXAMPLES = int(os.environ.get("HEADRACE_EXAMPLES", "12"))
+EXAMPLES = int(os.environ.get("HEADRACE_EXAMPLES", "8"))
 # A text is made of many small decisions, which Hypothesis would make alike.
 RANDOMS = st.integers(0, 2**32).map(Random)
 WHY = {json_oracle.FITS_NOT: DOES_NOT_FIT, json_oracle.MORE: MORE_THAN_ONE}
@@ -129,7 +129,7 @@ def test_two_texts_never_make_up_for_one_another(random: Random) -> None:
         '{"t":{}',
         "{}\ufeff}",
     ]
-    texts = [random.choice([good, *parts]) for _ in range(random.randrange(2, 6))]
+    texts = [random.choice([good] * len(parts) + parts) for _ in range(random.randrange(2, 10))]
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(json_columns, "FEW", 1)
         texts = [text if text.endswith("}") else text + "}" for text in texts]
@@ -155,3 +155,35 @@ def test_what_machines_write_is_read_in_columns() -> None:
                 for blank in ("", " ", "\n\t") * 30
             ]
             assert outcomes(READERS[name], texts) == [wanted(text, columns) for text in texts]
+
+
+@pytest.mark.parametrize("copies", [1, 60])
+def test_nesting_has_one_bound_whichever_way_a_text_is_read(copies: int) -> None:
+    texts = ['{"o":' + "[" * depth + "]" * depth + "}" for depth in (1, 499, 500, 3000)]
+    texts += ['{"o":"' + "[" * 600 + '"}', '{"a":[' + ",".join("1" * 600) + '],"o":[' + "[]," * 600 + "[]]}"]
+    fits = [True, True, False, False, True, True]
+    found = outcomes(READERS["columns"], texts * copies)
+    assert [outcome != DOES_NOT_FIT for outcome in found] == fits * copies
+    assert [outcomes(READERS["columns"], [text])[0] != DOES_NOT_FIT for text in texts] == fits
+
+
+def test_decimals_do_not_overflow_in_silence() -> None:
+    """Of digits before and behind the point there may be as many as a type has, or more: at once for all of a chunk."""
+    numbers = [
+        f"{sign}{d * before}.{d * behind}"
+        for sign in ("", "-")
+        for d in "19"
+        for before in range(1, 60, 3)
+        for behind in (1, 9, 10, 11, 26)
+    ]
+    texts = [f'{{"w": {number}, "q": {number[-5:].lstrip(".").lstrip("0") or 0}}}' for number in numbers] * 2
+    assert outcomes(READERS["columns"], texts) == [wanted(text, COLUMNS) for text in texts]
+    whole = [f'{{"w": {d * digits}}}' for d in "19" for digits in range(20, 45)] + [
+        '{"w": 1e27}',
+        '{"w": 1e28}',
+        '{"w": 1e37}',
+    ]
+    assert [outcomes(READERS["columns"], [text])[0] for text in whole] == [
+        wanted(text, COLUMNS) for text in whole
+    ]
+    assert outcomes(READERS["columns"], whole * 3) == [wanted(text, COLUMNS) for text in whole * 3]

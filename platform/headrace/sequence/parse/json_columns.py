@@ -35,6 +35,7 @@ from headrace.sequence.parse.typed import typed
 from headrace.sequence.parse.types import has_maps, has_maps_by_others
 
 FEW = 48  # rows that are read one by one sooner than by one more call of Arrow's reader
+MAPS_BYTES_MAX = 8 << 20  # of texts whose maps are rewritten: that needs memory many times as large
 MOST = 0.9  # of the rows that a pattern has to match to be of use
 _NOT_FINITE = r"[:\[,][ \t\r\n]*-?(?:NaN|Inf)"
 
@@ -77,9 +78,11 @@ class ObjectReader:
             found.odd.append(rows)
         else:
             suspect, plain = _suspects(texts), texts
-            if self._maps is not None:
+            if self._maps is not None and _size(texts) <= MAPS_BYTES_MAX:
                 plain, odd = self._maps.rewritten(texts)
                 suspect |= odd
+            elif self._maps is not None:
+                suspect[:] = True
             if suspect.any():
                 found.odd.append(rows[suspect])
                 rows, plain = rows[~suspect], plain.filter(pa.array(~suspect))
@@ -153,6 +156,10 @@ class ObjectReader:
         found.parts.append(structs)
         found.rows.append(rows)
         return True, None
+
+
+def _size(texts: pa.StringArray) -> int:
+    return int(pc.sum(pc.binary_length(texts)).as_py() or 0)
 
 
 def _suspects(texts: pa.StringArray) -> np.ndarray:

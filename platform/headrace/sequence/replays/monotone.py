@@ -10,7 +10,7 @@ State: one position for each path.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -18,10 +18,9 @@ import numpy as np
 
 from headrace.description.replay import MONOTONE
 from headrace.fold.segments import begins, numbered, running_max
-from headrace.sequence.replays.chains import NO_ORDINAL, Chains, root_of
+from headrace.sequence.replays.chains import HOP, NO_ORDINAL, Chains, root_of
 
 Position = tuple[int, tuple[int, ...]]
-Seen = tuple[str, int, tuple[int, ...]]
 
 
 @dataclass(frozen=True)
@@ -31,8 +30,8 @@ class MonotoneGuard:
     highest: Mapping[str, Position] = field(default_factory=dict)
     mode = MONOTONE
 
-    def judge(self, chains: Chains, alive: np.ndarray) -> tuple[np.ndarray, list[Seen]]:
-        """Which records are replays; and of each path that came the highest position.
+    def judge(self, chains: Chains, alive: np.ndarray) -> tuple[np.ndarray, MonotoneGuard]:
+        """Which records are replays, and the guard after them.
 
         In: chains  of records in the order of their offsets, partition by partition
             alive   which are no dead letters
@@ -54,15 +53,14 @@ class MonotoneGuard:
         earlier[1:] = reached[:-1]
         earlier[first] = before
         replay[rows] = rank <= earlier
-        return replay, self._seen(names, at, known, rank, reached, first)
+        return replay, MonotoneGuard({**self.highest, **_highest(names, at, rank, reached, first)})
 
-    def after(self, seen: Iterable[Seen]) -> MonotoneGuard:
-        """The guard after a commit, from what `judge` found."""
-        highest = dict(self.highest)
-        for path, offset, ordinals in seen:
-            position = (offset, tuple(ordinals))
-            highest[path] = max(position, highest.get(path, position))
-        return MonotoneGuard(highest)
+    def joined(self, other: MonotoneGuard) -> MonotoneGuard:
+        """The guard that has seen what both have: records of other partitions may be judged elsewhere."""
+        both = dict(self.highest)
+        for path, at in other.highest.items():
+            both[path] = max(at, both.get(path, at))
+        return MonotoneGuard(both)
 
     def roots(self) -> set[tuple[str, int]]:
         """The root partitions that the guard knows."""
@@ -93,26 +91,21 @@ class MonotoneGuard:
             known[row, 1 : 1 + len(ordinals)] = ordinals
         return known
 
-    @staticmethod
-    def _seen(
-        names: list[str],
-        at: np.ndarray,
-        known: np.ndarray,
-        rank: np.ndarray,
-        reached: np.ndarray,
-        first: np.ndarray,
-    ) -> list[Seen]:
-        """Of each path the row that reached its highest position; none where that was known."""
-        if not names:
-            return []
-        ends = np.append(np.flatnonzero(first)[1:], len(rank))
-        hops = [name.count(">") for name in names]
-        top = np.flatnonzero(rank == reached[ends - 1][numbered(first)])
-        found: dict[int, int] = dict(zip(numbered(first)[top].tolist(), top.tolist(), strict=True))
-        return [
-            (names[number], int(at[row, 0]), tuple(at[row, 1 : 1 + hops[number]].tolist()))
-            for number, row in found.items()
-        ]
+
+def _highest(
+    names: list[str], at: np.ndarray, rank: np.ndarray, reached: np.ndarray, first: np.ndarray
+) -> dict[str, Position]:
+    """Of each path the highest position, if a record has reached it."""
+    if not names:
+        return {}
+    segment = numbered(first)
+    ends = np.append(np.flatnonzero(first)[1:], len(rank)) - 1
+    top = np.flatnonzero(rank == reached[ends][segment])
+    found: dict[int, int] = dict(zip(segment[top].tolist(), top.tolist(), strict=True))
+    return {
+        names[number]: (int(at[row, 0]), tuple(at[row, 1 : 1 + names[number].count(HOP)].tolist()))
+        for number, row in found.items()
+    }
 
 
 def _ranks(positions: np.ndarray) -> np.ndarray:
