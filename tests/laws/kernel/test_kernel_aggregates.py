@@ -233,3 +233,17 @@ def test_halves_are_rounded_away_from_zero_wherever_the_double_lies(scale: int) 
     assert list(map(Fraction, found)) == [
         rounded(value, Asked("sum", scale, floating=True)) for value in doubles
     ]
+
+
+def test_a_sum_of_more_than_38_digits_stays_null() -> None:
+    of = pa.decimal128(28, 0)
+    rows = pa.table({"value": pa.array([Decimal(10**27), Decimal(-5)], of)})
+    aggregates = Aggregates.of([("total", Aggregate("sum", "value", 0))], rows.schema)
+    parts = pa.table(aggregates.partials(rows, np.array([0, 1]), 2))
+    for _ in range(11):  # doubled, and with its sign turned, as often as it takes: 10**38 does not fit
+        both = pa.concat_tables([parts.take(pa.array([0])).combine_chunks() for _ in range(10)])
+        grown = pa.table(aggregates.merge(both, np.zeros(10, np.int64), 1))
+        parts = pa.concat_tables([grown, parts.slice(1)])
+    assert aggregates.finish(parts)["total"].to_pylist() == [None, Decimal(-5)]
+    merged = aggregates.merge(parts, np.zeros(2, np.int64), 1)
+    assert aggregates.finish(merged)["total"].to_pylist() == [None]

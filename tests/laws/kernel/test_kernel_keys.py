@@ -6,7 +6,7 @@ import math
 import os
 from datetime import UTC
 from functools import cmp_to_key
-from itertools import combinations, pairwise
+from itertools import combinations, pairwise, product
 from typing import Any
 
 import numpy as np
@@ -225,3 +225,13 @@ def plainly(text: bytes, seed: int) -> int:
     h = (h ^ (h >> 33)) * p2 & mask
     h = (h ^ (h >> 29)) * p3 & mask
     return h ^ (h >> 32)
+
+
+def test_texts_with_zero_bytes_keep_their_order_and_their_ends() -> None:
+    texts = sorted(
+        bytes(each) for length in range(4) for each in product((0x00, 0x01, 0x61, 0xFF), repeat=length)
+    )
+    found = encode(pa.array(texts, pa.binary())).to_pylist()
+    assert found == sorted(found)
+    assert len({*found}) == len(texts)
+    assert not any(other.startswith(one) for one, other in pairwise(found))
