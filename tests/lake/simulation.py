@@ -10,6 +10,7 @@ import heapq
 import json
 import threading
 from collections.abc import Callable, Iterator, Mapping
+from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, field
 from random import Random
 from typing import Any
@@ -264,6 +265,9 @@ class SimulatedTable:
     def with_handle_at(self, version: int, work: Callable[[Any], None]) -> None:
         """Here `work` is given a function that commits."""
         work(lambda record, change: self.put(version + 1, record, change))
+
+    def alone(self) -> AbstractContextManager[object]:
+        return nullcontext()
 
     def schema_changed(self) -> None: ...
 

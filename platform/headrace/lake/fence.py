@@ -17,6 +17,7 @@ same token is safe while an earlier attempt may still arrive: at most one of the
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from contextlib import AbstractContextManager
 from dataclasses import dataclass, field, replace
 from enum import Enum
 from typing import TYPE_CHECKING, Any, Protocol
@@ -112,6 +113,9 @@ class CommitStore(Protocol):
     def get(self, version: int) -> CommitFile | None:
         """The commit at a version; None: there is none yet."""
 
+    def alone(self) -> AbstractContextManager[object]:
+        """Other writers of this process wait meanwhile. Others never do."""
+
     def give_way(self) -> None:
         """Called when the version went to somebody else, before the next one is tried."""
 
@@ -133,31 +137,48 @@ def commit(
     Raises: FencedError, ForeignCommitError, ConflictError when `may_pass` says no: the commit never arrives.
             UnknownOutcomeError, or an error of the store: it may still arrive
     """
-    token, tries = uuid4().hex, 0
+    token, tries, is_lost = uuid4().hex, 0, False
     while True:
-        try:
-            store.put(version, {**record, FENCE: fence.entry(token)})
-        except Exception as error:
-            found = store.get(version)
-            if found is None:
-                tries += 1
-                if tries >= TRIES_MAX:
-                    raise UnknownOutcomeError(
-                        f"Version {version} of a table could not be committed, and nothing stands there.",
-                        detail=str(error)[:1000],
-                        hint="The writer opens the table again by itself; if it goes on, look at the store.",
-                    ) from error
-                continue
-            verdict = judge(found, fence, token)
-            if verdict is Verdict.PASSED:
-                if not may_pass(found):
-                    raise ConflictError(version) from error
-                fence, version, tries = after(fence, found), version + 1, 0
-                store.give_way()
-                continue
-            if verdict is not Verdict.OWN:
-                raise refusal(found, fence, verdict) from error
-        return version, fence
+        with store.alone():
+            while is_lost and (found := store.get(version)) is not None:
+                passed = _passed(found, fence, token, may_pass)
+                if passed is None:
+                    return version, fence
+                fence, version, tries = passed, version + 1, 0
+            try:
+                store.put(version, {**record, FENCE: fence.entry(token)})
+                return version, fence
+            except Exception as raised:
+                error = raised
+        found = store.get(version)
+        if found is not None:
+            passed = _passed(found, fence, token, may_pass)
+            if passed is None:
+                return version, fence
+            fence, version, tries, is_lost = passed, version + 1, 0, True
+            store.give_way()
+            continue
+        tries += 1
+        if tries >= TRIES_MAX:
+            raise UnknownOutcomeError(
+                f"Version {version} of a table could not be committed, and nothing stands there.",
+                detail=str(error)[:1000],
+                hint="The writer opens the table again by itself; if it goes on, look at the store.",
+            ) from error
+
+
+def _passed(
+    found: CommitFile, fence: Fence, token: str, may_pass: Callable[[CommitFile], bool]
+) -> Fence | None:
+    """The fence after a commit that was passed; None: the commit is one's own."""
+    verdict = judge(found, fence, token)
+    if verdict is Verdict.OWN:
+        return None
+    if verdict is not Verdict.PASSED:
+        raise refusal(found, fence, verdict)
+    if not may_pass(found):
+        raise ConflictError(found.version)
+    return after(fence, found)
 
 
 class ConflictError(Exception):

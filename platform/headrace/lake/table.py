@@ -9,6 +9,7 @@ import json
 import threading
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import AbstractContextManager
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, TypeVar
 
@@ -156,6 +157,10 @@ class LakeTable:
                 commit_properties=properties(record),
                 post_commithook_properties=no_hooks(),
             )
+
+    def alone(self) -> AbstractContextManager[object]:
+        """Nobody else in this process commits to the table meanwhile."""
+        return self._lock
 
     def with_handle(self, work: Callable[[DeltaTable], T]) -> T:
         """Do something with delta-rs' own view of the newest version, alone in this process."""

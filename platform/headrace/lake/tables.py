@@ -5,14 +5,18 @@ from __future__ import annotations
 import json
 import threading
 from collections.abc import Mapping
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 
 from headrace.errors import TerminalError
 from headrace.lake.kinds import PINNED
 from headrace.lake.storage import delta_uri, storage_options
-from headrace.lake.table import LakeTable, no_hooks
+from headrace.lake.table import LakeTable, no_hooks, properties
+from headrace.lake.writer import TableWriter
+
+if TYPE_CHECKING:
+    from deltalake import DeltaTable
 
 _OPEN: dict[str, LakeTable] = {}
 _LOCK = threading.Lock()
@@ -103,8 +107,14 @@ def _add_fields(table: LakeTable, schema: pa.Schema, column: str) -> None:
     from deltalake import Schema
 
     fields = Schema.from_arrow(pa.schema([schema.field(column)])).fields
-    table.with_handle(lambda handle: handle.alter.add_columns(fields))
-    table.schema_changed()
+
+    def grow(record: Mapping[str, Any], handle: DeltaTable) -> None:
+        handle.alter.add_columns(
+            fields, commit_properties=properties(record), post_commithook_properties=no_hooks()
+        )
+
+    # A role of its own: the writers of the table go on.
+    TableWriter(table, "describer").commit_by(grow, {"writer": "describer"})
 
 
 def _require_pinned(table: LakeTable) -> None:

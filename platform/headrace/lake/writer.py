@@ -6,6 +6,7 @@ import math
 import threading
 import time
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import AbstractContextManager
 from dataclasses import dataclass, replace
 from functools import partial
 from time import sleep
@@ -58,6 +59,9 @@ class _Store:
 
     def get(self, version: int) -> CommitFile | None:
         return self.look(version)
+
+    def alone(self) -> AbstractContextManager[object]:
+        return self.table.alone()
 
 
 class TableWriter:

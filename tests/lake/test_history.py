@@ -1,0 +1,106 @@
+"""The newest record of a writer is found, however long ago it was."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pyarrow as pa
+import pytest
+
+from headrace.lake import APPENDER, MAINTAINER, Commit, LakeTable, TableWriter, carried, create, last_commit
+from headrace.lake.history import LostHistoryError, all_carried
+
+pytestmark = pytest.mark.fast
+
+
+@pytest.fixture
+def table(tmp_path: Path) -> LakeTable:
+    return create(f"file:{tmp_path}/table", pa.schema([("n", pa.int64())]))
+
+
+def cut(table: LakeTable, below: int) -> None:
+    """Other hands remove the commits below a version."""
+    table.checkpoint()
+    for version in range(below):
+        Path(f"{table.uri.removeprefix('file:')}/_delta_log/{version:020d}.json").unlink(missing_ok=True)
+
+
+def number(found: Commit | None) -> tuple[int, int] | None:
+    return None if found is None else (found.version, found.record["number"])
+
+
+def test_a_record_is_found_by_its_writer_and_version(table: LakeTable) -> None:
+    writer = TableWriter(table, APPENDER)
+    assert last_commit(table, "a") is None
+    for at, name in enumerate("aabab"):
+        writer.append([], {"writer": name, "number": at})
+    assert number(last_commit(table, "a")) == (5, 3)
+    assert number(last_commit(table, "b")) == (6, 4)
+    assert number(last_commit(table, "a", through=4)) == (3, 1)
+    assert last_commit(table, "b", through=2) is None
+
+
+def test_a_carried_record_is_found_after_its_commit_was_cleaned(table: LakeTable) -> None:
+    writer = TableWriter(table, APPENDER)
+    writer.append([], {"writer": "a", "number": 1})
+    told = carried(table, ["a", "b"])
+    writer.append([], {"writer": "b", "number": 2})  # after the look, before the commit that repeats
+    writer.append([], {"writer": "c", "number": 3, **told})
+    cut(table, 3)
+    assert number(last_commit(table, "a")) == (2, 1)
+    assert number(last_commit(table, "b")) == (3, 2)
+    assert number(last_commit(table, "c")) == (4, 3)
+    with pytest.raises(LostHistoryError, match="its last commit"):
+        last_commit(table, "d")
+
+
+def test_a_commit_that_waited_for_long_does_not_hide_a_newer_repetition(table: LakeTable) -> None:
+    writer = TableWriter(table, APPENDER)
+    old = carried(table, ["a"])
+    writer.append([], {"writer": "a", "number": 1})
+    writer.append([], {"writer": "b", **carried(table, ["a"])})
+    writer.append([], {"writer": "c", **old})
+    cut(table, 3)
+    assert number(last_commit(table, "a")) == (2, 1)
+
+
+def test_all_writers_are_carried_again_and_again(table: LakeTable) -> None:
+    writer = TableWriter(table, APPENDER)
+    for at, name in enumerate("abc"):
+        writer.append([], {"writer": name, "number": at})
+    for _ in range(3):
+        version = writer.append([], {"writer": "upkeep", **all_carried(table)})
+        cut(table, version)
+    found = table.commit_at(table.version)
+    assert found is not None
+    assert found.record is not None
+    assert set(found.record["carried"]["last"]) == {"a", "b", "c", "upkeep"}
+    assert "carried" not in found.record["carried"]["last"]["upkeep"]["record"]
+    assert [number(last_commit(table, name)) for name in "abcd"] == [(2, 0), (3, 1), (4, 2), None]
+
+
+def test_epochs_are_found_after_others_cleaned_and_not_guessed_where_they_are_lost(table: LakeTable) -> None:
+    for epoch in (1, 2, 3):
+        assert TableWriter(table, APPENDER).epoch == epoch
+    maintainer = TableWriter(table, MAINTAINER)
+    cut(table, table.version)
+    assert TableWriter(table, APPENDER).epoch == 4
+    maintainer.append([], {"writer": "m"})
+    _foreign_commit(table)
+    cut(table, table.version)
+    with pytest.raises(LostHistoryError, match="its writers"):
+        TableWriter(LakeTable(table.uri), APPENDER)
+
+
+def _foreign_commit(table: LakeTable) -> None:
+    table.with_handle(lambda handle: handle.alter.set_table_description("by somebody else"))
+
+
+def test_records_of_the_first_round_are_carried(table: LakeTable) -> None:
+    from deltalake import CommitProperties
+
+    record = CommitProperties(custom_metadata={"userMetadata": '{"writer": "a", "number": 5}'})
+    table.with_handle(lambda handle: handle.alter.set_table_description("old", commit_properties=record))
+    cut(table, 1)
+    assert TableWriter(table, APPENDER, carries=("a",)).epoch == 1
+    assert number(last_commit(table, "a")) == (1, 5)

@@ -1,0 +1,151 @@
+"""A snapshot that is kept up with commit by commit is the one that a fresh look finds."""
+
+from __future__ import annotations
+
+import os
+import re
+import time
+from collections.abc import Sequence
+from datetime import UTC, datetime
+from pathlib import Path
+from random import Random
+
+import pyarrow as pa
+import pytest
+
+from headrace.lake import (
+    APPENDER,
+    MAINTAINER,
+    ConflictError,
+    DataFileWriter,
+    Encoding,
+    LakeTable,
+    NewFile,
+    TableWriter,
+    create,
+    upkeep,
+)
+from headrace.lake.snapshot import DataFile, Snapshot
+
+pytestmark = pytest.mark.fast
+SCHEMA = pa.schema([("n", pa.int64()), ("at", pa.timestamp("us", "UTC")), ("name", pa.string())])
+
+
+def written(table: LakeTable, rows: Sequence[tuple[int | None, int | None, str | None]]) -> NewFile:
+    """A file; of its texts the bounds are noted if none is null."""
+    writer = DataFileWriter(table.uri, SCHEMA, Encoding())
+    numbers, times, names = zip(*rows, strict=True)
+    columns = {
+        "n": pa.array(numbers, pa.int64()),
+        "at": pa.array(times, pa.timestamp("us", "UTC")),
+        "name": pa.array(names, pa.string()),
+    }
+    writer.write(columns, len(rows))
+    writer.bound_numbers(columns)
+    if None not in names:
+        writer.bound_by("name", min(names), max(names))
+    found = writer.close()
+    assert found is not None
+    return NewFile(found["path"], found["size"], found["stats"])
+
+
+def fresh(table: LakeTable) -> Snapshot:
+    return LakeTable(table.uri).snapshot()
+
+
+@pytest.fixture
+def table(tmp_path: Path) -> LakeTable:
+    return create(f"file:{tmp_path}/a b/table", SCHEMA)
+
+
+def test_statistics_of_numbers_times_texts_and_nulls(table: LakeTable) -> None:
+    at = int(datetime(2026, 11, 25, 12, tzinfo=UTC).timestamp() * 10**6)
+    rows = [(3, at, "b"), (None, None, "𠀀"), (-5, at + 1_234_567, "a")]
+    file = written(table, rows)
+    TableWriter(table, APPENDER).append([file, written(table, [(None, None, None)])], {})
+    known = table.snapshot().files[file.path]
+    assert known == DataFile(
+        file.size,
+        3,
+        {"n": -5, "at": at, "name": "a"},
+        {"n": 3, "at": at + 1_234_567, "name": "𠀀"},
+    )
+    assert table.snapshot() == fresh(table)
+    assert table.snapshot().rows == 4
+    assert set(table.snapshot().within("n", -5, -5)) == set(table.snapshot().files)
+    assert file.path not in table.snapshot().within("n", 4)
+    assert file.path not in table.snapshot().within("at", 0, at - 1)
+    assert file.path not in table.snapshot().within("name", "𠀁")
+
+
+@pytest.mark.parametrize("seed", range(5))
+def test_a_snapshot_kept_up_with_is_a_fresh_one(table: LakeTable, seed: int) -> None:
+    random, appender, maintainer = Random(seed), TableWriter(table, APPENDER), TableWriter(table, MAINTAINER)
+    for step in range(40):
+        files = dict(table.snapshot().files)
+        chosen = {name: files[name] for name in random.sample(sorted(files), min(len(files), 2))}
+        match random.randrange(6):
+            case 0 if len(chosen) == 2:
+                upkeep.compact(table, maintainer, chosen, {"writer": "compaction"}, column="n")
+            case 1 if chosen:
+                maintainer.replace(chosen, [], {"writer": "cut"}, changes_data=True)
+            case 2 if chosen:
+                maintainer.replace(chosen, [written(table, [(step, None, "x")])], {}, changes_data=True)
+            case 3:
+                table.checkpoint()
+            case _:
+                rows = [(random.randrange(99), 10**15 + random.randrange(10**9), "é") for _ in range(3)]
+                appender.append([written(table, [*rows])], {"writer": "appender"})
+    assert table.snapshot() == fresh(table)
+
+
+def test_a_file_is_replaced_once(table: LakeTable) -> None:
+    appender, maintainer = TableWriter(table, APPENDER), TableWriter(table, MAINTAINER)
+    appender.append([written(table, [(1, None, None)])], {})
+    old = dict(table.snapshot().files)
+    maintainer.replace(old, [written(table, [(1, None, None)])], {}, changes_data=False)
+    version = table.version
+    for writer in (maintainer, appender):
+        with pytest.raises(ConflictError):
+            writer.replace(old, [written(table, [(1, None, None)])], {}, changes_data=False)
+    assert table.version == version
+    assert table.snapshot().rows == 1
+
+
+def test_a_file_that_goes_between_the_look_and_the_commit_is_a_conflict(
+    table: LakeTable, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    appender, maintainer = TableWriter(table, APPENDER), TableWriter(table, MAINTAINER)
+    appender.append([written(table, [(1, None, None)])], {})
+    old, put = dict(table.snapshot().files), LakeTable.put
+
+    def beaten(*arguments: object) -> None:
+        monkeypatch.setattr(LakeTable, "put", put)
+        appender.replace(old, [], {}, changes_data=True)
+        put(*arguments)  # type: ignore[arg-type]
+
+    monkeypatch.setattr(LakeTable, "put", beaten)
+    with pytest.raises(ConflictError):
+        maintainer.replace(old, [written(table, [(1, None, None)])], {}, changes_data=False)
+    assert table.snapshot().files == {}
+
+
+def test_a_reader_that_slept_while_history_was_cleaned_reads_the_table_anew(
+    table: LakeTable, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    sleeper = LakeTable(table.uri)
+    writer = TableWriter(sleeper, MAINTAINER)
+    appender, maintainer = TableWriter(table, APPENDER), TableWriter(table, "other")
+    for step in range(20):
+        appender.append([written(table, [(step, None, None)])], {"writer": "appender"})
+    table.checkpoint()
+    log, long_ago = Path(f"{table.uri.removeprefix('file:')}/_delta_log"), time.time() - 7200
+    for path in log.iterdir():
+        os.utime(path, (long_ago, long_ago))
+    upkeep.clean(table, maintainer)
+    assert min(int(path.name[:20]) for path in log.iterdir() if re.match(r"\d{20}\.json", path.name)) > 20
+    monkeypatch.setattr("headrace.lake.snapshot.LOOK_SECONDS", 0.0)
+    monkeypatch.setattr("headrace.lake.writer.LONG_SECONDS", 0.0)
+    sleeper._snapshot._look_at = 0.0
+    assert writer.append([], {"writer": "sleeper"}) == table.version
+    assert sleeper.snapshot() == table.snapshot() == fresh(table)
