@@ -21,7 +21,7 @@ from headrace.fold.changes.deltas import (
 from headrace.fold.changes.ordering import PLACE, int64, last_of_each, order, places, ranks
 from headrace.fold.contract import DELETED, EVENT, HASH, INGESTED, KEY, Clock, StateTable
 from headrace.fold.fates import with_column
-from headrace.fold.keys import distinct_hashes, group
+from headrace.fold.keys import combined, distinct_hashes, group
 from headrace.fold.segments import LOWEST, before, begins, running_max
 
 _MOVED = (EVENT, *PLACE)  # of a row before, those of the record that follows it
@@ -78,12 +78,8 @@ class LatestRows:
         """Of the records of a key in a commit the latest: as much as is needed of them."""
         if not rows.num_rows:
             return rows
-        at = commits(rows, per_commit=self.per_commit)
-        codes = group(rows[KEY]).codes
-        if len(at) and at.min() != at.max():
-            _, at = np.unique(at, return_inverse=True)
-            codes = codes * np.int64(at.max() + 1) + at
-        found = self._highest(rows, codes)
+        key = group(rows[KEY]).codes
+        found = self._highest(rows, combined(key, commits(rows, per_commit=self.per_commit)).codes)
         return rows if len(found) == rows.num_rows else rows.take(pa.array(np.sort(found)))
 
     def puts(self, rows: pa.Table) -> pa.Table:
