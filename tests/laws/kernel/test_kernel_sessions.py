@@ -60,6 +60,9 @@ def test_sessions_are_those_of_the_oracle_in_any_cuts_and_buckets(
         assert row["__sequence"] == closing_commit(row, log, gap + grace)
     (state,) = found.state[-1].values()
     assert shown(mine.open_sessions(state, found.clock).to_pylist()) == wanted(expected.open, log)
+    told = [row for row in mine.updates(state).to_pylist() if not row["__deleted"]]
+    still = [row for row in told if row["__timestamp"] + gap + grace > log.stream[row["__partition"]]]
+    assert shown(still) == wanted(expected.open, log)
     waiting = Counter[int]()
     for row in mine.open_records(state, found.clock).to_pylist():
         waiting[row["__partition"]] += row["__records"]

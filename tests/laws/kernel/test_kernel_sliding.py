@@ -58,6 +58,11 @@ def test_sliding_windows_are_those_of_the_oracle_in_any_cuts_and_buckets(
         assert row["__sequence"] == closing_commit(end + grace, log)
     (state,) = found.state[-1].values()
     assert shown(mine.open_windows(state, found.clock).to_pylist()) == wanted(expected.open, difference)
+    last = {
+        (r["key"], r["window_end"]): r
+        for r in mine.updates(state, found.clock).sort_by("__batch").to_pylist()
+    }
+    assert shown(last.values()) == wanted(expected.open, difference)
     waiting = Counter[int]()
     for row in mine.open_records(state, found.clock).to_pylist():
         waiting[row["__partition"]] += row["__records"]

@@ -14,6 +14,8 @@ from headrace.description import SessionWindows
 from headrace.fold.aggregates import Aggregates
 from headrace.fold.columns import int64, moments
 from headrace.fold.contract import (
+    BATCH,
+    DELETED,
     FATE,
     PARTITION,
     TOPIC,
@@ -76,12 +78,23 @@ class Sessions:
         """The sessions that are not closed yet, with their values so far. In: merged rows of the state."""
         return results(open_at(state, self.shape.wait_ms, clock), self.shape)
 
+    def updates(self, state: pa.Table) -> pa.Table:
+        """What each open session was after each micro-batch that touched it; one that became another is a row of nulls.
+
+        In:     state  rows, merged or not, with BATCH. Out: as `open_sessions`, with DELETED and BATCH
+        """
+        shown = results(state, self.shape)
+        for name in (*(field.name for field in self.shape.aggregates.results), RECORDS):
+            values = pc.if_else(state[DELETED], pa.scalar(None, shown.schema.field(name).type), shown[name])
+            shown = shown.set_column(shown.schema.get_field_index(name), name, values)
+        return shown.append_column(DELETED, state[DELETED]).append_column(BATCH, state[BATCH])
+
     def open_records(self, state: pa.Table, clock: Clock) -> pa.Table:
         """The state rows that stand for records still open: TOPIC, PARTITION, `__records`."""
         return open_at(state, self.shape.wait_ms, clock).select([TOPIC, PARTITION, RECORDS])
 
     def late(self, rows: pa.Table, times: Times) -> pa.Table:
-        """See `late_records`. In: all rows of the log, with KEY; times: around them."""
+        """See `late_records`. In: all rows of the log, with KEY as in the fold; times: around them."""
         return late_records(self.decide(rows), self.shape, times)
 
 

@@ -11,7 +11,7 @@ from headrace.fold.contract import BATCH, DELETED, HASH, KEY, PARTITION, TOPIC, 
 from headrace.fold.keys import Groups, combined, group, groups_of
 from headrace.fold.segments import NO_TIME
 from headrace.fold.sessions.close_sessions import Place, stream_times
-from headrace.fold.sessions.shape import END, Shape
+from headrace.fold.sessions.shape import END, START, Shape
 
 
 class Merge:
@@ -90,7 +90,7 @@ def tombstones(known: pa.Table, still: pa.Table, shape: Shape) -> pa.Table:
     ends = np.concatenate([known[END].to_numpy(), still[END].to_numpy()])
     codes = combined(group(keys).codes, ends).codes
     gone = ~np.isin(codes[: known.num_rows], codes[known.num_rows :])
-    rows = known.filter(pa.array(gone)).select([*shape.group_columns, END])
+    rows = known.filter(pa.array(gone)).select([*shape.group_columns, START, END])
     columns = {name: rows[name] for name in rows.column_names} | {DELETED: pc.is_valid(rows[END])}
     return pa.table(
         [columns.get(field.name, pa.nulls(rows.num_rows, field.type)) for field in shape.state],

@@ -28,7 +28,14 @@ from headrace.fold.fates import KEPT, LATE, TALLY, is_kept, sum_tallies, tally_o
 from headrace.fold.segments import HIGHEST, NO_TIME
 from headrace.fold.sliding.late_records import late_records
 from headrace.fold.sliding.make_windows import enters_none, make_windows
-from headrace.fold.sliding.merge_points import Expired, MergePoints, in_order, merge_windows, points_of
+from headrace.fold.sliding.merge_points import (
+    Expired,
+    MergePoints,
+    in_order,
+    merge_windows,
+    points_of,
+    running_windows,
+)
 from headrace.fold.sliding.shape import POINT, RECORDS, SEQUENCE, Shape
 
 if TYPE_CHECKING:
@@ -64,6 +71,10 @@ class SlidingWindows:
     def open_windows(self, state: pa.Table, clock: Clock) -> pa.Table:
         """The windows that are not closed yet, with their values so far. In: merged rows of the state."""
         return merge_windows(state, self.shape, self.shape.first_open_ms(clock), HIGHEST)
+
+    def updates(self, state: pa.Table, clock: Clock) -> pa.Table:
+        """What each open window was worth after each micro-batch that touched it (see `running_windows`)."""
+        return running_windows(state, self.shape, self.shape.first_open_ms(clock))
 
     def open_records(self, state: pa.Table, clock: Clock) -> pa.Table:
         """The state rows that stand for records still open: TOPIC, PARTITION, `__records`.

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from headrace.fold.segments import begins, distinct_pairs, places, ranges
+from headrace.fold.segments import HIGHEST, begins, distinct_pairs, places, ranges
 
 PAIRS_MAX = 1 << 22  # of a window and a point that are taken at a time
 
@@ -53,6 +53,20 @@ def make_windows(points: Points, difference_ms: int, first_ms: int, last_ms: int
     asked = (end_ms >= first_ms) & (end_ms <= last_ms)
     group, end_ms = group[asked], end_ms[asked]
     return Windows(*distinct_pairs(group, end_ms))
+
+
+def made_in(points: Points, batch: np.ndarray, windows: Windows, difference_ms: int) -> np.ndarray:
+    """The first micro-batch in which a point made each window. In: batch of each point; windows that these points make."""
+    own = points.own_end(difference_ms)
+    makes_own = points.from_ms <= own
+    group = np.concatenate([points.group[makes_own], points.group])
+    end_ms = np.concatenate([own[makes_own], points.point_ms + (difference_ms + 1)])
+    among = (windows.group, windows.end_ms)
+    place = places(among, (group, end_ms))
+    there = places(among, (group, end_ms), "right") > place
+    found = np.full(len(windows.end_ms), HIGHEST)
+    np.minimum.at(found, place[there], np.concatenate([batch[makes_own], batch])[there])
+    return found
 
 
 def entered(windows: Windows, points: Points, difference_ms: int) -> Iterator[tuple[np.ndarray, np.ndarray]]:

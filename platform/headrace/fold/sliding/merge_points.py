@@ -8,8 +8,9 @@ import pyarrow as pa
 from headrace.fold.columns import int64, moments
 from headrace.fold.contract import BATCH, EVENT, HASH, KEY, PARTITION, TOPIC, Clock
 from headrace.fold.keys import Groups, combined, group, group_columns
-from headrace.fold.segments import begins, order_within
-from headrace.fold.sliding.make_windows import Points, Windows, entered, make_windows
+from headrace.fold.merge_along import merge_along
+from headrace.fold.segments import HIGHEST, NO_TIME, begins, distinct_pairs, order_within, places, running_max
+from headrace.fold.sliding.make_windows import Points, Windows, entered, made_in, make_windows
 from headrace.fold.sliding.shape import FROM, POINT, RECORDS, TIMESTAMP, Shape
 
 
@@ -88,6 +89,39 @@ def merge_windows(points: pa.Table, shape: Shape, first_ms: int, last_ms: int) -
     if not pieces:
         return _shown(rows.slice(0, 0), np.empty(0, np.int64), np.empty(0, np.int64), rows.slice(0, 0), shape)
     return pa.concat_tables(pieces)
+
+
+def running_windows(points: pa.Table, shape: Shape, first_ms: int) -> pa.Table:
+    """Each window that ends from `first_ms` on after each micro-batch that touched it, or made it of records before.
+
+    In:     points  rows of the state, merged or not, with BATCH
+    Out:    as `merge_windows`, with BATCH; one row per group, window and micro-batch
+    """
+    rows, numbers = in_order(points)
+    windows = make_windows(numbers, shape.difference_ms, first_ms, HIGHEST)
+    batch = int64(rows[BATCH])
+    made = made_in(numbers, batch, windows, shape.difference_ms)
+    names = [field.name for field in shape.aggregates.fields]
+    pieces = []
+    for window, point in entered(windows, numbers, shape.difference_ms):
+        if not len(window):
+            continue
+        as_of = np.maximum(batch[point], made[window])
+        each, which = distinct_pairs(window, as_of)
+        codes = places((each, which), (window, as_of))
+        parts = shape.aggregates.merge(rows.select(names).take(pa.array(point)), codes, len(each))
+        first = begins(each)
+        highest = np.full(len(each), NO_TIME)
+        np.maximum.at(highest, codes, numbers.point_ms[point])
+        of_window = np.empty(len(each), np.int64)
+        of_window[codes] = point
+        totals = pa.table(merge_along(parts, first, shape.aggregates))
+        shown = _shown(
+            rows.take(pa.array(of_window)), windows.end_ms[each], running_max(first, highest), totals, shape
+        )
+        pieces.append(shown.append_column(BATCH, pa.array(which, pa.int64()).cast(pa.int32())))
+    empty = merge_windows(points.slice(0, 0), shape, first_ms, first_ms)
+    return pa.concat_tables([empty.append_column(BATCH, pa.array([], pa.int32())), *pieces])
 
 
 def _merged(

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from headrace.description import RunningAggregate, TimeWindows, WindowedAggregate
+from headrace.description import RunningAggregate, WindowedAggregate
 from headrace.fold.aggregates import Aggregates
 from headrace.fold.contract import PARTITION, TOPIC, Step, Times
 from headrace.fold.time_limits.count_waiting import CountWaiting, refusal
@@ -22,6 +22,7 @@ from headrace.fold.time_limits.shape import Shape
 from headrace.fold.time_limits.stamp_updates import StampUpdates
 from headrace.fold.time_limits.updates import LatestRow, Totals, Updates, Windows
 from headrace.fold.time_limits.value_waits import ValueWaits
+from headrace.fold.windows.shape import Shape as WindowShape
 
 if TYPE_CHECKING:
     from headrace.description import Suppressed
@@ -74,8 +75,6 @@ def _updates_of(node: Suppressed, inputs: pa.Schema) -> Updates:
     if isinstance(updated, RunningAggregate):
         return Totals(by, Aggregates.of(updated.aggregates, inputs))
     if isinstance(updated, WindowedAggregate):
-        assert isinstance(updated.window, TimeWindows)
-        topics = tuple(topic.name for topic in node.topics)
-        aggregates = Aggregates.of(updated.aggregates, inputs)
-        return Windows(by, aggregates, updated.window, updated.grace_ms, topics)
+        windows = WindowShape.of(updated, inputs)
+        return Windows(by, windows.aggregates, windows)
     return LatestRow(by, pa.schema([inputs.field(name) for name in updated.values]))

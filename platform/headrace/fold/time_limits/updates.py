@@ -10,16 +10,13 @@ from dataclasses import dataclass
 
 import numpy as np
 import pyarrow as pa
-import pyarrow.compute as pc
 
-from headrace.description import TimeWindows
 from headrace.fold.aggregates import Aggregates
 from headrace.fold.aggregates.kind import whole
 from headrace.fold.columns import int64, moments
 from headrace.fold.contract import (
     DELETED,
     EVENT,
-    FATE,
     INGESTED,
     OFFSET,
     PARTITION,
@@ -28,11 +25,13 @@ from headrace.fold.contract import (
     TOPIC,
     Clock,
 )
-from headrace.fold.fates import LATE, decide_by_group, is_kept, with_column
-from headrace.fold.segments import NO_TIME, ranges
+from headrace.fold.fates import decide_by_group, with_column
+from headrace.fold.merge_along import merge_along
+from headrace.fold.segments import ranges
 from headrace.fold.tables.decide_records import decide_records
-from headrace.fold.time_limits.merge_along import merge_along
 from headrace.fold.time_limits.names import FROM, START, SUB
+from headrace.fold.windows.assign_windows import assign_windows
+from headrace.fold.windows.shape import Shape
 
 Columns = dict[str, pa.Array]
 NEEDED = (INGESTED, TOPIC, PARTITION, OFFSET, EVENT, STREAM, SIZE, FROM)
@@ -141,45 +140,33 @@ class Totals(Updates):
 class Windows(Totals):
     """A record updates every window that it enters, in the order of their starts."""
 
-    window: TimeWindows
-    grace_ms: int
-    topics: tuple[str, ...]
+    shape: Shape
 
     @property
     def several(self) -> bool:
         """Windows may overlap."""
-        return self.window.advance_ms < self.window.size_ms
+        return not self.shape.panes.tumbling
 
     def decide(self, rows: pa.Table) -> pa.Table:
-        """Late is a record for which every window that contains it is closed; FROM is the first window that it enters."""
-        decided = decide_by_group(rows, self.by.names, self.aggregates)
-        event_ms, stream_ms = int64(decided[EVENT]), int64(decided[STREAM], NO_TIME)
-        after_ms = np.maximum(event_ms - self.window.size_ms, stream_ms - self.grace_ms - self.window.size_ms)
-        advance_ms = self.window.advance_ms
-        from_ms = np.maximum(0, (after_ms // advance_ms + 1) * advance_ms)
-        late = is_kept(decided) & (from_ms > event_ms - event_ms % advance_ms)
-        decided = with_column(decided, FATE, pc.if_else(pa.array(late), LATE, decided[FATE]))
-        return with_column(decided, FROM, pa.array(from_ms))
+        """As `assign_windows`; FROM is the first window that the record enters."""
+        decided, entered = assign_windows(rows, self.shape)
+        return with_column(decided, FROM, pa.array(entered.start))
 
     def exploded(self, kept: pa.Table) -> pa.Table:
         """One row for each window entered."""
-        from_ms, event_ms = int64(kept[FROM]), int64(kept[EVENT])
-        count = (event_ms - from_ms) // self.window.advance_ms + 1
-        start = (
-            np.repeat(from_ms, count) + ranges(np.zeros(len(count), np.int64), count) * self.window.advance_ms
-        )
-        rows = kept.take(pa.array(np.repeat(np.arange(len(count)), count)))
+        from_ms, advance_ms = int64(kept[FROM]), self.shape.panes.advance_ms
+        count = (self.shape.panes.last_start(int64(kept[EVENT])) - from_ms) // advance_ms + 1
+        start = np.repeat(from_ms, count) + ranges(np.zeros(len(count), np.int64), count) * advance_ms
+        rows = kept.take(pa.array(np.repeat(np.arange(len(count)), count))) if self.several else kept
         return rows.append_column(START, pa.array(start)).append_column(SUB, pa.array(start))
 
     def forgotten(self, entries: pa.Table, clock: Clock) -> np.ndarray:
         """Windows that are closed: every later record is late for them."""
-        closed_ms = clock.closing_ms(self.topics)
-        closed_ms = NO_TIME if closed_ms is None else closed_ms
-        return np.asarray(int64(entries[START]) + (self.window.size_ms + self.grace_ms) <= closed_ms)
+        return np.asarray(int64(entries[START]) < self.shape.panes.first_open_ms(self.shape.closed_ms(clock)))
 
     def _bounds(self, entries: pa.Table) -> Columns:
         start_ms = int64(entries[START])
-        return {"window_start": moments(start_ms), "window_end": moments(start_ms + self.window.size_ms)}
+        return {"window_start": moments(start_ms), "window_end": moments(start_ms + self.shape.panes.size_ms)}
 
 
 @dataclass(frozen=True)

@@ -1,4 +1,4 @@
-"""Partials merged along the waits of an entry: each with all before it."""
+"""Partials merged along the rows of a segment: each with all before it."""
 
 from __future__ import annotations
 
