@@ -19,7 +19,7 @@ import headrace as hr
 from headrace.description import Bound
 from headrace.fold.bounds import judge
 from headrace.fold.keys import with_keys
-from headrace.fold.windows import Windows
+from headrace.fold.windows import Windows, merge_panes
 from tests.laws.kernel.harness import ONE_GO, Outcome, Plan, frontiers, plans, run
 from tests.laws.kernel.logs import SECOND, Sequenced, World, worlds
 from tests.oracle.log_oracle import Arrival, Commit, sequence
@@ -126,6 +126,14 @@ def test_windows_of_one_topic(world: World, plan: Plan, shape: tuple[int, int, i
 @given(worlds(LONGS, pa.int64(), ("t", "u")), plans(apart=True), SHAPES)
 def test_windows_of_two_topics_cut_apart(world: World, plan: Plan, shape: tuple[int, int, int]) -> None:
     check(world, plan, shape, "BIGINT")
+
+
+@settings(EXAMPLES, max_examples=EXAMPLES.max_examples // 2)
+@given(worlds(LONGS, pa.int64()), plans(), SHAPES)
+def test_windows_made_a_few_at_a_time(world: World, plan: Plan, shape: tuple[int, int, int]) -> None:
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(merge_panes, "PIECES_MAX", 3)
+        check(world, plan, shape, "BIGINT")
 
 
 @EXAMPLES

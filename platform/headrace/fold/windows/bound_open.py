@@ -71,7 +71,7 @@ class Bounded:
         marks = pa.array(np.full(known.num_rows, BEFORE))
         earlier = known.select(self.shape.state.names).append_column(INGESTED, marks)
         partials = partials_of(came, entered, self.shape, by_commit=True)
-        windows = explode(partials, self.shape, 0, None) + explode(earlier, self.shape, open_ms, None)
+        windows = [*explode(partials, self.shape, 0, None), *explode(earlier, self.shape, open_ms, None)]
         return pa.concat_tables(windows)
 
     def _bytes(self, rows: pa.Table, partials: Mapping[str, pa.Array]) -> np.ndarray:

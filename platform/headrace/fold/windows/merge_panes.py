@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass
 
 import numpy as np
@@ -116,10 +117,10 @@ def merge_windows(partials: pa.Table, shape: Shape, first_ms: int, last_ms: int 
     return pa.concat_tables(tables)
 
 
-def explode(partials: pa.Table, shape: Shape, first_ms: int, last_ms: int | None) -> list[pa.Table]:
+def explode(partials: pa.Table, shape: Shape, first_ms: int, last_ms: int | None) -> Iterator[pa.Table]:
     """Partials by the windows that they are in, each window in one table. START: its start in ms.
 
-    RECORDS stays in the last window alone, and is 0 in the others.
+    Not more than PIECES_MAX pieces are made at a time. RECORDS stays in the last window alone, and is 0 in the others.
     """
     panes, pane = shape.panes, int64(partials[PANE])
     last = panes.last_start(pane)
@@ -129,20 +130,23 @@ def explode(partials: pa.Table, shape: Shape, first_ms: int, last_ms: int | None
     if panes.tumbling:
         inside = ends >= begins if last_ms is None else (last >= first_ms) & (last <= last_ms)
         windows = partials.append_column(START, pa.array(last))
-        return [windows if inside.all() else windows.filter(pa.array(inside))]
+        yield windows if inside.all() else windows.filter(pa.array(inside))
+        return
     windows_of_each = np.maximum((ends - begins) // panes.advance_ms + 1, 0)
-    lowest = int(begins.min(initial=0 if last_ms is None else last_ms))
-    highest = int(ends.max(initial=first_ms))
-    middle = lowest + (highest - lowest) // 2 // panes.advance_ms * panes.advance_ms
-    if windows_of_each.sum() > PIECES_MAX and lowest <= middle < highest:
-        lower = explode(partials, shape, lowest, middle)
-        return lower + explode(partials, shape, middle + panes.advance_ms, highest)
+    if windows_of_each.sum() > PIECES_MAX:
+        there = windows_of_each > 0
+        lowest, highest = int(begins[there].min()), int(ends[there].max())
+        middle = lowest + (highest - lowest) // 2 // panes.advance_ms * panes.advance_ms
+        if lowest <= middle < highest:
+            yield from explode(partials, shape, lowest, middle)
+            yield from explode(partials, shape, middle + panes.advance_ms, highest)
+            return
     row = np.repeat(np.arange(len(pane)), windows_of_each)
     start = begins[row] + ranges(np.zeros(len(pane), np.int64), windows_of_each) * panes.advance_ms
     exploded = partials.take(pa.array(row))
     records = np.where(start == last[row], int64(exploded[RECORDS]), 0)
     place = exploded.schema.get_field_index(RECORDS)
-    return [exploded.set_column(place, RECORDS, pa.array(records)).append_column(START, pa.array(start))]
+    yield exploded.set_column(place, RECORDS, pa.array(records)).append_column(START, pa.array(start))
 
 
 def shown(windows: pa.Table, groups: Groups, merged: dict[str, pa.Array], shape: Shape) -> pa.Table:
