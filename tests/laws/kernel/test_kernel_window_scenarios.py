@@ -9,6 +9,7 @@ import pyarrow as pa
 import pytest
 
 import headrace as hr
+from headrace.fold.keys import with_keys
 from headrace.fold.sessions import Sessions
 from headrace.fold.sliding import SlidingWindows
 from tests.laws.kernel.harness import Outcome, Plan, run
@@ -93,3 +94,27 @@ def test_a_record_whose_own_sliding_window_is_closed_enters_a_later_one(plan: Pl
     found = run(operator.steps, world, plan)
     assert shown(found.rows()) == [("a", 16, 21, 2), ("a", 18.001, 23.001, 1), ("b", 15, 20, 1)]
     assert found.fates == Counter({("t", 0, "kept"): 4})
+
+
+def test_updates_tell_each_sliding_window_as_it_was_after_each_micro_batch() -> None:
+    world = log("a@10", "a@12 b@12", "a@11", "b@13 a@10", "a@16")
+    windowed = TOPIC.group_by().window(hr.sliding(5 * SECOND), grace=100 * SECOND)
+    operator = SlidingWindows.of(
+        windowed.aggregate(n=hr.count(), some=hr.collect("value", max_items=9)), world.schema
+    )
+    (step,) = operator.steps
+    states, upto, expected = [], dict[str, int](), {}
+    for batch, at in enumerate(world.commits(), 1):
+        rows, times = world.increment(upto, {"t": at})
+        upto = {"t": at}
+        gained = step.fold(with_keys(rows, ["key"]), {}, times).changes["points"]
+        states.append(
+            gained.append_column("__batch", pa.repeat(pa.scalar(batch, pa.int32()), gained.num_rows))
+        )
+        state = step.state["points"].merge(pa.concat_tables(states))
+        expected[batch] = shown(operator.open_windows(state, times.after).to_pylist())
+    told = operator.updates(pa.concat_tables(states), times.after).to_pylist()
+    for batch, windows in expected.items():
+        upto_now = sorted((row for row in told if row["__batch"] <= batch), key=lambda row: row["__batch"])
+        last = {(row["key"], row["window_end"]): row for row in upto_now}
+        assert shown([*last.values()]) == windows
