@@ -129,7 +129,7 @@ def _require_pinned(table: LakeTable) -> None:
         raise TerminalError(
             f"The table at {table.uri} uses {', '.join(sorted(refused))}, which Headrace does not write.",
             detail="Nothing was changed.",
-            hint="See docs/upgrading.md for the command that converts it.",
+            hint="See docs/upgrading.md, 'Headrace itself'.",
         )
 
 
