@@ -27,6 +27,7 @@ from headrace.lake import (
     kinds,
     open_table,
     small_files,
+    sorted_rows,
     upkeep,
 )
 from headrace.lake.history import last_commit
@@ -245,3 +246,32 @@ def test_upkeep_bounds_the_history_and_repeats_no_record_in_a_record(
     found = last_commit(table, "appender")
     assert found is not None
     assert found.record["next"] == 599
+
+
+def test_sorted_rows_are_read_from_an_object_store(
+    filled: LakeTable, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    from obstore.store import LocalStore
+
+    uris = [f"{filled.uri}/{name}" for name in filled.snapshot().files]
+    wanted = list(sorted_rows.sorted_rows(uris, SCHEMA, "hash"))
+    root = f"file:{tmp_path}/"
+    monkeypatch.setattr(sorted_rows, "is_local", lambda uri: False)
+    monkeypatch.setattr(
+        sorted_rows, "store_of", lambda uri: (LocalStore(str(tmp_path)), uri.removeprefix(root))
+    )
+    found = list(sorted_rows.sorted_rows(uris, SCHEMA, "hash"))
+    assert pa.concat_tables(found).equals(pa.concat_tables(wanted))
+    assert pa.concat_tables(found).num_rows == 620
+
+
+def test_compaction_holds_few_groups_of_rows_at_a_time(
+    table: LakeTable, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    appender, random = TableWriter(table, APPENDER), Random(9)
+    for _ in range(3):
+        appender.append([written(table, rows_of(random, 2000), 50)], {"writer": "appender"})
+    uris = [f"{table.uri}/{name}" for name in table.snapshot().files]
+    sizes = [rows.num_rows for rows in sorted_rows.sorted_rows(uris, SCHEMA, "hash")]
+    assert sum(sizes) == 6000
+    assert max(sizes) <= 3 * 2 * 50

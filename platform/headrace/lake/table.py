@@ -224,9 +224,9 @@ class LakeTable:
         return DeltaTable(delta_uri(self.uri), storage_options=storage_options(self.uri))
 
     def _load(self) -> tuple[int, pa.Table]:
+        """Takes no lock: whoever holds that of the handle may ask for a snapshot."""
         handle = self._open()
-        with self._lock:
-            self._handle = handle
+        self._handle = handle
         return int(handle.version()), pa.table(handle.get_add_actions(flatten=True))
 
 
