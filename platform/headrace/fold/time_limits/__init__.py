@@ -15,7 +15,8 @@ Law (L19): each row is a function of the log of its partition up to the record t
 Several windows of one record are updated one after another, in the order of their starts.
 
 Steps: by partition the timeline, which it shares with all groups; by group and partition the waits and their values. With
-`emit_early` by group the timestamps, by partition one pass over all waits, by group the values.
+`emit_early` by group the timestamps, by partition one pass over all waits, by group the values. The last step adds up by
+partition what waits after each log commit; the bounds of `shut_down` are judged by that.
 
 Source: Kafka Streams, KTableSuppressProcessorSupplier.java and InMemoryTimeOrderedKeyValueChangeBuffer.java.
 """
