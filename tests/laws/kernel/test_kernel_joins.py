@@ -154,6 +154,7 @@ SUBJECTS = [
     ),
     Subject("chain", HELD.join(KNOWN, on="ticker").join(PLACES, on="exchange", how="left"), of_chain),
     Subject("nested", HELD.join(KNOWN.join(PLACES, on="exchange"), on="ticker", how="left"), of_nested),
+    Subject("table", KNOWN, lambda log: latest(log, "tickers")),
     Subject("groups", HELD.group_by("ticker").aggregate(**TOTALS), of_groups),
     Subject(
         "groups_of_a_join",

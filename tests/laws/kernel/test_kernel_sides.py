@@ -143,6 +143,8 @@ class Subject:
 
 
 SUBJECTS = [
+    Subject("totals", BY_SHOP, lambda log, known, upto: totals(log, of_shop)),
+    Subject("closed", FINAL, lambda log, known, upto: final(log, known, upto)),
     Subject(
         "totals_left",
         BY_SHOP.join(KNOWN, on="shop", how="left"),

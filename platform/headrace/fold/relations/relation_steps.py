@@ -7,11 +7,10 @@ from dataclasses import dataclass
 
 import pyarrow as pa
 
-from headrace.description import Relation
+from headrace.description import Join, Relation
 from headrace.fold.changes.deltas import Port
 from headrace.fold.changes.station import Route, Station
 from headrace.fold.contract import Step
-from headrace.fold.grouped import GroupedRows
 from headrace.fold.relations.decide_step import DecideStep, packed_logs
 from headrace.fold.relations.leaf import Leaf
 from headrace.fold.relations.results import Results
@@ -21,7 +20,7 @@ from headrace.fold.relations.tree import RESULT, Branch, Grower
 
 @dataclass(frozen=True)
 class Relations:
-    """A join, or the groups of a table."""
+    """A join, or the groups of a table; also a table, totals or windows of a stream by themselves, with their changes."""
 
     steps: tuple[Step, ...]
     leaves: tuple[Leaf, ...]
@@ -43,9 +42,9 @@ class Relations:
             computed  for each join whose select computes values the columns of the join, by its part
         Raises: DescriptionError when the type of a foreign key is not that of the key
         """
-        tree = Grower(inputs, computed or {}, changes).branch(node)
+        tree = Grower(inputs, computed or {}, changes).branch(node, RESULT, node.columns)
         results = Results(RESULT, node.identity, tree.columns, changes)
-        stations = sorted([*tree.stations, (_last(tree), results)], key=_level)
+        stations = sorted([*tree.stations, (_last(node, tree), results)], key=_level)
         way = _Way(tree, [station for _, station in stations], [level for level, _ in stations])
         return cls(way.steps(), tree.leaves)
 
@@ -64,9 +63,9 @@ def _level(station: tuple[int, Station]) -> int:
     return station[0]
 
 
-def _last(tree: Branch) -> int:
-    """The step that shows the results: groups are whole in their bucket, rows of a join come from two."""
-    return tree.level if isinstance(tree.stations[-1][1], GroupedRows) else tree.level + 1
+def _last(node: Relation, tree: Branch) -> int:
+    """The step that shows the results: a row of a join comes from two buckets, all others are whole in theirs."""
+    return tree.level + 1 if isinstance(node, Join) else tree.level
 
 
 @dataclass(frozen=True)
