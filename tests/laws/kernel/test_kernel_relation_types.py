@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import datetime as dt
 import math
+from collections.abc import Sequence
 from decimal import Decimal
 from typing import Any
 
@@ -88,14 +89,21 @@ class Steady:
         return packed, times
 
 
-def rows_of(topic: str, schema: pa.Schema, rows: list[tuple[Any, ...]], first_ms: int = 1) -> pa.Table:
-    """In: rows  values, or the key and None for a tombstone."""
+def rows_of(
+    topic: str,
+    schema: pa.Schema,
+    rows: list[tuple[Any, ...]],
+    first_ms: int = 1,
+    events: Sequence[int] | None = None,
+) -> pa.Table:
+    """In: rows  values, or the key and None for a tombstone; events  their times, None: those of their commits."""
     width, found = len(schema) - len(ROW_COLUMNS), []
     for number, row in enumerate(rows):
         gone = row[1:] == (None,)
         values = (row[0], *[None] * (width - 1)) if gone else row
         at = first_ms + 2 * number
-        found.append((*values, at, topic, 0, number, at, at, 1, "tombstone" if gone else None, None))
+        event = at if events is None else events[number]
+        found.append((*values, at, topic, 0, number, event, event, 1, "tombstone" if gone else None, None))
     columns = [*zip(*found, strict=True)]
     arrays = [pa.array(c, f.type, from_pandas=False) for c, f in zip(columns, schema, strict=True)]
     return pa.Table.from_arrays(arrays, schema=schema)
@@ -187,3 +195,17 @@ def test_a_micro_batch_needs_what_it_touches_and_no_more() -> None:
         assert {
             name: len(need.hashes) for name, need in needs.items() if need.hashes is not None
         } == touched, what
+
+
+@pytest.mark.parametrize("sizes", [(3,), (1,), (2, 1)])
+def test_a_group_that_had_no_rows_begins_anew(sizes: tuple[int, ...]) -> None:
+    schema = pa.schema([("id", pa.string()), ("ref", pa.string()), ("amount", pa.int32()), *ROW_COLUMNS])
+    held = hr.Topic("left", key="id STRING", value="ref STRING, amount INT").table()
+    rows = rows_of("left", schema, [("a", "g", 5), ("a", None), ("a", "g", 7)], events=[100, 90, 50])
+    node = held.group_by("ref").aggregate(total=hr.sum("amount"))
+    told = folded(node, {"rows": rows}, Plan(sizes=sizes)).rows("changes")
+    assert [(row["total"], row["__before_total"], row["__timestamp"]) for row in told] == [
+        (5, None, 100),
+        (None, 5, 90),
+        (7, None, 50),
+    ]
