@@ -174,10 +174,15 @@ def test_decimals_do_not_overflow_in_silence() -> None:
         for sign in ("", "-")
         for d in "19"
         for before in range(1, 60, 3)
-        for behind in (1, 9, 10, 11, 26)
+        for behind in (1, 9, 10, 11, 20, 21)
     ]
-    texts = [f'{{"w": {number}, "q": {number[-5:].lstrip(".").lstrip("0") or 0}}}' for number in numbers] * 2
-    assert outcomes(READERS["columns"], texts) == [wanted(text, COLUMNS) for text in texts]
+    texts = {number: f'{{"w": {number}, "q": {number[-4:].lstrip(".0") or 0}}}' for number in numbers}
+    # Arrow reads these all at once: they have no more digits than it is told.
+    at_once = [
+        texts[number] for number in numbers if len(number) <= 50 and len(number.partition(".")[2]) <= 20
+    ]
+    for some in ([*texts.values()] * 2, at_once * 2):
+        assert outcomes(READERS["columns"], some) == [wanted(text, COLUMNS) for text in some]
     whole = [f'{{"w": {d * digits}}}' for d in "19" for digits in range(20, 45)] + [
         '{"w": 1e27}',
         '{"w": 1e28}',

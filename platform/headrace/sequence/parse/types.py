@@ -10,7 +10,7 @@ import pyarrow as pa
 from headrace.description import Column
 
 DIGITS_MAX, DIGITS_MAX_256 = 38, 76  # of numbers of 128 and 256 bits
-DECIMALS = 25  # of decimals that are read to be rounded
+DECIMALS = 20  # of decimals that are read to be rounded
 _TOKEN = re.compile(r"\s*(`(?:[^`]|``)+`|[A-Za-z0-9_]+|[<>(),:])")
 _PLAIN = {
     "STRING": pa.string(),
