@@ -209,3 +209,18 @@ def test_a_group_that_had_no_rows_begins_anew(sizes: tuple[int, ...]) -> None:
         (None, 5, 90),
         (7, None, 50),
     ]
+
+
+def test_the_later_of_two_records_in_a_commit_is_the_cause_of_a_change() -> None:
+    left = pa.schema([("id", pa.string()), ("ref", pa.int32()), *ROW_COLUMNS])
+    right = pa.schema([("ref", pa.int32()), ("name", pa.string()), *ROW_COLUMNS])
+    tables = {
+        "left": rows_of("left", left, [("a", 1), ("a", 2)]),
+        "right": rows_of("right", right, [(1, "one"), (2, "two")]),
+    }
+    held = hr.Topic("left", key="id STRING", value="ref INT").table()
+    known = hr.Topic("right", key="ref INT", value="name STRING").table()
+    told = folded(held.join(known, on="ref"), tables, Plan(sizes=(2,), buckets=(5,))).rows("changes")
+    found = sorted((row["__sequence"], row["__topic"], row["name"]) for row in told)
+    assert found == [(1, "right", "one"), (3, "right", "two")]
+    assert [row["__before_name"] for row in told if row["__sequence"] == 3] == ["one"]
