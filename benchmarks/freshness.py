@@ -31,6 +31,7 @@ from benchmarks.kafka_streams import JOBS
 from benchmarks.processes import cpu_seconds, jvm_of, resident_mib
 from benchmarks.steady import PARTITIONS
 from headrace.errors import TerminalError
+from headrace.lake.commit_file import read_commit
 from headrace.local.broker import Broker
 from headrace.local.jars import spark_jars
 from headrace.local.topics import create_topics
@@ -150,12 +151,10 @@ def _run(
 
 def _read(spark: SparkSession, lake: Lake, node: Node, seen: Seen) -> None:
     """Where each record's time went, from the commits of its log and of its node."""
-    folded = _commits(spark, lake.state(node.required_name), f"node/{node.required_name}")
+    folded = _commits(lake.state(node.required_name), f"node/{node.required_name}")
     parts, produced = [], []
     for topic in node.topics:
-        logged = {
-            r["ingested_at_ms"]: at for at, r in _commits(spark, lake.log(topic.name), f"log/{topic.name}")
-        }
+        logged = {r["ingested_at_ms"]: at for at, r in _commits(lake.log(topic.name), f"log/{topic.name}")}
         reached = [record["progress"]["upto_ms"].get(topic.name, 0) for _, record in folded]
         counted = (
             read(spark, lake.log(topic.name))
@@ -179,13 +178,13 @@ def _read(spark: SparkSession, lake: Lake, node: Node, seen: Seen) -> None:
     seen.produced_ms[node.required_name] = at[measured]
 
 
-def _commits(spark: SparkSession, path: str, writer: str) -> list[tuple[float, Any]]:
+def _commits(path: str, writer: str) -> list[tuple[float, Any]]:
     """When each commit of a writer was on disk, in ms, and what it says, the oldest first."""
     found = []
     for file in sorted(Path(path.removeprefix("file:"), "_delta_log").glob("*.json")):
-        record = tables.record_of(tables.found_actions(spark, path, int(file.stem)) or [])
-        if record is not None and record.get("writer") == writer:
-            found.append((file.stat().st_mtime_ns / 1e6, record))
+        commit = read_commit(path, int(file.stem))
+        if commit is not None and commit.record is not None and commit.record.get("writer") == writer:
+            found.append((file.stat().st_mtime_ns / 1e6, commit.record))
     return found
 
 

@@ -14,7 +14,6 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
-from headrace.spark.upkeep import checkpoint
 from pyspark.sql import functions as F
 
 import headrace as hr
@@ -199,8 +198,8 @@ def history(
             line.fold()
             line.runner.maintain()
             for log in root.rglob("_delta_log") if number else ():
-                _repeat_last(spark, log, number)
-                checkpoint(spark, f"file:{log.parent}")
+                _repeat_last(log, number)
+                lakes.open_table(f"file:{log.parent}").checkpoint()
             appended, measured = [], []
             for version in range(1, batches + 3):
                 began = time.monotonic()
@@ -219,20 +218,18 @@ def history(
             )
 
 
-def _repeat_last(spark: SparkSession, log: Path, times: int) -> None:
+def _repeat_last(log: Path, times: int) -> None:
     """Commits that change nothing and say what the table's last one says, as if a stream had made them."""
-    path = f"file:{log.parent}"
-    newest = lakes.open_table(path).version
+    table = lakes.open_table(f"file:{log.parent}")
+    newest = table.version
     said = next(
         action["commitInfo"]
-        for version in range(newest, -1, -1)
-        for action in tables.found_actions(spark, path, version) or ()
+        for commit in table.commits_back(newest)
+        for action in (commit.actions if commit else ())
         if "userMetadata" in action.get("commitInfo", {})
     )
     for version in range(newest + 1, newest + 1 + times):
         (log / f"{version:020d}.json").write_text(json.dumps({"commitInfo": said}) + "\n")
-        if version < newest + times:  # nobody reads these
-            (log / f"{version:020d}.crc").touch()
 
 
 def _seconds(work: Callable[[], object]) -> float:

@@ -16,6 +16,7 @@ from headrace.runtime.backfill import Backfill
 from headrace.runtime.lake import Lake
 from headrace.runtime.node_tables import base_of
 from headrace.runtime.runner import NodeRunner
+from headrace.runtime.state_upkeep import StateUpkeep
 from headrace.runtime.views import Views
 from headrace.spark.lake_rows import read as read_rows
 from tests.runtime.line import Line
@@ -111,7 +112,7 @@ def test_a_crash_between_the_fold_and_the_removal_counts_nothing_twice(
         raise KeyboardInterrupt
 
     with monkeypatch.context() as crash:
-        crash.setattr(NodeRunner, "_exchange", killed)
+        crash.setattr(StateUpkeep, "drop", killed)
         with pytest.raises(KeyboardInterrupt):
             line.runner.maintain()
     assert read(line) == [("s1", 2, 3.0)]

@@ -9,7 +9,7 @@ they are used, for their runtime does not survive a fork, and PySpark forks its 
 
 from headrace.lake.data_file import DataFileWriter, Encoding, NewFile
 from headrace.lake.fence import APPENDER, MAINTAINER, ConflictError, FencedError, ForeignCommitError
-from headrace.lake.history import Commit, carried, last_commit
+from headrace.lake.history import Commit, all_carried, carried, last_commit
 from headrace.lake.snapshot import DataFile, Snapshot
 from headrace.lake.table import LakeTable
 from headrace.lake.tables import create, exists, forget, open_table
@@ -29,6 +29,7 @@ __all__ = [
     "NewFile",
     "Snapshot",
     "TableWriter",
+    "all_carried",
     "carried",
     "create",
     "exists",

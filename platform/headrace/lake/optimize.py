@@ -1,4 +1,4 @@
-"""Fewer and larger files, and no file that no reader can ask for any more; by delta-rs' own commands."""
+"""Fewer and larger files, by delta-rs' own command."""
 
 from __future__ import annotations
 
@@ -10,7 +10,6 @@ from headrace.lake.table import no_hooks, properties
 if TYPE_CHECKING:
     from deltalake import DeltaTable
 
-    from headrace.lake.table import LakeTable
     from headrace.lake.writer import TableWriter
 
 FILE_BYTES = 128 << 20  # smaller files are put together until they are about so large
@@ -28,21 +27,3 @@ def compact_small(writer: TableWriter, record: Mapping[str, Any]) -> int:
         )
 
     return writer.commit_by(compact, record)
-
-
-def vacuum_files(table: LakeTable, retention_hours: float) -> list[str]:
-    """Delete the files that left the newest version, or were written for none, longer ago than the retention.
-
-    Out: the files that were deleted
-    """
-
-    def vacuum(handle: DeltaTable) -> list[str]:
-        return handle.vacuum(
-            round(retention_hours),
-            dry_run=False,
-            enforce_retention_duration=False,
-            full=True,
-            post_commithook_properties=no_hooks(),
-        )
-
-    return table.with_handle(vacuum)

@@ -21,7 +21,8 @@ from typing import TYPE_CHECKING
 from headrace import lake as lakes
 from headrace.errors import DescriptionError
 from headrace.lake import small_files
-from headrace.lake.optimize import compact_small, vacuum_files
+from headrace.lake.optimize import compact_small
+from headrace.lake.upkeep import vacuum as vacuum_files
 from headrace.log.clock import SystemClock
 from headrace.operators import operator_of
 from headrace.runtime.lease import LeaseHeldError, held_since_ms, take_lease_patiently

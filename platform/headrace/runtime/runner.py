@@ -34,13 +34,11 @@ from headrace.runtime.node_tables import (
     settled_ms,
 )
 from headrace.runtime.redeliver import delivery_of
+from headrace.runtime.state_upkeep import StateUpkeep
 from headrace.spark.frames import local_frame
 from headrace.spark.lake_rows import (
-    not_outweighed,
     read_between,
     read_table,
-    rows_of_files,
-    write_rows,
 )
 from headrace.spark.one_task import arrow_schema
 
@@ -50,7 +48,6 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
     from headrace.description import Node, Topic
-    from headrace.lake import DataFile, NewFile
     from headrace.operators.progress import Progress
     from headrace.runtime.lake import Lake
     from headrace.runtime.micro_batch import MicroBatch
@@ -92,7 +89,7 @@ class NodeRunner:
         self.unread = 0  # the micro-batches through which the state's changes are read by nobody any more
         note_description(spark, lake, node)
         self._repeating = True
-        self._upkeep_writer: TableWriter | None = None
+        self._state_upkeep = StateUpkeep(spark, self._state, self.operator, self._schemas, self._writer)
         self.refused_ms = 0  # how far the log of the first topic was read when a bound was exceeded
         self._bases: Bases | None = None
         if isinstance(self.operator, CurrentOperator):
@@ -176,37 +173,7 @@ class NodeRunner:
 
         In: whole  all of it; else files that do not outweigh the others (see `not_outweighed`)
         """
-        operator, progress, schemas = self.operator, self.progress, self._schemas
-        gone = self._packable(progress.batch, whole=whole)
-        if not gone:
-            return
-        rows = rows_of_files(self._spark, [f"{self._state.uri}/{name}" for name in gone], schemas.state)
-        half = max(1, self._spark.sparkContext.defaultParallelism // 2)
-        kept = operator.still_read(rows.coalesce(half), progress, whole=whole)
-        added = write_rows(operator.condensed(kept, schemas.inputs), self._state.uri)
-        self._exchange(gone, added, changes_data=False)
-
-    def _packable(self, batch: int, *, whole: bool) -> dict[str, DataFile]:
-        """The files of the state to be put into fewer: all, or those of micro-batches through one that are worth it."""
-        files = self._state.snapshot().files
-        if whole:
-            return dict(files)
-        known = {name: file for name, file in files.items() if _is_through(file, batch)}
-        return {name: known[name] for name in not_outweighed({name: f.rows for name, f in known.items()})}
-
-    def _exchange(
-        self, gone: Mapping[str, DataFile], added: Sequence[NewFile], *, changes_data: bool
-    ) -> None:
-        """Put files of the state in the place of others, unless another has done so meanwhile."""
-        if self._upkeep_writer is None:
-            self._upkeep_writer = TableWriter(self._state, lakes.MAINTAINER, carries=[self._writer])
-        record = {"writer": f"upkeep/{self.name}", **lakes.carried(self._state, [self._writer])}
-        try:
-            self._upkeep_writer.replace(gone, added, record, changes_data=changes_data)
-        except lakes.ConflictError:
-            return
-        except lakes.FencedError:
-            self._upkeep_writer = None  # maintenance came between; the next time a new one begins
+        self._state_upkeep.pack(self.progress, whole=whole)
 
     def maintain(self) -> None:
         """Fold changes into the table of current results, drop the state that nothing reads; results do not change."""
@@ -232,10 +199,7 @@ class NodeRunner:
         if self.operator.appended:
             self.pack(whole=True)
         else:
-            files = self._state.snapshot().files
-            unread = {name: file for name, file in files.items() if _is_through(file, self.unread)}
-            if unread:
-                self._exchange(unread, [], changes_data=True)
+            self._state_upkeep.drop(self.unread)
         self.unread = 0
 
     def _held(self, progress: Progress) -> Held:
@@ -349,9 +313,3 @@ def _bookkeeping(columns: list[str]) -> tuple[str, ...]:
     """The columns that predicates on the state name: Delta keeps minima and maxima of these alone."""
     known = ("__pane", "__point", "__batch", "__opened_ms", "__end_ms", "__event_ms")
     return tuple(name for name in columns if name in known)
-
-
-def _is_through(file: DataFile, batch: int) -> bool:
-    """True if a file of the state holds no row of a later micro-batch."""
-    highest = file.highest.get("__batch")
-    return highest is not None and int(highest) <= batch

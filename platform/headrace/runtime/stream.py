@@ -11,12 +11,12 @@ from headrace.description.limits import is_suppressed, policy_of
 from headrace.errors import DescriptionError, TransientError
 from headrace.log.clock import SystemClock
 from headrace.operators.limits import in_force
-from headrace.runtime.checkpoints import Checkpoints
 from headrace.runtime.limits import limits_shown
 from headrace.runtime.log_stream import LogStream, drain_together
 from headrace.runtime.log_watch import log_version
 from headrace.runtime.node_stream import NodeStream
 from headrace.runtime.scheduling import Turns
+from headrace.runtime.table_upkeep import TableUpkeep
 from headrace.runtime.topics import (
     batched_topics,
     longest_wait_ms,
@@ -150,7 +150,7 @@ class StreamRuntime:
             for node in nodes
         ]
         self._spark, self._lake, self._clock = session, lake, clock
-        self._checkpoints = Checkpoints(self._written, upkeep)
+        self._upkeep = TableUpkeep(self._written, upkeep, logs=self._logs_written)
         self._logs = [s for s in logs if s.name in hosted]
         self._streams = [s for s in streams if only is None or f"stream/{s.name}" in only]
         for log in self._logs:
@@ -168,7 +168,7 @@ class StreamRuntime:
         for stream in self._streams:
             if stream.state == "running" or self._has_logs(stream):
                 stream.keep_running()
-        self._checkpoints.keep()
+        self._upkeep.keep()
         return [self._log_status(log) for log in self._logs] + [self._node_status(s) for s in self._streams]
 
     def drain(self, timeout_seconds: float = 60, *, close_batches: bool = False) -> None:
@@ -183,7 +183,7 @@ class StreamRuntime:
             if time.monotonic() < deadline:
                 stream.finish(deadline)
             stream.drain()
-        self._checkpoints.end()
+        self._upkeep.end()
 
     def set_trigger(self, trigger_ms: int) -> None:
         """Change the time between two micro-batches. Call it with each poll: a log changes between two of them."""
@@ -217,10 +217,14 @@ class StreamRuntime:
         times = (s.state.highest_event_ms for s in sequencers if s is not None)
         return max((ms for ms in times if ms is not None), default=None)
 
-    def _written(self) -> Iterator[str]:
-        """The paths of the tables that are written here."""
+    def _logs_written(self) -> Iterator[str]:
+        """The paths of the logs that are written here."""
         for log in self._logs:
             yield self._lake.log(log.name)
+
+    def _written(self) -> Iterator[str]:
+        """The paths of the tables that are written here."""
+        yield from self._logs_written()
         for stream in self._streams:
             yield self._lake.state(stream.name)
             yield self._lake.table(stream.name)

@@ -10,12 +10,13 @@ import pytest
 import headrace as hr
 from headrace import lake as lakes
 from headrace.lake import LakeTable, small_files, table
-from headrace.runtime import checkpoints
+from headrace.runtime import table_upkeep
 from headrace.runtime.backfill import Backfill
-from headrace.runtime.checkpoints import Checkpoints
 from headrace.runtime.kafka import KafkaSettings
 from headrace.runtime.scheduling import Turns
 from headrace.runtime.stream import StreamRuntime
+from headrace.runtime.table_upkeep import TableUpkeep
+from headrace.runtime.views import Views
 from tests.runtime.line import Line
 
 if TYPE_CHECKING:
@@ -55,23 +56,23 @@ def turns() -> Turns:
 @pytest.fixture
 def kept(
     spark: SparkSession, lake: Lake, turns: Turns, monkeypatch: pytest.MonkeyPatch
-) -> Iterator[Checkpoints]:
+) -> Iterator[TableUpkeep]:
     """Of the log and the state of one node, at each third commit."""
     monkeypatch.setattr(table, "CHECKPOINT_EVERY", 3)
-    monkeypatch.setattr(checkpoints, "LOOK_SECONDS", 0.0)
-    mine = Checkpoints(lambda: [lake.log("readings"), lake.state("counts")], turns)
+    monkeypatch.setattr(table_upkeep, "LOOK_SECONDS", 0.0)
+    mine = TableUpkeep(lambda: [lake.log("readings"), lake.state("counts")], turns)
     yield mine
     mine.end()
 
 
-def look(kept: Checkpoints) -> None:
+def look(kept: TableUpkeep) -> None:
     """Until what it began is done."""
     kept.keep()
     kept._task.end()
 
 
 def test_each_table_gets_one_at_a_look_when_enough_was_committed(
-    spark: SparkSession, lake: Lake, kept: Checkpoints
+    spark: SparkSession, lake: Lake, kept: TableUpkeep
 ) -> None:
     line, log, state = Line(spark, lake, COUNTS), lake.log("readings"), lake.state("counts")
     look(kept)
@@ -89,7 +90,7 @@ def test_each_table_gets_one_at_a_look_when_enough_was_committed(
 
 
 def test_micro_batches_go_on_while_one_is_written(
-    spark: SparkSession, lake: Lake, kept: Checkpoints, monkeypatch: pytest.MonkeyPatch
+    spark: SparkSession, lake: Lake, kept: TableUpkeep, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     line, log = Line(spark, lake, COUNTS), lake.log("readings")
     feed(line, range(3))
@@ -112,7 +113,7 @@ def test_micro_batches_go_on_while_one_is_written(
 
 
 def test_it_waits_for_other_upkeep_and_gives_up_at_the_end(
-    spark: SparkSession, lake: Lake, kept: Checkpoints, turns: Turns
+    spark: SparkSession, lake: Lake, kept: TableUpkeep, turns: Turns
 ) -> None:
     feed(Line(spark, lake, COUNTS), range(3))
     with turns.taken(lambda: False):
@@ -122,7 +123,7 @@ def test_it_waits_for_other_upkeep_and_gives_up_at_the_end(
 
 
 def test_one_that_fails_is_tried_again(
-    spark: SparkSession, lake: Lake, kept: Checkpoints, monkeypatch: pytest.MonkeyPatch
+    spark: SparkSession, lake: Lake, kept: TableUpkeep, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     feed(Line(spark, lake, COUNTS), range(3))
     failures, write = iter([OSError("the disk was away")]), LakeTable.checkpoint
@@ -144,3 +145,24 @@ def test_a_runtime_keeps_them_for_all_tables_that_it_writes(spark: SparkSession,
     assert set(runtime._written()) == {lake.log("readings"), lake.state("counts"), lake.table("counts")}
     part = StreamRuntime(spark, lake, [COUNTS], kafka=kafka, only=["log/readings"])
     assert set(part._written()) == {lake.log("readings")}
+
+
+def test_a_log_with_many_small_files_is_packed_and_nodes_read_on(spark: SparkSession, lake: Lake) -> None:
+    line, table = Line(spark, lake, COUNTS), lakes.open_table(lake.log("readings"))
+    for minute in range(6):
+        line.pipe(f"2024-05-01 12:{minute:02}:00")
+        line.commit()
+        line.clock.set(line.clock.now_ms() + 20_000)
+        if minute % 2:
+            line.fold()
+    before = len(table.snapshot().files)
+    writer = lakes.TableWriter(table, lakes.MAINTAINER)
+    assert table_upkeep.pack_log(table, writer) is not None
+    assert len(table.snapshot().files) < before
+    line.pipe("2024-05-01 13:30:00")
+    line.commit()
+    line.fold()
+    assert [row["n"] for row in Views(spark, lake).read(COUNTS).collect()] == [6]
+    assert all(verdict.equal for verdict in Backfill(spark, lake, COUNTS).run())
+    again = Line(spark, lake, COUNTS)
+    assert again.sequencer.state == line.sequencer.state

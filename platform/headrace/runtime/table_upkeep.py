@@ -1,0 +1,95 @@
+"""Upkeep of the tables that a session writes: checkpoints, clean-up of history, larger files of logs.
+
+A commit that also wrote a checkpoint would take several times as long. Here a thread looks every few seconds which tables
+have had enough commits since their last checkpoint, and which logs have many small files.
+"""
+
+from __future__ import annotations
+
+import threading
+import time
+from functools import partial
+from typing import TYPE_CHECKING
+
+import structlog
+
+from headrace import lake as lakes
+from headrace.lake import FencedError, LakeTable, TableWriter
+from headrace.lake.upkeep import Upkeep, choose, compact
+from headrace.runtime.background import BackgroundTask
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable
+
+    from headrace.runtime.scheduling import Turns
+
+logger = structlog.get_logger(__name__)
+LOOK_SECONDS = 5.0  # between two looks at the tables
+LOG_FILES_MAX = 400  # a log with more files is packed
+PACKED_AFTER_MS = (
+    60_000  # rows committed later than that, before the newest, stay in files that nodes read whole
+)
+COMMIT_TIME = "ingested_at"
+
+
+class TableUpkeep:
+    """Does what is due, one table at a time."""
+
+    def __init__(
+        self, paths: Callable[[], Iterable[str]], turns: Turns, *, logs: Callable[[], Iterable[str]] = tuple
+    ) -> None:
+        """Nothing is looked at yet.
+
+        In: paths  of all tables, and `logs`: of those that are logs
+            turns  at upkeep, of all that the session hosts
+        """
+        self._paths, self._logs = paths, logs
+        self._upkeeps: dict[str, Upkeep] = {}
+        self._look_at, self._ending = 0.0, threading.Event()
+        self._task = BackgroundTask("table upkeep", turns, self._ending.is_set)
+
+    def keep(self) -> None:
+        """Look, if it is time to, and do what is due in a thread; called with each poll."""
+        if time.monotonic() >= self._look_at and not self._task.under_way:
+            self._look_at = time.monotonic() + LOOK_SECONDS
+            self._ending.clear()
+            self._task.begin(self._keep_all)
+
+    def end(self) -> None:
+        """Wait for what is being done, and begin nothing more."""
+        self._ending.set()
+        self._task.end()
+
+    def _keep_all(self) -> None:
+        logs = set(self._logs())
+        for path in self._paths():
+            if self._ending.is_set():
+                return
+            table = lakes.open_table(path)
+            try:
+                if table.exists:
+                    self._keep_one(table, is_log=path in logs)
+            except FencedError:
+                self._upkeeps.pop(path, None)  # maintenance of another process came between
+            except Exception as error:
+                logger.warning("no upkeep, will be tried again", path=path, error=str(error))
+
+    def _keep_one(self, table: LakeTable, *, is_log: bool) -> None:
+        open_writer = partial(TableWriter, table, lakes.MAINTAINER)
+        self._upkeeps.setdefault(table.uri, Upkeep(table, open_writer)).run()
+        if is_log and len(table.snapshot().files) > LOG_FILES_MAX:
+            pack_log(table, open_writer())
+
+
+def pack_log(table: LakeTable, writer: TableWriter) -> int | None:
+    """Put the small files of a log's older commits into one, in the order of commit time.
+
+    Out: the version that holds the commit; None: there was nothing to do, or another packed them first
+    """
+    snapshot = table.snapshot()
+    newest_us = max((int(file.highest.get(COMMIT_TIME, 0)) for file in snapshot.files.values()), default=0)
+    files = choose(snapshot, COMMIT_TIME, newest_us - PACKED_AFTER_MS * 1_000)
+    if not files:
+        return None
+    record = {"writer": "upkeep", **lakes.all_carried(table)}
+    return compact(table, writer, files, record, column=COMMIT_TIME)
