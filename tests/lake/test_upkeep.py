@@ -233,7 +233,7 @@ def test_upkeep_bounds_the_history_and_repeats_no_record_in_a_record(
 ) -> None:
     monkeypatch.setattr(upkeep, "CLEAN_EVERY", 100)
     appender = TableWriter(table, APPENDER)
-    keeper = upkeep.Upkeep(table, lambda: TableWriter(table, MAINTAINER, carries=("appender",)))
+    keeper = upkeep.Upkeep(table, lambda: TableWriter(table, upkeep.UPKEEP))
     for number in range(600):
         appender.append([], {"writer": "appender", "next": number})
         keeper.run()
@@ -275,3 +275,19 @@ def test_compaction_holds_few_groups_of_rows_at_a_time(
     sizes = [rows.num_rows for rows in sorted_rows.sorted_rows(uris, SCHEMA, "hash")]
     assert sum(sizes) == 6000
     assert max(sizes) <= 3 * 2 * 50
+
+
+def test_upkeep_goes_on_after_another_process_took_its_role(
+    table: LakeTable, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(upkeep, "CLEAN_EVERY", 50)
+    appender = TableWriter(table, APPENDER)
+    keepers = [
+        upkeep.Upkeep(LakeTable(table.uri), lambda: TableWriter(table, upkeep.UPKEEP)) for _ in range(2)
+    ]
+    for number in range(400):
+        appender.append([], {"writer": "appender", "next": number})
+        keepers[number // 60 % 2].run()
+    found = last_commit(table, "upkeep")
+    assert found is not None
+    assert found.version > 300

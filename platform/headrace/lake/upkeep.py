@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     from headrace.lake.table import LakeTable
     from headrace.lake.writer import TableWriter
 
+UPKEEP = "upkeep"  # the role of clean-up, whose commits are empty
 GROUP_ROWS = 50_000
 CLEAN_EVERY = 1000  # commits; each clean-up reads the commits since the one before
 
@@ -33,10 +34,10 @@ class Upkeep:
     def __init__(self, table: LakeTable, writer: Callable[[], TableWriter]) -> None:
         """Nothing is done yet.
 
-        In: writer  opens a maintainer of the table; called when history is to be cleaned for the first time
+        In: writer  takes an epoch of the table; called whenever history is to be cleaned. The role `UPKEEP` is for it: no
+                    maintainer that is at work ends.
         """
         self._table, self._open = table, writer
-        self._writer: TableWriter | None = None
         self._cleaned_at = -1
         self._lock = threading.Lock()
 
@@ -47,8 +48,7 @@ class Upkeep:
                 return
             version = self._table.checkpoint()
             if self._cleaned_at < 0 or version - self._cleaned_at >= CLEAN_EVERY:
-                self._writer = self._writer or self._open()
-                clean(self._table, self._writer)
+                clean(self._table, self._open())
                 self._cleaned_at = version
 
 
