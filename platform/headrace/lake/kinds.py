@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-COMMITS, RESULTS_COMMITS, REMOVED_FILES = "interval 1 hours", "interval 6 hours", "interval 168 hours"
+COMMITS, RESULTS_COMMITS, REMOVED_FILES = "interval 10 minutes", "interval 6 hours", "interval 168 hours"
 # Every table pins these, whatever the defaults of a platform are. Checkpoints are written beside the commits.
 PINNED: Mapping[str, str] = {
     "delta.columnMapping.mode": "none",

@@ -41,7 +41,7 @@ if TYPE_CHECKING:
 
 
 GIVES_WAY_SECONDS = 0.02  # a maintainer that lost a version leaves the next one to the appender
-LONG_SECONDS = 600.0  # a commit that stood longer ago may be cleaned away by now (see `headrace.lake.kinds`)
+LONG_SECONDS = 120.0  # a commit that stood longer ago may be cleaned away by now (see `headrace.lake.kinds`)
 BOOT_CLOCK = getattr(time, "CLOCK_BOOTTIME", time.CLOCK_MONOTONIC)
 
 

@@ -15,7 +15,7 @@ import structlog
 
 from headrace import lake as lakes
 from headrace.lake import FencedError, LakeTable, TableWriter
-from headrace.lake.upkeep import Upkeep, choose, compact
+from headrace.lake.upkeep import UPKEEP, Upkeep, choose, compact
 from headrace.runtime.background import BackgroundTask
 
 if TYPE_CHECKING:
@@ -75,10 +75,9 @@ class TableUpkeep:
                 logger.warning("no upkeep, will be tried again", path=path, error=str(error))
 
     def _keep_one(self, table: LakeTable, *, is_log: bool) -> None:
-        open_writer = partial(TableWriter, table, lakes.MAINTAINER)
-        self._upkeeps.setdefault(table.uri, Upkeep(table, open_writer)).run()
+        self._upkeeps.setdefault(table.uri, Upkeep(table, partial(TableWriter, table, UPKEEP))).run()
         if is_log and len(table.snapshot().files) > LOG_FILES_MAX:
-            pack_log(table, open_writer())
+            pack_log(table, TableWriter(table, lakes.MAINTAINER))
 
 
 def pack_log(table: LakeTable, writer: TableWriter) -> int | None:
