@@ -1,0 +1,122 @@
+"""What one task does: it folds one bucket of one step, reads the state that it needs, and writes what it gains.
+
+Law: a task depends on its fields and on the files that it names alone, so it may run anywhere, and again.
+A task that fails leaves files that no commit names; vacuum deletes them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Protocol
+
+import numpy as np
+import pyarrow as pa
+
+from headrace.engine.state_files import Bounds, StateSource, read_state, write_state
+from headrace.engine.state_layout import StateLayout
+from headrace.fold.contract import BATCH, Step, Times
+from headrace.lake import DataFileWriter, Encoding, NewFile
+
+OUTPUT_GROUP_ROWS = 50_000
+
+
+@dataclass(frozen=True)
+class BucketResult:
+    """What a task gives back.
+
+    rows, shared, tally  as `contract.Folded`
+    outputs     rows of the outputs that the task did not write
+    written     for each output that it wrote the file
+    state       the files with what the state gains
+    bytes_read  of the state's files
+    """
+
+    rows: pa.Table | None = None
+    shared: pa.Table | None = None
+    tally: pa.Table | None = None
+    outputs: Mapping[str, pa.Table] = field(default_factory=dict)
+    written: Mapping[str, NewFile] = field(default_factory=dict)
+    state: Sequence[NewFile] = ()
+    bytes_read: int = 0
+
+
+@dataclass(frozen=True)
+class BucketTask:
+    """One bucket of one step. It can be pickled.
+
+    rows     of the bucket, shared ones among them
+    source   the files of the state in which the bucket may have rows
+    hashes   the lowest and the highest hash of the bucket
+    batch    as BATCH of what it writes
+    outputs  for each output that goes into files the URI of its Delta table
+    """
+
+    step: Step
+    rows: pa.Table
+    times: Times
+    layout: StateLayout
+    source: StateSource
+    hashes: Bounds
+    batch: int
+    outputs: Mapping[str, str] = field(default_factory=dict)
+
+    def __call__(self) -> BucketResult:
+        """Fold the bucket."""
+        state, size = {}, 0
+        for name, need in self.step.needs(self.rows, self.times).items():
+            found = read_state(self.source, self.layout, name, need, self.hashes)
+            state[name] = found.rows
+            size += found.bytes
+        folded = self.step.fold(self.rows, state, self.times)
+        gained = [
+            write_state(self.source.uri, self.layout, name, rows, self.batch)
+            for name, rows in folded.changes.items()
+        ]
+        written = {
+            name: write_output(self.outputs[name], rows, self.batch)
+            for name, rows in folded.outputs.items()
+            if name in self.outputs and rows.num_rows
+        }
+        return BucketResult(
+            folded.rows,
+            folded.shared,
+            folded.tally,
+            {name: rows for name, rows in folded.outputs.items() if name not in self.outputs},
+            written,
+            [file for file in gained if file is not None],
+            size,
+        )
+
+
+class RunTasks(Protocol):
+    """How the tasks of a step are run: here in this process, later by Spark.
+
+    Law: each task runs at least once, and one result of each comes back, in the order of the tasks.
+    """
+
+    def __call__(self, tasks: Sequence[BucketTask]) -> Sequence[BucketResult]:
+        """Run tasks that do not depend on one another."""
+
+
+def run_in_process(tasks: Sequence[BucketTask]) -> Sequence[BucketResult]:
+    """One task after the other; Arrow uses the cores within each."""
+    return [task() for task in tasks]
+
+
+def write_output(uri: str, rows: pa.Table, batch: int) -> NewFile:
+    """Write output rows, with BATCH, into a file in the folder of their table. In: at least one row."""
+    rows = rows.append_column(BATCH, pa.array(np.full(rows.num_rows, batch, np.int32)))
+    writer = DataFileWriter(uri, rows.schema, Encoding())
+    try:
+        for at in range(0, rows.num_rows, OUTPUT_GROUP_ROWS):
+            part = rows.slice(at, OUTPUT_GROUP_ROWS)
+            columns = dict(zip(part.column_names, part.columns, strict=True))
+            writer.write(columns, part.num_rows)
+            writer.bound_numbers(columns)
+        written = writer.close()
+    except BaseException:
+        writer.remove()
+        raise
+    assert written is not None
+    return NewFile(**written)

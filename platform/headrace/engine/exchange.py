@@ -1,0 +1,55 @@
+"""Which rows go to which bucket of a step.
+
+Law: rows of one scope lie in one bucket (see `contract.Scope`). A bucket is a range of hashes, so the state rows of its
+keys lie in it, too. Each bucket gets all shared rows.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+import pyarrow as pa
+
+from headrace.engine.state_files import ALL_HASHES, Bounds
+from headrace.fold.contract import HASH, KEY, PARTITION, TOPIC, Scope, Step
+from headrace.fold.keys import bucket_of, bucket_range, with_keys
+
+
+def bucket_hashes(bucket: int, buckets: int) -> Bounds:
+    """The lowest and the highest hash of a bucket."""
+    return ALL_HASHES if buckets == 1 else bucket_range(bucket, buckets)
+
+
+def exchanged(step: Step, rows: pa.Table, shared: pa.Table | None, buckets: int) -> list[pa.Table]:
+    """The rows of each bucket of a step; a bucket may have none.
+
+    In: shared  rows that the step before gave for all buckets
+    """
+    if step.scope is Scope.ANYWHERE:
+        ends = np.arange(buckets + 1) * rows.num_rows // buckets
+        parts = [rows.slice(ends[n], ends[n + 1] - ends[n]) for n in range(buckets)]
+    else:
+        keyed = _keyed(step, rows)
+        parts = [keyed] if buckets == 1 else _by_hash(keyed, buckets)
+    return parts if shared is None else [_with_shared(part, shared) for part in parts]
+
+
+def _keyed(step: Step, rows: pa.Table) -> pa.Table:
+    """The rows with the KEY and HASH of the step's scope; without keys of its own they keep theirs."""
+    by = [] if step.scope is Scope.PARTITION else [*step.keys]
+    if step.scope is not Scope.GROUP:
+        by += [TOPIC, PARTITION]
+    return with_keys(rows, by) if by or KEY not in rows.column_names else rows
+
+
+def _by_hash(rows: pa.Table, buckets: int) -> list[pa.Table]:
+    number = bucket_of(rows[HASH].to_numpy(), buckets)
+    order = np.argsort(number, kind="stable")
+    ends = np.searchsorted(number[order], np.arange(buckets + 1))
+    rows = rows.take(pa.array(order))
+    return [rows.slice(ends[n], ends[n + 1] - ends[n]) for n in range(buckets)]
+
+
+def _with_shared(rows: pa.Table, shared: pa.Table) -> pa.Table:
+    nothing = {KEY: pa.nulls(shared.num_rows, pa.binary()), HASH: pa.nulls(shared.num_rows, pa.int64())}
+    columns = {name: shared[name] for name in shared.column_names} | nothing
+    return pa.concat_tables([rows, pa.table(columns).select(rows.schema.names)])

@@ -1,0 +1,173 @@
+"""The one function that folds an increment. The stream, a backfill, a rebuild and the tests call it.
+
+For each piece of the increment, and for each step of the operator in turn:
+  1. rows go to buckets by the step's scope (see `exchange`);
+  2. a task folds each bucket, with the state that it needs (see `bucket_tasks`);
+  3. rows of all buckets go on to the next step, shared rows to each of its buckets.
+
+Law: outputs and merged state do not depend on the number of buckets, on the pieces, or on where tasks run. Each piece has a
+BATCH of its own, higher than that of the piece before, and reads what that one wrote.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+
+import pyarrow as pa
+
+from headrace.engine.bucket_tasks import BucketResult, BucketTask, RunTasks, run_in_process
+from headrace.engine.exchange import bucket_hashes, exchanged
+from headrace.engine.log_pieces import pieces_of
+from headrace.engine.state_files import StateSource
+from headrace.engine.state_layout import StateLayout
+from headrace.fold.changes.station import Selection
+from headrace.fold.contract import Step, Times
+from headrace.fold.fates import TALLY, sum_tallies
+from headrace.fold.relations.station_step import StationStep
+from headrace.lake import NewFile
+
+PIECE_BYTES = 256 << 20
+Compute = Callable[[Mapping[str, Selection], pa.Table], pa.Table]
+
+
+@dataclass(frozen=True)
+class Distribution:
+    """How an increment is spread. None of it shows in any table.
+
+    buckets      of each step
+    piece_bytes  decoded bytes of rows that are folded at a time; a single log commit may have more
+    run          runs the tasks of a step
+    """
+
+    buckets: int = 1
+    piece_bytes: int = PIECE_BYTES
+    run: RunTasks = run_in_process
+
+
+@dataclass(frozen=True)
+class FoldResult:
+    """What an increment leads to; no commit names any of the files yet.
+
+    last_batch  BATCH of the last piece
+    outputs     by name the rows of outputs that were not written, piece by piece
+    written     by name the files of those that were
+    state       files with what the state gains
+    tally       how many records met which fate, as `fates.TALLY`
+    bytes_read  of state files
+    """
+
+    last_batch: int
+    outputs: Mapping[str, Sequence[pa.Table]] = field(default_factory=dict)
+    written: Mapping[str, Sequence[NewFile]] = field(default_factory=dict)
+    state: Sequence[NewFile] = ()
+    tally: pa.Table = field(default_factory=TALLY.empty_table)
+    bytes_read: int = 0
+
+
+def fold_increment(
+    steps: Sequence[Step],
+    rows: pa.Table,
+    times: Times,
+    state: StateSource,
+    *,
+    batch: int,
+    outputs: Mapping[str, str] | None = None,
+    how: Distribution | None = None,
+    compute: Compute | None = None,
+) -> FoldResult:
+    """Fold an increment of the log.
+
+    In:  rows     decided or undecided, as the first step takes them
+         times    the clocks around the increment and after each of its log commits
+         state    the files of the state before the increment; new files go into the same folder
+         batch    BATCH of the first piece; higher than any that the state holds
+         outputs  for each output that goes into files the URI of its table; rows of all others come back
+         compute  adds the columns of selections, which SQL computes, to rows before a step that asks for them
+    """
+    how = how or Distribution()
+    run = _Run(steps, StateLayout.of(steps), outputs or {}, how, compute)
+    results: list[BucketResult] = []
+    batch -= 1
+    for piece, clocks in pieces_of(rows, times, how.piece_bytes):
+        batch += 1
+        found = run.piece(piece, clocks, state, batch)
+        state = state.plus(file for one in found for file in one.state)
+        results += found
+    return _together(results, batch)
+
+
+@dataclass(frozen=True)
+class _Run:
+    """What is the same for all pieces."""
+
+    steps: Sequence[Step]
+    layout: StateLayout
+    outputs: Mapping[str, str]
+    how: Distribution
+    compute: Compute | None
+
+    def piece(self, rows: pa.Table, times: Times, state: StateSource, batch: int) -> list[BucketResult]:
+        """The results of all buckets of all steps; their rows are used up."""
+        everything: list[BucketResult] = []
+        shared: pa.Table | None = None
+        for step in self.steps:
+            found = self.how.run(self._tasks(step, self._computed(step, rows), shared, times, state, batch))
+            rows = _joined([one.rows for one in found], rows.slice(0, 0))
+            sharing = [one.shared for one in found if one.shared is not None]
+            shared = pa.concat_tables(sharing) if sharing else None
+            everything += [_without_rows(one) for one in found]
+        return everything
+
+    def _tasks(
+        self,
+        step: Step,
+        rows: pa.Table,
+        shared: pa.Table | None,
+        times: Times,
+        state: StateSource,
+        batch: int,
+    ) -> list[BucketTask]:
+        buckets = exchanged(step, rows, shared, self.how.buckets)
+        layout = StateLayout(step.state)
+        tasks = []
+        for number, mine in enumerate(buckets):
+            hashes = bucket_hashes(number, len(buckets))
+            files = {n: f for table in step.state for n, f in state.of(table, hashes).files.items()}
+            source = StateSource(state.uri, files)
+            tasks.append(BucketTask(step, mine, times, layout, source, hashes, batch, self.outputs))
+        return tasks
+
+    def _computed(self, step: Step, rows: pa.Table) -> pa.Table:
+        if not isinstance(step, StationStep) or not step.selections:
+            return rows
+        assert self.compute is not None, "a join that computes values needs somebody who computes them"
+        return self.compute(step.selections, rows)
+
+
+def _joined(tables: Sequence[pa.Table | None], nothing: pa.Table) -> pa.Table:
+    there = [table for table in tables if table is not None]
+    return pa.concat_tables(there) if there else nothing
+
+
+def _without_rows(one: BucketResult) -> BucketResult:
+    return BucketResult(None, None, one.tally, one.outputs, one.written, one.state, one.bytes_read)
+
+
+def _together(results: Sequence[BucketResult], batch: int) -> FoldResult:
+    outputs: dict[str, list[pa.Table]] = defaultdict(list)
+    written: dict[str, list[NewFile]] = defaultdict(list)
+    for one in results:
+        for name, rows in one.outputs.items():
+            outputs[name].append(rows)
+        for name, file in one.written.items():
+            written[name].append(file)
+    return FoldResult(
+        batch,
+        dict(outputs),
+        dict(written),
+        [file for one in results for file in one.state],
+        sum_tallies([one.tally for one in results if one.tally is not None]),
+        sum(one.bytes_read for one in results),
+    )

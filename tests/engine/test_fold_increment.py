@@ -1,0 +1,182 @@
+"""Folding an increment from state files leads to what the kernel's laws find, whatever the buckets, pieces and tasks."""
+
+from __future__ import annotations
+
+import os
+import pickle
+from collections import Counter, defaultdict
+from collections.abc import Sequence
+from itertools import pairwise
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+import headrace as hr
+from headrace.engine.bucket_tasks import BucketResult, BucketTask
+from headrace.engine.fold_increment import Distribution, fold_increment
+from headrace.engine.log_pieces import pieces_of
+from headrace.engine.state_files import StateSource
+from headrace.fold.columns import int64
+from headrace.fold.contract import BATCH, INGESTED, Clock, Step, Times
+from headrace.fold.relations import Relations
+from headrace.fold.sliding import SlidingWindows
+from headrace.fold.time_limits import TimeLimit
+from headrace.fold.totals import Totals
+from tests.laws.kernel import harness
+from tests.laws.kernel.harness import ONE_GO, Plan, fates_of, frontiers, plans
+from tests.laws.kernel.logs import World, worlds
+from tests.laws.kernel.relation_worlds import RelationWorld, relation_worlds, schema_of
+
+pytestmark = pytest.mark.fast
+
+FEW = settings(max_examples=int(os.environ.get("HEADRACE_EXAMPLES", "12")), deadline=None)
+ONE = hr.Topic("one", key="key STRING", value="value BIGINT")
+ORDERS = hr.Topic("orders", key="id STRING", value="item STRING, previous STRING, n INT")
+ITEMS = hr.Topic("items", key="item STRING", value="kind STRING, maker STRING, price INT")
+LONGS = st.one_of(st.none(), st.integers(-5, 5))
+HOWS = st.builds(
+    Distribution, buckets=st.sampled_from([1, 3]), piece_bytes=st.sampled_from([1, 900, 1 << 30])
+)
+
+
+def elsewhere(tasks: Sequence[BucketTask]) -> Sequence[BucketResult]:
+    """Tasks go to another process and come back in no order; here a pickle is as far as they go."""
+    results = {number: pickle.loads(pickle.dumps(tasks[number]))() for number in reversed(range(len(tasks)))}
+    return [pickle.loads(pickle.dumps(results[number])) for number in range(len(tasks))]
+
+
+def fold_log(
+    folder: Path, steps: Sequence[Step], world: Any, plan: Plan, how: Distribution
+) -> tuple[dict[str, list[pa.Table]], Counter[Any]]:
+    """The outputs and fates of a whole log; the state lies in files that no commit names."""
+    state, upto, batch = StateSource(str(folder)), dict[str, int](), 0
+    outputs: dict[str, list[pa.Table]] = defaultdict(list)
+    fates: Counter[Any] = Counter()
+    for frontier in frontiers(world, plan):
+        rows, times = world.increment(upto, frontier)
+        found = fold_increment(steps, rows, times, state, batch=batch, how=how)
+        state, batch, upto = state.plus(found.state), found.last_batch + 1, frontier
+        for name, tables in found.outputs.items():
+            outputs[name] += tables
+        fates.update(fates_of(found.tally))
+    return outputs, fates
+
+
+def as_rows(tables: Sequence[pa.Table]) -> list[str]:
+    return sorted(repr(row) for table in tables for row in table.to_pylist())
+
+
+@FEW
+@given(worlds(LONGS, pa.int64(), ("one",)), plans(), HOWS)
+def test_sliding_windows(
+    tmp_path_factory: pytest.TempPathFactory, world: World, plan: Plan, how: Distribution
+) -> None:
+    made = ONE.group_by("key").window(hr.sliding("4 seconds"), grace="2 seconds").aggregate(n=hr.count())
+    steps = SlidingWindows.of(made.suppress(hr.until_window_closes()), world.schema).steps
+    outputs, fates = fold_log(tmp_path_factory.mktemp("state"), steps, world, plan, how)
+    expected = harness.run(steps, world, ONE_GO)
+    assert as_rows(outputs["results"]) == as_rows(expected.outputs["results"])
+    assert +fates == +expected.fates
+
+
+@FEW
+@given(
+    worlds(LONGS, pa.int64(), ("one",), controls=("set_limits",)),
+    plans(),
+    HOWS,
+    st.sampled_from([{}, {"max_records": 2, "when_full": "emit_early"}]),
+)
+def test_time_limits_of_several_steps_and_shared_rows(
+    tmp_path_factory: pytest.TempPathFactory,
+    world: World,
+    plan: Plan,
+    how: Distribution,
+    bound: dict[str, Any],
+) -> None:
+    made = ONE.group_by("key").aggregate(n=hr.count())
+    node = made.suppress(hr.until_time_limit("5 seconds", **bound)).named("limited")
+    steps = TimeLimit.of(node, world.schema).steps
+    outputs, fates = fold_log(tmp_path_factory.mktemp("state"), steps, world, plan, how)
+    expected = harness.run(steps, world, ONE_GO)
+    assert as_rows(outputs["results"]) == as_rows(expected.outputs["results"])
+    assert as_rows(outputs["waiting"]) == as_rows(expected.outputs["waiting"])
+    assert +fates == +expected.fates
+
+
+@FEW
+@given(relation_worlds("orders", "items"), plans(), HOWS)
+def test_joins_with_tasks_in_other_processes(
+    tmp_path_factory: pytest.TempPathFactory, world: World, plan: Plan, how: Distribution
+) -> None:
+    names = {"left": ("id", "item", "previous", "n"), "right": ("item", "kind", "maker", "price")}
+    node = ORDERS.table().join(ITEMS.table(), on="item", how="left")
+    operator = Relations.of(node, {part: schema_of(of) for part, of in names.items()})
+    reads = {"left": (("orders",), names["left"]), "right": (("items",), names["right"])}
+    both: Any = RelationWorld(world, operator, reads)
+    how = Distribution(how.buckets, how.piece_bytes, elsewhere)
+    outputs, fates = fold_log(tmp_path_factory.mktemp("state"), operator.steps, both, plan, how)
+    expected = harness.run(operator.steps, both, ONE_GO)
+    assert as_rows(outputs["changes"]) == as_rows(expected.outputs["changes"])
+    assert +fates == +expected.fates
+
+
+@FEW
+@given(worlds(LONGS, pa.int64(), ("one", "two")), st.integers(1, 3_000))
+def test_pieces_are_the_increment(world: World, bytes_max: int) -> None:
+    rows, times = world.increment({}, dict.fromkeys(world.topics, 1 << 60))
+    pieces = pieces_of(rows, times, bytes_max)
+    assert as_rows([piece for piece, _ in pieces]) == as_rows([rows])
+    assert [at for _, each in pieces for at, _ in each.commits] == [at for at, _ in times.commits]
+    assert [at for _, each in pieces for at in each.drains] == [*times.drains]
+    assert pieces[0][1].before == times.before
+    assert pieces[-1][1].after == times.after
+    for (_, one), (_, other) in pairwise(pieces):
+        assert one.after == one.commits[-1][1] == other.before
+    for piece, each in pieces:
+        assert {*int64(piece[INGESTED]).tolist()} <= {at for at, _ in each.commits}
+        assert piece.nbytes <= bytes_max or len({*int64(piece[INGESTED]).tolist()}) <= 1
+
+
+def test_limits_of_earlier_pieces_stand_at_the_beginning_of_later_ones() -> None:
+    clocks = [(at, Clock({"t": at})) for at in (10, 20, 30)]
+    times = Times(Clock(), clocks[-1][1], clocks, [10, 30], [(0, "a"), (10, "b"), (30, "c")])
+    rows = pa.table({INGESTED: pa.array([30, 10, 20])})
+    pieces = pieces_of(rows, times, 1)
+    assert [[*each.limits] for _, each in pieces] == [
+        [(0, "a"), (10, "b")],
+        [(0, "a"), (0, "b")],
+        [(0, "a"), (0, "b"), (30, "c")],
+    ]
+    assert [[*each.drains] for _, each in pieces] == [[10], [], [30]]
+    assert [piece[INGESTED].to_pylist() for piece, _ in pieces] == [[10], [20], [30]]
+
+
+def test_outputs_go_into_files_that_name_their_piece(tmp_path: Path) -> None:
+    commits = [(at, Clock({"one": at}, {("one", 0): at})) for at in (10, 20)]
+    times = Times(Clock(), commits[-1][1], commits)
+    row = {"key": "a", "value": 1, "__topic": "one", "__partition": 0, "__event_ms": 5, "__size_bytes": 1}
+    schema = World([], pa.int64()).schema
+    rows = [{**row, INGESTED: at, "__offset": at, "__stream_ms": at} for at in (10, 20)]
+    table = pa.table([[each.get(name) for each in rows] for name in schema.names], schema=schema)
+
+    steps = Totals.of(ONE.group_by("key").aggregate(n=hr.count()), schema).steps
+    found = fold_increment(
+        steps,
+        table,
+        times,
+        StateSource(str(tmp_path / "state")),
+        batch=7,
+        outputs={"results": str(tmp_path / "results")},
+        how=Distribution(piece_bytes=1),
+    )
+    assert found.last_batch == 8
+    assert not found.outputs
+
+    written = [pq.read_table(tmp_path / "results" / file.path) for file in found.written["results"]]
+    assert [(each["n"].to_pylist(), each[BATCH].to_pylist()) for each in written] == [([1], [7]), ([2], [8])]
+    assert found.bytes_read > 0
