@@ -1,0 +1,179 @@
+"""From a node's description to the kernel's operator, and to the rows that it takes.
+
+Law: no type of a column, no option and no size leads to another operator; the description alone does.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any
+
+import pyarrow as pa
+
+from headrace.description import (
+    Batches,
+    Join,
+    Lookup,
+    Node,
+    Relation,
+    RunningAggregate,
+    SessionWindows,
+    SlidingWindows,
+    Stream,
+    Suppressed,
+    Table,
+    TableAggregate,
+    TimeWindows,
+    WindowedAggregate,
+)
+from headrace.description.lookup import EVENT as AS_OF_EVENT
+from headrace.engine.state_layout import StateLayout
+from headrace.fold import sliding
+from headrace.fold.batches import BatchedSink
+from headrace.fold.contract import ROW_COLUMNS, Step
+from headrace.fold.lookups import LookupInLog, LookupInTime
+from headrace.fold.relations import Relations
+from headrace.fold.relations.tree import RESULT, leaves_of
+from headrace.fold.sessions import Sessions
+from headrace.fold.tables import Tables
+from headrace.fold.tables.decide_records import PASSES
+from headrace.fold.time_limits import TimeLimit
+from headrace.fold.totals import Totals
+from headrace.fold.windows import Windows
+
+RECORDS, VERSIONS = "records", "versions"  # the feeds of a lookup
+
+
+@dataclass(frozen=True)
+class Feed:
+    """Rows that an operator takes: those of a stream, after its row-wise steps.
+
+    conditions  SQL that decides whether a row is in its table; PASSES says whether all of it is true
+    """
+
+    stream: Stream
+    conditions: tuple[str, ...] = ()
+
+    @property
+    def topics(self) -> tuple[str, ...]:
+        """Whose logs it reads."""
+        return tuple(topic.name for topic in self.stream.topics)
+
+    def schema(self, columns: pa.Schema) -> pa.Schema:
+        """The schema of its rows. In: columns  of the stream."""
+        passes = [pa.field(PASSES, pa.bool_())] if self.conditions else []
+        return pa.schema([*columns, *ROW_COLUMNS, *passes])
+
+
+@dataclass(frozen=True)
+class NodeOperator:
+    """A node's operator.
+
+    feeds    the rows that it takes, by name
+    inputs   the schema of each feed
+    kernel   of the package `fold`
+    ordered  True if an increment has to take all topics through one commit time
+    """
+
+    node: Node
+    feeds: Mapping[str, Feed]
+    inputs: Mapping[str, pa.Schema]
+    kernel: Any
+    ordered: bool
+
+    @cached_property
+    def steps(self) -> tuple[Step, ...]:
+        """The steps of its fold."""
+        return tuple(self.kernel.steps)
+
+    @cached_property
+    def layout(self) -> StateLayout:
+        """Its state tables."""
+        return StateLayout.of(self.steps)
+
+    @property
+    def revises(self) -> bool:
+        """True if a later row of a key replaces the earlier one in its results; False: results are final."""
+        return isinstance(self.kernel, Totals | Tables | Relations)
+
+    def rows(self, feeds: Mapping[str, pa.Table]) -> pa.Table:
+        """The rows of all feeds as the first step takes them."""
+        match self.kernel:
+            case Relations():
+                return self.kernel.packed(feeds)
+            case LookupInLog() | LookupInTime():
+                return self.kernel.decide(feeds[RECORDS], feeds[VERSIONS])
+        return feeds[RESULT]
+
+
+def feeds_of(node: Node) -> dict[str, Feed]:
+    """The rows that the operator of a node takes, by name."""
+    match node:
+        case Lookup():
+            return {
+                RECORDS: Feed(node.stream),
+                VERSIONS: Feed(node.table.stream, node.table.conditions),
+            }
+        case Suppressed():
+            return {RESULT: _feed(node.updated)}
+        case Relation():
+            return {part: _feed(leaf) for part, leaf in leaves_of(node).items()}
+    return {RESULT: _feed(node)}
+
+
+def operator_of(
+    node: Node,
+    columns: Mapping[str, pa.Schema],
+    *,
+    changes: bool = False,
+    computed: Mapping[str, pa.Schema] | None = None,
+) -> NodeOperator:
+    """The operator of a node.
+
+    In:     columns   for each feed (see `feeds_of`) the columns of its stream after its steps
+            changes   whether each change of a table is wanted, or its current rows alone
+            computed  for each join whose select computes values, by its part, the columns of the join
+    Raises: DescriptionError when the type of a foreign key is not that of the key
+    """
+    feeds = feeds_of(node)
+    inputs = {name: feed.schema(columns[name]) for name, feed in feeds.items()}
+    kernel = _kernel(node, inputs, changes, computed)
+    ordered = getattr(kernel, "ordered", isinstance(kernel, Relations | Tables) and changes)
+    return NodeOperator(node, feeds, inputs, kernel, ordered and len(node.topics) > 1)
+
+
+def _feed(leaf: Node) -> Feed:
+    assert isinstance(leaf, Table | RunningAggregate | WindowedAggregate | Batches)
+    return Feed(leaf.stream, leaf.conditions if isinstance(leaf, Table) else ())
+
+
+def _kernel(
+    node: Node, inputs: Mapping[str, pa.Schema], changes: bool, computed: Mapping[str, pa.Schema] | None
+) -> Any:
+    match node:
+        case Join() | TableAggregate():
+            return Relations.of(node, inputs, changes=changes, computed=computed)
+        case RunningAggregate() if changes:
+            return Relations.of(node, inputs)
+        case WindowedAggregate(window=TimeWindows(), suppression=None) if changes:
+            return Relations.of(node, inputs)
+        case Table():
+            return Tables.of(node, inputs[RESULT], changes=changes)
+        case RunningAggregate():
+            return Totals.of(node, inputs[RESULT])
+        case WindowedAggregate(window=TimeWindows()):
+            return Windows.of(node, inputs[RESULT])
+        case WindowedAggregate(window=SlidingWindows()):
+            return sliding.SlidingWindows.of(node, inputs[RESULT])
+        case WindowedAggregate(window=SessionWindows()):
+            return Sessions.of(node, inputs[RESULT])
+        case Suppressed():
+            return TimeLimit.of(node, inputs[RESULT])
+        case Batches():
+            return BatchedSink.of(node, inputs[RESULT])
+        case Lookup(as_of=as_of):
+            lookup = LookupInTime if as_of == AS_OF_EVENT else LookupInLog
+            return lookup.of(node, inputs[RECORDS], inputs[VERSIONS])
+    raise AssertionError(f"a node of another kind: {type(node)}")
