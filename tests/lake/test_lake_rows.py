@@ -9,18 +9,18 @@ from pyspark.sql import functions as F
 
 from headrace import lake as lakes
 from headrace.errors import TerminalError
+from headrace.lake.upkeep import not_outweighed
 from headrace.spark import lake_rows
 from headrace.spark.frames import local_frame
 from headrace.spark.lake_rows import (
     append_rows,
-    not_outweighed,
     overwrite,
     read,
     read_between,
     read_table,
     rewrite,
 )
-from headrace.spark.one_task import arrow_schema
+from headrace.spark.one_task import table_schema
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -35,7 +35,7 @@ SCHEMA = "at BIGINT, `the name` STRING, tags MAP<STRING, INT>"
 
 @pytest.fixture
 def writer(spark: SparkSession, tmp_path: Path) -> TableWriter:
-    schema = arrow_schema(local_frame(spark, [], SCHEMA).schema)
+    schema = table_schema(local_frame(spark, [], SCHEMA).schema)
     return lakes.TableWriter(lakes.create(f"file:{tmp_path}/a table", schema), lakes.APPENDER)
 
 

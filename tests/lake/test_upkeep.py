@@ -110,7 +110,7 @@ def filled(table: LakeTable) -> LakeTable:
 def test_compacted_rows_are_the_same_and_in_order(filled: LakeTable) -> None:
     before, old = by_row(content(filled)), filled.snapshot()
     files = upkeep.choose(old, "hash", 1000)
-    assert sorted(file.rows for file in files.values()) == [30, 40, 50]
+    assert sorted(file.rows or 0 for file in files.values()) == [30, 40, 50]
     maintainer = TableWriter(filled, MAINTAINER)
     assert upkeep.compact(filled, maintainer, files, RECORD, column="hash", group_rows=25) == filled.version
     assert by_row(content(filled)) == before

@@ -85,7 +85,7 @@ class Ground:
         commits = sorted(Path(path.removeprefix("file:")).glob("_delta_log/*.json"))
         commits[-1].unlink()
         commits[-1].with_name(f".{commits[-1].name}.crc").unlink(missing_ok=True)
-        commits[-1].with_suffix(".crc").unlink()
+        commits[-1].with_suffix(".crc").unlink(missing_ok=True)
 
     def delete(self, path: str, condition: str) -> None:
         """Remove rows behind everyone's back."""

@@ -22,7 +22,9 @@ pytestmark = pytest.mark.spark
 def test_a_healthy_log_passes_but_for_its_many_dead_letters(ground: Ground) -> None:
     results = ground.log()
     assert list(results) == list(LOG_CHECKS)
-    unique, dead = results.values()
+    chain, unique, dead = results.values()
+    assert chain.passed
+    assert chain.sentence.startswith("The 3 commits of the log of readings follow one another without a gap")
     assert unique.passed
     assert unique.severity == "error"
     assert unique.sentence == "Each of the 19 offsets in the log of readings stands there exactly once."

@@ -72,7 +72,7 @@ def test_a_log_commit_that_is_gone_breaks_the_chain_and_its_offsets_are_named(gr
     assert results["no_duplicate_offset"].passed, "it cannot see what is gone"
     assert not results[CHAIN].passed
     assert "1 commit after" in results[CHAIN].sentence
-    assert "(partition 0 offsets 3 to 4, partition 1 offsets 3 to 4)" in results[CHAIN].sentence
+    assert "(partition 0 offsets 3 to 4 and partition 1 offsets 3 to 4)" in results[CHAIN].sentence
     assert results[CHAIN].metadata["gaps"] == 1
 
 

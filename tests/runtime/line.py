@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import datetime as dt
 import json
+from functools import cached_property
 from typing import TYPE_CHECKING
 
 from headrace import lake as lakes
@@ -31,10 +32,17 @@ class Line:
         self.spark, self.lake, self.node = spark, lake, node
         self.topic = node.topics[0]
         self.clock = ManualClock(at("2024-06-01 00:00:00"))
-        self.sequencer = Sequencer(spark, self.topic, lake.log(self.topic.name), self.clock)
         self.runner = NodeRunner(spark, node, lake)
+
+    @cached_property
+    def sequencer(self) -> Sequencer:
+        """Opened when it is first needed: it ends the one that wrote the log before."""
+        return Sequencer(self.spark, self.topic, self.lake.log(self.topic.name), self.clock)
+
+    @cached_property
+    def _piped(self) -> PipedTopic:
         known = {p: s.next_offset for p, s in self.sequencer.state.partitions.items()}
-        self._piped = PipedTopic(self.topic, known)
+        return PipedTopic(self.topic, known)
 
     def pipe(self, time: str, sensor: str = "s1", value: float | None = 1.0, partition: int = 0) -> None:
         """One reading at a time in UTC; without a value a tombstone."""

@@ -8,8 +8,16 @@ they are used, for their runtime does not survive a fork, and PySpark forks its 
 """
 
 from headrace.lake.data_file import DataFileWriter, Encoding, NewFile
-from headrace.lake.fence import APPENDER, MAINTAINER, ConflictError, FencedError, ForeignCommitError
+from headrace.lake.fence import (
+    APPENDER,
+    MAINTAINER,
+    ConflictError,
+    FencedError,
+    ForeignCommitError,
+    UnknownOutcomeError,
+)
 from headrace.lake.history import Commit, all_carried, carried, last_commit
+from headrace.lake.maintaining import as_maintainer
 from headrace.lake.snapshot import DataFile, Snapshot
 from headrace.lake.table import LakeTable
 from headrace.lake.tables import create, exists, forget, open_table
@@ -29,7 +37,9 @@ __all__ = [
     "NewFile",
     "Snapshot",
     "TableWriter",
+    "UnknownOutcomeError",
     "all_carried",
+    "as_maintainer",
     "carried",
     "create",
     "exists",

@@ -24,7 +24,7 @@ def rewritable(writer: TableWriter, record: Mapping[str, Any]) -> Iterator[None]
         set_property(writer, "delta.appendOnly", "true", record)
 
 
-def set_property(writer: TableWriter, name: str, value: str, record: Mapping[str, Any]) -> int:
+def set_property(writer: TableWriter, name: str, value: str, record: Mapping[str, Any]) -> int | None:
     """Set one property of a table; the version that has it."""
 
     def alter(whole: Mapping[str, Any], table: DeltaTable) -> None:

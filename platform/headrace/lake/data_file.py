@@ -68,7 +68,7 @@ class DataFileWriter:
         self._rows = 0
         self._bounds: dict[str, tuple[Any, Any]] = {}
         self._nulls: dict[str, int] = {}
-        self._unbounded: set[str] = set()
+        self._zones: dict[str, str | None] = {}  # of the columns that are times
 
     def write(self, columns: Mapping[str, pa.Array | pa.ChunkedArray], rows: int) -> None:
         """Write rows; columns that are not given are null."""
@@ -95,7 +95,10 @@ class DataFileWriter:
         self._nulls[name] = self._nulls.get(name, 0) + len(numbers) - len(there)
         if len(there):
             ends = int(there.min()), int(there.max())
-            self.bound_by(name, *(map(_iso, ends) if in_ms else ends))
+            if in_ms:
+                self._bound_time(name, ends[0] * 1000, ends[1] * 1000, "UTC")
+            else:
+                self.bound_by(name, *ends)
 
     def bound_by(self, name: str, lowest: Any, highest: Any) -> None:
         """The same, where both ends are known; a column that is never null."""
@@ -112,20 +115,25 @@ class DataFileWriter:
                 self._nulls[name] = self._nulls.get(name, 0) + column.null_count
                 if ends["min"].is_valid:
                     lowest, highest = ends["min"].as_py(), ends["max"].as_py()
-                    if not is_time:
-                        self.bound_by(name, lowest, highest)
-                    elif lowest >= YEARS_US[0] and highest < YEARS_US[1]:
-                        self.bound_by(name, *(_iso_us(end, column.type.tz) for end in (lowest, highest)))
+                    if is_time:
+                        self._bound_time(name, lowest, highest, column.type.tz)
                     else:
-                        self._unbounded.add(name)
+                        self.bound_by(name, lowest, highest)
+
+    def _bound_time(self, name: str, lowest_us: int, highest_us: int, zone: str | None) -> None:
+        """Times stay numbers until the end: as texts they would not compare."""
+        self._zones[name] = zone
+        self.bound_by(name, lowest_us, highest_us)
 
     def close(self) -> dict[str, Any] | None:
         """Finish the file: its name, its bytes, and its statistics by Delta's protocol (JSON). None: it has no rows."""
         if self._writer is None:
             return None
         self._writer.close()
-        bounded = {name: ends for name, ends in self._bounds.items() if name not in self._unbounded}
-        lowest, highest = ({name: ends[side] for name, ends in bounded.items()} for side in (0, 1))
+        bounds = {name: self._told(name, ends) for name, ends in self._bounds.items()}
+        lowest, highest = (
+            {n: ends[side] for n, ends in bounds.items() if ends is not None} for side in (0, 1)
+        )
         stats = {
             "numRecords": self._rows,
             "minValues": lowest,
@@ -137,6 +145,15 @@ class DataFileWriter:
             "size": self._sink.finish(),
             "stats": json.dumps(stats, ensure_ascii=False),
         }
+
+    def _told(self, name: str, ends: tuple[Any, Any]) -> tuple[Any, Any] | None:
+        """Bounds as Delta writes them; None: it has no text for them that every reader understands."""
+        if name not in self._zones:
+            return ends
+        if ends[0] < YEARS_US[0] or ends[1] >= YEARS_US[1]:
+            return None
+        zone = self._zones[name]
+        return time_text(ends[0], zone), time_text(ends[1], zone)
 
     def remove(self) -> None:
         """Leave nothing behind."""
@@ -193,11 +210,7 @@ class Sink:
         return obstore.open_writer(*store_of(self.uri))
 
 
-def _iso(ms: int) -> str:
-    return f"{np.datetime64(ms, 'ms')}Z"
-
-
-def _iso_us(us: int, zone: str | None) -> str:
+def time_text(us: int, zone: str | None) -> str:
     """A time as Delta writes it: to the millisecond where that is exact; with a zone only where the type has one."""
     text = str(np.datetime64(us // 1000, "ms") if us % 1000 == 0 else np.datetime64(us, "us"))
     return f"{text}Z" if zone else text

@@ -99,9 +99,8 @@ def _merger(table: DeltaTable, changes: Changes, predicate: str, record: Mapping
 def _always(
     writer: TableWriter, merge: Callable[[Mapping[str, Any], Any], None], record: Mapping[str, Any]
 ) -> int:
-    before = writer.judged
     version = writer.commit_by(merge, record)
-    return writer.append([], record) if version == before else version
+    return writer.append([], record) if version is None else version
 
 
 def _same(identity: Sequence[str]) -> str:

@@ -9,7 +9,7 @@ from __future__ import annotations
 import json
 import threading
 import time
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 from urllib.parse import unquote
@@ -19,18 +19,24 @@ import pyarrow as pa
 
 from headrace.lake import small_files
 from headrace.lake.commit_file import CommitFile, commit_uri, read_commit
+from headrace.lake.data_file import time_text
 
-REMEMBERED = 32  # versions before the newest whose files are still known
+REMEMBERED = 8  # versions before the newest whose files are still known
 LOOK_SECONDS = 10.0  # between looks at whether the history behind the snapshot is still there
 Bound = int | float | str
 
 
 @dataclass(frozen=True)
 class DataFile:
-    """A Parquet file of a table: its size in bytes, its rows, and the bounds of some columns (times in µs since 1970)."""
+    """A Parquet file of a table.
+
+    size             in bytes
+    rows             None: its statistics do not say
+    lowest, highest  the bounds of some columns; of timestamps at the top level in µs since 1970
+    """
 
     size: int
-    rows: int = 0
+    rows: int | None = None
     lowest: Mapping[str, Bound] = field(default_factory=dict)
     highest: Mapping[str, Bound] = field(default_factory=dict)
 
@@ -57,7 +63,7 @@ class Snapshot:
     @property
     def rows(self) -> int:
         """The number of rows, by the statistics."""
-        return sum(file.rows for file in self.files.values())
+        return sum(file.rows or 0 for file in self.files.values())
 
     def within(self, column: str, first: Bound = 0, last: Bound | None = None) -> dict[str, DataFile]:
         """The files that may have rows where a column is from `first` through `last`."""
@@ -67,12 +73,18 @@ class Snapshot:
 class IncrementalSnapshot:
     """The newest snapshot of one table. Several threads may ask."""
 
-    def __init__(self, uri: str, load: Callable[[], tuple[int, pa.Table]]) -> None:
+    def __init__(
+        self,
+        uri: str,
+        load: Callable[[], tuple[int, pa.Table]],
+        times: Callable[[], Collection[str]] = tuple,
+    ) -> None:
         """Nothing is read yet.
 
-        In: load  reads the table from its checkpoint: the version, and a row for each file (`get_add_actions`, flattened)
+        In: load   reads the table from its checkpoint: the version, and a row for each file (`get_add_actions`, flattened)
+            times  after a load: the columns that are timestamps
         """
-        self._uri, self._load = uri, load
+        self._uri, self._load, self._times = uri, load, times
         self._snapshot: Snapshot | None = None
         self._look_at = 0.0
         self._recent: dict[int, Snapshot] = {}
@@ -90,7 +102,7 @@ class IncrementalSnapshot:
                 self._snapshot, self._recent = Snapshot(version, dict(_listed(listed))), {}
                 self._recent[version] = self._snapshot
             while (found := read_commit(self._uri, self._snapshot.version + 1)) is not None:
-                self._snapshot = _after(self._snapshot, found)
+                self._snapshot = _after(self._snapshot, found, self._times())
                 self._recent[self._snapshot.version] = self._snapshot
                 self._recent.pop(self._snapshot.version - REMEMBERED, None)
             return self._snapshot
@@ -107,52 +119,49 @@ class IncrementalSnapshot:
         return -1 if known is None else known.version
 
 
-def _after(before: Snapshot, commit: CommitFile) -> Snapshot:
+def _after(before: Snapshot, commit: CommitFile, times: Collection[str]) -> Snapshot:
     if not commit.added and not commit.removed:
         return Snapshot(commit.version, before.files)
     files = dict(before.files)
     for action in commit.removed:
         files.pop(unquote(action["path"]), None)
     for action in commit.added:
-        files[unquote(action["path"])] = data_file(action["size"], action.get("stats"))
+        files[unquote(action["path"])] = data_file(action["size"], action.get("stats"), times)
     return Snapshot(commit.version, files)
 
 
-def data_file(size: int, stats: str | None) -> DataFile:
-    """A file by its size and Delta's statistics of it (JSON)."""
+def data_file(size: int, stats: str | None, times: Collection[str] = ()) -> DataFile:
+    """A file by its size and Delta's statistics of it (JSON). In: times  the columns that are timestamps."""
     known: Mapping[str, Any] = json.loads(stats) if stats else {}
     lowest, highest = (
-        {n: _bound(v) for n, v in known.get(key, {}).items()} for key in ("minValues", "maxValues")
+        {name: _moment(value) if name in times else value for name, value in known.get(key, {}).items()}
+        for key in ("minValues", "maxValues")
     )
-    return DataFile(size, int(known.get("numRecords", 0)), lowest, highest)
+    rows = known.get("numRecords")
+    return DataFile(size, None if rows is None else int(rows), lowest, highest)
 
 
-def stats_json(file: DataFile, times: Mapping[str, str | None]) -> str:
+def stats_json(file: DataFile, columns: Collection[str], times: Mapping[str, str | None]) -> str:
     """Delta's statistics of a file (JSON), without counts of nulls.
 
-    In: times  the columns that are timestamps, with their time zone
+    In: columns  of the table, at the top level
+        times    those that are timestamps, with their time zone
     """
     sides = {
-        side: {name: _told(value, name, times) for name, value in bounds.items()}
+        side: {
+            name: time_text(int(value), times[name]) if name in times else value
+            for name, value in bounds.items()
+            if name in columns
+        }
         for side, bounds in (("minValues", file.lowest), ("maxValues", file.highest))
     }
-    return json.dumps({"numRecords": file.rows, **sides}, default=str, ensure_ascii=False)
+    counted = {} if file.rows is None else {"numRecords": file.rows}
+    return json.dumps({**counted, **sides}, default=str, ensure_ascii=False)
 
 
-def _told(value: Any, name: str, times: Mapping[str, str | None]) -> Any:
-    if name not in times:
-        return value
-    return f"{np.datetime64(value, 'us')}{'Z' if times[name] else ''}"
-
-
-def _bound(value: Any) -> Any:
+def _moment(value: str) -> int:
     """Delta writes times as text; here they are µs since 1970, so that they compare as numbers."""
-    if isinstance(value, str) and len(value) >= 19 and value[4] == value[7] == "-" and value[10] in "T ":
-        try:
-            return int(np.datetime64(value.rstrip("Z").replace(" ", "T"), "us").astype(np.int64))
-        except ValueError:
-            return value
-    return value
+    return int(np.datetime64(value.rstrip("Z").replace(" ", "T"), "us").astype(np.int64))
 
 
 def _listed(files: pa.Table) -> Iterable[tuple[str, DataFile]]:
@@ -164,11 +173,13 @@ def _listed(files: pa.Table) -> Iterable[tuple[str, DataFile]]:
             if pa.types.is_timestamp(values.type):
                 values = values.cast(pa.timestamp("us", values.type.tz)).cast(pa.int64())
             bounds[side][column] = values.to_pylist()
-    rows = files["num_records"].to_pylist() if "num_records" in files.column_names else [0] * files.num_rows
+    rows = (
+        files["num_records"].to_pylist() if "num_records" in files.column_names else [None] * files.num_rows
+    )
     paths, sizes = files["path"].to_pylist(), files["size_bytes"].to_pylist()
     for at in range(files.num_rows):
         lowest, highest = (
             {column: values[at] for column, values in bounds[side].items() if values[at] is not None}
             for side in ("min", "max")
         )
-        yield unquote(paths[at]), DataFile(sizes[at], rows[at] or 0, lowest, highest)
+        yield unquote(paths[at]), DataFile(sizes[at], rows[at], lowest, highest)

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from headrace.lake.writer import TableWriter
 
 
-def replace_table(writer: TableWriter, source: LakeTable, record: Mapping[str, Any]) -> int:
+def replace_table(writer: TableWriter, source: LakeTable, record: Mapping[str, Any]) -> int | None:
     """Let a table hold what another holds now. The files are copied first, so the commit itself takes a moment.
 
     Out: the version that holds the commit
@@ -33,7 +33,7 @@ def replace_table(writer: TableWriter, source: LakeTable, record: Mapping[str, A
     for name, file in snapshot.files.items():
         new = f"part-00000-{uuid4()}-c000.snappy.parquet"
         small_files.copy(f"{source.uri}/{name}", f"{writer.uri}/{new}")
-        added.append(AddAction(new, file.size, {}, now_ms, True, stats_json(file, times)))
+        added.append(AddAction(new, file.size, {}, now_ms, True, stats_json(file, schema.names, times)))
 
     def replace(whole: Mapping[str, Any], table: DeltaTable) -> None:
         table.create_write_transaction(

@@ -24,6 +24,8 @@ from headrace.lake.storage import delta_uri, storage_options
 if TYPE_CHECKING:
     from deltalake import CommitProperties, DeltaTable, PostCommitHookProperties
 
+    from headrace.lake.writer import TableWriter
+
 T = TypeVar("T")
 CHECKPOINT_EVERY = (
     50  # commits; the handle's look at the log grows with the commits after the newest checkpoint
@@ -56,8 +58,10 @@ class LakeTable:
         self.uri = uri
         self._handle: DeltaTable | None = None
         self._lock = threading.RLock()  # of the handle and of commits
-        self._snapshot = IncrementalSnapshot(uri, self._load)
+        self._snapshot = IncrementalSnapshot(uri, self._load, lambda: self._times)
+        self._times: frozenset[str] = frozenset()  # the columns that are timestamps
         self._schema: pa.Schema | None = None
+        self.maintainer: TableWriter | None = None  # of this process, see `headrace.lake.maintaining`
         self._checkpointed = -1
 
     @property
@@ -65,10 +69,10 @@ class LakeTable:
         """True if a Delta table stands here."""
         from deltalake import DeltaTable
 
-        with self._lock:
-            return self._handle is not None or DeltaTable.is_deltatable(
-                delta_uri(self.uri), storage_options(self.uri)
-            )
+        # No lock: a merge holds it for as long as it takes.
+        return self._handle is not None or DeltaTable.is_deltatable(
+            delta_uri(self.uri), storage_options(self.uri)
+        )
 
     def snapshot(self) -> Snapshot:
         """The newest version and its files."""
@@ -202,7 +206,7 @@ class LakeTable:
         """Forget all that was read."""
         with self._lock:
             self._handle, self._schema, self._checkpointed = None, None, -1
-            self._snapshot = IncrementalSnapshot(self.uri, self._load)
+            self._snapshot = IncrementalSnapshot(self.uri, self._load, lambda: self._times)
 
     def schema_changed(self) -> None:
         """The columns may have changed."""
@@ -226,6 +230,8 @@ class LakeTable:
     def _load(self) -> tuple[int, pa.Table]:
         """Takes no lock: whoever holds that of the handle may ask for a snapshot."""
         handle = self._open()
+        columns = pa.schema(handle.schema().to_arrow())
+        self._times = frozenset(field.name for field in columns if pa.types.is_timestamp(field.type))
         self._handle = handle
         return int(handle.version()), pa.table(handle.get_add_actions(flatten=True))
 

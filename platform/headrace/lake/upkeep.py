@@ -15,7 +15,7 @@ from headrace.lake import small_files
 from headrace.lake.data_file import DataFileWriter, Encoding, NewFile
 from headrace.lake.fence import ConflictError, FencedError
 from headrace.lake.history import all_carried
-from headrace.lake.sorted_rows import sorted_rows
+from headrace.lake.sorted_rows import all_rows, sorted_rows
 from headrace.lake.storage import delta_uri, storage_options
 
 if TYPE_CHECKING:
@@ -25,6 +25,7 @@ if TYPE_CHECKING:
 
 UPKEEP = "upkeep"  # the role of clean-up, whose commits are empty
 GROUP_ROWS = 50_000
+FILE_BYTES = 128 << 20  # of a file made of small ones
 CLEAN_EVERY = 1000  # commits; each clean-up reads the commits since the one before
 
 
@@ -77,10 +78,35 @@ def choose(snapshot: Snapshot, column: str, through: Bound) -> dict[str, DataFil
         for name, file in snapshot.files.items()
         if column in file.highest and file.highest[column] <= through  # type: ignore[operator]
     }
-    names, rest = sorted(known, key=lambda name: known[name].rows), sum(file.rows for file in known.values())
-    while names and known[names[-1]].rows > rest - known[names[-1]].rows:
-        rest -= known[names.pop()].rows
+    sizes = {name: file.rows or 0 for name, file in known.items()}
+    names = not_outweighed(sizes)
     return {name: known[name] for name in names} if len(names) > 1 else {}
+
+
+def not_outweighed(rows: Mapping[str, int]) -> list[str]:
+    """Of files, by name and number of rows, all but those that outweigh the rest.
+
+    A row is then rewritten only with as many others: as often as the logarithm of all rows.
+    """
+    names, rest = sorted(rows, key=lambda name: rows[name]), sum(rows.values())
+    while names and rows[names[-1]] > rest - rows[names[-1]]:
+        rest -= rows[names.pop()]
+    return names
+
+
+def small(snapshot: Snapshot) -> Iterator[dict[str, DataFile]]:
+    """Groups of files that are worth putting into one each: together not much larger than `FILE_BYTES`."""
+    group: dict[str, DataFile] = {}
+    for name in sorted(snapshot.files, key=lambda name: snapshot.files[name].size):
+        file = snapshot.files[name]
+        if file.size > FILE_BYTES // 2:
+            break
+        group[name] = file
+        if sum(file.size for file in group.values()) >= FILE_BYTES:
+            yield group
+            group = {}
+    if len(group) > 1:
+        yield group
 
 
 def compact(
@@ -89,15 +115,16 @@ def compact(
     files: Mapping[str, DataFile],
     record: Mapping[str, Any],
     *,
-    column: str,
+    column: str | None = None,
     encoding: Encoding | None = None,
     group_rows: int = GROUP_ROWS,
 ) -> int | None:
-    """Put files into one, with the same rows in the order of a column.
+    """Put files into one, with the same rows.
 
     Memory holds one group of rows for each file (if each is in that order) and one of the result.
 
     In:     files       of a snapshot of the table, by name
+            column      in whose order the rows then lie; None: that of the files
             group_rows  in each group of rows of the result
     Out:    the version that holds the commit; None: one of the files is gone, and nothing was done
     """
@@ -105,7 +132,9 @@ def compact(
     result = DataFileWriter(table.uri, schema, encoding or Encoding())
     try:
         bounds = _Bounds(files.values())
-        for rows in _grouped(sorted_rows([f"{table.uri}/{n}" for n in files], schema, column), group_rows):
+        uris = [f"{table.uri}/{name}" for name in files]
+        found = all_rows(uris, schema) if column is None else sorted_rows(uris, schema, column)
+        for rows in _grouped(found, group_rows):
             columns = dict(zip(rows.column_names, rows.columns, strict=True))
             result.write(columns, rows.num_rows)
             bounds.note(result, columns)

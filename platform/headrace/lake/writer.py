@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any
 from urllib.parse import unquote
 from uuid import uuid4
 
+from headrace.errors import TransientError
 from headrace.lake.epochs import known_epochs, newest_fenced
 from headrace.lake.fence import (
     FENCE,
@@ -40,9 +41,14 @@ if TYPE_CHECKING:
     from headrace.lake.snapshot import DataFile
 
 
+OVERTAKEN_MAX = 20  # times that a command of delta-rs is worked out again
 GIVES_WAY_SECONDS = 0.02  # a maintainer that lost a version leaves the next one to the appender
 LONG_SECONDS = 120.0  # a commit that stood longer ago may be cleaned away by now (see `headrace.lake.kinds`)
 BOOT_CLOCK = getattr(time, "CLOCK_BOOTTIME", time.CLOCK_MONOTONIC)
+
+
+class OvertakenError(TransientError):
+    """Other commits came first again and again. Nothing was committed."""
 
 
 @dataclass(frozen=True)
@@ -141,15 +147,18 @@ class TableWriter:
             change = Change(added, removed, changes_data)
             return self._commit(change, self._told(record), lambda found: not _removes(found, removed))
 
-    def commit_by(self, work: Callable[[Mapping[str, Any], Any], None], record: Mapping[str, Any]) -> int:
+    def commit_by(
+        self, work: Callable[[Mapping[str, Any], Any], None], record: Mapping[str, Any]
+    ) -> int | None:
         """Let delta-rs commit something of its own (a merge, a compaction, a changed property) behind the fence.
 
         In:     work  called with the whole commit record and delta-rs' table at an exact version; it must commit once, with
                       `table.properties(record)`; it is called again when another commit came first
-        Out:    the version that holds the commit; if `work` committed nothing, the version before
+        Out:    the version that holds the commit; None: `work` committed nothing
+        Raises: OvertakenError when other commits came first each time
         """
         with self._lock:
-            while True:
+            for _ in range(OVERTAKEN_MAX):
                 self._follow()
                 while self._judge_next():
                     pass
@@ -170,12 +179,16 @@ class TableWriter:
                 self._unsure = was_unsure and found is None
                 if found is None or judge(found, self._fence, token) is not Verdict.OWN:
                     if error is None:
-                        return version
+                        return None
                     self._give_way()
                     continue  # the next look judges it, and the work is done again on the newer version
                 self._stands(version + 1, began)
                 self._table.schema_changed()
                 return self._judged
+            raise OvertakenError(
+                f"{self._table.uri}: other commits came first {OVERTAKEN_MAX} times.",
+                hint="Run it again when the stream has caught up and commits less often.",
+            )
 
     def _commit(
         self,

@@ -35,7 +35,7 @@ from headrace.log.state import LastRow, LogState, PartitionState
 from headrace.log.ticks import due_ticks
 from headrace.spark.frames import arranged, local_frame
 from headrace.spark.lake_rows import read, write_rows
-from headrace.spark.one_task import arrow_schema
+from headrace.spark.one_task import table_schema
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterator, Mapping, Sequence, Set
@@ -88,7 +88,7 @@ class Sequencer:
         schema = log_schema(topic)
         self._decoder, self._rows = Decoder(topic), LogRows(schema)
         self._plain = PlainAppender(topic, path, schema) if is_plain(topic) else None
-        self._schema = arrow_schema(schema)
+        self._schema = table_schema(schema)
         self._lock = threading.Lock()
         table = lake.create(path, self._schema, kinds.log(SKIPPING), grows="value")
         self._table = lake.TableWriter(table, lake.APPENDER, carries=[self._writer])
@@ -138,6 +138,16 @@ class Sequencer:
         # A task for each core: of a topic with many partitions no task, and no file, for each.
         rows = self._rows.of(sequenced, at_ms).coalesce(self._spark.sparkContext.defaultParallelism)
         return Written(write_rows(rows, self._path), seen.get)
+
+    @property
+    def in_doubt(self) -> bool:
+        """True if nobody commits now and it is not known whether the last commit went through."""
+        if not self._lock.acquire(blocking=False):
+            return False
+        try:
+            return not self.sound
+        finally:
+            self._lock.release()
 
     def ticks_due(self) -> bool:
         """Whether a tick would be written if every partition were read to Kafka's end."""

@@ -72,7 +72,7 @@ def no_log_commit_missing(spark: SparkSession, log: DataFrame, topic: str) -> Ch
     """The check of one log."""
     chain = read_chain(log)
     if not chain.commits:
-        words = f"The log of {topic} has no commit with a commit row yet: there is no chain to follow."
+        words = f"The log of {topic} has no commit with a commit row yet: nothing can be missing."
         return Check(NAME, None, lambda _: Finding(words))
 
     def explain(whole: bool) -> Finding:

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
-from headrace.lake import MAINTAINER, TableWriter, open_table
+from headrace.lake import as_maintainer, open_table
 from headrace.operators.operator import Held
 from headrace.runtime.node_tables import base_of
 from headrace.spark.lake_rows import read_table, rewrite
@@ -13,9 +14,9 @@ from headrace.spark.merge import upsert
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from pyspark.sql import DataFrame, SparkSession
+    from pyspark.sql import Column, DataFrame, SparkSession
 
-    from headrace.lake import LakeTable
+    from headrace.lake import LakeTable, TableWriter
     from headrace.operators.operator import CurrentOperator, Schemas
     from headrace.operators.progress import Progress
     from headrace.runtime.lake import Lake
@@ -61,15 +62,24 @@ class Bases:
         fold = f"fold/{self._name}"
         record = {"writer": fold, "batch": progress.batch, "upto_ms": dict(progress.upto_ms)}
         for part, changes in operator.compacted_parts(held).items():
-            upsert(TableWriter(self.parts[part], MAINTAINER), changes, operator.parts[part], record)
+            identity = operator.parts[part]
+            merge = partial(upsert, changes=changes, identity=identity, record=record)
+            as_maintainer(self.parts[part], merge)
         changes = operator.compacted(held, self._inputs)
-        writer = TableWriter(self._results, MAINTAINER, carries=[fold])
-        upsert(writer, changes, operator.identity, record)
+        merge = partial(upsert, changes=changes, identity=operator.identity, record=record)
+        as_maintainer(self._results, merge, carries=[fold])
         self.folded = progress.batch
         for part, forgotten in operator.expired_parts(progress).items():
-            rewrite(self._spark, TableWriter(self.parts[part], MAINTAINER), forgotten, {"writer": "expiry"})
+            expiry = partial(_expire, self._spark, forgotten=forgotten)
+            as_maintainer(self.parts[part], expiry)
 
     def _pinned(self, table: LakeTable, version: int) -> DataFrame:
-        if self._pins.get(table.uri, (None,))[0] != version:
-            self._pins[table.uri] = (version, read_table(self._spark, table.uri, version))
-        return self._pins[table.uri][1]
+        pinned = self._pins.get(table.uri)
+        if pinned is None or pinned[0] != version:
+            pinned = version, read_table(self._spark, table.uri, version)
+            self._pins[table.uri] = pinned
+        return pinned[1]
+
+
+def _expire(spark: SparkSession, writer: TableWriter, *, forgotten: Column) -> int:
+    return rewrite(spark, writer, forgotten, {"writer": "expiry"})

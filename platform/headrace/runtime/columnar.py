@@ -20,7 +20,7 @@ from headrace.operators.columnar.fold import REPORT
 from headrace.operators.progress import Progress
 from headrace.spark import one_task, workers
 from headrace.spark.frames import bytes_read
-from headrace.spark.one_task import Target, Work, arrow_schema
+from headrace.spark.one_task import Target, Work, arrow_schema, table_schema
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -287,7 +287,7 @@ class ColumnarRunner:
 
 
 def _target(path: str, schema: StructType) -> Target:
-    return Target(path, arrow_schema(schema))
+    return Target(path, table_schema(schema))
 
 
 def _folder(path: str) -> str:

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 import structlog
 
 from headrace.errors import TerminalError
+from headrace.lake import UnknownOutcomeError
 from headrace.log.sequencer import Sequencer
 from headrace.runtime.kafka import (
     KafkaTopic,
@@ -245,8 +246,12 @@ class LogStream(SupervisedQuery):
         while not stop.wait(min(often_ms, self._tick_every_ms, REQUESTS_EVERY_MS) / 1000):
             try:
                 sequencer = self.sequencer
-                if sequencer is None or not sequencer.sound:
+                if sequencer is None:
                     continue
+                if sequencer.in_doubt:  # no record may come for hours, and Spark calls nobody then
+                    doubt = f"Log '{self.name}': whether its last commit went through is not known."
+                    self.give_up(UnknownOutcomeError(doubt, hint="It opens again by itself and finds out."))
+                    return
                 if time.monotonic() >= ask_at:
                     ask_at = time.monotonic() + REQUESTS_EVERY_MS / 1000
                     self._carry_out(sequencer, stop)

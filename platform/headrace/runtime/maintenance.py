@@ -16,26 +16,30 @@ from __future__ import annotations
 
 from contextlib import contextmanager
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from functools import partial
+from typing import TYPE_CHECKING, Any
 
 from headrace import lake as lakes
 from headrace.errors import DescriptionError
 from headrace.lake import small_files
-from headrace.lake.optimize import compact_small
+from headrace.lake.upkeep import compact, small
 from headrace.lake.upkeep import vacuum as vacuum_files
 from headrace.log.clock import SystemClock
 from headrace.operators import operator_of
 from headrace.runtime.lease import LeaseHeldError, held_since_ms, take_lease_patiently
 from headrace.runtime.node_tables import results_writer
+from headrace.runtime.table_upkeep import pack_log
 from headrace.runtime.topics import topics_of
+from headrace.spark.merge import FOLDER as CHANGES_FOLDER
 from headrace.spark.session import pipeline_session
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Iterator, Mapping, Sequence
 
     from pyspark.sql import SparkSession
 
     from headrace.description import Node, Topic
+    from headrace.lake import DataFile, LakeTable, TableWriter
     from headrace.log.clock import Clock
     from headrace.runtime.lake import Lake
 
@@ -161,13 +165,25 @@ class Maintenance:
         before, stored = self._sizes(path)
         if compact:
             record = {"writer": f"maintenance/{of}", **lakes.carried(lakes.open_table(path), writers)}
-            compact_small(
-                lakes.TableWriter(lakes.open_table(path), lakes.MAINTAINER, carries=writers), record
-            )
+            self._compact(lakes.open_table(path), record, writers, is_log=what == "log")
         if vacuum:
             vacuum_files(lakes.open_table(path), self._retention_hours)
+            small_files.delete(
+                f"{path}/{CHANGES_FOLDER}"
+            )  # what a merge that was killed has left; none runs now
         after, stored_after = self._sizes(path)
         return Upkept(of, what, before, after, stored, stored_after)
+
+    @staticmethod
+    def _compact(
+        table: LakeTable, record: Mapping[str, Any], writers: Sequence[str], *, is_log: bool
+    ) -> None:
+        if is_log:
+            lakes.as_maintainer(table, partial(pack_log, table, whole=True), carries=writers)
+            return
+        for files in small(table.snapshot()):
+            work = partial(_compact_files, table=table, files=files, record=record)
+            lakes.as_maintainer(table, work, carries=writers)
 
     def _left(self, of: str, what: str, path: str, why: str) -> Upkept:
         size, stored = self._sizes(path)
@@ -176,3 +192,9 @@ class Maintenance:
     def _sizes(self, path: str) -> tuple[Size, Size]:
         snapshot = lakes.open_table(path).snapshot()
         return Size(len(snapshot.files), snapshot.bytes), Size(*small_files.usage(path))
+
+
+def _compact_files(
+    writer: TableWriter, *, table: LakeTable, files: Mapping[str, DataFile], record: Mapping[str, Any]
+) -> int | None:
+    return compact(table, writer, files, record)

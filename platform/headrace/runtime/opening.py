@@ -27,7 +27,7 @@ from headrace.operators.rows import NOT_RECORDS
 from headrace.runtime.node_tables import node_schemas, read_log, read_stretches
 from headrace.spark.frames import local_frame
 from headrace.spark.lake_rows import append_rows, read_table
-from headrace.spark.one_task import arrow_schema
+from headrace.spark.one_task import table_schema
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
@@ -144,7 +144,7 @@ def write_opening(spark: SparkSession, lake: Lake, node: Node, standing: Standin
         frames |= {RESULTS: (standing.results, schemas.results), STATE: (standing.state, schemas.state)}
     for table, (rows, schema) in frames.items():
         path = f"{lake.openings(name)}/{folder}/{table}"
-        opened = lakes.create(path, arrow_schema(schema))
+        opened = lakes.create(path, table_schema(schema))
         append_rows(lakes.TableWriter(opened, lakes.APPENDER), rows, {"writer": f"opening/{name}"})
     entry = {
         "folder": folder,

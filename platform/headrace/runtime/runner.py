@@ -40,7 +40,7 @@ from headrace.spark.lake_rows import (
     read_between,
     read_table,
 )
-from headrace.spark.one_task import arrow_schema
+from headrace.spark.one_task import table_schema
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
@@ -76,10 +76,10 @@ class NodeRunner:
         self._schemas = node_schemas(spark, node)
         self.progress = read_progress(spark, lake, node)  # refuses another description before its columns do
         skipping = kinds.state(_bookkeeping(self._schemas.state.names))
-        results = lakes.create(lake.table(self.name), arrow_schema(self._schemas.results), kinds.RESULTS)
-        self._state = lakes.create(lake.state(self.name), arrow_schema(self._schemas.state), skipping)
+        results = lakes.create(lake.table(self.name), table_schema(self._schemas.results), kinds.RESULTS)
+        self._state = lakes.create(lake.state(self.name), table_schema(self._schemas.state), skipping)
         for part, schema in self._schemas.parts.items():
-            lakes.create(lake.part(self.name, part), arrow_schema(schema))
+            lakes.create(lake.part(self.name, part), table_schema(schema))
         # From here on no writer before this one can commit; so its progress is read again.
         self._state_writer = TableWriter(self._state, lakes.APPENDER, carries=[self._writer])
         self._results_writer: TableWriter | None = None

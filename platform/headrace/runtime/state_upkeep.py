@@ -2,18 +2,20 @@
 
 from __future__ import annotations
 
+from contextlib import suppress
 from typing import TYPE_CHECKING, Any
 
 from headrace import lake as lakes
-from headrace.lake import MAINTAINER, ConflictError, FencedError, TableWriter
-from headrace.spark.lake_rows import not_outweighed, rows_of_files, write_rows
+from headrace.lake import ConflictError, as_maintainer
+from headrace.lake.upkeep import not_outweighed
+from headrace.spark.lake_rows import rows_of_files, write_rows
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
     from pyspark.sql import SparkSession
 
-    from headrace.lake import DataFile, LakeTable, NewFile
+    from headrace.lake import DataFile, LakeTable, NewFile, TableWriter
     from headrace.operators.operator import Operator, Schemas
     from headrace.operators.progress import Progress
 
@@ -27,7 +29,6 @@ class StateUpkeep:
         """In: writer  the name of the node's own commits, whose newest record every commit here repeats."""
         self._spark, self._state, self._operator, self._schemas = spark, state, operator, schemas
         self._appends_as = writer
-        self._writer: TableWriter | None = None
 
     def pack(self, progress: Progress, *, whole: bool) -> None:
         """Put the rows of the state that are read again into fewer files, merged where they can be.
@@ -55,21 +56,21 @@ class StateUpkeep:
         if whole:
             return dict(files)
         known = {name: file for name, file in files.items() if _is_through(file, batch)}
-        return {name: known[name] for name in not_outweighed({name: f.rows for name, f in known.items()})}
+        return {
+            name: known[name] for name in not_outweighed({name: f.rows or 0 for name, f in known.items()})
+        }
 
     def _exchange(
         self, gone: Mapping[str, DataFile], added: Sequence[NewFile], *, changes_data: bool
     ) -> None:
         """Put files in the place of others, unless another maintainer has done so meanwhile."""
         record = {"writer": "upkeep", **lakes.carried(self._state, [self._appends_as])}
-        try:
-            if self._writer is None:
-                self._writer = TableWriter(self._state, MAINTAINER, carries=[self._appends_as])
-            self._writer.replace(gone, added, record, changes_data=changes_data)
-        except ConflictError:
-            return
-        except FencedError:
-            self._writer = None  # maintenance came between; the next time a new writer begins
+
+        def replace(writer: TableWriter) -> int:
+            return writer.replace(gone, added, record, changes_data=changes_data)
+
+        with suppress(ConflictError):
+            as_maintainer(self._state, replace, carries=[self._appends_as])
 
 
 def _is_through(file: DataFile, batch: int) -> bool:

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 
 import structlog
 
-from headrace.errors import TerminalError
+from headrace.errors import HeadraceError, TerminalError
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -125,7 +125,7 @@ class Supervised(ABC):
             self.finished = True
             self._release()
 
-    def give_up(self, error: TerminalError) -> None:
+    def give_up(self, error: HeadraceError) -> None:
         """End it because of an error found outside its micro-batches; `keep_running` then sees why."""
         self._end_with(error)
         self.stop()

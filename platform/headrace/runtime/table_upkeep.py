@@ -15,7 +15,7 @@ import structlog
 
 from headrace import lake as lakes
 from headrace.lake import FencedError, LakeTable, TableWriter
-from headrace.lake.upkeep import UPKEEP, Upkeep, choose, compact
+from headrace.lake.upkeep import UPKEEP, Upkeep, choose, compact, small
 from headrace.runtime.background import BackgroundTask
 
 if TYPE_CHECKING:
@@ -77,17 +77,19 @@ class TableUpkeep:
     def _keep_one(self, table: LakeTable, *, is_log: bool) -> None:
         self._upkeeps.setdefault(table.uri, Upkeep(table, partial(TableWriter, table, UPKEEP))).run()
         if is_log and len(table.snapshot().files) > LOG_FILES_MAX:
-            pack_log(table, TableWriter(table, lakes.MAINTAINER))
+            lakes.as_maintainer(table, partial(pack_log, table))
 
 
-def pack_log(table: LakeTable, writer: TableWriter) -> int | None:
-    """Put the small files of a log's older commits into one, in the order of commit time.
+def pack_log(table: LakeTable, writer: TableWriter, *, whole: bool = False) -> int | None:
+    """Put the small files of a log into one, in the order of commit time.
 
+    In:  whole  True for those of the newest commits, too; a node that is a little behind then reads the large file
     Out: the version that holds the commit; None: there was nothing to do, or another packed them first
     """
     snapshot = table.snapshot()
     newest_us = max((int(file.highest.get(COMMIT_TIME, 0)) for file in snapshot.files.values()), default=0)
-    files = choose(snapshot, COMMIT_TIME, newest_us - PACKED_AFTER_MS * 1_000)
+    older = choose(snapshot, COMMIT_TIME, newest_us - PACKED_AFTER_MS * 1_000)
+    files = next(small(snapshot), {}) if whole else older
     if not files:
         return None
     record = {"writer": "upkeep", **lakes.all_carried(table)}

@@ -17,7 +17,7 @@ from headrace.lake import NewFile
 from headrace.lake.storage import is_local, spark_uri
 from headrace.spark import workers
 from headrace.spark.frames import in_one_task, local_frame
-from headrace.spark.one_task import REPORT, Target, arrow_schema, mapped
+from headrace.spark.one_task import REPORT, Target, mapped, table_schema
 from headrace.spark.varying import varying
 
 if TYPE_CHECKING:
@@ -63,7 +63,7 @@ def write_rows(frame: DataFrame, uri: str) -> list[NewFile]:
 
     In: frame  with columns of the table
     """
-    work = WriteRows(Target(uri, arrow_schema(frame.schema)))
+    work = WriteRows(Target(uri, table_schema(frame.schema)))
     reports = mapped(frame, work, frame.columns, REPORT).collect()
     found = (json.loads(row["report"]) for row in reports)
     return [NewFile(**file) for file in found if file is not None]
@@ -88,7 +88,7 @@ def overwrite(writer: TableWriter, frame: DataFrame, record: Mapping[str, Any]) 
 def _require_columns(frame: DataFrame, uri: str) -> None:
     """A file whose columns differ would break the table for its readers."""
     known = {field.name: field.type for field in lake.open_table(uri).columns}
-    given = {field.name: field.type for field in arrow_schema(frame.schema)}
+    given = {field.name: field.type for field in table_schema(frame.schema)}
     odd = [n for n, t in given.items() if n not in known or (not pa.types.is_nested(t) and known[n] != t)]
     if odd:
         raise TerminalError(
@@ -123,7 +123,7 @@ def rewrite(
         if not found:
             return 0
         gone = {name: snapshot.files[name] for name in found}
-        partly = [name for name, file in gone.items() if changed is not None or found[name] < file.rows]
+        partly = [name for name, file in gone.items() if changed is not None or found[name] != file.rows]
         added: list[NewFile] = []
         if partly:
             kept = rows_of_files(spark, [f"{writer.uri}/{name}" for name in partly], rows.schema)
@@ -231,17 +231,6 @@ def spark_schema(table: LakeTable) -> StructType:
     from pyspark.sql.types import StructType as Struct
 
     return Struct.fromJson(table.json_schema)
-
-
-def not_outweighed(rows: Mapping[str, int]) -> list[str]:
-    """Of files, by name and number of rows, all but those that outweigh the rest.
-
-    A row is then merged again only with as many others: as often as the logarithm of all rows.
-    """
-    names, rest = sorted(rows, key=lambda name: rows[name]), sum(rows.values())
-    while names and rows[names[-1]] > rest - rows[names[-1]]:
-        rest -= rows[names.pop()]
-    return names
 
 
 def _lies_within(file: DataFile, column: str, first: int, last: int | None) -> bool:

@@ -51,9 +51,13 @@ class NotCertainError(Exception):
 
 
 def arrow_schema(schema: T.StructType) -> pa.Schema:
-    """The schema as Arrow's; everything in it may be null, as in a table."""
-    fields = to_arrow_schema(schema, timestamp_utc=True)
-    return pa.schema([pa.field(field.name, _nullable(field.type)) for field in fields])
+    """The schema as Arrow's, as rows of it come to a task."""
+    return to_arrow_schema(schema, timestamp_utc=True)
+
+
+def table_schema(schema: T.StructType) -> pa.Schema:
+    """The schema as Arrow's, as a table has it: everything in it may be null."""
+    return pa.schema([pa.field(field.name, _nullable(field.type)) for field in arrow_schema(schema)])
 
 
 def _nullable(data_type: pa.DataType) -> pa.DataType:
