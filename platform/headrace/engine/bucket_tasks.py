@@ -106,7 +106,11 @@ def run_in_process(tasks: Sequence[BucketTask]) -> Sequence[BucketResult]:
 
 def write_output(uri: str, rows: pa.Table, batch: int) -> NewFile:
     """Write output rows, with BATCH, into a file in the folder of their table. In: at least one row."""
-    rows = rows.append_column(BATCH, pa.array(np.full(rows.num_rows, batch, np.int32)))
+    return write_marked(uri, rows.append_column(BATCH, pa.array(np.full(rows.num_rows, batch, np.int32))), batch)
+
+
+def write_marked(uri: str, rows: pa.Table, batch: int) -> NewFile:
+    """The same for rows that have BATCH. In: batch  the highest that the file's statistics name."""
     writer = DataFileWriter(uri, rows.schema, Encoding())
     try:
         for at in range(0, rows.num_rows, OUTPUT_GROUP_ROWS):
@@ -114,6 +118,7 @@ def write_output(uri: str, rows: pa.Table, batch: int) -> NewFile:
             columns = dict(zip(part.column_names, part.columns, strict=True))
             writer.write(columns, part.num_rows)
             writer.bound_numbers(columns)
+        writer.bound_by(BATCH, batch, batch)
         written = writer.close()
     except BaseException:
         writer.remove()

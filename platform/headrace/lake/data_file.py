@@ -31,7 +31,7 @@ class Encoding:
     """How columns are written.
 
     repeating   texts that come as dictionaries, and are written as such
-    different   of these (by their paths in the file) nearly each value is another, and a dictionary nothing but work
+    different   columns, by their paths in the file, whose values rarely repeat; they are written without a dictionary
     statistics  for these Parquet has minima and maxima, too; None: for all
     """
 

@@ -29,8 +29,8 @@ if TYPE_CHECKING:
     from headrace.lake.commit_file import CommitFile
 
 APPENDER, MAINTAINER = "appender", "maintainer"
-# Entries of a commit record. The first says: what others did to rows before this commit is put right. The second is that of
-# the epoch of a writer that is going to do so: until it has, their commits stay refused.
+# Entries of a commit record. MENDS: this commit repairs rows that a foreign commit changed. MENDING: this writer will do so;
+# until then foreign commits stay refused.
 MENDS, MENDING = "mends", "mending"
 FENCE = "fence"  # the entry of a commit record that holds role, epoch, token and epochs
 TRIES_MAX = 5  # attempts at one version while nobody can tell whether it is taken

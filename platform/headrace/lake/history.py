@@ -65,7 +65,7 @@ def carried(table: LakeTable, writers: Sequence[str]) -> dict[str, Any]:
 
 
 def all_carried(table: LakeTable) -> dict[str, Any]:
-    """The same for all writers of the table, so that history may be cleaned: who is not named has committed nothing.
+    """The same for all writers of the table, so that history may be cleaned. A writer that is not listed has made no commit.
 
     Where other hands have cleaned history before, nothing is said of those who are not named.
     """

@@ -110,7 +110,7 @@ def usage(uri: str) -> tuple[int, int]:
 
 @contextmanager
 def reaching(uri: str) -> Iterator[None]:
-    """Turn the errors of obstore into ours; a missing or an existing object is the caller's matter.
+    """Turn the errors of obstore into ours; the caller handles FileNotFoundError and AlreadyExistsError.
 
     Raises: TerminalError when the store refuses the credentials or has no such bucket; TransientError for the rest.
     """

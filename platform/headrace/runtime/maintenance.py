@@ -2,7 +2,7 @@
 
 Laws:
 - no row of any table changes, nor any progress: compaction commits change no data, and carry on the records by which
-  logs and nodes find their last commit, so that Delta may clean the history behind them;
+  logs and nodes find their last commit, so that older history may be cleaned;
 - compaction never meets a fold or a swap: a node's tables are maintained under the lease of its backfills, for which the
   stream's folds wait too. Appends, of which a log and the hot path consist, conflict with no compaction; a sink that
   is overtaken while it notes refused rows notes them again;

@@ -40,7 +40,7 @@ SETTINGS = {
 }
 # In nearly each row another value: a dictionary of them is nothing but work.
 DIFFERENT = {"__timestamp", "__event_ms", "__stream_ms", "__offset"}
-# Arrow and Spark compare these alike, and tell them apart alike. Of floats Spark has opinions: -0.0, and what is no number.
+# Arrow and Spark compare these alike, and tell them apart alike. Floats are excluded: Spark treats -0.0 and NaN differently.
 COMPARED = (T.StringType, T.ByteType, T.ShortType, T.IntegerType, T.LongType, T.BooleanType, T.DateType)
 # Columns that are only carried along. Lists and structs take Arrow's Java library several times as long to write.
 CARRIED = (T.StringType, T.BinaryType, T.BooleanType, T.NumericType, T.DateType, T.TimestampType)
