@@ -4,7 +4,8 @@ Law: the recomputation is the stream's own fold, over the whole log through the 
 is equal is left alone; one MERGE changes just the differing rows, so that readers of the change feed see no more.
 
 - appended results are compared by day. The stream only appends rows that lie beyond the frontier, which the swap never
-  touches. If such a commit comes first, the merge is done again on the newer version. The stream itself is never refused;
+  touches. If such a commit comes first, the merge is done again on the newer version, at most twenty times. The stream
+  itself is never refused;
 - where rows of the log were cut off, the fold starts from the node's opening balance, and rows that were final then are
   not compared: the log no longer tells them;
 - current results have no days: their base is compared with the log as far as it is folded into it. The changes since

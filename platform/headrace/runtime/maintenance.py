@@ -1,15 +1,14 @@
-"""Maintenance: pack small files, delete files that nobody can read any more; streams and backfills go on meanwhile.
+"""Maintenance: pack small files, and delete files that no reader needs any more. Streams and backfills go on meanwhile.
 
 Laws:
 - no row of any table changes, nor any progress: compaction commits change no data, and carry on the records by which
   logs and nodes find their last commit, so that older history may be cleaned;
-- compaction never meets a fold or a swap: a node's tables are maintained under the lease of its backfills, for which the
-  stream's folds wait too. Appends, of which a log and the hot path consist, conflict with no compaction; a sink that
-  is overtaken while it notes refused rows notes them again;
-- a file is deleted when it left the newest version `retention_hours` ago. Whoever reads a table reads the version that was
-  newest when it began, and no run lives for more than a day (a stream rotates, Dagster ends other jobs), which is half
-  the least retention. A backfill started by hand may take longer: while one is older than the retention, the logs that
-  it reads are left alone.
+- a node's tables are maintained under the lease of its backfills, for which the stream's folds wait, too. The stream's own
+  upkeep holds no lease: if both replace the same files, the later one finds them gone and does nothing. An append conflicts
+  with no compaction;
+- a file is deleted when it left the newest version `retention_hours` ago. A reader reads the version that was newest when it
+  began, and no run lives for more than a day (a stream rotates, Dagster ends other jobs), which is half the least retention.
+  A backfill started by hand may take longer: while one is older than the retention, the logs that it reads are left alone.
 """
 
 from __future__ import annotations
