@@ -106,7 +106,9 @@ def run_in_process(tasks: Sequence[BucketTask]) -> Sequence[BucketResult]:
 
 def write_output(uri: str, rows: pa.Table, batch: int) -> NewFile:
     """Write output rows, with BATCH, into a file in the folder of their table. In: at least one row."""
-    return write_marked(uri, rows.append_column(BATCH, pa.array(np.full(rows.num_rows, batch, np.int32))), batch)
+    return write_marked(
+        uri, rows.append_column(BATCH, pa.array(np.full(rows.num_rows, batch, np.int32))), batch
+    )
 
 
 def write_marked(uri: str, rows: pa.Table, batch: int) -> NewFile:
