@@ -11,11 +11,12 @@ the log alone, so those that are there are those that it would write.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 
 import pyarrow as pa
 
+from headrace.engine.bounds import judged, standing_limits
 from headrace.engine.compact_runs import RUNS_MAX
 from headrace.engine.compact_tables import compact_current, compact_state
 from headrace.engine.fold_increment import Compute, Distribution, FoldResult, fold_increment
@@ -27,7 +28,6 @@ from headrace.engine.state_layout import SHARED
 from headrace.errors import TerminalError
 from headrace.fold.changes.collect import RESULTS
 from headrace.fold.contract import BATCH, Needs, Times
-from headrace.fold.time_limits import TimeLimit
 from headrace.lake import APPENDER, LakeTable, TableWriter, create, kinds, last_commit
 
 
@@ -96,23 +96,23 @@ class NodeState:
 
         In:     rows  as `NodeOperator.rows` gives them
         Out:    None: it was folded before
-        Raises: TerminalError if the increment does not begin where the node stands, or is not the one that is pending
+        Raises: TerminalError if the increment does not begin where the node stands, or is not the one that is pending;
+                FullError if more would wait than a bound allows
         """
         if self.progress.has(times):
             return None
         self._require_next(times)
         outputs = {name: t.uri for name, t in self.tables.outputs.items() if name not in self._ahead}
         source = StateSource(self.tables.state.uri, self.tables.state.snapshot().files)
-        return fold_increment(
-            self.tables.operator.steps,
-            rows,
-            self._with_standing(times),
-            source,
-            batch=self.progress.batch + 1,
-            outputs=outputs,
-            how=how,
-            compute=compute,
+        clocks, batch = self._with_standing(times), self.progress.batch + 1
+        steps = self.tables.operator.steps
+        found = fold_increment(
+            steps, rows, clocks, source, batch=batch, outputs=outputs, how=how, compute=compute
         )
+        _, refusal = judged(self.tables.operator, found, clocks, self.progress.sizes)
+        if refusal is not None:
+            raise refusal
+        return found
 
     def commit_outputs(self, found: FoldResult, times: Times) -> None:
         """The first commits of a micro-batch; a table whose rows are there already gets none."""
@@ -125,12 +125,13 @@ class NodeState:
 
     def commit_state(self, found: FoldResult, times: Times) -> None:
         """The last commit of a micro-batch: from now on it counts."""
+        operator, clocks = self.tables.operator, self._with_standing(times)
         progress = Progress(
             batch=max(found.last_batch, *(batch for _, batch in self._ahead.values()), -1),
             clock=times.after,
             fates=self.progress.counted(found.tally),
-            limits=self._standing(times),
-            sizes=self.progress.sizes,
+            limits=standing_limits(operator, clocks.limits),
+            sizes=judged(operator, found, clocks, self.progress.sizes)[0],
         )
         self._writers["state"].append(found.state, {"writer": self._writer, **progress.record})
         self.progress, self._ahead = progress, {}
@@ -177,12 +178,6 @@ class NodeState:
     def _with_standing(self, times: Times) -> Times:
         """The clocks with the limits that were set before the increment."""
         return replace(times, limits=[*self.progress.limits, *times.limits])
-
-    def _standing(self, times: Times) -> Sequence[tuple[int, str]]:
-        """The rows of `Times.limits` that stand for all so far."""
-        kernel = self.tables.operator.kernel
-        limits = self._with_standing(times).limits
-        return kernel.standing_limits(limits) if isinstance(kernel, TimeLimit) else ()
 
 
 def _nullable(schema: pa.Schema) -> pa.Schema:

@@ -1,0 +1,75 @@
+"""Bounds that are global: what waits in a partition is judged over all buckets, before anything is committed.
+
+Law: sizes after a log commit follow from the log. The bound is the one that is in force at the end of the micro-batch, so a
+person who raises it lets a stream that is full go on from where it stopped.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Sequence
+
+import pyarrow as pa
+
+from headrace.description import WindowedAggregate
+from headrace.description.limits import Limits, policy_of, with_limits
+from headrace.description.suppression import Policy
+from headrace.engine.fold_increment import FoldResult
+from headrace.engine.operators import NodeOperator
+from headrace.errors import DescriptionError, TerminalError
+from headrace.fold.bounds import Sizes, judge
+from headrace.fold.contract import Times
+from headrace.fold.time_limits import TimeLimit
+from headrace.fold.time_limits.count_waiting import WAITING
+from headrace.fold.time_limits.limits_in_force import limits_of_node
+from headrace.fold.windows import Windows
+from headrace.fold.windows.fold_windows import SIZES
+
+LimitRows = Iterable[tuple[int, str]]  # see `Times.limits`
+
+
+def judged(
+    operator: NodeOperator, found: FoldResult, times: Times, sizes: Sizes
+) -> tuple[Sizes, TerminalError | None]:
+    """How much waits after an increment, and why the stream has to stop before it commits anything.
+
+    In: times  with the limits that were set before the increment
+        sizes  how much waited before it
+    """
+    match operator.kernel:
+        case Windows(bounded=True):
+            policy, _ = _last_policy(operator, times.limits)
+            name = operator.node.required_name
+            return judge(sizes, found.outputs.get(SIZES, ()), lambda _: policy.bound, name, "open windows")
+        case TimeLimit():
+            waiting = found.outputs.get(WAITING)
+            refusal = operator.kernel.refusal(pa.concat_tables(waiting), times) if waiting else None
+            return sizes, refusal
+    return sizes, None
+
+
+def standing_limits(operator: NodeOperator, rows: LimitRows) -> Sequence[tuple[int, str]]:
+    """The rows of `Times.limits` that stand for these in the next increment."""
+    match operator.kernel:
+        case TimeLimit():
+            return operator.kernel.standing_limits(rows)
+        case Windows(bounded=True):
+            _, altered = _last_policy(operator, rows)
+            entry = {"node": operator.node.required_name, "limits": dict(altered)}
+            return [(0, json.dumps(entry, sort_keys=True))] if altered else []
+    return []
+
+
+def _last_policy(operator: NodeOperator, rows: LimitRows) -> tuple[Policy, Limits]:
+    """The policy after control rows, and the limits that they set. Limits that it cannot have alter nothing."""
+    node = operator.node
+    assert isinstance(node, WindowedAggregate)
+    policy, altered = policy_of(node), dict[str, int | None]()
+    for _, said in rows:
+        limits = limits_of_node(said, node.required_name)
+        try:
+            policy = policy if limits is None else with_limits(policy, limits)
+        except DescriptionError:
+            continue
+        altered |= limits or {}
+    return policy, altered

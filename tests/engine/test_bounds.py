@@ -1,0 +1,78 @@
+"""A stream that is full commits nothing, and goes on from there once a person raises the bound."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pytest
+
+import headrace as hr
+from headrace.engine.fold_increment import Distribution
+from headrace.engine.node_state import NodeState, NodeTables
+from headrace.engine.operators import operator_of
+from headrace.fold.bounds import FullError
+from tests.laws.kernel.logs import Control, Sequenced, World
+from tests.oracle.log_oracle import Arrival, Commit, sequence
+
+pytestmark = pytest.mark.fast
+
+TOPIC = hr.Topic("t", key="key STRING", value="value BIGINT")
+COLUMNS = pa.schema([("key", pa.string()), ("value", pa.int64())])
+FULL: dict[str, Any] = {"max_records": 2, "when_full": "shut_down"}
+WINDOWS = TOPIC.group_by("key").window(hr.tumbling("10 seconds"), grace=0).aggregate(n=hr.count())
+COUNTS = TOPIC.group_by("key").aggregate(n=hr.count())
+NODES = {
+    "windows": WINDOWS.suppress(hr.until_window_closes(**FULL)),
+    "time limit": COUNTS.suppress(hr.until_time_limit("1 hour", **FULL)),
+}
+RAISED = json.dumps({"node": "it", "limits": {"max_records": 3}})
+
+
+def log_of(keys: str, last_control: bool = False) -> World:
+    """One log commit for each key, at 1000, 2000, 3000, 10000; all event times fall into one window."""
+    commits = [
+        Commit(at, [Arrival(0, key, 100 + n, n, "record")])
+        for n, (at, key) in enumerate(zip((1_000, 2_000, 3_000, 10_000), keys, strict=False))
+    ]
+    controls = [Control(9_000, "set_limits", RAISED)] if last_control else []
+    return World([Sequenced("t", sequence(commits, None, 60_000), controls)], pa.int64())
+
+
+@pytest.mark.parametrize("node", NODES.values(), ids=NODES)
+@pytest.mark.parametrize("buckets", [1, 3])
+def test_a_full_stream_commits_nothing_until_its_bound_is_raised(
+    tmp_path: Path, node: Any, buckets: int
+) -> None:
+    operator = operator_of(node.named("it"), {"result": COLUMNS})
+    how = Distribution(buckets=buckets)
+
+    def opened() -> NodeState:
+        uris = {"results": str(tmp_path / "results")}
+        return NodeState(NodeTables.create(operator, str(tmp_path / "state"), uris))
+
+    state, world = opened(), log_of("abc")
+    rows, times = world.increment({}, {"t": 2_000})
+    found = state.fold(rows, times, how)
+    assert found is not None
+    state.commit(found, times)
+    versions = state.tables.state.version, state.tables.outputs["results"].version
+    rows, times = world.increment({"t": 2_000}, {"t": 3_000})
+    with pytest.raises(FullError, match="max_records is 2"):
+        state.fold(rows, times, how)
+    assert (state.tables.state.version, state.tables.outputs["results"].version) == versions
+
+    rows, times = log_of("abc", last_control=True).increment({"t": 2_000}, {"t": 9_000})
+    times = replace(times, limits=[(9_000, RAISED)])
+    found = state.fold(rows, times, how)
+    assert found is not None
+    state.commit(found, times)
+    again = opened()
+    assert again.progress == state.progress
+    assert [json.loads(said) for _, said in again.progress.limits] == [json.loads(RAISED)]
+    rows, times = log_of("abcd", last_control=True).increment({"t": 9_000}, {"t": 10_000})
+    with pytest.raises(FullError, match="max_records is 3"):
+        again.fold(rows, times, how)
