@@ -15,12 +15,13 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
 from headrace.engine.state_layout import NO_TIME, TABLE, TIME, StateLayout
+from headrace.engine.state_parquet import FOOTERS, read_groups
 from headrace.fold.contract import BATCH, HASH, KEY, Needs
 from headrace.lake import DataFile, DataFileWriter, Encoding, NewFile
 from headrace.lake.snapshot import data_file
-from headrace.lake.sorted_rows import _open as open_parquet
 
-GROUP_ROWS = 2_048  # in each group of rows: the least that is read of a file
+# In each group of rows, the least that is read of a file: few, yet not so many groups that the footer outgrows them.
+GROUP_ROWS_MIN, GROUPS_MAX = 256, 1_000
 ALL_HASHES = (-(1 << 63), (1 << 63) - 1)
 Bounds = tuple[int, int]
 
@@ -76,7 +77,7 @@ def read_state(
 
 
 def write_state(
-    uri: str, layout: StateLayout, table: str, rows: pa.Table, batch: int, group_rows: int = GROUP_ROWS
+    uri: str, layout: StateLayout, table: str, rows: pa.Table, batch: int, group_rows: int | None = None
 ) -> NewFile | None:
     """Write the rows that a state table gains into a file of their own; None: there are none.
 
@@ -88,7 +89,7 @@ def write_state(
 
 
 def write_merged(
-    uri: str, layout: StateLayout, table: str, rows: pa.Table, batch: int, group_rows: int = GROUP_ROWS
+    uri: str, layout: StateLayout, table: str, rows: pa.Table, batch: int, group_rows: int | None = None
 ) -> NewFile | None:
     """The same for rows that have BATCH. In: batch  the highest that the file's statistics name."""
     if not rows.num_rows:
@@ -96,6 +97,7 @@ def write_merged(
     keys = [(name, "ascending") for name in layout.tables[table].sorted_by]
     order = pc.sort_indices(rows, sort_keys=keys)
     packed = layout.packed(table, rows.take(order))
+    group_rows = group_rows or max(GROUP_ROWS_MIN, -(-rows.num_rows // GROUPS_MAX))
     encoding = Encoding(different=frozenset({HASH, f"{table}.{KEY}"}), statistics=(HASH, TIME))
     writer = DataFileWriter(uri, packed.schema, encoding)
     try:
@@ -167,25 +169,25 @@ def _parts(need: Needs | None, hashes: Bounds) -> Iterable[_Part]:
 
 
 def _read_file(uri: str, layout: StateLayout, table: str, wanted: Sequence[_Part]) -> tuple[pa.Table, int]:
-    """The rows that are needed, and the bytes of the footer and of the groups that were read."""
-    with open_parquet(uri) as file:
-        footer = file.metadata
-        groups = [
-            number
-            for number in range(footer.num_row_groups)
-            if any(part.may_be_in(*group_bounds(footer.row_group(number))) for part in wanted)
-        ]
-        size = footer.serialized_size + sum(_group_bytes(footer.row_group(number)) for number in groups)
-        rows = file.read_row_groups(groups) if groups else layout.file_schema(table).empty_table()
+    """The rows that are needed, and the bytes that were read for them."""
+    footer, size = FOOTERS.of(uri)
+    groups = [
+        number
+        for number in range(footer.num_row_groups)
+        if any(part.may_be_in(*_group_bounds(footer.row_group(number))) for part in wanted)
+    ]
+    if not groups:
+        return layout.tables[table].empty(), size
+    rows, read = read_groups(uri, footer, groups)
     hashes = rows[HASH].to_numpy()
     times = rows[TIME].fill_null(NO_TIME).to_numpy()
     mine = np.zeros(rows.num_rows, bool)
     for part in wanted:
         mine |= part.of(hashes, times)
-    return layout.unpacked(table, rows if mine.all() else rows.filter(pa.array(mine))), size
+    return layout.unpacked(table, rows if mine.all() else rows.filter(pa.array(mine))), size + read
 
 
-def group_bounds(group: pq.RowGroupMetaData) -> tuple[Bounds | None, Bounds | None]:
+def _group_bounds(group: pq.RowGroupMetaData) -> tuple[Bounds | None, Bounds | None]:
     """The lowest and the highest HASH and TIME of a group of rows."""
     return _column_bounds(group, 1), _column_bounds(group, 2)  # the places of SHARED
 
@@ -195,10 +197,6 @@ def _column_bounds(group: pq.RowGroupMetaData, place: int) -> Bounds | None:
     if statistics is None or not statistics.has_min_max:
         return None
     return int(statistics.min), int(statistics.max)
-
-
-def _group_bytes(group: pq.RowGroupMetaData) -> int:
-    return sum(group.column(at).total_compressed_size for at in range(group.num_columns))
 
 
 def _bounds(file: DataFile, column: str) -> Bounds | None:
