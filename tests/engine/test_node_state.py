@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -77,6 +78,37 @@ def test_outputs_without_state_are_due_again_and_written_once(tmp_path: Path) ->
     assert found is not None
     again.commit(found, times)
     assert shown(again) == {"a": (3, 6), "b": (3, 6)}
+
+
+def test_of_two_outputs_the_one_that_is_missing_is_written(tmp_path: Path) -> None:
+    operator = operator_of(TOPIC.table().named("latest"), {"result": COLUMNS}, changes=True)
+    uris = {name: str(tmp_path / name) for name in ("results", "changes")}
+
+    def started() -> NodeState:
+        lake.forget(str(tmp_path))
+        return NodeState(NodeTables.create(operator, str(tmp_path / "state"), uris))
+
+    state = started()
+    rows, times = increment(state, 2_000)
+    found = state.fold(rows, times)
+    assert found is not None
+    only_results = replace(found, written={"results": found.written["results"]})
+    state.commit_outputs(only_results, times)  # the process ends before the second commit
+
+    again = started()
+    assert again.pending == {"t": 2_000}
+    repeated = again.fold(rows, times)
+    assert repeated is not None
+    assert {*repeated.written} == {"changes"}
+    again.commit(repeated, times)
+    changes = again.tables.outputs["changes"].snapshot().rows
+    assert (changes, len(shown_keys(again))) == (4, 2)
+    assert again.tables.outputs["results"].snapshot().rows == 2
+
+
+def shown_keys(state: NodeState) -> list[str]:
+    keys: list[str] = current_rows(state.tables.outputs["results"])["key"].to_pylist()
+    return keys
 
 
 def test_a_micro_batch_that_was_folded_is_recognised_and_one_from_elsewhere_refused(tmp_path: Path) -> None:
