@@ -143,6 +143,7 @@ def test_large_runs_go_into_files_with_nested_ranges_of_hashes(tmp_path: Path) -
     assert node.files() == (4, 4)
     assert node.shown() == (expected, expected)
     source = StateSource(node.state.uri, node.state.snapshot().files)
+    assert {file.highest[BATCH] for file in source.files.values()} == {2}
     assert [len(source.of("rows", bucket_hashes(part, 4)).files) for part in range(4)] == [1, 1, 1, 1]
     node.append(rows_of((5, 9, False)))
     node.compact(runs_max=1)

@@ -18,11 +18,11 @@ from headrace.engine.bucket_tasks import write_marked
 from headrace.engine.compact_runs import FILE_ROWS, RUNS_MAX, Files, Rewriting, compact_runs
 from headrace.engine.state_files import Bounds, StateSource, read_state, write_merged
 from headrace.engine.state_layout import StateLayout
+from headrace.engine.state_parquet import FOOTERS, read_groups
 from headrace.fold.columns import int64
 from headrace.fold.contract import BATCH, DELETED, HASH, KEY, Clock, Needs
 from headrace.fold.keys import group
 from headrace.lake import LakeTable, NewFile, TableWriter, carried
-from headrace.lake.sorted_rows import _open as open_parquet
 
 
 def compact_state(
@@ -96,28 +96,31 @@ def _merged_state(
 
 
 def _merged_results(uri: str, files: Files, hashes: Bounds | None, whole: bool) -> pa.Table:
-    tables = []
-    for name in files:
-        with open_parquet(f"{uri}/{name}") as file:
-            tables.append(_within(file, hashes))
-    rows = newest_of_keys(pa.concat_tables(tables))
+    rows = newest_of_keys(pa.concat_tables([_within(f"{uri}/{name}", hashes) for name in files]))
     return rows.filter(pc.invert(rows[DELETED])) if whole else rows
 
 
-def _within(file: pq.ParquetFile, hashes: Bounds | None) -> pa.Table:
+def _within(uri: str, hashes: Bounds | None) -> pa.Table:
     """The rows of a file whose hash is within bounds; other groups of rows are not read, where statistics tell."""
-    if hashes is None or not file.metadata.num_row_groups:
-        return file.read()
-    first = file.metadata.row_group(0)
-    leaf = next(at for at in range(first.num_columns) if first.column(at).path_in_schema == HASH)
-    tables = [file.schema_arrow.empty_table()]
-    for number in range(file.metadata.num_row_groups):
-        bounds = file.metadata.row_group(number).column(leaf).statistics
-        if bounds is None or not (bounds.max < hashes[0] or bounds.min > hashes[1]):
-            tables.append(file.read_row_group(number))
-    rows = pa.concat_tables(tables)
+    footer, _ = FOOTERS.of(uri)
+    groups = [
+        number
+        for number in range(footer.num_row_groups)
+        if hashes is None or _may_have(footer.row_group(number), hashes)
+    ]
+    if not groups:
+        return footer.schema.to_arrow_schema().empty_table()
+    rows, _ = read_groups(uri, footer, groups)
+    if hashes is None:
+        return rows
     found = rows[HASH].to_numpy()
     return rows.filter(pa.array((found >= hashes[0]) & (found <= hashes[1])))
+
+
+def _may_have(group: pq.RowGroupMetaData, hashes: Bounds) -> bool:
+    places = (at for at in range(group.num_columns) if group.column(at).path_in_schema == HASH)
+    bounds = group.column(next(places)).statistics
+    return bounds is None or not (bounds.max < hashes[0] or bounds.min > hashes[1])
 
 
 def _write_results(uri: str, rows: pa.Table, batch: int) -> NewFile | None:
