@@ -5,12 +5,13 @@ from __future__ import annotations
 import os
 import pickle
 from collections import Counter, defaultdict
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
+import pyarrow.compute as pc
 import pyarrow.parquet as pq
 import pytest
 from hypothesis import given, settings
@@ -18,9 +19,12 @@ from hypothesis import strategies as st
 
 import headrace as hr
 from headrace.engine.bucket_tasks import BucketResult, BucketTask
-from headrace.engine.fold_increment import Distribution, fold_increment
+from headrace.engine.fold_increment import Compute, Distribution, fold_increment
 from headrace.engine.log_pieces import pieces_of
+from headrace.engine.operators import operator_of
+from headrace.engine.output_tables import output_tables
 from headrace.engine.state_files import StateSource
+from headrace.fold.changes.station import Selection
 from headrace.fold.columns import int64
 from headrace.fold.contract import BATCH, INGESTED, Clock, Step, Times
 from headrace.fold.relations import Relations
@@ -51,7 +55,12 @@ def elsewhere(tasks: Sequence[BucketTask]) -> Sequence[BucketResult]:
 
 
 def fold_log(
-    folder: Path, steps: Sequence[Step], world: Any, plan: Plan, how: Distribution
+    folder: Path,
+    steps: Sequence[Step],
+    world: Any,
+    plan: Plan,
+    how: Distribution,
+    compute: Compute | None = None,
 ) -> tuple[dict[str, list[pa.Table]], Counter[Any]]:
     """The outputs and fates of a whole log; the state lies in files that no commit names."""
     state, upto, batch = StateSource(str(folder)), dict[str, int](), 0
@@ -59,7 +68,7 @@ def fold_log(
     fates: Counter[Any] = Counter()
     for frontier in frontiers(world, plan):
         rows, times = world.increment(upto, frontier)
-        found = fold_increment(steps, rows, times, state, batch=batch, how=how)
+        found = fold_increment(steps, rows, times, state, batch=batch, how=how, compute=compute)
         state, batch, upto = state.plus(found.state), found.last_batch + 1, frontier
         for name, tables in found.outputs.items():
             outputs[name] += tables
@@ -123,6 +132,37 @@ def test_joins_with_tasks_in_other_processes(
     expected = harness.run(operator.steps, both, ONE_GO)
     assert as_rows(outputs["changes"]) == as_rows(expected.outputs["changes"])
     assert +fates == +expected.fates
+
+
+def computed(selections: Mapping[str, Selection], rows: pa.Table) -> pa.Table:
+    """What SQL would compute of `kind || '!' AS label`."""
+    for part, selection in selections.items():
+        assert {*selection.values} == {"label"}
+        label = pc.binary_join_element_wise(rows[selection.right["kind"]], pa.scalar("!"), "")
+        rows = rows.append_column(f"{part}:label", label)
+    return rows
+
+
+@FEW
+@given(relation_worlds("orders", "items"), plans(), HOWS)
+def test_values_that_sql_computes_between_two_steps(
+    tmp_path_factory: pytest.TempPathFactory, world: World, plan: Plan, how: Distribution
+) -> None:
+    names = {"left": ("id", "item", "previous", "n"), "right": ("item", "kind", "maker", "price")}
+    node = ORDERS.table().join(ITEMS.table(), on="item", select=("kind || '!' AS label",)).named("it")
+    label = pa.schema([("id", pa.string()), ("label", pa.string())])
+    own = {part: pa.schema([schema_of(of).field(name) for name in of]) for part, of in names.items()}
+    operator = operator_of(node, own, changes=True, computed={"result": label})
+    assert {"label"} < {*output_tables(operator, computed)["results"].names}
+    reads = {"left": (("orders",), names["left"]), "right": (("items",), names["right"])}
+    both: Any = RelationWorld(world, operator.kernel, reads)
+    found, plain = (
+        fold_log(tmp_path_factory.mktemp("state"), operator.steps, both, *each, computed)[0]["changes"]
+        for each in ((plan, how), (ONE_GO, Distribution()))
+    )
+    assert as_rows(found) == as_rows(plain)
+    labels = {row["label"] for rows in found for row in rows.to_pylist() if not row["__deleted"]}
+    assert all(label is None or label.endswith("!") for label in labels)
 
 
 @FEW
