@@ -53,7 +53,7 @@ def compact_runs(
     writer: TableWriter,
     files: Files,
     rewriting: Rewriting,
-    record: Mapping[str, Any],
+    record: Callable[[], Mapping[str, Any]],
     *,
     runs_max: int = RUNS_MAX,
     file_rows: int = FILE_ROWS,
@@ -61,7 +61,7 @@ def compact_runs(
     """Put runs into one, if there are more than `runs_max`.
 
     In:     files   of a snapshot of the table, those that are merged with one another
-            record  of the commit
+            record  of the commit; called if there is one
     Out:    False if nothing was done: few runs, or another maintainer came first
     Raises: FencedError
     """
@@ -77,7 +77,7 @@ def compact_runs(
             rows = rewriting.read(gone, bucket_hashes(part, parts), len(gone) == len(files))
             written = rewriting.write(rows, max(chosen))
             added += [written] if written is not None else []
-        writer.replace(gone, added, record, changes_data=False)
+        writer.replace(gone, added, record(), changes_data=False)
     except (ConflictError, FencedError) as error:
         for file in added:
             small_files.delete(f"{table.uri}/{file.path}")

@@ -6,8 +6,9 @@ leave only where all files of their table are merged: elsewhere they may stand f
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from functools import partial
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
@@ -49,7 +50,7 @@ def compact_state(
             partial(_merged_state, table.uri, layout, name, clock),
             partial(write_merged, table.uri, layout, name),
         )
-        record = {"writer": "state upkeep", **carried(table, carries)}
+        record = partial(_record, "state upkeep", table, carries)
         done += compact_runs(table, writer, files, rewriting, record, runs_max=runs_max, file_rows=file_rows)
     return done
 
@@ -64,7 +65,7 @@ def compact_current(
 ) -> bool:
     """Compact results with KEY, HASH, BATCH and DELETED. In, Out: as `compact_state`."""
     rewriting = Rewriting(partial(_merged_results, table.uri), partial(_write_results, table.uri))
-    record = {"writer": "results upkeep", **carried(table, carries)}
+    record = partial(_record, "results upkeep", table, carries)
     files = table.snapshot().files
     return compact_runs(table, writer, files, rewriting, record, runs_max=runs_max, file_rows=file_rows)
 
@@ -85,6 +86,10 @@ def newest_of_keys(rows: pa.Table) -> pa.Table:
     order = np.lexsort((int64(rows[BATCH]), codes))
     last = np.append(codes[order][1:] != codes[order][:-1], True)
     return rows.take(pa.array(order[last]))
+
+
+def _record(writer: str, table: LakeTable, carries: Sequence[str]) -> Mapping[str, Any]:
+    return {"writer": writer, **carried(table, carries)}
 
 
 def _merged_state(
