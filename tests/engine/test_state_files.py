@@ -21,7 +21,7 @@ from headrace.engine.state_layout import StateLayout
 from headrace.engine.state_parquet import Footers
 from headrace.fold.contract import BATCH, HASH, KEY, Needs, StateTable
 from headrace.fold.keys import bucket_range
-from headrace.lake import kinds
+from headrace.lake import NewFile, kinds
 
 pytestmark = pytest.mark.fast
 
@@ -116,8 +116,8 @@ def test_what_is_read_grows_with_what_is_touched(tmp_path: Path) -> None:
 def test_a_footer_is_read_once(tmp_path: Path) -> None:
     footers = Footers(most=2)
     files = [write_state(str(tmp_path), LAYOUT, "by_hash", table_of([(n, 1)]), 0) for n in range(3)]
-    uris = [f"{tmp_path}/{file.path}" for file in files if file]
-    sizes = [footers.of(uris[number])[1] > 0 for number in (0, 1, 0, 2, 0, 1)]
+    uris = [(f"{tmp_path}/{file.path}", file.size) for file in files if file]
+    sizes = [footers.of(*uris[number])[1] > 0 for number in (0, 1, 0, 2, 0, 1)]
     assert sizes == [True, True, False, True, False, True]
 
 
@@ -158,13 +158,22 @@ def test_all_columns_of_all_types_lie_in_one_delta_table(tmp_path: Path) -> None
     assert sorted(whole["__table"].to_pylist()) == ["by_time", "one", "one"]
 
 
-def test_an_object_store_is_read_by_ranges(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    written = write_state(str(tmp_path), LAYOUT, "by_hash", table_of([(n, 1) for n in range(50)]), 0, 5)
-    assert written is not None
+def test_an_object_store_is_read_by_ranges_of_several_files_at_once(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     store = MemoryStore()
-    store.put(f"state/{written.path}", (tmp_path / written.path).read_bytes())
-    monkeypatch.setattr("headrace.engine.state_parquet.is_local", lambda uri: False)
-    monkeypatch.setattr("headrace.lake.sorted_rows.store_of", lambda uri: (store, uri))
-    source = StateSource("state").plus([written])
+    files: list[NewFile] = []
+    for batch in range(3):
+        written = write_state(
+            str(tmp_path), LAYOUT, "by_hash", table_of([(n, 1) for n in range(50)]), batch, 5
+        )
+        assert written is not None
+        store.put(f"state/{written.path}", (tmp_path / written.path).read_bytes())
+        files.append(written)
+    for module in ("state_parquet", "state_files"):
+        monkeypatch.setattr(f"headrace.engine.{module}.is_local", lambda uri: False)
+    monkeypatch.setattr("headrace.engine.state_parquet.store_of", lambda uri: (store, uri))
+    source = StateSource("state").plus(files)
     read = state_files.read_state(source, LAYOUT, "by_hash", Needs(np.array([7, 33])))
-    assert sorted(read.rows[HASH].to_pylist()) == [7, 33]
+    assert sorted(read.rows[HASH].to_pylist()) == [7, 7, 7, 33, 33, 33]
+    assert read.bytes < sum(file.size for file in files)

@@ -101,13 +101,15 @@ def _merged_state(
 
 
 def _merged_results(uri: str, files: Files, hashes: Bounds | None, whole: bool) -> pa.Table:
-    rows = newest_of_keys(pa.concat_tables([_within(f"{uri}/{name}", hashes) for name in files]))
+    rows = newest_of_keys(
+        pa.concat_tables([_within(f"{uri}/{name}", file.size, hashes) for name, file in files.items()])
+    )
     return rows.filter(pc.invert(rows[DELETED])) if whole else rows
 
 
-def _within(uri: str, hashes: Bounds | None) -> pa.Table:
+def _within(uri: str, size: int, hashes: Bounds | None) -> pa.Table:
     """The rows of a file whose hash is within bounds; other groups of rows are not read, where statistics tell."""
-    footer, _ = FOOTERS.of(uri)
+    footer, _ = FOOTERS.of(uri, size)
     groups = [
         number
         for number in range(footer.num_row_groups)
@@ -115,7 +117,7 @@ def _within(uri: str, hashes: Bounds | None) -> pa.Table:
     ]
     if not groups:
         return footer.schema.to_arrow_schema().empty_table()
-    rows, _ = read_groups(uri, footer, groups)
+    rows, _ = read_groups(uri, size, footer, groups)
     if hashes is None:
         return rows
     found = rows[HASH].to_numpy()

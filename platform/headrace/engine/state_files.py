@@ -6,8 +6,10 @@ such row.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field, replace
+from typing import TypeVar
 
 import numpy as np
 import pyarrow as pa
@@ -19,11 +21,15 @@ from headrace.engine.state_parquet import FOOTERS, read_groups
 from headrace.fold.contract import BATCH, HASH, KEY, Needs
 from headrace.lake import DataFile, DataFileWriter, Encoding, NewFile
 from headrace.lake.snapshot import data_file
+from headrace.lake.storage import is_local
 
 # In each group of rows, the least that is read of a file: few, yet not so many groups that the footer outgrows them.
 GROUP_ROWS_MIN, GROUPS_MAX = 256, 1_000
 ALL_HASHES = (-(1 << 63), (1 << 63) - 1)
+READS_AT_ONCE = 8  # files of an object store
 Bounds = tuple[int, int]
+T = TypeVar("T")
+R = TypeVar("R")
 
 
 @dataclass(frozen=True)
@@ -65,15 +71,27 @@ def read_state(
     In: hashes  the lowest and the highest hash of the bucket
     """
     wanted = [part for part in _parts(need, hashes) if not part.is_empty]
-    found, size = [], 0
-    for name, file in source.of(table, hashes).files.items():
-        within = _bounds(file, HASH), _bounds(file, TIME)
-        if any(part.may_be_in(*within) for part in wanted):
-            rows, read = _read_file(f"{source.uri}/{name}", layout, table, wanted)
-            found.append(rows)
-            size += read
+    files = {
+        f"{source.uri}/{name}": file.size
+        for name, file in source.of(table, hashes).files.items()
+        if any(part.may_be_in(_bounds(file, HASH), _bounds(file, TIME)) for part in wanted)
+    }
+
+    def read(file: tuple[str, int]) -> tuple[pa.Table, int]:
+        return _read_file(*file, layout, table, wanted)
+
+    found = list(_each(read, files.items(), at_once=1 if is_local(source.uri) else READS_AT_ONCE))
     state = layout.tables[table]
-    return StateRead(state.merge(pa.concat_tables([state.empty(), *found]).combine_chunks()), size)
+    rows = pa.concat_tables([state.empty(), *(rows for rows, _ in found)]).combine_chunks()
+    return StateRead(state.merge(rows), sum(size for _, size in found))
+
+
+def _each(work: Callable[[T], R], items: Collection[T], at_once: int) -> Iterable[R]:
+    """Do something with each item, several at once: of an object store, most of the time is waiting."""
+    if at_once == 1 or len(items) < 2:
+        return map(work, items)
+    with ThreadPoolExecutor(at_once) as pool:
+        return list(pool.map(work, items))
 
 
 def write_state(
@@ -168,9 +186,11 @@ def _parts(need: Needs | None, hashes: Bounds) -> Iterable[_Part]:
         need = need.either
 
 
-def _read_file(uri: str, layout: StateLayout, table: str, wanted: Sequence[_Part]) -> tuple[pa.Table, int]:
+def _read_file(
+    uri: str, file_size: int, layout: StateLayout, table: str, wanted: Sequence[_Part]
+) -> tuple[pa.Table, int]:
     """The rows that are needed, and the bytes that were read for them."""
-    footer, size = FOOTERS.of(uri)
+    footer, size = FOOTERS.of(uri, file_size)
     groups = [
         number
         for number in range(footer.num_row_groups)
@@ -178,7 +198,7 @@ def _read_file(uri: str, layout: StateLayout, table: str, wanted: Sequence[_Part
     ]
     if not groups:
         return layout.tables[table].empty(), size
-    rows, read = read_groups(uri, footer, groups)
+    rows, read = read_groups(uri, file_size, footer, groups)
     hashes = rows[HASH].to_numpy()
     times = rows[TIME].fill_null(NO_TIME).to_numpy()
     mine = np.zeros(rows.num_rows, bool)
