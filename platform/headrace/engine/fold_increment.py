@@ -160,7 +160,7 @@ class _Run:
     def _computed(self, step: Step, rows: pa.Table) -> pa.Table:
         if not isinstance(step, StationStep) or not step.selections:
             return rows
-        assert self.compute is not None, "a join that computes values needs somebody who computes them"
+        assert self.compute is not None, "values of this join are computed by SQL: pass `compute`"
         return self.compute(step.selections, rows)
 
 
