@@ -67,5 +67,5 @@ def test_a_table_whose_columns_are_mapped_is_refused_before_any_write(
     session, path = pipeline_session(spark, interpreted=True), lake.log("odd")
     version = lakes.open_table(path).version
     with pytest.raises(TerminalError, match="uses columnMapping, which Headrace does not write"):
-        Line(session, lake, ODD_TOTALS)
+        assert Line(session, lake, ODD_TOTALS).sequencer
     assert lakes.open_table(path).version == version

@@ -94,6 +94,7 @@ def test_an_overtaken_sequencer_adds_nothing(spark: SparkSession, s3_root: str) 
     old.commit()
     lakes.forget()  # the newer one runs in another process
     new = Line(session, lake, COUNTS)
+    assert new.sequencer.state.batch == 1
     old.pipe("2024-05-01 12:01:00")
     with pytest.raises(lakes.FencedError, match="a newer appender"):
         old.commit()

@@ -74,12 +74,13 @@ class TableFiles:
         for name in self.files:
             file = pq.ParquetFile(Path(self.folder) / name)
             for group in range(file.num_row_groups):
-                found = file.read_row_group(group, columns=[*by])
+                # Files that delta-rs merged hold views of texts, for which Arrow lacks kernels.
+                found = file.read_row_group(group, columns=[*by]).select(by).cast(self._of(by))
                 one_by_one = (pc.is_in(found[n], w) for n, w in zip(by, wanted, strict=True))
                 mask = reduce(pc.and_, one_by_one)
                 if pc.any(mask).as_py():
-                    rows = file.read_row_group(group, columns=self.schema.names).filter(mask)
-                    tables.append(rows.select(self.schema.names).cast(self.schema))
+                    rows = file.read_row_group(group, columns=self.schema.names)
+                    tables.append(rows.select(self.schema.names).cast(self.schema).filter(mask))
         return pa.concat_tables(tables)
 
     @property
