@@ -178,7 +178,7 @@ class Maintenance:
         table: LakeTable, record: Mapping[str, Any], writers: Sequence[str], *, is_log: bool
     ) -> None:
         if is_log:
-            lakes.as_maintainer(table, partial(pack_log, table, whole=True), carries=writers)
+            lakes.as_maintainer(table, partial(pack_log, table, whole=True, record=record), carries=writers)
             return
         for files in small(table.snapshot()):
             work = partial(_compact_files, table=table, files=files, record=record)

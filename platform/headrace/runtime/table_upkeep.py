@@ -9,7 +9,7 @@ from __future__ import annotations
 import threading
 import time
 from functools import partial
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import structlog
 
@@ -19,7 +19,7 @@ from headrace.lake.upkeep import UPKEEP, Upkeep, choose, compact, small
 from headrace.runtime.background import BackgroundTask
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable
+    from collections.abc import Callable, Iterable, Mapping
 
     from headrace.runtime.scheduling import Turns
 
@@ -80,10 +80,13 @@ class TableUpkeep:
             lakes.as_maintainer(table, partial(pack_log, table))
 
 
-def pack_log(table: LakeTable, writer: TableWriter, *, whole: bool = False) -> int | None:
+def pack_log(
+    table: LakeTable, writer: TableWriter, *, whole: bool = False, record: Mapping[str, Any] | None = None
+) -> int | None:
     """Put the small files of a log into one, in the order of commit time.
 
-    In:  whole  True for those of the newest commits, too; a node that is a little behind then reads the large file
+    In:  whole   True for those of the newest commits, too; a node that is a little behind then reads the large file
+         record  of the commit; None: that of upkeep
     Out: the version that holds the commit; None: there was nothing to do, or another packed them first
     """
     snapshot = table.snapshot()
@@ -92,5 +95,5 @@ def pack_log(table: LakeTable, writer: TableWriter, *, whole: bool = False) -> i
     files = next(small(snapshot), {}) if whole else older
     if not files:
         return None
-    record = {"writer": "upkeep", **lakes.all_carried(table)}
-    return compact(table, writer, files, record, column=COMMIT_TIME)
+    told = record or {"writer": "upkeep", **lakes.all_carried(table)}
+    return compact(table, writer, files, told, column=COMMIT_TIME)
