@@ -33,7 +33,7 @@ from headrace.spark.merge import FOLDER as CHANGES_FOLDER
 from headrace.spark.session import pipeline_session
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping, Sequence
+    from collections.abc import Callable, Iterator, Mapping, Sequence
 
     from pyspark.sql import SparkSession
 
@@ -163,8 +163,7 @@ class Maintenance:
     ) -> Upkept:
         before, stored = self._sizes(path)
         if compact:
-            record = {"writer": f"maintenance/{of}", **lakes.carried(lakes.open_table(path), writers)}
-            self._compact(lakes.open_table(path), record, writers, is_log=what == "log")
+            self._compact(lakes.open_table(path), f"maintenance/{of}", writers, is_log=what == "log")
         if vacuum:
             vacuum_files(lakes.open_table(path), self._retention_hours)
             small_files.delete(
@@ -174,11 +173,13 @@ class Maintenance:
         return Upkept(of, what, before, after, stored, stored_after)
 
     @staticmethod
-    def _compact(
-        table: LakeTable, record: Mapping[str, Any], writers: Sequence[str], *, is_log: bool
-    ) -> None:
+    def _compact(table: LakeTable, signed: str, writers: Sequence[str], *, is_log: bool) -> None:
+        def record() -> Mapping[str, Any]:
+            return {"writer": signed, **lakes.carried(table, writers)}
+
         if is_log:
-            lakes.as_maintainer(table, partial(pack_log, table, whole=True, record=record), carries=writers)
+            pack = partial(pack_log, table, whole=True, record=record)
+            lakes.as_maintainer(table, pack, carries=writers)
             return
         for files in small(table.snapshot()):
             work = partial(_compact_files, table=table, files=files, record=record)
@@ -194,6 +195,10 @@ class Maintenance:
 
 
 def _compact_files(
-    writer: TableWriter, *, table: LakeTable, files: Mapping[str, DataFile], record: Mapping[str, Any]
+    writer: TableWriter,
+    *,
+    table: LakeTable,
+    files: Mapping[str, DataFile],
+    record: Callable[[], Mapping[str, Any]],
 ) -> int | None:
-    return compact(table, writer, files, record)
+    return compact(table, writer, files, record())

@@ -64,9 +64,10 @@ class StateUpkeep:
         self, gone: Mapping[str, DataFile], added: Sequence[NewFile], *, changes_data: bool
     ) -> None:
         """Put files in the place of others, unless another maintainer has done so meanwhile."""
-        record = {"writer": "upkeep", **lakes.carried(self._state, [self._appends_as])}
 
         def replace(writer: TableWriter) -> int:
+            # Only now: what is carried has to reach to the commit before this one, and a new epoch is a commit, too.
+            record = {"writer": "upkeep", **lakes.carried(self._state, [self._appends_as])}
             return writer.replace(gone, added, record, changes_data=changes_data)
 
         with suppress(ConflictError):

@@ -81,12 +81,16 @@ class TableUpkeep:
 
 
 def pack_log(
-    table: LakeTable, writer: TableWriter, *, whole: bool = False, record: Mapping[str, Any] | None = None
+    table: LakeTable,
+    writer: TableWriter,
+    *,
+    whole: bool = False,
+    record: Callable[[], Mapping[str, Any]] | None = None,
 ) -> int | None:
     """Put the small files of a log into one, in the order of commit time.
 
     In:  whole   True for those of the newest commits, too; a node that is a little behind then reads the large file
-         record  of the commit; None: that of upkeep
+         record  gives that of the commit; None: that of upkeep
     Out: the version that holds the commit; None: there was nothing to do, or another packed them first
     """
     snapshot = table.snapshot()
@@ -95,5 +99,5 @@ def pack_log(
     files = next(small(snapshot), {}) if whole else older
     if not files:
         return None
-    told = record or {"writer": "upkeep", **lakes.all_carried(table)}
+    told = {"writer": "upkeep", **lakes.all_carried(table)} if record is None else record()
     return compact(table, writer, files, told, column=COMMIT_TIME)
