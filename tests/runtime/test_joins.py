@@ -89,10 +89,10 @@ def test_a_crash_between_the_folds_of_the_sides_and_of_the_result_does_not_show(
     driver = drive(INNER)
     fold_and_change(driver)
 
-    def killed_at_the_result(writer: TableWriter, *rest: Any) -> int:
+    def killed_at_the_result(writer: TableWriter, **rest: Any) -> int:
         if writer.uri == driver._lake.table("inner_join"):
             raise KeyboardInterrupt
-        return upsert(writer, *rest)
+        return upsert(writer, **rest)
 
     with monkeypatch.context() as crash:
         crash.setattr("headrace.runtime.bases.upsert", killed_at_the_result)
@@ -135,10 +135,10 @@ def test_micro_batches_go_on_between_the_folds_of_the_sides_and_of_the_result(
         driver.cut()
         assert read(driver) == expected.pop(0)
 
-    def with_a_micro_batch_before_and_behind(writer: TableWriter, *rest: Any) -> int:
+    def with_a_micro_batch_before_and_behind(writer: TableWriter, **rest: Any) -> int:
         if writer.uri == driver._lake.part("inner_join", "left"):
             a_micro_batch()
-        version = upsert(writer, *rest)
+        version = upsert(writer, **rest)
         a_micro_batch()
         return version
 

@@ -158,6 +158,7 @@ def test_the_last_commits_are_found_when_delta_has_cleaned_the_history_behind_ma
 ) -> None:
     spark, lake = session, kept.line.lake
     before, batch = kept.seen(), kept.line.runner.progress.batch
+    state = kept.line.sequencer.state
     kept.maintain(COUNTS, vacuum=False)
     cleaned = [path for path in kept.paths() if _signed_by_maintenance(spark, path)]
     assert lake.log("readings") in cleaned
@@ -167,7 +168,7 @@ def test_the_last_commits_are_found_when_delta_has_cleaned_the_history_behind_ma
     assert kept.seen() == before
     again = Kept(Line(spark, lake, COUNTS), Line(spark, lake, TOTALS))
     assert again.line.runner.progress.batch == batch
-    assert again.line.sequencer.state == kept.line.sequencer.state
+    assert again.line.sequencer.state == state
     again.feed(7)
     assert again.line.runner.progress.batch == batch + 1
     assert all(verdict.equal for verdict in Backfill(spark, lake, COUNTS).run(swap=False))

@@ -78,10 +78,9 @@ def test_each_table_gets_one_at_a_look_when_enough_was_committed(
     look(kept)
     assert (checkpointed(spark, log), checkpointed(spark, state)) == (None, None)
     feed(line, range(2))
-    newest = lakes.open_table(log).version
+    newest, of_state = lakes.open_table(log).version, lakes.open_table(state).version
     look(kept)
-    assert checkpointed(spark, log) == newest
-    assert checkpointed(spark, state) == lakes.open_table(state).version
+    assert (checkpointed(spark, log), checkpointed(spark, state)) == (newest, of_state)
     look(kept)
     assert checkpointed(spark, log) == newest
     lakes.forget()
@@ -107,9 +106,10 @@ def test_micro_batches_go_on_while_one_is_written(
     feed(line, range(3, 5))
     kept.keep()
     assert checkpointed(spark, log) is None
+    newest = lakes.open_table(log).version
     go_on.set()
     kept.end()
-    assert checkpointed(spark, log) == lakes.open_table(log).version
+    assert checkpointed(spark, log) == newest
 
 
 def test_it_waits_for_other_upkeep_and_gives_up_at_the_end(

@@ -79,10 +79,10 @@ def test_micro_batches_go_on_while_results_are_folded(
 ) -> None:
     folding, go_on = threading.Event(), threading.Event()
 
-    def held_up(*arguments: Any) -> int:
+    def held_up(*arguments: Any, **named: Any) -> int:
         folding.set()
         assert go_on.wait(120)
-        return upsert(*arguments)
+        return upsert(*arguments, **named)
 
     monkeypatch.setattr("headrace.runtime.bases.upsert", held_up)
     try:
@@ -116,10 +116,10 @@ def test_a_fold_that_fails_ends_the_query_and_is_tried_again(
 ) -> None:
     failures = iter([OSError("the disk was away")])
 
-    def failing_once(*arguments: Any) -> int:
+    def failing_once(*arguments: Any, **named: Any) -> int:
         for error in failures:
             raise error
-        return upsert(*arguments)
+        return upsert(*arguments, **named)
 
     monkeypatch.setattr("headrace.runtime.bases.upsert", failing_once)
     streamed.feed()
