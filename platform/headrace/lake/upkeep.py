@@ -56,8 +56,9 @@ class Upkeep:
 def clean(table: LakeTable, writer: TableWriter) -> None:
     """Remove the commits that are older than the table's `delta.logRetentionDuration`.
 
-    Before that, one empty commit repeats the newest record of each writer. delta-rs removes only commits older than the version at
-    which its handle was opened. That was before the records were read, so no record is lost, however long this takes.
+    Before that, one empty commit repeats the newest record of each writer. delta-rs removes only commits older than the
+    version at which its handle was opened. That was before the records were read, so no record is lost, however long this
+    takes.
     """
     from deltalake import DeltaTable
 
