@@ -63,7 +63,7 @@ def test_a_column_that_a_topic_gains_is_null_before_and_nodes_that_do_not_read_i
         (2.0, "K", ("Bern",)),
     ]
     with pytest.raises(hr.TerminalError) as error:
-        Line(spark, lake, counts(NARROW))
+        _ = Line(spark, lake, counts(NARROW)).sequencer
     assert "has other columns than the description" in str(error.value)
 
 

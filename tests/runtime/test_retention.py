@@ -11,6 +11,7 @@ import headrace as hr
 from headrace import lake as lakes
 from headrace.errors import TerminalError
 from headrace.log.clock import SystemClock
+from headrace.log.commit_row import without_commit_rows
 from headrace.orchestration import build_definitions
 from headrace.quality import check_node
 from headrace.runtime.erasure import Erasure
@@ -97,7 +98,7 @@ def test_the_job_cuts_what_is_older_and_checks_and_stream_go_on_from_the_balance
         result = defs.resolve_job_def("retain_log").execute_in_process(instance=instance, run_config=config)
         told = [entry.message for entry in instance.all_logs(result.run_id)]
     assert any("3 rows through 2024-06-01 00:03:00.000 UTC cut off" in text for text in told)
-    assert read(spark, lake.log("readings")).count() == 1
+    assert without_commit_rows(read(spark, lake.log("readings"))).count() == 1
     assert Views(spark, lake).ledger(COUNTS).collect() == before
 
     again = Line(line.spark, lake, COUNTS)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import pytest
 from pyspark.sql import functions as F
@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
     from headrace.description import Table
+    from headrace.lake import TableWriter
 
 pytestmark = pytest.mark.spark
 
@@ -80,10 +81,10 @@ def test_a_crash_between_the_two_folds_loses_no_delete(
     line.runner.maintain()
     fed(line, ("s1", 30, None), ("s2", 5, 9.0))
 
-    def killed_at_the_results(session: SparkSession, path: str, *rest: object) -> None:
-        if path == line.table:
+    def killed_at_the_results(writer: TableWriter, **merge: Any) -> int:
+        if writer.uri == line.table:
             raise KeyboardInterrupt
-        upsert(session, path, *rest)  # type: ignore[arg-type]
+        return upsert(writer, **merge)
 
     with monkeypatch.context() as crash:
         crash.setattr("headrace.runtime.bases.upsert", killed_at_the_results)

@@ -51,19 +51,12 @@ def create(
             grows     a struct column to which the description may have added fields; older rows have nulls there
     Raises: TerminalError when columns, types or pinned properties differ
     """
-    from deltalake import DeltaTable, Schema
+    from deltalake import Schema
 
     table = open_table(uri)
     wanted = json.loads(Schema.from_arrow(schema).to_json())["fields"]
     if not table.exists:
-        DeltaTable.create(
-            delta_uri(uri),
-            schema=schema,
-            mode="ignore",  # another process may make it at the same moment
-            configuration={**PINNED, **(settings or {})},
-            storage_options=storage_options(uri),
-            post_commithook_properties=no_hooks(),
-        )
+        _make(uri, schema, {**PINNED, **(settings or {})})
     found = _fields(table)
     _require_pinned(table)
     if grows is not None and _lacks(found, wanted, grows):
@@ -71,6 +64,26 @@ def create(
         found = _fields(table)
     _require_same(uri, found, wanted)
     return table
+
+
+def _make(uri: str, schema: pa.Schema, configuration: Mapping[str, str]) -> None:
+    """Make the table, unless another thread or process makes it at the same moment."""
+    from deltalake import CommitProperties, DeltaTable
+    from deltalake.exceptions import CommitFailedError
+
+    try:
+        DeltaTable.create(
+            delta_uri(uri),
+            schema=schema,
+            mode="ignore",
+            configuration=configuration,
+            storage_options=storage_options(uri),
+            commit_properties=CommitProperties(max_commit_retries=0),  # a retry would be a second creation
+            post_commithook_properties=no_hooks(),
+        )
+    except CommitFailedError:
+        if not DeltaTable.is_deltatable(delta_uri(uri), storage_options(uri)):
+            raise
 
 
 def _fields(table: LakeTable) -> list[dict[str, Any]]:

@@ -156,9 +156,10 @@ class TestDriver:
         erasure = Erasure(
             self.spark, self._lake, list(self._nodes.values()), self._named(self._topics, "topic", topic), key
         )
-        done = list(erasure.run())
-        self._runners = {name: self._open_runner(node) for name, node in self._nodes.items()}
-        return done
+        try:
+            return list(erasure.run())
+        finally:
+            self._reopen_runners()
 
     def set_limits(
         self,
@@ -176,7 +177,10 @@ class TestDriver:
     def retain(self, topic: str, before_ms: int) -> Cut:
         """Cut off a log's older rows, as `headrace retain` does (see `runtime.retention`)."""
         described = self._named(self._topics, "topic", topic)
-        return Retention(self.spark, self._lake, list(self._nodes.values()), described).run(before_ms)
+        try:
+            return Retention(self.spark, self._lake, list(self._nodes.values()), described).run(before_ms)
+        finally:
+            self._reopen_runners()
 
     @property
     def now_ms(self) -> int:
@@ -255,6 +259,10 @@ class TestDriver:
     def _highest_event_ms(self, topics: Collection[str]) -> int | None:
         times = (self._sequencers[name].state.highest_event_ms for name in topics)
         return max((ms for ms in times if ms is not None), default=None)
+
+    def _reopen_runners(self) -> None:
+        """Take the nodes' tables back from another writer that has finished."""
+        self._runners = {name: self._open_runner(node) for name, node in self._nodes.items()}
 
     def _open_runner(self, node: Node) -> NodeRunner:
         return NodeRunner(self.spark, node, self._lake, on_step=partial(self._on_step, node.required_name))
