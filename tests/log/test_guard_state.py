@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import json
+from functools import reduce
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
+import numpy as np
 import pytest
 
 import headrace as hr
@@ -13,20 +15,20 @@ from headrace import lake as lakes
 from headrace.errors import TerminalError
 from headrace.log import guard as guard_module
 from headrace.log.clock import ManualClock
-from headrace.log.columns import KAFKA
-from headrace.log.decode import Decoder
-from headrace.log.exact import ExactGuard, SeenOfRoot, merged
-from headrace.log.monotone import MonotoneGuard
-from headrace.log.sequence import StreamTime
+from headrace.log.commit_row import without_commit_rows
 from headrace.log.sequencer import Sequencer
-from headrace.log.state import LogState
-from headrace.spark.frames import arranged
+from headrace.sequence.replays.exact import ExactGuard
+from headrace.sequence.replays.intervals import NOWHERE, Intervals, merged
+from headrace.spark.lake_rows import read
 from headrace.spark.session import pipeline_session
 from headrace.testing.piped import PipedTopic
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from pyspark.sql import SparkSession
 
+PLAIN = (0, NOWHERE)  # the unit of records of the first root that were never flat-mapped
 MONOTONE, EXACT = hr.ReplayGuard(), hr.ReplayGuard(mode="exact")
 
 
@@ -52,7 +54,7 @@ class Log:
             self.piped.add(None, b'{"n": 1}', 1_714_564_800_000, 0, {"source-chain": chain})
         raw = self.piped.take(self.spark)
         assert raw is not None
-        sequencer.append(raw)
+        sequencer.append(raw, in_order=True)
         log = self.spark.read.format("delta").load(self.path).where(f"offset >= {first}").orderBy("offset")
         return [row["replay"] for row in log.collect()]
 
@@ -78,7 +80,7 @@ def test_a_reset_is_a_control_row_and_holds_from_there_on_also_after_a_restart(
     sequencer = log.open(guard)
     log.verdicts(sequencer, "orders/0@5", "orders/1@5", "calls/0@5")
     assert sequencer.reset_guard("orders", 0) == [0]
-    row = log.spark.read.format("delta").load(log.path).where("kind = 'control'").collect()[0]
+    row = without_commit_rows(read(log.spark, log.path)).where("kind = 'control'").collect()[0]
     assert json.loads(row["control"]) == {
         "action": "reset_guard",
         "root_topic": "orders",
@@ -138,40 +140,46 @@ def test_dead_letters_do_not_advance_the_guard(log: Log) -> None:
     assert log.verdicts(sequencer, "orders/0@5", "orders/0@5") == [False, False, False, True]
 
 
-def interval_guard(gaps_max: int, **units: list[tuple[int, int]]) -> SeenOfRoot:
-    return SeenOfRoot().including({name.removeprefix("u"): found for name, found in units.items()}, gaps_max)
+def intervals(unit: Sequence[int], *found: tuple[int, int]) -> Intervals:
+    first, last = (np.array([ends[side] for ends in found], np.int64) for side in (0, 1))
+    return Intervals(np.array([unit] * len(found), np.int64).reshape(len(found), -1), first, last)
+
+
+def exact_guard(gaps_max: int, *found: Intervals) -> ExactGuard:
+    return ExactGuard({("a-1", 0): 0}, merged(reduce(Intervals.joined, found))).bounded(gaps_max)
+
+
+def state(guard: ExactGuard) -> Any:
+    return guard.to_json()["roots"]
 
 
 @pytest.mark.fast
 def test_neighbouring_intervals_are_one() -> None:
-    assert merged([(5, 6), (0, 2), (3, 3), (8, 9), (6, 7)]) == ((0, 3), (5, 9))
-    assert merged([]) == ()
+    found = merged(intervals(PLAIN, (5, 6), (0, 2), (3, 3), (8, 9), (6, 7)))
+    assert list(zip(found.first.tolist(), found.last.tolist(), strict=True)) == [(0, 3), (5, 9)]
+    assert len(merged(Intervals.none())) == 0
 
 
 @pytest.mark.fast
 def test_too_many_intervals_raise_the_mark_above_the_lowest() -> None:
-    seen = interval_guard(2, u=[(0, 1), (3, 4), (6, 9), (11, 11)])
-    assert (seen.mark, dict(seen.units)) == (5, {"": ((6, 9), (11, 11))})
-    seen = interval_guard(2, u=[(0, 20)], u7=[(0, 3)], u8=[(0, 0), (2, 2)])
-    assert (seen.mark, dict(seen.units)) == (9, {"": ((9, 20),)})
-    again = seen.including({"": [(2, 3)], "30": [(1, 1)]}, 2)
-    assert (again.mark, dict(again.units)) == (9, {"": ((9, 20),), "30": ((1, 1),)})
+    seen = exact_guard(2, intervals(PLAIN, (0, 1), (3, 4), (6, 9), (11, 11)))
+    assert state(seen) == [["a-1", 0, 5, {"": [(6, 9), (11, 11)]}]]
+    of_units = [intervals([0, 7], (0, 3)), intervals([0, 8], (0, 0), (2, 2))]
+    seen = exact_guard(2, intervals(PLAIN, (0, 20)), *of_units)
+    assert state(seen) == [["a-1", 0, 9, {"": [(9, 20)]}]]
+    again = seen.joined(exact_guard(9, intervals(PLAIN, (2, 3)), intervals([0, 30], (1, 1))))
+    assert state(again) == [["a-1", 0, 9, {"": [(9, 20)], "30": [(1, 1)]}]]
+
+
+@pytest.mark.fast
+def test_guards_that_saw_other_records_are_joined() -> None:
+    one = exact_guard(9, intervals(PLAIN, (0, 1)))
+    two = ExactGuard({("b", 2): 7, ("a-1", 0): 0}, intervals([1, NOWHERE], (2, 3)), 9)
+    assert sorted(state(one.joined(two))) == [["a-1", 0, 0, {"": [(0, 3)]}], ["b", 2, 7, {}]]
 
 
 @pytest.mark.fast
 def test_an_exact_state_is_read_back_as_it_was_written() -> None:
-    guard = ExactGuard({("a-1", 0): interval_guard(9, u=[(0, 1)], u3=[(0, 0)]), ("b", 2): SeenOfRoot(7)}, 9)
+    guard = exact_guard(9, intervals(PLAIN, (0, 1)), intervals([0, 3], (0, 0)))
+    guard = guard.joined(ExactGuard({("b", 2): 7}, gaps_max=9))
     assert ExactGuard.from_json(json.loads(json.dumps(guard.to_json())), 9) == guard
-
-
-@pytest.mark.spark
-def test_a_monotone_guard_moves_no_record_to_another_task(spark: SparkSession) -> None:
-    session = pipeline_session(spark)
-    topic = hr.Topic("screws", value="n INT", replay_guard=MONOTONE)
-    raw = arranged(session.createDataFrame([], KAFKA), by="partition", order="offset")
-    guard = MonotoneGuard({"orders/0>screws/0": (5, (-1,))})
-    judged = guard.judge(Decoder(topic).decode(raw, 0))
-    sequenced = StreamTime(judged=True).assign(judged, LogState())
-    plan = sequenced._jdf.queryExecution().executedPlan().toString()
-    assert "BroadcastHashJoin" in plan
-    assert "hashpartitioning" not in plan

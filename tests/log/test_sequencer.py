@@ -67,7 +67,7 @@ class Bench:
         return raw
 
     def append(self, *records: tuple[int, int | None]) -> None:
-        self.sequencer.append(self.batch(*records))
+        self.sequencer.append(self.batch(*records), in_order=True)
 
     def tick(self, after_s: int = 0) -> int:
         self.clock.ms += after_s * 1000

@@ -53,7 +53,7 @@ class Line:
         """Commit what was piped to the log."""
         raw = self._piped.take(self.spark)
         assert raw is not None
-        self.sequencer.append(raw)
+        self.sequencer.append(raw, in_order=True)
 
     def fold(self) -> None:
         """Run the node to the end of its log."""

@@ -10,7 +10,6 @@ import pytest
 from headrace import lake as lakes
 from headrace.errors import TransientError
 from headrace.lake import LakeTable
-from headrace.log import sequencer as sequencer_module
 from headrace.log.commit_row import without_commit_rows
 from headrace.log.sequencer import Sequencer
 from headrace.spark.lake_rows import read
@@ -55,13 +54,10 @@ def test_a_repeated_micro_batch_adds_no_row(line: Line) -> None:
     assert offsets(line) == [0, 1, 2]
 
 
-@pytest.mark.parametrize("plain", [True, False])
 def test_after_a_commit_of_unknown_outcome_nothing_is_written_until_the_log_is_read_again(
-    line: Line, monkeypatch: pytest.MonkeyPatch, plain: bool
+    line: Line, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     raw, put = three_records(line), LakeTable.put
-    if not plain:
-        monkeypatch.setattr(sequencer_module, "is_plain", lambda *_: False)
 
     def commit_and_lose_the_answer(*arguments: Any) -> None:
         put(*arguments)

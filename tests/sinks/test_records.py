@@ -13,7 +13,8 @@ import pytest
 from pyspark.sql import functions as F
 
 import headrace as hr
-from headrace.log.decode import Decoder
+from headrace.sequence.decode import Decoder
+from headrace.sequence.formats import RecordFormat
 from headrace.sinks import Delivery
 from headrace.sinks.partitioner import positive_murmur2
 from headrace.spark.frames import local_frame
@@ -106,19 +107,14 @@ CASES = {
 def test_a_value_is_read_back_exactly_by_a_topic_of_these_columns(case: str, spark: SparkSession) -> None:
     written = local_frame(spark, [("k", *CASES[case], False, NOON, 1, 0)], f"id STRING, {VALUE}, {OWN}")
     topic = hr.Topic("t", key="id STRING", value=f"id STRING, {VALUE}")
-    raw = records(written, ("id",)).select(
-        F.lit("t").alias("topic"),
-        F.lit(0).alias("partition"),
-        F.lit(0).cast("long").alias("offset"),
-        "key",
-        "value",
-        F.lit(None).cast("array<struct<key: string, value: binary>>").alias("headers"),
-        F.timestamp_millis("timestamp_ms").alias("timestamp"),
+    sent = records(written, ("id",)).toArrow().combine_chunks()
+    raw_key, raw_value, timestamp_ms = (sent[name].chunk(0) for name in ("key", "value", "timestamp_ms"))
+    read = Decoder(RecordFormat.of(topic)).decode(
+        raw_key, raw_value, timestamp_ms, int(NOON.timestamp() * 1000)
     )
-    read = Decoder(topic).decode(raw, int(NOON.timestamp() * 1000))
-    row = read.first()
-    assert row is not None
-    assert row["reason"] is None
+    assert not read.reasons.dead.any()
     names = [name for name in written.columns if not name.startswith("__")]
-    expected = written.select(*names).first()
-    assert [row["value"][name] for name in names] == [expected[name] for name in names]  # type: ignore[index]
+    expected = written.select(*names).toArrow().combine_chunks()
+    for name in names:
+        found = read.values.field(name)
+        assert found.to_pylist() == expected[name].chunk(0).cast(found.type).to_pylist(), name

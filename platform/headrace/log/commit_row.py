@@ -11,13 +11,14 @@ from __future__ import annotations
 import json
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import pyarrow as pa
 from pyspark.sql import functions as F
 
-from headrace.lake.data_file import DataFileWriter, Encoding, NewFile
-from headrace.log.columns import COMMIT, CONTROL, SKIPPING
+from headrace.lake.data_file import NewFile
+from headrace.log.columns import COMMIT, CONTROL
+from headrace.log.decision_rows import Decision, write_decisions
 from headrace.log.state import LogState
 
 if TYPE_CHECKING:
@@ -66,23 +67,8 @@ def write_commit_row(uri: str, schema: pa.Schema, topic: str, row: CommitRow) ->
     after = row.after
     partition = min(after.partitions, default=0)
     stream_ms = after.partitions[partition].stream_ms if after.partitions else None
-    values: dict[str, Any] = {
-        "ingested_at": after.ingested_at_ms * 1000,
-        "kind": CONTROL,
-        "topic": topic,
-        "partition": partition,
-        "stream_time": None if stream_ms is None else stream_ms * 1000,
-        "replay": False,
-        "control": row.to_json(),
-    }
-    columns = {name: pa.array([value], schema.field(name).type) for name, value in values.items()}
-    file = DataFileWriter(uri, schema, Encoding(statistics=SKIPPING))
-    file.write(columns, 1)
-    file.bound_numbers({name: columns[name] for name in SKIPPING if name in columns})
-    file.bound_by("kind", CONTROL, CONTROL)
-    report = file.close()
-    assert report is not None
-    return NewFile(**report)
+    decision = Decision(partition, stream_ms, row.to_json())
+    return write_decisions(uri, schema, topic, CONTROL, after.ingested_at_ms, [decision])
 
 
 def is_commit_row() -> Expr:

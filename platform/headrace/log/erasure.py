@@ -8,30 +8,30 @@ and size are null, its reason is `erased`. An operator sees a record that met th
 from __future__ import annotations
 
 import json
-from functools import reduce
-from operator import and_
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
+import pyarrow as pa
+import pyarrow.compute as pc
 from pyspark.sql import functions as F
 
 from headrace.description import to_ddl
 from headrace.errors import TerminalError
+from headrace.fold.encode import encode
 from headrace.log.columns import DEAD_LETTER, ERASED, RECORD, log_schema
-from headrace.log.decode import CORRUPT, parse_key
-from headrace.spark.frames import local_frame
+from headrace.sequence.decode import Decoder
+from headrace.sequence.formats import RecordFormat
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Callable, Mapping
 
     from pyspark.sql import Column as Expr
-    from pyspark.sql import SparkSession
 
     from headrace.description import Topic
 
 BLANKED = ("key", "value", "headers", "size_bytes", "raw_key", "raw_value")
 
 
-def key_bytes(spark: SparkSession, topic: Topic, key: str) -> bytes:
+def key_bytes(topic: Topic, key: str) -> bytes:
     """A key as it is sent to Kafka.
 
     In:     key  the text of a one-column STRING key, else a JSON object
@@ -44,10 +44,8 @@ def key_bytes(spark: SparkSession, topic: Topic, key: str) -> bytes:
         )
     raw = key.encode()
     if not topic.scalar_key:
-        names = [column.name for column in topic.key_columns]
-        parsed = local_frame(spark, [(raw,)], "key BINARY").select(parse_key(F.col("key"), topic).alias("k"))
-        row = parsed.select("k.*").first()
-        if row is None or row[CORRUPT] is not None or all(row[name] is None for name in names):
+        (found,) = Decoder(RecordFormat.of(topic)).read_keys(pa.array([raw])).to_pylist()
+        if found is None or all(value is None for value in found.values()):
             raise TerminalError(
                 f"Topic '{topic.name}': {key!r} is no key of it.",
                 hint=f"Give a JSON object with the columns {to_ddl(topic.key_columns)}.",
@@ -57,10 +55,9 @@ def key_bytes(spark: SparkSession, topic: Topic, key: str) -> bytes:
 
 def is_of_key(topic: Topic, raw: bytes) -> Expr:
     """Whether a row of the log is a record of this key, or a dead letter that came under it."""
-    wanted = parse_key(F.lit(raw), topic)
-    typed = (F.col("kind") == RECORD) & F.col("key").isNotNull() & _same(F.col("key"), wanted, topic)
-    came = F.col("raw_key")
-    undecoded = (came == F.lit(raw)) | _same(parse_key(came, topic), wanted, topic)
+    of, came = RecordFormat.of(topic), F.col("raw_key")
+    typed = (F.col("kind") == RECORD) & F.col("key").isNotNull() & _marking(_has_key(of, raw))(F.col("key"))
+    undecoded = (came == F.lit(raw)) | _marking(_came_under(of, raw))(came)
     return typed | ((F.col("kind") == DEAD_LETTER) & came.isNotNull() & undecoded)
 
 
@@ -83,5 +80,32 @@ def _text(value: object) -> str:
     return value if isinstance(value, str) else json.dumps(value)
 
 
-def _same(one: Expr, other: Expr, topic: Topic) -> Expr:
-    return reduce(and_, (one[column.name].eqNullSafe(other[column.name]) for column in topic.key_columns))
+def _has_key(of: RecordFormat, raw: bytes) -> Callable[[pa.Array], pa.Array]:
+    """Which typed keys are the one that these bytes stand for."""
+    wanted = encode(Decoder(of).read_keys(pa.array([raw])))[0]
+    return lambda keys: pc.equal(encode(keys), wanted)
+
+
+def _came_under(of: RecordFormat, raw: bytes) -> Callable[[pa.Array], pa.Array]:
+    """Which keys, as Kafka had them, are this one; those that cannot be read are not."""
+    wanted = encode(Decoder(of).read_keys(pa.array([raw])))[0]
+
+    def marks(came: pa.Array) -> pa.Array:
+        keys = Decoder(of).read_keys(came.cast(pa.binary()))
+        return pc.and_(keys.is_valid(), pc.equal(encode(keys), wanted))
+
+    return marks
+
+
+def _marking(function: Callable[[pa.Array], pa.Array]) -> Callable[[Expr], Expr]:
+    """A function of columns in Arrow as one of Spark's."""
+
+    def marks(column: pa.Array) -> pa.Array:
+        return function(column)
+
+    marks.__annotations__ = {
+        "column": pa.Array,
+        "return": pa.Array,
+    }  # Spark looks for types, not for their names
+    udf: Any = F.arrow_udf(marks, "boolean")  # type: ignore[attr-defined]  # PySpark's stubs lack it
+    return lambda column: udf(column)

@@ -1,4 +1,4 @@
-"""The replay guard in the sequencer: which guard a topic has, and where its state lies between commits.
+"""Where the state of a replay guard lies between commits.
 
 Law: a guard's state after a commit is a function of the state before it and of the commit's rows, so it is recovered
 from the last commit's record and rows; history is read only when a guard is new to a log.
@@ -10,36 +10,15 @@ import hashlib
 import json
 from typing import TYPE_CHECKING, Any
 
-from headrace.description.replay import MONOTONE
 from headrace.lake import small_files
-from headrace.log.exact import ExactGuard
-from headrace.log.monotone import MonotoneGuard
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from pyspark.sql import SparkSession
+    from headrace.sequence.replays.guards import Guard
 
-    from headrace.description import Topic
-
-Guard = MonotoneGuard | ExactGuard
 INLINE_CHARACTERS_MAX = 16_384  # some 250 paths or 1,000 intervals; a larger state has a file of its own
 FOLDER = "_guard"  # below the log's table; Delta leaves alone what begins with an underscore
-
-
-def new_guard(topic: Topic) -> Guard | None:
-    """The topic's guard before its first record; None without one."""
-    described = topic.replay_guard
-    if described is None:
-        return None
-    return MonotoneGuard() if described.mode == MONOTONE else ExactGuard(gaps_max=described.gaps_max)
-
-
-def restored(new: Guard, document: Mapping[str, Any]) -> Guard:
-    """The guard that a state describes, with the bound of `new`."""
-    if isinstance(new, ExactGuard):
-        return ExactGuard.from_json(document, new.gaps_max)
-    return MonotoneGuard.from_json(document)
 
 
 class GuardStore:
@@ -49,8 +28,8 @@ class GuardStore:
     is settled. So a record never names a file that is not there, and there are at most two.
     """
 
-    def __init__(self, spark: SparkSession, log_path: str) -> None:
-        self._spark, self._folder = spark, f"{log_path}/{FOLDER}"
+    def __init__(self, log_path: str) -> None:
+        self._folder = f"{log_path}/{FOLDER}"
         self._named: str | None = None
 
     def entry(self, guard: Guard | None) -> dict[str, Any]:

@@ -9,9 +9,10 @@ from pyspark.sql import functions as F
 from headrace import lake
 from headrace.errors import TerminalError
 from headrace.log.commit_row import CommitRow, is_commit_row
-from headrace.log.guard import new_guard, restored
+from headrace.log.learn_guard import learn
 from headrace.log.resets import resets_in, since_last_reset
 from headrace.log.state import LastRow, LogState
+from headrace.sequence.replays.guards import new_guard, restored_guard
 from headrace.spark.lake_rows import read
 
 if TYPE_CHECKING:
@@ -20,7 +21,8 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
     from headrace.description import Topic
-    from headrace.log.guard import Guard, GuardStore
+    from headrace.log.guard import GuardStore
+    from headrace.sequence.replays.guards import Guard
 
 
 def recover(
@@ -32,7 +34,7 @@ def recover(
     except TerminalError:
         return _from_rows(spark, path), _recover_guard(spark, path, topic, store, {}, None)
     if commit is None:
-        return LogState(), new_guard(topic)
+        return LogState(), new_guard(topic.replay_guard)
     if "after" in commit.record:
         state = LogState.from_json(commit.record["after"])
         return state, _recover_guard(spark, path, topic, store, commit.record, None)
@@ -72,11 +74,12 @@ def _recover_guard(
     committed: DataFrame | None,
 ) -> Guard | None:
     """The guard after the last commit; one new to the log, or of another mode, learns from the whole log once."""
-    guard, kept = new_guard(topic), store.read(record)
-    if guard is None:
+    described, kept = topic.replay_guard, store.read(record)
+    new = new_guard(described)
+    if new is None:
         return None
-    if kept is None or kept["mode"] != guard.mode:
+    guard = restored_guard(described, kept)
+    if guard is None:
         log = read(spark, path)
-        return guard.after(guard.seen_in(log.where(since_last_reset(resets_in(log)))))
-    guard = restored(guard, kept)
-    return guard if committed is None else guard.after(guard.seen_in(committed))
+        return learn(new, log.where(since_last_reset(resets_in(log))))
+    return guard if committed is None else learn(guard, committed)

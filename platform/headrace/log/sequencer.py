@@ -13,7 +13,6 @@ from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
-from pyspark.sql import Observation
 from pyspark.sql import functions as F
 
 from headrace import lake
@@ -22,19 +21,16 @@ from headrace.lake import kinds
 from headrace.log.columns import CONTROL, DEAD_LETTER, DRAIN, RECORD, SKIPPING, TICK, log_schema
 from headrace.log.commit_row import CommitRow, write_commit_row
 from headrace.log.deadlines import Deadlines
-from headrace.log.decode import Decoder
+from headrace.log.decision_rows import Decision, write_decisions
 from headrace.log.guard import GuardStore
 from headrace.log.limits import limits_entry
-from headrace.log.plain.appender import PlainAppender, Written, is_plain
 from headrace.log.promise import read_promise, write_promise
+from headrace.log.record_writer import RecordWriter
 from headrace.log.recovery import recover
 from headrace.log.resets import control_entry
-from headrace.log.rows import LogRows
-from headrace.log.sequence import StreamTime, observed, only_new
 from headrace.log.state import LastRow, LogState, PartitionState
 from headrace.log.ticks import due_ticks
-from headrace.spark.frames import arranged, local_frame
-from headrace.spark.lake_rows import read, write_rows
+from headrace.spark.lake_rows import read
 from headrace.spark.one_task import table_schema
 
 if TYPE_CHECKING:
@@ -45,7 +41,7 @@ if TYPE_CHECKING:
     from headrace.description import Topic
     from headrace.lake import NewFile
     from headrace.log.clock import Clock
-    from headrace.log.guard import Guard
+    from headrace.sequence.replays.guards import Guard
 
 
 @dataclass(frozen=True)
@@ -85,17 +81,13 @@ class Sequencer:
         self._spark, self._path, self._clock, self._on_step = spark, path, clock, on_step
         self._longest_wait_ms = longest_wait_ms
         self._writer = f"log/{topic.name}"
-        schema = log_schema(topic)
-        self._decoder, self._rows = Decoder(topic), LogRows(schema)
-        self._plain = PlainAppender(topic, path, schema) if is_plain(topic) else None
-        self._schema = table_schema(schema)
+        self._schema = table_schema(log_schema(topic))
+        self._records = RecordWriter(topic, path, self._schema)
         self._lock = threading.Lock()
         table = lake.create(path, self._schema, kinds.log(SKIPPING), grows="value")
         self._table = lake.TableWriter(table, lake.APPENDER, carries=[self._writer])
-        self._guard_store = GuardStore(spark, path)
+        self._guard_store = GuardStore(path)
         self.state, self._guard = recover(spark, path, topic, self._writer, self._guard_store)
-        judged = self._guard is not None
-        self._stream_time, self._observed = StreamTime(judged=judged), observed(judged=judged)
         self._deadlines = Deadlines(wall_waits_ms, self._commits_waiting(max(wall_waits_ms, default=0)))
         self._calm_ms, self._beside_ms = calm_ms, beside_ms
         self._promised_ms = read_promise(path)
@@ -111,33 +103,13 @@ class Sequencer:
         with self._alone():
             at_ms = self._next_commit_ms()
             self._on_step("before log commit")
-            written = self._write_plain(raw, at_ms, one_task=one_task)
-            if written is None:
-                rows = arranged(raw, by="partition", order="offset", one_task=one_task) if in_order else raw
-                written = self._write_any(rows, at_ms)
-            found = written.found
-            last_rows = [LastRow(r["partition"], r["offset"], r["stream_ms"]) for r in found["last_rows"]]
-            guard = self._guard and self._guard.after(found["seen"])
-            self._commit(written.files, self.state.after(at_ms, last_rows), guard, found["records"])
-            if found["records"]:
+            written = self._records.write(
+                raw, self.state, self._guard, at_ms, in_order=in_order, one_task=one_task
+            )
+            self._commit(written.files, self.state.after(at_ms, written.ends), written.guard, written.records)
+            if written.records:
                 self._deadlines.committed(at_ms)
-            return Appended(found["records"], found["dead_letters"], found["replays"])
-
-    def _write_plain(self, raw: DataFrame, at_ms: int, *, one_task: bool) -> Written | None:
-        """Write a micro-batch of plain records; None: it is none, and nothing is written."""
-        if self._plain is None or self._plain.rests():
-            return None
-        return self._plain.write(raw, self.state, self._guard, at_ms, one_task=one_task)
-
-    def _write_any(self, raw: DataFrame, at_ms: int) -> Written:
-        """Write a micro-batch of any records; what was found in it (see `observed`)."""
-        decoded = self._decoder.decode(only_new(raw, self.state), at_ms)
-        judged = decoded if self._guard is None else self._guard.judge(decoded)
-        seen = Observation()
-        sequenced = self._stream_time.assign(judged, self.state).observe(seen, *self._observed)
-        # A task for each core: of a topic with many partitions no task, and no file, for each.
-        rows = self._rows.of(sequenced, at_ms).coalesce(self._spark.sparkContext.defaultParallelism)
-        return Written(write_rows(rows, self._path), seen.get)
+            return Appended(written.records, written.dead_letters, written.replays)
 
     @property
     def in_doubt(self) -> bool:
@@ -323,13 +295,11 @@ class Sequencer:
         after: LogState,
         guard: Guard | None = None,
     ) -> None:
-        values = [(row.partition, row.stream_ms, control) for row, control in rows.items()]
+        decisions = [Decision(row.partition, row.stream_ms, control) for row, control in rows.items()]
         self._on_step("before log commit")
         files: list[NewFile] = []
-        if values:
-            frame = local_frame(self._spark, values, "partition INT, __stream_ms BIGINT, control STRING")
-            frame = frame.select("*", F.lit(kind).alias("kind"), F.lit(self.topic.name).alias("topic"))
-            files = write_rows(self._rows.of(frame, at_ms).coalesce(1), self._path)
+        if decisions:
+            files = [write_decisions(self._path, self._schema, self.topic.name, kind, at_ms, decisions)]
         self._commit(files, after, guard or self._guard)
 
     def _commit(

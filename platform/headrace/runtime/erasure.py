@@ -97,7 +97,7 @@ class Erasure:
         self._spark, self._lake, self._topic = pipeline_session(spark), lake, topic
         self._nodes = [node for node in nodes if topic in node.topics]
         self._described = {node.required_name for node in nodes}
-        self._raw = key_bytes(self._spark, topic, key)
+        self._raw = key_bytes(topic, key)
         self._clock = clock or SystemClock()
 
     def run(self) -> Iterator[Erased]:

@@ -74,6 +74,15 @@ class Decoder:
         event_ms = self._event_ms(kafka_ms, values, raw_value, reasons, at_ms)
         return Decoded(keys, values, event_ms, reasons)
 
+    def read_keys(self, raw: pa.Array) -> pa.StructArray:
+        """Keys alone, of a topic that has key columns: structs, null where there is no key or it cannot be read.
+
+        In: raw  BINARY, as Kafka has them
+        """
+        keys = self._read_keys(raw, reasons := Reasons(len(raw)))
+        assert keys is not None
+        return without(keys, reasons.dead)
+
     def _read_keys(self, raw: pa.Array, reasons: Reasons) -> pa.StructArray | None:
         if not self._of.key:
             return None
@@ -124,6 +133,14 @@ class Decoder:
                 mine = ahead & (np.minimum(numbers, LAST_TIMESTAMP_MS) == ms)
                 reasons.add(mine, f"timestamp: {_shown(ms)} {words}")
         return np.where(absent, NOTHING, numbers) if absent.any() else numbers
+
+
+def without(structs: pa.StructArray, gone: np.ndarray) -> pa.StructArray:
+    """The structs, null in some rows."""
+    if not gone.any():
+        return structs
+    gone = gone | structs.is_null().to_numpy(zero_copy_only=False)
+    return pa.StructArray.from_arrays(structs.flatten(), fields=list(structs.type), mask=pa.array(gone))
 
 
 def _read_objects(

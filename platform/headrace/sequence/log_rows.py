@@ -8,7 +8,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from headrace.sequence.decode import LAST_TIMESTAMP_MS, NOTHING, Decoded
+from headrace.sequence.decode import LAST_TIMESTAMP_MS, NOTHING, Decoded, without
 from headrace.sequence.formats import RecordFormat
 from headrace.sequence.parse.types import fields_of
 from headrace.sequence.replays.chains import Chains
@@ -74,13 +74,13 @@ def record_columns(records: pa.Table, decoded: Decoded, topic: str, at_ms: int) 
         "partition": records["partition"].chunk(0),
         "offset": records["offset"].chunk(0),
         "timestamp": moments(np.where((event_ms < 0) | (event_ms > LAST_TIMESTAMP_MS), NOTHING, event_ms)),
-        "value": _without(decoded.values, dead),
+        "value": without(decoded.values, dead),
         "headers": records["headers"].chunk(0),
         "tombstone": raw_value.is_null(),
         "size_bytes": pc.add(*(pc.binary_length(raw).fill_null(0) for raw in (raw_key, raw_value))),
     }
     if decoded.keys is not None:
-        columns["key"] = _without(decoded.keys, dead)
+        columns["key"] = without(decoded.keys, dead)
     if dead.any():
         mask, nothing = pa.array(dead), pa.scalar(None, pa.binary())
         columns |= {
@@ -116,11 +116,3 @@ def moments(ms: np.ndarray) -> pa.Array:
 def repeating(texts: tuple[str, ...], which: np.ndarray) -> pa.DictionaryArray:
     """Text that repeats: which of a few each row has."""
     return pa.DictionaryArray.from_arrays(pa.array(which, pa.int32()), pa.array(texts, pa.string()))
-
-
-def _without(structs: pa.StructArray, gone: np.ndarray) -> pa.StructArray:
-    """The structs, null in some rows."""
-    if not gone.any():
-        return structs
-    gone = gone | structs.is_null().to_numpy(zero_copy_only=False)
-    return pa.StructArray.from_arrays(structs.flatten(), fields=list(structs.type), mask=pa.array(gone))

@@ -83,10 +83,11 @@ class Sequencer:
         """
         read = self.read(records, state, at_ms)
         replay, after = judge(read.chains, read.alive, guard)
-        rows, ends = self.finish(read, replay, state, at_ms)
-        dead_letters = len(replay) - int(read.alive.sum())
+        columns, ends = self.finish(read, replay, state, at_ms, state.lowest_stream_ms())
+        rows, records = rows_of(self.schema, columns, len(replay)), len(replay)
+        dead_letters = records - int(read.alive.sum())
         after_commit = state.after(at_ms, ends)
-        return Sequenced(rows, ends, after_commit, after, len(replay), dead_letters, int(replay.sum()))
+        return Sequenced(rows, ends, after_commit, after, records, dead_letters, int(replay.sum()))
 
     def read(self, records: pa.Table, state: LogState, at_ms: int) -> Read:
         """Decide about records one by one: what each holds, and where it comes from.
@@ -107,18 +108,22 @@ class Sequencer:
         return Read(records, decoded, chains)
 
     def finish(
-        self, read: Read, replay: np.ndarray, state: LogState, at_ms: int
-    ) -> tuple[pa.Table, tuple[LastRow, ...]]:
-        """The rows of the log, and the last of each partition. In: replay  which records are."""
+        self, read: Read, replay: np.ndarray, state: LogState, at_ms: int, lowest_ms: int | None
+    ) -> tuple[dict[str, pa.Array], tuple[LastRow, ...]]:
+        """Columns of the log, and the last row of each partition.
+
+        In: replay     which records are
+            state      after the records of this commit that came before
+            lowest_ms  where the stream time of a new partition starts: the lowest one before the commit
+        """
         partition, offset = _places(read.records)
-        stream_ms = assign_stream_time(
-            partition, read.decoded.event_ms, read.alive & ~replay, *_stream_times(state)
-        )
+        counts, stream_times = read.alive & ~replay, _stream_times(state)
+        stream_ms = assign_stream_time(partition, read.decoded.event_ms, counts, stream_times, lowest_ms)
         columns = record_columns(read.records, read.decoded, self._of.topic, at_ms)
         columns |= {"stream_time": moments(stream_ms), "replay": pa.array(replay)}
         columns |= {} if read.chains is None else chain_columns(read.chains, ~read.alive)
         ends = tuple(LastRow(*row) for row in last_rows(partition, offset, stream_ms))
-        return rows_of(self.schema, columns, len(replay)), ends
+        return columns, ends
 
 
 def judge(chains: Chains | None, alive: np.ndarray, guard: Guard | None) -> tuple[np.ndarray, Guard | None]:
@@ -174,9 +179,8 @@ def _places(records: pa.Table) -> tuple[np.ndarray, np.ndarray]:
     return records["partition"].chunk(0).to_numpy(), records["offset"].chunk(0).to_numpy()
 
 
-def _stream_times(state: LogState) -> tuple[dict[int, int], int | None]:
-    stream_ms = {number: at.stream_ms for number, at in state.partitions.items() if at.stream_ms is not None}
-    return stream_ms, state.lowest_stream_ms()
+def _stream_times(state: LogState) -> dict[int, int]:
+    return {number: at.stream_ms for number, at in state.partitions.items() if at.stream_ms is not None}
 
 
 def _whole(column: pa.ChunkedArray | pa.Array) -> pa.Array:

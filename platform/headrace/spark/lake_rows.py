@@ -116,9 +116,10 @@ def rewrite(
     while True:
         snapshot = table.snapshot()
         rows = read(spark, writer.uri, snapshot.version)
-        name = F.element_at(F.split(F.input_file_name(), "/"), -1)
         hits = F.coalesce(concerned, F.lit(False))
-        counted = rows.where(hits).groupBy(name.alias("name")).count().collect()
+        # `input_file_name` names another file where the condition is worked out by Python, a batch of rows ahead.
+        placed = rows.select("*", F.col("_metadata.file_name").alias("__file"))
+        counted = placed.where(hits).groupBy(F.col("__file").alias("name")).count().collect()
         found = {row["name"]: row["count"] for row in counted}
         if not found:
             return 0

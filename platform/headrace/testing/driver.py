@@ -116,7 +116,7 @@ class TestDriver:
         for name, piped in self._piped.items():
             raw = piped.take(self.spark)
             if raw is not None:
-                self._sequencers[name].append(raw)
+                self._sequencers[name].append(raw, in_order=True)
         for sequencer in self._sequencers.values():
             sequencer.tick(frozenset(sequencer.state.partitions))
         self._settle()

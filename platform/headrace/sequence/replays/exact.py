@@ -15,17 +15,18 @@ A single flat-mapped input that alone needs more intervals than that loses its r
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
 
 from headrace.description.replay import EXACT, MAX_GAPS
-from headrace.fold.segments import before, begins, running_max
+from headrace.fold.segments import running_max
 from headrace.sequence.replays.chains import Chains
 from headrace.sequence.replays.intervals import NOWHERE, Intervals, above_the_lowest, merged
 
 Root = tuple[str, int]
+UNBOUNDED = np.iinfo(np.int64).max
 
 
 @dataclass(frozen=True)
@@ -56,7 +57,23 @@ class ExactGuard:
         below = chains.root_offset[rows] < np.array(list(marks.values()), np.int64)[root]
         replay[rows] = below | _repeated(unit, at, self.seen)
         found = merged(Intervals(unit, at, at).joined(self.seen))
-        return replay, ExactGuard(marks, found, self.gaps_max)._bounded(set(np.unique(root).tolist()))
+        return replay, ExactGuard(marks, found, self.gaps_max).bounded(self.gaps_max)
+
+    def unbounded(self) -> ExactGuard:
+        """The guard, which forgets nothing until `bounded`: records of one commit may be judged one part after the other."""
+        return replace(self, gaps_max=UNBOUNDED)
+
+    def joined(self, other: ExactGuard) -> ExactGuard:
+        """The guard that has seen what both have."""
+        marks = dict(self.marks)
+        for root, mark in other.marks.items():
+            marks[root] = max(mark, marks.get(root, 0))
+        places = {root: place for place, root in enumerate(marks)}
+        place = np.array([places[root] for root in other.marks], np.int64)
+        theirs = other.seen
+        unit = np.column_stack([place[theirs.unit[:, 0]], theirs.unit[:, 1:]])
+        seen = merged(Intervals(unit, theirs.first, theirs.last).joined(self.seen))
+        return ExactGuard(marks, seen, self.gaps_max).bounded(self.gaps_max)
 
     def roots(self) -> set[Root]:
         """The root partitions that the guard knows."""
@@ -117,19 +134,19 @@ class ExactGuard:
             of_used.append(places.setdefault(root, len(places)))
         return marks, np.array(of_used, np.int64)[which]
 
-    def _bounded(self, changed: set[int]) -> ExactGuard:
-        """The guard, the lowest intervals of roots that have too many forgotten."""
+    def bounded(self, gaps_max: int) -> ExactGuard:
+        """The guard with another bound, the lowest intervals of roots that have too many forgotten."""
         marks, seen = dict(self.marks), self.seen
         counts = np.bincount(seen.unit[:, 0], minlength=len(marks))
         for number, root in enumerate(self.marks):
-            too_many = int(counts[number]) - self.gaps_max
-            if number in changed and too_many > 0:
+            too_many = int(counts[number]) - gaps_max
+            if too_many > 0:
                 marks[root] = max(marks[root], above_the_lowest(seen, number, too_many))
         low = np.array(list(marks.values()), np.int64)[seen.unit[:, 0]] if marks else np.zeros(0, np.int64)
         plain = seen.unit[:, 1] == NOWHERE
         kept = np.where(plain, seen.last, seen.unit[:, 1]) >= low
         cut = Intervals(seen.unit, np.where(plain, np.maximum(seen.first, low), seen.first), seen.last)
-        return ExactGuard(marks, cut.where(kept), self.gaps_max)
+        return ExactGuard(marks, cut.where(kept), gaps_max)
 
 
 def _located(chains: Chains, rows: np.ndarray, root: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
@@ -171,6 +188,3 @@ def _repeated(unit: np.ndarray, at: np.ndarray, seen: Intervals) -> np.ndarray:
 def _numbers(name: str) -> list[int]:
     """The numbers of a unit as JSON names it."""
     return [int(number) for number in name.split(",")] if name else [NOWHERE]
-
-
-__all__ = ["ExactGuard", "before", "begins"]

@@ -1,0 +1,52 @@
+"""Rows of a log that no record stands behind: ticks, what people decide, and where the log stands after a commit."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import pyarrow as pa
+
+from headrace.lake.data_file import DataFileWriter, Encoding, NewFile
+from headrace.log.columns import SKIPPING
+
+
+@dataclass(frozen=True)
+class Decision:
+    """One row: the partition in which it stands, the stream time there in ms, the JSON of a control row."""
+
+    partition: int
+    stream_ms: int | None
+    control: str | None = None
+
+
+def write_decisions(
+    uri: str, schema: pa.Schema, topic: str, kind: str, at_ms: int, rows: Sequence[Decision]
+) -> NewFile:
+    """Write rows of one kind to a file in the log's folder, which no commit names yet.
+
+    In: uri, schema  of the log's table
+        at_ms        the commit's `ingested_at`
+        rows         one at least
+    """
+    moment, number = schema.field("ingested_at").type, len(rows)
+    columns = {
+        "ingested_at": pa.array([at_ms * 1000] * number, moment),
+        "kind": pa.array([kind] * number),
+        "topic": pa.array([topic] * number),
+        "partition": pa.array([row.partition for row in rows], pa.int32()),
+        "stream_time": pa.array([_micros(row.stream_ms) for row in rows], moment),
+        "replay": pa.array([False] * number),
+        "control": pa.array([row.control for row in rows], pa.string()),
+    }
+    file = DataFileWriter(uri, schema, Encoding(statistics=SKIPPING))
+    file.write(columns, number)
+    file.bound_numbers({name: columns[name] for name in SKIPPING if name in columns})
+    file.bound_by("kind", kind, kind)
+    report = file.close()
+    assert report is not None
+    return NewFile(**report)
+
+
+def _micros(ms: int | None) -> int | None:
+    return None if ms is None else ms * 1000

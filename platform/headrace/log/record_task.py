@@ -1,0 +1,160 @@
+"""What one Spark task does with Kafka's records: sequence them, write their rows to a file, report.
+
+Law: that of `headrace.sequence`. The number of tasks and the size of chunks change no row.
+A task has whole partitions, each in the order of its offsets. With the exact guard one task has all records of a commit, by
+partition and offset, for a root position may come in any partition.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from headrace.lake.data_file import DataFileWriter, Encoding
+from headrace.log.state import LogState
+from headrace.sequence.formats import RecordFormat
+from headrace.sequence.log_rows import DEAD_LETTER, RECORD
+from headrace.sequence.replays.exact import ExactGuard
+from headrace.sequence.replays.guards import Guard
+from headrace.sequence.replays.monotone import MonotoneGuard
+from headrace.sequence.sequence_records import NAMES, VALUES, Sequencer, judge
+from headrace.spark import workers
+
+COLUMNS = ("partition", "offset", "key", "value", "timestamp", NAMES, VALUES)  # of what comes to a task
+# By these columns readers skip files; Delta keeps minima and maxima of no others.
+NUMBERS = ("ingested_at", "partition", "offset", "timestamp", "stream_time")
+ENCODING = Encoding(
+    repeating=frozenset({"kind", "topic", "root_topic", "path"}),
+    different=frozenset({"offset", "timestamp", "stream_time", "root_offset", "headers.list.element.value"}),
+    statistics=(*NUMBERS, "kind"),
+)
+ROWS_MAX, BYTES_MAX = 1 << 17, 32 << 20  # of records that are worked on at once
+
+
+@dataclass(frozen=True)
+class RecordTask:
+    """What a task is told.
+
+    state, guard  of the log before the commit; guard None: the topic has none
+    at_ms         the commit's `ingested_at`
+    schema        of the log's table
+    folder        URI of the log's table
+    """
+
+    of: RecordFormat
+    state: LogState
+    guard: Guard | None
+    at_ms: int
+    schema: pa.Schema
+    folder: str
+
+    def __call__(self, batches: Iterable[pa.RecordBatch]) -> Iterable[pa.RecordBatch]:
+        """For `mapInArrow`: records in, of each task one report out (JSON).
+
+        In:  batches  with COLUMNS, one row per record
+        Out: `file` (see `NewFile`; null without rows), `records` and, of these, `dead_letters` and `replays`; `largest`,
+             the bytes of the largest record; `ends`, of each partition the last offset and stream time; `guard`, what
+             `merge_guards` takes
+        """
+        workers.settle()
+        work = _Work(self)
+        try:
+            for records in _in_chunks(batches):
+                work.take(records)
+            report = work.finish()
+        except BaseException:
+            work.give_up()
+            raise
+        yield pa.RecordBatch.from_pydict({"report": [json.dumps(report)]})
+
+
+def merge_guards(before: Guard | None, reported: Iterable[Mapping[str, Any] | None]) -> Guard | None:
+    """The guard after a commit. In: reported  by its tasks."""
+    guard = before
+    for document in reported:
+        match guard:
+            case MonotoneGuard() if document is not None:
+                guard = guard.joined(MonotoneGuard.from_json(document))
+            case ExactGuard(gaps_max=gaps_max) if document is not None:
+                guard = ExactGuard.from_json(document, gaps_max)  # there is one task
+    return guard
+
+
+class _Work:
+    """Takes records chunk by chunk."""
+
+    def __init__(self, task: RecordTask) -> None:
+        self._task, self._sequencer = task, Sequencer(task.of)
+        self._file = DataFileWriter(task.folder, task.schema, ENCODING)
+        self._state, self._guard = task.state, task.guard
+        if isinstance(self._guard, ExactGuard):
+            self._guard = self._guard.unbounded()
+        self._lowest_ms = task.state.lowest_stream_ms()
+        self._ends: dict[int, tuple[int | None, int | None]] = {}
+        self._records = self._dead_letters = self._replays = self._largest = 0
+
+    def take(self, records: pa.Table) -> None:
+        """Work out and write some records, which go on from those before."""
+        at_ms = self._task.at_ms
+        read = self._sequencer.read(records, self._state, at_ms)
+        rows = read.records.num_rows
+        if not rows:
+            return
+        replay, self._guard = judge(read.chains, read.alive, self._guard)
+        columns, ends = self._sequencer.finish(read, replay, self._state, at_ms, self._lowest_ms)
+        self._file.write(columns, rows)
+        self._file.bound_numbers({name: columns[name] for name in NUMBERS})
+        dead = ~read.alive
+        self._file.bound_by(
+            "kind", DEAD_LETTER if dead.any() else RECORD, DEAD_LETTER if dead.all() else RECORD
+        )
+        self._state = self._state.after(at_ms, ends)
+        self._ends |= {end.partition: (end.offset, end.stream_ms) for end in ends}
+        self._records += rows
+        self._dead_letters += int(dead.sum())
+        self._replays += int(replay.sum())
+        self._largest = max(self._largest, pc.max(columns["size_bytes"]).as_py())
+
+    def finish(self) -> dict[str, Any]:
+        return {
+            "file": self._file.close(),
+            "records": self._records,
+            "dead_letters": self._dead_letters,
+            "replays": self._replays,
+            "largest": self._largest,
+            "ends": [[partition, *end] for partition, end in self._ends.items()],
+            "guard": self._learnt(),
+        }
+
+    def give_up(self) -> None:
+        """Leave no file behind."""
+        self._file.remove()
+
+    def _learnt(self) -> Mapping[str, Any] | None:
+        """What the guard has learnt: of the monotone guard the paths that moved, of the exact guard everything."""
+        before, guard = self._task.guard, self._guard
+        if isinstance(guard, MonotoneGuard) and isinstance(before, MonotoneGuard):
+            moved = {path: at for path, at in guard.highest.items() if before.highest.get(path) != at}
+            return MonotoneGuard(moved).to_json()
+        if isinstance(guard, ExactGuard) and isinstance(before, ExactGuard):
+            return guard.bounded(before.gaps_max).to_json()
+        return None
+
+
+def _in_chunks(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.Table]:
+    """Batches joined: what a chunk costs whatever it holds is shared by many records."""
+    waiting: list[pa.RecordBatch] = []
+    rows = size = 0
+    for batch in batches:
+        waiting.append(batch)
+        rows, size = rows + batch.num_rows, size + batch.nbytes
+        if rows >= ROWS_MAX or size >= BYTES_MAX:
+            yield pa.Table.from_batches(waiting)
+            waiting, rows, size = [], 0, 0
+    if waiting:
+        yield pa.Table.from_batches(waiting)

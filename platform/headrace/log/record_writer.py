@@ -1,0 +1,134 @@
+"""The driver's side of a log commit with records: the Spark job that sequences them, and what its tasks report."""
+
+from __future__ import annotations
+
+from collections import Counter
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from pyspark.sql import functions as F
+
+from headrace.lake import NewFile, small_files
+from headrace.log.record_task import COLUMNS, RecordTask, merge_guards
+from headrace.log.state import LastRow
+from headrace.sequence.formats import RecordFormat
+from headrace.sequence.replays.exact import ExactGuard
+from headrace.sequence.sequence_records import NAMES, VALUES
+from headrace.spark.frames import Selection
+from headrace.spark.one_task import reports_of
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+    import pyarrow as pa
+    from pyspark.sql import DataFrame, SparkSession
+
+    from headrace.description import Topic
+    from headrace.log.state import LogState
+    from headrace.sequence.replays.guards import Guard
+
+SMALL_RECORD_BYTES = 16 << 10
+ARROW = "spark.sql.execution.arrow"
+# Rows go to Python in batches. To end a batch by its bytes Spark counts them after each row, which takes a sixth of a task's
+# time. Where records are small, a batch ends by its rows.
+BOTH = {f"{ARROW}.useLargeVarTypes": "false"}
+BY_BYTES = BOTH | {f"{ARROW}.maxRecordsPerBatch": "10000", f"{ARROW}.maxBytesPerBatch": str(64 << 20)}
+BY_ROWS = BOTH | {f"{ARROW}.maxRecordsPerBatch": "1000", f"{ARROW}.maxBytesPerBatch": str(2**31 - 1)}
+
+
+@dataclass(frozen=True)
+class WrittenRecords:
+    """The rows of a commit, in files that no commit names yet.
+
+    ends   the last row of each partition
+    guard  after the commit; None: the topic has none
+    """
+
+    files: Sequence[NewFile]
+    records: int
+    dead_letters: int
+    replays: int
+    ends: Sequence[LastRow]
+    guard: Guard | None
+
+
+class RecordWriter:
+    """Writes the records of one topic."""
+
+    def __init__(self, topic: Topic, path: str, schema: pa.Schema) -> None:
+        """Needs a running Spark. In: path, schema  of the log's table."""
+        self._of, self._path, self._schema = RecordFormat.of(topic), path, schema
+        self._columns = Selection(
+            *(F.col(name) for name in COLUMNS[:4]),
+            F.unix_millis("timestamp").alias("timestamp"),
+            # Arrow's Java library takes several times as long for lists of structs, and for lists that are null.
+            _headers("key", "array<string>").alias(NAMES),
+            _headers("value", "array<binary>").alias(VALUES),
+        )
+        self._is_small = False
+        self._batches: Mapping[str, str] = {}
+
+    def write(
+        self,
+        raw: DataFrame,
+        state: LogState,
+        guard: Guard | None,
+        at_ms: int,
+        *,
+        in_order: bool = False,
+        one_task: bool = False,
+    ) -> WrittenRecords:
+        """Sequence and write the records of a commit.
+
+        In: raw           as Spark's Kafka source delivers them; offsets that the log holds are passed over
+            state, guard  before the commit
+            in_order      each partition lies in one task, in the order of its offsets
+            one_task      one task is enough, for they are few
+        """
+        spark = raw.sparkSession
+        self._end_batches(spark, BY_ROWS if self._is_small else BY_BYTES)
+        rows = self._columns.of(raw)
+        if isinstance(guard, ExactGuard):
+            rows = rows.coalesce(1).sortWithinPartitions("partition", "offset")
+        elif in_order:
+            rows = rows.coalesce(1 if one_task else spark.sparkContext.defaultParallelism)
+        else:
+            rows = rows.repartition(1 if one_task else spark.sparkContext.defaultParallelism, "partition")
+            rows = rows.sortWithinPartitions("partition", "offset")
+        task = RecordTask(self._of, state, guard, at_ms, self._schema, self._path)
+        reports = reports_of(rows, task, COLUMNS)
+        self._require_whole_partitions(reports)
+        self._is_small = max((each["largest"] for each in reports), default=0) <= SMALL_RECORD_BYTES
+        return WrittenRecords(
+            [NewFile(**each["file"]) for each in reports if each["file"] is not None],
+            sum(each["records"] for each in reports),
+            sum(each["dead_letters"] for each in reports),
+            sum(each["replays"] for each in reports),
+            [LastRow(*end) for each in reports for end in each["ends"]],
+            merge_guards(guard, (each["guard"] for each in reports)),
+        )
+
+    def _end_batches(self, spark: SparkSession, settings: Mapping[str, str]) -> None:
+        """Each query has a session of its own."""
+        if settings is not self._batches:
+            for name, value in settings.items():
+                spark.conf.set(name, value)
+            self._batches = settings
+
+    def _require_whole_partitions(self, reports: Sequence[Mapping[str, Any]]) -> None:
+        """A partition that lies in several tasks has no order among them."""
+        tasks = Counter(partition for each in reports for partition, *_ in each["ends"])
+        scattered = sorted(partition for partition, number in tasks.items() if number > 1)
+        if not scattered:
+            return
+        for each in reports:
+            if each["file"] is not None:
+                small_files.delete(f"{self._path}/{each['file']['path']}")
+        raise ValueError(
+            f"Topic '{self._of.topic}': records of partitions {scattered} came in several tasks although `in_order` was set."
+        )
+
+
+def _headers(part: str, of: str) -> Any:
+    """One field of all headers of a record."""
+    return F.coalesce(F.col("headers")[part], F.array().cast(of))
