@@ -12,7 +12,7 @@ import pytest
 from headrace.local.broker import Broker, create_topics
 from headrace.local.topics import add_partitions
 from headrace.runtime.gaps import accept_gap
-from headrace.runtime.kafka import KafkaSettings
+from headrace.runtime.kafka import KafkaSettings, KafkaTopic
 from headrace.runtime.lake import Lake
 from headrace.runtime.lease import LeaseHeldError
 from tests.broker.harness import delete_records, delete_topic, produce, running
@@ -106,12 +106,35 @@ def test_records_lost_while_it_runs_are_named_too(
     assert run.offsets() == {0: list(range(5))}
 
 
+@pytest.mark.parametrize("records", [5, 40], ids=["shorter", "longer"])
 def test_a_topic_that_was_made_anew_is_not_taken_for_the_old_one(
-    spark: SparkSession, lake: Lake, kafka: Broker, new_topic: NewTopic
+    spark: SparkSession, lake: Lake, kafka: Broker, new_topic: NewTopic, records: int
 ) -> None:
     topic = new_topic(2)
     produce(kafka, topic, [*minutes(0, 0, 9), *minutes(1, 0, 4)])
     with running(spark, lake, kafka, topic) as run:
+        run.catch_up()
+    delete_topic(kafka, topic)
+    create_topics(kafka.bootstrap_servers, {topic: 2})
+    produce(kafka, topic, [*minutes(0, 0, records - 1), *minutes(1, 0, records - 1)])
+    with running(spark, lake, kafka, topic) as run:
+        status = run.poll_until(lambda s: s[f"log/{topic}"].error is not None)[f"log/{topic}"]
+    assert status.state == "failed"
+    told = (status.error or "").splitlines()
+    assert told[0] == (
+        f"Topic '{topic}' was deleted and created again: it is another topic than the log was read from."
+    )
+    assert told[1].startswith("Kafka's topic id is ")
+    assert run.offsets() == {0: list(range(10)), 1: list(range(5))}
+
+
+def test_a_log_that_has_no_topic_id_is_held_against_kafkas_ends(
+    spark: SparkSession, lake: Lake, kafka: Broker, new_topic: NewTopic, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    topic = new_topic(2)
+    produce(kafka, topic, [*minutes(0, 0, 9), *minutes(1, 0, 4)])
+    with monkeypatch.context() as old_broker, running(spark, lake, kafka, topic) as run:
+        old_broker.setattr(KafkaTopic, "topic_id", lambda _: None)
         run.catch_up()
     delete_topic(kafka, topic)
     create_topics(kafka.bootstrap_servers, {topic: 1})

@@ -194,5 +194,5 @@ def sent(arrival: Arrival, number: int) -> bytes | None:
 
 
 def literal(value: Any) -> str:
-    special: dict[str, str] = {"None": "null", "nan": "NaN", "inf": "Infinity", "-inf": "-Infinity"}
+    special = {"None": "null", "nan": '"NaN"', "inf": '"Infinity"', "-inf": '"-Infinity"'}
     return special.get(str(value), str(value))

@@ -35,9 +35,18 @@ class Clock:
 
     def __init__(self) -> None:
         self.ms = START_MS
+        self.steady = 7
 
     def now_ms(self) -> int:
         return self.ms
+
+    def steady_ms(self) -> int:
+        return self.steady
+
+    def wait(self, ms: int) -> None:
+        """Let time pass."""
+        self.ms += ms
+        self.steady += ms
 
 
 class Bench:
@@ -107,6 +116,46 @@ def test_ingested_at_increases_strictly_also_when_the_clock_goes_back(bench: Ben
     bench.append((0, 6))
     times = [row["ingested_at"] - START_MS for row in bench.rows()]
     assert times == [0, 0, 1, 2, 3, 100_000]
+
+
+def test_after_the_clock_was_set_back_the_log_goes_on_at_nine_tenths_of_the_time_that_passes(
+    bench: Bench,
+) -> None:
+    bench.append((0, 1))
+    bench.clock.ms -= 86_400_000
+    for waited_ms in (1_000, 2_000, 0):
+        bench.clock.wait(waited_ms)
+        bench.append((0, 2))
+    bench.sequencer = bench.opened()
+    bench.clock.wait(10_000)
+    bench.append((0, 3))
+    bench.clock.ms += 86_400_000
+    bench.append((0, 4))
+    times = [row["ingested_at"] - START_MS for row in bench.rows()]
+    assert times == [0, 900, 2_700, 2_701, 11_701, 13_000]
+
+
+def test_what_waits_for_wall_clock_time_does_not_wait_for_a_clock_that_was_set_back(bench: Bench) -> None:
+    bench.sequencer = bench.opened_with(wall_waits_ms=[5_000])
+    bench.append((0, 1))
+    bench.clock.ms -= 86_400_000
+    bench.clock.wait(5_000)
+    assert not bench.sequencer.deadline_passed()
+    bench.clock.wait(1_000)
+    assert bench.sequencer.deadline_passed()
+
+
+def test_another_topic_of_the_same_name_is_refused_also_after_a_restart(bench: Bench) -> None:
+    bench.sequencer.reads_from(None)
+    bench.sequencer.reads_from("id-1")
+    bench.append((0, 1))
+    bench.sequencer = bench.opened()
+    bench.sequencer.reads_from(None)
+    bench.sequencer.reads_from("id-1")
+    with pytest.raises(
+        hr.TerminalError, match=r"deleted and created again[^$]*id is id-2, the log's is id-1"
+    ):
+        bench.sequencer.reads_from("id-2")
 
 
 def test_stream_time_is_the_running_maximum_of_each_partition(bench: Bench) -> None:

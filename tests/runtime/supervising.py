@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import threading
 import time
+from abc import abstractmethod
 from typing import TYPE_CHECKING, Any, cast
 
 from headrace.runtime.supervised import Supervised
@@ -95,9 +96,9 @@ class Stubbed(Supervised):
     def close(self) -> None:
         self.closed += 1
 
+    @abstractmethod
     def begin_batch(self) -> None:
         """Begin a micro-batch, soon."""
-        raise NotImplementedError
 
     def batch(self) -> None:
         """Run a micro-batch to its end."""

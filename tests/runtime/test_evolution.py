@@ -13,8 +13,10 @@ from headrace.description import WindowedAggregate
 from headrace.log.clock import SystemClock
 from headrace.operators import operator_of
 from headrace.runtime.backfill import verify
+from headrace.runtime.erasure import Erasure
 from headrace.runtime.evolution import HINTS, REBUILT, REFUSED
 from headrace.runtime.lake import Lake
+from headrace.runtime.lease import LeaseHeldError
 from headrace.runtime.node_tables import read_logs
 from headrace.runtime.rebuild import rebuild_due
 from headrace.runtime.retention import Retention
@@ -166,6 +168,38 @@ def test_final_results_are_switched_on_and_off_and_the_node_goes_on(
     with pytest.raises(hr.TerminalError, match="was written by another description") as error:
         Line(spark, lake, replace(plain, grace_ms=5).suppress(LIMIT))
     assert error.value.hint == HINTS[REFUSED]
+
+
+def test_a_rebuild_that_has_read_an_erased_key_begins_again(spark: SparkSession, tmp_path: Path) -> None:
+    lake, plain = Lake(f"file:{tmp_path}"), SUPPRESSIBLE["totals"].named("kept")
+    send(Line(spark, lake, plain), "00:00:01", value=1.0)
+    changed = plain.suppress(LIMIT)
+    rebuild = rebuild_due(spark, changed, lake, SystemClock())
+    assert rebuild is not None
+    assert rebuild.advance()
+    with pytest.raises(LeaseHeldError, match="Rebuild of 'kept' is already being written"):
+        list(Erasure(spark, lake, [plain], NARROW, "s1").run())
+    rebuild.close()
+    erased = {each.what: each.rows for each in Erasure(spark, lake, [plain], NARROW, "s1").run()}
+    assert erased["log"] == 1
+    line, rebuilt = evolved(spark, lake, changed)
+    assert rebuilt
+    assert line.runner.progress.totals() == {"erased": 1}
+    assert Views(spark, lake).read(changed).count() == 0
+
+
+def test_a_log_is_not_cut_while_a_node_is_rebuilt(spark: SparkSession, tmp_path: Path) -> None:
+    lake, plain = Lake(f"file:{tmp_path}"), SUPPRESSIBLE["totals"].named("kept")
+    line = Line(spark, lake, plain)
+    for second in (1, 2):
+        line.clock.set(line.clock.now_ms() + 1_000)
+        send(line, f"00:00:0{second}", value=1.0)
+    rebuild = rebuild_due(spark, plain.suppress(LIMIT), lake, SystemClock())
+    assert rebuild is not None
+    rebuild.close()
+    with pytest.raises(hr.TerminalError, match="its log cannot be cut") as refused:
+        Retention(spark, lake, [plain], NARROW).run(line.clock.now_ms())
+    assert refused.value.detail == "kept needs the log from its start: it is being rebuilt."
 
 
 def test_a_node_whose_log_was_cut_is_not_rebuilt_from_the_rest(spark: SparkSession, tmp_path: Path) -> None:

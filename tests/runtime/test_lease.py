@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import os
 import socket
 import subprocess
@@ -17,7 +18,14 @@ import pytest
 from headrace.lake import small_files
 from headrace.log.clock import ManualClock
 from headrace.runtime import lease as lease_module
-from headrace.runtime.lease import EXPIRES_MS, Lease, LeaseHeldError, LeaseLostError, take_lease
+from headrace.runtime.lease import (
+    EXPIRES_MS,
+    Lease,
+    LeaseHeldError,
+    LeaseLostError,
+    LeaseNotExpiredError,
+    take_lease,
+)
 from headrace.runtime.processes import born, runs
 
 if TYPE_CHECKING:
@@ -122,7 +130,7 @@ def test_a_lease_from_elsewhere_expires_when_it_is_not_renewed(
 ) -> None:
     take(spark, folder)
     claim_as(spark, folder, pid=1, **other)
-    with pytest.raises(LeaseHeldError, match="process 1 on"):
+    with pytest.raises(LeaseNotExpiredError, match="process 1 on"):
         take(spark, folder, NOW_MS + EXPIRES_MS)
     assert take(spark, folder, NOW_MS + EXPIRES_MS + 1).epoch == 2
 
@@ -141,6 +149,32 @@ def test_a_holder_renews_its_lease_while_it_has_nothing_to_commit(
     with pytest.raises(LeaseHeldError, match="last renewed 60 s ago"):
         take(spark, folder, NOW_MS + 2 * EXPIRES_MS)
     held.release()
+
+
+def test_a_lease_that_could_not_be_given_back_is_taken_again_by_the_same_process(
+    spark: SparkSession, folder: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    held = take(spark, folder)
+    with monkeypatch.context() as full:
+        full.setattr(small_files, "write_json", no_space)
+        with pytest.raises(OSError, match="No space left"):
+            held.release()
+    assert take(spark, folder).epoch == 2
+
+
+def test_a_lease_is_not_left_behind_when_the_disk_is_full_while_it_is_taken(
+    spark: SparkSession, folder: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    take(spark, folder).release()
+    with monkeypatch.context() as full:
+        full.setattr(small_files, "delete", no_space)
+        with pytest.raises(OSError, match="No space left"):
+            take(spark, folder)
+    assert take(spark, folder).epoch == 3
+
+
+def no_space(*_: object, **__: object) -> None:
+    raise OSError(errno.ENOSPC, "No space left on device")
 
 
 def test_an_overtaken_holder_notices_and_cannot_take_it_back(spark: SparkSession, folder: str) -> None:

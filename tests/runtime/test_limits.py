@@ -11,6 +11,7 @@ from typer.testing import CliRunner
 import headrace as hr
 from headrace import cli
 from headrace.description.limits import limits_of
+from headrace.lake import small_files
 from headrace.log.clock import SystemClock
 from headrace.log.commit_row import without_commit_rows
 from headrace.log.limits import LimitsSet, limits_in
@@ -66,6 +67,23 @@ def test_limits_are_recorded_in_every_partition_once_whoever_died_on_the_way(
     policy, _ = limits.limits_known(spark, lake, CALM)
     assert limits_of(policy) == {"limit_ms": 60_000, "max_records": 9, "max_bytes": None}
     assert Sequencer(spark, VISITS, lake.log("visits"), SystemClock()).state.limits_ms == {"calm": 60_000}
+
+
+@pytest.mark.spark
+@pytest.mark.parametrize(
+    "content",
+    [b"{", b"\xff", b"[]", b'{"node": "calm"}', b'{"node": "calm", "limits": {"max_records": "7"}}'],
+)
+def test_a_file_that_is_no_request_is_set_aside_and_stops_no_other(
+    spark: SparkSession, lake: Lake, content: bytes
+) -> None:
+    sequencer = new_log(spark, lake)
+    broken = f"{lake.requests('visits')}/000000000000001-broken.json"
+    small_files.write_bytes(broken, content)
+    requests.ask(lake, "visits", {"node": "calm", "limits": {"max_records": 7}})
+    assert requests.carry_out(spark, lake, sequencer) == 1
+    assert requests.pending(lake, "visits") == []
+    assert small_files.read_bytes(f"{broken}.unreadable") == content
 
 
 @pytest.mark.spark

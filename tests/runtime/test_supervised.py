@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from headrace.errors import TerminalError, TransientError
+from headrace.runtime.lease import LeaseNotExpiredError
 from tests.runtime.supervising import LONG, Loop, Query, Stubbed, fail_at_work, raise_, until
 
 if TYPE_CHECKING:
@@ -53,6 +54,16 @@ def test_what_may_pass_is_tried_again_ever_more_slowly(stream: Stubbed, clock: l
             stream.keep_running()
         waits.append(clock[0] - began)
     assert waits == [2, 4, 8, 16, 32, 60, 60, 60]
+
+
+def test_a_lease_that_has_not_expired_yet_is_waited_for(stream: Stubbed, clock: list[float]) -> None:
+    stream.refusals = [LeaseNotExpiredError("held on another machine") for _ in range(3)]
+    states = []
+    for _ in range(4):
+        stream.keep_running()
+        states.append(stream.state)
+        clock[0] += 60
+    assert states == ["restarting"] * 3 + ["running"]
 
 
 def test_after_ten_failures_in_a_row_it_counts_as_failed_and_is_tried_on_until_it_passes(

@@ -43,8 +43,11 @@ KINDS: dict[str, tuple[bytes | None, bytes | None, int, str, str | None]] = {
     "before 1970": (b"s", b'{"x": 1}', -1, DEAD, "timestamp: before 1970"),
     "year 2099": (b"s", b'{"x": 1}', AD_2099, DEAD, "timestamp: 2099-01-01 00:00:00 lies more than 1 day ahead"),
     "a megabyte": (b"s", b'{"x": 1, "note": "' + b"m" * 2**20 + b'"}', 10, USED, None),
-    "not a number": (b"s", b'{"x": NaN}', 10, DEAD, "malformed value: not JSON"),
-    "infinity": (b"s", b'{"x": Infinity}', 10, DEAD, "malformed value: not JSON"),
+    "what JSON has no number for": (b"s", b'{"x": NaN}', 10, DEAD, "malformed value: not JSON"),
+    "single quotes": (b"s", b"{'x': 1}", 10, DEAD, "malformed value: not JSON"),
+    "a leading zero": (b"s", b'{"x": 01}', 10, DEAD, "malformed value: not JSON"),
+    "not a number": (b"s", b'{"x": "NaN"}', 10, DEAD, "out of range: x for sum total"),
+    "infinity": (b"s", b'{"x": "Infinity"}', 10, DEAD, "out of range: x for sum total"),
     "beyond a sum": (b"s", b'{"x": 1e300}', 10, DEAD, "out of range: x for sum total"),
 }  # fmt: skip
 PARTITIONS = {kind: partition for partition, kind in enumerate(KINDS)}
@@ -111,7 +114,7 @@ def test_the_rest_is_counted_as_if_nothing_had_happened(driver: TestDriver) -> N
 
 
 def test_a_value_beyond_a_sum_is_good_enough_for_a_count(driver: TestDriver) -> None:
-    numbers = ["beyond a sum"]
+    numbers = ["not a number", "infinity", "beyond a sum"]
     usable = [kind for kind, (_, _, _, fate, _) in KINDS.items() if fate == USED]
     assert tables.windows(tables.rows(driver.read("counts")), "sensor") == {
         ("s", 0): {"n": len(usable) + len(numbers)}

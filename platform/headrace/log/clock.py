@@ -5,12 +5,18 @@ from __future__ import annotations
 import time
 from typing import Protocol
 
+STEADY = getattr(time, "CLOCK_BOOTTIME", time.CLOCK_MONOTONIC)
+
 
 class Clock(Protocol):
-    """Wall-clock time in milliseconds since 1970 (UTC)."""
+    """Wall-clock time in milliseconds since 1970 (UTC), which people may set; and a clock that nobody sets."""
 
     def now_ms(self) -> int:
         """Now."""
+        ...
+
+    def steady_ms(self) -> int:
+        """Milliseconds of a clock that never goes back; only differences count."""
         ...
 
 
@@ -20,6 +26,10 @@ class SystemClock:
     def now_ms(self) -> int:
         """Now."""
         return time.time_ns() // 1_000_000
+
+    def steady_ms(self) -> int:
+        """The time since the machine started, sleep included where the system counts it."""
+        return time.clock_gettime_ns(STEADY) // 1_000_000
 
 
 class ManualClock:
@@ -31,6 +41,10 @@ class ManualClock:
     def now_ms(self) -> int:
         """The time last set."""
         return self._now_ms
+
+    def steady_ms(self) -> int:
+        """No time passes but what is set."""
+        return 0
 
     def set(self, now_ms: int) -> None:
         """Move to a time, never back."""

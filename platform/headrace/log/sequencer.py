@@ -91,6 +91,7 @@ class Sequencer:
         self._deadlines = Deadlines(wall_waits_ms, self._commits_waiting(max(wall_waits_ms, default=0)))
         self._calm_ms, self._beside_ms = calm_ms, beside_ms
         self._promised_ms = read_promise(path)
+        self._steady_ms = clock.steady_ms()  # at the last commit, or when the log was opened after it
         self.sound = True  # False while it is not known whether a commit went through
 
     def append(self, raw: DataFrame, *, in_order: bool = False, one_task: bool = False) -> Appended:
@@ -123,11 +124,11 @@ class Sequencer:
 
     def ticks_due(self) -> bool:
         """Whether a tick would be written if every partition were read to Kafka's end."""
-        return bool(self._due(self._clock.now_ms(), frozenset(self.state.partitions)))
+        return bool(self._due(self.now_ms(), frozenset(self.state.partitions)))
 
     def deadline_passed(self) -> bool:
         """Whether a tick is due because somebody waits for wall-clock time, wherever Kafka's end may be."""
-        now_ms, frontier_ms = self._clock.now_ms(), self.state.ingested_at_ms
+        now_ms, frontier_ms = self.now_ms(), self.state.ingested_at_ms
         return now_ms >= frontier_ms + self._calm_ms and self._deadlines.passed(frontier_ms, now_ms)
 
     def tick(self, caught_up: Set[int]) -> int:
@@ -192,6 +193,22 @@ class Sequencer:
     def start_at(self, offsets: Mapping[int, int]) -> None:
         """Record where a new log begins, so that a crash before its first records cannot move the start."""
         self._move_to(offsets, "start")
+
+    def reads_from(self, topic_id: str | None) -> None:
+        """Note Kafka's id of the topic; the next commit records it.
+
+        In:     topic_id  None: the broker has none
+        Raises: TerminalError when the log was read from another topic of the same name
+        """
+        known = self.state.topic_id
+        if known is not None and topic_id is not None and known != topic_id:
+            raise TerminalError(
+                f"Topic '{self.topic.name}' was deleted and created again: it is another topic than the log was read from.",
+                detail=f"Kafka's topic id is {topic_id}, the log's is {known}.",
+                hint="Read it into a new lake, or delete this topic's log and its nodes, which are then built anew.",
+            )
+        if known is None:
+            self.state = replace(self.state, topic_id=topic_id)
 
     def accept_gap(self, offsets: Mapping[int, int]) -> None:
         """Record that the records before these offsets are lost and that a person accepts it.
@@ -262,8 +279,17 @@ class Sequencer:
         """No later row will lie at or before this commit time."""
         return max(self.state.ingested_at_ms, self._promised_ms)
 
+    def now_ms(self) -> int:
+        """The log's wall-clock time: the machine's, unless that was set back.
+
+        Then it goes on from the last commit at 0.9 of the steady clock's speed: what waits for wall-clock time does not wait
+        until the machine's clock has caught up, and meanwhile the two come together again.
+        """
+        passed_ms = self._clock.steady_ms() - self._steady_ms
+        return max(self._clock.now_ms(), self.state.ingested_at_ms + max(0, passed_ms) * 9 // 10)
+
     def _next_commit_ms(self) -> int:
-        return max(self.state.next_commit_ms(self._clock.now_ms()), self._promised_ms + 1)
+        return max(self.state.next_commit_ms(self.now_ms()), self._promised_ms + 1)
 
     @contextmanager
     def _alone(self) -> Iterator[None]:
@@ -315,4 +341,5 @@ class Sequencer:
         self._table.append([*files, row], record | entry)
         self._guard_store.settled(entry)
         self.state, self._guard, self.sound = after, guard, True
+        self._steady_ms = self._clock.steady_ms()
         self._on_step("after log commit")

@@ -28,6 +28,7 @@ class LogState:
     """The log as of a commit: number of commits, time of the last, and each partition's state.
 
     `limits_ms` has, for each node that has one, the time limit that was set while its stream ran.
+    `topic_id` is Kafka's id of the topic; None while none is known.
     """
 
     batch: int = 0
@@ -35,6 +36,7 @@ class LogState:
     highest_event_ms: int | None = None
     partitions: Mapping[int, PartitionState] = field(default_factory=dict)
     limits_ms: Mapping[str, int] = field(default_factory=dict)
+    topic_id: str | None = None
 
     def lowest_stream_ms(self) -> int | None:
         """The lowest stream time of the non-empty partitions; None before the first event time."""
@@ -63,7 +65,13 @@ class LogState:
             )
             if row.offset is not None and row.stream_ms is not None:
                 highest = max(highest or 0, row.stream_ms)
-        return LogState(self.batch + 1, ingested_at_ms, highest, partitions, self.limits_ms)
+        return replace(
+            self,
+            batch=self.batch + 1,
+            ingested_at_ms=ingested_at_ms,
+            highest_event_ms=highest,
+            partitions=partitions,
+        )
 
     def with_limits(self, node: str, limits: Mapping[str, int | None]) -> LogState:
         """The state once limits of a node are set: ticks go on as long as the node can wait."""
@@ -84,6 +92,7 @@ class LogState:
             document["highest_event_ms"],
             partitions,
             document.get("limits_ms", {}),
+            document.get("topic_id"),
         )
 
 

@@ -22,6 +22,7 @@ from pyspark.sql import functions as F
 
 from headrace import lake as lakes
 from headrace.errors import TerminalError
+from headrace.lake import small_files
 from headrace.lake.alter import rewritable
 from headrace.log.clock import SystemClock
 from headrace.log.columns import DEAD_LETTER
@@ -108,6 +109,7 @@ class Erasure:
         with nothing_writes(self._spark, self._lake, self._topic, self._nodes, self._clock) as backfills:
             self._require_whole_log()
             present = [node for node in self._nodes if self._settled(node)]
+            self._drop_rebuilds()  # they have read the key; they begin again
             yield self._log()
             for node in present:
                 yield from self._node(node, backfills[node.required_name])
@@ -115,6 +117,12 @@ class Erasure:
             yield Erased(
                 name, "results", None, "not described here: if it reads the topic, erase the key there too"
             )
+
+    def _drop_rebuilds(self) -> None:
+        for node in self._nodes:
+            folder = self._lake.rebuilds(node.required_name)
+            small_files.delete(folder)
+            lakes.forget(folder)
 
     def _settled(self, node: Node) -> bool:
         """Bring a node to rest; False when it has never run."""

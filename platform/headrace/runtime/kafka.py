@@ -5,7 +5,7 @@ from __future__ import annotations
 from functools import cached_property
 from typing import TYPE_CHECKING
 
-from confluent_kafka import IsolationLevel, KafkaError, KafkaException, TopicPartition
+from confluent_kafka import IsolationLevel, KafkaError, KafkaException, TopicCollection, TopicPartition
 from confluent_kafka.admin import AdminClient, ConfigResource, OffsetSpec  # type: ignore[attr-defined]
 from pydantic import SecretStr
 from pydantic_settings import BaseSettings, SettingsConfigDict
@@ -20,6 +20,7 @@ if TYPE_CHECKING:
 
 TIMEOUT_SECONDS = 5
 RECORD_BYTES_MAX = 1_048_588  # Kafka's default for a topic
+NO_TOPIC_ID = "A" * 22  # sixteen zero bytes, in base 64
 
 
 class BrokerUnreachableError(TransientError):
@@ -114,6 +115,16 @@ class KafkaTopic:
                 hint="Create it, or correct the topic's name or the broker's address.",
             )
         return sorted(found.partitions)
+
+    @patiently
+    def topic_id(self) -> str | None:
+        """Kafka's id of the topic (KIP-516): another topic of the same name has another. None: the broker gives none."""
+        asked = self._admin.describe_topics(TopicCollection([self.name]), request_timeout=TIMEOUT_SECONDS)
+        try:
+            found = str(asked[self.name].result(TIMEOUT_SECONDS + 2).topic_id)
+        except (KafkaException, TimeoutError) as error:
+            raise self._unreachable(error) from error
+        return None if found == NO_TOPIC_ID else found
 
     def earliest(self, partitions: Iterable[int]) -> dict[int, int]:
         """For each partition the first offset that Kafka still has."""

@@ -25,6 +25,10 @@ class Lake:
     def _nodes(self) -> str:
         return self.nodes or self.root
 
+    def rebuilds(self, node: str) -> str:
+        """The folder of a node's rebuilds that were not swapped in yet."""
+        return f"{self.root}/rebuilds/{node}"
+
     def log(self, topic: str) -> str:
         """The Delta table of a topic's log."""
         return f"{self.root}/logs/{topic}"

@@ -43,6 +43,10 @@ class LeaseHeldError(TerminalError):
     """Another writer holds the lease."""
 
 
+class LeaseNotExpiredError(LeaseHeldError):
+    """A writer that cannot be seen from here holds the lease, or has left it behind: that shows within a minute."""
+
+
 class LeaseLostError(TerminalError):
     """Another writer has taken the lease over."""
 
@@ -80,6 +84,9 @@ class Lease:
     def release(self) -> None:
         """Give the lease back, so that the next writer need not wait."""
         self._released.set()
+        with _HELD_LOCK:
+            if _HELD.get(self.folder) is self:
+                del _HELD[self.folder]
         with self._writing:
             small_files.write_json(_renewal(self.folder, self.epoch), {"renewed_ms": 0})
 
@@ -96,6 +103,10 @@ class Lease:
                 return  # the next commit finds out, and stops
             except Exception as error:
                 logger.warning("lease not renewed, will be tried again", writer=self.writer, error=str(error))
+
+
+_HELD: dict[str, Lease] = {}  # of this process, by folder
+_HELD_LOCK = threading.Lock()
 
 
 def take_lease(spark: SparkSession, folder: str, writer: str, clock: Clock) -> Lease:
@@ -118,13 +129,19 @@ def take_lease(spark: SparkSession, folder: str, writer: str, clock: Clock) -> L
         "spark_born": born(spark_pid),
         "taken_ms": now_ms,
     }
-    if not small_files.write_json(_claim(folder, epoch + 1), claim, overwrite=False):
-        raise LeaseHeldError(
-            f"{writer}: another process took the lease at the same moment.", hint="Try again."
-        )
-    small_files.delete(_claim(folder, epoch - 1))
-    small_files.delete(_renewal(folder, epoch - 1))
-    return Lease(folder, writer, epoch + 1, clock, now_ms).keep()
+    with _HELD_LOCK:
+        if not small_files.write_json(_claim(folder, epoch + 1), claim, overwrite=False):
+            raise LeaseHeldError(
+                f"{writer}: another process took the lease at the same moment.", hint="Try again."
+            )
+        lease = _HELD[folder] = Lease(folder, writer, epoch + 1, clock, now_ms)
+    try:
+        small_files.delete(_claim(folder, epoch - 1))
+        small_files.delete(_renewal(folder, epoch - 1))
+    except BaseException:
+        lease.release()
+        raise
+    return lease.keep()
 
 
 def take_lease_patiently(
@@ -149,10 +166,10 @@ def take_lease_patiently(
 def nothing_writes(
     spark: SparkSession, lake: Lake, topic: Topic, nodes: Sequence[Node], clock: Clock
 ) -> Iterator[dict[str, Lease]]:
-    """Hold the leases of a topic's log, of nodes that read it and of their backfills while entered.
+    """Hold the leases of a topic's log, of nodes that read it, of their backfills and rebuilds while entered.
 
     Out:    the leases of the backfills, by node
-    Raises: LeaseHeldError while a stream, backfill or maintenance of these tables runs; then none is held.
+    Raises: LeaseHeldError while a stream, backfill, rebuild or maintenance of these tables runs; then none is held.
     """
     with ExitStack() as stack:
 
@@ -165,6 +182,7 @@ def nothing_writes(
         backfills = {}
         for name in (node.required_name for node in nodes):
             held(f"node/{name}", f"Node '{name}'")
+            held(f"rebuild/{name}", f"Rebuild of '{name}'")
             backfills[name] = held(f"backfill/{name}", f"Backfill of '{name}'")
         yield backfills
 
@@ -189,10 +207,11 @@ def _holder(folder: str, epoch: int, clock: Clock) -> tuple[dict[str, Any], int 
 
 def _require_free(folder: str, epoch: int, writer: str, clock: Clock) -> None:
     holder, silent_ms = _holder(folder, epoch, clock)
-    if silent_ms is None:
+    if silent_ms is None or _left_by_this_process(folder, holder):
         return
     if _alive(holder, silent_ms):
-        raise LeaseHeldError(
+        error = LeaseHeldError if _ours_to_see(holder) else LeaseNotExpiredError
+        raise error(
             f"{writer} is already being written by process {holder.get('pid')} on {holder.get('host')}.",
             detail=f"Its lease (epoch {epoch}) was last renewed {max(0, silent_ms) / 1000:.0f} s ago.",
             hint=f"Stop that run first; a lease left by a lost machine expires after {EXPIRES_MS // 1000} s.",
@@ -211,6 +230,13 @@ def _alive(holder: dict[str, Any], silent_ms: int) -> bool:
     if process_space() is None and holder.get("host") == socket.gethostname() and is_gone(holder["pid"]):
         return False
     return silent_ms <= EXPIRES_MS
+
+
+def _left_by_this_process(folder: str, holder: dict[str, Any]) -> bool:
+    """True if this very process took the lease and holds it no more. A full disk keeps a lease from being given back."""
+    mine = _ours_to_see(holder) and (holder["pid"], holder["born"]) == (os.getpid(), born(os.getpid()))
+    with _HELD_LOCK:
+        return mine and folder not in _HELD
 
 
 def _ours_to_see(holder: dict[str, Any]) -> bool:

@@ -117,6 +117,7 @@ class LogStream(SupervisedQuery):
             beside_ms=self._beside_ms,
             on_step=partial(self._before_commit, lease),
         )
+        sequencer.reads_from(self._kafka.topic_id())
         if sequencer.state.batch == 0:
             sequencer.start_at(first_offsets(self.topic, self._kafka, partitions))
         next_offsets = {p: s.next_offset for p, s in sequencer.state.partitions.items()}
@@ -257,7 +258,7 @@ class LogStream(SupervisedQuery):
                     self._carry_out(sequencer, stop)
                 if sequencer.deadline_passed():  # of a batch, whatever Kafka still holds
                     self._tick(sequencer, frozenset(), stop)
-                if self.promises and self._clock.now_ms() >= sequencer.settled_ms + self.trigger_ms:
+                if self.promises and sequencer.now_ms() >= sequencer.settled_ms + self.trigger_ms:
                     self._promise(sequencer, stop)
                 if time.monotonic() >= look_at:
                     look_at = time.monotonic() + self._tick_every_ms / 1000
@@ -279,7 +280,7 @@ class LogStream(SupervisedQuery):
         with self._tick_under_way:
             if not stop.is_set() and self._lease is not None:
                 self._lease.check()
-                sequencer.promise(self._clock.now_ms())
+                sequencer.promise(sequencer.now_ms())
                 self._wake_readers()
 
     def _tick(self, sequencer: Sequencer, caught_up: frozenset[int], stop: threading.Event) -> None:

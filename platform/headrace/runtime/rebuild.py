@@ -54,7 +54,7 @@ class Rebuild:
         """
         self._spark, self._node, self._lake, self._clock, self._on_step = spark, node, lake, clock, on_step
         name = node.required_name
-        self._beside = replace(lake, nodes=f"{lake.root}/rebuilds/{name}/{node.fingerprint()[:12]}")
+        self._beside = replace(lake, nodes=f"{lake.rebuilds(name)}/{node.fingerprint()[:12]}")
         try:
             self._lease = take_lease(spark, lake.lease(f"rebuild/{name}"), f"Rebuild of '{name}'", clock)
         except LeaseHeldError as error:

@@ -2,14 +2,17 @@
 
 A request is a file below the lake, removed once its control row is in the log. Its name is in the row: what was carried out
 by a process that died before it could remove the file is not done twice. Requests are carried out in the order of their
-names, which begin with the time.
+names, which begin with the time. A file that is no request is set aside as `<name>.json.unreadable`: it stops no other.
 """
 
 from __future__ import annotations
 
+import json
 import time
 import uuid
 from typing import TYPE_CHECKING, Any
+
+import structlog
 
 from headrace.lake import small_files
 from headrace.log.limits import limits_in
@@ -23,6 +26,7 @@ if TYPE_CHECKING:
     from headrace.log.sequencer import Sequencer
     from headrace.runtime.lake import Lake
 
+logger = structlog.get_logger(__name__)
 SUFFIX = ".json"
 
 
@@ -56,12 +60,33 @@ def carry_out(spark: SparkSession, lake: Lake, sequencer: Sequencer) -> int:
     known = {entry.request for entry in limits_in(read(spark, lake.log(topic)))}
     done = 0
     for name in waiting:
-        asked = small_files.read_json(_file(lake, topic, name))
+        try:
+            asked = _read(lake, topic, name)
+        except ValueError as error:
+            logger.warning("unreadable request, set aside", topic=topic, request=name, error=str(error))
+            small_files.copy(_file(lake, topic, name), f"{_file(lake, topic, name)}.unreadable")
+            asked = None
         if asked is not None and name not in known:
-            sequencer.set_limits(asked["node"], asked["limits"], name)
+            sequencer.set_limits(*asked, name)
             done += 1
         withdraw(lake, topic, name)
     return done
+
+
+def _read(lake: Lake, topic: str, name: str) -> tuple[str, dict[str, int | None]] | None:
+    """The node and its limits; None: the request is gone.
+
+    Raises: ValueError when it says nothing of the kind
+    """
+    asked = small_files.read_json(_file(lake, topic, name))
+    match asked:
+        case None:
+            return None
+        case {"node": str(node), "limits": dict(limits)} if all(
+            value is None or type(value) is int for value in limits.values()
+        ):
+            return node, limits
+    raise ValueError(f"not a node and its limits: {json.dumps(asked)[:200]}")
 
 
 def _file(lake: Lake, topic: str, name: str) -> str:

@@ -22,6 +22,7 @@ from pyspark.sql import functions as F
 
 from headrace import lake as lakes
 from headrace.errors import TerminalError
+from headrace.lake import small_files
 from headrace.lake.alter import rewritable
 from headrace.log.clock import SystemClock
 from headrace.log.columns import CONTROL
@@ -144,6 +145,8 @@ class Retention:
             return f"{name} needs the log from its start: {why}."
         if not lakes.exists(self._lake.state(name)):
             return f"{name} needs the log from its start: it has not run yet."
+        if small_files.names(self._lake.rebuilds(name)):
+            return f"{name} needs the log from its start: it is being rebuilt."
         read_ms = read_progress(self._spark, self._lake, node).upto_ms.get(self._topic.name, 0)
         if read_ms < at_ms:
             since = f"what came after {_moment(read_ms)}" if read_ms else "the log from its start"

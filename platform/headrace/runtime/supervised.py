@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING
 import structlog
 
 from headrace.errors import HeadraceError, TerminalError
+from headrace.runtime.lease import LeaseNotExpiredError
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -166,7 +167,7 @@ class Supervised(ABC):
     def _failed(self, error: BaseException) -> None:
         self.error, self.failures = error, self.failures + 1
         self._release()
-        self.finished = isinstance(error, TerminalError)
+        self.finished = isinstance(error, TerminalError) and not isinstance(error, LeaseNotExpiredError)
         self._retry_at = time.monotonic() + min(2.0**self.failures, BACKOFF_SECONDS_MAX)
         logger.error(
             "stream failed", kind=self.kind, name=self.name, failures=self.failures, error=str(error)[:2000]
