@@ -135,6 +135,21 @@ def test_after_the_clock_was_set_back_the_log_goes_on_at_nine_tenths_of_the_time
     assert times == [0, 900, 2_700, 2_701, 11_701, 13_000]
 
 
+def test_the_time_that_commits_take_counts_too(bench: Bench) -> None:
+    bench.append((0, 1))
+    bench.clock.ms -= 86_400_000
+
+    def work(step: str) -> None:
+        if step == "before log commit":
+            bench.clock.wait(1_000)
+
+    bench.sequencer = bench.opened_with(on_step=work)
+    for _ in range(4):
+        bench.append((0, 2))
+    times = [row["ingested_at"] - START_MS for row in bench.rows()]
+    assert times == [0, 1, 901, 1_801, 2_701]
+
+
 def test_what_waits_for_wall_clock_time_does_not_wait_for_a_clock_that_was_set_back(bench: Bench) -> None:
     bench.sequencer = bench.opened_with(wall_waits_ms=[5_000])
     bench.append((0, 1))

@@ -199,7 +199,10 @@ def test_a_log_is_not_cut_while_a_node_is_rebuilt(spark: SparkSession, tmp_path:
     rebuild.close()
     with pytest.raises(hr.TerminalError, match="its log cannot be cut") as refused:
         Retention(spark, lake, [plain], NARROW).run(line.clock.now_ms())
-    assert refused.value.detail == "kept needs the log from its start: it is being rebuilt."
+    folder = lake.rebuilds("kept")
+    assert refused.value.detail == (
+        f"kept needs the log from its start: it is rebuilt in {folder}; let that end, or remove the folder."
+    )
 
 
 def test_a_node_whose_log_was_cut_is_not_rebuilt_from_the_rest(spark: SparkSession, tmp_path: Path) -> None:

@@ -1,4 +1,4 @@
-"""Rows of a log that no record stands behind: ticks, what people decide, and where the log stands after a commit."""
+"""Rows that the sequencer writes by itself: ticks, control rows and commit rows."""
 
 from __future__ import annotations
 

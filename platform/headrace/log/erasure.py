@@ -1,4 +1,4 @@
-"""Erasure of a key in the log: its records leave their places, and nothing of what they said.
+"""Erasure of a key in the log: the rows of its records stay, their content becomes null.
 
 Law: a row keeps what others rest on (kind, position, commit time, event time, stream time, the source chain and its
 verdict), so offsets, stream time, the replay guard and the books stay as they are. Its key, value, headers, raw bytes

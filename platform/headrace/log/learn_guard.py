@@ -1,6 +1,7 @@
-"""What a replay guard learns from rows of the log: of a log that had none, or another one, it learns all of history once.
+"""Learns a guard's state from rows of the log. A guard of another mode than before reads the log once.
 
-Law: a guard's state is what it would be after the same rows, sequenced with it. Neither kind of guard asks for their order.
+Law: the state is what it would be after the same rows, sequenced with the guard, unless an exact guard has forgotten
+positions meanwhile. The order of rows does not matter. Rows that were sequenced without a guard have no path: they teach nothing.
 """
 
 from __future__ import annotations
@@ -15,6 +16,7 @@ import pyarrow as pa
 from pyspark.sql import functions as F
 
 from headrace.log.columns import RECORD
+from headrace.log.record_task import in_chunks
 from headrace.sequence.replays.chains import Chains
 from headrace.sequence.replays.exact import ExactGuard
 from headrace.sequence.replays.guards import Guard
@@ -57,21 +59,21 @@ class LearnTask:
         """For `mapInArrow`: COLUMNS in, the guard's state out (JSON)."""
         workers.settle()
         guard = self.guard
-        for batch in batches:
-            if batch.num_rows:
-                _, guard = guard.judge(_chains(batch), np.ones(batch.num_rows, bool))
+        for rows in in_chunks(batches):
+            if rows.num_rows:
+                _, guard = guard.judge(_chains(rows.combine_chunks()), np.ones(rows.num_rows, bool))
         yield pa.RecordBatch.from_pydict({"report": [json.dumps(guard.to_json())]})
 
 
-def _chains(batch: pa.RecordBatch) -> Chains:
+def _chains(rows: pa.Table) -> Chains:
     """The chains as the log holds them."""
-    ordinals = batch.column("ordinals")
+    topic, partition, offset, ordinals, path = (rows[name].chunk(0) for name in COLUMNS)
     return Chains(
-        batch.column("root_topic").dictionary_encode(),
-        batch.column("root_partition").to_numpy(),
-        batch.column("root_offset").to_numpy(),
+        topic.dictionary_encode(),
+        partition.to_numpy(),
+        offset.to_numpy(),
         ordinals.value_lengths().to_numpy().astype(np.int64),
         ordinals.flatten().to_numpy(),
-        batch.column("path").dictionary_encode(),
-        np.zeros(batch.num_rows, bool),
+        path.dictionary_encode(),
+        np.zeros(rows.num_rows, bool),
     )

@@ -12,6 +12,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
+import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
@@ -54,17 +55,17 @@ class RecordTask:
     folder: str
 
     def __call__(self, batches: Iterable[pa.RecordBatch]) -> Iterable[pa.RecordBatch]:
-        """For `mapInArrow`: records in, of each task one report out (JSON).
+        """For `mapInArrow`: take records, yield one report (JSON).
 
         In:  batches  with COLUMNS, one row per record
         Out: `file` (see `NewFile`; null without rows), `records` and, of these, `dead_letters` and `replays`; `largest`,
-             the bytes of the largest record; `ends`, of each partition the last offset and stream time; `guard`, what
-             `merge_guards` takes
+             no less than the bytes of the largest record; `ends`, of each partition the last offset and stream time;
+             `guard`, what `merge_guards` takes
         """
         workers.settle()
         work = _Work(self)
         try:
-            for records in _in_chunks(batches):
+            for records in in_chunks(batches):
                 work.take(records)
             report = work.finish()
         except BaseException:
@@ -103,6 +104,7 @@ class _Work:
         at_ms = self._task.at_ms
         read = self._sequencer.read(records, self._state, at_ms)
         rows = read.records.num_rows
+        self._require_order(records, rows)
         if not rows:
             return
         replay, self._guard = judge(read.chains, read.alive, self._guard)
@@ -118,7 +120,20 @@ class _Work:
         self._records += rows
         self._dead_letters += int(dead.sum())
         self._replays += int(replay.sum())
-        self._largest = max(self._largest, pc.max(columns["size_bytes"]).as_py())
+        self._largest = max(self._largest, pc.max(columns["size_bytes"]).as_py() + _header_bytes_max(records))
+
+    def _require_order(self, records: pa.Table, taken: int) -> None:
+        """A record that the log lacks is taken, or its partition came out of order, and it would be lost."""
+        offset = records["offset"].to_numpy()
+        starts = {p: at.next_offset for p, at in self._task.state.partitions.items()}
+        partition = records["partition"].to_numpy()
+        first = np.zeros(len(offset), np.int64)
+        for number in np.unique(partition).tolist():
+            first[partition == number] = starts.get(number, 0)
+        if int((offset >= first).sum()) != taken:
+            raise ValueError(
+                f"Topic '{self._task.of.topic}': records of a partition did not come in the order of offsets."
+            )
 
     def finish(self) -> dict[str, Any]:
         return {
@@ -136,7 +151,7 @@ class _Work:
         self._file.remove()
 
     def _learnt(self) -> Mapping[str, Any] | None:
-        """What the guard has learnt: of the monotone guard the paths that moved, of the exact guard everything."""
+        """What the guard has learnt. The monotone guard reports the paths that moved, the exact guard its whole state."""
         before, guard = self._task.guard, self._guard
         if isinstance(guard, MonotoneGuard) and isinstance(before, MonotoneGuard):
             moved = {path: at for path, at in guard.highest.items() if before.highest.get(path) != at}
@@ -146,8 +161,15 @@ class _Work:
         return None
 
 
-def _in_chunks(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.Table]:
-    """Batches joined: what a chunk costs whatever it holds is shared by many records."""
+def _header_bytes_max(records: pa.Table) -> int:
+    """At least the bytes of the headers of any record."""
+    values = records[VALUES].combine_chunks()
+    longest = pc.max(pc.binary_length(values.flatten())).as_py() or 0
+    return int(longest * (pc.max(pc.list_value_length(values)).as_py() or 0))
+
+
+def in_chunks(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.Table]:
+    """Join batches, so that many records share a chunk's fixed cost."""
     waiting: list[pa.RecordBatch] = []
     rows = size = 0
     for batch in batches:

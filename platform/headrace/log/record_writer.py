@@ -98,7 +98,8 @@ class RecordWriter:
         task = RecordTask(self._of, state, guard, at_ms, self._schema, self._path)
         reports = reports_of(rows, task, COLUMNS)
         self._require_whole_partitions(reports)
-        self._is_small = max((each["largest"] for each in reports), default=0) <= SMALL_RECORD_BYTES
+        if any(each["records"] for each in reports):
+            self._is_small = max(each["largest"] for each in reports) <= SMALL_RECORD_BYTES
         return WrittenRecords(
             [NewFile(**each["file"]) for each in reports if each["file"] is not None],
             sum(each["records"] for each in reports),

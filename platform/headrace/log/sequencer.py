@@ -1,7 +1,7 @@
 """The sequencer: the only stage that sees Kafka. It decides once and writes the decision into the row.
 
 One log commit, in this order (the numbers are the crash marks of the tests):
-  1. "before log commit"   everything is decided, nothing is written;
+  1. "before log commit"   the commit time is chosen, nothing is written;
   2. "after log commit"    the rows and their commit record are durable; a repeated micro-batch adds nothing.
 """
 
@@ -91,7 +91,8 @@ class Sequencer:
         self._deadlines = Deadlines(wall_waits_ms, self._commits_waiting(max(wall_waits_ms, default=0)))
         self._calm_ms, self._beside_ms = calm_ms, beside_ms
         self._promised_ms = read_promise(path)
-        self._steady_ms = clock.steady_ms()  # at the last commit, or when the log was opened after it
+        # On the steady clock: when the time of the last commit was chosen (or the log opened), and that of the commit under way.
+        self._steady_ms = self._began_ms = clock.steady_ms()
         self.sound = True  # False while it is not known whether a commit went through
 
     def append(self, raw: DataFrame, *, in_order: bool = False, one_task: bool = False) -> Appended:
@@ -289,6 +290,8 @@ class Sequencer:
         return max(self._clock.now_ms(), self.state.ingested_at_ms + max(0, passed_ms) * 9 // 10)
 
     def _next_commit_ms(self) -> int:
+        """The commit time of a commit that begins now."""
+        self._began_ms = self._clock.steady_ms()
         return max(self.state.next_commit_ms(self.now_ms()), self._promised_ms + 1)
 
     @contextmanager
@@ -341,5 +344,5 @@ class Sequencer:
         self._table.append([*files, row], record | entry)
         self._guard_store.settled(entry)
         self.state, self._guard, self.sound = after, guard, True
-        self._steady_ms = self._clock.steady_ms()
+        self._steady_ms = self._began_ms
         self._on_step("after log commit")

@@ -104,7 +104,7 @@ class Erasure:
     def run(self) -> Iterator[Erased]:
         """Erase; says of one table after the other what is gone.
 
-        Raises: LeaseHeldError, before anything is changed, while a stream, backfill or maintenance of these tables runs.
+        Raises: LeaseHeldError, before anything is changed, while a stream, backfill, rebuild or maintenance runs.
         """
         with nothing_writes(self._spark, self._lake, self._topic, self._nodes, self._clock) as backfills:
             self._require_whole_log()

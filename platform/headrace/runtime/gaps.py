@@ -24,13 +24,14 @@ def accept_gap(
     """Record the gap between the log and what Kafka still has as control rows; the stream then goes on after it.
 
     Out:    for each partition that lost records, the first offset lost and the first still there
-    Raises: LeaseHeldError while the topic's stream runs.
+    Raises: LeaseHeldError while the topic's stream runs; TerminalError when the topic was deleted and created again.
     """
     clock, session = SystemClock(), pipeline_session(spark)
     lease = take_lease(session, lake.lease(f"log/{topic.name}"), f"Log '{topic.name}'", clock)
     try:
         sequencer = Sequencer(session, topic, lake.log(topic.name), clock)
         on_broker = KafkaTopic(topic.name, kafka)
+        sequencer.reads_from(on_broker.topic_id())
         needed = dict.fromkeys(on_broker.partitions(), 0)
         needed |= {p: state.next_offset for p, state in sequencer.state.partitions.items()}
         lost = lost_offsets(needed, on_broker.earliest(needed))

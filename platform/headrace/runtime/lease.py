@@ -44,7 +44,7 @@ class LeaseHeldError(TerminalError):
 
 
 class LeaseNotExpiredError(LeaseHeldError):
-    """A writer that cannot be seen from here holds the lease, or has left it behind: that shows within a minute."""
+    """A process on another machine or in another container holds the lease. If it is dead, the lease expires in 60 s."""
 
 
 class LeaseLostError(TerminalError):
@@ -131,7 +131,7 @@ def take_lease(spark: SparkSession, folder: str, writer: str, clock: Clock) -> L
     }
     with _HELD_LOCK:
         if not small_files.write_json(_claim(folder, epoch + 1), claim, overwrite=False):
-            raise LeaseHeldError(
+            raise LeaseNotExpiredError(
                 f"{writer}: another process took the lease at the same moment.", hint="Try again."
             )
         lease = _HELD[folder] = Lease(folder, writer, epoch + 1, clock, now_ms)
@@ -233,7 +233,7 @@ def _alive(holder: dict[str, Any], silent_ms: int) -> bool:
 
 
 def _left_by_this_process(folder: str, holder: dict[str, Any]) -> bool:
-    """True if this very process took the lease and holds it no more. A full disk keeps a lease from being given back."""
+    """True if this very process took the lease and gave it up, but could not write that (a full disk)."""
     mine = _ours_to_see(holder) and (holder["pid"], holder["born"]) == (os.getpid(), born(os.getpid()))
     with _HELD_LOCK:
         return mine and folder not in _HELD

@@ -262,6 +262,7 @@ class LogStream(SupervisedQuery):
                     self._promise(sequencer, stop)
                 if time.monotonic() >= look_at:
                     look_at = time.monotonic() + self._tick_every_ms / 1000
+                    sequencer.reads_from(self._kafka.topic_id())
                     if sequencer.ticks_due():
                         self._tick(sequencer, self._caught_up(), stop)
             except TerminalError as error:
@@ -271,10 +272,13 @@ class LogStream(SupervisedQuery):
                 logger.warning("tick failed, will be tried again", topic=self.name, error=str(error))
 
     def _carry_out(self, sequencer: Sequencer, stop: threading.Event) -> None:
-        """Record what people ask for; the nodes find it in the log."""
+        """Record what people ask for; the nodes find it in the log. A failure of the lake's files stops no tick."""
         with self._tick_under_way:
             if not stop.is_set():
-                carry_out(self._spark, self._lake, sequencer)
+                try:
+                    carry_out(self._spark, self._lake, sequencer)
+                except OSError as error:
+                    logger.warning("requests not carried out", topic=self.name, error=str(error))
 
     def _promise(self, sequencer: Sequencer, stop: threading.Event) -> None:
         with self._tick_under_way:

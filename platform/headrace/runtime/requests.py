@@ -2,7 +2,8 @@
 
 A request is a file below the lake, removed once its control row is in the log. Its name is in the row: what was carried out
 by a process that died before it could remove the file is not done twice. Requests are carried out in the order of their
-names, which begin with the time. A file that is no request is set aside as `<name>.json.unreadable`: it stops no other.
+names, which begin with the time. A file that is no request is set aside as `<name>.json.unreadable`; one that cannot be read
+stays where it is. Neither stops another.
 """
 
 from __future__ import annotations
@@ -62,10 +63,13 @@ def carry_out(spark: SparkSession, lake: Lake, sequencer: Sequencer) -> int:
     for name in waiting:
         try:
             asked = _read(lake, topic, name)
-        except ValueError as error:
+        except (ValueError, RecursionError) as error:
             logger.warning("unreadable request, set aside", topic=topic, request=name, error=str(error))
             small_files.copy(_file(lake, topic, name), f"{_file(lake, topic, name)}.unreadable")
             asked = None
+        except OSError as error:  # such as a folder, or a file that we may not read
+            logger.warning("request not read", topic=topic, request=name, error=str(error))
+            continue
         if asked is not None and name not in known:
             sequencer.set_limits(*asked, name)
             done += 1
@@ -83,7 +87,7 @@ def _read(lake: Lake, topic: str, name: str) -> tuple[str, dict[str, int | None]
         case None:
             return None
         case {"node": str(node), "limits": dict(limits)} if all(
-            value is None or type(value) is int for value in limits.values()
+            value is None or (type(value) is int and 0 <= value < 2**63) for value in limits.values()
         ):
             return node, limits
     raise ValueError(f"not a node and its limits: {json.dumps(asked)[:200]}")

@@ -98,7 +98,7 @@ class Retention:
     def run(self, before_ms: int, *, on_stage: Callable[[str], None] = lambda stage: None) -> Cut:
         """Cut off the log commits before a moment.
 
-        Raises: LeaseHeldError while a stream, backfill or maintenance of these tables runs;
+        Raises: LeaseHeldError while a stream, backfill, rebuild or maintenance of these tables runs;
                 TerminalError, before anything is changed, when a node needs what would go.
         """
         with nothing_writes(self._spark, self._lake, self._topic, self._nodes, self._clock):
@@ -146,7 +146,8 @@ class Retention:
         if not lakes.exists(self._lake.state(name)):
             return f"{name} needs the log from its start: it has not run yet."
         if small_files.names(self._lake.rebuilds(name)):
-            return f"{name} needs the log from its start: it is being rebuilt."
+            folder = self._lake.rebuilds(name)
+            return f"{name} needs the log from its start: it is rebuilt in {folder}; let that end, or remove the folder."
         read_ms = read_progress(self._spark, self._lake, node).upto_ms.get(self._topic.name, 0)
         if read_ms < at_ms:
             since = f"what came after {_moment(read_ms)}" if read_ms else "the log from its start"

@@ -79,19 +79,20 @@ class Decoder:
 
         In: raw  BINARY, as Kafka has them
         """
-        keys = self._read_keys(raw, reasons := Reasons(len(raw)))
-        assert keys is not None
+        keys = self._typed_keys(raw, reasons := Reasons(len(raw)))
         return without(keys, reasons.dead)
+
+    def _typed_keys(self, raw: pa.Array, reasons: Reasons) -> pa.StructArray:
+        if self._keys is not None:
+            return _read_objects(raw, self._keys, "key", self._of.key, reasons)
+        texts, not_utf8 = _texts(raw)
+        reasons.add(not_utf8, f"malformed key: {NOT_UTF8}")
+        return pa.StructArray.from_arrays([texts], fields=self._key_fields, mask=raw.is_null())
 
     def _read_keys(self, raw: pa.Array, reasons: Reasons) -> pa.StructArray | None:
         if not self._of.key:
             return None
-        if self._keys is not None:
-            keys = _read_objects(raw, self._keys, "key", self._of.key, reasons)
-        else:
-            texts, not_utf8 = _texts(raw)
-            reasons.add(not_utf8, f"malformed key: {NOT_UTF8}")
-            keys = pa.StructArray.from_arrays([texts], fields=self._key_fields, mask=raw.is_null())
+        keys = self._typed_keys(raw, reasons)
         for column in self._of.key:
             if not column.nullable:
                 missing = _field(keys, column.name).is_null()
@@ -127,11 +128,10 @@ class Decoder:
         reasons.add(numbers < 0, "timestamp: before 1970")
         latest_ms = min(at_ms + self._of.max_future_ms, np.iinfo(np.int64).max)
         words = f"lies more than {format_duration(self._of.max_future_ms)} ahead of its ingestion"
-        ahead = numbers > latest_ms
-        if ahead.any():
-            for ms in np.unique(np.minimum(numbers[ahead], LAST_TIMESTAMP_MS)).tolist():
-                mine = ahead & (np.minimum(numbers, LAST_TIMESTAMP_MS) == ms)
-                reasons.add(mine, f"timestamp: {_shown(ms)} {words}")
+        ahead = np.flatnonzero(numbers > latest_ms)
+        if len(ahead):
+            different, which = np.unique(np.minimum(numbers[ahead], LAST_TIMESTAMP_MS), return_inverse=True)
+            reasons.add_each(ahead, which, [f"timestamp: {_shown(ms)} {words}" for ms in different.tolist()])
         return np.where(absent, NOTHING, numbers) if absent.any() else numbers
 
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 import numpy as np
 import pyarrow as pa
 
@@ -28,6 +30,12 @@ class Reasons:
             which = self._which[begin : begin + len(marks)]
             which[marks & (which < 0)] = len(self._texts)
             self._texts.append(reason)
+
+    def add_each(self, rows: np.ndarray, which: np.ndarray, texts: Sequence[str]) -> None:
+        """Reasons of some records. In: which  of the texts is that of each record."""
+        first = self._which[rows] < 0
+        self._which[rows[first]] = which[first] + len(self._texts)
+        self._texts += texts
 
     def add_one(self, row: int, reason: str) -> None:
         """A reason of one record."""

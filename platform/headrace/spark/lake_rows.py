@@ -117,7 +117,7 @@ def rewrite(
         snapshot = table.snapshot()
         rows = read(spark, writer.uri, snapshot.version)
         hits = F.coalesce(concerned, F.lit(False))
-        # `input_file_name` names another file where the condition is worked out by Python, a batch of rows ahead.
+        # Not `input_file_name`: Spark reads a batch ahead of a condition in Python, so it would name a later file.
         placed = rows.select("*", F.col("_metadata.file_name").alias("__file"))
         counted = placed.where(hits).groupBy(F.col("__file").alias("name")).count().collect()
         found = {row["name"]: row["count"] for row in counted}

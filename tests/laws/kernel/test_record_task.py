@@ -22,7 +22,7 @@ from headrace.sequence.formats import RecordFormat
 from headrace.sequence.replays.guards import Guard, new_guard
 from headrace.sequence.sequence_records import Sequencer
 from headrace.spark import workers
-from tests.laws.kernel.records import GUARDS, NOW_MS, PARTITIONS, some_records, table_of
+from tests.laws.kernel.records import GUARDS, NOW_MS, PARTITIONS, Record, some_records, table_of
 
 pytestmark = pytest.mark.fast
 
@@ -66,6 +66,19 @@ def test_tasks_and_chunks_change_no_row(
     ]
     for each in reports:
         assert each["file"] is None or json.loads(each["file"]["stats"])["numRecords"] == each["records"]
+
+
+def test_records_that_come_out_of_order_are_not_lost_in_silence(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    of = RecordFormat.of(hr.Topic("screws", key="id STRING", value="n INT"))
+    task = RecordTask(of, LogState(), None, NOW_MS, Sequencer(of).schema, f"file:{tmp_path}")
+    monkeypatch.setattr(workers, "settle", lambda: None)
+    monkeypatch.setattr(record_task, "ROWS_MAX", 1)
+    records = [Record(0, offset, b"{}", NOW_MS, None, dead=False) for offset in (5, 6, 3)]
+    with pytest.raises(ValueError, match="did not come in the order of offsets"):
+        list(task(table_of(records, apart=True).to_batches(max_chunksize=1)))
+    assert list(tmp_path.iterdir()) == []
 
 
 def test_a_task_that_fails_leaves_no_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

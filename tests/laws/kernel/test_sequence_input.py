@@ -4,16 +4,20 @@ from __future__ import annotations
 
 import datetime as dt
 import json
+import time
 from collections.abc import Mapping
 from decimal import Decimal
 from typing import Any
 
+import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 import pytest
 
 import headrace as hr
 from headrace.description import to_ddl
 from headrace.log.state import LogState
+from headrace.sequence.decode import Decoder
 from headrace.sequence.formats import RecordFormat
 from headrace.sequence.sequence_records import Sequencer
 
@@ -184,6 +188,20 @@ def test_a_record_that_does_not_is_a_dead_letter_with_its_bytes_and_the_reason(
     assert row["reason"].startswith(reason)
     assert (row["value"], row.get("key")) == (None, None)
     assert (row["raw_key"], row["raw_value"]) == (key, value)
+
+
+def test_many_different_times_that_lie_ahead_take_no_longer_than_one() -> None:
+    times = NOW_MS + 2 * DAY_MS + np.arange(100_000)
+    of = RecordFormat.of(KEYLESS)
+    values = pa.array([b'{"x": 1}']).take(pa.array(np.zeros(len(times), np.int64)))
+    keys = pa.nulls(len(times), pa.binary())
+    began = time.perf_counter()
+    found = Decoder(of).decode(keys, values, pa.array(times), NOW_MS).reasons
+    assert time.perf_counter() - began < 10  # one mask for each time took half a minute
+    assert found.dead.all()
+    reasons = found.as_column()
+    assert reasons[0].as_py() != reasons[1].as_py()
+    assert pc.all(pc.match_substring(reasons, "lies more than 1 day ahead")).as_py()
 
 
 def test_keys_are_typed_too(decoded: Rows) -> None:

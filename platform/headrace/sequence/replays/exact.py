@@ -60,7 +60,7 @@ class ExactGuard:
         return replay, ExactGuard(marks, found, self.gaps_max).bounded(self.gaps_max)
 
     def unbounded(self) -> ExactGuard:
-        """The guard, which forgets nothing until `bounded`: records of one commit may be judged one part after the other."""
+        """The same guard without a bound. Chunks of one commit are judged with it; `bounded` then applies the limit."""
         return replace(self, gaps_max=UNBOUNDED)
 
     def joined(self, other: ExactGuard) -> ExactGuard:
