@@ -1,7 +1,7 @@
 """Learns a guard's state from rows of the log. A guard of another mode than before reads the log once.
 
 Law: the state is what it would be after the same rows, sequenced with the guard, unless an exact guard has forgotten
-positions meanwhile. The order of rows does not matter. Rows that were sequenced without a guard have no path: they teach nothing.
+positions meanwhile. The order of rows does not matter. Rows that were sequenced without a guard teach nothing.
 """
 
 from __future__ import annotations

@@ -91,7 +91,7 @@ class Sequencer:
         self._deadlines = Deadlines(wall_waits_ms, self._commits_waiting(max(wall_waits_ms, default=0)))
         self._calm_ms, self._beside_ms = calm_ms, beside_ms
         self._promised_ms = read_promise(path)
-        # On the steady clock: when the time of the last commit was chosen (or the log opened), and that of the commit under way.
+        # On the steady clock: when the time of the last commit was chosen (or the log opened), and of the one under way.
         self._steady_ms = self._began_ms = clock.steady_ms()
         self.sound = True  # False while it is not known whether a commit went through
 
