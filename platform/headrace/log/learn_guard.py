@@ -51,7 +51,7 @@ def learn(guard: Guard, rows: DataFrame) -> Guard:
 
 @dataclass(frozen=True)
 class LearnTask:
-    """What one task learns. In: guard  that knows nothing."""
+    """Learns from some rows. In: guard  an empty one."""
 
     guard: Guard
 

@@ -1,4 +1,4 @@
-"""What one Spark task does with Kafka's records: sequence them, write their rows to a file, report.
+"""One Spark task of a log commit: it sequences records, writes their rows to a file, and reports.
 
 Law: that of `headrace.sequence`. The number of tasks and the size of chunks change no row.
 A task has whole partitions, each in the order of its offsets. With the exact guard one task has all records of a commit, by
@@ -12,34 +12,32 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
 from headrace.lake.data_file import DataFileWriter, Encoding
+from headrace.log.columns import DEAD_LETTER, RECORD, SKIPPING
 from headrace.log.state import LogState
 from headrace.sequence.formats import RecordFormat
-from headrace.sequence.log_rows import DEAD_LETTER, RECORD
 from headrace.sequence.replays.exact import ExactGuard
 from headrace.sequence.replays.guards import Guard
 from headrace.sequence.replays.monotone import MonotoneGuard
 from headrace.sequence.sequence_records import NAMES, VALUES, Sequencer, judge
+from headrace.sequence.stream_time import is_new
 from headrace.spark import workers
 
 COLUMNS = ("partition", "offset", "key", "value", "timestamp", NAMES, VALUES)  # of what comes to a task
-# By these columns readers skip files; Delta keeps minima and maxima of no others.
-NUMBERS = ("ingested_at", "partition", "offset", "timestamp", "stream_time")
 ENCODING = Encoding(
     repeating=frozenset({"kind", "topic", "root_topic", "path"}),
     different=frozenset({"offset", "timestamp", "stream_time", "root_offset", "headers.list.element.value"}),
-    statistics=(*NUMBERS, "kind"),
+    statistics=SKIPPING,
 )
 ROWS_MAX, BYTES_MAX = 1 << 17, 32 << 20  # of records that are worked on at once
 
 
 @dataclass(frozen=True)
 class RecordTask:
-    """What a task is told.
+    """Sequences the records of some partitions.
 
     state, guard  of the log before the commit; guard None: the topic has none
     at_ms         the commit's `ingested_at`
@@ -110,7 +108,7 @@ class _Work:
         replay, self._guard = judge(read.chains, read.alive, self._guard)
         columns, ends = self._sequencer.finish(read, replay, self._state, at_ms, self._lowest_ms)
         self._file.write(columns, rows)
-        self._file.bound_numbers({name: columns[name] for name in NUMBERS})
+        self._file.bound_numbers({name: columns[name] for name in SKIPPING})
         dead = ~read.alive
         self._file.bound_by(
             "kind", DEAD_LETTER if dead.any() else RECORD, DEAD_LETTER if dead.all() else RECORD
@@ -124,13 +122,11 @@ class _Work:
 
     def _require_order(self, records: pa.Table, taken: int) -> None:
         """A record that the log lacks is taken, or its partition came out of order, and it would be lost."""
-        offset = records["offset"].to_numpy()
+        if taken == records.num_rows:
+            return
         starts = {p: at.next_offset for p, at in self._task.state.partitions.items()}
-        partition = records["partition"].to_numpy()
-        first = np.zeros(len(offset), np.int64)
-        for number in np.unique(partition).tolist():
-            first[partition == number] = starts.get(number, 0)
-        if int((offset >= first).sum()) != taken:
+        new = is_new(records["partition"].to_numpy(), records["offset"].to_numpy(), starts)
+        if int(new.sum()) != taken:
             raise ValueError(
                 f"Topic '{self._task.of.topic}': records of a partition did not come in the order of offsets."
             )
@@ -151,7 +147,7 @@ class _Work:
         self._file.remove()
 
     def _learnt(self) -> Mapping[str, Any] | None:
-        """What the guard has learnt. The monotone guard reports the paths that moved, the exact guard its whole state."""
+        """The guard's report: of a monotone guard the paths that moved, of an exact guard its whole state."""
         before, guard = self._task.guard, self._guard
         if isinstance(guard, MonotoneGuard) and isinstance(before, MonotoneGuard):
             moved = {path: at for path, at in guard.highest.items() if before.highest.get(path) != at}

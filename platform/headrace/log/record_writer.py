@@ -83,7 +83,7 @@ class RecordWriter:
         In: raw           as Spark's Kafka source delivers them; offsets that the log holds are passed over
             state, guard  before the commit
             in_order      each partition lies in one task, in the order of its offsets
-            one_task      one task is enough, for they are few
+            one_task      the records are few: use one task
         """
         spark = raw.sparkSession
         self._end_batches(spark, BY_ROWS if self._is_small else BY_BYTES)

@@ -15,6 +15,18 @@ from headrace.fold.segments import begins, numbered, running_max
 from headrace.sequence.decode import NOTHING
 
 
+def is_new(partition: np.ndarray, offset: np.ndarray, next_offsets: Mapping[int, int]) -> np.ndarray:
+    """Which records a log does not hold. In: next_offsets  of its partitions."""
+    numbers = np.array(sorted(next_offsets), np.int64)
+    from_offset = np.zeros(len(offset), np.int64)
+    if len(numbers):
+        at = np.minimum(np.searchsorted(numbers, partition), len(numbers) - 1)
+        known = np.array([next_offsets[number] for number in numbers.tolist()], np.int64)
+        from_offset = np.where(numbers[at] == partition, known[at], 0)
+    new: np.ndarray = offset >= from_offset
+    return new
+
+
 def new_in_order(
     partition: np.ndarray, offset: np.ndarray, next_offsets: Mapping[int, int]
 ) -> np.ndarray | None:
@@ -22,13 +34,7 @@ def new_in_order(
 
     A repeated micro-batch adds nothing.
     """
-    numbers = np.array(sorted(next_offsets), np.int64)
-    from_offset = np.zeros(len(offset), np.int64)
-    if len(numbers):
-        at = np.minimum(np.searchsorted(numbers, partition), len(numbers) - 1)
-        known = np.array([next_offsets[number] for number in numbers.tolist()], np.int64)
-        from_offset = np.where(numbers[at] == partition, known[at], 0)
-    new = offset >= from_offset
+    new = is_new(partition, offset, next_offsets)
     same = partition[1:] == partition[:-1]
     if new.all() and (partition[1:] >= partition[:-1]).all() and (offset[1:] > offset[:-1])[same].all():
         return None

@@ -104,7 +104,7 @@ def told(guard: Guard | None) -> Any:
 
 
 def report_of(task: RecordTask, records: pa.Table) -> dict[str, Any]:
-    """What a task reports; with the exact guard it gets the records by partition and offset."""
+    """The task's report. With the exact guard the task gets the records by partition and offset."""
     if task.of.guard is not None and task.of.guard.mode == "exact":
         records = records.sort_by(ORDER)
     (batch,) = task(records.to_batches(max_chunksize=2))
