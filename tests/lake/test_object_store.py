@@ -31,15 +31,19 @@ def talk(store: ObjectStore, **changed: str) -> subprocess.CompletedProcess[str]
 
 
 def test_its_data_and_credentials_survive_kill_and_restart(tmp_path: Path) -> None:
+    def says(store: ObjectStore, expected: str) -> None:
+        said = talk(store)
+        assert said.stdout == expected, said.stderr
+
     with ObjectStore(tmp_path) as store:
-        assert talk(store).stdout == "True {'n': 1}\n"
+        says(store, "True {'n': 1}\n")
         store.kill()
         store.start().wait_ready()
-        assert talk(store).stdout == "False {'n': 1}\n"
+        says(store, "False {'n': 1}\n")
         before = dict(store.environment)
     with ObjectStore(tmp_path) as store:
         assert store.environment == before
-        assert talk(store).stdout == "False {'n': 1}\n"
+        says(store, "False {'n': 1}\n")
 
 
 def test_nobody_is_served_without_the_right_credentials(object_store: ObjectStore) -> None:

@@ -179,9 +179,16 @@ class ObjectStore(LocalServer):
             )
 
     def _answers(self) -> bool:
-        """True if the bucket is there (an inner port tells) and S3 wants credentials."""
-        bucket = f"http://{HOST}:{self._ports['filer.port']}/buckets/{BUCKET}/"
-        return _status(bucket) == 200 and _status(f"{self.endpoint}/{BUCKET}") == 403
+        """True if the bucket is there, a file can be stored (inner ports tell) and S3 wants credentials.
+
+        After a kill the bucket is there before the part that keeps the bytes of files.
+        """
+        filer = f"http://{HOST}:{self._ports['filer.port']}"
+        return (
+            _status(f"{filer}/buckets/{BUCKET}/") == 200
+            and _status(f"{filer}/ready", b"yes") == 201
+            and _status(f"{self.endpoint}/{BUCKET}") == 403
+        )
 
 
 def _free_ports() -> dict[str, int]:
@@ -198,11 +205,12 @@ def _free_ports() -> dict[str, int]:
     return found
 
 
-def _status(url: str) -> int:
-    """The status with which a server answers; 0: it does not."""
+def _status(url: str, stored: bytes | None = None) -> int:
+    """The status with which a server answers when it is asked for a file, or to store one; 0: it does not."""
     direct = urllib.request.build_opener(urllib.request.ProxyHandler({}))  # never by way of a proxy
+    request = urllib.request.Request(url, stored, method="GET" if stored is None else "PUT")
     try:
-        with direct.open(url, timeout=2) as answer:
+        with direct.open(request, timeout=2) as answer:
             return int(answer.status)
     except urllib.error.HTTPError as error:
         return error.code
