@@ -9,14 +9,15 @@ from typing import Any
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 from hypothesis import strategies as st
 
 from headrace import lake
-from headrace.engine.compact_tables import current_rows
 from headrace.engine.fold_increment import Distribution
 from headrace.engine.node_state import NodeState, NodeTables
 from headrace.engine.operators import NodeOperator
 from headrace.engine.output_tables import output_tables
+from headrace.fold.contract import DELETED
 from tests.laws.kernel.harness import Outcome, Plan, frontiers
 
 HOWS = st.builds(
@@ -33,7 +34,7 @@ class Driver:
 
     def __init__(self, folder: Path, operator: NodeOperator, how: Distribution, seed: int) -> None:
         self.folder, self.operator, self.how = folder, operator, how
-        self.outputs = [name for name in ("results", "changes") if name in _stored(operator)]
+        self.outputs = [*output_tables(operator)]
         self.random = np.random.default_rng(seed)
         self.crashes = 0
         self._start()
@@ -82,19 +83,16 @@ class Driver:
             raise Crash
 
     def _upkeep(self) -> None:
-        for table, compact in (
-            (self.state.tables.state, self.state.compact_state),
-            (self.state.tables.outputs["results"], self.state.compact_results),
-        ):
-            if self.random.random() < 0.3:
-                compact(lake.TableWriter(table, lake.MAINTAINER), runs_max=1)
+        if self.random.random() < 0.3:
+            self.state.compact_state(lake.TableWriter(self.state.tables.state, lake.MAINTAINER), runs_max=1)
 
     def _outcome(self) -> Outcome:
         tables, progress = self.state.tables, self.state.progress
         found = Outcome(clock=progress.clock, fates=Counter(progress.fates))
         for name, table in tables.outputs.items():
-            is_revised = self.operator.revises and name == "results"
-            found.outputs[name] = [current_rows(table) if is_revised else everything(table)]
+            found.outputs[name] = [everything(table)]
+        for name in self.operator.kept:
+            found.outputs[name] = [current_rows(tables)]
         found.state = [{name: tables.read_state(name) for name in step.state} for step in self.operator.steps]
         return found
 
@@ -106,8 +104,10 @@ def everything(table: lake.LakeTable) -> pa.Table:
     return read
 
 
-def _stored(operator: NodeOperator) -> Mapping[str, pa.Schema]:
-    return output_tables(operator)
+def current_rows(tables: NodeTables) -> pa.Table:
+    """The current rows of results that are revised."""
+    rows = tables.read_state("results")
+    return rows.filter(pc.invert(rows[DELETED]))
 
 
 def _is_done(state: NodeState, world: Any, upto: Mapping[str, int]) -> bool:

@@ -11,8 +11,7 @@ import pyarrow.compute as pc
 import pytest
 
 from headrace import lake
-from headrace.engine.bucket_tasks import write_output
-from headrace.engine.compact_tables import compact_current, compact_state, current_rows
+from headrace.engine.compact_tables import compact_state
 from headrace.engine.exchange import bucket_hashes
 from headrace.engine.state_files import StateSource, read_state, write_state
 from headrace.engine.state_layout import SHARED, StateLayout
@@ -55,40 +54,33 @@ def rows_of(*rows: tuple[int, int, bool]) -> pa.Table:
 
 
 class Node:
-    """One state table and one result, with a commit for each micro-batch."""
+    """One state table, with a commit for each micro-batch."""
 
     def __init__(self, folder: Path) -> None:
         self.state = lake.create(str(folder / "state"), LAYOUT.schema, kinds.state(tuple(SHARED.names)))
-        self.results = lake.create(str(folder / "results"), SCHEMA.append(pa.field(BATCH, pa.int32())))
-        tables = (self.state, self.results)
-        self.appenders = [lake.TableWriter(table, lake.APPENDER) for table in tables]
-        self.maintainers = [lake.TableWriter(table, lake.MAINTAINER) for table in tables]
+        self.appender = lake.TableWriter(self.state, lake.APPENDER)
+        self.maintainer = lake.TableWriter(self.state, lake.MAINTAINER)
         self.batch = 0
 
     def append(self, rows: pa.Table) -> None:
         written = write_state(self.state.uri, LAYOUT, "rows", rows, self.batch)
         assert written is not None
-        self.appenders[0].append([written], {"writer": "fold/n"})
-        self.appenders[1].append([write_output(self.results.uri, rows, self.batch)], {"writer": "fold/n"})
+        self.appender.append([written], {"writer": "fold/n"})
         self.batch += 1
 
     def compact(self, **sizes: int) -> None:
-        compact_state(self.state, self.maintainers[0], LAYOUT, Clock(), ["fold/n"], **sizes)
-        compact_current(self.results, self.maintainers[1], ["fold/n"], **sizes)
+        compact_state(self.state, self.maintainer, LAYOUT, Clock(), ["fold/n"], **sizes)
 
-    def shown(self) -> tuple[dict[int, int], dict[int, int]]:
-        """The rows that are there: by the state, and by the result."""
+    def shown(self) -> dict[int, int]:
+        """The rows that are there."""
         state = read_state(
             StateSource(self.state.uri, self.state.snapshot().files), LAYOUT, "rows", Needs()
         ).rows
         there = state.filter(pc.invert(state[DELETED]))
-        return tuple(
-            dict(zip(rows["key"].to_pylist(), rows["n"].to_pylist(), strict=True))
-            for rows in (there, current_rows(self.results))
-        )  # type: ignore[return-value]
+        return dict(zip(there["key"].to_pylist(), there["n"].to_pylist(), strict=True))
 
-    def files(self) -> tuple[int, int]:
-        return len(self.state.snapshot().files), len(self.results.snapshot().files)
+    def files(self) -> int:
+        return len(self.state.snapshot().files)
 
 
 def test_a_delete_stays_while_older_rows_of_its_key_lie_in_other_files(tmp_path: Path) -> None:
@@ -97,10 +89,10 @@ def test_a_delete_stays_while_older_rows_of_its_key_lie_in_other_files(tmp_path:
     node.append(rows_of((3, 0, True)))
     node.append(rows_of((4, 2, False)))
     wanted = {key: 2 if key == 4 else 1 for key in range(20) if key != 3}
-    assert node.shown() == (wanted, wanted)
+    assert node.shown() == wanted
     node.compact(runs_max=1)
-    assert node.files() == (2, 2), "the large run outweighs the others, and stays"
-    assert node.shown() == (wanted, wanted)
+    assert node.files() == 2, "the large run outweighs the others, and stays"
+    assert node.shown() == wanted
 
 
 def test_what_is_deleted_leaves_when_all_files_are_merged(tmp_path: Path) -> None:
@@ -108,9 +100,9 @@ def test_what_is_deleted_leaves_when_all_files_are_merged(tmp_path: Path) -> Non
     node.append(rows_of((1, 1, False), (2, 1, False)))
     node.append(rows_of((1, 0, True), (3, 1, False)))
     node.compact(runs_max=1)
-    assert node.files() == (1, 1)
-    assert [table.snapshot().rows for table in (node.state, node.results)] == [2, 2]
-    assert node.shown() == ({2: 1, 3: 1}, {2: 1, 3: 1})
+    assert node.files() == 1
+    assert node.state.snapshot().rows == 2
+    assert node.shown() == {2: 1, 3: 1}
     compaction = node.state.commit_at(node.state.version)
     assert compaction is not None
     assert compaction.record is not None
@@ -129,8 +121,8 @@ def test_runs_are_few_and_a_row_is_rewritten_as_often_as_a_logarithm(tmp_path: P
         node.compact(runs_max=4)
         after = node.state.snapshot().files
         rewritten += sum(file.rows or 0 for name, file in after.items() if name not in before)
-        assert max(node.files()) <= 8
-    assert node.shown() == (expected, expected)
+        assert node.files() <= 8
+    assert node.shown() == expected
     assert rewritten <= 5 * 64 * 6
 
 
@@ -140,22 +132,22 @@ def test_large_runs_go_into_files_with_nested_ranges_of_hashes(tmp_path: Path) -
         node.append(rows_of(*((key, number, False) for key in range(100))))
     expected = dict.fromkeys(range(100), 2)
     node.compact(runs_max=1, file_rows=90)
-    assert node.files() == (4, 4)
-    assert node.shown() == (expected, expected)
+    assert node.files() == 4
+    assert node.shown() == expected
     source = StateSource(node.state.uri, node.state.snapshot().files)
     assert {file.highest[BATCH] for file in source.files.values()} == {2}
     assert [len(source.of("rows", bucket_hashes(part, 4)).files) for part in range(4)] == [1, 1, 1, 1]
     node.append(rows_of((5, 9, False)))
     node.compact(runs_max=1)
-    assert node.files() == (5, 5), "the files of one compaction are one run"
+    assert node.files() == 5, "the files of one compaction are one run"
 
 
 def test_of_two_maintainers_one_leaves_nothing_behind(tmp_path: Path) -> None:
     node = Node(tmp_path)
     node.append(rows_of((1, 1, False)))
     node.append(rows_of((1, 2, False)))
-    overtaken = node.maintainers[0]
+    overtaken = node.maintainer
     lake.TableWriter(node.state, lake.MAINTAINER)
     with pytest.raises(lake.FencedError):
         compact_state(node.state, overtaken, LAYOUT, Clock(), ["fold/n"], runs_max=1)
-    assert len(list((tmp_path / "state").glob("*.parquet"))) == node.files()[0] == 2
+    assert len(list((tmp_path / "state").glob("*.parquet"))) == node.files() == 2

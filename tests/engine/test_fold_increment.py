@@ -22,19 +22,19 @@ from headrace.engine.bucket_tasks import BucketResult, BucketTask
 from headrace.engine.fold_increment import Compute, Distribution, fold_increment
 from headrace.engine.log_pieces import pieces_of
 from headrace.engine.operators import operator_of
-from headrace.engine.output_tables import output_tables
-from headrace.engine.state_files import StateSource
+from headrace.engine.state_files import StateSource, read_state
 from headrace.fold.changes.station import Selection
 from headrace.fold.columns import int64
-from headrace.fold.contract import BATCH, INGESTED, Clock, Step, Times
+from headrace.fold.contract import BATCH, DELETED, HASH, INGESTED, Clock, Needs, Step, Times
 from headrace.fold.relations import Relations
 from headrace.fold.sliding import SlidingWindows
 from headrace.fold.time_limits import TimeLimit
 from headrace.fold.totals import Totals
 from tests.laws.kernel import harness
 from tests.laws.kernel.harness import ONE_GO, Plan, fates_of, frontiers, plans
-from tests.laws.kernel.logs import World, worlds
+from tests.laws.kernel.logs import Sequenced, World, worlds
 from tests.laws.kernel.relation_worlds import RelationWorld, relation_worlds, schema_of
+from tests.oracle.log_oracle import Arrival, Commit, sequence
 
 pytestmark = pytest.mark.fast
 
@@ -153,7 +153,7 @@ def test_values_that_sql_computes_between_two_steps(
     label = pa.schema([("id", pa.string()), ("label", pa.string())])
     own = {part: pa.schema([schema_of(of).field(name) for name in of]) for part, of in names.items()}
     operator = operator_of(node, own, changes=True, computed={"result": label})
-    assert {"label"} < {*output_tables(operator, computed)["results"].names}
+    assert {"label"} < {*operator.kept["results"].schema.names}
     reads = {"left": (("orders",), names["left"]), "right": (("items",), names["right"])}
     both: Any = RelationWorld(world, operator.kernel, reads)
     found, plain = (
@@ -229,5 +229,21 @@ def test_outputs_go_into_files_that_name_their_piece(tmp_path: Path) -> None:
     assert not found.outputs
 
     written = [pq.read_table(tmp_path / "results" / file.path) for file in found.written["results"]]
-    assert [(each["n"].to_pylist(), each[BATCH].to_pylist()) for each in written] == [([1], [7]), ([2], [8])]
+    assert [each["n"].to_pylist() for each in written] == [[1], [2]]
+    assert not any(HASH in each.column_names for each in written)
     assert found.bytes_read > 0
+
+
+def test_outputs_that_the_state_keeps_lie_in_its_files(tmp_path: Path) -> None:
+    world = World(
+        [Sequenced("one", sequence([Commit(10, [Arrival(0, "a", 5, 1, "record")])], None, 60_000))],
+        pa.int64(),
+    )
+    rows, times = world.increment({}, {"one": 10})
+    columns = pa.schema([("key", pa.string()), ("value", pa.int64())])
+    operator = operator_of(ONE.group_by("key").aggregate(n=hr.count()).named("it"), {"result": columns})
+    source = StateSource(str(tmp_path))
+    found = fold_increment(operator.steps, rows, times, source, batch=7, kept=operator.kept)
+    assert not found.outputs
+    kept = read_state(source.plus(found.state), operator.layout, "results", Needs()).rows
+    assert [(row["n"], row[DELETED], row[BATCH]) for row in kept.to_pylist()] == [(1, False, 7)]

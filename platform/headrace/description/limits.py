@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
@@ -77,6 +77,21 @@ def with_limits(policy: Policy, limits: Limits) -> Policy:
     if isinstance(changed, UntilTimeLimit) and LIMIT_MS in limits:
         return replace(changed, limit_ms=limits[LIMIT_MS])  # type: ignore[arg-type]
     return changed
+
+
+def limited(policy: Policy, each: Iterable[Limits]) -> tuple[Policy, Limits]:
+    """The policy after limits were set one after the other, and those of them that hold in place of those described.
+
+    Law: limits that the policy cannot have alter nothing.
+    """
+    altered: Limits = {}
+    for limits in each:
+        try:
+            policy = with_limits(policy, limits)
+        except DescriptionError:
+            continue
+        altered = {**altered, **limits}
+    return policy, altered
 
 
 def limits_of(policy: Policy) -> Limits:

@@ -80,7 +80,7 @@ class UntilTimeLimit:
     """The latest value of each key (with windows: key and window), once its wait is over.
 
     In:  limit_ms  how long a wait lasts, in stream time, from the timestamp of the update that opened it
-    Law: see `headrace.operators.suppression`.
+    Law: see `headrace.fold.time_limits`.
     """
 
     limit_ms: int

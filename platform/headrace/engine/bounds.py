@@ -12,11 +12,11 @@ from collections.abc import Iterable, Sequence
 import pyarrow as pa
 
 from headrace.description import WindowedAggregate
-from headrace.description.limits import Limits, policy_of, with_limits
+from headrace.description.limits import Limits, limited, policy_of
 from headrace.description.suppression import Policy
 from headrace.engine.fold_increment import FoldResult
 from headrace.engine.operators import NodeOperator
-from headrace.errors import DescriptionError, TerminalError
+from headrace.errors import TerminalError
 from headrace.fold.bounds import Sizes, judge
 from headrace.fold.contract import Times
 from headrace.fold.time_limits import TimeLimit
@@ -64,12 +64,5 @@ def _last_policy(operator: NodeOperator, rows: LimitRows) -> tuple[Policy, Limit
     """The policy after control rows, and the limits that they set. Limits that it cannot have alter nothing."""
     node = operator.node
     assert isinstance(node, WindowedAggregate)
-    policy, altered = policy_of(node), dict[str, int | None]()
-    for _, said in rows:
-        limits = limits_of_node(said, node.required_name)
-        try:
-            policy = policy if limits is None else with_limits(policy, limits)
-        except DescriptionError:
-            continue
-        altered |= limits or {}
-    return policy, altered
+    set_here = (limits_of_node(said, node.required_name) for _, said in rows)
+    return limited(policy_of(node), (limits for limits in set_here if limits is not None))

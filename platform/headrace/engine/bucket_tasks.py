@@ -10,12 +10,11 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Protocol
 
-import numpy as np
 import pyarrow as pa
 
 from headrace.engine.state_files import Bounds, StateSource, read_state, write_state
 from headrace.engine.state_layout import StateLayout
-from headrace.fold.contract import BATCH, Step, Times
+from headrace.fold.contract import HASH, Step, Times
 from headrace.lake import DataFileWriter, Encoding, NewFile
 
 OUTPUT_GROUP_ROWS = 50_000
@@ -49,6 +48,7 @@ class BucketTask:
     source   the files of the state in which the bucket may have rows
     hashes   the lowest and the highest hash of the bucket
     batch    as BATCH of what it writes
+    layout   of the state tables of the step, and of outputs that the state keeps
     outputs  for each output that goes into files the URI of its Delta table
     """
 
@@ -69,12 +69,13 @@ class BucketTask:
             state[name] = found.rows
             size += found.bytes
         folded = self.step.fold(self.rows, state, self.times)
+        kept = {name: rows for name, rows in folded.outputs.items() if name in self.layout.tables}
         gained = [
             write_state(self.source.uri, self.layout, name, rows, self.batch)
-            for name, rows in folded.changes.items()
+            for name, rows in {**folded.changes, **kept}.items()
         ]
         written = {
-            name: write_output(self.outputs[name], rows, self.batch)
+            name: write_output(self.outputs[name], stored_columns(rows))
             for name, rows in folded.outputs.items()
             if name in self.outputs and rows.num_rows
         }
@@ -82,7 +83,7 @@ class BucketTask:
             folded.rows,
             folded.shared,
             folded.tally,
-            {name: rows for name, rows in folded.outputs.items() if name not in self.outputs},
+            {n: rows for n, rows in folded.outputs.items() if n not in self.outputs and n not in kept},
             written,
             [file for file in gained if file is not None],
             size,
@@ -104,15 +105,13 @@ def run_in_process(tasks: Sequence[BucketTask]) -> Sequence[BucketResult]:
     return [task() for task in tasks]
 
 
-def write_output(uri: str, rows: pa.Table, batch: int) -> NewFile:
-    """Write output rows, with BATCH, into a file in the folder of their table. In: at least one row."""
-    return write_marked(
-        uri, rows.append_column(BATCH, pa.array(np.full(rows.num_rows, batch, np.int32))), batch
-    )
+def stored_columns(rows: pa.Table) -> pa.Table:
+    """The columns of an output that its table has: nobody looks for final rows by their hash."""
+    return rows.drop_columns([HASH]) if HASH in rows.column_names else rows
 
 
-def write_marked(uri: str, rows: pa.Table, batch: int) -> NewFile:
-    """The same for rows that have BATCH. In: batch  the highest that the file's statistics name."""
+def write_output(uri: str, rows: pa.Table) -> NewFile:
+    """Write output rows into a file in the folder of their table. In: at least one row."""
     writer = DataFileWriter(uri, rows.schema, Encoding())
     try:
         for at in range(0, rows.num_rows, OUTPUT_GROUP_ROWS):
@@ -120,7 +119,6 @@ def write_marked(uri: str, rows: pa.Table, batch: int) -> NewFile:
             columns = dict(zip(part.column_names, part.columns, strict=True))
             writer.write(columns, part.num_rows)
             writer.bound_numbers(columns)
-        writer.bound_by(BATCH, batch, batch)
         written = writer.close()
     except BaseException:
         writer.remove()

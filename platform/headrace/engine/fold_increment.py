@@ -23,7 +23,7 @@ from headrace.engine.log_pieces import pieces_of
 from headrace.engine.state_files import StateSource
 from headrace.engine.state_layout import StateLayout
 from headrace.fold.changes.station import Selection
-from headrace.fold.contract import Step, Times
+from headrace.fold.contract import StateTable, Step, Times
 from headrace.fold.fates import TALLY, sum_tallies
 from headrace.fold.relations.station_step import StationStep
 from headrace.lake import NewFile
@@ -92,6 +92,7 @@ def fold_increment(
     *,
     batch: int,
     outputs: Mapping[str, str] | None = None,
+    kept: Mapping[str, StateTable] | None = None,
     how: Distribution | None = None,
     compute: Compute | None = None,
 ) -> FoldResult:
@@ -102,53 +103,57 @@ def fold_increment(
          state    the files of the state before the increment; new files go into the same folder
          batch    BATCH of the first piece; higher than any that the state holds
          outputs  for each output that goes into files the URI of its table; rows of all others come back
+         kept     the outputs that the state keeps: of these the newest row of each key is a result
          compute  adds the columns of selections, which SQL computes, to rows before a step that asks for them
     """
     how = how or Distribution()
-    run = _Run(steps, StateLayout.of(steps), outputs or {}, how, compute)
+    run = Run(outputs or {}, kept or {}, how, compute)
     results: list[BucketResult] = []
     batch -= 1
     for piece, clocks in pieces_of(rows, times, how.piece_bytes):
         batch += 1
-        found = run.piece(piece, clocks, state, batch)
+        found = run.through(steps, Between(piece), clocks, state, batch)[0]
         state = state.plus(file for one in found for file in one.state)
         results += found
-    return _together(results, batch)
+    return together(results, batch)
 
 
 @dataclass(frozen=True)
-class _Run:
-    """What is the same for all pieces."""
+class Between:
+    """What lies between two steps: rows, and those that every bucket gets beside its own."""
 
-    steps: Sequence[Step]
-    layout: StateLayout
+    rows: pa.Table
+    shared: pa.Table | None = None
+
+
+@dataclass(frozen=True)
+class Run:
+    """How pieces are folded. See `fold_increment` for the fields."""
+
     outputs: Mapping[str, str]
+    kept: Mapping[str, StateTable]
     how: Distribution
-    compute: Compute | None
+    compute: Compute | None = None
 
-    def piece(self, rows: pa.Table, times: Times, state: StateSource, batch: int) -> list[BucketResult]:
-        """The results of all buckets of all steps; their rows are used up."""
+    def through(
+        self, steps: Sequence[Step], came: Between, times: Times, state: StateSource, batch: int
+    ) -> tuple[list[BucketResult], Between]:
+        """The results of all buckets of some steps, without their rows; and what goes on to the step behind them."""
         everything: list[BucketResult] = []
-        shared: pa.Table | None = None
-        for step in self.steps:
-            found = self.how.run(self._tasks(step, self._computed(step, rows), shared, times, state, batch))
-            rows = _joined([one.rows for one in found], rows.slice(0, 0))
+        for step in steps:
+            rows = self._computed(step, came.rows)
+            found = self.how.run(self._tasks(step, Between(rows, came.shared), times, state, batch))
             sharing = [one.shared for one in found if one.shared is not None]
             shared = pa.concat_tables(sharing) if sharing else None
+            came = Between(_joined([one.rows for one in found], rows.slice(0, 0)), shared)
             everything += [_without_rows(one) for one in found]
-        return everything
+        return everything, came
 
     def _tasks(
-        self,
-        step: Step,
-        rows: pa.Table,
-        shared: pa.Table | None,
-        times: Times,
-        state: StateSource,
-        batch: int,
+        self, step: Step, came: Between, times: Times, state: StateSource, batch: int
     ) -> list[BucketTask]:
-        buckets = exchanged(step, rows, shared, self.how.buckets)
-        layout = StateLayout(step.state)
+        buckets = exchanged(step, came.rows, came.shared, self.how.buckets)
+        layout = StateLayout({**step.state, **self.kept})
         tasks = []
         for number, mine in enumerate(buckets):
             hashes = bucket_hashes(number, len(buckets))
@@ -158,10 +163,15 @@ class _Run:
         return tasks
 
     def _computed(self, step: Step, rows: pa.Table) -> pa.Table:
-        if not isinstance(step, StationStep) or not step.selections:
+        if not selections_of(step):
             return rows
         assert self.compute is not None, "values of this join are computed by SQL: pass `compute`"
-        return self.compute(step.selections, rows)
+        return self.compute(selections_of(step), rows)
+
+
+def selections_of(step: Step) -> Mapping[str, Selection]:
+    """What SQL has to compute before a step."""
+    return step.selections if isinstance(step, StationStep) else {}
 
 
 def _joined(tables: Sequence[pa.Table | None], nothing: pa.Table) -> pa.Table:
@@ -173,7 +183,8 @@ def _without_rows(one: BucketResult) -> BucketResult:
     return BucketResult(None, None, one.tally, one.outputs, one.written, one.state, one.bytes_read)
 
 
-def _together(results: Sequence[BucketResult], batch: int) -> FoldResult:
+def together(results: Sequence[BucketResult], batch: int) -> FoldResult:
+    """What the results of all buckets and pieces are as a whole. In: batch  the last one's."""
     outputs: dict[str, list[pa.Table]] = defaultdict(list)
     written: dict[str, list[NewFile]] = defaultdict(list)
     for one in results:

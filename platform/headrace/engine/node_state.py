@@ -18,7 +18,7 @@ import pyarrow as pa
 
 from headrace.engine.bounds import judged, standing_limits
 from headrace.engine.compact_runs import RUNS_MAX
-from headrace.engine.compact_tables import compact_current, compact_state
+from headrace.engine.compact_tables import compact_state
 from headrace.engine.fold_increment import Compute, Distribution, FoldResult, fold_increment
 from headrace.engine.operators import NodeOperator
 from headrace.engine.output_tables import output_tables
@@ -26,8 +26,7 @@ from headrace.engine.progress import Progress, is_within
 from headrace.engine.state_files import StateSource, read_state
 from headrace.engine.state_layout import SHARED
 from headrace.errors import TerminalError
-from headrace.fold.changes.collect import RESULTS
-from headrace.fold.contract import BATCH, Needs, Times
+from headrace.fold.contract import Needs, Times
 from headrace.lake import APPENDER, LakeTable, TableWriter, create, kinds, last_commit
 
 
@@ -45,18 +44,16 @@ class NodeTables:
         operator: NodeOperator,
         state_uri: str,
         output_uris: Mapping[str, str],
-        compute: Compute | None = None,
     ) -> NodeTables:
         """Open the tables, and make those that are missing.
 
-        In:     output_uris  for each output (`results`, and `changes` if they are wanted) the URI of its table
+        In:     output_uris  for each output that is a table of its own (see `output_tables`) its URI
         Raises: TerminalError when a table has other columns than the description
         """
         state = create(state_uri, operator.layout.schema, kinds.state(tuple(SHARED.names)))
-        schemas = output_tables(operator, compute)
-        marked = {name: schemas[name].append(pa.field(BATCH, pa.int32())) for name in output_uris}
+        schemas = output_tables(operator)
         outputs = {
-            name: create(uri, _nullable(marked[name]), kinds.RESULTS) for name, uri in output_uris.items()
+            name: create(uri, _nullable(schemas[name]), kinds.RESULTS) for name, uri in output_uris.items()
         }
         return cls(operator, state, outputs)
 
@@ -105,9 +102,17 @@ class NodeState:
         outputs = {name: t.uri for name, t in self.tables.outputs.items() if name not in self._ahead}
         source = StateSource(self.tables.state.uri, self.tables.state.snapshot().files)
         clocks, batch = self._with_standing(times), self.progress.batch + 1
-        steps = self.tables.operator.steps
+        steps, kept = self.tables.operator.steps, self.tables.operator.kept
         found = fold_increment(
-            steps, rows, clocks, source, batch=batch, outputs=outputs, how=how, compute=compute
+            steps,
+            rows,
+            clocks,
+            source,
+            batch=batch,
+            outputs=outputs,
+            kept=kept,
+            how=how,
+            compute=compute,
         )
         _, refusal = judged(self.tables.operator, found, clocks, self.progress.sizes)
         if refusal is not None:
@@ -145,12 +150,6 @@ class NodeState:
         """Compact the state beside the commits. Out: how many state tables were compacted."""
         layout, clock = self.tables.operator.layout, self.progress.clock
         return compact_state(self.tables.state, maintainer, layout, clock, [self._writer], runs_max=runs_max)
-
-    def compact_results(self, maintainer: TableWriter, runs_max: int = RUNS_MAX) -> bool:
-        """Compact results that are revised, beside the commits. Out: False if nothing was done."""
-        if not self.tables.operator.revises:
-            return False
-        return compact_current(self.tables.outputs[RESULTS], maintainer, [self._writer], runs_max=runs_max)
 
     def _outputs_ahead(self) -> dict[str, tuple[Mapping[str, int], int]]:
         """Of each output whose last commit is ahead of the state: through where, and its BATCH."""

@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
 
+import numpy as np
 import pyarrow as pa
 
 from headrace.description import (
@@ -32,7 +33,10 @@ from headrace.description.lookup import EVENT as AS_OF_EVENT
 from headrace.engine.state_layout import StateLayout
 from headrace.fold import sliding
 from headrace.fold.batches import BatchedSink
-from headrace.fold.contract import ROW_COLUMNS, Step
+from headrace.fold.changes.collect import RESULTS
+from headrace.fold.columns import int64
+from headrace.fold.contract import BATCH, HASH, KEY, ROW_COLUMNS, StateTable, Step
+from headrace.fold.keys import group
 from headrace.fold.lookups import LookupInLog, LookupInTime
 from headrace.fold.relations import Relations
 from headrace.fold.relations.tree import RESULT, leaves_of
@@ -90,8 +94,15 @@ class NodeOperator:
 
     @cached_property
     def layout(self) -> StateLayout:
-        """Its state tables."""
-        return StateLayout.of(self.steps)
+        """Its state tables; where its results are revised, these among them."""
+        return StateLayout({**StateLayout.of(self.steps).tables, **self.kept})
+
+    @cached_property
+    def kept(self) -> Mapping[str, StateTable]:
+        """The outputs that the state keeps, so that one commit changes both."""
+        from headrace.engine.output_tables import output_schemas
+
+        return {RESULTS: current_results(output_schemas(self)[RESULTS])} if self.revises else {}
 
     @property
     def revises(self) -> bool:
@@ -100,12 +111,33 @@ class NodeOperator:
 
     def rows(self, feeds: Mapping[str, pa.Table]) -> pa.Table:
         """The rows of all feeds as the first step takes them."""
-        match self.kernel:
-            case Relations():
-                return self.kernel.packed(feeds)
-            case LookupInLog() | LookupInTime():
-                return self.kernel.decide(feeds[RECORDS], feeds[VERSIONS])
-        return feeds[RESULT]
+        return rows_for(self.kernel, feeds)
+
+
+def rows_for(kernel: Any, feeds: Mapping[str, pa.Table]) -> pa.Table:
+    """The rows of all feeds as the first step of a kernel takes them."""
+    match kernel:
+        case Relations():
+            return kernel.packed(feeds)
+        case LookupInLog() | LookupInTime():
+            return kernel.decide(feeds[RECORDS], feeds[VERSIONS])
+    return feeds[RESULT]
+
+
+def current_results(schema: pa.Schema) -> StateTable:
+    """Results that are revised, as a table of the state: of each key the newest row counts. In: schema  of the output."""
+    return StateTable(schema, (HASH,), newest_of_keys)
+
+
+def newest_of_keys(rows: pa.Table) -> pa.Table:
+    """Of the rows of each KEY the one with the highest BATCH."""
+    if not rows.num_rows:
+        return rows
+    rows = rows.combine_chunks()
+    codes = group(rows[KEY]).codes
+    order = np.lexsort((int64(rows[BATCH]), codes))
+    last = np.append(codes[order][1:] != codes[order][:-1], True)
+    return rows.take(pa.array(order[last]))
 
 
 def feeds_of(node: Node) -> dict[str, Feed]:

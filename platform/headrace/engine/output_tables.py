@@ -5,15 +5,18 @@ A table is made before its node has any row, so its columns are those of the out
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import cast
 
 import numpy as np
 import pyarrow as pa
 
-from headrace.engine.fold_increment import Compute, fold_increment
+from headrace.engine.bucket_tasks import stored_columns
+from headrace.engine.fold_increment import fold_increment
 from headrace.engine.operators import NodeOperator
 from headrace.engine.state_files import StateSource
 from headrace.fold.changes.collect import CHANGES, RESULTS
+from headrace.fold.changes.station import Selection
 from headrace.fold.contract import Clock, Times
 from headrace.fold.keys import with_keys
 from headrace.fold.relations.tree import RESULT
@@ -26,8 +29,18 @@ from headrace.fold.time_limits.settle_waits import Ends, Waits, settle_waits
 STORED = (RESULTS, CHANGES)  # other outputs tell what waits, for bounds
 
 
-def output_tables(operator: NodeOperator, compute: Compute | None = None) -> dict[str, pa.Schema]:
-    """The outputs that are tables of a node by name, with their columns. In: compute  see `fold_increment`."""
+def output_tables(operator: NodeOperator) -> dict[str, pa.Schema]:
+    """The outputs that are tables of their own by name, with their columns."""
+    kept = operator.kept
+    return {
+        name: stored_columns(schema.empty_table()).schema
+        for name, schema in output_schemas(operator).items()
+        if name not in kept
+    }
+
+
+def output_schemas(operator: NodeOperator) -> dict[str, pa.Schema]:
+    """The columns of all outputs that last, by name."""
     match operator.kernel:
         case Sessions():
             return {RESULTS: _of_sessions(operator)}
@@ -35,8 +48,18 @@ def output_tables(operator: NodeOperator, compute: Compute | None = None) -> dic
             return {RESULTS: _of_time_limit(operator)}
     nothing = operator.rows({name: schema.empty_table() for name, schema in operator.inputs.items()})
     times = Times(Clock(), Clock())
-    found = fold_increment(operator.steps, nothing, times, StateSource(""), batch=0, compute=compute)
+    found = fold_increment(operator.steps, nothing, times, StateSource(""), batch=0, compute=nothing_computed)
     return {name: tables[0].schema for name, tables in found.outputs.items() if name in STORED}
+
+
+def nothing_computed(selections: Mapping[str, Selection], rows: pa.Table) -> pa.Table:
+    """What SQL computes of no rows."""
+    for part, selection in selections.items():
+        for name in selection.values:
+            rows = rows.append_column(
+                f"{part}:{name}", pa.nulls(rows.num_rows, selection.types.field(name).type)
+            )
+    return rows
 
 
 def _of_sessions(operator: NodeOperator) -> pa.Schema:

@@ -11,13 +11,12 @@ from typing import TYPE_CHECKING
 from pyspark.sql import functions as F
 
 from headrace.description.durations import format_duration
-from headrace.operators import operator_of
-from headrace.operators.batches import BatchOperator
-from headrace.operators.rows import KEPT
+from headrace.fold.fates import KEPT
 from headrace.quality.claims import Check, Finding, at_most
 from headrace.quality.words import counted, joined, moment
 from headrace.runtime.node_tables import read_logs
 from headrace.runtime.opening import read_opening
+from headrace.runtime.operator_frames import operator_of
 from headrace.runtime.redeliver import delivery_of
 from headrace.sinks import ReadableSink
 
@@ -97,9 +96,7 @@ def no_batch_lost_or_repeated(spark: SparkSession, lake: Lake, books: Books, nod
     name, table = "no_batch_lost_or_repeated", node.required_name
     if not books.accounts and not books.in_results:
         return Check(name, None, lambda _: Finding("No record has been delivered yet: no batch can be lost."))
-    operator = operator_of(node)
-    assert isinstance(operator, BatchOperator)
-    troubles = {**_by_group(spark, lake, books, node, operator), **_in_table(books.results)}
+    troubles = {**_by_group(spark, lake, books, node), **_in_table(books.results)}
     for sink in node.sinks:
         if isinstance(sink, ReadableSink):
             held = sink.held(spark, delivery_of(lake, node, sink)).groupBy("batch_id").count()
@@ -133,23 +130,23 @@ def no_batch_lost_or_repeated(spark: SparkSession, lake: Lake, books: Books, nod
     return Check(name, at_most(frame, "found", 0), explain)
 
 
-def _by_group(
-    spark: SparkSession, lake: Lake, books: Books, node: Batches, operator: BatchOperator
-) -> dict[str, int]:
+def _by_group(spark: SparkSession, lake: Lake, books: Books, node: Batches) -> dict[str, int]:
     """Records of each group: those kept from the log, less those in batches and in open ones."""
-    by = list(node.by)
+    by, operator = list(node.by), operator_of(node)
     opening = read_opening(spark, lake, node)
     decided = operator.decide(read_logs(spark, lake, node, books.progress.upto_ms))
     since = (F.col("__fate") == KEPT) & (F.col("__ingested_ms") > operator.frontier_ms(opening.progress))
-    sides = decided.where(since).select(*by, F.lit(1).cast("long").alias("__surplus"))
-    if opening.held.state is not None:  # of batches open at a cut the records before it are counted there
-        begun = operator.open_batches(opening.held.state, operator.frontier_ms(opening.progress))
-        sides = sides.unionByName(begun.select(*by, F.col("__records").alias("__surplus")))
+    one = F.lit(1).cast("long")
+    sides = decided.where(since).select(*by, one.alias("__surplus"))
+    begun = opening.state(spark, node)
+    if begun is not None:  # of batches open at a cut the records before it are counted there
+        waited = operator.waiting(begun, opening.progress)
+        sides = sides.unionByName(waited.select(*by, one.alias("__surplus")))
     settled = books.results.where(operator.settled(books.progress) & ~operator.settled(opening.progress))
     sides = sides.unionByName(settled.select(*by, (-F.col("records")).alias("__surplus")))
     if books.held.state is not None:
-        still = operator.open_batches(books.held.state, operator.frontier_ms(books.progress))
-        sides = sides.unionByName(still.select(*by, (-F.col("__records")).alias("__surplus")))
+        still = operator.waiting(books.held.state, books.progress)
+        sides = sides.unionByName(still.select(*by, (-one).alias("__surplus")))
     groups = sides.groupBy(*by).agg(F.sum("__surplus").alias("surplus"))
     row = groups.agg(
         F.coalesce(F.sum(F.when(F.col("surplus") > 0, F.col("surplus"))), F.lit(0)).alias("lost"),

@@ -15,12 +15,13 @@ from pyspark.sql import functions as F
 
 from headrace import lake as lakes
 from headrace.errors import TransientError
+from headrace.fold.fates import FATES
 from headrace.log.columns import DEAD_LETTER, RECORD
-from headrace.operators import operator_of
-from headrace.operators.operator import Held
-from headrace.operators.rows import FATES
-from headrace.runtime.node_tables import base_of, node_schemas, read_log, read_progress
+from headrace.runtime.bound_operator import bound
+from headrace.runtime.held import Held
+from headrace.runtime.node_tables import base_of, read_log, read_progress
 from headrace.runtime.opening import Opening, read_opening
+from headrace.runtime.operator_frames import operator_of
 from headrace.runtime.views import fates_of
 from headrace.spark.frames import local_frame
 from headrace.spark.lake_rows import read
@@ -31,8 +32,8 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
     from headrace.description import Node
-    from headrace.operators.progress import Progress
     from headrace.runtime.lake import Lake
+    from headrace.runtime.progress import Progress
 
     Counts = Counter[tuple[str, int]]
 
@@ -103,7 +104,7 @@ def open_books(spark: SparkSession, lake: Lake, node: Node) -> Books:
         Account(topic, partition, delivered[topic, partition], fates.get((topic, partition), none))
         for topic, partition in sorted(delivered.keys() | fates.keys())
     ]
-    results = _results_in(spark, node, held, progress)
+    results = _results_in(node, held, progress)
     return Books(node, progress, held, results, _records_in(results), tuple(accounts))
 
 
@@ -114,13 +115,13 @@ def _records_in(results: DataFrame) -> int | None:
     return (row["records"] if row else 0) or 0
 
 
-def _results_in(spark: SparkSession, node: Node, held: Held, progress: Progress) -> DataFrame:
+def _results_in(node: Node, held: Held, progress: Progress) -> DataFrame:
     """The result rows, with `__records` where they stand for records; of current results with the changes since."""
     assert held.results is not None
     operator = operator_of(node)
     if operator.appended:
         return held.results
-    return operator.read(held, progress, node_schemas(spark, node).inputs)
+    return operator.read(held, progress)
 
 
 def _snapshot(spark: SparkSession, lake: Lake, node: Node) -> tuple[Held, Progress]:
@@ -137,32 +138,27 @@ def _snapshot(spark: SparkSession, lake: Lake, node: Node) -> tuple[Held, Progre
         results = _base(spark, lake, node, progress)
         if unmoved and results is not None:
             known = None if version < 0 else read(spark, lake.state(name), version)
-            if known is not None:
-                known = known.where(F.col("__batch").between(results[1] + 1, progress.batch))
-            return Held(results[0], known, parts=results[2]), progress
+            return Held(results[0], known, results[1]), progress
         time.sleep(PAUSE_SECONDS)
     raise TransientError(
         f"Node '{name}' moved on {ATTEMPTS} times while its books were read.", hint="Run the check again."
     )
 
 
-def _base(
-    spark: SparkSession, lake: Lake, node: Node, progress: Progress
-) -> tuple[DataFrame, int, Mapping[str, DataFrame]] | None:
-    """The result table as of a micro-batch, the one folded into it, its parts; None when they are ahead of it."""
+def _base(spark: SparkSession, lake: Lake, node: Node, progress: Progress) -> tuple[DataFrame, int] | None:
+    """The result table as of a micro-batch, and the one folded into it; None when it is ahead of it."""
     name, path = node.required_name, lake.table(node.required_name)
     if not lakes.exists(path):
-        return local_frame(spark, [], node_schemas(spark, node).results), 0, {}
+        return local_frame(spark, [], bound(spark, node).results), 0
     if not operator_of(node).appended:
         base = base_of(spark, lake, node)
-        held = (base.read(spark), base.batch, base.read_parts(spark))
-        return held if base.batch <= progress.batch else None
+        return (base.read(spark), base.batch) if base.batch <= progress.batch else None
     version = lakes.open_table(path).version
     newest = lakes.last_commit(lakes.open_table(path), f"node/{name}")
     ahead = 0 if newest is None else newest.record["batch"] - progress.batch
     if newest is not None and ahead == 1:
         version = min(version, newest.version - 1)  # its state is not committed yet
-    return (read(spark, path, version), 0, {}) if ahead <= 1 else None
+    return (read(spark, path, version), 0) if ahead <= 1 else None
 
 
 def _delivered(spark: SparkSession, lake: Lake, node: Node, progress: Progress, opening: Opening) -> Counts:

@@ -10,7 +10,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from headrace.description import WindowedAggregate
-from headrace.operators.rows import FATES, USED
+from headrace.fold.fates import FATES, USED
 from headrace.quality.claims import Check, Finding, pairs_equal
 from headrace.quality.diagnosis import Diagnosis, OpenDifference, diagnose
 from headrace.quality.words import amount, counted, joined, moment

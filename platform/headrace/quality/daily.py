@@ -6,9 +6,9 @@ from typing import TYPE_CHECKING, Any
 
 from pyspark.sql import functions as F
 
-from headrace.operators import operator_of
-from headrace.operators.rows import FATES, KEPT, LATE, NOT_RECORDS
+from headrace.fold.fates import FATES, KEPT, LATE, NOT_RECORDS
 from headrace.runtime.node_tables import read_logs
+from headrace.runtime.operator_frames import operator_of
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -53,7 +53,7 @@ def tell(spark: SparkSession, lake: Lake, books: Books) -> dict[str, Any]:
     rows = sorted(
         (_row(row.asDict()) for row in counted), key=lambda row: (row["day"], row["topic"]), reverse=True
     )
-    late = operator.late(decided) if books.total(LATE) else None
+    late = operator.late(logs) if books.total(LATE) else None
     if late is not None and not any(row["fates"][LATE] for row in rows):
         _move_late(rows, late)
     return {

@@ -11,13 +11,12 @@ from typing import TYPE_CHECKING, Any
 from pyspark.sql import functions as F
 
 from headrace.description import TimeWindows, WindowedAggregate, quote
-from headrace.operators.rows import KEPT, OPEN, rows_of
-from headrace.operators.windows.assign import assign_windows
-from headrace.operators.windows.panes import last_window_start
+from headrace.fold.fates import KEPT, OPEN
 from headrace.quality.books import Account
 from headrace.quality.words import group_text
 from headrace.runtime.node_tables import read_logs
 from headrace.runtime.opening import read_opening
+from headrace.runtime.operator_frames import operator_of
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -103,9 +102,9 @@ def _kept(spark: SparkSession, lake: Lake, books: Books) -> DataFrame:
     node = books.node
     assert isinstance(node, WindowedAggregate)
     assert isinstance(node.window, TimeWindows)
-    rows = assign_windows(rows_of(read_logs(spark, lake, node, books.progress.upto_ms), node.stream), node)
+    rows = operator_of(node).decide(read_logs(spark, lake, node, books.progress.upto_ms))
     closed_ms = F.lit(books.progress.closed_ms).cast("long")
-    start = last_window_start(node.window, F.col("__event_ms"))
+    start = F.col("__event_ms") - F.pmod("__event_ms", F.lit(node.window.advance_ms))
     closed = F.coalesce(start + (node.window.size_ms + node.grace_ms) <= closed_ms, F.lit(False))
     return rows.where(F.col("__fate") == KEPT).select(
         *(F.col(quote(name)) for name in node.by),

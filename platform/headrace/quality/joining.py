@@ -10,11 +10,10 @@ from typing import TYPE_CHECKING
 from pyspark.sql import functions as F
 
 from headrace.description import Join, quote
-from headrace.operators import operator_of
-from headrace.operators.relations import RelationOperator
 from headrace.quality.claims import Check, Finding, at_most
 from headrace.quality.ratios import below
 from headrace.quality.words import counted, group_text, joined, short
+from headrace.runtime.operator_frames import OperatorFrames, operator_of
 from headrace.spark.frames import local_frame
 
 if TYPE_CHECKING:
@@ -103,8 +102,6 @@ def _difference(row: dict[str, object], node: Join) -> str:
     return f"{key} ({joined(pairs)})"
 
 
-def _join(books: Books) -> tuple[Join, RelationOperator]:
-    operator = operator_of(books.node)
+def _join(books: Books) -> tuple[Join, OperatorFrames]:
     assert isinstance(books.node, Join)
-    assert isinstance(operator, RelationOperator)
-    return books.node, operator
+    return books.node, operator_of(books.node)

@@ -15,8 +15,8 @@ from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from headrace.fold.fates import FATES, LATE
 from headrace.log.clock import SystemClock
-from headrace.operators.rows import FATES, LATE
 from headrace.quality.parity import differing_rows
 from headrace.quality.results import ERROR, CheckResult
 from headrace.quality.suites import DOCS_INDEX

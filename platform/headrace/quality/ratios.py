@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
-from headrace.operators.rows import LATE
+from headrace.fold.fates import LATE
 from headrace.quality.claims import Check, Finding, at_most
 from headrace.quality.results import Number
 from headrace.quality.words import counted, joined, percent, short

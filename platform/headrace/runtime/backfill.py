@@ -1,6 +1,6 @@
 """Backfill: recompute from the log beside the stream's results, compare, and swap in only what differs.
 
-Law: the recomputation is the stream's own fold, over the whole log through the node's frontier, starting from nothing. What
+Law: the recomputation is the stream's own fold, of the whole log through the node's frontier, beside the node's tables. What
 is equal is left alone; one MERGE changes just the differing rows, so that readers of the change feed see no more.
 
 - appended results are compared by day. The stream only appends rows that lie beyond the frontier, which the swap never
@@ -26,10 +26,10 @@ from headrace import lake as lakes
 from headrace.description import quote
 from headrace.errors import TerminalError
 from headrace.log.clock import SystemClock
-from headrace.operators import operator_of
 from headrace.runtime.lease import Lease, take_lease_patiently
 from headrace.runtime.node_tables import Base, base_of, read_logs, read_progress, results_writer
-from headrace.runtime.opening import Opening, read_opening, stand
+from headrace.runtime.opening import Opening, Standing, read_opening, stand
+from headrace.runtime.operator_frames import operator_of
 from headrace.runtime.plan import STAGES, BackfillPlan, DayVerdict
 from headrace.spark.merge import exchange
 from headrace.spark.session import pipeline_session
@@ -148,24 +148,22 @@ class Backfill:
 
     @cached_property
     def _recomputed(self) -> DataFrame:
-        return self.recompute().persist()
+        return self._standing.results.where(self._in_days()).persist()
+
+    @cached_property
+    def _standing(self) -> Standing:
+        """What the log leads to, in files beside the node's tables until `_release`."""
+        return stand(self._spark, self._lake, self.node, self._upto_ms, self._opening)
 
     def _release(self) -> None:
         self.days  # noqa: B018 - known before what it is read from goes
         self._recomputed.unpersist()
-        del self._recomputed
+        self._standing.release()
+        del self._recomputed, self._standing
 
     @cached_property
     def _opening(self) -> Opening:
         return read_opening(self._spark, self._lake, self.node)
-
-    def recompute(self) -> DataFrame:
-        """The rows from the log alone; columns and grain of the result table."""
-        if not self._opening.is_at_the_beginning:
-            standing = stand(self._spark, self._lake, self.node, self._upto_ms, self._opening)
-            return standing.results.where(self._in_days())
-        span_ms = (_ms(self._chosen[0]), _ms(self._chosen[-1]) + DAY_MS - 1) if self._chosen else None
-        return self._operator.recompute(self._logs(), self.progress, span_ms).where(self._in_days())
 
     @cached_property
     def _base(self) -> Base:

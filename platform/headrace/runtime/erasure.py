@@ -9,7 +9,7 @@ Nothing may write meanwhile: the leases of the log, of its nodes and of their ba
 survives a crash: whatever is done already is found done when the erasure is run again, and the rest is done then.
   1. each node completes the micro-batch that a crash had interrupted, and folds what it has not folded;
   2. the log's rows are blanked in one commit;
-  3. for each node: results that differ are swapped, then parts and state are written anew, then refused rows go.
+  3. for each node: results that differ are swapped, then the state is written anew, then refused rows go.
 """
 
 from __future__ import annotations
@@ -21,6 +21,7 @@ from typing import TYPE_CHECKING
 from pyspark.sql import functions as F
 
 from headrace import lake as lakes
+from headrace.engine.state_layout import TABLE
 from headrace.errors import TerminalError
 from headrace.lake import small_files
 from headrace.lake.alter import rewritable
@@ -28,17 +29,18 @@ from headrace.log.clock import SystemClock
 from headrace.log.columns import DEAD_LETTER
 from headrace.log.erasure import blanked, is_of_key, key_bytes, key_values
 from headrace.runtime.backfill import Backfill
+from headrace.runtime.bound_operator import bound
 from headrace.runtime.lease import nothing_writes
 from headrace.runtime.maintenance import RETENTION_HOURS
 from headrace.runtime.node_tables import read_progress, undescribed
-from headrace.runtime.opening import Opening, read_opening, stand
-from headrace.runtime.runner import NodeRunner
+from headrace.runtime.opening import Opening, copy_state, read_opening, stand
+from headrace.runtime.runner import NodeRunner, state_record
 from headrace.sinks.refusals import as_json
-from headrace.spark.lake_rows import overwrite, read, rewrite
+from headrace.spark.lake_rows import read, rewrite
 from headrace.spark.session import pipeline_session
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping, Sequence
+    from collections.abc import Iterator, Sequence
 
     from pyspark.sql import DataFrame, SparkSession
 
@@ -53,7 +55,7 @@ class Erased:
     """What was done to one table.
 
     of     the asset: `log/<topic>` or the node's name
-    what   which of its tables: log, results, state, a part of the state, or `refused by <sink>`; or a sink's store
+    what   which of its tables: log, results, state, or `refused by <sink>`; or a sink's store
     rows   how many rows are gone or became others; None: not a number that can be told
     note   what else there is to say
     """
@@ -176,32 +178,27 @@ class Erasure:
             )
 
     def _state(self, node: Node) -> Iterator[Erased]:
-        """Parts and state, as a fold of the whole log leaves them; of current results all is folded already."""
+        """The state, as a fold of the whole log leaves it; current results are all in the base already."""
         spark, lake, name = self._spark, self._lake, node.required_name
         known = read_progress(spark, lake, node)
         now = stand(spark, lake, node, known.upto_ms, Opening())
-        progress = replace(now.progress, batch=known.batch)
-        for part, rows in now.parts.items():
-            yield self._rewritten(name, part, lake.part(name, part), rows, {"writer": f"erasure/{name}"})
-        record = {
-            "writer": f"node/{name}",
-            "fingerprint": node.fingerprint(),
-            "progress": progress.to_json(),
+        progress = replace(now.progress, batch=max(known.batch, now.progress.batch))
+        kept = bound(spark, node).operator.kept
+        files = {
+            path: file
+            for path, file in now.source.files.items()
+            if not any(file.may_have(TABLE, table, table) for table in kept)
         }
-        batch = F.lit(known.batch).cast(now.state.schema["__batch"].dataType)
-        state = now.state.withColumn("__batch", batch)
-        yield self._rewritten(name, "state", lake.state(name), state, record)
+        table, record = lakes.open_table(lake.state(name)), state_record(node, progress)
+        writer = lakes.TableWriter(table, lakes.APPENDER, carries=[record["writer"]], mends=True)
+        before = table.snapshot()
+        added = copy_state(replace(now.source, files=files), table.uri)
+        writer.replace(before.files, added, record, changes_data=True)
         now.release()
-
-    def _rewritten(
-        self, of: str, what: str, path: str, rows: DataFrame, record: Mapping[str, object]
-    ) -> Erased:
-        before = read(self._spark, path).count()
-        writers = [str(record["writer"])]
-        role = lakes.APPENDER if what == "state" else lakes.MAINTAINER
-        overwrite(lakes.TableWriter(lakes.open_table(path), role, carries=writers, mends=True), rows, record)
-        after = read(self._spark, path).count()
-        return Erased(of, what, max(0, before - after), f"written anew: {before:,} rows became {after:,}")
+        after = table.snapshot().rows
+        yield Erased(
+            name, "state", max(0, before.rows - after), f"written anew: {before.rows:,} rows became {after:,}"
+        )
 
     def _refused(self, node: Node, gone: DataFrame) -> Iterator[Erased]:
         """Refused rows of the key, and those of results that were removed or have changed."""

@@ -9,8 +9,8 @@ from dataclasses import dataclass
 class Lake:
     """Paths below one root URI (a local folder, or any file system that Spark can reach).
 
-    `logs/<topic>` the log · `tables/<node>` results · `state/<node>` open partials or changes, parts, plan, rules and
-    opening balance ·
+    `logs/<topic>` the log · `tables/<node>` results · `state/<node>` state, plan, rules and opening balance · `beside/<node>` what a
+    backfill folds ·
     `rebuilds/<node>/<fingerprint>` the same of a node that is rebuilt ·
     `refused/<node>/<sink>` what a sink's store refused · `requests/<topic>` what a log's writer is asked to record ·
     `triggers/<stream>.json` how often a stream's queries work, if that was set · `leases/…` who writes.
@@ -41,9 +41,9 @@ class Lake:
         """The Delta table of a node's state."""
         return f"{self._nodes}/state/{node}/partials"
 
-    def part(self, node: str, part: str) -> str:
-        """The Delta table of what a node remembers beside its results."""
-        return f"{self._nodes}/state/{node}/parts/{part}"
+    def beside(self, node: str) -> str:
+        """The folder of what is folded from the log beside the node's tables, to be compared with them."""
+        return f"{self.root}/beside/{node}"
 
     def plan(self, node: str) -> str:
         """The file that holds the node's planned micro-batch."""

@@ -7,12 +7,11 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
 from headrace import lake as lakes
-from headrace.description.limits import BOUNDS, Limits, limits_of, policy_of, with_limits
+from headrace.description.limits import BOUNDS, Limits, limited, limits_of, policy_of, with_limits
 from headrace.errors import TerminalError, TransientError
 from headrace.log.clock import SystemClock
 from headrace.log.limits import LimitsSet, limits_in
 from headrace.log.sequencer import Sequencer
-from headrace.operators.limits import in_force
 from headrace.runtime.lease import LeaseHeldError, take_lease
 from headrace.runtime.requests import ask, carry_out, pending, withdraw
 from headrace.spark.lake_rows import read
@@ -42,7 +41,7 @@ def limits_known(spark: SparkSession, lake: Lake, node: Node) -> tuple[Policy, l
     if not lakes.exists(log):
         return described, []
     entries = [entry for entry in limits_in(read(spark, log)) if entry.node == node.required_name]
-    return in_force(described, {}, entries).last, entries
+    return limited(described, (entry.limits for entry in entries))[0], entries
 
 
 def acceptable(spark: SparkSession, lake: Lake, node: Node, limits: Limits) -> Policy:

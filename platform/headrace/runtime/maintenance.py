@@ -24,9 +24,10 @@ from headrace.lake import small_files
 from headrace.lake.upkeep import compact, small
 from headrace.lake.upkeep import vacuum as vacuum_files
 from headrace.log.clock import SystemClock
-from headrace.operators import operator_of
+from headrace.runtime.bound_operator import bound
 from headrace.runtime.lease import LeaseHeldError, held_since_ms, take_lease_patiently
-from headrace.runtime.node_tables import results_writer
+from headrace.runtime.node_tables import read_progress, results_writer
+from headrace.runtime.state_upkeep import StateUpkeep
 from headrace.runtime.table_upkeep import pack_log
 from headrace.runtime.topics import topics_of
 from headrace.spark.merge import FOLDER as CHANGES_FOLDER
@@ -63,7 +64,7 @@ class Upkept:
     """What was done to one table.
 
     of       the asset: `log/<topic>` or the node's name
-    what     which of its tables: log, results, state, a part of the state, or `refused by <sink>`
+    what     which of its tables: log, results, state, or `refused by <sink>`
     before   the newest version's files; `after` likewise
     stored_before  all files on disk, older versions and Delta's log included; `stored_after` likewise
     skipped  why nothing was done; None: it was
@@ -121,19 +122,22 @@ class Maintenance:
                 asset, "log", path, f"A backfill of {readers[0]} has been reading it for too long."
             )
         else:
-            yield self._upkeep(asset, "log", path, [asset], compact, vacuum)
+            work = partial(self._compact, path, f"maintenance/{asset}", [asset], is_log=True)
+            yield self._upkeep(asset, "log", path, work if compact else None, vacuum)
 
     def _node(self, node: Node, compact: bool, vacuum: bool) -> Iterator[Upkept]:
         name, lake = node.required_name, self._lake
-        parts = {part: lake.part(name, part) for part in operator_of(node).parts}
         writers = {"results": [results_writer(node)], "state": [f"node/{name}"]}
         refused = {f"refused by {sink.name}": lake.refused(name, sink.name) for sink in node.sinks}
-        paths = {"results": lake.table(name), "state": lake.state(name), **parts, **refused}
+        paths = {"results": lake.table(name), "state": lake.state(name), **refused}
         present = {what: path for what, path in paths.items() if lakes.exists(path)}
         try:
             with self._alone(name):
                 for what, path in present.items():
-                    yield self._upkeep(name, what, path, writers.get(what, []), compact, vacuum)
+                    work = partial(self._compact, path, f"maintenance/{name}", writers.get(what, []))
+                    if what == "state":
+                        work = partial(self._pack_state, node)
+                    yield self._upkeep(name, what, path, work if compact else None, vacuum)
         except LeaseHeldError as error:
             for what, path in present.items():
                 yield self._left(name, what, path, str(error))
@@ -159,11 +163,11 @@ class Maintenance:
         return [name for name, at_ms in since.items() if at_ms is not None and at_ms < oldest_ms]
 
     def _upkeep(
-        self, of: str, what: str, path: str, writers: Sequence[str], compact: bool, vacuum: bool
+        self, of: str, what: str, path: str, compact: Callable[[], object] | None, vacuum: bool
     ) -> Upkept:
         before, stored = self._sizes(path)
-        if compact:
-            self._compact(lakes.open_table(path), f"maintenance/{of}", writers, is_log=what == "log")
+        if compact is not None:
+            compact()
         if vacuum:
             vacuum_files(lakes.open_table(path), self._retention_hours)
             small_files.delete(
@@ -172,8 +176,16 @@ class Maintenance:
         after, stored_after = self._sizes(path)
         return Upkept(of, what, before, after, stored, stored_after)
 
+    def _pack_state(self, node: Node) -> None:
+        """Its files are merged by what their rows mean."""
+        state = lakes.open_table(self._lake.state(node.required_name))
+        upkeep = StateUpkeep(state, bound(self._spark, node).operator, f"node/{node.required_name}")
+        upkeep.pack(read_progress(self._spark, self._lake, node).clock, whole=True)
+
     @staticmethod
-    def _compact(table: LakeTable, signed: str, writers: Sequence[str], *, is_log: bool) -> None:
+    def _compact(path: str, signed: str, writers: Sequence[str], *, is_log: bool = False) -> None:
+        table = lakes.open_table(path)
+
         def record() -> Mapping[str, Any]:
             return {"writer": signed, **lakes.carried(table, writers)}
 

@@ -13,9 +13,9 @@ from typing import TYPE_CHECKING
 import structlog
 from pyspark.sql import functions as F
 
+from headrace.fold.bounds import FullError
+from headrace.fold.fates import NOT_RECORDS
 from headrace.log.columns import DEAD_LETTER, RECORD
-from headrace.operators.bounds import FullError
-from headrace.operators.rows import NOT_RECORDS
 from headrace.runtime.background import BackgroundTask
 from headrace.runtime.buffered import BufferFigures
 from headrace.runtime.figures import RateLimited
@@ -215,13 +215,15 @@ class NodeStream(SupervisedLoop):
 
     def _tidy(self, runner: NodeRunner) -> None:
         if runner.progress.batch % PACK_EVERY == 0:
-            self._upkeep.begin(partial(self._pack if runner.operator.appended else self._compact, runner))
+            self._upkeep.begin(partial(self._pack, runner))
 
     def _pack(self, runner: NodeRunner) -> None:
         try:
             runner.pack(whole=runner.progress.batch % PACK_WHOLE_EVERY < PACK_EVERY)
         except Exception as error:
             logger.warning("state not packed, will be tried again", name=self.name, error=str(error))
+        if not runner.operator.appended:
+            self._compact(runner)
 
     def _compact(self, runner: NodeRunner) -> None:
         began = time.monotonic()

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from pyspark.sql import functions as F
@@ -13,16 +13,14 @@ from headrace.lake import last_commit, open_table, small_files
 from headrace.log.columns import log_schema
 from headrace.log.commit_row import without_commit_rows
 from headrace.log.promise import read_promise
-from headrace.operators import operator_of
-from headrace.operators.operator import Held, Schemas
-from headrace.operators.progress import Progress
-from headrace.runtime.evolution import GOES_ON, OtherDescriptionError, outcome_of
-from headrace.spark.frames import local_frame
+from headrace.runtime.evolution import GOES_ON, REBUILT, OtherDescriptionError, outcome_of
+from headrace.runtime.held import Held
+from headrace.runtime.operator_frames import operator_of
+from headrace.runtime.progress import Progress
 from headrace.spark.lake_rows import read_between, read_table
-from headrace.spark.lake_rows import read_stretches as rows_in_stretches
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Mapping, Sequence
+    from collections.abc import Collection, Mapping
 
     from pyspark.sql import DataFrame, SparkSession
 
@@ -30,26 +28,22 @@ if TYPE_CHECKING:
     from headrace.runtime.lake import Lake
 
 
+# How the state of a node lies in its table. A state of another layout is rebuilt from the log.
+STATE_LAYOUT = 2
+
+
 @dataclass(frozen=True)
 class Base:
-    """The result table; of current results at a version, with the micro-batch and the log that are folded into it.
-
-    parts  the version of each table beside it; the fold writes them first, so they hold no less
-    """
+    """The result table; of current results at a version, with the micro-batch and the log that are folded into it."""
 
     path: str
     version: int | None
     batch: int
     upto_ms: Mapping[str, int]
-    parts: Mapping[str, tuple[str, int]] = field(default_factory=dict)
 
     def read(self, spark: SparkSession) -> DataFrame:
         """The table."""
         return read_table(spark, self.path, self.version)
-
-    def read_parts(self, spark: SparkSession) -> dict[str, DataFrame]:
-        """The tables beside it, by name."""
-        return {name: read_table(spark, *at) for name, at in self.parts.items()}
 
 
 def base_of(spark: SparkSession, lake: Lake, node: Node) -> Base:
@@ -58,12 +52,10 @@ def base_of(spark: SparkSession, lake: Lake, node: Node) -> Base:
     if operator_of(node).appended:
         return Base(path, None, 0, {})
     version = open_table(path).version
-    paths = {part: lake.part(node.required_name, part) for part in operator_of(node).parts}
-    parts = {part: (path, open_table(path).version) for part, path in paths.items()}
     folded = last_commit(open_table(path), f"fold/{node.required_name}", through=version)
     if folded is None:
-        return Base(path, version, 0, {}, parts)
-    return Base(path, version, folded.record["batch"], folded.record["upto_ms"], parts)
+        return Base(path, version, 0, {})
+    return Base(path, version, folded.record["batch"], folded.record["upto_ms"])
 
 
 def undescribed(spark: SparkSession, lake: Lake, names: Collection[str]) -> list[str]:
@@ -85,19 +77,7 @@ def snapshot(spark: SparkSession, lake: Lake, node: Node) -> tuple[Held, Progres
     base, path = base_of(spark, lake, node), lake.state(node.required_name)
     version = open_table(path).version
     progress = read_progress(spark, lake, node, through=version)
-    state = read_table(spark, path, version)
-    state = state.where((F.col("__batch") > base.batch) & (F.col("__batch") <= progress.batch))
-    return Held(base.read(spark), state, parts=base.read_parts(spark)), progress
-
-
-def node_schemas(spark: SparkSession, node: Node) -> Schemas:
-    """The columns of a node's result table and of its state table."""
-    return operator_of(node).schemas(empty_logs(spark, node))
-
-
-def empty_logs(spark: SparkSession, node: Node) -> dict[str, DataFrame]:
-    """For each topic of a node a log without rows: enough to learn columns from."""
-    return {topic.name: local_frame(spark, [], log_schema(topic)) for topic in node.topics}
+    return Held(base.read(spark), read_table(spark, path, version), base.batch), progress
 
 
 def read_progress(spark: SparkSession, lake: Lake, node: Node, *, through: int | None = None) -> Progress:
@@ -114,6 +94,8 @@ def read_progress(spark: SparkSession, lake: Lake, node: Node, *, through: int |
         stored_description(spark, lake, node),
         _entry(node),
     )
+    if commit.record.get("layout") != STATE_LAYOUT:
+        raise OtherDescriptionError(name, REBUILT, "It was written by an older version of Headrace.")
     known = {written_by, written_by if stored is None else stored["fingerprint"]}
     if known != {described["fingerprint"]}:
         outcome = outcome_of(stored, written_by, described)
@@ -181,15 +163,6 @@ def read_increment(
     table = open_table(lake.log(topic.name))
     rows = read_between(spark, table, log_schema(topic), "ingested_at", after_ms or 0, upto_ms)
     return without_commit_rows(rows)
-
-
-def read_stretches(
-    spark: SparkSession, lake: Lake, topic: Topic, stretches: Sequence[tuple[int, int]], upto_ms: int
-) -> DataFrame:
-    """The commits of a log, through one `ingested_at`, in some stretches of commit time, both ends included."""
-    bounded = [(first, min(last, upto_ms)) for first, last in stretches if first <= upto_ms]
-    table = open_table(lake.log(topic.name))
-    return without_commit_rows(rows_in_stretches(spark, table, log_schema(topic), "ingested_at", bounded))
 
 
 def read_logs(

@@ -1,43 +1,46 @@
-"""Opening balances: where a node stood at the cut of a log whose older rows are gone.
+"""Folds of logs beside a node's tables; and opening balances: where a node stood at the cut of a log.
+
+Rows of a log before its cut are gone.
 
 Law: the opening balance is the node's own fold of the rows that are cut, from the balance before. So what the rest of
 the log leads to from there is what the whole log would have led to (L8: folding I·J is folding I, then J), and rows that
 were final at the cut are those of the result table, which nothing revises.
 
-The balance is a folder of tables, `state`, and of current results `results` and the parts, beside a file that names the
-folder and holds the progress; that file is written last, so a balance is there whole or not at all.
+The balance is a folder with a state table, beside a file that names the folder and holds the progress; that file is written
+last, so a balance is there whole or not at all.
 """
 
 from __future__ import annotations
 
 import uuid
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
-from pyspark.sql import functions as F
-
 from headrace import lake as lakes
-from headrace.description import quote
+from headrace.engine.compact_tables import compact_state
+from headrace.engine.state_files import StateSource
+from headrace.engine.state_layout import SHARED
 from headrace.errors import TerminalError
-from headrace.lake import small_files
-from headrace.operators import operator_of
-from headrace.operators.operator import CurrentOperator, Held
-from headrace.operators.progress import Progress
-from headrace.operators.rows import NOT_RECORDS
-from headrace.runtime.node_tables import node_schemas, read_log, read_stretches
+from headrace.fold.fates import NOT_RECORDS
+from headrace.lake import kinds, small_files
+from headrace.runtime.bound_operator import bound
+from headrace.runtime.increments import reach
+from headrace.runtime.node_tables import read_increment
+from headrace.runtime.operator_frames import operator_of
+from headrace.runtime.progress import Progress
+from headrace.spark import one_task
 from headrace.spark.frames import local_frame
-from headrace.spark.lake_rows import append_rows, read_table
-from headrace.spark.one_task import table_schema
+from headrace.spark.lake_rows import rows_of_files
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping, Sequence
-
     from pyspark.sql import DataFrame, SparkSession
 
     from headrace.description import Node
+    from headrace.lake import DataFile, NewFile
     from headrace.runtime.lake import Lake
 
-RESULTS, STATE = "results", "state"
+STATE, RESULTS = "state", "results"
 
 
 @dataclass(frozen=True)
@@ -45,7 +48,7 @@ class Opening:
     """A node as of the cuts of its logs; before any cut it has folded nothing and holds nothing."""
 
     progress: Progress = field(default_factory=Progress)
-    held: Held = field(default_factory=Held)
+    source: StateSource | None = None
 
     @property
     def is_at_the_beginning(self) -> bool:
@@ -64,17 +67,23 @@ class Opening:
         """The commit time through which rows of a topic are in the balance."""
         return self.progress.upto_ms.get(topic, 0)
 
+    def state(self, spark: SparkSession, node: Node) -> DataFrame | None:
+        """The rows of its state table; None: there are none."""
+        return None if self.source is None else _rows(spark, node, self.source.uri, self.source.files)
+
 
 @dataclass(frozen=True)
 class Standing:
-    """What a log leads to: of appended results those since the opening; of current results all, and the parts, folded.
+    """What logs lead to.
 
-    release  frees what was cached; call it when all has been written or read
+    results  of appended results those since the opening; of current results all, as the base has them
+    state    rows of the state, which lies in the files of `source`
+    release  deletes the files; call it when all has been read
     """
 
     results: DataFrame
     state: DataFrame
-    parts: Mapping[str, DataFrame]
+    source: StateSource
     progress: Progress
     release: Callable[[], object]
 
@@ -84,7 +93,7 @@ def read_opening(spark: SparkSession, lake: Lake, node: Node) -> Opening:
 
     Raises: TerminalError when it was written by another description of the node.
     """
-    name, operator = node.required_name, operator_of(node)
+    name = node.required_name
     entry = small_files.read_json(lake.opening(name))
     if entry is None:
         return Opening()
@@ -93,59 +102,64 @@ def read_opening(spark: SparkSession, lake: Lake, node: Node) -> Opening:
             f"Node '{name}': its opening balance was written by another description of it.",
             hint="Restore the description: the rows that the balance stands for are no longer in the log.",
         )
-    progress, folder = Progress.from_json(entry["progress"]), entry["folder"]
-    state = read_table(spark, f"{lake.openings(name)}/{folder}/{STATE}")
-    if operator.appended:
-        return Opening(progress, Held(None, state, _earlier(spark, lake, node, progress)))
-    results = read_table(spark, f"{lake.openings(name)}/{folder}/{RESULTS}")
-    parts = {part: read_table(spark, f"{lake.openings(name)}/{folder}/{part}") for part in operator.parts}
-    return Opening(progress, Held(results, parts=parts))
+    uri = f"{lake.openings(name)}/{entry['folder']}/{STATE}"
+    source = StateSource(uri, lakes.open_table(uri).snapshot().files)
+    return Opening(Progress.from_json(entry["progress"]), source)
 
 
 def stand(
-    spark: SparkSession, lake: Lake, node: Node, upto_ms: Mapping[str, int], opening: Opening
+    spark: SparkSession,
+    lake: Lake,
+    node: Node,
+    upto_ms: Mapping[str, int],
+    opening: Opening,
+    *,
+    on_increment: Callable[[Progress], None] = lambda progress: None,
 ) -> Standing:
-    """Fold the logs from the opening balance through a frontier."""
-    operator, schemas, held = operator_of(node), node_schemas(spark, node), opening.held
-    logs = {
-        t.name: read_log(spark, lake, t, after_ms=opening.upto_ms(t.name), upto_ms=upto_ms.get(t.name, 0))
-        for t in node.topics
-    }
-    folded = operator.fold(logs, upto_ms, held, opening.progress)
-    if not isinstance(operator, CurrentOperator):
-        nothing = local_frame(spark, [], schemas.results)
-        state = folded.state.select(_columns(schemas.state.names))
-        state = state if held.state is None else held.state.unionByName(state)
-        results = nothing if folded.results is None else folded.results
-        return Standing(results, state, {}, folded.progress, folded.release)
-    now = Held(held.results, folded.state, parts=held.parts)
-    results = _merged(held.results, operator.compacted(now, schemas.inputs), node.identity)
-    changes = operator.compacted_parts(now)
-    parts = {
-        part: _merged(held.parts.get(part), rows, operator.parts[part]) for part, rows in changes.items()
-    }
-    return Standing(
-        results.select(_columns(schemas.results.names)),
-        folded.state.select(_columns(schemas.state.names)).limit(0),
-        {part: rows.select(_columns(schemas.parts[part].names)) for part, rows in parts.items()},
-        folded.progress,
-        folded.release,
-    )
+    """Fold the logs from the opening balance through a frontier, in increments that a task can hold.
+
+    In: on_increment  called with the progress after each
+    """
+    operator, of = operator_of(node), bound(spark, node)
+    one_task.settings(spark)
+    folder = f"{lake.beside(node.required_name)}/{uuid.uuid4().hex}"
+    source, progress = _copied(opening, f"{folder}/{STATE}"), opening.progress
+    results: list[NewFile] = []
+    for through_ms in _increments(lake, node, progress, upto_ms):
+        logs = {
+            topic.name: read_increment(
+                spark,
+                lake,
+                topic,
+                after_ms=progress.upto_ms.get(topic.name),
+                upto_ms=through_ms.get(topic.name, 0),
+            )
+            for topic in node.topics
+        }
+        found = operator.fold(spark, logs, through_ms, progress, source, f"{folder}/{RESULTS}")
+        source, progress = source.plus(found.state), found.progress
+        results += found.results
+        on_increment(progress)
+    state = _rows(spark, node, source.uri, source.files)
+    if operator.appended:
+        files = [f"{folder}/{RESULTS}/{file.path}" for file in results]
+        rows = rows_of_files(spark, files, of.results) if files else local_frame(spark, [], of.results)
+    else:
+        rows = operator.current_of(state)
+    return Standing(rows, state, source, progress, lambda: small_files.delete(folder))
 
 
 def write_opening(spark: SparkSession, lake: Lake, node: Node, standing: Standing) -> None:
     """Make where a node stands its opening balance; the one before goes."""
-    name, operator = node.required_name, operator_of(node)
+    name, of = node.required_name, bound(spark, node)
     folder = uuid.uuid4().hex  # never one used before: Spark remembers what it has read by path
-    schemas = node_schemas(spark, node)
-    frames = {STATE: (operator.still_read(standing.state, standing.progress), schemas.state)}
-    if not operator.appended:
-        frames = {part: (rows, schemas.parts[part]) for part, rows in standing.parts.items()}
-        frames |= {RESULTS: (standing.results, schemas.results), STATE: (standing.state, schemas.state)}
-    for table, (rows, schema) in frames.items():
-        path = f"{lake.openings(name)}/{folder}/{table}"
-        opened = lakes.create(path, table_schema(schema))
-        append_rows(lakes.TableWriter(opened, lakes.APPENDER), rows, {"writer": f"opening/{name}"})
+    uri = f"{lake.openings(name)}/{folder}/{STATE}"
+    table = lakes.create(uri, of.state_schema, kinds.state(tuple(SHARED.names)))
+    writer = f"opening/{name}"
+    copied = copy_state(standing.source, uri)
+    lakes.TableWriter(table, lakes.APPENDER).append(copied, {"writer": writer})
+    maintainer = lakes.TableWriter(table, lakes.MAINTAINER, carries=[writer])
+    compact_state(table, maintainer, of.operator.layout, standing.progress.clock, [writer], runs_max=1)
     entry = {
         "folder": folder,
         "fingerprint": node.fingerprint(),
@@ -157,27 +171,45 @@ def write_opening(spark: SparkSession, lake: Lake, node: Node, standing: Standin
             small_files.delete(f"{lake.openings(name)}/{other}")
 
 
-def _earlier(
-    spark: SparkSession, lake: Lake, node: Node, progress: Progress
-) -> Callable[[Sequence[tuple[int, int]]], Mapping[str, DataFrame]]:
-    """Rows of the logs that are in the balance, and are kept because something open at the cut asks for them again."""
-
-    def read(stretches: Sequence[tuple[int, int]]) -> Mapping[str, DataFrame]:
-        upto_ms = progress.upto_ms
-        return {
-            t.name: read_stretches(spark, lake, t, stretches, upto_ms.get(t.name, 0)) for t in node.topics
-        }
-
-    return read
+def copy_state(source: StateSource, uri: str) -> list[NewFile]:
+    """Copy the files of a state into the folder of another table, under the same names; no commit names them yet."""
+    for name in source.files:
+        small_files.copy(f"{source.uri}/{name}", f"{uri}/{name}")
+    return [new_file(name, file) for name, file in source.files.items()]
 
 
-def _merged(before: DataFrame | None, changes: DataFrame, identity: Sequence[str]) -> DataFrame:
-    alive = changes.where(~F.col("__deleted")).drop("__deleted")
-    if before is None:
-        return alive
-    untouched = before.join(changes.select(_columns(identity)), [*identity], "left_anti")
-    return untouched.unionByName(alive)
+def new_file(name: str, file: DataFile) -> NewFile:
+    """A file of a state as one that no commit names yet."""
+    from headrace.lake import NewFile
+    from headrace.lake.snapshot import stats_json
+
+    return NewFile(name, file.size, stats_json(file, SHARED.names, {}))
 
 
-def _columns(names: Sequence[str]) -> list[str]:
-    return [quote(name) for name in names]
+def _copied(opening: Opening, uri: str) -> StateSource:
+    if opening.source is None:
+        return StateSource(uri)
+    copy_state(opening.source, uri)
+    return StateSource(uri, opening.source.files)
+
+
+def _increments(
+    lake: Lake, node: Node, progress: Progress, upto_ms: Mapping[str, int]
+) -> Sequence[Mapping[str, int]]:
+    """Through which commit time of each topic each increment goes."""
+    topics = [topic.name for topic in node.topics]
+    done = {name: progress.upto_ms.get(name, 0) for name in topics}
+    last = {name: max(upto_ms.get(name, 0), done[name]) for name in topics}
+    found: list[Mapping[str, int]] = []
+    while any(done[name] < last[name] for name in topics):
+        through = reach(lake, topics, done, max(last.values()))
+        done = {name: max(done[name], min(through, last[name])) for name in topics}
+        found.append(done)
+    return found or [last]
+
+
+def _rows(spark: SparkSession, node: Node, uri: str, files: Mapping[str, DataFile]) -> DataFrame:
+    schema = bound(spark, node).state
+    if not files:
+        return local_frame(spark, [], schema)
+    return rows_of_files(spark, [f"{uri}/{name}" for name in files], schema)

@@ -2,7 +2,7 @@
 
 Until the swap the old tables stay as they are, and whoever wrote them may go on. A swap, in this order:
   1. the new rules are noted beside the state: from here on nobody takes the tables for those of the old description;
-  2. the parts, then the results are replaced, each in one commit; Delta keeps the versions before;
+  2. the results are replaced, in one commit; Delta keeps the versions before;
   3. the state is replaced, in one commit with the new fingerprint and progress: the node is the new one.
 A crash on the way is noticed when the node is opened (see `evolution`), and the swap is done again.
 """
@@ -78,8 +78,6 @@ class Rebuild:
             self._on_step("before swap")
             write_description(spark, lake, self._node)
             small_files.delete(lake.plan(name))
-            for part in self.runner.operator.parts:
-                self._replace(self._beside.part(name, part), lake.part(name, part), f"fold/{name}")
             self._replace(self._beside.table(name), lake.table(name), results_writer(self._node))
             self._on_step("after results")
             self._replace(self._beside.state(name), lake.state(name), f"node/{name}")

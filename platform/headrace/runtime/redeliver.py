@@ -14,8 +14,7 @@ from pyspark.sql import functions as F
 from headrace import lake as lakes
 from headrace.description import quote
 from headrace.errors import TerminalError
-from headrace.operators import operator_of
-from headrace.operators.operator import AppendedOperator
+from headrace.runtime.operator_frames import SEQUENCE, operator_of
 from headrace.sinks import Delivery, ReadableSink
 from headrace.spark.lake_rows import read
 from headrace.spark.session import pipeline_session
@@ -97,7 +96,7 @@ def _to(
 def _rows(spark: SparkSession, lake: Lake, node: Node, days: Sequence[dt.date] | None) -> DataFrame:
     """Rows for sinks. A row's place is counted among those that were final at the same moment, so these are all read."""
     operator, name = operator_of(node), node.required_name
-    if not isinstance(operator, AppendedOperator) or node.day_column is None:
+    if node.day_column is None:
         raise TerminalError(
             f"Node '{name}' has revised rows, which belong to no day: they cannot be delivered again by day.",
             hint="A new sink gets its rows as they change.",
@@ -110,9 +109,9 @@ def _rows(spark: SparkSession, lake: Lake, node: Node, days: Sequence[dt.date] |
     if days is None:
         return operator.emitted(table)
     in_days = F.to_date(node.day_column).isin(list(days))
-    moment = F.col(operator.final_at)
-    bounds = table.where(in_days).agg(F.min(moment).alias("first"), F.max(moment).alias("last"))
-    together = table.join(F.broadcast(bounds), moment.between(F.col("first"), F.col("last"))).drop(
+    commit = F.col(SEQUENCE)
+    bounds = table.where(in_days).agg(F.min(commit).alias("first"), F.max(commit).alias("last"))
+    together = table.join(F.broadcast(bounds), commit.between(F.col("first"), F.col("last"))).drop(
         "first", "last"
     )
     return operator.emitted(together).where(in_days)

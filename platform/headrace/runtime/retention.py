@@ -4,8 +4,8 @@ Law: no table changes. Each node that reads the topic first writes its opening b
 rest of the log leads to from there is what the whole log would have led to. So backfills, checks and books go on from
 the balance, and a node that has no balance yet is not left without rows: the cut is refused.
 
-What is kept of the older rows: control rows, which say what people did; and what something open at the cut asks for
-again, such as the events of an open batch. The last log commit always stays: the sequencer goes on from it.
+What is kept of the older rows: control rows, which say what people did. What is open at the cut, such as the events of an
+open batch, is in the balance. The last log commit always stays: the sequencer goes on from it.
 
 Nothing may write meanwhile: the leases of the log, of its nodes and of their backfills are held throughout. Balances
 are written before rows go. A balance stands for the rows through its commit time whether they are gone or not, so a
@@ -27,10 +27,10 @@ from headrace.lake.alter import rewritable
 from headrace.log.clock import SystemClock
 from headrace.log.columns import CONTROL
 from headrace.log.commit_row import is_commit_row
-from headrace.operators import operator_of
 from headrace.runtime.lease import nothing_writes
 from headrace.runtime.node_tables import frontier_ms, read_progress, undescribed
 from headrace.runtime.opening import read_opening, stand, write_opening
+from headrace.runtime.operator_frames import operator_of
 from headrace.runtime.runner import NodeRunner
 from headrace.spark.lake_rows import read, rewrite
 from headrace.spark.session import pipeline_session
@@ -53,7 +53,6 @@ class Cut:
 
     at_ms     the commit time through which nodes keep a balance; None: nothing was older
     rows      how many rows went
-    kept      why rows before `at_ms` were kept; empty: none was
     balances  the nodes that wrote one
     unknown   nodes of the lake that were not given: if they read the topic, they have lost its older rows
     """
@@ -61,7 +60,6 @@ class Cut:
     topic: str
     at_ms: int | None
     rows: int = 0
-    kept: str = ""
     balances: tuple[str, ...] = ()
     unknown: tuple[str, ...] = ()
 
@@ -70,7 +68,6 @@ class Cut:
         if self.at_ms is None:
             return f"log/{self.topic}: nothing is older."
         words = f"log/{self.topic}: {self.rows:,} rows through {_moment(self.at_ms)} cut off."
-        words += f" {self.kept}" if self.kept else ""
         words += f" Opening balances: {', '.join(self.balances)}." if self.balances else ""
         if self.unknown:
             words += f" Not described here, and without a balance: {', '.join(self.unknown)}."
@@ -106,16 +103,13 @@ class Retention:
             if at_ms is None:
                 return Cut(self._topic.name, None)
             self._require_unneeded(at_ms)
-            needed = []
             for node in self._nodes:
                 on_stage(f"Strikes the balance of {node.required_name}.")
-                needed.append((self._balance(node, at_ms), node.required_name))
+                self._balance(node, at_ms)
             on_stage("Cuts off the rows.")
-            since = [(ms, name) for ms, name in needed if ms is not None and ms <= at_ms]
-            through_ms = min([at_ms, *(ms - 1 for ms, _ in since)])
             names = tuple(node.required_name for node in self._nodes)
             unknown = tuple(undescribed(self._spark, self._lake, self._described))
-            return Cut(self._topic.name, at_ms, self._delete(through_ms), _kept(since), names, unknown)
+            return Cut(self._topic.name, at_ms, self._delete(at_ms), names, unknown)
 
     def _last_commit_before(self, before_ms: int) -> int | None:
         """The last commit to be cut; never the log's last."""
@@ -154,21 +148,18 @@ class Retention:
             return f"{name} needs {since}: it has read no further."
         return ""
 
-    def _balance(self, node: Node, at_ms: int) -> int | None:
-        """Write the node's balance at the cut; since when something open then asks for rows again."""
+    def _balance(self, node: Node, at_ms: int) -> None:
+        """Write the node's balance at the cut."""
         runner = NodeRunner(self._spark, node, self._lake)
         runner.finish()
         if runner.unfolded:  # a backfill compares what is folded, and cannot look behind the balance
             runner.maintain()
-        operator, opening = operator_of(node), read_opening(self._spark, self._lake, node)
+        opening = read_opening(self._spark, self._lake, node)
         if opening.upto_ms(self._topic.name) < at_ms:
             upto_ms = {t.name: opening.upto_ms(t.name) for t in node.topics} | {self._topic.name: at_ms}
             standing: Standing = stand(self._spark, self._lake, node, upto_ms, opening)
             write_opening(self._spark, self._lake, node, standing)
             standing.release()
-            opening = read_opening(self._spark, self._lake, node)
-        state = opening.held.state
-        return None if state is None else operator.asks_again_ms(state, opening.progress)
 
     def _delete(self, through_ms: int) -> int:
         path, writer = self._lake.log(self._topic.name), f"log/{self._topic.name}"
@@ -187,13 +178,6 @@ class Retention:
         """Rows that say what people did stay; the chain of commits begins after the cut."""
         older = F.col("ingested_at") <= F.timestamp_millis(F.lit(through_ms))
         return older & ((F.col("kind") != CONTROL) | is_commit_row())
-
-
-def _kept(since: Sequence[tuple[int, str]]) -> str:
-    if not since:
-        return ""
-    ms, name = min(since)
-    return f"Rows since {_moment(ms)} are kept: {name} has something open since then."
 
 
 def _moment(ms: int) -> str:

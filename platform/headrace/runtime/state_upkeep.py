@@ -3,78 +3,79 @@
 from __future__ import annotations
 
 from contextlib import suppress
-from typing import TYPE_CHECKING, Any
+from functools import partial
+from typing import TYPE_CHECKING
 
 from headrace import lake as lakes
+from headrace.engine.compact_runs import RUNS_MAX
+from headrace.engine.compact_tables import compact_state
+from headrace.engine.state_files import StateSource
+from headrace.engine.state_layout import StateLayout
+from headrace.fold.changes.collect import RESULTS
+from headrace.fold.contract import BATCH
 from headrace.lake import ConflictError, as_maintainer
-from headrace.lake.upkeep import not_outweighed
-from headrace.spark.lake_rows import rows_of_files, write_rows
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Mapping
 
-    from pyspark.sql import SparkSession
-
-    from headrace.lake import DataFile, LakeTable, NewFile, TableWriter
-    from headrace.operators.operator import Operator, Schemas
-    from headrace.operators.progress import Progress
+    from headrace.engine.operators import NodeOperator
+    from headrace.fold.contract import Clock
+    from headrace.lake import DataFile, LakeTable, TableWriter
 
 
 class StateUpkeep:
     """Of one state table. It may run beside the node: the fence lets both commit."""
 
-    def __init__(
-        self, spark: SparkSession, state: LakeTable, operator: Operator[Any], schemas: Schemas, writer: str
-    ) -> None:
+    def __init__(self, state: LakeTable, operator: NodeOperator, writer: str) -> None:
         """In: writer  the name of the node's own commits, whose newest record every commit here repeats."""
-        self._spark, self._state, self._operator, self._schemas = spark, state, operator, schemas
-        self._appends_as = writer
+        self._state, self._appends_as = state, writer
+        # Current results stay as micro-batches wrote them: how far a base is folded is told by micro-batches.
+        self._layout = StateLayout(
+            {name: table for name, table in operator.layout.tables.items() if name not in operator.kept}
+        )
 
-    def pack(self, progress: Progress, *, whole: bool) -> None:
-        """Put the rows of the state that are read again into fewer files, merged where they can be.
+    def pack(self, clock: Clock, *, whole: bool) -> None:
+        """Put runs of each state table into one.
 
-        In: whole  all of it; else files that do not outweigh the others (see `not_outweighed`)
+        In: clock  where the node stands
+            whole  also where they are few
         """
-        gone = self._packable(progress.batch, whole=whole)
-        if not gone:
-            return
-        rows = rows_of_files(self._spark, [f"{self._state.uri}/{name}" for name in gone], self._schemas.state)
-        half = max(1, self._spark.sparkContext.defaultParallelism // 2)  # the other half is left to the node
-        kept = self._operator.still_read(rows.coalesce(half), progress, whole=whole)
-        added = write_rows(self._operator.condensed(kept, self._schemas.inputs), self._state.uri)
-        self._exchange(gone, added, changes_data=False)
+        runs_max = 1 if whole else RUNS_MAX
+
+        def compact(writer: TableWriter) -> int:
+            return compact_state(
+                self._state, writer, self._layout, clock, [self._appends_as], runs_max=runs_max
+            )
+
+        as_maintainer(self._state, compact, carries=[self._appends_as])
 
     def drop(self, through: int) -> None:
-        """Drop the files that hold no row of a micro-batch after this one."""
-        files = self._state.snapshot().files
-        gone = {name: file for name, file in files.items() if _is_through(file, through)}
+        """Drop the files of current results that hold no row of a micro-batch after this one."""
+        gone = {name: file for name, file in self._current().items() if _highest(file) <= through}
         if gone:
-            self._exchange(gone, [], changes_data=True)
+            with suppress(ConflictError):  # another maintainer has put others in their place
+                as_maintainer(self._state, partial(self._remove, gone=gone), carries=[self._appends_as])
 
-    def _packable(self, batch: int, *, whole: bool) -> dict[str, DataFile]:
-        files = self._state.snapshot().files
-        if whole:
-            return dict(files)
-        known = {name: file for name, file in files.items() if _is_through(file, batch)}
+    def changes(self, after: int, through: int) -> Mapping[str, DataFile]:
+        """The files of current results that hold rows of micro-batches after one, through another."""
         return {
-            name: known[name] for name in not_outweighed({name: f.rows or 0 for name, f in known.items()})
+            name: file
+            for name, file in self._current().items()
+            if after < _highest(file) and _lowest(file) <= through
         }
 
-    def _exchange(
-        self, gone: Mapping[str, DataFile], added: Sequence[NewFile], *, changes_data: bool
-    ) -> None:
-        """Put files in the place of others, unless another maintainer has done so meanwhile."""
+    def _remove(self, writer: TableWriter, *, gone: Mapping[str, DataFile]) -> int:
+        # Only now: what is carried has to reach to the commit before this one, and a new epoch is a commit, too.
+        record = {"writer": "upkeep", **lakes.carried(self._state, [self._appends_as])}
+        return writer.replace(gone, [], record, changes_data=True)
 
-        def replace(writer: TableWriter) -> int:
-            # Only now: what is carried has to reach to the commit before this one, and a new epoch is a commit, too.
-            record = {"writer": "upkeep", **lakes.carried(self._state, [self._appends_as])}
-            return writer.replace(gone, added, record, changes_data=changes_data)
-
-        with suppress(ConflictError):
-            as_maintainer(self._state, replace, carries=[self._appends_as])
+    def _current(self) -> Mapping[str, DataFile]:
+        return StateSource(self._state.uri, self._state.snapshot().files).of(RESULTS).files
 
 
-def _is_through(file: DataFile, batch: int) -> bool:
-    """True if a file of the state holds no row of a later micro-batch."""
-    highest = file.highest.get("__batch")
-    return highest is not None and int(highest) <= batch
+def _highest(file: DataFile) -> int:
+    return int(file.highest[BATCH])
+
+
+def _lowest(file: DataFile) -> int:
+    return int(file.lowest[BATCH])

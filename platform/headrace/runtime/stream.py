@@ -7,10 +7,9 @@ from dataclasses import dataclass, field
 from functools import partial
 from typing import TYPE_CHECKING
 
-from headrace.description.limits import is_suppressed, policy_of
+from headrace.description.limits import is_suppressed, limited, policy_of
 from headrace.errors import DescriptionError, TransientError
 from headrace.log.clock import SystemClock
-from headrace.operators.limits import in_force
 from headrace.runtime.limits import limits_shown
 from headrace.runtime.log_stream import LogStream, drain_together
 from headrace.runtime.log_watch import log_version
@@ -35,9 +34,9 @@ if TYPE_CHECKING:
 
     from headrace.description import Node
     from headrace.log.clock import Clock
-    from headrace.operators.progress import Progress
     from headrace.runtime.kafka import KafkaSettings
     from headrace.runtime.lake import Lake
+    from headrace.runtime.progress import Progress
     from headrace.runtime.supervised import Supervised
 
 
@@ -228,8 +227,6 @@ class StreamRuntime:
         for stream in self._streams:
             yield self._lake.state(stream.name)
             yield self._lake.table(stream.name)
-            if stream.runner is not None:
-                yield from (self._lake.part(stream.name, part) for part in stream.runner.operator.parts)
 
     def _has_logs(self, stream: NodeStream) -> bool:
         return all(log_version(self._spark, self._lake, topic) >= 0 for topic in stream.node.topics)
@@ -274,7 +271,7 @@ class StreamRuntime:
 
 
 def _limits(node: Node, progress: Progress) -> Mapping[str, float]:
-    return limits_shown(in_force(policy_of(node), progress.limits).begun) if is_suppressed(node) else {}
+    return limits_shown(limited(policy_of(node), [progress.limits])[0]) if is_suppressed(node) else {}
 
 
 def _fates(log: LogStream) -> dict[str, int]:

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 from headrace.description import Batches
 from headrace.errors import DescriptionError
-from headrace.operators import operator_of
+from headrace.runtime.operator_frames import operator_of
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

@@ -8,14 +8,14 @@ from typing import TYPE_CHECKING
 from pyspark.sql import functions as F
 
 from headrace.description import WindowedAggregate, quote
+from headrace.fold.fates import FATES, KEPT, OPEN, USED
 from headrace.log.columns import DEAD_LETTER, ERASED
 from headrace.log.views import dead_letters as log_dead_letters
-from headrace.operators import operator_of
-from headrace.operators.operator import Held, Schemas
-from headrace.operators.progress import Progress
-from headrace.operators.rows import FATES, KEPT, OPEN, USED
-from headrace.runtime.node_tables import base_of, node_schemas, read_logs, read_progress, snapshot
-from headrace.runtime.opening import Opening, read_opening, stand
+from headrace.runtime.held import Held
+from headrace.runtime.node_tables import base_of, read_logs, read_progress, snapshot
+from headrace.runtime.opening import read_opening, stand
+from headrace.runtime.operator_frames import operator_of
+from headrace.runtime.progress import Progress
 from headrace.spark.frames import local_frame
 from headrace.spark.lake_rows import read_table
 
@@ -34,9 +34,6 @@ class Views:
     def __init__(self, spark: SparkSession, lake: Lake) -> None:
         """Read with this session, below this lake."""
         self._spark, self._lake = spark, lake
-        self._known: dict[
-            str, Schemas
-        ] = {}  # by fingerprint: a user's sink, and so a node, need not be hashable
 
     def read(self, node: Node) -> DataFrame:
         """The node's results: final windows if suppressed, else every window as of now; the current totals.
@@ -44,7 +41,7 @@ class Views:
         Out: the columns of the node's table; one row for each of its identities
         """
         held, progress = snapshot(self._spark, self._lake, node)
-        return without_internal(operator_of(node).read(held, progress, self._schemas(node).inputs))
+        return without_internal(operator_of(node).read(held, progress))
 
     def open_windows(self, node: WindowedAggregate) -> DataFrame:
         """The windows that are not closed yet, with their values so far; columns and grain as `read`.
@@ -53,7 +50,7 @@ class Views:
         """
         held, progress = snapshot(self._spark, self._lake, node)
         assert held.state is not None
-        windows = operator_of(node).open_windows(held.state, progress, self._schemas(node).inputs)
+        windows = operator_of(node).open_windows(held.state, progress)
         return without_internal(windows)
 
     def updates(self, node: Node) -> DataFrame:
@@ -65,12 +62,12 @@ class Views:
         Law: they fold to the same rows however the log was cut; the rows in between depend on the cuts.
         """
         held, progress = snapshot(self._spark, self._lake, node)
-        updates = operator_of(node).updates(held, progress, self._schemas(node).inputs)
+        updates = operator_of(node).updates(held, progress)
         return updates.select(*(F.col(quote(name)) for name in (*node.columns, "__batch")))
 
     def late(self, node: Node) -> DataFrame:
         """Late records: one row for each record and closed window (see `late_records`)."""
-        return operator_of(node).late(self._decided(node))
+        return operator_of(node).late(self._logs(node))
 
     def dead_letters(self, topic: Topic, nodes: Iterable[Node] = ()) -> DataFrame:
         """Records that the topic, or one of these nodes (then named in `node`), could not use; one row each."""
@@ -119,39 +116,28 @@ class Views:
         return local_frame(self._spark, rows, "topic STRING, partition INT, fate STRING, records BIGINT")
 
     def recompute(self, node: Node) -> DataFrame:
-        """The node's results, computed from the whole log in one go, as far as the stream has read it.
+        """The node's results, folded from the log beside its tables, as far as the stream has read it.
 
         Where rows of the log were cut off, from the opening balance and the rest; what was final at the cut is that.
         """
         progress, operator = read_progress(self._spark, self._lake, node), operator_of(node)
         opening = read_opening(self._spark, self._lake, node)
-        if not opening.is_at_the_beginning:
-            return self._recompute_from(opening, node, progress)
-        logs = read_logs(self._spark, self._lake, node, progress.upto_ms)
-        folded = operator.fold(logs, progress.upto_ms, Held(), Progress())
-        nothing = local_frame(self._spark, [], self._schemas(node).results)
-        held = Held(nothing if folded.results is None else folded.results, folded.state)
-        return without_internal(operator.read(held, folded.progress, self._schemas(node).inputs))
-
-    def _recompute_from(self, opening: Opening, node: Node, progress: Progress) -> DataFrame:
-        operator = operator_of(node)
         standing = stand(self._spark, self._lake, node, progress.upto_ms, opening)
         results = standing.results
-        if operator.appended:
+        if operator.appended and not opening.is_at_the_beginning:
             base = base_of(self._spark, self._lake, node).read(self._spark)
             results = base.where(operator.settled(opening.progress)).unionByName(results)
         held = Held(results, standing.state if operator.appended else None)
-        return without_internal(operator.read(held, standing.progress, self._schemas(node).inputs))
+        shown = without_internal(operator.read(held, standing.progress)).localCheckpoint()
+        standing.release()
+        return shown
 
-    def _schemas(self, node: Node) -> Schemas:
-        described = node.fingerprint()
-        if described not in self._known:
-            self._known[described] = node_schemas(self._spark, node)
-        return self._known[described]
+    def _logs(self, node: Node) -> Mapping[str, DataFrame]:
+        progress = read_progress(self._spark, self._lake, node)
+        return read_logs(self._spark, self._lake, node, progress.upto_ms)
 
     def _decided(self, node: Node) -> DataFrame:
-        progress = read_progress(self._spark, self._lake, node)
-        return operator_of(node).decide(read_logs(self._spark, self._lake, node, progress.upto_ms))
+        return operator_of(node).decide(self._logs(node))
 
 
 def fates_of(node: Node, held: Held, progress: Progress) -> Mapping[tuple[str, int], Mapping[str, int]]:

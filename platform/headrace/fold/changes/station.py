@@ -62,6 +62,7 @@ class Selection:
     left, right  columns of the sides of a join, by the names under which the rows carry them
     matched      column that says whether there is a right row
     values       by name the SQL over both sides
+    types        the columns of the join, these values among them
     """
 
     part: str
@@ -69,6 +70,7 @@ class Selection:
     right: Mapping[str, str]
     matched: str
     values: Mapping[str, str]
+    types: pa.Schema
 
 
 class Station(ABC):

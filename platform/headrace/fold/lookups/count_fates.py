@@ -34,11 +34,11 @@ class CountFates(Step):
 
     def fold(self, rows: pa.Table, state: Mapping[str, pa.Table], times: Times) -> Folded:
         """See the class."""
-        return Folded(rows=rows, tally=tally_of(_once(rows)))
+        return Folded(rows=rows, tally=tally_of(once(rows)))
 
 
-def _once(rows: pa.Table) -> pa.Table:
-    """The records, each once: with the fate that decides."""
+def once(rows: pa.Table) -> pa.Table:
+    """The records, each once: with the fate that decides. Ticks and control rows are left out."""
     records = rows.filter(pa.array(~has_fate(rows, *NOT_RECORDS)))
     fates = records[FATE].combine_chunks().dictionary_encode()
     names = fates.dictionary.to_pylist()

@@ -103,7 +103,7 @@ class Grower:
         columns = station.columns
         if raw:
             columns, level = self.computed[part], level + 1
-            stations.append((level, ComputedValues(part, columns, _selection(node, part))))
+            stations.append((level, ComputedValues(part, columns, selection_of(node, part, columns))))
         return Branch(part, columns, (*left.leaves, *right.leaves), tuple(stations), level)
 
     def _groups(self, node: TableAggregate, part: str) -> Branch:
@@ -193,10 +193,11 @@ def _source(node: Join, path: tuple[str, ...]) -> tuple[str, str] | None:
     return None if spelled is None else (side, spelled)
 
 
-def _selection(node: Join, part: str) -> Selection:
+def selection_of(node: Join, part: str, types: pa.Schema) -> Selection:
+    """What the caller computes of a join. In: types  its columns."""
     carried = {
         side: {name: f"{part}:{side}.{name}" for name in of.columns}
         for side, of in ((LEFT, node.left), (RIGHT, node.right))
     }
     values = {e.name: e.sql for e in node.selected if e.name not in node.identity}
-    return Selection(part, carried[LEFT], carried[RIGHT], f"{part}:{MATCHED}", values)
+    return Selection(part, carried[LEFT], carried[RIGHT], f"{part}:{MATCHED}", values, types)

@@ -1,4 +1,4 @@
-"""Rows of the log as a node sees them: its columns, the row's position, and the fate decided so far.
+"""The rows of logs after a stream's row-wise steps, which SQL computes.
 
 A row is never removed on its way: what a `where` refuses is marked `filtered`, so that the ledger can account for
 every record that Kafka delivered.
@@ -14,31 +14,21 @@ from pyspark.sql import functions as F
 
 from headrace.description import Select, Transform, Where, WithColumn, quote
 from headrace.errors import DescriptionError
+from headrace.fold.contract import ROW_COLUMNS
+from headrace.fold.fates import FILTERED, REPLAY, TOMBSTONE
 from headrace.log.columns import CONTROL, DEAD_LETTER, DRAIN, ERASED, RECORD, SET_LIMITS, TICK
 from headrace.spark.frames import Selection
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from pyspark.sql import Column as Expr
     from pyspark.sql import DataFrame
 
     from headrace.description import Step, Stream, Topic
 
-USED, OPEN, LATE, REPLAY, FILTERED, TOMBSTONE = "used", "open", "late", "replay", "filtered", "tombstone"
-FATES = (USED, OPEN, LATE, REPLAY, FILTERED, TOMBSTONE, DEAD_LETTER, ERASED)
-KEPT = "kept"  # in results or still open; which of the two depends on how far the log was read
-NOT_RECORDS = (TICK, CONTROL, DRAIN, SET_LIMITS)
-
-POSITION = ("__ingested_ms", "__topic", "__partition", "__offset", "__event_ms", "__stream_ms")
-META = (*POSITION, "__size_bytes", "__fate", "__reason")
+META = tuple(ROW_COLUMNS.names)
 # Made once: each column costs calls into the JVM.
 _KNOWN: WeakKeyDictionary[Topic, Selection] = WeakKeyDictionary()
-
-
-def position() -> Expr:
-    """A row's place in the log's order, as a struct that compares so."""
-    return F.struct("__ingested_ms", "__topic", "__partition", "__offset")
 
 
 def rows_of(logs: Mapping[str, DataFrame], stream: Stream) -> DataFrame:

@@ -1,0 +1,132 @@
+"""A node's operator with Spark's columns: what SQL's steps make of the logs tells the types of everything behind them."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import cached_property
+from typing import TYPE_CHECKING
+
+import pyarrow as pa
+from pyspark.sql.pandas.types import from_arrow_schema
+from pyspark.sql.types import StructType
+
+from headrace.description import Join, TableAggregate
+from headrace.engine.feeds import NodeRows
+from headrace.engine.operators import NodeOperator, operator_of
+from headrace.engine.output_tables import output_tables
+from headrace.engine.spark_fold import SparkFold, computed
+from headrace.fold.changes.collect import RESULTS
+from headrace.fold.contract import KEY
+from headrace.fold.joins.sides import LEFT, RIGHT
+from headrace.fold.relations.tree import RESULT, Grower, below, repeated_values, selection_of
+from headrace.fold.totals.merge_totals import RECORDS
+from headrace.spark.frames import local_frame
+from headrace.spark.one_task import arrow_schema, table_schema
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from pyspark.sql import SparkSession
+
+    from headrace.description import Node, Relation
+
+_KNOWN: dict[tuple[str, str | None, str], BoundOperator] = {}
+
+
+@dataclass(frozen=True)
+class BoundOperator:
+    """An operator, and how its rows come to it.
+
+    rows      of its feeds, as Spark gives them
+    operator  of the node
+    """
+
+    rows: NodeRows
+    operator: NodeOperator
+
+    @cached_property
+    def fold(self) -> SparkFold:
+        """How Spark folds increments."""
+        return SparkFold(self.operator, self.rows.packed)
+
+    @cached_property
+    def result_schema(self) -> pa.Schema:
+        """The columns of the node's table; all may be null.
+
+        Of results that are revised it has the current rows as of some micro-batch: the node's columns, RECORDS where rows stand
+        for numbers of records, and KEY.
+        """
+        if not self.operator.revises:
+            return _nullable(output_tables(self.operator)[RESULTS])
+        found = self.operator.kept[RESULTS].schema
+        names = [*self.operator.node.columns, *(n for n in (RECORDS, KEY) if n in found.names)]
+        return _nullable(pa.schema([found.field(name) for name in names]))
+
+    @cached_property
+    def results(self) -> StructType:
+        """The same as Spark's types."""
+        return from_arrow_schema(self.result_schema)
+
+    @cached_property
+    def state_schema(self) -> pa.Schema:
+        """The columns of the state; all may be null."""
+        return _nullable(self.operator.layout.schema)
+
+    @cached_property
+    def state(self) -> StructType:
+        """The same as Spark's types."""
+        return from_arrow_schema(self.state_schema)
+
+
+def bound(spark: SparkSession, node: Node) -> BoundOperator:
+    """The operator of a node. It is made once for each description."""
+    known = (str(spark.sparkContext.applicationId), node.name, node.fingerprint())
+    if known not in _KNOWN:
+        rows = NodeRows(spark, node)
+        inputs = {name: feed.schema for name, feed in rows.packed.feeds.items()}
+        columns = _computed_columns(spark, node, inputs) if isinstance(node, Join | TableAggregate) else {}
+        _KNOWN[known] = BoundOperator(rows, operator_of(node, rows.columns, computed=columns))
+    return _KNOWN[known]
+
+
+def _computed_columns(
+    spark: SparkSession, node: Relation, inputs: Mapping[str, pa.Schema], part: str = RESULT
+) -> dict[str, pa.Schema]:
+    """For each join whose select computes values, by its part, its columns."""
+    match node:
+        case TableAggregate():
+            return _computed_columns(spark, node.table, inputs, below(part, "rows"))
+        case Join():
+            found = {
+                **_computed_columns(spark, node.left, inputs, below(part, LEFT)),
+                **_computed_columns(spark, node.right, inputs, below(part, RIGHT)),
+            }
+            if repeated_values(node) is not None:
+                return found
+            grower = Grower(inputs, found, per_commit=False)
+            sides = {
+                side: grower.branch(of, below(part, side)).columns
+                for side, of in ((LEFT, node.left), (RIGHT, node.right))
+            }
+            return {**found, part: _columns_of(spark, node, part, sides)}
+    return {}
+
+
+def _columns_of(spark: SparkSession, node: Join, part: str, sides: Mapping[str, pa.Schema]) -> pa.Schema:
+    keys = [sides[LEFT].field(name) for name in node.identity]
+    selection = selection_of(node, part, pa.schema([]))
+    carried = pa.schema(
+        [
+            pa.field(name, sides[side].field(column).type)
+            for side, names in ((LEFT, selection.left), (RIGHT, selection.right))
+            for column, name in names.items()
+        ]
+    )
+    nothing = local_frame(spark, [], from_arrow_schema(carried))
+    made = arrow_schema(computed({part: selection}, nothing).schema)
+    values = [made.field(f"{part}:{name}").with_name(name).with_nullable(True) for name in selection.values]
+    return pa.schema([*keys, *values])
+
+
+def _nullable(schema: pa.Schema) -> pa.Schema:
+    return table_schema(from_arrow_schema(schema))

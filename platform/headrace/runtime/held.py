@@ -1,0 +1,23 @@
+"""What a node's tables hold as of a micro-batch, as frames."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame
+
+
+@dataclass(frozen=True)
+class Held:
+    """Tables of a node.
+
+    results  rows of the result table; None: there is none yet
+    state    rows of the state table; None: there is none yet
+    folded   of results that are revised: the micro-batch through which changes are in `results`
+    """
+
+    results: DataFrame | None = None
+    state: DataFrame | None = None
+    folded: int = 0

@@ -1,0 +1,95 @@
+"""How far a node has come: what the record of each of its state commits says."""
+
+from __future__ import annotations
+
+import json
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import asdict, dataclass, field
+from typing import TYPE_CHECKING, Any
+
+from headrace.fold.contract import FATE, PARTITION, TOPIC, Clock
+from headrace.fold.fates import RECORDS
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+    from headrace.description.limits import Limits
+    from headrace.fold.bounds import Sizes
+
+
+@dataclass(frozen=True)
+class Progress:
+    """A node as of a micro-batch. Times in ms since 1970; topics by name, partitions by their numbers as text.
+
+    batch      number of micro-batches folded
+    upto_ms    for each topic, `ingested_at` of the last log commit folded
+    stream_ms  for each topic and partition, the stream time
+    closed_ms  every window with end + grace at or before it is closed; None: none is
+    records    for each topic, partition and fate, how many records
+    buffer     of a node with a time limit: for each partition what waits (`records`, `bytes`) and how many rows left
+               (`emitted`, `early`)
+    limits     of a suppressed node: those that were set in the log, in place of those described
+    sizes      of windows whose bound shuts them down: for each topic and partition how many are open, and their bytes
+    """
+
+    batch: int = 0
+    upto_ms: Mapping[str, int] = field(default_factory=dict)
+    stream_ms: Mapping[str, Mapping[str, int]] = field(default_factory=dict)
+    closed_ms: int | None = None
+    records: Mapping[str, Mapping[str, Mapping[str, int]]] = field(default_factory=dict)
+    buffer: Mapping[str, Mapping[str, int]] = field(default_factory=dict)
+    limits: Limits = field(default_factory=dict)
+    sizes: Mapping[str, Mapping[str, Sequence[int]]] = field(default_factory=dict)
+
+    @property
+    def clock(self) -> Clock:
+        """Where the logs stand."""
+        times = {(topic, int(p)): ms for topic, of in self.stream_ms.items() for p, ms in of.items()}
+        return Clock(dict(self.upto_ms), times)
+
+    @property
+    def bounded(self) -> Sizes:
+        """The sizes, as bounds are judged by."""
+        return {(t, int(p)): (size[0], size[1]) for t, of in self.sizes.items() for p, size in of.items()}
+
+    def standing_limits(self, node: str) -> list[tuple[int, str]]:
+        """The rows of `Times.limits` that stand for all control rows so far."""
+        return [(0, json.dumps({"node": node, "limits": dict(self.limits)}))] if self.limits else []
+
+    def counted(self, tally: pa.Table) -> Mapping[str, Mapping[str, Mapping[str, int]]]:
+        """The records with those of an increment. In: tally  as `fates.TALLY`."""
+        records = {t: {p: dict(fates) for p, fates in of.items()} for t, of in self.records.items()}
+        for row in tally.to_pylist():  # one row per topic, partition and fate
+            fates = records.setdefault(row[TOPIC], {}).setdefault(str(row[PARTITION]), {})
+            fates[row[FATE]] = fates.get(row[FATE], 0) + row[RECORDS]
+        return records
+
+    def lowest_ms(self, topics: Iterable[str]) -> int | None:
+        """The lowest stream time of the partitions of some topics; None before each of these has one."""
+        return self.clock.closing_ms([*topics])
+
+    def totals(self) -> dict[str, int]:
+        """For each fate the records of all partitions."""
+        totals: Counter[str] = Counter()
+        for partitions in self.records.values():
+            for fates in partitions.values():
+                totals.update(fates)
+        return dict(totals)
+
+    def to_json(self) -> dict[str, Any]:
+        """The progress as a JSON document."""
+        return asdict(self)
+
+    @classmethod
+    def from_json(cls, document: Mapping[str, Any]) -> Progress:
+        """The progress that `to_json` wrote."""
+        return cls(**document)
+
+
+def by_place(values: Mapping[tuple[str, int], Any]) -> dict[str, dict[str, Any]]:
+    """Values by topic and partition as JSON has them."""
+    found: dict[str, dict[str, Any]] = {}
+    for (topic, partition), value in sorted(values.items()):
+        found.setdefault(topic, {})[str(partition)] = value
+    return found
