@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 import headrace as hr
-from headrace.operators.rows import FATES
+from headrace.fold.fates import FATES
 from headrace.quality.results import (
     BATCH_CHECKS,
     CURRENT_CHECKS,

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import json
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import pytest
 
 import headrace as hr
-from headrace.operators.batches import BatchOperator, stretches
-from headrace.runtime.runner import NodeRunner
+from headrace.runtime import runner
+from headrace.runtime.increments import reach
 from tests.conftest import Drive
 from tests.laws import tables
 
@@ -204,13 +205,13 @@ def test_the_state_keeps_one_small_row_for_each_open_batch(drive: Drive) -> None
     visits = Visits(drive(batches(max_records=4, max_wait="1 hour")))
     for _ in range(3):
         visits.visit("a", "b", "b")
-    (runner,) = visits.driver._runners.values()
+    (opened,) = visits.driver._runners.values()
     path = visits.driver._lake.state("visit_batches")
     state = visits.driver.spark.read.format("delta").load(path)
     assert state.count() == 6
     assert "events" not in state.columns
     before = visits.driver.ledger("visit_batches").collect()
-    runner.maintain()
+    opened.maintain()
     kept = visits.driver.spark.read.format("delta").load(path).collect()
     assert sorted((row["customer"], row["__records"]) for row in kept) == [("a", 3), ("b", 2)]
     assert visits.driver.ledger("visit_batches").collect() == before
@@ -222,35 +223,11 @@ def test_the_state_keeps_one_small_row_for_each_open_batch(drive: Drive) -> None
     ]
 
 
-def test_events_are_read_again_from_the_commits_that_hold_them(
-    drive: Drive, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    read: list[list[tuple[int, int]]] = []
-    earlier = NodeRunner._earlier
-
-    def noted(self: NodeRunner, at: list[tuple[int, int]]) -> dict[str, DataFrame]:
-        read.append([(first - visits.began_ms, last - visits.began_ms) for first, last in at])
-        return earlier(self, at)
-
-    monkeypatch.setattr(NodeRunner, "_earlier", noted)
-    monkeypatch.setattr(stretches, "COMMITS_MAX", 2)
-    visits = Visits(drive(batches(max_records=4)))
-    for second, customers in enumerate(["ab", "b", "c", "b", "aaa", "b"]):
-        visits.visit(*customers, visitor=f"v{second}")
-        visits.driver.advance_wall_clock("1 second")
-    assert read == [[(0, 0)], [(0, 4000)]], "a came in one commit before; b in more than are remembered"
-    rows = visits.driver.read("visit_batches").orderBy("customer").collect()
-    assert [[event["visitor"] for event in row["events"]] for row in rows] == [
-        ["v0", "v4", "v4", "v4"],
-        ["v0", "v1", "v3", "v5"],
-    ]
-
-
 @pytest.mark.parametrize("described", [batches, merged])
 def test_a_node_far_behind_takes_the_log_in_portions_and_finds_the_same(
     described: Callable[..., Batches], drive: Drive, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(BatchOperator, "rows_max", 3)
+    monkeypatch.setattr(runner, "reach", partial(reach, bytes_max=1))
     driver = drive(described(max_records=3, max_wait="20 seconds"))
     for customers in ("ab", "a", "aabbc", "c"):
         for customer in customers:
@@ -258,8 +235,8 @@ def test_a_node_far_behind_takes_the_log_in_portions_and_finds_the_same(
         driver.cut([])
         driver.advance_wall_clock("11 seconds")
     driver.cut()
-    (runner,) = driver._runners.values()
-    assert runner.progress.batch == 3, "3 rows; 5 of one commit; 1 and the tick"
+    (opened,) = driver._runners.values()
+    assert opened.progress.batch > 3, "each commit by itself"
     assert sorted(map(tuple, driver.read("visit_batches").collect())) == sorted(
         map(tuple, driver.backfill("visit_batches").collect())
     )

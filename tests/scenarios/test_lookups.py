@@ -90,8 +90,10 @@ def test_versions_that_no_record_can_find_are_dropped_and_a_record_further_behin
     order(driver, "o30", 30)
     driver.cut()
     driver._runners["priced"].maintain()
-    versions = driver.spark.read.format("delta").load(driver._lake.state("priced")).where("__kind = 1")
-    assert sorted(row.price for row in versions.select("__row.price").collect()) == [*range(20, 31)]
+    versions = (
+        driver.spark.read.format("delta").load(driver._lake.state("priced")).where("__table = 'versions'")
+    )
+    assert sorted(row.price for row in versions.select("versions.price").collect()) == [*range(20, 31)]
     order(driver, "o20", 20.5)
     order(driver, "o19", 19.5)
     driver.cut()

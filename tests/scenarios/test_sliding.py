@@ -7,8 +7,6 @@ from typing import TYPE_CHECKING
 import pytest
 
 import headrace as hr
-from headrace.operators import operator_of
-from headrace.runtime.node_tables import read_logs, read_progress
 from tests.laws import tables
 from tests.scenarios.timeline import MINUTE, fates, play, shown
 
@@ -55,9 +53,3 @@ def test_records_make_the_windows_that_end_with_them_and_begin_after_them_as_lon
         "0.2 entered no window after all"
     )
     assert tables.windows(tables.rows(driver.backfill("bursts")), "sensor") == windows
-
-    progress = read_progress(driver.spark, driver._lake, node)
-    logs = read_logs(driver.spark, driver._lake, node, progress.upto_ms)
-    some = operator_of(node).recompute(logs, progress, (1 * MINUTE, 2 * MINUTE))
-    assert sorted(row["window_start"] for row in tables.rows(some)) == [1 * MINUTE, after[1.0], after[1.9]]
-    assert [row["n"] for row in some.orderBy("window_start").collect()] == [3, 2, 1]

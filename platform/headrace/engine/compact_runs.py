@@ -57,16 +57,18 @@ def compact_runs(
     *,
     runs_max: int = RUNS_MAX,
     file_rows: int = FILE_ROWS,
+    whole: bool = False,
 ) -> bool:
     """Put runs into one, if there are more than `runs_max`.
 
     In:     files   of a snapshot of the table, those that are merged with one another
             record  of the commit; called if there is one
+            whole   put all runs into one, few as they may be
     Out:    False if nothing was done: few runs, or another maintainer came first
     Raises: FencedError
     """
     runs = _runs(files)
-    chosen = _chosen(runs) if len(runs) > runs_max else []
+    chosen = sorted(runs) if whole else _chosen(runs) if len(runs) > runs_max else []
     if not chosen:
         return False
     gone = {name: file for batch in chosen for name, file in runs[batch].items()}

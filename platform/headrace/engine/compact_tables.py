@@ -29,12 +29,14 @@ def compact_state(
     *,
     runs_max: int = RUNS_MAX,
     file_rows: int = FILE_ROWS,
+    whole: bool = False,
 ) -> int:
     """Compact each state table that has too many runs; it may run beside the node.
 
     In:  writer   a maintainer of the table
          clock    where the node stands
          carries  the writers whose newest records each commit repeats
+         whole    compact all of each table, so that what nothing reads any more leaves
     Out: how many state tables were compacted
     """
     done = 0
@@ -45,7 +47,9 @@ def compact_state(
             partial(write_merged, table.uri, layout, name),
         )
         record = partial(_record, "state upkeep", table, carries)
-        done += compact_runs(table, writer, files, rewriting, record, runs_max=runs_max, file_rows=file_rows)
+        done += compact_runs(
+            table, writer, files, rewriting, record, runs_max=runs_max, file_rows=file_rows, whole=whole
+        )
     return done
 
 

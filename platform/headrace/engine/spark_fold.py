@@ -144,7 +144,7 @@ class SparkFold:
 
         In: rows  as `NodeRows.frame` gives them
         """
-        run = Run(told.outputs, self.operator.kept, Distribution())
+        run = Run(told.outputs, self.operator.kept, Distribution(), _is_computed)
         stages = self._stages
         last = len(stages) - 1
         first = FirstSteps(self.feeds, self.operator.kernel, stages[0], run, told, last > 0)
@@ -179,7 +179,8 @@ class SparkFold:
     @cached_property
     def _given(self) -> Sequence[StructType]:
         """The columns of what each task but the last gives."""
-        run, nothing = Run({}, self.operator.kept, Distribution()), Times(Clock(), Clock())
+        run = Run({}, self.operator.kept, Distribution(), _is_computed)
+        nothing = Times(Clock(), Clock())
         feeds = {name: feed.schema.empty_table() for name, feed in self.feeds.feeds.items()}
         rows, found = rows_for(self.operator.kernel, feeds), []
         for steps in self._stages[:-1]:
@@ -187,6 +188,11 @@ class SparkFold:
             rows = run.through(steps, Between(rows), nothing, StateSource(""), 0)[1].rows
             found.append(StructType([*from_arrow_schema(rows.schema).fields, REPORT_TYPE]))
         return found
+
+
+def _is_computed(selections: Mapping[str, Selection], rows: pa.Table) -> pa.Table:
+    """SQL has added the columns before the task got the rows."""
+    return rows
 
 
 def computed(selections: Mapping[str, Selection], rows: DataFrame) -> DataFrame:

@@ -11,6 +11,8 @@ from pyspark.sql.pandas.types import from_arrow_schema
 from pyspark.sql.types import StructType
 
 from headrace.description import Join, TableAggregate
+from headrace.description.limits import is_suppressed, policy_of
+from headrace.description.suppression import Policy
 from headrace.engine.feeds import NodeRows
 from headrace.engine.operators import NodeOperator, operator_of
 from headrace.engine.output_tables import output_tables
@@ -30,7 +32,7 @@ if TYPE_CHECKING:
 
     from headrace.description import Node, Relation
 
-_KNOWN: dict[tuple[str, str | None, str], BoundOperator] = {}
+_KNOWN: dict[tuple[str, str | None, str, Policy | None], BoundOperator] = {}
 
 
 @dataclass(frozen=True)
@@ -80,7 +82,9 @@ class BoundOperator:
 
 def bound(spark: SparkSession, node: Node) -> BoundOperator:
     """The operator of a node. It is made once for each description."""
-    known = (str(spark.sparkContext.applicationId), node.name, node.fingerprint())
+    # A bound that shuts a stream down alters no row, so a fingerprint says nothing of it.
+    policy = policy_of(node) if is_suppressed(node) else None
+    known = (str(spark.sparkContext.applicationId), node.name, node.fingerprint(), policy)
     if known not in _KNOWN:
         rows = NodeRows(spark, node)
         inputs = {name: feed.schema for name, feed in rows.packed.feeds.items()}

@@ -159,7 +159,7 @@ def write_opening(spark: SparkSession, lake: Lake, node: Node, standing: Standin
     copied = copy_state(standing.source, uri)
     lakes.TableWriter(table, lakes.APPENDER).append(copied, {"writer": writer})
     maintainer = lakes.TableWriter(table, lakes.MAINTAINER, carries=[writer])
-    compact_state(table, maintainer, of.operator.layout, standing.progress.clock, [writer], runs_max=1)
+    compact_state(table, maintainer, of.operator.layout, standing.progress.clock, [writer], whole=True)
     entry = {
         "folder": folder,
         "fingerprint": node.fingerprint(),

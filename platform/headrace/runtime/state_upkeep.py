@@ -7,7 +7,6 @@ from functools import partial
 from typing import TYPE_CHECKING
 
 from headrace import lake as lakes
-from headrace.engine.compact_runs import RUNS_MAX
 from headrace.engine.compact_tables import compact_state
 from headrace.engine.state_files import StateSource
 from headrace.engine.state_layout import StateLayout
@@ -38,14 +37,11 @@ class StateUpkeep:
         """Put runs of each state table into one.
 
         In: clock  where the node stands
-            whole  also where they are few
+            whole  all runs, few as they may be: what nothing reads any more leaves
         """
-        runs_max = 1 if whole else RUNS_MAX
 
         def compact(writer: TableWriter) -> int:
-            return compact_state(
-                self._state, writer, self._layout, clock, [self._appends_as], runs_max=runs_max
-            )
+            return compact_state(self._state, writer, self._layout, clock, [self._appends_as], whole=whole)
 
         as_maintainer(self._state, compact, carries=[self._appends_as])
 
