@@ -11,6 +11,7 @@ from delta.tables import DeltaTable
 
 import headrace as hr
 from headrace import lake as lakes
+from headrace.runtime import state_upkeep
 from headrace.runtime.backfill import Backfill
 from headrace.runtime.views import Views
 from headrace.spark.lake_rows import read
@@ -79,12 +80,12 @@ def test_merged_rows_show_and_lead_to_the_same(spark: SparkSession, lake: Lake) 
     feed(line, range(4))
     before = seen(line, FINAL)
     assert state(line).count() == 8
-    line.runner.pack()
+    line.runner.pack(whole=True)
     assert sorted(row["__batch"] for row in state(line).collect()) == [4, 4]
     assert seen(line, FINAL) == before
     feed(line, range(4, 12))  # closes windows of merged rows and of others
     assert Views(spark, lake).read(FINAL).count() == 4
-    line.runner.clear()
+    line.runner.maintain()
     feed(line, range(12, 17))
     assert Views(spark, lake).read(FINAL).count() == 6
     assert all(verdict.equal for verdict in Backfill(spark, lake, FINAL).run())
@@ -105,8 +106,9 @@ def test_what_is_not_read_again_is_left_out_and_nothing_older_is_read_in_its_pla
         line.fold()
         if minute in (2, 4, 7):
             line.runner.pack(whole=minute == 7)
-    line.runner.clear()
-    assert state(line).count() < 18
+    before = state(line).count()
+    line.runner.maintain()
+    assert state(line).count() < before
     for minute in range(11, 20):
         line.pipe(f"2024-05-01 12:{minute:02}:00", f"s{minute % 2}")
     line.commit()
@@ -122,7 +124,7 @@ def test_micro_batches_go_on_while_rows_are_merged(spark: SparkSession, lake: La
     packed = 0
     while feeding.is_alive():
         with ThreadPoolExecutor(1) as upkeep:  # a new thread each time, as beside a stream
-            upkeep.submit(line.runner.pack).result()
+            upkeep.submit(line.runner.pack, whole=True).result()
         packed += 1
     feeding.join()
     assert packed > 1
@@ -137,7 +139,7 @@ def test_files_that_another_packs_meanwhile_are_left_to_it(
     line = Line(spark, lake, FINAL)
     feed(line, range(3))
     before = seen(line, FINAL)
-    owner, name = (lakes.TableWriter, "replace") if begun else (line.runner.operator, "condensed")
+    owner, name = (lakes.TableWriter, "replace") if begun else (state_upkeep, "compact_state")
     mine = getattr(owner, name)
 
     def another(*arguments: Any, **named: Any) -> Any:
@@ -146,10 +148,11 @@ def test_files_that_another_packs_meanwhile_are_left_to_it(
         return mine(*arguments, **named)
 
     monkeypatch.setattr(owner, name, another)
-    line.runner.pack()
-    assert state(line).count() == 6
+    line.runner.pack(whole=True)
+    assert state(line).count() == (6 if begun else 2)
     assert seen(line, FINAL) == before
-    line.runner.pack()
+    line.runner.pack(whole=True)
+    assert state(line).count() == 2
     feed(line, range(3, 8))
     assert all(verdict.equal for verdict in Backfill(spark, lake, FINAL).run())
 
@@ -161,7 +164,7 @@ def test_who_began_to_read_before_sees_what_stood_there_then(
     feed(line, range(3))
     then, version = seen(line, FINAL), lakes.open_table(path).version
     feed(line, range(3, 5))
-    line.runner.pack()
+    line.runner.pack(whole=True)
     table = lakes.open_table(path)
     monkeypatch.setattr(
         type(table), "version", property(lambda of: version if of is table else of.snapshot().version)
@@ -174,6 +177,6 @@ def test_windows_that_are_shown_as_they_grow_keep_each_step(spark: SparkSession,
     line = Line(spark, lake, growing)
     feed(line, range(3))
     updates = sorted(map(tuple, Views(spark, lake).updates(growing).collect()), key=str)
-    line.runner.pack()
+    line.runner.pack(whole=True)
     assert state(line).count() == 6
     assert sorted(map(tuple, Views(spark, lake).updates(growing).collect()), key=str) == updates

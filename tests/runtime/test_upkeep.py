@@ -60,7 +60,8 @@ class Streamed:
         return base_of(self.line.spark, self.lake, TOTALS).batch
 
     def oldest_change(self) -> int | None:
-        row = read(self.line.spark, self.lake.state("totals")).agg(F.min("__batch")).first()
+        changes = read(self.line.spark, self.lake.state("totals")).where("__table = 'results'")
+        row = changes.agg(F.min("__batch")).first()
         assert row is not None
         oldest: int | None = row[0]
         return oldest

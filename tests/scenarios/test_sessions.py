@@ -119,7 +119,7 @@ def test_a_bridging_record_makes_one_session_of_two_and_neither_a_crash_nor_upke
         fates(driver.ledger("current")),
         driver.spark.read.format("delta").load(driver._lake.state("current")),
     )
-    assert state.count() == 4
+    assert state.count() == 5, "and a mark that two of them became another"
     driver._runners["current"].maintain()
     assert state.count() == 2
     assert (current(), fates(driver.ledger("current"))) == (["a 10-17 3", "b 11-11 1"], ledger)

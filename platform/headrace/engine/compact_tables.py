@@ -15,8 +15,8 @@ import pyarrow.compute as pc
 
 from headrace.engine.compact_runs import FILE_ROWS, RUNS_MAX, Files, Rewriting, compact_runs
 from headrace.engine.state_files import Bounds, StateSource, read_state, write_merged
-from headrace.engine.state_layout import StateLayout
-from headrace.fold.contract import Clock, Needs
+from headrace.engine.state_layout import TABLE, StateLayout
+from headrace.fold.contract import BATCH, Clock, Needs
 from headrace.lake import LakeTable, TableWriter, carried
 
 
@@ -41,9 +41,12 @@ def compact_state(
     """
     done = 0
     for name in layout.tables:
-        files = StateSource(table.uri, table.snapshot().files).of(name).files
+        source = StateSource(table.uri, table.snapshot().files)
+        files = source.only(name).files
+        # What is expired may stand for rows in files that other hands have put together.
+        until = clock if len(files) == len(source.of(name).files) else None
         rewriting = Rewriting(
-            partial(_merged_state, table.uri, layout, name, clock),
+            partial(_merged_state, table.uri, layout, name, until),
             partial(write_merged, table.uri, layout, name),
         )
         record = partial(_record, "state upkeep", table, carries)
@@ -53,13 +56,38 @@ def compact_state(
     return done
 
 
+def part_mixed_files(
+    table: LakeTable, writer: TableWriter, layout: StateLayout, carries: Sequence[str]
+) -> int:
+    """Part files in which other hands have put rows of several state tables together.
+
+    In:  layout  with all state tables
+    Out: how many files were parted
+    """
+    mixed = {
+        name: file
+        for name, file in table.snapshot().files.items()
+        if file.lowest.get(TABLE) != file.highest.get(TABLE)
+    }
+    for name, file in mixed.items():
+        alone, batch = StateSource(table.uri, {name: file}), int(file.highest[BATCH])
+        parts = (
+            write_merged(table.uri, layout, of, read_state(alone, layout, of, Needs()).rows, batch)
+            for of in layout.tables
+        )
+        added = [part for part in parts if part is not None]
+        writer.replace({name: file}, added, _record("state upkeep", table, carries), changes_data=False)
+    return len(mixed)
+
+
 def _record(writer: str, table: LakeTable, carries: Sequence[str]) -> Mapping[str, Any]:
     return {"writer": writer, **carried(table, carries)}
 
 
 def _merged_state(
-    uri: str, layout: StateLayout, name: str, clock: Clock, files: Files, hashes: Bounds, whole: bool
+    uri: str, layout: StateLayout, name: str, clock: Clock | None, files: Files, hashes: Bounds, whole: bool
 ) -> pa.Table:
     rows = read_state(StateSource(uri, files), layout, name, Needs(), hashes).rows
     expired = layout.tables[name].expired
-    return rows.filter(pc.invert(expired(rows, clock))) if whole and expired is not None else rows
+    drops = whole and expired is not None and clock is not None
+    return rows.filter(pc.invert(expired(rows, clock))) if drops else rows

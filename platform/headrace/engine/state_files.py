@@ -48,6 +48,15 @@ class StateSource:
         }
         return replace(self, files=found)
 
+    def only(self, table: str) -> StateSource:
+        """The files that have rows of this state table alone: all of them, but for what other hands have put together."""
+        found = {
+            name: file
+            for name, file in self.files.items()
+            if file.lowest.get(TABLE) == table == file.highest.get(TABLE)
+        }
+        return replace(self, files=found)
+
     def plus(self, files: Iterable[NewFile]) -> StateSource:
         """The same with files that no commit names yet."""
         return replace(
@@ -204,6 +213,7 @@ def _read_file(
     mine = np.zeros(rows.num_rows, bool)
     for part in wanted:
         mine |= part.of(hashes, times)
+    mine &= pc.equal(rows[TABLE], table).to_numpy()
     return layout.unpacked(table, rows if mine.all() else rows.filter(pa.array(mine))), size + read
 
 

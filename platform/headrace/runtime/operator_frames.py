@@ -287,7 +287,9 @@ class OperatorFrames:
         return self._of_state(state, partial(_open_records, kernel, progress.clock, table), table)
 
     def settled(self, progress: Progress) -> Expr:
-        """Of appended results: which rows of the table a log read that far leads to."""
+        """Which rows of the table a log read that far leads to: of current results all, for these tell how far they go."""
+        if not self.appended:
+            return F.lit(True)
         read_ms = min((progress.upto_ms.get(topic.name, 0) for topic in self.node.topics), default=0)
         return F.col(SEQUENCE) <= read_ms
 

@@ -7,7 +7,7 @@ from functools import partial
 from typing import TYPE_CHECKING
 
 from headrace import lake as lakes
-from headrace.engine.compact_tables import compact_state
+from headrace.engine.compact_tables import compact_state, part_mixed_files
 from headrace.engine.state_files import StateSource
 from headrace.engine.state_layout import StateLayout
 from headrace.fold.changes.collect import RESULTS
@@ -27,7 +27,7 @@ class StateUpkeep:
 
     def __init__(self, state: LakeTable, operator: NodeOperator, writer: str) -> None:
         """In: writer  the name of the node's own commits, whose newest record every commit here repeats."""
-        self._state, self._appends_as = state, writer
+        self._state, self._appends_as, self._whole = state, writer, operator.layout
         # Current results stay as micro-batches wrote them: how far a base is folded is told by micro-batches.
         self._layout = StateLayout(
             {name: table for name, table in operator.layout.tables.items() if name not in operator.kept}
@@ -41,13 +41,17 @@ class StateUpkeep:
         """
 
         def compact(writer: TableWriter) -> int:
+            if whole:
+                part_mixed_files(self._state, writer, self._whole, [self._appends_as])
             return compact_state(self._state, writer, self._layout, clock, [self._appends_as], whole=whole)
 
-        as_maintainer(self._state, compact, carries=[self._appends_as])
+        with suppress(ConflictError):  # another maintainer has put others in their place
+            as_maintainer(self._state, compact, carries=[self._appends_as])
 
     def drop(self, through: int) -> None:
         """Drop the files of current results that hold no row of a micro-batch after this one."""
-        gone = {name: file for name, file in self._current().items() if _highest(file) <= through}
+        current = StateSource(self._state.uri, self._state.snapshot().files).only(RESULTS).files
+        gone = {name: file for name, file in current.items() if _highest(file) <= through}
         if gone:
             with suppress(ConflictError):  # another maintainer has put others in their place
                 as_maintainer(self._state, partial(self._remove, gone=gone), carries=[self._appends_as])
@@ -56,7 +60,9 @@ class StateUpkeep:
         """The files of current results that hold rows of micro-batches after one, through another."""
         return {
             name: file
-            for name, file in self._current().items()
+            for name, file in StateSource(self._state.uri, self._state.snapshot().files)
+            .of(RESULTS)
+            .files.items()
             if after < _highest(file) and _lowest(file) <= through
         }
 
@@ -64,9 +70,6 @@ class StateUpkeep:
         # Only now: what is carried has to reach to the commit before this one, and a new epoch is a commit, too.
         record = {"writer": "upkeep", **lakes.carried(self._state, [self._appends_as])}
         return writer.replace(gone, [], record, changes_data=True)
-
-    def _current(self) -> Mapping[str, DataFile]:
-        return StateSource(self._state.uri, self._state.snapshot().files).of(RESULTS).files
 
 
 def _highest(file: DataFile) -> int:

@@ -98,12 +98,17 @@ def _sorted_by(max_wait_ms: int | None) -> tuple[str, ...]:
     return (HASH, OPENED) if max_wait_ms is None else (OPENED, HASH)
 
 
-def _over(topics: Sequence[str], max_wait_ms: int | None) -> Callable[[pa.Table, Clock], pa.Array] | None:
-    return None if max_wait_ms is None else partial(_is_over, topics=tuple(topics), max_wait_ms=max_wait_ms)
+def _over(topics: Sequence[str], max_wait_ms: int | None) -> Callable[[pa.Table, Clock], pa.Array]:
+    return partial(_is_over, topics=tuple(topics), max_wait_ms=max_wait_ms)
 
 
-def _is_over(rows: pa.Table, clock: Clock, *, topics: Sequence[str], max_wait_ms: int) -> pa.Array:
-    return pc.less_equal(rows[OPENED].combine_chunks(), opened_after(clock, topics, max_wait_ms))
+def _is_over(rows: pa.Table, clock: Clock, *, topics: Sequence[str], max_wait_ms: int | None) -> pa.Array:
+    """Rows of batches that have closed."""
+    early = rows[DELETED].combine_chunks()
+    if max_wait_ms is None:
+        return early
+    over = pc.less_equal(rows[OPENED].combine_chunks(), opened_after(clock, topics, max_wait_ms))
+    return pc.or_(early, over)
 
 
 def _newest(rows: pa.Table) -> pa.Table:

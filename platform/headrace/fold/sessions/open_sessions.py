@@ -29,7 +29,7 @@ class Merge:
 
 
 class Expired:
-    """Sessions that have closed: no later record meets them."""
+    """Sessions that have closed, or are there no more under their last event: no later record meets them."""
 
     def __init__(self, wait_ms: int) -> None:
         """In: wait_ms  gap plus grace."""
@@ -37,7 +37,8 @@ class Expired:
 
     def __call__(self, rows: pa.Table, after: Clock) -> pa.Array:
         """See the class."""
-        return pa.array(is_closed(rows, self.wait_ms, after))
+        gone = rows[DELETED].fill_null(False).to_numpy(zero_copy_only=False)
+        return pa.array(gone | is_closed(rows, self.wait_ms, after))
 
 
 def state_table(shape: Shape) -> StateTable:
