@@ -11,6 +11,7 @@ import pyarrow.compute as pc
 import pytest
 
 from headrace import lake
+from headrace.engine.compact_runs import FILE_ROWS
 from headrace.engine.compact_tables import compact_state
 from headrace.engine.exchange import bucket_hashes
 from headrace.engine.state_files import StateSource, read_state, write_state
@@ -68,8 +69,11 @@ class Node:
         self.appender.append([written], {"writer": "fold/n"})
         self.batch += 1
 
-    def compact(self, **sizes: int) -> None:
-        compact_state(self.state, self.maintainer, LAYOUT, Clock(), ["fold/n"], **sizes)
+    def compact(self, runs_max: int, file_rows: int = FILE_ROWS) -> None:
+        writers = ["fold/n"]
+        compact_state(
+            self.state, self.maintainer, LAYOUT, Clock(), writers, runs_max=runs_max, file_rows=file_rows
+        )
 
     def shown(self) -> dict[int, int]:
         """The rows that are there."""

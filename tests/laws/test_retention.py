@@ -20,7 +20,6 @@ from headrace.quality.books import open_books
 from headrace.runtime.backfill import verify
 from tests.laws.driving import FEW, in_parallel, side_by_side
 from tests.laws.keeping import (
-    BATCHES,
     NODES,
     PLACES,
     SESSIONS,
@@ -85,7 +84,7 @@ def cut_before(driver: TestDriver, before_ms: int) -> None:
     rest = rest.where(F.unix_millis("ingested_at") <= (done.at_ms or 0))
     if done.at_ms is not None:
         assert done.at_ms < before_ms
-        assert rest.isEmpty() or BATCHES.required_name in done.kept
+        assert rest.isEmpty()
 
 
 def books_balance(driver: TestDriver, node: Node) -> None:

@@ -54,7 +54,7 @@ def test_a_result_row_that_stands_twice_is_named(ground: Ground) -> None:
 
 
 def test_a_state_row_that_was_deleted_is_named_with_its_partition(ground: Ground) -> None:
-    ground.delete(ground.lake.state("reading_counts"), "__partition = 1 AND __pane > 86400000")
+    ground.delete(ground.lake.state("reading_counts"), "panes.__partition = 1 AND __time > 86400000")
     books = ground.node()[BOOKS]
     assert not books.passed
     assert books.sentence.startswith(

@@ -89,5 +89,6 @@ def _merged_state(
 ) -> pa.Table:
     rows = read_state(StateSource(uri, files), layout, name, Needs(), hashes).rows
     expired = layout.tables[name].expired
-    drops = whole and expired is not None and clock is not None
-    return rows.filter(pc.invert(expired(rows, clock))) if drops else rows
+    if not whole or expired is None or clock is None:
+        return rows
+    return rows.filter(pc.invert(expired(rows, clock)))

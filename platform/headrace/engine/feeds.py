@@ -25,7 +25,7 @@ from headrace.spark.one_task import arrow_schema
 from headrace.spark.row_steps import rows_of
 
 if TYPE_CHECKING:
-    from pyspark.sql import DataFrame, SparkSession
+    from pyspark.sql import Column, DataFrame, SparkSession
 
     from headrace.description import Node
 
@@ -124,7 +124,7 @@ class NodeRows:
         passes = (F.coalesce(F.expr(condition), F.lit(False)) for condition in feed.conditions)
         return rows.withColumn(PASSES, reduce(lambda one, other: one & other, passes))
 
-    def _packing(self, number: int, rows: FeedRows) -> list[F.Column]:
+    def _packing(self, number: int, rows: FeedRows) -> list[Column]:
         if len(self._feeds) == 1:
             return [F.col(quote(name)) for name in rows.carried]
         carried = (F.col(quote(name)).alias(_packed(number, name)) for name in rows.carried)
@@ -155,7 +155,7 @@ def _columns_read(node: Node, feed: str) -> Sequence[str]:
 
 
 def _spelled(schema: pa.Schema, wanted: Sequence[str]) -> list[str]:
-    """These columns, each once, as a schema spells them: names are compared without case, unless two differ in that alone."""
+    """These columns, each once, as a schema spells them: names are compared without case, if none is the same."""
     own = [name for name in schema.names if name not in (*ROW_COLUMNS.names, PASSES)]
     by_text = {name.lower(): name for name in reversed(own)}
     return [*dict.fromkeys(name if name in own else by_text[name.lower()] for name in wanted)]

@@ -84,7 +84,7 @@ class FirstSteps:
         yield from _sent(*self.of(pa.Table.from_batches(came) if came else None), goes_on=self.goes_on)
 
     def of(self, came: pa.Table | None) -> tuple[Report, pa.Table]:
-        """The report, and rows for the next step. In: came  None: no rows"""
+        """The report, and rows for the next step. In: came  the rows; None: there are none."""
         told = self.told
         feeds = (
             {name: feed.schema.empty_table() for name, feed in self.feeds.feeds.items()}

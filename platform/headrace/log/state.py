@@ -42,10 +42,6 @@ class LogState:
         """The lowest stream time of the non-empty partitions; None before the first event time."""
         return min((s.stream_ms for s in self.partitions.values() if s.stream_ms is not None), default=None)
 
-    def last_record_at_ms(self) -> int | None:
-        """When the topic's last record was committed; None before the first."""
-        return max((s.record_at_ms for s in self.partitions.values() if s.record_at_ms), default=None)
-
     def next_commit_ms(self, now_ms: int) -> int:
         """The next commit's `ingested_at`: strictly increasing whatever the machine's clock does."""
         return max(now_ms, self.ingested_at_ms + 1)

@@ -11,9 +11,9 @@ from pyspark.sql import functions as F
 
 from headrace.description import Join, quote
 from headrace.quality.claims import Check, Finding, at_most
+from headrace.quality.join_sides import JoinSides
 from headrace.quality.ratios import below
 from headrace.quality.words import counted, group_text, joined, short
-from headrace.runtime.operator_frames import OperatorFrames, operator_of
 from headrace.spark.frames import local_frame
 
 if TYPE_CHECKING:
@@ -30,7 +30,8 @@ def join_equals_recomputation(books: Books, sample: float) -> Check:
 
     In: sample  the share of the left keys to compare; which ones is a function of the key
     """
-    name, node, operator = "join_equals_recomputation", *_join(books)
+    name, node = "join_equals_recomputation", books.node
+    assert isinstance(node, Join)
     if not books.progress.batch:
         return Check(
             name, None, lambda _: Finding("No record has been read yet: there is nothing to compare.")
@@ -38,9 +39,12 @@ def join_equals_recomputation(books: Books, sample: float) -> Check:
     key = [F.col(quote(column)) for column in node.identity]
     chosen = F.pmod(F.xxhash64(*key), F.lit(PARTS)) < int(sample * PARTS)
     row = F.struct(*(F.col(quote(column)) for column in node.columns))
-    sides = {"joined": operator.rejoined(books.held), "stored": books.results}
-    joined_rows, stored = (rows.where(chosen).select(*key, row.alias(side)) for side, rows in sides.items())
-    compared = joined_rows.join(stored, [*node.identity], "full_outer")
+    assert books.held.state is not None
+    sides = JoinSides.in_state(books.held.state, node)
+    both = {"joined": sides.rejoined(), "stored": books.results}
+    joined_rows, stored = (rows.where(chosen).select(*key, row.alias(side)) for side, rows in both.items())
+    how = "full_outer" if sides.are_whole else "left_outer"
+    compared = joined_rows.join(stored, [*node.identity], how)
     differs = ~F.col("joined").eqNullSafe(F.col("stored"))
     counts = compared.agg(F.count(F.lit(1)).alias("keys"), F.count_if(differs).alias("differing")).first()
     assert counts is not None
@@ -66,10 +70,12 @@ def join_equals_recomputation(books: Books, sample: float) -> Check:
 
 def no_orphans_above(spark: SparkSession, books: Books, limit: float) -> Check:
     """The check of left rows without the right row that they name, against `limit`, a ratio of those that name one."""
-    name, node, operator = "no_orphans_above", *_join(books)
+    name, node = "no_orphans_above", books.node
+    assert isinstance(node, Join)
     if not books.progress.batch:
         return Check(name, None, lambda _: Finding("No record has been read yet: nothing can be dangling."))
-    referring = operator.orphans(books.held)
+    assert books.held.state is not None
+    referring = JoinSides.in_state(books.held.state, node).orphans()
     is_orphan = F.col("__orphan")
     counts = referring.agg(F.count(F.lit(1)).alias("rows"), F.count_if(is_orphan).alias("orphans")).first()
     assert counts is not None
@@ -100,8 +106,3 @@ def _difference(row: dict[str, object], node: Join) -> str:
         if ours[column] != theirs[column]
     ]
     return f"{key} ({joined(pairs)})"
-
-
-def _join(books: Books) -> tuple[Join, OperatorFrames]:
-    assert isinstance(books.node, Join)
-    return books.node, operator_of(books.node)

@@ -55,8 +55,8 @@ class BoundOperator:
     def result_schema(self) -> pa.Schema:
         """The columns of the node's table; all may be null.
 
-        Of results that are revised it has the current rows as of some micro-batch: the node's columns, RECORDS where rows stand
-        for numbers of records, and KEY.
+        Of results that are revised it has the current rows as of some micro-batch: the node's columns, RECORDS where rows
+        stand for numbers of records, and KEY.
         """
         if not self.operator.revises:
             return _nullable(output_tables(self.operator)[RESULTS])

@@ -9,8 +9,8 @@ from dataclasses import dataclass
 class Lake:
     """Paths below one root URI (a local folder, or any file system that Spark can reach).
 
-    `logs/<topic>` the log · `tables/<node>` results · `state/<node>` state, plan, rules and opening balance · `beside/<node>` what a
-    backfill folds ·
+    `logs/<topic>` the log · `tables/<node>` results · `state/<node>` state, plan, rules and opening balance ·
+    `beside/<node>` what a backfill folds ·
     `rebuilds/<node>/<fingerprint>` the same of a node that is rebuilt ·
     `refused/<node>/<sink>` what a sink's store refused · `requests/<topic>` what a log's writer is asked to record ·
     `triggers/<stream>.json` how often a stream's queries work, if that was set · `leases/…` who writes.
@@ -40,6 +40,10 @@ class Lake:
     def state(self, node: str) -> str:
         """The Delta table of a node's state."""
         return f"{self._nodes}/state/{node}/partials"
+
+    def former_parts(self, node: str) -> str:
+        """The folder in which earlier versions kept more of a node's state."""
+        return f"{self._nodes}/state/{node}/parts"
 
     def beside(self, node: str) -> str:
         """The folder of what is folded from the log beside the node's tables, to be compared with them."""

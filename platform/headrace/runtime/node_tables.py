@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 from pyspark.sql import functions as F
 
 from headrace.description.fingerprint import differences
+from headrace.engine.state_layout import TABLE
 from headrace.lake import last_commit, open_table, small_files
 from headrace.log.columns import log_schema
 from headrace.log.commit_row import without_commit_rows
@@ -88,6 +89,7 @@ def read_progress(spark: SparkSession, lake: Lake, node: Node, *, through: int |
     name = node.required_name
     commit = last_commit(open_table(lake.state(name)), f"node/{name}", through=through)
     if commit is None:
+        _require_layout(lake, name)
         return Progress()
     written_by, stored, described = (
         commit.record["fingerprint"],
@@ -102,6 +104,13 @@ def read_progress(spark: SparkSession, lake: Lake, node: Node, *, through: int |
         if outcome != GOES_ON:
             raise OtherDescriptionError(name, outcome, _what_changed(stored, written_by, described))
     return Progress.from_json(commit.record["progress"])
+
+
+def _require_layout(lake: Lake, name: str) -> None:
+    """A state that was made and never written has to have the columns of this version."""
+    state = open_table(lake.state(name))
+    if state.exists and TABLE not in state.columns.names:
+        raise OtherDescriptionError(name, REBUILT, "It was made by an older version of Headrace.")
 
 
 def write_description(spark: SparkSession, lake: Lake, node: Node) -> None:

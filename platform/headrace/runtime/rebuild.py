@@ -83,6 +83,7 @@ class Rebuild:
             self._replace(self._beside.state(name), lake.state(name), f"node/{name}")
         finally:
             lease.release()
+        small_files.delete(lake.former_parts(name))
         assert self._beside.nodes is not None
         small_files.delete(self._beside.nodes)
         lakes.forget(self._beside.nodes)

@@ -14,7 +14,8 @@ from pyspark.sql import functions as F
 from headrace import lake as lakes
 from headrace.description import quote
 from headrace.errors import TerminalError
-from headrace.runtime.operator_frames import SEQUENCE, operator_of
+from headrace.runtime.operator_frames import operator_of
+from headrace.runtime.sink_rows import SEQUENCE
 from headrace.sinks import Delivery, ReadableSink
 from headrace.spark.lake_rows import read
 from headrace.spark.session import pipeline_session

@@ -62,16 +62,6 @@ def java_class(spark: SparkSession, name: str) -> Any:
     return names[name]
 
 
-def scala_object(spark: SparkSession, name: str) -> Any:
-    """The one instance of a Scala `object`, by its full name."""
-    return getattr(java_class(spark, f"{name}$"), "MODULE$")
-
-
-def scala_option(spark: SparkSession, item: Any = None) -> Any:
-    """A Scala `Option`: of an item, or of nothing."""
-    return java_class(spark, "scala.Option").apply(item)
-
-
 def scala_seq(spark: SparkSession, *items: Any) -> Any:
     """A Scala `Seq` of these."""
     return java_class(spark, "PythonUtils").toSeq([*items])

@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
-from functools import reduce
 from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
@@ -189,29 +188,6 @@ def read_between(
         return rows
     kept = value > varying(after)
     return rows.where(kept if through is None else kept & (value <= varying(through)))
-
-
-def read_stretches(
-    spark: SparkSession,
-    table: LakeTable,
-    schema: StructType,
-    column: str,
-    stretches: Iterable[tuple[int, int]],
-) -> DataFrame:
-    """The rows where a TIMESTAMP lies in one of some stretches, given in ms since 1970, both ends included."""
-    wanted = [(first * 1_000, last * 1_000 + 999) for first, last in stretches]
-    files: dict[str, DataFile] = {}
-    for ends in wanted:
-        files |= table.snapshot().within(column, *ends)
-    if _few(table.uri, files):
-        rows = rows_of_files(spark, _uris(table.uri, files), schema)
-        if all(any(_lies_within(file, column, *ends) for ends in wanted) for file in files.values()):
-            return rows
-    else:
-        rows = read(spark, table.uri)
-    micros = F.unix_micros(column)
-    within = [micros.between(varying(first), varying(last)) for first, last in wanted]
-    return rows.where(reduce(lambda left, right: left | right, within, F.lit(False)))
 
 
 def _literal(value: int, *, is_time: bool) -> Column:

@@ -6,12 +6,10 @@ What the files hold nobody sees before a commit names them (`headrace.lake.write
 from __future__ import annotations
 
 import json
-from abc import ABC, abstractmethod
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
-from pyspark.errors import AnalysisException
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 from pyspark.sql import types as T
@@ -21,7 +19,6 @@ from pyspark.util import PythonEvalType
 
 from headrace.description import quote
 from headrace.lake.data_file import DataFileWriter, Encoding, leaves
-from headrace.spark import workers
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Sequence
@@ -40,14 +37,6 @@ SETTINGS = {
 }
 # In nearly each row another value: a dictionary of them is nothing but work.
 DIFFERENT = {"__timestamp", "__event_ms", "__stream_ms", "__offset"}
-# Arrow and Spark compare these alike, and tell them apart alike. Floats are excluded: Spark treats -0.0 and NaN differently.
-COMPARED = (T.StringType, T.ByteType, T.ShortType, T.IntegerType, T.LongType, T.BooleanType, T.DateType)
-# Columns that are only carried along. Lists and structs take Arrow's Java library several times as long to write.
-CARRIED = (T.StringType, T.BinaryType, T.BooleanType, T.NumericType, T.DateType, T.TimestampType)
-
-
-class NotCertainError(Exception):
-    """Arrow may get something else than Spark would: Spark has to do it."""
 
 
 def arrow_schema(schema: T.StructType) -> pa.Schema:
@@ -107,36 +96,6 @@ class Target:
         return Encoding(different=frozenset(different))
 
 
-class Work(ABC):
-    """What a task is told.
-
-    rows  the schema of those that come to it
-    """
-
-    rows: pa.Schema
-
-    def __call__(self, batches: Iterable[pa.RecordBatch]) -> Iterable[pa.RecordBatch]:
-        """For `mapInArrow`: rows in, one report out (JSON)."""
-        workers.settle()
-        yield pa.RecordBatch.from_pydict({"report": [json.dumps(self.attempt(batches))]})
-
-    def attempt(self, batches: Iterable[pa.RecordBatch]) -> dict[str, Any]:
-        """The report; with `uncertain`, why it is Spark's turn; with `unexpected`, that nobody thought of this."""
-        try:
-            came = pa.Table.from_batches(batches, self.rows).combine_chunks()
-            # Made anew any column may have nulls; tables that differ in that alone do not go together.
-            return self.report(pa.table(dict(zip(came.column_names, came.columns, strict=True))))
-        except NotCertainError as uncertain:
-            return {"uncertain": str(uncertain)}
-        except (pa.ArrowException, ArithmeticError, ValueError, LookupError, OSError) as error:
-            # But no record stops a stream.
-            return {"uncertain": f"{type(error).__name__}: {error}", "unexpected": True}
-
-    @abstractmethod
-    def report(self, rows: pa.Table) -> dict[str, Any]:
-        """What was written for these rows."""
-
-
 def settings(spark: SparkSession) -> None:
     """Let the session send rows as this work is quickest with."""
     for name, value in SETTINGS.items():
@@ -162,14 +121,5 @@ def mapped(
 
 
 def reports_of(rows: DataFrame, work: Callable[..., Any], columns: Sequence[str]) -> list[dict[str, Any]]:
-    """What each task reports (see `Work.__call__`)."""
+    """What each task reports, as JSON."""
     return [json.loads(row["report"]) for row in mapped(rows, work, columns, REPORT).collect()]
-
-
-def report_of(rows: DataFrame, work: Work) -> dict[str, Any]:
-    """What one task reports (see `Work.attempt`). Of no rows Spark makes none."""
-    try:
-        found = reports_of(rows.coalesce(1), work, work.rows.names)
-    except AnalysisException as error:
-        return {"uncertain": str(error), "unexpected": True}
-    return found[0] if found else work.attempt([])

@@ -11,11 +11,7 @@ from typing import TYPE_CHECKING
 
 from pyspark.sql import functions as F
 
-from headrace.description import quote
-
 if TYPE_CHECKING:
-    from collections.abc import Mapping
-
     from pyspark.sql import Column as Expr
 
 
@@ -26,15 +22,6 @@ def varying(value: int | None) -> Expr:
     literal: nothing skips files by it.
     """
     return F.expr(f"get(array({_bigint(value)}), spark_partition_id() & 0)")
-
-
-def varying_by(column: str, values: Mapping[int, int] | Mapping[str, int]) -> Expr:
-    """The number of each partition of a topic, as BIGINT; null for one that has none.
-
-    In: column  holds the partition's number
-    """
-    pairs = ", ".join(f"{int(partition)}, {_bigint(value)}" for partition, value in values.items())
-    return F.expr(f"map({pairs})[{quote(column)}]" if values else _bigint(None))
 
 
 def _bigint(value: int | None) -> str:

@@ -1,0 +1,89 @@
+"""The sides of a join, as its node's state holds them, and the rows that SQL makes of them: a proof beside the fold."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from functools import reduce
+from typing import TYPE_CHECKING
+
+import pyarrow as pa
+from pyspark.sql import functions as F
+
+from headrace.description import quote
+from headrace.description.join import INNER
+from headrace.engine.spark_fold import computed
+from headrace.fold.contract import DELETED
+from headrace.fold.joins import ForeignKeyJoin
+from headrace.fold.joins.refer import LEFT_KEY
+from headrace.fold.relations import Relations
+from headrace.fold.relations.leaf import TableStation
+from headrace.fold.relations.station_step import StationStep
+from headrace.fold.relations.tree import RESULT, selection_of
+from headrace.runtime import state_views
+from headrace.runtime.bound_operator import bound
+from headrace.runtime.current_results import newest, rows_of_table
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame
+
+    from headrace.description import Join
+    from headrace.runtime.bound_operator import BoundOperator
+
+
+@dataclass(frozen=True)
+class JoinSides:
+    """Of one node.
+
+    refers  the state's table of left rows that refer to a key, and that of right rows
+    left    the one with all left rows, also those that refer to none; None: there is none
+    """
+
+    of: BoundOperator
+    node: Join
+    state: DataFrame
+    refers: tuple[str, str]
+    left: str | None
+
+    @classmethod
+    def in_state(cls, state: DataFrame, node: Join) -> JoinSides:
+        """The sides that a state holds."""
+        of = bound(state.sparkSession, node)
+        kernel = of.operator.kernel
+        assert isinstance(kernel, Relations)
+        stations = [s for step in kernel.steps if isinstance(step, StationStep) for s in step.stations]
+        join = next(s for s in stations if isinstance(s, ForeignKeyJoin) and s.part == RESULT)
+        left, right = join.state
+        tables = (s for s in stations if isinstance(s, TableStation) and s.part == join.left)
+        whole = next((name for table in tables for name in table.state), None)
+        return cls(of, node, state, (left, right), whole)
+
+    @property
+    def are_whole(self) -> bool:
+        """Whether left rows that refer to no key are there, too."""
+        return self.left is not None or self.node.how == INNER
+
+    def rejoined(self) -> DataFrame:
+        """The rows of the join anew, whatever stands in the result table: the node's columns, one row per left row."""
+        node, carried = self.node, selection_of(self.node, RESULT, pa.schema([]))
+        left = rows_of_table(self.state, self.left or self.refers[0])
+        left = newest(left) if self.left else newest(left, LEFT_KEY)
+        right = newest(rows_of_table(self.state, self.refers[1]))
+        mine, theirs = (
+            rows.where(~F.col(DELETED)).select(*(F.col(quote(n)).alias(as_) for n, as_ in names.items()))
+            for rows, names in ((left, carried.left), (right, carried.right))
+        )
+        pairs = zip(node.on, node.right.identity, strict=True)
+        same = (mine[quote(carried.left[a])] == theirs[quote(carried.right[b])] for a, b in pairs)
+        both = mine.join(theirs, reduce(lambda one, other: one & other, same), node.how)
+        values = carried.values
+        if node.selection is None:
+            values = {name: f"left.{quote(name)}" for name in node.left.values}
+            values |= {name: f"right.{quote(name)}" for name in node.right.values}
+        told = computed({RESULT: replace(carried, values=values)}, both)
+        keys = (F.col(quote(carried.left[name])).alias(name) for name in node.identity)
+        named = (F.col(quote(f"{RESULT}:{name}")).alias(name) for name in node.columns if name in values)
+        return told.select(*keys, *named)
+
+    def orphans(self) -> DataFrame:
+        """The left rows that refer to a right row, with `__orphan`: that row does not exist."""
+        return state_views.orphans(self.of, self.state, self.refers, self.node.identity, self.node.on)
