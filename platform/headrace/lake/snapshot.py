@@ -97,15 +97,20 @@ class IncrementalSnapshot:
                 self._look_at = time.monotonic() + LOOK_SECONDS
                 if not small_files.exists(commit_uri(self._uri, self._snapshot.version)):
                     self._snapshot = None  # its history was cleaned, or another table stands there
-            if self._snapshot is None:
-                version, listed = self._load()
-                self._snapshot, self._recent = Snapshot(version, dict(_listed(listed))), {}
-                self._recent[version] = self._snapshot
-            while (found := read_commit(self._uri, self._snapshot.version + 1)) is not None:
-                self._snapshot = _after(self._snapshot, found, self._times())
-                self._recent[self._snapshot.version] = self._snapshot
-                self._recent.pop(self._snapshot.version - REMEMBERED, None)
-            return self._snapshot
+            now = self._read_anew() if self._snapshot is None else self._snapshot
+            while (found := read_commit(self._uri, now.version + 1)) is not None:
+                # Where columns change, what their bounds mean may be another.
+                now = self._read_anew() if found.changes_table else _after(now, found, self._times())
+                self._recent[now.version] = now
+                self._recent.pop(now.version - REMEMBERED, None)
+            self._snapshot = now
+            return now
+
+    def _read_anew(self) -> Snapshot:
+        version, listed = self._load()
+        found = Snapshot(version, dict(_listed(listed)))
+        self._recent = {version: found}
+        return found
 
     def at(self, version: int) -> Snapshot | None:
         """A version that was the newest not long ago; None: its files are not remembered."""
