@@ -200,6 +200,8 @@ def _read_file(
 ) -> tuple[pa.Table, int]:
     """The rows that are needed, and the bytes that were read for them."""
     footer, size = FOOTERS.of(uri, file_size)
+    if table not in footer.schema.to_arrow_schema().names:
+        return layout.tables[table].empty(), size
     groups = [
         number
         for number in range(footer.num_row_groups)

@@ -10,14 +10,19 @@ from uuid import uuid4
 import pyarrow as pa
 
 from headrace.lake import small_files
+from headrace.lake.alter import set_property
 from headrace.lake.snapshot import stats_json
 from headrace.lake.table import no_hooks, properties
+from headrace.lake.tables import open_table
 
 if TYPE_CHECKING:
     from deltalake import DeltaTable
 
     from headrace.lake.table import LakeTable
     from headrace.lake.writer import TableWriter
+
+
+SKIPPING = "delta.dataSkippingStatsColumns"  # of which columns Delta keeps bounds goes with the columns
 
 
 def replace_table(writer: TableWriter, source: LakeTable, record: Mapping[str, Any]) -> int | None:
@@ -27,6 +32,7 @@ def replace_table(writer: TableWriter, source: LakeTable, record: Mapping[str, A
     """
     from deltalake.transaction import AddAction, RemoveAction
 
+    _take_over(writer, source, SKIPPING)
     snapshot, schema, now_ms = source.snapshot(), source.schema, time.time_ns() // 1_000_000
     times = {field.name: field.type.tz for field in schema if pa.types.is_timestamp(field.type)}
     added: list[AddAction | RemoveAction] = []
@@ -45,3 +51,13 @@ def replace_table(writer: TableWriter, source: LakeTable, record: Mapping[str, A
         )
 
     return writer.commit_by(replace, record)
+
+
+def _take_over(writer: TableWriter, source: LakeTable, name: str) -> None:
+    """Give a table the value that another one has of a property."""
+    wanted, known = (
+        table.with_handle(lambda handle: dict(handle.metadata().configuration)).get(name)
+        for table in (source, open_table(writer.uri))
+    )
+    if wanted is not None and wanted != known:
+        set_property(writer, name, wanted, {"writer": "describer"})
