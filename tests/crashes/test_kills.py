@@ -112,15 +112,12 @@ def test_a_process_killed_again_while_it_repeats_a_micro_batch_changes_nothing(
     restart_and_compare(spark, lake, kafka, undisturbed)
 
 
-@pytest.mark.parametrize("by_spark", [True, False], ids=["in frames", "in files"])
 def test_executors_lost_with_what_a_micro_batch_had_computed_change_nothing(
-    undisturbed: Tables, spark: SparkSession, lake: Lake, kafka: Broker, tmp_path: Path, by_spark: bool
+    undisturbed: Tables, spark: SparkSession, lake: Lake, kafka: Broker, tmp_path: Path
 ) -> None:
-    cluster = ["--master", "local-cluster[2,1,1024]", *(["--by-spark"] if by_spark else [])]
+    cluster = ["--master", "local-cluster[2,1,1024]"]
     with victim(kafka, lake, TOPIC, tmp_path / "victim.log", at="before outputs", more=cluster) as process:
         process.wait_for("killed at")
-        if by_spark:  # the frames were theirs; files lie on a disk that outlives them
-            process.wait_for("CHECKPOINT_RDD_BLOCK_ID_NOT_FOUND")
         process.wait_for("caught up")
         assert process.said().index("killed at") < process.said().index("caught up")
     restart_and_compare(spark, lake, kafka, undisturbed)

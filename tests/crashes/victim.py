@@ -22,7 +22,6 @@ from headrace.runtime import log_stream
 from headrace.runtime.kafka import KafkaSettings
 from headrace.runtime.lake import Lake
 from headrace.runtime.stream import StreamRuntime
-from headrace.spark import one_task
 from headrace.spark.session import build_session, spark_conf
 from tests.broker.pipeline import counts_of
 
@@ -76,12 +75,9 @@ def main() -> None:
     parser.add_argument("--at", help="commit step to die at; none: run on")
     parser.add_argument("--time", type=int, default=1, help="at which time that it is reached")
     parser.add_argument("--master", default="local[2]")
-    parser.add_argument("--by-spark", action="store_true", help="no increment is folded by Arrow")
     given = parser.parse_args()
 
     log_stream.RECORDS_PER_TRIGGER = RECORDS_PER_COMMIT
-    if given.by_spark:
-        one_task.ONE_TASK_BYTES = -1
     spark = build_session(spark_conf(spark_jars(), master=given.master) | CONF, "victim")
     gateway = spark.sparkContext._gateway
     assert gateway is not None
