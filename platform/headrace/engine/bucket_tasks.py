@@ -91,7 +91,7 @@ class BucketTask:
 
 
 class RunTasks(Protocol):
-    """How the tasks of a step are run: here in this process, later by Spark.
+    """How the tasks of a step are run.
 
     Law: each task runs at least once, and one result of each comes back, in the order of the tasks.
     """

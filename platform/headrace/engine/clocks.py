@@ -7,6 +7,8 @@ follows from the clock before it and from the commit's rows.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from itertools import groupby
+from operator import itemgetter
 
 import numpy as np
 import pyarrow as pa
@@ -33,13 +35,12 @@ def times_of(
     rows = pa.concat_tables([feed.select(READ) for feed in feeds])
     stream_ms, reached = dict(before.stream_ms), dict(before.upto_ms)
     commits: list[tuple[int, Clock]] = []
-    for at_ms, topic, partition, highest_ms in _steps(rows):
-        if not commits or commits[-1][0] != at_ms:
-            commits.append((at_ms, Clock()))
-        reached[topic] = at_ms
-        if highest_ms != LOWEST:
-            stream_ms[topic, partition] = max(highest_ms, stream_ms.get((topic, partition), highest_ms))
-        commits[-1] = (at_ms, Clock(dict(reached), dict(stream_ms)))
+    for at_ms, steps in groupby(_steps(rows), key=itemgetter(0)):
+        for _, topic, partition, highest_ms in steps:
+            reached[topic] = at_ms
+            if highest_ms != LOWEST:
+                stream_ms[topic, partition] = max(highest_ms, stream_ms.get((topic, partition), highest_ms))
+        commits.append((at_ms, Clock(dict(reached), dict(stream_ms))))
     after = Clock({**before.upto_ms, **upto_ms}, stream_ms)
     if commits:
         commits[-1] = (commits[-1][0], after)

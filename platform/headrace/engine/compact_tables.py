@@ -50,8 +50,16 @@ def compact_state(
             partial(write_merged, table.uri, layout, name),
         )
         record = partial(_record, "state upkeep", table, carries)
+        gains = len(files) > 1 or layout.tables[name].expired is not None
         done += compact_runs(
-            table, writer, files, rewriting, record, runs_max=runs_max, file_rows=file_rows, whole=whole
+            table,
+            writer,
+            files,
+            rewriting,
+            record,
+            runs_max=runs_max,
+            file_rows=file_rows,
+            whole=whole and gains,
         )
     return done
 
@@ -67,13 +75,15 @@ def part_mixed_files(
     mixed = {
         name: file
         for name, file in table.snapshot().files.items()
-        if file.lowest.get(TABLE) != file.highest.get(TABLE)
+        if file.lowest.get(TABLE) is None or file.lowest.get(TABLE) != file.highest.get(TABLE)
     }
     for name, file in mixed.items():
-        alone, batch = StateSource(table.uri, {name: file}), int(file.highest[BATCH])
+        alone = StateSource(table.uri, {name: file})
+        found = {of: read_state(alone, layout, of, Needs()).rows for of in layout.tables}
         parts = (
-            write_merged(table.uri, layout, of, read_state(alone, layout, of, Needs()).rows, batch)
-            for of in layout.tables
+            write_merged(table.uri, layout, of, rows, pc.max(rows[BATCH]).as_py())
+            for of, rows in found.items()
+            if rows.num_rows
         )
         added = [part for part in parts if part is not None]
         writer.replace({name: file}, added, _record("state upkeep", table, carries), changes_data=False)

@@ -71,6 +71,12 @@ class PackedFeeds:
         feeds = enumerate(self.feeds.values())
         return [FEED, *(_packed(number, name) for number, feed in feeds for name in feed.carried)]
 
+    def carrying(self, name: str) -> list[str]:
+        """The columns of the frame that are a column of that name in some feed."""
+        several = len(self.feeds) > 1
+        feeds = enumerate(self.feeds.values())
+        return [_packed(n, name) if several else name for n, feed in feeds if name in feed.carried]
+
     def unpacked(self, rows: pa.Table) -> dict[str, pa.Table]:
         """The rows of each feed."""
         if len(self.feeds) == 1:

@@ -114,6 +114,7 @@ class Backfill:
         name = self.node.required_name
         held = lease or self._take_lease(name)
         try:
+            self._begin_anew()
             on_stage(STAGES[0])
             recomputed = self._recomputed
             on_stage(STAGES[1])
@@ -156,10 +157,22 @@ class Backfill:
         return stand(self._spark, self._lake, self.node, self._upto_ms, self._opening)
 
     def _release(self) -> None:
-        self.days  # noqa: B018 - known before what it is read from goes
-        self._recomputed.unpersist()
-        self._standing.release()
-        del self._recomputed, self._standing
+        """Let go of what was folded, as far as it was."""
+        known = vars(self)
+        if "_recomputed" in known:
+            self.days  # noqa: B018 - known before what it is read from goes
+            self._recomputed.unpersist()
+            del self._recomputed
+        if "_standing" in known:
+            self._standing.release()
+            del self._standing
+
+    def _begin_anew(self) -> None:
+        """Forget a base that was looked at for the plan, if it has been folded further since."""
+        known = vars(self).get("_base")
+        if known is not None and known != base_of(self._spark, self._lake, self.node):
+            self._release()
+            del self._base
 
     @cached_property
     def _opening(self) -> Opening:

@@ -125,6 +125,7 @@ class Erasure:
             folder = self._lake.rebuilds(node.required_name)
             small_files.delete(folder)
             lakes.forget(folder)
+            small_files.delete(self._lake.beside(node.required_name))  # what a backfill that died has left
 
     def _settled(self, node: Node) -> bool:
         """Bring a node to rest; False when it has never run."""

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 from headrace.lake import open_table
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Mapping
 
     from headrace.runtime.lake import Lake
 
@@ -17,21 +17,24 @@ COLUMN = "ingested_at"
 
 def reach(
     lake: Lake,
-    topics: Sequence[str],
     done_ms: Mapping[str, int],
-    upto_ms: int,
+    upto_ms: Mapping[str, int],
     bytes_max: int = INCREMENT_BYTES,
 ) -> int:
     """The commit time through which an increment of some topics goes: all the way, or less if that were too much.
 
-    In:  done_ms  commit time through which each topic is read; upto_ms: how far it could go
+    In:  upto_ms  how far each topic could be read; topics that are not named are left out
+         done_ms  through which commit time each is read
     Law: a log commit is taken whole or not at all, and at least one is taken. The logs' files and their statistics alone are
-         looked at; of a file with many commits each is taken for the same size.
+         looked at; within a file bytes are taken to be spread evenly over commit time.
     """
-    stretches = [part for topic in topics for part in _stretches(lake.log(topic), done_ms[topic], upto_ms)]
+    stretches = [
+        part for topic, last in upto_ms.items() for part in _stretches(lake.log(topic), done_ms[topic], last)
+    ]
+    last_ms = max(upto_ms.values())
     if sum(size for *_, size in stretches) <= bytes_max:
-        return upto_ms
-    low, high = min(first for first, *_ in stretches), upto_ms
+        return last_ms
+    low, high = min(first for first, *_ in stretches), last_ms
     while low < high:
         middle = (low + high + 1) // 2
         if sum(_share(part, middle) for part in stretches) <= bytes_max:

@@ -10,7 +10,7 @@ class Lake:
     """Paths below one root URI (a local folder, or any file system that Spark can reach).
 
     `logs/<topic>` the log · `tables/<node>` results · `state/<node>` state, plan, rules and opening balance ·
-    `beside/<node>` what a backfill folds ·
+    `beside/<node>` what is folded from the log beside these ·
     `rebuilds/<node>/<fingerprint>` the same of a node that is rebuilt ·
     `refused/<node>/<sink>` what a sink's store refused · `requests/<topic>` what a log's writer is asked to record ·
     `triggers/<stream>.json` how often a stream's queries work, if that was set · `leases/…` who writes.

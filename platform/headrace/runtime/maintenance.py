@@ -13,7 +13,7 @@ Laws:
 
 from __future__ import annotations
 
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from functools import partial
 from typing import TYPE_CHECKING, Any
@@ -25,6 +25,7 @@ from headrace.lake.upkeep import compact, small
 from headrace.lake.upkeep import vacuum as vacuum_files
 from headrace.log.clock import SystemClock
 from headrace.runtime.bound_operator import bound
+from headrace.runtime.evolution import OtherDescriptionError
 from headrace.runtime.lease import LeaseHeldError, held_since_ms, take_lease_patiently
 from headrace.runtime.node_tables import read_progress, results_writer
 from headrace.runtime.state_upkeep import StateUpkeep
@@ -133,6 +134,7 @@ class Maintenance:
         present = {what: path for what, path in paths.items() if lakes.exists(path)}
         try:
             with self._alone(name):
+                small_files.delete(lake.beside(name))  # what a backfill that died has left
                 for what, path in present.items():
                     work = partial(self._compact, path, f"maintenance/{name}", writers.get(what, []))
                     if what == "state":
@@ -180,7 +182,8 @@ class Maintenance:
         """Its files are merged by what their rows mean."""
         state = lakes.open_table(self._lake.state(node.required_name))
         upkeep = StateUpkeep(state, bound(self._spark, node).operator, f"node/{node.required_name}")
-        upkeep.pack(read_progress(self._spark, self._lake, node).clock, whole=True)
+        with suppress(OtherDescriptionError):  # its stream will rebuild it
+            upkeep.pack(read_progress(self._spark, self._lake, node).clock, whole=True)
 
     @staticmethod
     def _compact(path: str, signed: str, writers: Sequence[str], *, is_log: bool = False) -> None:

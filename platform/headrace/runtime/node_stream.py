@@ -211,7 +211,7 @@ class NodeStream(SupervisedLoop):
                     pass
                 self._upkeep.end()
                 if self.runner.unfolded and time.monotonic() < deadline:
-                    self._with_lease(self.runner.maintain)
+                    self._with_lease(self.runner.settle)
 
     def _tidy(self, runner: NodeRunner) -> None:
         if runner.progress.batch % PACK_EVERY == 0:

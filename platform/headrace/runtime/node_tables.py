@@ -96,13 +96,13 @@ def read_progress(spark: SparkSession, lake: Lake, node: Node, *, through: int |
         stored_description(spark, lake, node),
         _entry(node),
     )
-    if commit.record.get("layout") != STATE_LAYOUT:
-        raise OtherDescriptionError(name, REBUILT, "It was written by an older version of Headrace.")
     known = {written_by, written_by if stored is None else stored["fingerprint"]}
     if known != {described["fingerprint"]}:
         outcome = outcome_of(stored, written_by, described)
         if outcome != GOES_ON:
             raise OtherDescriptionError(name, outcome, _what_changed(stored, written_by, described))
+    if commit.record.get("layout") != STATE_LAYOUT:
+        raise OtherDescriptionError(name, REBUILT, "It was written by an older version of Headrace.")
     return Progress.from_json(commit.record["progress"])
 
 

@@ -113,16 +113,21 @@ def stand(
     node: Node,
     upto_ms: Mapping[str, int],
     opening: Opening,
-    *,
-    on_increment: Callable[[Progress], None] = lambda progress: None,
 ) -> Standing:
-    """Fold the logs from the opening balance through a frontier, in increments that a task can hold.
+    """Fold the logs from the opening balance through a frontier, in increments that a task can hold."""
+    folder = f"{lake.beside(node.required_name)}/{uuid.uuid4().hex}"
+    try:
+        return _stand(spark, lake, node, upto_ms, opening, folder)
+    except BaseException:
+        small_files.delete(folder)
+        raise
 
-    In: on_increment  called with the progress after each
-    """
+
+def _stand(
+    spark: SparkSession, lake: Lake, node: Node, upto_ms: Mapping[str, int], opening: Opening, folder: str
+) -> Standing:
     operator, of = operator_of(node), bound(spark, node)
     one_task.settings(spark)
-    folder = f"{lake.beside(node.required_name)}/{uuid.uuid4().hex}"
     source, progress = _copied(opening, f"{folder}/{STATE}"), opening.progress
     results: list[NewFile] = []
     for through_ms in _increments(lake, node, progress, upto_ms):
@@ -139,7 +144,6 @@ def stand(
         found = operator.fold(spark, logs, through_ms, progress, source, f"{folder}/{RESULTS}")
         source, progress = source.plus(found.state), found.progress
         results += found.results
-        on_increment(progress)
     state = _rows(spark, node, source.uri, source.files)
     if operator.appended:
         files = [f"{folder}/{RESULTS}/{file.path}" for file in results]
@@ -201,8 +205,8 @@ def _increments(
     done = {name: progress.upto_ms.get(name, 0) for name in topics}
     last = {name: max(upto_ms.get(name, 0), done[name]) for name in topics}
     found: list[Mapping[str, int]] = []
-    while any(done[name] < last[name] for name in topics):
-        through = reach(lake, topics, done, max(last.values()))
+    while left := {name: last[name] for name in topics if done[name] < last[name]}:
+        through = reach(lake, done, left)
         done = {name: max(done[name], min(through, last[name])) for name in topics}
         found.append(done)
     return found or [last]

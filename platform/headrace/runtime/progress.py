@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 class Progress:
     """A node as of a micro-batch. Times in ms since 1970; topics by name, partitions by their numbers as text.
 
-    batch      number of micro-batches folded
+    batch      of the last micro-batch; it rises by one with each
     upto_ms    for each topic, `ingested_at` of the last log commit folded
     stream_ms  for each topic and partition, the stream time
     closed_ms  every window with end + grace at or before it is closed; None: none is

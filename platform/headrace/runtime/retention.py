@@ -158,8 +158,10 @@ class Retention:
         if opening.upto_ms(self._topic.name) < at_ms:
             upto_ms = {t.name: opening.upto_ms(t.name) for t in node.topics} | {self._topic.name: at_ms}
             standing: Standing = stand(self._spark, self._lake, node, upto_ms, opening)
-            write_opening(self._spark, self._lake, node, standing)
-            standing.release()
+            try:
+                write_opening(self._spark, self._lake, node, standing)
+            finally:
+                standing.release()
 
     def _delete(self, through_ms: int) -> int:
         path, writer = self._lake.log(self._topic.name), f"log/{self._topic.name}"

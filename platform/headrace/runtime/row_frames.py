@@ -101,7 +101,7 @@ def _made(
 
 def _by_partition(bound: BoundOperator, rows: DataFrame) -> DataFrame:
     tasks = rows.sparkSession.sparkContext.defaultParallelism
-    carried = [name for name in bound.rows.packed.names if name.endswith(PARTITION)]
+    carried = bound.rows.packed.carrying(PARTITION)
     return rows.repartition(tasks, F.coalesce(*(F.col(quote(name)) for name in carried)))
 
 

@@ -146,9 +146,13 @@ class NodeRunner:
     def maintain(self) -> None:
         """Fold changes into the table of current results, drop the state that nothing reads; results do not change."""
         if not self.operator.appended:
-            self.compact()
-        self.clear()
+            self.settle()
         self.pack(whole=True)
+
+    def settle(self) -> None:
+        """Fold changes into the table of current results, and drop those that the fold before has folded."""
+        self.compact()
+        self.clear()
 
     def compact(self) -> None:
         """Fold changes into the base (see `Bases.fold`); may run beside `advance`.
@@ -162,7 +166,7 @@ class NodeRunner:
         self.unread = folded
 
     def clear(self) -> None:
-        """Drop current results that are in the base: not beside `advance`, for files leave whole."""
+        """Drop changes that are in the base since the fold before the last one: who reads an older base needs the others."""
         if not self.operator.appended:
             self._state_upkeep.drop(self.unread)
         self.unread = 0
@@ -235,7 +239,7 @@ class NodeRunner:
         return plan
 
     def _portion(self, topics: Sequence[Topic], done_ms: Mapping[str, int], upto_ms: int) -> int:
-        return reach(self._lake, [topic.name for topic in topics], done_ms, upto_ms)
+        return reach(self._lake, done_ms, {topic.name: upto_ms for topic in topics})
 
     def _increment(self, topic: Topic, after_ms: int | None, upto_ms: int) -> DataFrame:
         return read_increment(self._spark, self._lake, topic, after_ms=after_ms, upto_ms=upto_ms)

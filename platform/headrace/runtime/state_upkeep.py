@@ -12,6 +12,7 @@ from headrace.engine.state_files import StateSource
 from headrace.engine.state_layout import StateLayout
 from headrace.fold.changes.collect import RESULTS
 from headrace.fold.contract import BATCH
+from headrace.fold.segments import HIGHEST
 from headrace.lake import ConflictError, as_maintainer
 
 if TYPE_CHECKING:
@@ -73,8 +74,8 @@ class StateUpkeep:
 
 
 def _highest(file: DataFile) -> int:
-    return int(file.highest[BATCH])
+    return int(file.highest.get(BATCH, HIGHEST))
 
 
 def _lowest(file: DataFile) -> int:
-    return int(file.lowest[BATCH])
+    return int(file.lowest.get(BATCH, 0))

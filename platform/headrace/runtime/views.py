@@ -128,9 +128,10 @@ class Views:
             base = base_of(self._spark, self._lake, node).read(self._spark)
             results = base.where(operator.settled(opening.progress)).unionByName(results)
         held = Held(results, standing.state if operator.appended else None)
-        shown = without_internal(operator.read(held, standing.progress)).localCheckpoint()
-        standing.release()
-        return shown
+        try:
+            return without_internal(operator.read(held, standing.progress)).localCheckpoint()
+        finally:
+            standing.release()
 
     def _logs(self, node: Node) -> Mapping[str, DataFrame]:
         progress = read_progress(self._spark, self._lake, node)
