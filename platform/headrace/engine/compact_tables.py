@@ -41,9 +41,9 @@ def compact_state(
     """
     done = 0
     for name in layout.tables:
-        source = StateSource(table.uri, table.snapshot().files)
+        source = StateSource.committed(table)
         files = source.only(name).files
-        # What is expired may stand for rows in files that other hands have put together.
+        # A row that is expired may hide older rows of its key. Where files that are mixed may hold these, it stays.
         until = clock if len(files) == len(source.of(name).files) else None
         rewriting = Rewriting(
             partial(_merged_state, table.uri, layout, name, until),
@@ -67,7 +67,7 @@ def compact_state(
 def part_mixed_files(
     table: LakeTable, writer: TableWriter, layout: StateLayout, carries: Sequence[str]
 ) -> int:
-    """Part files in which other hands have put rows of several state tables together.
+    """Part files that hold rows of several state tables, as another writer's compaction leaves them.
 
     In:  layout  with all state tables
     Out: how many files were parted
@@ -80,12 +80,11 @@ def part_mixed_files(
     for name, file in mixed.items():
         alone = StateSource(table.uri, {name: file})
         found = {of: read_state(alone, layout, of, Needs()).rows for of in layout.tables}
-        parts = (
-            write_merged(table.uri, layout, of, rows, pc.max(rows[BATCH]).as_py())
+        added = [
+            part
             for of, rows in found.items()
-            if rows.num_rows
-        )
-        added = [part for part in parts if part is not None]
+            if (part := write_merged(table.uri, layout, of, rows, pc.max(rows[BATCH]).as_py())) is not None
+        ]
         writer.replace({name: file}, added, _record("state upkeep", table, carries), changes_data=False)
     return len(mixed)
 

@@ -77,8 +77,13 @@ class PackedFeeds:
         feeds = enumerate(self.feeds.values())
         return [_packed(n, name) if several else name for n, feed in feeds if name in feed.carried]
 
+    def empty(self) -> dict[str, pa.Table]:
+        """No rows of each feed."""
+        return {name: feed.schema.empty_table() for name, feed in self.feeds.items()}
+
     def unpacked(self, rows: pa.Table) -> dict[str, pa.Table]:
         """The rows of each feed."""
+        rows = rows.combine_chunks()
         if len(self.feeds) == 1:
             ((name, feed),) = self.feeds.items()
             return {name: feed.of({each: rows[each] for each in feed.carried}, rows.num_rows)}

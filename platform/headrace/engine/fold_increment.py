@@ -120,7 +120,11 @@ def fold_increment(
 
 @dataclass(frozen=True)
 class Between:
-    """What lies between two steps: rows, and those that every bucket gets beside its own."""
+    """What one step passes on to the next.
+
+    rows    each goes to one bucket
+    shared  these go to every bucket; None: there are none
+    """
 
     rows: pa.Table
     shared: pa.Table | None = None
@@ -184,7 +188,7 @@ def _without_rows(one: BucketResult) -> BucketResult:
 
 
 def together(results: Sequence[BucketResult], batch: int) -> FoldResult:
-    """What the results of all buckets and pieces are as a whole. In: batch  the last one's."""
+    """The results of all buckets and pieces as one. In: batch  BATCH of the last piece."""
     outputs: dict[str, list[pa.Table]] = defaultdict(list)
     written: dict[str, list[NewFile]] = defaultdict(list)
     for one in results:

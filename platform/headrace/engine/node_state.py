@@ -59,7 +59,7 @@ class NodeTables:
 
     def read_state(self, table: str) -> pa.Table:
         """All rows of a state table as of its newest version, merged, with BATCH."""
-        source = StateSource(self.state.uri, self.state.snapshot().files)
+        source = StateSource.committed(self.state)
         return read_state(source, self.operator.layout, table, Needs()).rows
 
 
@@ -100,7 +100,7 @@ class NodeState:
             return None
         self._require_next(times)
         outputs = {name: t.uri for name, t in self.tables.outputs.items() if name not in self._ahead}
-        source = StateSource(self.tables.state.uri, self.tables.state.snapshot().files)
+        source = StateSource.committed(self.tables.state)
         clocks, batch = self._with_standing(times), self.progress.batch + 1
         steps, kept = self.tables.operator.steps, self.tables.operator.kept
         found = fold_increment(

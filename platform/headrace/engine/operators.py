@@ -130,7 +130,7 @@ def current_results(schema: pa.Schema) -> StateTable:
 
 
 def newest_of_keys(rows: pa.Table) -> pa.Table:
-    """Of the rows of each KEY the one with the highest BATCH."""
+    """For each KEY, the row with the highest BATCH."""
     if not rows.num_rows:
         return rows
     rows = rows.combine_chunks()

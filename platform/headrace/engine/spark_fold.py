@@ -41,9 +41,10 @@ REPORT_TYPE = StructField(REPORT, BinaryType())
 
 @dataclass(frozen=True)
 class Increment:
-    """What an increment is folded with. It goes to tasks.
+    """What tasks have to know of an increment, beside its rows.
 
-    before   where the logs stand before it; upto_ms: commit time through which each topic is read
+    before   the clock before it
+    upto_ms  the commit time through which each topic is read
     limits   see `times_of`
     source   the state before it
     batch    BATCH of what it writes
@@ -67,38 +68,7 @@ class Report:
 
 
 @dataclass(frozen=True)
-class FirstSteps:
-    """What the first task does: it tells the clocks, and folds the first steps."""
-
-    feeds: PackedFeeds
-    kernel: Any
-    steps: Sequence[Step]
-    run: Run
-    told: Increment
-    goes_on: bool
-
-    def __call__(self, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        """For `mapInArrow`: rows of feeds in; rows for the next step and a report out."""
-        workers.settle()
-        came = [*batches]
-        yield from _sent(*self.of(pa.Table.from_batches(came) if came else None), goes_on=self.goes_on)
-
-    def of(self, came: pa.Table | None) -> tuple[Report, pa.Table]:
-        """The report, and rows for the next step. In: came  the rows; None: there are none."""
-        told = self.told
-        feeds = (
-            {name: feed.schema.empty_table() for name, feed in self.feeds.feeds.items()}
-            if came is None
-            else self.feeds.unpacked(came.combine_chunks())
-        )
-        times = times_of([*feeds.values()], told.before, told.upto_ms, told.limits)
-        rows = rows_for(self.kernel, feeds)
-        found, left = self.run.through(self.steps, Between(rows), times, told.source, told.batch)
-        return Report(found, times), left.rows
-
-
-@dataclass(frozen=True)
-class FurtherSteps:
+class LaterTask:
     """What a later task does: it goes on with what SQL has computed."""
 
     steps: Sequence[Step]
@@ -112,13 +82,35 @@ class FurtherSteps:
         came = pa.Table.from_batches(batches).combine_chunks()
         before: Report = pickle.loads(came[REPORT].drop_null()[0].as_py())
         rows = came.filter(came[REPORT].is_null()).drop_columns([REPORT])
-        yield from _sent(*self.of(before, rows), goes_on=self.goes_on)
+        yield from _sent(*self.fold(before, rows), goes_on=self.goes_on)
 
-    def of(self, before: Report, rows: pa.Table) -> tuple[Report, pa.Table]:
+    def fold(self, before: Report, rows: pa.Table) -> tuple[Report, pa.Table]:
         """The report so far, and rows for the next step."""
         told = self.told
         found, left = self.run.through(self.steps, Between(rows), before.times, told.source, told.batch)
         return Report([*before.results, *found], before.times), left.rows
+
+
+@dataclass(frozen=True)
+class FirstTask:
+    """What the first task does: it tells the clocks, and then does the same as a later one."""
+
+    feeds: PackedFeeds
+    kernel: Any
+    then: LaterTask
+
+    def __call__(self, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        """For `mapInArrow`: rows of feeds in; rows for the next step and a report out."""
+        workers.settle()
+        came = [*batches]
+        feeds = self.feeds.unpacked(pa.Table.from_batches(came)) if came else self.feeds.empty()
+        yield from _sent(*self.fold(feeds), goes_on=self.then.goes_on)
+
+    def fold(self, feeds: Mapping[str, pa.Table]) -> tuple[Report, pa.Table]:
+        """The report, and rows for the next step."""
+        told = self.then.told
+        times = times_of([*feeds.values()], told.before, told.upto_ms, told.limits)
+        return self.then.fold(Report((), times), rows_for(self.kernel, feeds))
 
 
 def _sent(report: Report, rows: pa.Table, *, goes_on: bool) -> Iterator[pa.RecordBatch]:
@@ -147,23 +139,23 @@ class SparkFold:
         run = Run(told.outputs, self.operator.kept, Distribution(), _is_computed)
         stages = self._stages
         last = len(stages) - 1
-        first = FirstSteps(self.feeds, self.operator.kernel, stages[0], run, told, last > 0)
+        first = FirstTask(self.feeds, self.operator.kernel, LaterTask(stages[0], run, told, last > 0))
         frame, names = rows.coalesce(1), self.feeds.names
         work: Any = first
         for number, steps in enumerate(stages[1:], 1):
             frame = mapped(frame, work, names, self._given[number - 1])
             frame = computed(selections_of(steps[0]), frame)
-            work, names = FurtherSteps(steps, run, told, number < last), frame.columns
+            work, names = LaterTask(steps, run, told, number < last), frame.columns
         reports = mapped(frame, work, names, StructType([REPORT_TYPE])).collect()
         report = pickle.loads(reports[0][REPORT]) if reports else self._of_nothing(first, run, told)
         return together(report.results, told.batch), report.times
 
-    def _of_nothing(self, first: FirstSteps, run: Run, told: Increment) -> Report:
+    def _of_nothing(self, first: FirstTask, run: Run, told: Increment) -> Report:
         """Spark makes no task for no rows."""
-        report, rows = first.of(None)
+        report, rows = first.fold(self.feeds.empty())
         for steps in self._stages[1:]:
             rows = nothing_computed(selections_of(steps[0]), rows)
-            report, rows = FurtherSteps(steps, run, told, goes_on=False).of(report, rows)
+            report, rows = LaterTask(steps, run, told, goes_on=False).fold(report, rows)
         return report
 
     @cached_property
@@ -181,8 +173,7 @@ class SparkFold:
         """The columns of what each task but the last gives."""
         run = Run({}, self.operator.kept, Distribution(), _is_computed)
         nothing = Times(Clock(), Clock())
-        feeds = {name: feed.schema.empty_table() for name, feed in self.feeds.feeds.items()}
-        rows, found = rows_for(self.operator.kernel, feeds), []
+        rows, found = self.operator.rows(self.feeds.empty()), []
         for steps in self._stages[:-1]:
             rows = nothing_computed(selections_of(steps[0]), rows)
             rows = run.through(steps, Between(rows), nothing, StateSource(""), 0)[1].rows

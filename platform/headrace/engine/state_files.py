@@ -19,7 +19,7 @@ import pyarrow.parquet as pq
 from headrace.engine.state_layout import NO_TIME, TABLE, TIME, StateLayout
 from headrace.engine.state_parquet import FOOTERS, read_groups
 from headrace.fold.contract import BATCH, HASH, KEY, Needs
-from headrace.lake import DataFile, DataFileWriter, Encoding, NewFile
+from headrace.lake import DataFile, DataFileWriter, Encoding, LakeTable, NewFile
 from headrace.lake.snapshot import data_file
 from headrace.lake.storage import is_local
 
@@ -39,6 +39,11 @@ class StateSource:
     uri: str
     files: Mapping[str, DataFile] = field(default_factory=dict)
 
+    @classmethod
+    def committed(cls, table: LakeTable) -> StateSource:
+        """The files that the newest version of a node's state names."""
+        return cls(table.uri, table.snapshot().files)
+
     def of(self, table: str, hashes: Bounds = ALL_HASHES) -> StateSource:
         """The files that may have rows of a state table whose hash is within bounds."""
         found = {
@@ -49,7 +54,7 @@ class StateSource:
         return replace(self, files=found)
 
     def only(self, table: str) -> StateSource:
-        """The files that have rows of this state table alone: all of them, but for what other hands have put together."""
+        """The files that have rows of this state table alone: all but those that another writer's compaction has mixed."""
         found = {
             name: file
             for name, file in self.files.items()

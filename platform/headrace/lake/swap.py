@@ -21,7 +21,6 @@ if TYPE_CHECKING:
     from headrace.lake.table import LakeTable
     from headrace.lake.writer import TableWriter
 
-
 SKIPPING = "delta.dataSkippingStatsColumns"  # of which columns Delta keeps bounds goes with the columns
 
 

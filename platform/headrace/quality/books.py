@@ -117,7 +117,6 @@ def _records_in(results: DataFrame) -> int | None:
 
 def _results_in(node: Node, held: Held, progress: Progress) -> DataFrame:
     """The result rows, with `__records` where they stand for records; of current results with the changes since."""
-    assert held.results is not None
     operator = operator_of(node)
     if operator.appended:
         return held.results

@@ -6,15 +6,12 @@ from functools import partial
 from typing import TYPE_CHECKING
 
 from headrace.lake import as_maintainer, open_table
-from headrace.runtime.held import Held
 from headrace.runtime.node_tables import base_of
-from headrace.spark.lake_rows import read_table
 from headrace.spark.merge import upsert
 
 if TYPE_CHECKING:
-    from pyspark.sql import SparkSession
+    from pyspark.sql import DataFrame, SparkSession
 
-    from headrace.lake import LakeTable
     from headrace.runtime.lake import Lake
     from headrace.runtime.operator_frames import OperatorFrames
     from headrace.runtime.progress import Progress
@@ -26,25 +23,24 @@ class Bases:
     folded  the micro-batch through which changes are in the base
     """
 
-    def __init__(self, spark: SparkSession, lake: Lake, operator: OperatorFrames, state: LakeTable) -> None:
+    def __init__(self, spark: SparkSession, lake: Lake, operator: OperatorFrames) -> None:
         """The tables are there already."""
-        self._spark, self._lake, self._operator, self._state = spark, lake, operator, state
+        self._operator = operator
         self._name = operator.node.required_name
         self._results = open_table(lake.table(self._name))
         self.folded = base_of(spark, lake, operator.node).batch
 
-    def fold(self, held: Held, progress: Progress) -> None:
+    def fold(self, state: DataFrame, progress: Progress) -> None:
         """Merge what has changed into the base, whose record says how far it is folded.
 
         May run beside micro-batches: it folds what was done when it began, and every reader pairs the base with the changes
         beyond what it says is folded.
 
-        In: held  with the changes after the base, and no results: these are looked up here
+        In: state  its rows of the micro-batches after the base
         """
         fold = f"fold/{self._name}"
         record = {"writer": fold, "batch": progress.batch, "upto_ms": dict(progress.upto_ms)}
-        now = Held(read_table(self._spark, self._results.uri), held.state, held.folded)
-        changes = self._operator.compacted(now)
+        changes = self._operator.compacted(state, self.folded)
         merge = partial(upsert, changes=changes, identity=self._operator.identity, record=record)
         as_maintainer(self._results, merge, carries=[fold])
         self.folded = progress.batch

@@ -36,18 +36,16 @@ def newest(rows: DataFrame, *also_by: str) -> DataFrame:
     return rows.withColumn("__age", F.row_number().over(by_age)).where("__age = 1").drop("__age")
 
 
-def pending(held: Held) -> DataFrame:
+def pending(state: DataFrame, folded: int) -> DataFrame:
     """Of each identity that has changed since the base its newest row, with DELETED."""
-    assert held.state is not None
-    return newest(changes(held.state).where(F.col(BATCH) > held.folded))
+    return newest(changes(state).where(F.col(BATCH) > folded))
 
 
 def current(held: Held) -> DataFrame:
     """The current row of each identity, with the columns of the base."""
-    assert held.results is not None
     if held.state is None:
         return held.results
-    since = pending(held)
+    since = pending(held.state, held.folded)
     columns = [F.col(quote(name)) for name in held.results.columns]
     untouched = held.results.join(since.select(KEY), KEY, "left_anti").select(*columns)
     return untouched.unionByName(since.where(~F.col(DELETED)).select(*columns))
@@ -55,7 +53,6 @@ def current(held: Held) -> DataFrame:
 
 def revisions(held: Held, columns: Sequence[str]) -> DataFrame:
     """Each row after each micro-batch that touched it and is not in the base yet, and before these, with BATCH."""
-    assert held.results is not None
     users = [F.col(quote(name)) for name in columns]
     before = held.results.select(*users, F.lit(0).cast("long").alias(BATCH))
     if held.state is None:

@@ -13,11 +13,11 @@ if TYPE_CHECKING:
 class Held:
     """Tables of a node.
 
-    results  rows of the result table; None: there is none yet
+    results  rows of the result table
     state    rows of the state table; None: there is none yet
     folded   of results that are revised: the micro-batch through which changes are in `results`
     """
 
-    results: DataFrame | None = None
+    results: DataFrame
     state: DataFrame | None = None
     folded: int = 0

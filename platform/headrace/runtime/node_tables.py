@@ -174,6 +174,16 @@ def read_increment(
     return without_commit_rows(rows)
 
 
+def read_increments(
+    spark: SparkSession, lake: Lake, node: Node, after_ms: Mapping[str, int], upto_ms: Mapping[str, int]
+) -> dict[str, DataFrame]:
+    """The same of each topic of a node, by name."""
+    return {
+        t.name: read_increment(spark, lake, t, after_ms=after_ms.get(t.name), upto_ms=upto_ms[t.name])
+        for t in node.topics
+    }
+
+
 def read_logs(
     spark: SparkSession, lake: Lake, node: Node, upto_ms: Mapping[str, int]
 ) -> dict[str, DataFrame]:

@@ -23,21 +23,20 @@ from headrace.engine.state_files import StateSource
 from headrace.engine.state_layout import SHARED
 from headrace.errors import TerminalError
 from headrace.fold.fates import NOT_RECORDS
-from headrace.lake import kinds, small_files
+from headrace.lake import NewFile, kinds, small_files
+from headrace.lake.snapshot import stats_json
 from headrace.runtime.bound_operator import bound
 from headrace.runtime.increments import reach
-from headrace.runtime.node_tables import read_increment
+from headrace.runtime.node_tables import read_increments
 from headrace.runtime.operator_frames import operator_of
 from headrace.runtime.progress import Progress
 from headrace.spark import one_task
-from headrace.spark.frames import local_frame
 from headrace.spark.lake_rows import rows_of_files
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
     from headrace.description import Node
-    from headrace.lake import DataFile, NewFile
     from headrace.runtime.lake import Lake
 
 STATE, RESULTS = "state", "results"
@@ -69,7 +68,7 @@ class Opening:
 
     def state(self, spark: SparkSession, node: Node) -> DataFrame | None:
         """The rows of its state table; None: there are none."""
-        return None if self.source is None else _rows(spark, node, self.source.uri, self.source.files)
+        return None if self.source is None else _rows(spark, node, self.source)
 
 
 @dataclass(frozen=True)
@@ -102,9 +101,8 @@ def read_opening(spark: SparkSession, lake: Lake, node: Node) -> Opening:
             f"Node '{name}': its opening balance was written by another description of it.",
             hint="Restore the description: the rows that the balance stands for are no longer in the log.",
         )
-    uri = f"{lake.openings(name)}/{entry['folder']}/{STATE}"
-    source = StateSource(uri, lakes.open_table(uri).snapshot().files)
-    return Opening(Progress.from_json(entry["progress"]), source)
+    table = lakes.open_table(f"{lake.openings(name)}/{entry['folder']}/{STATE}")
+    return Opening(Progress.from_json(entry["progress"]), StateSource.committed(table))
 
 
 def stand(
@@ -131,23 +129,14 @@ def _stand(
     source, progress = _copied(opening, f"{folder}/{STATE}"), opening.progress
     results: list[NewFile] = []
     for through_ms in _increments(lake, node, progress, upto_ms):
-        logs = {
-            topic.name: read_increment(
-                spark,
-                lake,
-                topic,
-                after_ms=progress.upto_ms.get(topic.name),
-                upto_ms=through_ms.get(topic.name, 0),
-            )
-            for topic in node.topics
-        }
+        logs = read_increments(spark, lake, node, progress.upto_ms, through_ms)
         found = operator.fold(spark, logs, through_ms, progress, source, f"{folder}/{RESULTS}")
         source, progress = source.plus(found.state), found.progress
         results += found.results
-    state = _rows(spark, node, source.uri, source.files)
+    state = _rows(spark, node, source)
     if operator.appended:
-        files = [f"{folder}/{RESULTS}/{file.path}" for file in results]
-        rows = rows_of_files(spark, files, of.results) if files else local_frame(spark, [], of.results)
+        names = (file.path for file in results)
+        rows = rows_of_files(spark, f"{folder}/{RESULTS}", names, of.results)
     else:
         rows = operator.current_of(state)
     return Standing(rows, state, source, progress, lambda: small_files.delete(folder))
@@ -179,15 +168,9 @@ def copy_state(source: StateSource, uri: str) -> list[NewFile]:
     """Copy the files of a state into the folder of another table, under the same names; no commit names them yet."""
     for name in source.files:
         small_files.copy(f"{source.uri}/{name}", f"{uri}/{name}")
-    return [new_file(name, file) for name, file in source.files.items()]
-
-
-def new_file(name: str, file: DataFile) -> NewFile:
-    """A file of a state as one that no commit names yet."""
-    from headrace.lake import NewFile
-    from headrace.lake.snapshot import stats_json
-
-    return NewFile(name, file.size, stats_json(file, SHARED.names, {}))
+    return [
+        NewFile(name, file.size, stats_json(file, SHARED.names, {})) for name, file in source.files.items()
+    ]
 
 
 def _copied(opening: Opening, uri: str) -> StateSource:
@@ -212,8 +195,5 @@ def _increments(
     return found or [last]
 
 
-def _rows(spark: SparkSession, node: Node, uri: str, files: Mapping[str, DataFile]) -> DataFrame:
-    schema = bound(spark, node).state
-    if not files:
-        return local_frame(spark, [], schema)
-    return rows_of_files(spark, [f"{uri}/{name}" for name in files], schema)
+def _rows(spark: SparkSession, node: Node, source: StateSource) -> DataFrame:
+    return rows_of_files(spark, source.uri, source.files, bound(spark, node).state)

@@ -183,7 +183,6 @@ class OperatorFrames:
 
         Out: final windows if suppressed, else every window as of now; the current row of each identity
         """
-        assert held.results is not None
         if not self.appended:
             return current(held)
         shows_open = isinstance(self.node, WindowedAggregate) and self.node.suppression is None
@@ -206,7 +205,6 @@ class OperatorFrames:
 
     def updates(self, held: Held, progress: Progress) -> DataFrame:
         """See `headrace.runtime.updates`."""
-        assert held.results is not None
         return updates(self._of(held.results), held, progress)
 
     def open_records(self, state: DataFrame, progress: Progress) -> DataFrame | None:
@@ -238,11 +236,13 @@ class OperatorFrames:
         """The same of current results. In: state  the rows that a micro-batch adds to it."""
         return changed_rows(self.node, changes(state))
 
-    def compacted(self, held: Held) -> DataFrame:
-        """Of current results the rows to put into the base, and DELETED; one row for each identity that has changed."""
-        assert held.results is not None
-        columns = (F.col(quote(name)) for name in held.results.columns)
-        return pending(held).select(*columns, DELETED)
+    def compacted(self, state: DataFrame, folded: int) -> DataFrame:
+        """Of current results the rows to put into the base, and DELETED; one row for each identity that has changed.
+
+        In: folded  the micro-batch through which changes are in the base
+        """
+        columns = (F.col(quote(name)) for name in self._of(state).results.names)
+        return pending(state, folded).select(*columns, DELETED)
 
     def current_of(self, state: DataFrame) -> DataFrame:
         """The current rows that a state holds, as the base has them."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from typing import TYPE_CHECKING, Any
 
@@ -64,10 +64,6 @@ class Progress:
             fates = records.setdefault(row[TOPIC], {}).setdefault(str(row[PARTITION]), {})
             fates[row[FATE]] = fates.get(row[FATE], 0) + row[RECORDS]
         return records
-
-    def lowest_ms(self, topics: Iterable[str]) -> int | None:
-        """The lowest stream time of the partitions of some topics; None before each of these has one."""
-        return self.clock.closing_ms([*topics])
 
     def totals(self) -> dict[str, int]:
         """For each fate the records of all partitions."""

@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 from pyspark.sql import functions as F
-from pyspark.sql.pandas.types import from_arrow_schema
 
 from headrace.description import quote
 from headrace.engine.feeds import PackedFeeds
@@ -23,8 +21,7 @@ from headrace.fold.relations.tree import RESULT
 from headrace.fold.sessions import Sessions
 from headrace.fold.sliding import SlidingWindows
 from headrace.fold.windows import Windows
-from headrace.spark import workers
-from headrace.spark.one_task import mapped
+from headrace.spark.one_task import made_of
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
@@ -32,29 +29,6 @@ if TYPE_CHECKING:
     from headrace.runtime.bound_operator import BoundOperator
 
 Feeds = Mapping[str, pa.Table]
-
-
-@dataclass(frozen=True)
-class RowWork:
-    """What a task does with rows of feeds.
-
-    make   of the feeds by name, what is asked for
-    whole  whether it needs all rows of the task at once
-    gives  the schema of what it makes
-    """
-
-    feeds: PackedFeeds
-    make: Callable[[Feeds], pa.Table]
-    whole: bool
-    gives: pa.Schema
-
-    def __call__(self, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        """For `mapInArrow`: rows of feeds in."""
-        workers.settle()
-        for came in [[*batches]] if self.whole else ([batch] for batch in batches):
-            if came:
-                rows = self.feeds.unpacked(pa.Table.from_batches(came).combine_chunks())
-                yield from self.make(rows).select(self.gives.names).cast(self.gives).to_batches()
 
 
 def decided(bound: BoundOperator, logs: Mapping[str, DataFrame]) -> DataFrame:
@@ -94,9 +68,12 @@ def _made(
     bound: BoundOperator, rows: DataFrame, make: Callable[[Feeds], pa.Table], *, whole: bool
 ) -> DataFrame:
     feeds = bound.rows.packed
-    gives = make({name: feed.schema.empty_table() for name, feed in feeds.feeds.items()}).schema
-    gives = pa.schema([field.with_nullable(True) for field in gives])
-    return mapped(rows, RowWork(feeds, make, whole, gives), feeds.names, from_arrow_schema(gives))
+    schema = make(feeds.empty()).schema
+    return made_of(rows, partial(_unpack, feeds, make), feeds.names, schema=schema, whole=whole)
+
+
+def _unpack(feeds: PackedFeeds, make: Callable[[Feeds], pa.Table], rows: pa.Table) -> pa.Table:
+    return make(feeds.unpacked(rows))
 
 
 def _by_partition(bound: BoundOperator, rows: DataFrame) -> DataFrame:

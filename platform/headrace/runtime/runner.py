@@ -19,13 +19,12 @@ from headrace.engine.state_layout import SHARED
 from headrace.lake import TableWriter, kinds, small_files
 from headrace.runtime.bases import Bases
 from headrace.runtime.bound_operator import bound
-from headrace.runtime.held import Held
 from headrace.runtime.increments import reach
 from headrace.runtime.node_tables import (
     STATE_LAYOUT,
     frontier_ms,
     note_description,
-    read_increment,
+    read_increments,
     read_progress,
     settled_ms,
 )
@@ -80,7 +79,7 @@ class NodeRunner:
         self._repeating = True
         self._state_upkeep = StateUpkeep(self._state, self._of.operator, self._writer)
         self.refused_ms = 0  # how far the log of the first topic was read when a bound was exceeded
-        self._bases = None if self.operator.appended else Bases(spark, lake, self.operator, self._state)
+        self._bases = None if self.operator.appended else Bases(spark, lake, self.operator)
         one_task.settings(spark)
 
     def advance(self) -> bool:
@@ -89,11 +88,8 @@ class NodeRunner:
         if plan is None:
             return False
         progress, upto_ms = self.progress, plan["upto_ms"]
-        logs = {
-            t.name: self._increment(t, progress.upto_ms.get(t.name), upto_ms[t.name])
-            for t in self.node.topics
-        }
-        source = StateSource(self._state.uri, self._state.snapshot().files)
+        logs = read_increments(self._spark, self._lake, self.node, progress.upto_ms, upto_ms)
+        source = StateSource.committed(self._state)
         table = self._lake.table(self.name)
         found = self.operator.fold(self._spark, logs, upto_ms, progress, source, table)
         self._write(found, upto_ms)
@@ -111,7 +107,7 @@ class NodeRunner:
         if not written:
             self._write_outputs(found)
         self._on_step("after outputs")
-        self._state_writer.append(found.state, self._record(found.progress))
+        self._state_writer.append(found.state, state_record(self.node, found.progress))
         self._on_step("after state")
 
     def finish(self) -> bool:
@@ -161,20 +157,18 @@ class NodeRunner:
         """
         assert self._bases is not None
         progress, folded = self.progress, self._bases.folded
-        held = Held(None, self._changes(folded, progress.batch), folded)
-        self._bases.fold(held, progress)
+        self._bases.fold(self._changes(folded, progress.batch), progress)
         self.unread = folded
 
     def clear(self) -> None:
         """Drop changes that are in the base since the fold before the last one: who reads an older base needs the others."""
-        if not self.operator.appended:
-            self._state_upkeep.drop(self.unread)
+        self._state_upkeep.drop(self.unread)
         self.unread = 0
 
     def _changes(self, folded: int, done: int) -> DataFrame:
         """The rows of the state with current results of the micro-batches after one, through another."""
         files = self._state_upkeep.changes(folded, done)
-        return rows_of_files(self._spark, [f"{self._state.uri}/{name}" for name in files], self._of.state)
+        return rows_of_files(self._spark, self._state.uri, files, self._of.state)
 
     def _write_outputs(self, found: FoldedIncrement) -> None:
         """Most downstream first: the commit of the results says that the sinks have theirs."""
@@ -195,12 +189,13 @@ class NodeRunner:
         if self.operator.appended:
             if not found.results:
                 return None
-            files = [f"{self._lake.table(self.name)}/{file.path}" for file in found.results]
-            return self.operator.emitted(rows_of_files(self._spark, files, self._of.results))
-        if not found.changed:
+            names, table = (file.path for file in found.results), self._lake.table(self.name)
+            return self.operator.emitted(rows_of_files(self._spark, table, names, self._of.results))
+        changed = [file.path for file in found.changed]
+        if not changed:
             return None
-        files = [f"{self._state.uri}/{file.path}" for file in found.changed]
-        return self.operator.changes_emitted(rows_of_files(self._spark, files, self._of.state))
+        rows = rows_of_files(self._spark, self._state.uri, changed, self._of.state)
+        return self.operator.changes_emitted(rows)
 
     def _append(self, found: FoldedIncrement) -> None:
         if found.results and self._results_writer is not None:
@@ -241,17 +236,11 @@ class NodeRunner:
     def _portion(self, topics: Sequence[Topic], done_ms: Mapping[str, int], upto_ms: int) -> int:
         return reach(self._lake, done_ms, {topic.name: upto_ms for topic in topics})
 
-    def _increment(self, topic: Topic, after_ms: int | None, upto_ms: int) -> DataFrame:
-        return read_increment(self._spark, self._lake, topic, after_ms=after_ms, upto_ms=upto_ms)
-
     def _has_outputs(self, batch: int) -> bool:
         if not self._repeating or not self.operator.appended:
             return False
         commit = lakes.last_commit(lakes.open_table(self._lake.table(self.name)), self._writer)
         return commit is not None and commit.record["batch"] >= batch
-
-    def _record(self, progress: Progress) -> dict[str, Any]:
-        return state_record(self.node, progress)
 
 
 def state_record(node: Node, progress: Progress) -> dict[str, Any]:

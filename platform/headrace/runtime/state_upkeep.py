@@ -51,7 +51,7 @@ class StateUpkeep:
 
     def drop(self, through: int) -> None:
         """Drop the files of current results that hold no row of a micro-batch after this one."""
-        current = StateSource(self._state.uri, self._state.snapshot().files).only(RESULTS).files
+        current = StateSource.committed(self._state).only(RESULTS).files
         gone = {name: file for name, file in current.items() if _highest(file) <= through}
         if gone:
             with suppress(ConflictError):  # another maintainer has put others in their place
@@ -59,11 +59,10 @@ class StateUpkeep:
 
     def changes(self, after: int, through: int) -> Mapping[str, DataFile]:
         """The files of current results that hold rows of micro-batches after one, through another."""
+        current = StateSource.committed(self._state).of(RESULTS).files
         return {
             name: file
-            for name, file in StateSource(self._state.uri, self._state.snapshot().files)
-            .of(RESULTS)
-            .files.items()
+            for name, file in current.items()
             if after < _highest(file) and _lowest(file) <= through
         }
 

@@ -28,7 +28,6 @@ if TYPE_CHECKING:
 def updates(of: BoundOperator, held: Held, progress: Progress) -> DataFrame:
     """The node's columns, others that begin with `__`, and BATCH (null: the last word)."""
     node = of.operator.node
-    assert held.results is not None
     if node.day_column is None:
         return revisions(held, node.columns)
     if isinstance(node, Suppressed):
@@ -63,7 +62,6 @@ def _sessions(of: BoundOperator, held: Held, progress: Progress, finals: DataFra
 
 def _worth(of: BoundOperator, held: Held) -> DataFrame:
     """What each entry was worth after each micro-batch that touched it; of those forgotten since, what left last."""
-    assert held.results is not None
     node = of.operator.node
     users, groups = _columns(node), [F.col(quote(name)) for name in node.identity]
     left = F.struct("__sequence", F.col("__offset").isNull(), "__offset", "__sub", "__opened_ms")

@@ -126,7 +126,7 @@ def rewrite(
         partly = [name for name, file in gone.items() if changed is not None or found[name] != file.rows]
         added: list[NewFile] = []
         if partly:
-            kept = rows_of_files(spark, [f"{writer.uri}/{name}" for name in partly], rows.schema)
+            kept = rows_of_files(spark, writer.uri, partly, rows.schema)
             added = write_rows(_changed(kept, hits, changed), writer.uri)
         try:
             writer.replace(gone, added, record, changes_data=True)
@@ -163,7 +163,7 @@ def read_table(spark: SparkSession, uri: str, version: int | None = None) -> Dat
     snapshot = table.snapshot() if version is None else table.snapshot_at(version)
     if snapshot is None or not _few(uri, snapshot.files):
         return read(spark, uri, version)
-    return rows_of_files(spark, _uris(uri, snapshot.files), spark_schema(table))
+    return rows_of_files(spark, uri, snapshot.files, spark_schema(table))
 
 
 def read_between(
@@ -182,7 +182,7 @@ def read_between(
         rows = read(spark, table.uri)
         rows = rows.where(F.col(column) > _literal(after, is_time=is_time))
         return rows if through is None else rows.where(F.col(column) <= _literal(through, is_time=is_time))
-    rows = rows_of_files(spark, _uris(table.uri, files), schema)
+    rows = rows_of_files(spark, table.uri, files, schema)
     wholly = all(_lies_within(file, column, first, last) for file in files.values())
     if wholly:
         return rows
@@ -195,9 +195,9 @@ def _literal(value: int, *, is_time: bool) -> Column:
     return F.timestamp_millis(F.lit(value)) if is_time else F.lit(value)
 
 
-def rows_of_files(spark: SparkSession, uris: Iterable[str], schema: StructType) -> DataFrame:
-    """The rows of Parquet files by their URIs."""
-    paths = [spark_uri(uri) for uri in uris]
+def rows_of_files(spark: SparkSession, uri: str, names: Iterable[str], schema: StructType) -> DataFrame:
+    """The rows of some files of a table, by their names; there may be none."""
+    paths = [spark_uri(f"{uri}/{name}") for name in names]
     if not paths:
         return local_frame(spark, [], schema)
     return in_one_task(spark.read.schema(schema).option("__globPaths__", "false").parquet(*paths))
@@ -219,7 +219,3 @@ def _lies_within(file: DataFile, column: str, first: int, last: int | None) -> b
 
 def _few(uri: str, files: Mapping[str, object]) -> bool:
     return len(files) <= (LOCAL_FILES_MAX if is_local(uri) else FILES_MAX)
-
-
-def _uris(uri: str, names: Iterable[str]) -> list[str]:
-    return [f"{uri}/{name}" for name in names]

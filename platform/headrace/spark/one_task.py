@@ -14,14 +14,15 @@ from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 from pyspark.sql import types as T
 from pyspark.sql.pandas.functions import pandas_udf
-from pyspark.sql.pandas.types import to_arrow_schema
+from pyspark.sql.pandas.types import from_arrow_schema, to_arrow_schema
 from pyspark.util import PythonEvalType
 
 from headrace.description import quote
 from headrace.lake.data_file import DataFileWriter, Encoding, leaves
+from headrace.spark import workers
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Sequence
+    from collections.abc import Callable, Iterable, Iterator, Sequence
 
     from pyspark.sql import SparkSession
 
@@ -118,6 +119,44 @@ def mapped(
     )
     column = function(*(F.col(quote(name)) for name in columns))
     return DataFrame(rows._jdf.mapInArrow(column._jc, False, None), rows.sparkSession)
+
+
+@dataclass(frozen=True)
+class MakeRows:
+    """What a task does with its rows: it makes others of them.
+
+    make   of rows that came, what is asked for
+    whole  whether it needs all rows of the task at once; else a batch will do
+    gives  the schema of what it makes
+    """
+
+    make: Callable[[pa.Table], pa.Table]
+    whole: bool
+    gives: pa.Schema
+
+    def __call__(self, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        """For `mapInArrow`: rows in, rows out."""
+        workers.settle()
+        for came in [[*batches]] if self.whole else ([batch] for batch in batches):
+            if came:
+                made = self.make(pa.Table.from_batches(came))
+                yield from made.select(self.gives.names).cast(self.gives).to_batches()
+
+
+def made_of(
+    rows: DataFrame,
+    make: Callable[[pa.Table], pa.Table],
+    columns: Sequence[str],
+    *,
+    schema: pa.Schema,
+    whole: bool,
+) -> DataFrame:
+    """What tasks make of rows.
+
+    In: make, whole  see `MakeRows`; columns: of the rows; schema: of what is made, which may all be null
+    """
+    gives = pa.schema([field.with_nullable(True) for field in schema])
+    return mapped(rows, MakeRows(make, whole, gives), columns, from_arrow_schema(gives))
 
 
 def reports_of(rows: DataFrame, work: Callable[..., Any], columns: Sequence[str]) -> list[dict[str, Any]]:
