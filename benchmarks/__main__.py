@@ -18,9 +18,9 @@ import headrace as hr
 from benchmarks.catch_up import backfill_seconds, catch_up, windows_are
 from benchmarks.readings import PARTITIONS, counts, expected, produce
 from headrace.local.broker import Broker
-from headrace.local.jars import spark_jars
 from headrace.local.topics import create_topics
-from headrace.runtime.kafka import KafkaSettings
+from headrace.spark.jars import spark_jars
+from headrace.spark.kafka import KafkaSettings
 from headrace.spark.session import build_session, spark_conf
 
 PLAIN = {"": counts()}

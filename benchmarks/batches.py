@@ -21,16 +21,16 @@ from pyspark.sql import functions as F
 import headrace as hr
 from benchmarks.processes import cpu_seconds, peak_mib
 from headrace.errors import TerminalError
+from headrace.lake.paths import Lake
 from headrace.local.broker import Broker
-from headrace.local.jars import spark_jars
 from headrace.local.topics import create_topics
 from headrace.log.clock import ManualClock
 from headrace.log.sequencer import Sequencer
-from headrace.runtime.kafka import KafkaSettings
-from headrace.runtime.lake import Lake
-from headrace.runtime.runner import NodeRunner
-from headrace.runtime.stream import StreamRuntime
+from headrace.spark.jars import spark_jars
+from headrace.spark.kafka import KafkaSettings
 from headrace.spark.session import build_session, pipeline_session, spark_conf
+from headrace.streams.stream_runtime import StreamRuntime
+from headrace.writing.node_runner import NodeRunner
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession

@@ -18,13 +18,13 @@ from pyspark.sql import functions as F
 import headrace as hr
 from benchmarks.processes import cpu_seconds, heap_mib, jvm_of, resident_mib
 from headrace.errors import TerminalError
-from headrace.local.jars import spark_jars
+from headrace.lake.paths import Lake
 from headrace.log.clock import ManualClock
 from headrace.log.sequencer import Sequencer
-from headrace.runtime.lake import Lake
-from headrace.runtime.runner import NodeRunner
-from headrace.runtime.views import Views
+from headrace.observe.views import Views
+from headrace.spark.jars import spark_jars
 from headrace.spark.session import build_session, pipeline_session, spark_conf
+from headrace.writing.node_runner import NodeRunner
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession

@@ -14,11 +14,11 @@ from pyspark.sql import functions as F
 from benchmarks.processes import CpuMeter, peak_mib
 from headrace import lake as lakes
 from headrace.errors import TerminalError
-from headrace.runtime.backfill import verify
-from headrace.runtime.lake import Lake
-from headrace.runtime.stream import StreamRuntime
-from headrace.runtime.views import Views
+from headrace.lake.paths import Lake
+from headrace.lifecycle.backfill import verify
+from headrace.observe.views import Views
 from headrace.spark.session import pipeline_session
+from headrace.streams.stream_runtime import StreamRuntime
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 
     from benchmarks.readings import Expected
     from headrace.description import Node, WindowedAggregate
-    from headrace.runtime.kafka import KafkaSettings
+    from headrace.spark.kafka import KafkaSettings
 
     Check = Callable[[Views], None]
 

@@ -32,15 +32,15 @@ from benchmarks.processes import cpu_seconds, jvm_of, resident_mib
 from benchmarks.steady import PARTITIONS
 from headrace.errors import TerminalError
 from headrace.lake.commit_file import read_commit
+from headrace.lake.paths import Lake
+from headrace.lifecycle.backfill import verify
 from headrace.local.broker import Broker
-from headrace.local.jars import spark_jars
 from headrace.local.topics import create_topics
-from headrace.runtime.backfill import verify
-from headrace.runtime.kafka import KafkaSettings
-from headrace.runtime.lake import Lake
-from headrace.runtime.stream import StreamRuntime
+from headrace.spark.jars import spark_jars
+from headrace.spark.kafka import KafkaSettings
 from headrace.spark.lake_rows import read
 from headrace.spark.session import build_session, pipeline_session, spark_conf
+from headrace.streams.stream_runtime import StreamRuntime
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

@@ -31,8 +31,8 @@ from benchmarks.catch_up import catch_up
 from benchmarks.native import copied_topics, native_windows
 from headrace.errors import TerminalError
 from headrace.local.broker import Broker
-from headrace.local.jars import spark_jars
-from headrace.runtime.kafka import KafkaSettings
+from headrace.spark.jars import spark_jars
+from headrace.spark.kafka import KafkaSettings
 from headrace.spark.session import build_session, spark_conf
 
 if TYPE_CHECKING:
@@ -42,7 +42,7 @@ if TYPE_CHECKING:
 
     from benchmarks.catch_up import Check, Measured
     from headrace.description import Node
-    from headrace.runtime.views import Views
+    from headrace.observe.views import Views
 
 HEAP = "-Xmx1500m"
 

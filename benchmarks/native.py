@@ -13,9 +13,9 @@ from pyspark.sql import functions as F
 
 from benchmarks.catch_up import Measured, first_record_at
 from benchmarks.processes import CpuMeter, cpu_seconds, peak_mib
-from headrace.log.columns import struct_of
-from headrace.runtime.log_stream import RECORDS_PER_TRIGGER
+from headrace.sequence.log_columns import struct_of
 from headrace.spark.session import pipeline_session
+from headrace.streams.log_stream import RECORDS_PER_TRIGGER
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
     from headrace.description import Topic
-    from headrace.runtime.kafka import KafkaSettings
+    from headrace.spark.kafka import KafkaSettings
 
 ROCKS = "org.apache.spark.sql.execution.streaming.state.RocksDBStateStoreProvider"
 

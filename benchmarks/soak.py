@@ -25,16 +25,16 @@ from rich.console import Console
 
 import headrace as hr
 from benchmarks.processes import jvm_of, resident_mib
+from headrace.lake.paths import Lake
+from headrace.lifecycle.backfill import verify
+from headrace.lifecycle.live_limits import set_limits
 from headrace.local.broker import Broker
-from headrace.local.jars import spark_jars
 from headrace.local.topics import create_topics
-from headrace.runtime.backfill import verify
-from headrace.runtime.kafka import KafkaSettings
-from headrace.runtime.lake import Lake
-from headrace.runtime.limits import set_limits
-from headrace.runtime.stream import StreamRuntime, StreamStatus
+from headrace.spark.jars import spark_jars
+from headrace.spark.kafka import KafkaSettings
 from headrace.spark.lake_rows import read
 from headrace.spark.session import build_session, pipeline_session, spark_conf
+from headrace.streams.stream_runtime import StreamRuntime, StreamStatus
 from tests.oracle.suppression_oracle import Suppressor, Update
 
 if TYPE_CHECKING:

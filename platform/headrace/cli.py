@@ -52,9 +52,9 @@ def accept_gap(
     lake: Root = DEFAULTS.lake,
 ) -> None:
     """Record in a topic's log that records which Kafka has deleted are lost, so that its stream can go on."""
-    from headrace.runtime.gaps import accept_gap as accept
-    from headrace.runtime.kafka import KafkaSettings
-    from headrace.runtime.lake import Lake
+    from headrace.lake.paths import Lake
+    from headrace.lifecycle.gaps import accept_gap as accept
+    from headrace.spark.kafka import KafkaSettings
 
     lost = accept(_session(lake), Lake(lake), _topic(pipeline, topic), KafkaSettings())
     for partition, (first, end) in sorted(lost.items()):
@@ -72,8 +72,8 @@ def reset_guard(
     lake: Root = DEFAULTS.lake,
 ) -> None:
     """Let a topic's replay guard forget a root topic whose offsets began again; stop the topic's stream first."""
-    from headrace.runtime.guards import reset_guard as reset
-    from headrace.runtime.lake import Lake
+    from headrace.lake.paths import Lake
+    from headrace.lifecycle.guards import reset_guard as reset
 
     forgotten = reset(_session(lake), Lake(lake), _topic(pipeline, topic), root, partition)
     for number in forgotten:
@@ -93,8 +93,8 @@ def set_limits(
 ) -> None:
     """Set limits of a suppression, whether its stream runs or not; what is not given stays as it is."""
     from headrace.description.limits import limits_asked
-    from headrace.runtime.lake import Lake
-    from headrace.runtime.limits import set_limits as record
+    from headrace.lake.paths import Lake
+    from headrace.lifecycle.live_limits import set_limits as record
 
     asked = limits_asked(time_limit, max_records, max_bytes)
     entry = record(_session(lake), Lake(lake), _node(node, pipeline), asked)
@@ -108,8 +108,8 @@ def set_trigger(
     lake: Root = DEFAULTS.lake,
 ) -> None:
     """Set how often the queries of a stream work; one that runs follows within seconds."""
-    from headrace.runtime.lake import Lake
-    from headrace.runtime.trigger import set_trigger as record
+    from headrace.lake.paths import Lake
+    from headrace.streams.trigger import set_trigger as record
 
     record(Lake(lake), stream, trigger_ms)
     typer.echo(f"Stream '{stream}': trigger_ms {trigger_ms or 'as configured'}.")
@@ -123,8 +123,8 @@ def limits(
 ) -> None:
     """Say which limits of a suppression are in force, and which were set when."""
     from headrace.description.limits import limits_in_words, limits_of
-    from headrace.runtime.lake import Lake
-    from headrace.runtime.limits import limits_known
+    from headrace.lake.paths import Lake
+    from headrace.lifecycle.live_limits import limits_known
 
     policy, entries = limits_known(_session(lake), Lake(lake), _node(node, pipeline))
     typer.echo(f"In force: {limits_in_words(limits_of(policy))}.")
@@ -149,8 +149,8 @@ def verify(
     lake: Root = DEFAULTS.lake,
 ) -> None:
     """Recompute a node from its log and compare, day by day; changes nothing. Exits 1 when a day differs."""
-    from headrace.runtime.backfill import verify as compare
-    from headrace.runtime.lake import Lake
+    from headrace.lake.paths import Lake
+    from headrace.lifecycle.backfill import verify as compare
 
     verdicts = compare(
         _session(lake), Lake(lake), _node(node, pipeline), [d.date() for d in day] if day else None
@@ -170,9 +170,9 @@ def rebuild(
     lake: Root = DEFAULTS.lake,
 ) -> None:
     """Rebuild a node from its log beside its tables while its old stream runs; its next start swaps it in."""
+    from headrace.lake.paths import Lake
+    from headrace.lifecycle.rebuild import rebuild_due
     from headrace.log.clock import SystemClock
-    from headrace.runtime.lake import Lake
-    from headrace.runtime.rebuild import rebuild_due
     from headrace.spark.session import pipeline_session
 
     built = rebuild_due(pipeline_session(_session(lake)), _node(node, pipeline), Lake(lake), SystemClock())
@@ -199,8 +199,8 @@ def redeliver(
     lake: Root = DEFAULTS.lake,
 ) -> None:
     """Deliver a node's rows to its sinks again; rows that a sink holds already change nothing in it."""
-    from headrace.runtime.lake import Lake
-    from headrace.runtime.redeliver import redeliver as again
+    from headrace.lake.paths import Lake
+    from headrace.writing.redeliver import redeliver as again
 
     days = [d.date() for d in day] if day else None
     given = again(
@@ -218,8 +218,8 @@ def erase(
     lake: Root = DEFAULTS.lake,
 ) -> None:
     """Erase a key's records from a topic's log and from every table made of them; stop the stream first."""
-    from headrace.runtime.erasure import Erasure, until_vacuum
-    from headrace.runtime.lake import Lake
+    from headrace.lake.paths import Lake
+    from headrace.lifecycle.erasure import Erasure, until_vacuum
 
     nodes = load_pipeline(pipeline)
     for done in Erasure(_session(lake), Lake(lake), nodes, _topic(pipeline, topic), key).run():
@@ -235,8 +235,8 @@ def retain(
     lake: Root = DEFAULTS.lake,
 ) -> None:
     """Cut off a log's older rows, once every node has written its opening balance; stop the stream first."""
-    from headrace.runtime.lake import Lake
-    from headrace.runtime.retention import Retention
+    from headrace.lake.paths import Lake
+    from headrace.lifecycle.retention import Retention
 
     work = Retention(_session(lake), Lake(lake), load_pipeline(pipeline), _topic(pipeline, topic))
     before_ms = round(before.replace(tzinfo=dt.UTC).timestamp() * 1000)
@@ -255,8 +255,8 @@ def maintain(
     lake: Root = DEFAULTS.lake,
 ) -> None:
     """Pack small files of logs and tables, and delete those that nobody can read any more; streams may run meanwhile."""
-    from headrace.runtime.lake import Lake
-    from headrace.runtime.maintenance import Maintenance
+    from headrace.lake.paths import Lake
+    from headrace.lifecycle.maintenance import Maintenance
 
     nodes = [_node(name, pipeline) for name in node] if node else load_pipeline(pipeline)
     work = Maintenance(_session(lake), Lake(lake), nodes, retention_hours=retention_hours)
@@ -274,7 +274,7 @@ def _node(name: str, pipeline: str) -> Node:
 
 
 def _topic(pipeline: str, name: str) -> Topic:
-    from headrace.runtime.topics import topics_of
+    from headrace.nodes.topics import topics_of
 
     topics = topics_of(load_pipeline(pipeline))
     if name not in topics:
@@ -283,7 +283,7 @@ def _topic(pipeline: str, name: str) -> Topic:
 
 
 def _session(lake: str) -> SparkSession:
-    from headrace.local.jars import spark_jars
+    from headrace.spark.jars import spark_jars
     from headrace.spark.session import build_session, spark_conf
 
     return build_session(spark_conf(spark_jars(), lake=lake))

@@ -14,7 +14,7 @@ from headrace.description import Node
 from headrace.errors import TerminalError
 
 if TYPE_CHECKING:
-    from headrace.runtime.lake import Lake
+    from headrace.lake.paths import Lake
 
 
 class Settings(BaseSettings):
@@ -31,7 +31,7 @@ class Settings(BaseSettings):
 
     def open_lake(self) -> Lake:
         """The lake at the root."""
-        from headrace.runtime.lake import Lake
+        from headrace.lake.paths import Lake
 
         return Lake(self.lake)
 

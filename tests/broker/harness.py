@@ -19,12 +19,12 @@ from confluent_kafka.admin import AdminClient
 from confluent_kafka.admin._config import AlterConfigOpType, ConfigEntry, ConfigResource
 from pyspark.sql import functions as F
 
+from headrace.lake.paths import Lake
 from headrace.local.broker import Broker
 from headrace.local.topics import create_topics
-from headrace.runtime.kafka import KafkaSettings
-from headrace.runtime.lake import Lake
-from headrace.runtime.stream import StreamRuntime, StreamStatus
-from headrace.runtime.views import Views
+from headrace.observe.views import Views
+from headrace.spark.kafka import KafkaSettings
+from headrace.streams.stream_runtime import StreamRuntime, StreamStatus
 from tests.broker.pipeline import Record, counts_of
 
 if TYPE_CHECKING:

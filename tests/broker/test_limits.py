@@ -9,9 +9,9 @@ from typing import TYPE_CHECKING
 import pytest
 
 import headrace as hr
+from headrace.lake.paths import Lake
+from headrace.lifecycle.live_limits import set_limits
 from headrace.local.broker import Broker
-from headrace.runtime.lake import Lake
-from headrace.runtime.limits import set_limits
 from tests.broker.harness import Running, produce
 from tests.broker.pipeline import counts_of, reading
 

@@ -9,12 +9,12 @@ from typing import TYPE_CHECKING
 
 import pytest
 
+from headrace.lake.paths import Lake
+from headrace.lifecycle.gaps import accept_gap
 from headrace.local.broker import Broker, create_topics
 from headrace.local.topics import add_partitions
-from headrace.runtime.gaps import accept_gap
-from headrace.runtime.kafka import KafkaSettings, KafkaTopic
-from headrace.runtime.lake import Lake
-from headrace.runtime.lease import LeaseHeldError
+from headrace.spark.kafka import KafkaSettings, KafkaTopic
+from headrace.writing.lease import LeaseHeldError
 from tests.broker.harness import delete_records, delete_topic, produce, running
 from tests.broker.pipeline import minutes
 

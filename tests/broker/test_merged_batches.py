@@ -9,10 +9,10 @@ from typing import TYPE_CHECKING
 import pytest
 
 import headrace as hr
+from headrace.lake.paths import Lake
+from headrace.lifecycle.backfill import verify
 from headrace.local.broker import Broker
-from headrace.runtime.backfill import verify
-from headrace.runtime.lake import Lake
-from headrace.runtime.views import Views
+from headrace.observe.views import Views
 from tests.broker.harness import Running, produce
 from tests.broker.pipeline import Record, minutes, reading
 

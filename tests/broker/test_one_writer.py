@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING
 
 import pytest
 
+from headrace.lake.paths import Lake
 from headrace.local.broker import Broker
-from headrace.runtime.lake import Lake
 from tests.broker.harness import produce, running
 from tests.broker.pipeline import minutes
 from tests.crashes.process import victim

@@ -10,9 +10,10 @@ from typing import TYPE_CHECKING
 
 import pytest
 
+from headrace.lake.paths import Lake
 from headrace.local.broker import Broker
-from headrace.runtime import scheduling, stream
-from headrace.runtime.lake import Lake
+from headrace.streams import stream_runtime as stream
+from headrace.writing import scheduling
 from tests.broker.harness import Running, produce, running
 from tests.broker.pipeline import minutes
 

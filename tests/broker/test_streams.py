@@ -12,11 +12,11 @@ from typing import TYPE_CHECKING
 import pytest
 from confluent_kafka import Producer
 
+from headrace.lake.paths import Lake
+from headrace.lifecycle.backfill import Backfill
 from headrace.local.broker import Broker
 from headrace.local.topics import add_partitions
-from headrace.runtime.backfill import Backfill
-from headrace.runtime.lake import Lake
-from headrace.runtime.views import Views
+from headrace.observe.views import Views
 from tests.broker.harness import delete_records, produce, running, set_topic
 from tests.broker.pipeline import NOON_MS, Record, minutes, reading
 

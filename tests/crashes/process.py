@@ -10,9 +10,9 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 
+from headrace.lake.paths import Lake
 from headrace.local import lifeline
 from headrace.local.broker import Broker
-from headrace.runtime.lake import Lake
 
 ROOT = Path(__file__).resolve().parents[2]
 PATIENCE_S = 180.0

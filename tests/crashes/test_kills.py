@@ -8,10 +8,10 @@ from typing import TYPE_CHECKING
 
 import pytest
 
+from headrace.lake.paths import Lake
+from headrace.lifecycle.backfill import Backfill
 from headrace.local.broker import Broker, create_topics
-from headrace.runtime.backfill import Backfill
-from headrace.runtime.lake import Lake
-from headrace.runtime.views import Views
+from headrace.observe.views import Views
 from tests.broker.harness import Running, produce, rows_of, running
 from tests.broker.pipeline import Record, minutes, reading
 from tests.crashes.process import victim

@@ -8,7 +8,7 @@ import pytest
 
 import headrace as hr
 from headrace.description import Batches
-from headrace.runtime.operator_frames import operator_of
+from headrace.nodes.operator_frames import operator_of
 from tests.description.refusal import refused
 
 pytestmark = pytest.mark.fast

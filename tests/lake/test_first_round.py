@@ -11,13 +11,13 @@ import pytest
 import headrace as hr
 from headrace import lake as lakes
 from headrace.errors import TerminalError
+from headrace.lake.paths import Lake
+from headrace.lifecycle.backfill import Backfill
+from headrace.lifecycle.rebuild import rebuild_due
 from headrace.log.clock import SystemClock
 from headrace.log.sequencer import Sequencer
-from headrace.runtime.backfill import Backfill
-from headrace.runtime.evolution import OtherDescriptionError
-from headrace.runtime.lake import Lake
-from headrace.runtime.rebuild import rebuild_due
-from headrace.runtime.views import Views
+from headrace.nodes.evolution import OtherDescriptionError
+from headrace.observe.views import Views
 from headrace.spark.session import pipeline_session
 from tests.runtime.line import Line
 

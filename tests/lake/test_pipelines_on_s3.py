@@ -8,12 +8,12 @@ import pytest
 
 import headrace as hr
 from headrace import lake as lakes
-from headrace.runtime.backfill import Backfill
-from headrace.runtime.lake import Lake
-from headrace.runtime.maintenance import Maintenance
-from headrace.runtime.runner import NodeRunner
-from headrace.runtime.views import Views
+from headrace.lake.paths import Lake
+from headrace.lifecycle.backfill import Backfill
+from headrace.lifecycle.maintenance import Maintenance
+from headrace.observe.views import Views
 from headrace.spark.session import pipeline_session
+from headrace.writing.node_runner import NodeRunner
 from tests.runtime.line import Line
 
 if TYPE_CHECKING:

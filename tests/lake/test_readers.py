@@ -21,7 +21,7 @@ from tests.runtime.line import Line
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-    from headrace.runtime.lake import Lake
+    from headrace.lake.paths import Lake
 
 pytestmark = pytest.mark.spark
 

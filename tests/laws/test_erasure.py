@@ -17,7 +17,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from headrace.log.columns import ERASED
+from headrace.sequence.log_columns import ERASED
 from headrace.spark.lake_rows import read
 from headrace.testing.driver import STEPS
 from tests.laws.driving import FEW, side_by_side

@@ -16,8 +16,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 from pyspark.sql import functions as F
 
+from headrace.lifecycle.backfill import verify
 from headrace.quality.books import open_books
-from headrace.runtime.backfill import verify
 from tests.laws.driving import FEW, in_parallel, side_by_side
 from tests.laws.keeping import (
     NODES,

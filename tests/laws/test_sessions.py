@@ -17,7 +17,7 @@ import pytest
 from hypothesis import given
 
 import headrace as hr
-from headrace.runtime.operator_frames import operator_of
+from headrace.nodes.operator_frames import operator_of
 from tests.laws import tables
 from tests.laws.driving import in_parallel, live_through, side_by_side
 from tests.laws.worlds import SECOND, World, not_negative, topic, worlds

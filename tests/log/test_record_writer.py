@@ -15,11 +15,11 @@ from pyspark.sql import functions as F
 import headrace as hr
 from headrace import lake as lakes
 from headrace.log.clock import ManualClock
-from headrace.log.columns import log_schema
 from headrace.log.commit_row import is_commit_row, without_commit_rows
 from headrace.log.sequencer import Sequencer
 from headrace.sequence import log_rows
 from headrace.sequence.formats import RecordFormat
+from headrace.sequence.log_columns import log_schema
 from headrace.spark.lake_rows import read
 from headrace.spark.one_task import table_schema
 from headrace.testing.piped import PipedTopic

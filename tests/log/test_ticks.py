@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from headrace.log.state import LastRow, LogState, PartitionState
 from headrace.log.ticks import due_ticks
+from headrace.sequence.log_state import LastRow, LogState, PartitionState
 
 pytestmark = pytest.mark.fast
 

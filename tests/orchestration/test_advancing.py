@@ -8,10 +8,10 @@ from dataclasses import replace
 import pytest
 from dagster import AssetCheckEvaluation, AssetKey, DagsterInstance, DagsterRunStatus, ExecuteInProcessResult
 
+from headrace.observe.stall import StallWatch
 from headrace.orchestration.advancing import AdvanceReporter
 from headrace.orchestration.keys import ADVANCING, STREAM_TAG
-from headrace.runtime.stall import StallWatch
-from headrace.runtime.stream import StreamStatus
+from headrace.streams.stream_runtime import StreamStatus
 from jobs.definitions import defs
 
 pytestmark = pytest.mark.dagster

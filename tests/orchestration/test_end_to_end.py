@@ -18,7 +18,7 @@ from pyspark.sql import SparkSession
 from headrace.local.broker import Broker
 from headrace.local.topics import create_topics
 from headrace.orchestration.spark_progress import told_progress
-from headrace.runtime.trigger import set_trigger
+from headrace.streams.trigger import set_trigger
 from tests.broker.harness import produce
 from tests.orchestration.location import OBSERVE_SECONDS
 from tests.orchestration.world import HOURS, STREAM, TABLE, World, new_world, two_days

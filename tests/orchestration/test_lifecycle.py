@@ -25,10 +25,10 @@ import pytest
 from dagster_graphql import DagsterGraphQLClient
 from pyspark.sql import SparkSession
 
+from headrace.lifecycle.backfill import verify
 from headrace.local import lifeline
 from headrace.local.broker import Broker
 from headrace.local.topics import create_topics
-from headrace.runtime.backfill import verify
 from tests.broker.harness import produce
 from tests.broker.pipeline import counts_of, reading
 from tests.orchestration.world import STREAM, World, new_world

@@ -8,11 +8,11 @@ import dagster as dg
 import pytest
 
 from headrace.errors import HeadraceError
+from headrace.lake.paths import Lake
 from headrace.log.limits import limits_in
 from headrace.orchestration import build_definitions
-from headrace.runtime.lake import Lake
-from headrace.runtime.trigger import trigger_set
 from headrace.spark.lake_rows import read
+from headrace.streams.trigger import trigger_set
 from tests.runtime.test_limits import CALM, new_log
 
 if TYPE_CHECKING:

@@ -15,6 +15,7 @@ from dagster import DagsterInstance, MetadataValue
 import headrace as hr
 from assets.readings import reading_counts, readings
 from headrace.errors import TerminalError
+from headrace.lifecycle.backfill_plan import DayVerdict
 from headrace.orchestration.backfills import as_table, in_words
 from headrace.orchestration.days import last_complete_day
 from headrace.orchestration.heartbeat import Heartbeat, read_heartbeat
@@ -22,8 +23,7 @@ from headrace.orchestration.interrupts import StopRequest
 from headrace.orchestration.progress import Cadence, Throttle, figures
 from headrace.orchestration.resources import LakeResource
 from headrace.orchestration.streams import StreamConfig
-from headrace.runtime.plan import DayVerdict
-from headrace.runtime.stream import StreamStatus
+from headrace.streams.stream_runtime import StreamStatus
 
 pytestmark = pytest.mark.dagster
 

@@ -15,7 +15,7 @@ from typing import Any
 import dagster as dg
 import pytest
 
-from headrace.runtime.lake import Lake
+from headrace.lake.paths import Lake
 from tests.broker.pipeline import Record, reading
 from tests.orchestration.location import definitions_of
 

@@ -12,9 +12,9 @@ from pyspark.sql import DataFrame, SparkSession
 
 import headrace as hr
 from headrace.description import Topic, WindowedAggregate
+from headrace.lake.paths import Lake
+from headrace.lifecycle.backfill_plan import DayVerdict
 from headrace.quality import CheckResult, Thresholds, check_log, check_node
-from headrace.runtime.lake import Lake
-from headrace.runtime.plan import DayVerdict
 from headrace.testing import TestDriver
 
 MINUTE_MS = 60_000

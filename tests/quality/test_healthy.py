@@ -9,11 +9,11 @@ from pathlib import Path
 import pytest
 
 from headrace.description import WindowedAggregate
-from headrace.log.columns import ERASED
+from headrace.observe.views import Views
 from headrace.quality import LOG_CHECKS, node_checks
 from headrace.quality.books import open_books
-from headrace.runtime.runner import NodeRunner
-from headrace.runtime.views import Views
+from headrace.sequence.log_columns import ERASED
+from headrace.writing.node_runner import NodeRunner
 from tests.quality.conftest import COUNTS, EVIL, HOPS, Ground
 
 pytestmark = pytest.mark.spark

@@ -10,10 +10,10 @@ import pytest
 from pyspark.sql import functions as F
 
 import headrace as hr
+from headrace.lake.paths import Lake
 from headrace.log.clock import ManualClock
 from headrace.log.sequencer import Sequencer
 from headrace.quality import CheckResult, Thresholds, check_log, log_checks
-from headrace.runtime.lake import Lake
 from headrace.spark.session import pipeline_session
 from headrace.testing.piped import PipedTopic
 

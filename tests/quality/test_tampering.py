@@ -8,13 +8,13 @@ from pathlib import Path
 import pytest
 from pyspark.sql import functions as F
 
+from headrace.lifecycle.backfill_plan import DayVerdict
 from headrace.log.clock import SystemClock
 from headrace.quality import Thresholds
 from headrace.quality.books import open_books
 from headrace.quality.checks import _verify
 from headrace.quality.parity import backfill_equals_stream
-from headrace.runtime.lease import take_lease
-from headrace.runtime.plan import DayVerdict
+from headrace.writing.lease import take_lease
 from tests.quality.conftest import COUNTS, Ground
 
 pytestmark = pytest.mark.spark

@@ -10,14 +10,14 @@ from typing import TYPE_CHECKING
 from headrace import lake as lakes
 from headrace.log.clock import ManualClock
 from headrace.log.sequencer import Sequencer
-from headrace.runtime.runner import NodeRunner
 from headrace.testing.piped import PipedTopic
+from headrace.writing.node_runner import NodeRunner
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
     from headrace.description import Node
-    from headrace.runtime.lake import Lake
+    from headrace.lake.paths import Lake
 
 
 def at(text: str) -> int:

@@ -7,9 +7,9 @@ import time
 from abc import abstractmethod
 from typing import TYPE_CHECKING, Any, cast
 
-from headrace.runtime.supervised import Supervised
-from headrace.runtime.supervised_loop import SupervisedLoop
-from headrace.runtime.supervised_query import SupervisedQuery
+from headrace.streams.supervised import Supervised
+from headrace.streams.supervised_loop import SupervisedLoop
+from headrace.streams.supervised_query import SupervisedQuery
 
 if TYPE_CHECKING:
     from collections.abc import Callable

@@ -16,11 +16,11 @@ from pyspark.sql import functions as F
 import headrace as hr
 from headrace import lake as lakes
 from headrace.errors import TerminalError
-from headrace.runtime.backfill import Backfill, verify
-from headrace.runtime.lake import Lake
-from headrace.runtime.lease import LeaseHeldError
-from headrace.runtime.runner import NodeRunner
-from headrace.runtime.views import Views
+from headrace.lake.paths import Lake
+from headrace.lifecycle.backfill import Backfill, verify
+from headrace.observe.views import Views
+from headrace.writing.lease import LeaseHeldError
+from headrace.writing.node_runner import NodeRunner
 from tests.broker.harness import rows_of
 from tests.broker.pipeline import counts_of
 from tests.runtime.line import Line
@@ -28,7 +28,7 @@ from tests.runtime.line import Line
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-    from headrace.runtime.plan import DayVerdict
+    from headrace.lifecycle.backfill_plan import DayVerdict
 
 pytestmark = pytest.mark.spark
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from headrace.runtime.buffered import MEANINGS, BufferFigures
+from headrace.streams.buffered import MEANINGS, BufferFigures
 
 pytestmark = pytest.mark.fast
 

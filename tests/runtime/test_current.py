@@ -11,13 +11,13 @@ import pytest
 from delta.tables import DeltaTable
 
 import headrace as hr
-from headrace.runtime.backfill import Backfill
-from headrace.runtime.lake import Lake
-from headrace.runtime.node_tables import base_of
-from headrace.runtime.runner import NodeRunner
-from headrace.runtime.state_upkeep import StateUpkeep
-from headrace.runtime.views import Views
+from headrace.lake.paths import Lake
+from headrace.lifecycle.backfill import Backfill
+from headrace.nodes.node_tables import base_of
+from headrace.observe.views import Views
 from headrace.spark.lake_rows import read as read_rows
+from headrace.writing.node_runner import NodeRunner
+from headrace.writing.state_upkeep import StateUpkeep
 from tests.runtime.line import Line
 
 if TYPE_CHECKING:

@@ -10,17 +10,17 @@ import pytest
 import headrace as hr
 from headrace import lake as lakes
 from headrace.errors import TerminalError
+from headrace.lifecycle.backfill import verify
+from headrace.lifecycle.erasure import Erasure
 from headrace.log.clock import SystemClock
+from headrace.observe.views import Views
 from headrace.orchestration import build_definitions
 from headrace.quality import check_node
-from headrace.runtime.backfill import verify
-from headrace.runtime.erasure import Erasure
-from headrace.runtime.lease import LeaseHeldError, take_lease
-from headrace.runtime.runner import NodeRunner
-from headrace.runtime.views import Views
 from headrace.sinks import Delivery
 from headrace.sinks.refusals import record_refusals
 from headrace.spark.lake_rows import read
+from headrace.writing.lease import LeaseHeldError, take_lease
+from headrace.writing.node_runner import NodeRunner
 from tests.runtime.line import Line
 
 if TYPE_CHECKING:
@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 
     from pyspark.sql import DataFrame, SparkSession
 
-    from headrace.runtime.lake import Lake
+    from headrace.lake.paths import Lake
 
 pytestmark = pytest.mark.spark
 

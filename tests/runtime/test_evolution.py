@@ -10,16 +10,16 @@ import pytest
 
 import headrace as hr
 from headrace.description import WindowedAggregate
+from headrace.lake.paths import Lake
+from headrace.lifecycle.backfill import verify
+from headrace.lifecycle.erasure import Erasure
+from headrace.lifecycle.rebuild import rebuild_due
+from headrace.lifecycle.retention import Retention
 from headrace.log.clock import SystemClock
-from headrace.runtime.backfill import verify
-from headrace.runtime.erasure import Erasure
-from headrace.runtime.evolution import HINTS, REBUILT, REFUSED
-from headrace.runtime.lake import Lake
-from headrace.runtime.lease import LeaseHeldError
-from headrace.runtime.node_tables import read_logs
-from headrace.runtime.rebuild import rebuild_due
-from headrace.runtime.retention import Retention
-from headrace.runtime.views import Views
+from headrace.nodes.evolution import HINTS, REBUILT, REFUSED
+from headrace.nodes.node_tables import read_logs
+from headrace.observe.views import Views
+from headrace.writing.lease import LeaseHeldError
 from tests.runtime.line import Line, at
 
 if TYPE_CHECKING:

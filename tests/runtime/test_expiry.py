@@ -7,15 +7,15 @@ from typing import TYPE_CHECKING
 import pytest
 
 import headrace as hr
-from headrace.runtime.runner import NodeRunner
-from headrace.runtime.views import Views
+from headrace.observe.views import Views
 from headrace.spark.lake_rows import read
+from headrace.writing.node_runner import NodeRunner
 from tests.runtime.line import Line
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-    from headrace.runtime.lake import Lake
+    from headrace.lake.paths import Lake
 
 pytestmark = pytest.mark.spark
 

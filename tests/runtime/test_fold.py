@@ -7,14 +7,14 @@ from typing import TYPE_CHECKING
 import pytest
 
 import headrace as hr
-from headrace.runtime.backfill import verify
-from headrace.runtime.views import Views
+from headrace.lifecycle.backfill import verify
+from headrace.observe.views import Views
 from tests.runtime.line import Line
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-    from headrace.runtime.lake import Lake
+    from headrace.lake.paths import Lake
 
 pytestmark = pytest.mark.spark
 

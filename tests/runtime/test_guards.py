@@ -10,16 +10,16 @@ from typer.testing import CliRunner
 
 import headrace as hr
 from headrace import cli
+from headrace.lifecycle import guards
 from headrace.log.clock import SystemClock
 from headrace.log.sequencer import Sequencer
-from headrace.runtime import guards
-from headrace.runtime.lease import LeaseHeldError, take_lease
 from headrace.testing.piped import PipedTopic
+from headrace.writing.lease import LeaseHeldError, take_lease
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-    from headrace.runtime.lake import Lake
+    from headrace.lake.paths import Lake
 
 SCREWS = hr.Topic("screws", value="n INT", replay_guard=hr.ReplayGuard())
 
@@ -61,7 +61,7 @@ def test_the_command_says_what_was_forgotten_and_which_topics_there_are(
 
     monkeypatch.setattr(guards, "reset_guard", reset)
     monkeypatch.setattr(cli, "_session", lambda lake: None)
-    monkeypatch.setattr("headrace.runtime.topics.topics_of", lambda nodes: {"screws": SCREWS})
+    monkeypatch.setattr("headrace.nodes.topics.topics_of", lambda nodes: {"screws": SCREWS})
     done = CliRunner().invoke(cli.app, ["reset-guard", "screws", "orders", "--partition", "3"])
     assert (done.exit_code, asked) == (0, [(SCREWS, "orders", 3)])
     assert "all that was seen of orders partition 3 is forgotten from here on" in done.output

@@ -8,14 +8,14 @@ import pytest
 from delta.tables import DeltaTable
 
 import headrace as hr
-from headrace.runtime.backfill import Backfill
+from headrace.lifecycle.backfill import Backfill
 from headrace.spark.merge import upsert
 from tests.conftest import Drive
 
 if TYPE_CHECKING:
     from headrace.lake import TableWriter
-    from headrace.runtime.runner import NodeRunner
     from headrace.testing import TestDriver
+    from headrace.writing.node_runner import NodeRunner
 
 pytestmark = pytest.mark.spark
 
@@ -86,7 +86,7 @@ def test_a_crash_in_the_fold_of_the_result_does_not_show(
         return upsert(writer, **rest)
 
     with monkeypatch.context() as crash:
-        crash.setattr("headrace.runtime.bases.upsert", killed_at_the_result)
+        crash.setattr("headrace.nodes.bases.upsert", killed_at_the_result)
         with pytest.raises(KeyboardInterrupt):
             driver._runners["inner_join"].maintain()
     assert read(driver) == [("p1", "T2", 3, "two")]
@@ -135,7 +135,7 @@ def test_micro_batches_go_on_beside_the_fold_of_the_result(
 
     with monkeypatch.context() as during:
         during.setattr("headrace.testing.driver.UNFOLDED_MAX", 100)  # the driver folds by itself
-        during.setattr("headrace.runtime.bases.upsert", with_a_micro_batch_before_and_behind)
+        during.setattr("headrace.nodes.bases.upsert", with_a_micro_batch_before_and_behind)
         runner.compact()
     runner.clear()
     assert not beside

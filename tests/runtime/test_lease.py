@@ -17,8 +17,8 @@ import pytest
 
 from headrace.lake import small_files
 from headrace.log.clock import ManualClock
-from headrace.runtime import lease as lease_module
-from headrace.runtime.lease import (
+from headrace.writing import lease as lease_module
+from headrace.writing.lease import (
     EXPIRES_MS,
     Lease,
     LeaseHeldError,
@@ -26,12 +26,12 @@ from headrace.runtime.lease import (
     LeaseNotExpiredError,
     take_lease,
 )
-from headrace.runtime.processes import born, runs
+from headrace.writing.processes import born, runs
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-    from headrace.runtime.lake import Lake
+    from headrace.lake.paths import Lake
 
 pytestmark = pytest.mark.spark
 

@@ -12,19 +12,20 @@ import headrace as hr
 from headrace import cli
 from headrace.description.limits import limits_of
 from headrace.lake import small_files
+from headrace.lifecycle import live_limits as limits
 from headrace.log.clock import SystemClock
 from headrace.log.commit_row import without_commit_rows
 from headrace.log.limits import LimitsSet, limits_in
 from headrace.log.sequencer import Sequencer
-from headrace.runtime import limits, requests
-from headrace.runtime.lease import take_lease
 from headrace.spark.lake_rows import read
 from headrace.testing.piped import PipedTopic
+from headrace.writing import requests
+from headrace.writing.lease import take_lease
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-    from headrace.runtime.lake import Lake
+    from headrace.lake.paths import Lake
 
 VISITS = hr.Topic("visits", key="customer STRING", value="pages INT")
 BOUNDED = hr.until_time_limit("10 seconds", max_records=5, when_full="shut_down")

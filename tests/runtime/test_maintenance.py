@@ -15,19 +15,19 @@ import pytest
 import headrace as hr
 from headrace import lake as lakes
 from headrace.errors import DescriptionError
+from headrace.lake.paths import Lake
+from headrace.lifecycle.backfill import Backfill
+from headrace.lifecycle.maintenance import Maintenance, Upkept
 from headrace.log.clock import SystemClock
-from headrace.runtime.backfill import Backfill
-from headrace.runtime.lake import Lake
-from headrace.runtime.lease import take_lease
-from headrace.runtime.maintenance import Maintenance, Upkept
-from headrace.runtime.node_stream import NodeStream
-from headrace.runtime.scheduling import Turns
-from headrace.runtime.views import Views
+from headrace.observe.views import Views
 from headrace.sinks import Delivery
 from headrace.sinks.refusals import record_refusals
 from headrace.spark.frames import local_frame
 from headrace.spark.lake_rows import read
 from headrace.spark.session import pipeline_session
+from headrace.streams.node_stream import NodeStream
+from headrace.writing.lease import take_lease
+from headrace.writing.scheduling import Turns
 from tests.runtime.line import Line
 
 if TYPE_CHECKING:

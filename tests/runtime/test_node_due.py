@@ -11,11 +11,11 @@ from typing import Any, cast
 import pytest
 
 import headrace as hr
+from headrace.lake.paths import Lake
 from headrace.log.clock import ManualClock
-from headrace.runtime.lake import Lake
-from headrace.runtime.log_watch import LogWatch
-from headrace.runtime.node_stream import NodeStream
-from headrace.runtime.scheduling import Turns
+from headrace.streams.log_watch import LogWatch
+from headrace.streams.node_stream import NodeStream
+from headrace.writing.scheduling import Turns
 
 pytestmark = pytest.mark.fast
 

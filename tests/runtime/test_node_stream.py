@@ -10,15 +10,15 @@ import pytest
 
 import headrace as hr
 from headrace.log.clock import SystemClock
-from headrace.runtime.lease import LeaseLostError
-from headrace.runtime.node_stream import NodeStream
-from headrace.runtime.scheduling import Turns
+from headrace.streams.node_stream import NodeStream
+from headrace.writing.lease import LeaseLostError
+from headrace.writing.scheduling import Turns
 from tests.runtime.line import Line
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-    from headrace.runtime.lake import Lake
+    from headrace.lake.paths import Lake
 
 pytestmark = pytest.mark.spark
 

@@ -9,8 +9,8 @@ from typer.testing import CliRunner
 
 import headrace as hr
 from headrace import cli
-from headrace.runtime import rebuild
-from headrace.runtime.evolution import GOES_ON, REBUILT, REFUSED, outcome_of
+from headrace.lifecycle import rebuild
+from headrace.nodes.evolution import GOES_ON, REBUILT, REFUSED, outcome_of
 
 pytestmark = pytest.mark.fast
 

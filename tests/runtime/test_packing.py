@@ -11,17 +11,17 @@ from delta.tables import DeltaTable
 
 import headrace as hr
 from headrace import lake as lakes
-from headrace.runtime import state_upkeep
-from headrace.runtime.backfill import Backfill
-from headrace.runtime.views import Views
+from headrace.lifecycle.backfill import Backfill
+from headrace.observe.views import Views
 from headrace.spark.lake_rows import read
+from headrace.writing import state_upkeep
 from tests.runtime.line import Line
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
     from headrace.description import Node, WindowedAggregate
-    from headrace.runtime.lake import Lake
+    from headrace.lake.paths import Lake
 
 pytestmark = pytest.mark.spark
 

@@ -10,16 +10,16 @@ import pytest
 import headrace as hr
 from headrace import lake as lakes
 from headrace.errors import TerminalError
+from headrace.lifecycle.erasure import Erasure
+from headrace.lifecycle.retention import Retention
 from headrace.log.clock import SystemClock
 from headrace.log.commit_row import without_commit_rows
+from headrace.observe.views import Views
 from headrace.orchestration import build_definitions
 from headrace.quality import check_node
-from headrace.runtime.erasure import Erasure
-from headrace.runtime.lease import LeaseHeldError, take_lease
-from headrace.runtime.retention import Retention
-from headrace.runtime.runner import NodeRunner
-from headrace.runtime.views import Views
 from headrace.spark.lake_rows import read
+from headrace.writing.lease import LeaseHeldError, take_lease
+from headrace.writing.node_runner import NodeRunner
 from tests.runtime.line import Line, at
 
 if TYPE_CHECKING:
@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
     from headrace.description import Node
-    from headrace.runtime.lake import Lake
+    from headrace.lake.paths import Lake
 
 pytestmark = pytest.mark.spark
 

@@ -9,8 +9,8 @@ from contextlib import contextmanager
 
 import pytest
 
-from headrace.runtime import scheduling
-from headrace.runtime.scheduling import CommitSchedule, Turns
+from headrace.writing import scheduling
+from headrace.writing.scheduling import CommitSchedule, Turns
 
 LONG = 30.0  # nothing here takes so long
 

@@ -19,7 +19,7 @@ from tests.runtime.line import Line
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
-    from headrace.runtime.lake import Lake
+    from headrace.lake.paths import Lake
 
 pytestmark = pytest.mark.spark
 

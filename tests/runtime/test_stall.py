@@ -8,9 +8,9 @@ from typing import Any
 
 import pytest
 
-from headrace.runtime.metrics import MetricsEndpoint
-from headrace.runtime.stall import StallWatch
-from headrace.runtime.stream import StreamStatus
+from headrace.observe.metrics import MetricsEndpoint
+from headrace.observe.stall import StallWatch
+from headrace.streams.stream_runtime import StreamStatus
 
 pytestmark = pytest.mark.fast
 

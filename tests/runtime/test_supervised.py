@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from headrace.errors import TerminalError, TransientError
-from headrace.runtime.lease import LeaseNotExpiredError
+from headrace.writing.lease import LeaseNotExpiredError
 from tests.runtime.supervising import LONG, Loop, Query, Stubbed, fail_at_work, raise_, until
 
 if TYPE_CHECKING:

@@ -10,13 +10,13 @@ import pytest
 import headrace as hr
 from headrace import lake as lakes
 from headrace.lake import LakeTable, small_files, table
-from headrace.runtime import table_upkeep
-from headrace.runtime.backfill import Backfill
-from headrace.runtime.kafka import KafkaSettings
-from headrace.runtime.scheduling import Turns
-from headrace.runtime.stream import StreamRuntime
-from headrace.runtime.table_upkeep import TableUpkeep
-from headrace.runtime.views import Views
+from headrace.lifecycle.backfill import Backfill
+from headrace.observe.views import Views
+from headrace.spark.kafka import KafkaSettings
+from headrace.streams.stream_runtime import StreamRuntime
+from headrace.writing import table_upkeep
+from headrace.writing.scheduling import Turns
+from headrace.writing.table_upkeep import TableUpkeep
 from tests.runtime.line import Line
 
 if TYPE_CHECKING:
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
     from pyspark.sql import SparkSession
 
-    from headrace.runtime.lake import Lake
+    from headrace.lake.paths import Lake
 
 pytestmark = pytest.mark.spark
 

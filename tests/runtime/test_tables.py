@@ -8,13 +8,13 @@ import pytest
 from pyspark.sql import functions as F
 
 import headrace as hr
-from headrace.runtime.backfill import Backfill
-from headrace.runtime.lake import Lake
-from headrace.runtime.node_tables import base_of
-from headrace.runtime.runner import NodeRunner
-from headrace.runtime.views import Views
+from headrace.lake.paths import Lake
+from headrace.lifecycle.backfill import Backfill
+from headrace.nodes.node_tables import base_of
+from headrace.observe.views import Views
 from headrace.spark.lake_rows import read as read_rows
 from headrace.spark.merge import upsert
+from headrace.writing.node_runner import NodeRunner
 from tests.runtime.line import Line
 
 if TYPE_CHECKING:
@@ -82,7 +82,7 @@ def test_a_crash_in_the_fold_loses_no_delete(
         return upsert(writer, **merge)
 
     with monkeypatch.context() as crash:
-        crash.setattr("headrace.runtime.bases.upsert", killed_at_the_results)
+        crash.setattr("headrace.nodes.bases.upsert", killed_at_the_results)
         with pytest.raises(KeyboardInterrupt):
             line.runner.maintain()
     assert base(line) == [("s1", 1.0), ("s2", 2.0)]

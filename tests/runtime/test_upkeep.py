@@ -11,11 +11,11 @@ from pyspark.sql import functions as F
 
 import headrace as hr
 from headrace.log.clock import SystemClock
-from headrace.runtime.node_stream import NodeStream
-from headrace.runtime.node_tables import base_of
-from headrace.runtime.scheduling import Turns
+from headrace.nodes.node_tables import base_of
 from headrace.spark.lake_rows import read
 from headrace.spark.merge import upsert
+from headrace.streams.node_stream import NodeStream
+from headrace.writing.scheduling import Turns
 from tests.runtime.line import Line
 
 if TYPE_CHECKING:
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
     from pyspark.sql import SparkSession
 
-    from headrace.runtime.lake import Lake
+    from headrace.lake.paths import Lake
 
 pytestmark = pytest.mark.spark
 
@@ -69,7 +69,7 @@ class Streamed:
 
 @pytest.fixture
 def streamed(spark: SparkSession, lake: Lake, monkeypatch: pytest.MonkeyPatch) -> Iterator[Streamed]:
-    monkeypatch.setattr("headrace.runtime.node_stream.FOLD_SECONDS", 0.0)
+    monkeypatch.setattr("headrace.streams.node_stream.FOLD_SECONDS", 0.0)
     running = Streamed(spark, lake)
     yield running
     running.stream.drain()
@@ -85,7 +85,7 @@ def test_micro_batches_go_on_while_results_are_folded(
         assert go_on.wait(120)
         return upsert(*arguments, **named)
 
-    monkeypatch.setattr("headrace.runtime.bases.upsert", held_up)
+    monkeypatch.setattr("headrace.nodes.bases.upsert", held_up)
     try:
         for _ in range(3):
             streamed.feed()
@@ -122,7 +122,7 @@ def test_a_fold_that_fails_ends_the_query_and_is_tried_again(
             raise error
         return upsert(*arguments, **named)
 
-    monkeypatch.setattr("headrace.runtime.bases.upsert", failing_once)
+    monkeypatch.setattr("headrace.nodes.bases.upsert", failing_once)
     streamed.feed()
     streamed.until(lambda: "the disk was away" in str(streamed.stream.error))
     streamed.until(lambda: streamed.folded() == 1)

@@ -10,9 +10,9 @@ import pytest
 from pyspark.sql import functions as F
 
 import headrace as hr
+from headrace.lifecycle.backfill import Backfill
 from headrace.quality import check_node
-from headrace.runtime.backfill import Backfill
-from headrace.runtime.redeliver import redeliver
+from headrace.writing.redeliver import redeliver
 from tests.conftest import Drive
 from tests.scenarios.test_batches import Visits, batches, merged
 

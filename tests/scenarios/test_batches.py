@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 import headrace as hr
-from headrace.runtime import runner
-from headrace.runtime.increments import reach
+from headrace.engine.increments import reach
+from headrace.writing import node_runner as runner
 from tests.conftest import Drive
 from tests.laws import tables
 

@@ -9,7 +9,7 @@ import pytest
 from pyspark.sql import functions as F
 
 import headrace as hr
-from headrace.runtime.backfill import Backfill
+from headrace.lifecycle.backfill import Backfill
 from headrace.testing import TestDriver
 from tests.laws import tables
 from tests.scenarios.timeline import MINUTE, fates, play, shown

@@ -11,7 +11,7 @@ from dagster import EnvVar
 
 import headrace as hr
 from headrace.errors import DescriptionError
-from headrace.runtime.operator_frames import operator_of
+from headrace.nodes.operator_frames import operator_of
 
 pytestmark = pytest.mark.fast
 

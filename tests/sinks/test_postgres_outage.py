@@ -22,12 +22,12 @@ import psycopg
 import pytest
 
 import headrace as hr
+from headrace.lake.paths import Lake
+from headrace.lifecycle.backfill import verify
 from headrace.local.broker import Broker
 from headrace.local.postgres import Postgres
+from headrace.observe.views import Views
 from headrace.quality import check_node
-from headrace.runtime.backfill import verify
-from headrace.runtime.lake import Lake
-from headrace.runtime.views import Views
 from tests.broker.harness import PATIENCE_S, Running, produce
 from tests.broker.pipeline import Record
 
@@ -35,7 +35,7 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
     from headrace.description import Batches
-    from headrace.runtime.stream import StreamStatus
+    from headrace.streams.stream_runtime import StreamStatus
 
 pytestmark = [pytest.mark.broker, pytest.mark.postgres]
 

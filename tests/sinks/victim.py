@@ -11,12 +11,12 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 import headrace as hr
-from headrace.local.jars import spark_jars
-from headrace.runtime import log_stream
-from headrace.runtime.kafka import KafkaSettings
-from headrace.runtime.lake import Lake
-from headrace.runtime.stream import StreamRuntime
+from headrace.lake.paths import Lake
+from headrace.spark.jars import spark_jars
+from headrace.spark.kafka import KafkaSettings
 from headrace.spark.session import build_session, spark_conf
+from headrace.streams import log_stream
+from headrace.streams.stream_runtime import StreamRuntime
 from tests.crashes.victim import CONF, RECORDS_PER_COMMIT, SelfKill
 from tests.sinks.republishing import FIRST
 

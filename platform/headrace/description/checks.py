@@ -13,7 +13,7 @@ from headrace.description.wording import a_value, listed
 from headrace.errors import DescriptionError
 
 if TYPE_CHECKING:
-    from headrace.sinks import Sink
+    from headrace.description.sink import Sink
 
 
 def checked_aggregates(

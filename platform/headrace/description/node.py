@@ -14,8 +14,8 @@ from headrace.errors import DescriptionError
 
 if TYPE_CHECKING:
     from headrace.description.schema import ResultColumn
+    from headrace.description.sink import Sink
     from headrace.description.topic import Topic
-    from headrace.sinks import Sink
 
 NAME_MAX = 80
 _NAME = re.compile(r"[a-z][a-z0-9]*(_[a-z0-9]+)*")

@@ -19,7 +19,7 @@ from headrace.engine.operators import RECORDS, Feed, feeds_of
 from headrace.fold.contract import ROW_COLUMNS, TOPIC
 from headrace.fold.relations.tree import leaves_of
 from headrace.fold.tables.decide_records import PASSES
-from headrace.log.columns import log_schema
+from headrace.sequence.log_columns import log_schema
 from headrace.spark.frames import Selection, local_frame
 from headrace.spark.one_task import arrow_schema
 from headrace.spark.row_steps import rows_of

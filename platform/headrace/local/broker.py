@@ -37,9 +37,9 @@ from headrace.local.broker_config import (
     port_is_free,
     server_properties,
 )
-from headrace.local.jars import broker_classpath, java
 from headrace.local.server import LocalServer
 from headrace.local.topics import create_topics
+from headrace.spark.jars import broker_classpath, java
 
 __all__ = ["Broker", "BrokerFailed", "create_topics"]
 

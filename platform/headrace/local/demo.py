@@ -19,13 +19,13 @@ from rich.console import Console
 from headrace.errors import TerminalError
 from headrace.local import lifeline, scenes
 from headrace.local.broker import Broker
-from headrace.local.jars import project_root
 from headrace.local.postgres import Postgres
 from headrace.local.report import served_report
 from headrace.local.topics import create_topics
-from headrace.runtime.topics import topics_of
+from headrace.nodes.topics import topics_of
 from headrace.settings import Settings, load_pipeline
 from headrace.sinks.postgres import DSN_VARIABLE
+from headrace.spark.jars import project_root
 
 if TYPE_CHECKING:
     import subprocess

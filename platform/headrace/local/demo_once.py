@@ -12,23 +12,23 @@ import psycopg
 from rich.console import Console
 from rich.table import Table
 
+from headrace.lake.paths import Lake
+from headrace.lifecycle.backfill import Backfill
 from headrace.local import scenes
 from headrace.local.broker import Broker
-from headrace.local.jars import spark_jars
 from headrace.local.postgres import Postgres
 from headrace.local.republisher import SOURCE, TARGET
 from headrace.local.topics import create_topics
+from headrace.nodes.topics import topics_of
+from headrace.observe.views import Views
 from headrace.quality import check_log, check_node
 from headrace.quality.results import WARN
-from headrace.runtime.backfill import Backfill
-from headrace.runtime.kafka import KafkaSettings
-from headrace.runtime.lake import Lake
-from headrace.runtime.stream import StreamRuntime
-from headrace.runtime.topics import topics_of
-from headrace.runtime.views import Views
 from headrace.settings import Settings, load_pipeline
 from headrace.sinks.postgres import DSN_VARIABLE
+from headrace.spark.jars import spark_jars
+from headrace.spark.kafka import KafkaSettings
 from headrace.spark.session import build_session, pipeline_session, spark_conf
+from headrace.streams.stream_runtime import StreamRuntime
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -36,8 +36,8 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
     from headrace.description import Node
+    from headrace.lifecycle.backfill_plan import DayVerdict
     from headrace.quality import CheckResult
-    from headrace.runtime.plan import DayVerdict
 
 SHOWN = 5
 

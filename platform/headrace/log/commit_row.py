@@ -17,9 +17,9 @@ import pyarrow as pa
 from pyspark.sql import functions as F
 
 from headrace.lake.data_file import NewFile
-from headrace.log.columns import COMMIT, CONTROL
 from headrace.log.decision_rows import Decision, write_decisions
-from headrace.log.state import LogState
+from headrace.sequence.log_columns import COMMIT, CONTROL
+from headrace.sequence.log_state import LogState
 
 if TYPE_CHECKING:
     from pyspark.sql import Column as Expr

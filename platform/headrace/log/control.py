@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 from pyspark.sql import functions as F
 
-from headrace.log.columns import CONTROL
+from headrace.sequence.log_columns import CONTROL
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame

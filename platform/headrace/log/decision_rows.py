@@ -8,7 +8,7 @@ from dataclasses import dataclass
 import pyarrow as pa
 
 from headrace.lake.data_file import DataFileWriter, Encoding, NewFile
-from headrace.log.columns import SKIPPING
+from headrace.sequence.log_columns import SKIPPING
 
 
 @dataclass(frozen=True)

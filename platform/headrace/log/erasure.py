@@ -17,9 +17,9 @@ from pyspark.sql import functions as F
 from headrace.description import to_ddl
 from headrace.errors import TerminalError
 from headrace.fold.encode import encode
-from headrace.log.columns import DEAD_LETTER, ERASED, RECORD, log_schema
 from headrace.sequence.decode import Decoder
 from headrace.sequence.formats import RecordFormat
+from headrace.sequence.log_columns import DEAD_LETTER, ERASED, RECORD, log_schema
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping

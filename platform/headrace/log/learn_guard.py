@@ -15,8 +15,8 @@ import numpy as np
 import pyarrow as pa
 from pyspark.sql import functions as F
 
-from headrace.log.columns import RECORD
 from headrace.log.record_task import in_chunks
+from headrace.sequence.log_columns import RECORD
 from headrace.sequence.replays.chains import Chains
 from headrace.sequence.replays.exact import ExactGuard
 from headrace.sequence.replays.guards import Guard

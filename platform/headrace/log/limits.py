@@ -10,8 +10,8 @@ import json
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from headrace.log.columns import SET_LIMITS
 from headrace.log.control import control_rows
+from headrace.sequence.log_columns import SET_LIMITS
 
 if TYPE_CHECKING:
     from collections.abc import Mapping

@@ -16,9 +16,9 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from headrace.lake.data_file import DataFileWriter, Encoding
-from headrace.log.columns import DEAD_LETTER, RECORD, SKIPPING
-from headrace.log.state import LogState
 from headrace.sequence.formats import RecordFormat
+from headrace.sequence.log_columns import DEAD_LETTER, RECORD, SKIPPING
+from headrace.sequence.log_state import LogState
 from headrace.sequence.replays.exact import ExactGuard
 from headrace.sequence.replays.guards import Guard
 from headrace.sequence.replays.monotone import MonotoneGuard

@@ -10,8 +10,8 @@ from pyspark.sql import functions as F
 
 from headrace.lake import NewFile, small_files
 from headrace.log.record_task import COLUMNS, RecordTask, merge_guards
-from headrace.log.state import LastRow
 from headrace.sequence.formats import RecordFormat
+from headrace.sequence.log_state import LastRow
 from headrace.sequence.replays.exact import ExactGuard
 from headrace.sequence.sequence_records import NAMES, VALUES
 from headrace.spark.frames import Selection
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
     from headrace.description import Topic
-    from headrace.log.state import LogState
+    from headrace.sequence.log_state import LogState
     from headrace.sequence.replays.guards import Guard
 
 SMALL_RECORD_BYTES = 16 << 10

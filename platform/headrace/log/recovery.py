@@ -11,7 +11,7 @@ from headrace.errors import TerminalError
 from headrace.log.commit_row import CommitRow, is_commit_row
 from headrace.log.learn_guard import learn
 from headrace.log.resets import resets_in, since_last_reset
-from headrace.log.state import LastRow, LogState
+from headrace.sequence.log_state import LastRow, LogState
 from headrace.sequence.replays.guards import new_guard, restored_guard
 from headrace.spark.lake_rows import read
 

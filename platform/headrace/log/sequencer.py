@@ -18,7 +18,6 @@ from pyspark.sql import functions as F
 from headrace import lake
 from headrace.errors import TerminalError, TransientError
 from headrace.lake import kinds
-from headrace.log.columns import CONTROL, DEAD_LETTER, DRAIN, RECORD, SKIPPING, TICK, log_schema
 from headrace.log.commit_row import CommitRow, write_commit_row
 from headrace.log.deadlines import Deadlines
 from headrace.log.decision_rows import Decision, write_decisions
@@ -28,8 +27,9 @@ from headrace.log.promise import read_promise, write_promise
 from headrace.log.record_writer import RecordWriter
 from headrace.log.recovery import recover
 from headrace.log.resets import control_entry
-from headrace.log.state import LastRow, LogState, PartitionState
 from headrace.log.ticks import due_ticks
+from headrace.sequence.log_columns import CONTROL, DEAD_LETTER, DRAIN, RECORD, SKIPPING, TICK, log_schema
+from headrace.sequence.log_state import LastRow, LogState, PartitionState
 from headrace.spark.lake_rows import read
 from headrace.spark.one_task import table_schema
 

@@ -8,12 +8,12 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from headrace.log.state import LastRow
+from headrace.sequence.log_state import LastRow
 
 if TYPE_CHECKING:
     from collections.abc import Set
 
-    from headrace.log.state import LogState
+    from headrace.sequence.log_state import LogState
 
 
 def due_ticks(

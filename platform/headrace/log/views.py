@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 from pyspark.sql import functions as F
 
-from headrace.log.columns import DEAD_LETTER
+from headrace.sequence.log_columns import DEAD_LETTER
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame

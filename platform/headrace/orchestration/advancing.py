@@ -11,11 +11,11 @@ from collections.abc import Iterator, Sequence
 
 import dagster as dg
 
+from headrace.observe.stall import StallWatch
 from headrace.orchestration.carry import evaluation_of_newest
 from headrace.orchestration.keys import ADVANCING, STREAM_TAG, op_name
 from headrace.orchestration.pipeline import Pipeline
-from headrace.runtime.stall import StallWatch
-from headrace.runtime.stream import StreamStatus
+from headrace.streams.stream_runtime import StreamStatus
 
 CLAIM = "Whenever there is something to read, the query commits within a minute."
 ADVANCES = "It advances, or has nothing to do."

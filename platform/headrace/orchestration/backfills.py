@@ -8,11 +8,11 @@ from dagster_pyspark import LazyPySparkResource
 from pydantic import Field
 
 from headrace.description import Node
+from headrace.lifecycle.backfill import Backfill
+from headrace.lifecycle.backfill_plan import STAGES, DayVerdict
 from headrace.orchestration.keys import DATA_VERSION_TAG
 from headrace.orchestration.resources import LakeResource, session
 from headrace.orchestration.spark_progress import told_progress
-from headrace.runtime.backfill import Backfill
-from headrace.runtime.plan import STAGES, DayVerdict
 
 DAYS_SHOWN, DAYS_NAMED = 60, 10
 

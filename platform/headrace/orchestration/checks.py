@@ -8,14 +8,14 @@ import dagster as dg
 from dagster_pyspark import LazyPySparkResource
 
 from headrace.description import Node, Topic
+from headrace.lifecycle.backfill import verify
+from headrace.lifecycle.backfill_plan import DayVerdict
 from headrace.orchestration.advancing import advancing_checks
 from headrace.orchestration.keys import log_key, op_name, table_key
 from headrace.orchestration.pipeline import Pipeline
 from headrace.orchestration.resources import LakeResource, session
 from headrace.quality import CheckResult, check_log, check_node, log_checks, node_checks
-from headrace.runtime.backfill import verify
-from headrace.runtime.lease import LeaseHeldError
-from headrace.runtime.plan import DayVerdict
+from headrace.writing.lease import LeaseHeldError
 
 RANGE_START, RANGE_END = "dagster/asset_partition_range_start", "dagster/asset_partition_range_end"
 SEVERITIES = {"error": dg.AssetCheckSeverity.ERROR, "warn": dg.AssetCheckSeverity.WARN}

@@ -17,8 +17,8 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
     from headrace.description import Node
+    from headrace.lake.paths import Lake
     from headrace.orchestration.pipeline import Pipeline
-    from headrace.runtime.lake import Lake
 
 RETRY_SECONDS = 60.0
 

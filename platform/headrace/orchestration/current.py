@@ -8,17 +8,17 @@ from typing import TYPE_CHECKING
 from dagster import AssetMaterialization
 
 from headrace import lake as lakes
+from headrace.nodes.node_tables import base_of
 from headrace.orchestration.carry import materialize
 from headrace.orchestration.keys import DATA_VERSION_TAG, stream_key, table_key
-from headrace.runtime.node_tables import base_of
 
 if TYPE_CHECKING:
     from dagster import AssetExecutionContext
     from pyspark.sql import SparkSession
 
     from headrace.description import Node
+    from headrace.lake.paths import Lake
     from headrace.orchestration.pipeline import Pipeline
-    from headrace.runtime.lake import Lake
 
 
 class CurrentTable:

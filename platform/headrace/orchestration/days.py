@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
     from headrace.description import Node
-    from headrace.runtime.lake import Lake
+    from headrace.lake.paths import Lake
 
 DAY_MS = 86_400_000
 

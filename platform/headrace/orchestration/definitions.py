@@ -21,7 +21,7 @@ from headrace.orchestration.retaining import retention_job
 from headrace.orchestration.sensors import keep_running_sensor
 from headrace.orchestration.upkeep import maintenance_job
 from headrace.quality import Thresholds
-from headrace.runtime.kafka import KafkaSettings
+from headrace.spark.kafka import KafkaSettings
 
 
 def build_definitions(

@@ -6,11 +6,11 @@ import dagster as dg
 from dagster_pyspark import LazyPySparkResource
 from pydantic import Field
 
+from headrace.lifecycle.erasure import Erased, Erasure, until_vacuum
+from headrace.nodes.topics import topic_named
 from headrace.orchestration.keys import ENDS, op_name
 from headrace.orchestration.pipeline import Pipeline
 from headrace.orchestration.resources import LakeResource, session
-from headrace.runtime.erasure import Erased, Erasure, until_vacuum
-from headrace.runtime.topics import topic_named
 
 
 class ErasureConfig(dg.Config):

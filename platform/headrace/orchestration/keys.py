@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 from dagster import AssetKey
 
-from headrace.runtime.maintenance import RUN_HOURS_MAX
+from headrace.lifecycle.maintenance import RUN_HOURS_MAX
 
 if TYPE_CHECKING:
     from headrace.description import Node, Topic

@@ -9,12 +9,12 @@ from pydantic import Field
 
 from headrace.description.limits import is_suppressed, limits_asked, limits_in_words, limits_of
 from headrace.errors import DescriptionError
+from headrace.lifecycle.live_limits import limits_known, limits_shown, set_limits
 from headrace.log.limits import LimitsSet
 from headrace.orchestration.keys import ENDS, op_name, stream_key
 from headrace.orchestration.pipeline import Pipeline
 from headrace.orchestration.resources import LakeResource, session
-from headrace.runtime.limits import limits_known, limits_shown, set_limits
-from headrace.runtime.trigger import set_trigger
+from headrace.streams.trigger import set_trigger
 
 
 class LimitsConfig(dg.Config):

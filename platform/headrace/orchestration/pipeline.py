@@ -9,9 +9,9 @@ from dagster import AssetCheckKey, DailyPartitionsDefinition
 
 from headrace.description.checks import checked_owners
 from headrace.errors import DescriptionError
+from headrace.nodes.topics import topics_of
 from headrace.orchestration.keys import ADVANCING, log_key, op_name, stream_key, table_key
 from headrace.quality import DEFAULT_THRESHOLDS, log_checks, node_checks
-from headrace.runtime.topics import topics_of
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
     from headrace.description import Node, Topic
     from headrace.quality import Thresholds
-    from headrace.runtime.kafka import KafkaSettings
+    from headrace.spark.kafka import KafkaSettings
 
 
 @dataclass(frozen=True)

@@ -12,17 +12,17 @@ from typing import TYPE_CHECKING, Any
 
 from dagster import AssetKey, AssetMaterialization, AssetObservation, MetadataValue
 
+from headrace.observe.figures import numbers
 from headrace.orchestration.carry import materialize
 from headrace.orchestration.keys import DATA_VERSION_TAG
-from headrace.runtime.figures import numbers
-from headrace.runtime.supervised import FAILURES_MAX
+from headrace.streams.supervised import FAILURES_MAX
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
     from dagster import AssetCheckKey, AssetExecutionContext
 
-    from headrace.runtime.stream import StreamStatus
+    from headrace.streams.stream_runtime import StreamStatus
 
 
 @dataclass(frozen=True)

@@ -11,9 +11,9 @@ from dagster_pyspark import LazyPySparkResource
 from pyspark.sql import SparkSession
 
 from headrace.errors import TerminalError
+from headrace.lake.paths import Lake
 from headrace.lake.storage import is_local, local_path
-from headrace.local.jars import JarsMissing, spark_jars
-from headrace.runtime.lake import Lake
+from headrace.spark.jars import JarsMissing, spark_jars
 from headrace.spark.session import build_session, spark_conf
 
 DOCS, DOCS_URL, MASTER = "HEADRACE_DOCS", "HEADRACE_DOCS_URL", "HEADRACE_SPARK_MASTER"

@@ -6,11 +6,11 @@ import dagster as dg
 from dagster_pyspark import LazyPySparkResource
 from pydantic import Field
 
+from headrace.lifecycle.retention import Retention
+from headrace.nodes.topics import topic_named
 from headrace.orchestration.keys import ENDS, log_key, op_name
 from headrace.orchestration.pipeline import Pipeline
 from headrace.orchestration.resources import LakeResource, session
-from headrace.runtime.retention import Retention
-from headrace.runtime.topics import topic_named
 
 
 class RetentionConfig(dg.Config):

@@ -12,6 +12,7 @@ from dagster_pyspark import LazyPySparkResource
 from pydantic import Field
 from pyspark.sql import SparkSession
 
+from headrace.observe.metrics import MetricsEndpoint
 from headrace.orchestration.advancing import AdvanceReporter
 from headrace.orchestration.completed import CompletedDays
 from headrace.orchestration.current import CurrentTable
@@ -21,11 +22,10 @@ from headrace.orchestration.keys import STREAM_TAG, stream_key
 from headrace.orchestration.pipeline import Pipeline
 from headrace.orchestration.progress import Cadence, ProgressReporter
 from headrace.orchestration.resources import LakeResource, session
-from headrace.runtime.figures import RateLimited
-from headrace.runtime.kafka import KafkaSettings
-from headrace.runtime.metrics import MetricsEndpoint
-from headrace.runtime.stream import StreamRuntime, StreamStatus
-from headrace.runtime.trigger import trigger_set
+from headrace.spark.kafka import KafkaSettings
+from headrace.streams.stream_runtime import StreamRuntime, StreamStatus
+from headrace.streams.trigger import trigger_set
+from headrace.writing.rate_limited import RateLimited
 
 POLL_SECONDS = 1.0
 TRIGGER_READ_EVERY_SECONDS = 5.0

@@ -6,10 +6,10 @@ import dagster as dg
 from dagster_pyspark import LazyPySparkResource
 from pydantic import Field
 
+from headrace.lifecycle.maintenance import RETENTION_HOURS, Maintenance, Upkept
 from headrace.orchestration.keys import ENDS, op_name
 from headrace.orchestration.pipeline import Pipeline
 from headrace.orchestration.resources import LakeResource, session
-from headrace.runtime.maintenance import RETENTION_HOURS, Maintenance, Upkept
 
 MIB = 1024 * 1024
 

@@ -12,20 +12,20 @@ from pyspark.sql import functions as F
 
 from headrace.description.durations import format_duration
 from headrace.fold.fates import KEPT
+from headrace.nodes.node_tables import read_logs
+from headrace.nodes.opening import read_opening
+from headrace.nodes.operator_frames import operator_of
 from headrace.quality.claims import Check, Finding, at_most
 from headrace.quality.words import counted, joined, moment
-from headrace.runtime.node_tables import read_logs
-from headrace.runtime.opening import read_opening
-from headrace.runtime.operator_frames import operator_of
-from headrace.runtime.redeliver import delivery_of
 from headrace.sinks import ReadableSink
+from headrace.writing.redeliver import delivery_of
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
     from headrace.description import Batches
+    from headrace.lake.paths import Lake
     from headrace.quality.books import Books
-    from headrace.runtime.lake import Lake
 
 COLUMNS = "trouble STRING, found BIGINT"
 SHOWN = 3

@@ -16,13 +16,13 @@ from pyspark.sql import functions as F
 from headrace import lake as lakes
 from headrace.errors import TransientError
 from headrace.fold.fates import FATES
-from headrace.log.columns import DEAD_LETTER, RECORD
-from headrace.runtime.bound_operator import bound
-from headrace.runtime.held import Held
-from headrace.runtime.node_tables import base_of, read_log, read_progress
-from headrace.runtime.opening import Opening, read_opening
-from headrace.runtime.operator_frames import operator_of
-from headrace.runtime.views import fates_of
+from headrace.nodes.bound_operator import bound
+from headrace.nodes.held import Held
+from headrace.nodes.node_tables import base_of, read_log, read_progress
+from headrace.nodes.opening import Opening, read_opening
+from headrace.nodes.operator_frames import operator_of
+from headrace.observe.views import fates_of
+from headrace.sequence.log_columns import DEAD_LETTER, RECORD
 from headrace.spark.frames import local_frame
 from headrace.spark.lake_rows import read
 
@@ -32,8 +32,8 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
     from headrace.description import Node
-    from headrace.runtime.lake import Lake
-    from headrace.runtime.progress import Progress
+    from headrace.lake.paths import Lake
+    from headrace.nodes.progress import Progress
 
     Counts = Counter[tuple[str, int]]
 

@@ -39,9 +39,9 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
     from headrace.description import Node, Topic
+    from headrace.lake.paths import Lake
+    from headrace.lifecycle.backfill_plan import DayVerdict
     from headrace.quality.books import Books
-    from headrace.runtime.lake import Lake
-    from headrace.runtime.plan import DayVerdict
 
 JUDGED = Outcome(passed=True)
 
@@ -118,8 +118,8 @@ def check_node(
 
 def _verify(spark: SparkSession, lake: Lake, books: Books) -> Sequence[DayVerdict] | str:
     """The verdicts of every day, or why they cannot be had."""
-    from headrace.runtime.backfill import verify
-    from headrace.runtime.lease import LeaseHeldError
+    from headrace.lifecycle.backfill import verify
+    from headrace.writing.lease import LeaseHeldError
 
     name = books.node.required_name
     if not lakes.exists(lake.table(name)):

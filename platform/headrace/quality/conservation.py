@@ -19,8 +19,8 @@ from headrace.spark.frames import local_frame
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
+    from headrace.lake.paths import Lake
     from headrace.quality.books import Account, Books
-    from headrace.runtime.lake import Lake
 
 NAME = "every_offset_accounted_for"
 COLUMNS = "account STRING, entered BIGINT, accounted BIGINT"

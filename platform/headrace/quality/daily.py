@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING, Any
 from pyspark.sql import functions as F
 
 from headrace.fold.fates import FATES, KEPT, LATE, NOT_RECORDS
-from headrace.runtime.node_tables import read_logs
-from headrace.runtime.operator_frames import operator_of
+from headrace.nodes.node_tables import read_logs
+from headrace.nodes.operator_frames import operator_of
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -16,8 +16,8 @@ if TYPE_CHECKING:
     from pyspark.sql import Column as Expr
     from pyspark.sql import DataFrame, SparkSession
 
+    from headrace.lake.paths import Lake
     from headrace.quality.books import Books
-    from headrace.runtime.lake import Lake
 
 DAYS_SHOWN = 31
 UNDATED = "no event time"

@@ -12,17 +12,17 @@ from pyspark.sql import functions as F
 
 from headrace.description import TimeWindows, WindowedAggregate, quote
 from headrace.fold.fates import KEPT, OPEN
+from headrace.nodes.node_tables import read_logs
+from headrace.nodes.opening import read_opening
+from headrace.nodes.operator_frames import operator_of
 from headrace.quality.books import Account
 from headrace.quality.words import group_text
-from headrace.runtime.node_tables import read_logs
-from headrace.runtime.opening import read_opening
-from headrace.runtime.operator_frames import operator_of
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
+    from headrace.lake.paths import Lake
     from headrace.quality.books import Books
-    from headrace.runtime.lake import Lake
 
 WINDOWS_SHOWN = 5
 

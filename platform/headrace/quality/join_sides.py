@@ -19,15 +19,15 @@ from headrace.fold.relations import Relations
 from headrace.fold.relations.leaf import TableStation
 from headrace.fold.relations.station_step import StationStep
 from headrace.fold.relations.tree import RESULT, selection_of
-from headrace.runtime import state_views
-from headrace.runtime.bound_operator import bound
-from headrace.runtime.current_results import newest, rows_of_table
+from headrace.nodes import state_views
+from headrace.nodes.bound_operator import bound
+from headrace.nodes.current_results import newest, rows_of_table
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
 
     from headrace.description import Join
-    from headrace.runtime.bound_operator import BoundOperator
+    from headrace.nodes.bound_operator import BoundOperator
 
 
 @dataclass(frozen=True)

@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, Any
 from pyspark.sql import functions as F
 
 from headrace import lake as lakes
-from headrace.log.columns import CONTROL, DEAD_LETTER, RECORD, TICK, log_schema
 from headrace.quality.words import moment
+from headrace.sequence.log_columns import CONTROL, DEAD_LETTER, RECORD, TICK, log_schema
 from headrace.spark.frames import local_frame
 from headrace.spark.lake_rows import read
 
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
     from headrace.description import Topic
-    from headrace.runtime.lake import Lake
+    from headrace.lake.paths import Lake
 
 REASONS_SHOWN = 8
 

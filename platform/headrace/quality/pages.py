@@ -27,8 +27,8 @@ if TYPE_CHECKING:
 
     import jinja2
 
+    from headrace.lifecycle.backfill_plan import DayVerdict
     from headrace.quality.books import Books
-    from headrace.runtime.plan import DayVerdict
 
 TEMPLATES = Path(__file__).with_name("templates")
 SUMMARIES = "summaries"

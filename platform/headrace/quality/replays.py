@@ -12,12 +12,12 @@ from typing import TYPE_CHECKING, Any
 from pyspark.sql import functions as F
 
 from headrace.description.replay import EXACT
-from headrace.log.columns import RECORD
 from headrace.log.resets import generation, resets_in, since_last_reset
 from headrace.quality.claims import Check, Finding, at_most, rows_unique
 from headrace.quality.ratios import below
 from headrace.quality.uniqueness import SHOWN, copies, more_than_once, totals
 from headrace.quality.words import counted, joined, moment
+from headrace.sequence.log_columns import RECORD
 from headrace.spark.frames import local_frame
 
 if TYPE_CHECKING:

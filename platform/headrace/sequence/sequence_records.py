@@ -13,10 +13,10 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from headrace.log.state import LastRow, LogState, PartitionState
 from headrace.sequence.decode import Decoded, Decoder
 from headrace.sequence.formats import RecordFormat
 from headrace.sequence.log_rows import HEADERS, chain_columns, log_schema, moments, record_columns, rows_of
+from headrace.sequence.log_state import LastRow, LogState, PartitionState
 from headrace.sequence.replays.chains import Chains, malformed_reason, read_chains
 from headrace.sequence.replays.guards import Guard
 from headrace.sequence.stream_time import assign_stream_time, last_rows, new_in_order

@@ -4,8 +4,8 @@ Law: a sink is idempotent by identity. The runtime delivers before it commits th
 again when it could not commit; so after any crash every row has arrived, and a second arrival changes nothing.
 """
 
+from headrace.description.sink import Delivery, ReadableSink, Sink
 from headrace.sinks.kafka import KafkaSink
 from headrace.sinks.postgres import PostgresSink
-from headrace.sinks.protocol import Delivery, ReadableSink, Sink
 
 __all__ = ["Delivery", "KafkaSink", "PostgresSink", "ReadableSink", "Sink"]

@@ -19,8 +19,8 @@ if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame
 
     from headrace.description import Node
-    from headrace.runtime.kafka import KafkaTopic
-    from headrace.sinks.protocol import Delivery
+    from headrace.description.sink import Delivery
+    from headrace.spark.kafka import KafkaTopic
 
 _LEGAL_TOPIC = re.compile(r"[A-Za-z0-9._-]{1,249}")
 _NOT_LOST = "Records are sent in order and none is given up while later ones go out."
@@ -135,7 +135,7 @@ class KafkaSink:
         from pyspark.sql import functions as F
 
         from headrace.sinks.partitioner import target_partition
-        from headrace.sinks.refusals import as_json
+        from headrace.spark.json_rows import as_json
 
         chain = F.format_string(
             f'[["{delivery.node}",%d,%d,%d]]', F.col("partition"), F.col("sequence"), F.col("ordinal")
@@ -160,7 +160,7 @@ class KafkaSink:
         from pyspark.sql import types as T
 
         from headrace.description import quote
-        from headrace.sinks.refusals import as_json
+        from headrace.spark.json_rows import as_json
 
         names = tuple(self.key or delivery.identity)
         if len(names) == 1 and isinstance(rows.schema[names[0]].dataType, T.StringType):
@@ -168,8 +168,8 @@ class KafkaSink:
         return as_json(names).cast("binary")
 
     def _kafka(self) -> KafkaTopic:
-        from headrace.runtime.kafka import KafkaSettings as FromEnvironment
-        from headrace.runtime.kafka import KafkaTopic
+        from headrace.spark.kafka import KafkaSettings as FromEnvironment
+        from headrace.spark.kafka import KafkaTopic
 
         servers = self.options.get("bootstrap.servers")
         settings = FromEnvironment(bootstrap_servers=servers) if servers else FromEnvironment()

@@ -21,7 +21,7 @@ from headrace.errors import DescriptionError, TerminalError
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
-    from headrace.sinks.protocol import Delivery
+    from headrace.description.sink import Delivery
 
 DSN_VARIABLE = "HEADRACE_POSTGRES_DSN"
 CONNECTIONS_MAX = 4

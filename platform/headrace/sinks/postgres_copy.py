@@ -14,7 +14,8 @@ from pyspark.sql import types as T
 from headrace.description import quote
 from headrace.sinks.postgres_session import connect, explained, reason_of, refuses
 from headrace.sinks.producing import Outcome, outcomes_batch
-from headrace.sinks.refusals import JSON, REFUSED_MAX
+from headrace.sinks.refusals import REFUSED_MAX
+from headrace.spark.json_rows import JSON
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Sequence

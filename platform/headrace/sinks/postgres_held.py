@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
     from pyspark.sql import DataFrame, SparkSession
 
-    from headrace.sinks.protocol import Delivery
+    from headrace.description.sink import Delivery
 
 FETCHED_ROWS = 10_000
 _TYPES = {

@@ -17,7 +17,7 @@ from headrace.errors import TerminalError
 if TYPE_CHECKING:
     import psycopg
 
-    from headrace.sinks.protocol import Delivery
+    from headrace.description.sink import Delivery
 
 SEQUENCE, ORDINAL = "__sequence", "__ordinal"
 OWN = ((SEQUENCE, "bigint"), (ORDINAL, "integer"))

@@ -12,39 +12,29 @@ from pyspark.sql import functions as F
 from pyspark.sql import types as T
 
 from headrace import lake as lakes
-from headrace.description import quote
 from headrace.errors import TerminalError, TransientError
 from headrace.spark.frames import local_frame
+from headrace.spark.json_rows import as_json
 from headrace.spark.merge import upsert
 from headrace.spark.one_task import table_schema
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
-    from pyspark.sql import Column, DataFrame
+    from pyspark.sql import DataFrame
 
-    from headrace.sinks.protocol import Delivery
+    from headrace.description.sink import Delivery
 
 # What tasks report: a row for each refused row, or one that says that the store is away or how many rows are staged.
 OUTCOMES = "sequence BIGINT, ordinal INT, reason STRING, away STRING, staged BIGINT"
 REFUSED = "identity STRING, row STRING, reason STRING, sequence BIGINT, ordinal INT"
 REFUSED_MAX = 10_000  # of one delivery: beyond it, it is not the rows that are wrong
-JSON = {
-    "ignoreNullFields": "false",
-    "timestampFormat": "yyyy-MM-dd'T'HH:mm:ss.SSSSSSXXX",
-    "timestampNTZFormat": "yyyy-MM-dd'T'HH:mm:ss.SSSSSS",
-}
 
 Refusal = tuple[int, int, str]  # sequence, ordinal, reason
 
 
 class SinkAwayError(TransientError):
     """The store of a sink does not answer; the stream waits and delivers again."""
-
-
-def as_json(names: Iterable[str]) -> Column:
-    """The columns as one JSON object; nulls are written, timestamps to the microsecond."""
-    return F.to_json(F.struct(*(F.col(quote(name)) for name in names)), JSON)
 
 
 def refusals_of(outcomes: Iterable[T.Row], store: str) -> list[Refusal]:

@@ -16,7 +16,7 @@ from headrace.description import Select, Transform, Where, WithColumn, quote
 from headrace.errors import DescriptionError
 from headrace.fold.contract import ROW_COLUMNS
 from headrace.fold.fates import FILTERED, REPLAY, TOMBSTONE
-from headrace.log.columns import CONTROL, DEAD_LETTER, DRAIN, ERASED, RECORD, SET_LIMITS, TICK
+from headrace.sequence.log_columns import CONTROL, DEAD_LETTER, DRAIN, ERASED, RECORD, SET_LIMITS, TICK
 from headrace.spark.frames import Selection
 
 if TYPE_CHECKING:

@@ -12,16 +12,14 @@ from headrace import lake as lakes
 from headrace.description.durations import duration_ms
 from headrace.description.limits import limits_asked
 from headrace.errors import DescriptionError
-from headrace.local.jars import spark_jars
+from headrace.lake.paths import Lake
+from headrace.lifecycle.erasure import Erasure
+from headrace.lifecycle.live_limits import acceptable
+from headrace.lifecycle.retention import Retention
 from headrace.log.clock import ManualClock, SystemClock
 from headrace.log.commit_row import without_commit_rows
 from headrace.log.sequencer import Sequencer
-from headrace.runtime.erasure import Erasure
-from headrace.runtime.lake import Lake
-from headrace.runtime.limits import acceptable
-from headrace.runtime.retention import Retention
-from headrace.runtime.runner import NodeRunner
-from headrace.runtime.topics import (
+from headrace.nodes.topics import (
     batched_topics,
     longest_wait_ms,
     ordered_topics,
@@ -29,10 +27,12 @@ from headrace.runtime.topics import (
     topics_of,
     wall_waits_ms,
 )
-from headrace.runtime.views import Views
+from headrace.observe.views import Views
+from headrace.spark.jars import spark_jars
 from headrace.spark.lake_rows import read
 from headrace.spark.session import build_session, pipeline_session, spark_conf
 from headrace.testing.piped import PipedTopic
+from headrace.writing.node_runner import NodeRunner
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Mapping, Sequence
@@ -40,8 +40,8 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
     from headrace.description import Duration, Node, Topic
-    from headrace.runtime.erasure import Erased
-    from headrace.runtime.retention import Cut
+    from headrace.lifecycle.erasure import Erased
+    from headrace.lifecycle.retention import Cut
 
 T = TypeVar("T")
 UNFOLDED_MAX = 3  # small, so that tests of current results read a base and changes beside it

@@ -8,7 +8,7 @@ from collections import Counter
 from typing import TYPE_CHECKING, Any
 
 from headrace.errors import DescriptionError
-from headrace.log.columns import KAFKA
+from headrace.sequence.log_columns import KAFKA
 from headrace.spark.frames import local_frame
 
 if TYPE_CHECKING:

@@ -20,8 +20,8 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from headrace.description.sink import Delivery, Sink
 from headrace.errors import TransientError
-from headrace.sinks.protocol import Delivery, Sink
 from headrace.spark.frames import local_frame
 from headrace.spark.lake_rows import read
 

@@ -14,9 +14,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import headrace as hr
-from headrace.log.state import LogState
 from headrace.sequence import decode
 from headrace.sequence.formats import RecordFormat
+from headrace.sequence.log_state import LogState
 from headrace.sequence.parse import json_columns
 from headrace.sequence.replays.guards import Guard, new_guard, restored_guard
 from headrace.sequence.replays.monotone import MonotoneGuard

@@ -11,8 +11,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import headrace as hr
-from headrace.log.state import LogState
 from headrace.sequence.formats import RecordFormat
+from headrace.sequence.log_state import LogState
 from headrace.sequence.replays.guards import new_guard
 from headrace.sequence.sequence_records import Sequencer
 

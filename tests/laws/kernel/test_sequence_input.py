@@ -16,9 +16,9 @@ import pytest
 
 import headrace as hr
 from headrace.description import to_ddl
-from headrace.log.state import LogState
 from headrace.sequence.decode import Decoder
 from headrace.sequence.formats import RecordFormat
+from headrace.sequence.log_state import LogState
 from headrace.sequence.sequence_records import Sequencer
 
 pytestmark = pytest.mark.fast

@@ -1,0 +1,281 @@
+"""Backfill: recompute from the log beside the stream's results, compare, and swap in only what differs.
+
+Law: the recomputation is the stream's own fold, of the whole log through the node's frontier, beside the node's tables. What
+is equal is left alone; one MERGE changes just the differing rows, so that readers of the change feed see no more.
+
+- appended results are compared by day. The stream only appends rows that lie beyond the frontier, which the swap never
+  touches. If such a commit comes first, the merge is done again on the newer version, at most twenty times. The stream
+  itself is never refused;
+- where rows of the log were cut off, the fold starts from the node's opening balance, and rows that were final then are
+  not compared: the log no longer tells them;
+- current results have no days: their base is compared with the log as far as it is folded into it. The changes since
+  stay where they are, and the stream does not fold them while a backfill runs.
+"""
+
+from __future__ import annotations
+
+import datetime as dt
+from collections import Counter
+from functools import cached_property, reduce
+from typing import TYPE_CHECKING
+
+from pyspark.sql import Window
+from pyspark.sql import functions as F
+
+from headrace import lake as lakes
+from headrace.description import quote
+from headrace.errors import TerminalError
+from headrace.lifecycle.backfill_plan import STAGES, BackfillPlan, DayVerdict
+from headrace.log.clock import SystemClock
+from headrace.nodes.node_tables import Base, base_of, read_logs, read_progress, results_writer
+from headrace.nodes.opening import Opening, Standing, read_opening, stand
+from headrace.nodes.operator_frames import operator_of
+from headrace.spark.merge import exchange
+from headrace.spark.session import pipeline_session
+from headrace.writing.lease import Lease, take_lease_patiently
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping, Sequence
+
+    from pyspark.sql import Column as Expr
+    from pyspark.sql import DataFrame, SparkSession
+
+    from headrace.description import Node
+    from headrace.lake.paths import Lake
+
+DAY_MS = 86_400_000
+SHOWN = 5  # how many differing rows a verdict names
+PATIENCE_SECONDS = 60  # for the stream to end the fold of current results that is under way
+
+
+class Backfill:
+    """Recomputes some days of a node; the stream may run meanwhile."""
+
+    def __init__(
+        self, spark: SparkSession, lake: Lake, node: Node, days: Sequence[dt.date] | None = None
+    ) -> None:
+        """Prepare; `days` are UTC days of the rows (of `window_start`), None is every day; current results have none.
+
+        Raises: TerminalError when the node has never run.
+        """
+        self._spark, self._lake, self.node = pipeline_session(spark), lake, node
+        if not lakes.exists(lake.table(node.required_name)):
+            raise TerminalError(
+                f"Node '{node.required_name}' has not run yet: there is nothing to compare or to swap.",
+                hint="Start its stream; it reads its log from the beginning.",
+            )
+        self._operator = operator_of(node)
+        self.progress = read_progress(self._spark, lake, node)
+        if not self._operator.appended:
+            days = ()
+        self._chosen = None if days is None else tuple(sorted(set(days)))
+
+    @cached_property
+    def days(self) -> tuple[dt.date | None, ...]:
+        """The days chosen; without a choice those that have rows, recomputed or stored; None is the whole table."""
+        if not self._operator.appended:
+            return (None,)
+        if self._chosen is not None:
+            return self._chosen
+        return tuple(
+            sorted(day for day in {*self._by_day(self._recomputed), *self._by_day(self._stored())} if day)
+        )
+
+    def plan(self) -> BackfillPlan:
+        """What `run` will read and do."""
+        files = self._log_rows().groupBy(F.input_file_name().alias("file")).count()
+        counted = files.agg(
+            F.coalesce(F.sum("count"), F.lit(0)).alias("rows"), F.count("*").alias("files")
+        ).first()
+        log_rows, log_files = (counted["rows"], counted["files"]) if counted is not None else (0, 0)
+        return BackfillPlan(
+            self.node.required_name,
+            self.days,
+            dict(self._upto_ms),
+            self.progress.closed_ms,
+            log_rows,
+            log_files,
+            self._stored().count(),
+            self.node.fingerprint()[:12],
+        )
+
+    def run(
+        self,
+        *,
+        swap: bool = True,
+        on_stage: Callable[[str], None] = lambda stage: None,
+        lease: Lease | None = None,
+    ) -> list[DayVerdict]:
+        """Recompute, compare, and with `swap` replace what differs, all days in one commit.
+
+        In:     lease  of the node's backfills, if the caller holds it
+        Raises: LeaseHeldError when another backfill of the node is running.
+        """
+        name = self.node.required_name
+        held = lease or self._take_lease(name)
+        try:
+            self._begin_anew()
+            on_stage(STAGES[0])
+            recomputed = self._recomputed
+            on_stage(STAGES[1])
+            counts = self._by_day(recomputed)
+            on_stage(STAGES[2])
+            stored = self._stored()
+            stored_counts = self._by_day(stored)
+            differing = _differences(recomputed, stored).persist()
+            different, examples = self._by_day(differing), self._examples(differing)
+            swapped = swap and bool(different)
+            if swapped:
+                on_stage(STAGES[3])
+                held.check()
+                self._swap(recomputed, differing)
+            differing.unpersist()
+        finally:
+            if lease is None:
+                held.release()
+            self._release()
+        return [
+            DayVerdict(
+                day,
+                equal=not different[day],
+                rows_recomputed=counts[day],
+                rows_stored=stored_counts[day],
+                rows_differing=different[day],
+                first_differences=tuple(examples.get(day, ())),
+                swapped=swapped and bool(different[day]),
+            )
+            for day in self.days
+        ]
+
+    @cached_property
+    def _recomputed(self) -> DataFrame:
+        return self._standing.results.where(self._in_days()).persist()
+
+    @cached_property
+    def _standing(self) -> Standing:
+        """What the log leads to, in files beside the node's tables until `_release`."""
+        return stand(self._spark, self._lake, self.node, self._upto_ms, self._opening)
+
+    def _release(self) -> None:
+        """Let go of what was folded, as far as it was."""
+        known = vars(self)
+        if "_recomputed" in known:
+            self.days  # noqa: B018 - known before what it is read from goes
+            self._recomputed.unpersist()
+            del self._recomputed
+        if "_standing" in known:
+            self._standing.release()
+            del self._standing
+
+    def _begin_anew(self) -> None:
+        """Forget a base that was looked at for the plan, if it has been folded further since."""
+        known = vars(self).get("_base")
+        if known is not None and known != base_of(self._spark, self._lake, self.node):
+            self._release()
+            del self._base
+
+    @cached_property
+    def _opening(self) -> Opening:
+        return read_opening(self._spark, self._lake, self.node)
+
+    @cached_property
+    def _base(self) -> Base:
+        return base_of(self._spark, self._lake, self.node)
+
+    @property
+    def _upto_ms(self) -> Mapping[str, int]:
+        """How far the log is folded into what is compared."""
+        return self.progress.upto_ms if self._operator.appended else self._base.upto_ms
+
+    def _take_lease(self, name: str) -> Lease:
+        """The stream folds current results under the same lease, for a second or two."""
+        patience = PATIENCE_SECONDS if not self._operator.appended else 0
+        folder = self._lake.lease(f"backfill/{name}")
+        return take_lease_patiently(self._spark, folder, f"Backfill of '{name}'", SystemClock(), patience)
+
+    def _logs(self) -> dict[str, DataFrame]:
+        return read_logs(self._spark, self._lake, self.node, self._upto_ms)
+
+    def _log_rows(self) -> DataFrame:
+        rows = reduce(
+            lambda left, right: left.unionByName(right),
+            (f.select(F.col(self._operator.clock).alias("timestamp")) for f in self._logs().values()),
+        )
+        if self._chosen is None or not self._operator.appended:
+            return rows
+        if not self._chosen:
+            return rows.limit(0)
+        until = _ms(self._chosen[-1]) + DAY_MS + self.node.longest_wait_ms + self.node.longest_wall_wait_ms
+        return rows.where(F.unix_millis("timestamp").between(_ms(self._chosen[0]), until))
+
+    def _stored(self) -> DataFrame:
+        """What the stream wrote for these days, as far as the frontier of this backfill goes."""
+        stored = self._base.read(self._spark)
+        wanted = self._in_days() & self._operator.settled(self.progress)
+        if self._operator.appended and not self._opening.is_at_the_beginning:
+            wanted = wanted & ~self._operator.settled(self._opening.progress)
+        return stored.where(wanted)
+
+    def _day(self) -> Expr:
+        column = self.node.day_column
+        return F.lit(None).cast("date") if column is None else F.to_date(column)
+
+    def _in_days(self) -> Expr:
+        if self._chosen is None or not self._operator.appended:
+            return F.lit(True)
+        return self._day().isin(list(self._chosen))
+
+    def _by_day(self, frame: DataFrame) -> Counter[dt.date | None]:
+        counted = frame.groupBy(self._day().alias("day")).count().collect()
+        return Counter({row["day"]: row["count"] for row in counted})
+
+    def _examples(self, differing: DataFrame) -> dict[dt.date | None, list[str]]:
+        """For each day a few differing rows in words, as Spark writes them: times in UTC, wherever this process runs."""
+        users = [name for name in differing.columns if not name.startswith("__")]
+        order = [F.col(quote(name)) for name in (*self._operator.identity, "__side")]
+        within = F.row_number().over(Window.partitionBy(self._day()).orderBy(*order))
+        some = differing.withColumn("__number", within).where(F.col("__number") <= SHOWN * 2).orderBy(*order)
+        shown = (F.col(quote(name)).cast("string").alias(name) for name in users)
+        words: dict[dt.date | None, list[str]] = {}
+        for row in some.select(self._day().alias("__day"), "__side", *shown).collect():
+            values = ", ".join(f"{name}={row[name]}" for name in users)
+            words.setdefault(row["__day"], []).append(f"{row['__side']}: {values}")
+        return words
+
+    def _swap(self, recomputed: DataFrame, differing: DataFrame) -> None:
+        """One MERGE: every copy of a differing window goes, the recomputed one comes."""
+        identity = [*self._operator.identity]
+        windows = differing.select(*(F.col(quote(name)) for name in identity)).distinct()
+        come = recomputed.join(windows, identity, "left_semi").select("*", F.lit(True).alias("__insert"))
+        go = windows.withColumn("__insert", F.lit(False))
+        changes = come.unionByName(go, allowMissingColumns=True)
+        name = self.node.required_name
+        writer = results_writer(self.node)
+        table = lakes.open_table(self._lake.table(name))
+        days = {"days": [str(day) for day in self.days if day]}
+        record = {"writer": f"backfill/{name}", **days, **lakes.carried(table, [writer])}
+        exchange(
+            lakes.TableWriter(table, lakes.MAINTAINER, carries=[writer], mends=True),
+            changes,
+            identity,
+            record,
+        )
+
+
+def verify(
+    spark: SparkSession, lake: Lake, node: Node, days: Sequence[dt.date] | None = None
+) -> list[DayVerdict]:
+    """Recompute and compare; change nothing."""
+    return Backfill(spark, lake, node, days).run(swap=False)
+
+
+def _differences(recomputed: DataFrame, stored: DataFrame) -> DataFrame:
+    """The rows that only one side has, whole; `__side` is `log` or `table`. Duplicates count."""
+    columns = [F.col(quote(name)) for name in stored.columns]
+    log, table = recomputed.select(columns), stored.select(columns)
+    only_log = log.exceptAll(table).withColumn("__side", F.lit("log"))
+    return only_log.unionByName(table.exceptAll(log).withColumn("__side", F.lit("table")))
+
+
+def _ms(day: dt.date) -> int:
+    return int(dt.datetime.combine(day, dt.time(), dt.UTC).timestamp() * 1000)

@@ -1,0 +1,222 @@
+"""Erasure: what a topic's log says under one key goes, and every table that is made of it becomes what is left.
+
+Law: afterwards the log is as it would be had the key's records said nothing (see `headrace.log.erasure`), and the
+tables of each node are those that such a log leads to: live equals backfill, and the books balance. Tables are
+computed anew from the log, whatever they are grouped by, so aggregates to which other keys contribute count the
+erased records no more.
+
+Nothing may write meanwhile: the leases of the log, of its nodes and of their backfills are held throughout. The order
+survives a crash: whatever is done already is found done when the erasure is run again, and the rest is done then.
+  1. each node completes the micro-batch that a crash had interrupted, and folds what it has not folded;
+  2. the log's rows are blanked in one commit;
+  3. for each node: results that differ are swapped, then the state is written anew, then refused rows go.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from datetime import UTC, datetime, timedelta
+from typing import TYPE_CHECKING
+
+from pyspark.sql import functions as F
+
+from headrace import lake as lakes
+from headrace.engine.state_layout import TABLE
+from headrace.errors import TerminalError
+from headrace.lake import small_files
+from headrace.lake.alter import rewritable
+from headrace.lifecycle.backfill import Backfill
+from headrace.lifecycle.maintenance import RETENTION_HOURS
+from headrace.log.clock import SystemClock
+from headrace.log.erasure import blanked, is_of_key, key_bytes, key_values
+from headrace.nodes.bound_operator import bound
+from headrace.nodes.node_tables import read_progress, undescribed
+from headrace.nodes.opening import Opening, copy_state, read_opening, stand
+from headrace.sequence.log_columns import DEAD_LETTER
+from headrace.spark.json_rows import as_json
+from headrace.spark.lake_rows import read, rewrite
+from headrace.spark.session import pipeline_session
+from headrace.writing.lease import nothing_writes
+from headrace.writing.node_runner import NodeRunner, state_record
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
+
+    from pyspark.sql import DataFrame, SparkSession
+
+    from headrace.description import Node, Topic
+    from headrace.lake.paths import Lake
+    from headrace.log.clock import Clock
+    from headrace.writing.lease import Lease
+
+
+@dataclass(frozen=True)
+class Erased:
+    """What was done to one table.
+
+    of     the asset: `log/<topic>` or the node's name
+    what   which of its tables: log, results, state, or `refused by <sink>`; or a sink's store
+    rows   how many rows are gone or became others; None: not a number that can be told
+    note   what else there is to say
+    """
+
+    of: str
+    what: str
+    rows: int | None
+    note: str = ""
+
+    def __str__(self) -> str:
+        """In one sentence."""
+        rows = "" if self.rows is None else f"{self.rows:,} rows"
+        return f"{self.of}, {self.what}: {', '.join(text for text in (rows, self.note) if text)}."
+
+
+def until_vacuum() -> str:
+    """When the files of older versions go, in which erased records still are."""
+    at = datetime.now(UTC) + timedelta(hours=RETENTION_HOURS)
+    return (
+        "Older versions of the tables hold the records until their files are deleted: by maintenance, from "
+        f"{at:%Y-%m-%d %H:%M} UTC on. Kafka keeps them by its own retention."
+    )
+
+
+class Erasure:
+    """Erases one key from a topic's log and from the nodes that it feeds."""
+
+    def __init__(
+        self,
+        spark: SparkSession,
+        lake: Lake,
+        nodes: Sequence[Node],
+        topic: Topic,
+        key: str,
+        *,
+        clock: Clock | None = None,
+    ) -> None:
+        """In: nodes  all that there are; key: the text of a one-column STRING key, else a JSON object.
+
+        Raises: TerminalError when the topic has no key, or this is none of it.
+        """
+        self._spark, self._lake, self._topic = pipeline_session(spark), lake, topic
+        self._nodes = [node for node in nodes if topic in node.topics]
+        self._described = {node.required_name for node in nodes}
+        self._raw = key_bytes(topic, key)
+        self._clock = clock or SystemClock()
+
+    def run(self) -> Iterator[Erased]:
+        """Erase; says of one table after the other what is gone.
+
+        Raises: LeaseHeldError, before anything is changed, while a stream, backfill, rebuild or maintenance runs.
+        """
+        with nothing_writes(self._spark, self._lake, self._topic, self._nodes, self._clock) as backfills:
+            self._require_whole_log()
+            present = [node for node in self._nodes if self._settled(node)]
+            self._drop_rebuilds()  # they have read the key; they begin again
+            yield self._log()
+            for node in present:
+                yield from self._node(node, backfills[node.required_name])
+        for name in undescribed(self._spark, self._lake, self._described):
+            yield Erased(
+                name, "results", None, "not described here: if it reads the topic, erase the key there too"
+            )
+
+    def _drop_rebuilds(self) -> None:
+        for node in self._nodes:
+            folder = self._lake.rebuilds(node.required_name)
+            small_files.delete(folder)
+            lakes.forget(folder)
+            small_files.delete(self._lake.beside(node.required_name))  # what a backfill that died has left
+
+    def _settled(self, node: Node) -> bool:
+        """Bring a node to rest; False when it has never run."""
+        if not lakes.exists(self._lake.table(node.required_name)):
+            return False
+        runner = NodeRunner(self._spark, node, self._lake)
+        runner.finish()
+        if runner.unfolded:
+            runner.maintain()
+        return bool(runner.progress.batch)
+
+    def _require_whole_log(self) -> None:
+        for node in self._nodes:
+            if not read_opening(self._spark, self._lake, node).is_at_the_beginning:
+                raise TerminalError(
+                    f"Topic '{self._topic.name}': its log was cut, and the opening balance of '{node.required_name}' "
+                    "cannot be computed anew without the key.",
+                    hint="Give the node a new name, so that it is built from the rest of the log, or erase before cutting.",
+                )
+
+    def _log(self) -> Erased:
+        topic, path = self._topic, self._lake.log(self._topic.name)
+        theirs = is_of_key(topic, self._raw)
+        found = read(self._spark, path).where(theirs).groupBy("kind").count().collect()
+        rows = {row["kind"]: row["count"] for row in found}
+        writer = f"log/{topic.name}"
+        record = {"writer": f"erasure/{writer}", **lakes.carried(lakes.open_table(path), [writer])}
+        if rows:
+            maintainer = lakes.TableWriter(lakes.open_table(path), lakes.MAINTAINER, carries=[writer])
+            with rewritable(maintainer, record):
+                rewrite(self._spark, maintainer, theirs, record, dict(blanked(topic)))
+        dead = rows.get(DEAD_LETTER, 0)
+        return Erased(
+            writer, "log", sum(rows.values()), f"blanked where they stand; {dead:,} of them dead letters"
+        )
+
+    def _node(self, node: Node, lease: Lease) -> Iterator[Erased]:
+        spark, lake, name = self._spark, self._lake, node.required_name
+        path = lake.table(name)
+        before = read(spark, path, lakes.open_table(path).version)
+        Backfill(spark, lake, node).run(lease=lease)
+        after = read(spark, path, lakes.open_table(path).version)
+        gone = before.exceptAll(after).persist()
+        yield Erased(name, "results", gone.count(), "gone, or computed anew without the erased records")
+        yield from self._state(node)
+        yield from self._refused(node, gone)
+        gone.unpersist()
+        for sink in node.sinks:
+            yield Erased(
+                name, f"store of {sink.name}", None, "holds what was delivered to it: erase it there"
+            )
+
+    def _state(self, node: Node) -> Iterator[Erased]:
+        """The state, as a fold of the whole log leaves it; current results are all in the base already."""
+        spark, lake, name = self._spark, self._lake, node.required_name
+        known = read_progress(spark, lake, node)
+        now = stand(spark, lake, node, known.upto_ms, Opening())
+        progress = replace(now.progress, batch=max(known.batch, now.progress.batch))
+        kept = bound(spark, node).operator.kept
+        files = {
+            path: file
+            for path, file in now.source.files.items()
+            if not any(file.may_have(TABLE, table, table) for table in kept)
+        }
+        table, record = lakes.open_table(lake.state(name)), state_record(node, progress)
+        writer = lakes.TableWriter(table, lakes.APPENDER, carries=[record["writer"]], mends=True)
+        before = table.snapshot()
+        added = copy_state(replace(now.source, files=files), table.uri)
+        writer.replace(before.files, added, record, changes_data=True)
+        now.release()
+        after = table.snapshot().rows
+        yield Erased(
+            name, "state", max(0, before.rows - after), f"written anew: {before.rows:,} rows became {after:,}"
+        )
+
+    def _refused(self, node: Node, gone: DataFrame) -> Iterator[Erased]:
+        """Refused rows of the key, and those of results that were removed or have changed."""
+        spark, values = self._spark, key_values(self._topic, self._raw)
+        identities = gone.select(as_json(node.identity).alias("identity")).distinct()
+        for sink in node.sinks:
+            path = self._lake.refused(node.required_name, sink.name)
+            if not lakes.exists(path):
+                continue
+            before = read(spark, path).count()
+            concerned = F.col("identity").isin([row["identity"] for row in identities.collect()])
+            if values.keys() <= set(node.columns):
+                named = F.lit(True)
+                for column, text in values.items():
+                    named = named & (F.get_json_object("row", f"$['{column}']") == text)
+                concerned = concerned | named
+            maintainer = lakes.TableWriter(lakes.open_table(path), lakes.MAINTAINER)
+            rewrite(spark, maintainer, concerned, {"writer": f"erasure/{node.required_name}"})
+            after = read(spark, path).count()
+            yield Erased(node.required_name, f"refused by {sink.name}", before - after)

@@ -1,0 +1,42 @@
+"""Accept the loss of records that Kafka deleted before the log had them."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from headrace.log.clock import SystemClock
+from headrace.log.sequencer import Sequencer
+from headrace.spark.kafka import KafkaTopic, lost_offsets
+from headrace.spark.session import pipeline_session
+from headrace.writing.lease import take_lease
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+    from headrace.description import Topic
+    from headrace.lake.paths import Lake
+    from headrace.spark.kafka import KafkaSettings
+
+
+def accept_gap(
+    spark: SparkSession, lake: Lake, topic: Topic, kafka: KafkaSettings
+) -> dict[int, tuple[int, int]]:
+    """Record the gap between the log and what Kafka still has as control rows; the stream then goes on after it.
+
+    Out:    for each partition that lost records, the first offset lost and the first still there
+    Raises: LeaseHeldError while the topic's stream runs; TerminalError when the topic was deleted and created again.
+    """
+    clock, session = SystemClock(), pipeline_session(spark)
+    lease = take_lease(session, lake.lease(f"log/{topic.name}"), f"Log '{topic.name}'", clock)
+    try:
+        sequencer = Sequencer(session, topic, lake.log(topic.name), clock)
+        on_broker = KafkaTopic(topic.name, kafka)
+        sequencer.reads_from(on_broker.topic_id())
+        needed = dict.fromkeys(on_broker.partitions(), 0)
+        needed |= {p: state.next_offset for p, state in sequencer.state.partitions.items()}
+        lost = lost_offsets(needed, on_broker.earliest(needed))
+        if lost:
+            sequencer.accept_gap({partition: end for partition, (_, end) in lost.items()})
+        return lost
+    finally:
+        lease.release()

@@ -1,0 +1,109 @@
+"""Set limits of a suppressed node, while its stream runs or not; say which are in force."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Mapping
+from typing import TYPE_CHECKING
+
+from headrace import lake as lakes
+from headrace.description.limits import BOUNDS, Limits, limited, limits_of, policy_of, with_limits
+from headrace.errors import TerminalError, TransientError
+from headrace.log.clock import SystemClock
+from headrace.log.limits import LimitsSet, limits_in
+from headrace.log.sequencer import Sequencer
+from headrace.spark.lake_rows import read
+from headrace.spark.session import pipeline_session
+from headrace.writing.lease import LeaseHeldError, take_lease
+from headrace.writing.requests import ask, carry_out, pending, withdraw
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+    from headrace.description import Node, Topic
+    from headrace.description.suppression import Policy
+    from headrace.lake.paths import Lake
+
+MEANINGS: Mapping[str, str] = {
+    "suppression_time_limit_seconds": "The time limit in force.",
+    "suppression_max_records": "How many keys (with windows: keys and windows) of a partition may wait, as in force.",
+    "suppression_max_bytes": "How many bytes of the raw keys and values of a partition may wait, as in force.",
+}
+PATIENCE_SECONDS = 120.0  # for the stream to end the commit that is under way
+
+
+def limits_known(spark: SparkSession, lake: Lake, node: Node) -> tuple[Policy, list[LimitsSet]]:
+    """The policy in force at the end of the log of a node's first topic, and all limits that were set in it, oldest first.
+
+    Raises: DescriptionError when the node is not suppressed.
+    """
+    described, log = policy_of(node), lake.log(node.topics[0].name)
+    if not lakes.exists(log):
+        return described, []
+    entries = [entry for entry in limits_in(read(spark, log)) if entry.node == node.required_name]
+    return limited(described, (entry.limits for entry in entries))[0], entries
+
+
+def acceptable(spark: SparkSession, lake: Lake, node: Node, limits: Limits) -> Policy:
+    """The policy that would be in force with other limits.
+
+    Raises: DescriptionError when it could not be: what is in force stays.
+    """
+    return with_limits(limits_known(spark, lake, node)[0], limits)
+
+
+def set_limits(
+    spark: SparkSession, lake: Lake, node: Node, limits: Limits, *, patience_seconds: float = PATIENCE_SECONDS
+) -> LimitsSet:
+    """Have limits recorded as control rows of the log, by the stream if it runs; in force from there on.
+
+    In:     limits  those that change (see `limits_asked`)
+    Raises: DescriptionError for a bad value; TerminalError before the stream has ever run; TransientError when nobody
+            recorded it in time.
+    """
+    session, topic = pipeline_session(spark), node.topics[0]
+    acceptable(session, lake, node, limits)
+    if lakes.last_commit(lakes.open_table(lake.log(topic.name)), f"log/{topic.name}") is None:
+        raise TerminalError(
+            f"Topic '{topic.name}' has no log yet: the limits of '{node.required_name}' are those described.",
+            hint="Start its stream first, or change the description.",
+        )
+    name = ask(lake, topic.name, {"node": node.required_name, "limits": dict(limits)})
+    deadline = time.monotonic() + patience_seconds
+    while name in pending(lake, topic.name) and time.monotonic() < deadline:
+        if not _record(session, lake, topic):
+            time.sleep(0.5)
+    withdraw(lake, topic.name, name)
+    for entry in limits_in(read(session, lake.log(topic.name))):
+        if entry.request == name:
+            return entry
+    raise TransientError(
+        f"The stream that writes the log of '{topic.name}' did not record the limits in {patience_seconds:.0f} s.",
+        detail="The request was taken back.",
+        hint="Look at the page of its log; headrace limits says what is in force.",
+    )
+
+
+def limits_shown(policy: Policy) -> dict[str, float]:
+    """The limits of a policy as figures of an asset; bounds that there are not are left out."""
+    limits = limits_of(policy)
+    limit_ms = limits.get("limit_ms")
+    known = {
+        "suppression_time_limit_seconds": None if limit_ms is None else limit_ms / 1000,
+        **{f"suppression_{name}": limits[name] for name in BOUNDS},
+    }
+    return {name: value for name, value in known.items() if value is not None}
+
+
+def _record(spark: SparkSession, lake: Lake, topic: Topic) -> bool:
+    """Record what is asked for if no stream does; False if one has the log's lease."""
+    clock = SystemClock()
+    try:
+        lease = take_lease(spark, lake.lease(f"log/{topic.name}"), f"Log '{topic.name}'", clock)
+    except LeaseHeldError:
+        return False
+    try:
+        carry_out(spark, lake, Sequencer(spark, topic, lake.log(topic.name), clock))
+    finally:
+        lease.release()
+    return True

@@ -1,0 +1,219 @@
+"""Maintenance: pack small files, and delete files that no reader needs any more. Streams and backfills go on meanwhile.
+
+Laws:
+- no row of any table changes, nor any progress: compaction commits change no data, and carry on the records by which
+  logs and nodes find their last commit, so that older history may be cleaned;
+- a node's tables are maintained under the lease of its backfills, for which the stream's folds wait, too. The stream's own
+  upkeep holds no lease: if both replace the same files, the later one finds them gone and does nothing. An append conflicts
+  with no compaction;
+- a file is deleted when it left the newest version `retention_hours` ago. A reader reads the version that was newest when it
+  began, and no run lives for more than a day (a stream rotates, Dagster ends other jobs), which is half the least retention.
+  A backfill started by hand may take longer: while one is older than the retention, the logs that it reads are left alone.
+"""
+
+from __future__ import annotations
+
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass
+from functools import partial
+from typing import TYPE_CHECKING, Any
+
+from headrace import lake as lakes
+from headrace.errors import DescriptionError
+from headrace.lake import small_files
+from headrace.lake.upkeep import compact, small
+from headrace.lake.upkeep import vacuum as vacuum_files
+from headrace.log.clock import SystemClock
+from headrace.nodes.bound_operator import bound
+from headrace.nodes.evolution import OtherDescriptionError
+from headrace.nodes.node_tables import read_progress, results_writer
+from headrace.nodes.topics import topics_of
+from headrace.spark.merge import FOLDER as CHANGES_FOLDER
+from headrace.spark.session import pipeline_session
+from headrace.writing.lease import LeaseHeldError, held_since_ms, take_lease_patiently
+from headrace.writing.state_upkeep import StateUpkeep
+from headrace.writing.table_upkeep import pack_log
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator, Mapping, Sequence
+
+    from pyspark.sql import SparkSession
+
+    from headrace.description import Node, Topic
+    from headrace.lake import DataFile, LakeTable, TableWriter
+    from headrace.lake.paths import Lake
+    from headrace.log.clock import Clock
+
+RETENTION_HOURS = 168.0
+RETENTION_HOURS_MIN = 48.0
+RUN_HOURS_MAX = 24.0
+CLOCKS_DIFFER_MS = 3_600_000
+HOUR_MS = 3_600_000
+PATIENCE_SECONDS = 60  # for a fold that is under way
+
+
+@dataclass(frozen=True)
+class Size:
+    """Files and what they hold."""
+
+    files: int
+    bytes: int
+
+
+@dataclass(frozen=True)
+class Upkept:
+    """What was done to one table.
+
+    of       the asset: `log/<topic>` or the node's name
+    what     which of its tables: log, results, state, or `refused by <sink>`
+    before   the newest version's files; `after` likewise
+    stored_before  all files on disk, older versions and Delta's log included; `stored_after` likewise
+    skipped  why nothing was done; None: it was
+    """
+
+    of: str
+    what: str
+    before: Size
+    after: Size
+    stored_before: Size
+    stored_after: Size
+    skipped: str | None = None
+
+
+class Maintenance:
+    """Maintains the tables of some nodes and of the logs that they read."""
+
+    def __init__(
+        self,
+        spark: SparkSession,
+        lake: Lake,
+        nodes: Sequence[Node],
+        *,
+        retention_hours: float = RETENTION_HOURS,
+        clock: Clock | None = None,
+        patience_seconds: float = PATIENCE_SECONDS,
+    ) -> None:
+        """In: retention_hours of files that left the newest version.
+
+        Raises: DescriptionError when it is shorter than a run may need.
+        """
+        if retention_hours < RETENTION_HOURS_MIN:
+            raise DescriptionError(
+                f"maintenance: a retention of {retention_hours:g} hours could delete files that a run still reads.",
+                hint=f"Give at least {RETENTION_HOURS_MIN:g} hours: a run may last {RUN_HOURS_MAX:g}.",
+            )
+        self._spark, self._lake, self._nodes = pipeline_session(spark), lake, tuple(nodes)
+        self._retention_hours, self._clock = retention_hours, clock or SystemClock()
+        self._patience_seconds = patience_seconds
+
+    def run(self, *, compact: bool = True, vacuum: bool = True) -> Iterator[Upkept]:
+        """Maintain one table after the other; says of each what was done, or why nothing was."""
+        for topic in topics_of(self._nodes).values():
+            yield from self._log(topic, compact, vacuum)
+        for node in self._nodes:
+            yield from self._node(node, compact, vacuum)
+
+    def _log(self, topic: Topic, compact: bool, vacuum: bool) -> Iterator[Upkept]:
+        path, asset = self._lake.log(topic.name), f"log/{topic.name}"
+        if not lakes.exists(path):
+            return
+        readers = self._old_backfills(topic) if vacuum else []
+        if readers:
+            yield self._left(
+                asset, "log", path, f"A backfill of {readers[0]} has been reading it for too long."
+            )
+        else:
+            work = partial(self._compact, path, f"maintenance/{asset}", [asset], is_log=True)
+            yield self._upkeep(asset, "log", path, work if compact else None, vacuum)
+
+    def _node(self, node: Node, compact: bool, vacuum: bool) -> Iterator[Upkept]:
+        name, lake = node.required_name, self._lake
+        writers = {"results": [results_writer(node)], "state": [f"node/{name}"]}
+        refused = {f"refused by {sink.name}": lake.refused(name, sink.name) for sink in node.sinks}
+        paths = {"results": lake.table(name), "state": lake.state(name), **refused}
+        present = {what: path for what, path in paths.items() if lakes.exists(path)}
+        try:
+            with self._alone(name):
+                small_files.delete(lake.beside(name))  # what a backfill that died has left
+                for what, path in present.items():
+                    work = partial(self._compact, path, f"maintenance/{name}", writers.get(what, []))
+                    if what == "state":
+                        work = partial(self._pack_state, node)
+                    yield self._upkeep(name, what, path, work if compact else None, vacuum)
+        except LeaseHeldError as error:
+            for what, path in present.items():
+                yield self._left(name, what, path, str(error))
+
+    @contextmanager
+    def _alone(self, name: str) -> Iterator[None]:
+        """Neither a fold nor a backfill of the node meanwhile."""
+        folder, who = self._lake.lease(f"backfill/{name}"), f"Maintenance of '{name}'"
+        lease = take_lease_patiently(self._spark, folder, who, self._clock, self._patience_seconds)
+        try:
+            yield
+        finally:
+            lease.release()
+
+    def _old_backfills(self, topic: Topic) -> list[str]:
+        """The nodes with a backfill that began before the files to be deleted left the newest version."""
+        oldest_ms = self._clock.now_ms() - self._retention_hours * HOUR_MS + CLOCKS_DIFFER_MS
+        since = {
+            node.required_name: held_since_ms(self._lake.lease(f"backfill/{node.required_name}"), self._clock)
+            for node in self._nodes
+            if topic in node.topics
+        }
+        return [name for name, at_ms in since.items() if at_ms is not None and at_ms < oldest_ms]
+
+    def _upkeep(
+        self, of: str, what: str, path: str, compact: Callable[[], object] | None, vacuum: bool
+    ) -> Upkept:
+        before, stored = self._sizes(path)
+        if compact is not None:
+            compact()
+        if vacuum:
+            vacuum_files(lakes.open_table(path), self._retention_hours)
+            small_files.delete(
+                f"{path}/{CHANGES_FOLDER}"
+            )  # what a merge that was killed has left; none runs now
+        after, stored_after = self._sizes(path)
+        return Upkept(of, what, before, after, stored, stored_after)
+
+    def _pack_state(self, node: Node) -> None:
+        """Its files are merged by what their rows mean."""
+        state = lakes.open_table(self._lake.state(node.required_name))
+        upkeep = StateUpkeep(state, bound(self._spark, node).operator, f"node/{node.required_name}")
+        with suppress(OtherDescriptionError):  # its stream will rebuild it
+            upkeep.pack(read_progress(self._spark, self._lake, node).clock, whole=True)
+
+    @staticmethod
+    def _compact(path: str, signed: str, writers: Sequence[str], *, is_log: bool = False) -> None:
+        table = lakes.open_table(path)
+
+        def record() -> Mapping[str, Any]:
+            return {"writer": signed, **lakes.carried(table, writers)}
+
+        if is_log:
+            pack = partial(pack_log, table, whole=True, record=record)
+            lakes.as_maintainer(table, pack, carries=writers)
+            return
+        for files in small(table.snapshot()):
+            work = partial(_compact_files, table=table, files=files, record=record)
+            lakes.as_maintainer(table, work, carries=writers)
+
+    def _left(self, of: str, what: str, path: str, why: str) -> Upkept:
+        size, stored = self._sizes(path)
+        return Upkept(of, what, size, size, stored, stored, why)
+
+    def _sizes(self, path: str) -> tuple[Size, Size]:
+        snapshot = lakes.open_table(path).snapshot()
+        return Size(len(snapshot.files), snapshot.bytes), Size(*small_files.usage(path))
+
+
+def _compact_files(
+    writer: TableWriter,
+    *,
+    table: LakeTable,
+    files: Mapping[str, DataFile],
+    record: Callable[[], Mapping[str, Any]],
+) -> int | None:
+    return compact(table, writer, files, record())

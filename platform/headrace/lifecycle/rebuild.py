@@ -1,0 +1,134 @@
+"""Rebuild a node from the log beside its tables, and swap it in when it has caught up.
+
+Until the swap the old tables stay as they are, and whoever wrote them may go on. A swap, in this order:
+  1. the new rules are noted beside the state: from here on nobody takes the tables for those of the old description;
+  2. the results are replaced, in one commit; Delta keeps the versions before;
+  3. the state is replaced, in one commit with the new fingerprint and progress: the node is the new one.
+A crash on the way is noticed when the node is opened (see `evolution`), and the swap is done again.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+from headrace import lake as lakes
+from headrace.errors import TerminalError, TransientError
+from headrace.lake import small_files
+from headrace.lake.swap import replace_table
+from headrace.nodes.evolution import REBUILT, OtherDescriptionError
+from headrace.nodes.node_tables import read_progress, results_writer, write_description
+from headrace.writing.lease import LeaseHeldError, take_lease, take_lease_patiently
+from headrace.writing.node_runner import NodeRunner
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from pyspark.sql import SparkSession
+
+    from headrace.description import Node
+    from headrace.lake.paths import Lake
+    from headrace.log.clock import Clock
+
+PATIENCE_SECONDS = 60.0  # for a backfill of the node to end
+
+
+class Rebuild:
+    """A node that is rebuilt. Exactly one may be open for a node: it holds a lease until it is closed.
+
+    Nothing is delivered to the node's sinks: they hold what the old description gave, until somebody redelivers.
+    """
+
+    def __init__(
+        self,
+        spark: SparkSession,
+        node: Node,
+        lake: Lake,
+        clock: Clock,
+        *,
+        on_step: Callable[[str], None] = lambda step: None,
+    ) -> None:
+        """Begin, or go on where one of the same description stopped.
+
+        Raises: TransientError while another process rebuilds the node.
+        """
+        self._spark, self._node, self._lake, self._clock, self._on_step = spark, node, lake, clock, on_step
+        name = node.required_name
+        self._beside = replace(lake, nodes=f"{lake.rebuilds(name)}/{node.fingerprint()[:12]}")
+        try:
+            self._lease = take_lease(spark, lake.lease(f"rebuild/{name}"), f"Rebuild of '{name}'", clock)
+        except LeaseHeldError as error:
+            raise TransientError(str(error), hint="It is waited for.") from error
+        self.runner = NodeRunner(spark, replace(node, sinks=()), self._beside)
+
+    def advance(self) -> bool:
+        """Fold what the logs hold beyond it; False when there is nothing new."""
+        self._lease.check()
+        return self.runner.advance()
+
+    def swap(self) -> None:
+        """Put it in the place of the node's tables. The caller holds the node's lease."""
+        spark, lake, name = self._spark, self._lake, self._node.required_name
+        folder, clock = lake.lease(f"backfill/{name}"), self._clock
+        lease = take_lease_patiently(spark, folder, f"Swap of '{name}'", clock, PATIENCE_SECONDS)
+        try:
+            if not self.runner.operator.appended:
+                self.runner.maintain()  # the base then says how far it goes
+            self._lease.check()
+            self._on_step("before swap")
+            write_description(spark, lake, self._node)
+            small_files.delete(lake.plan(name))
+            self._replace(self._beside.table(name), lake.table(name), results_writer(self._node))
+            self._on_step("after results")
+            self._replace(self._beside.state(name), lake.state(name), f"node/{name}")
+        finally:
+            lease.release()
+        small_files.delete(lake.former_parts(name))
+        assert self._beside.nodes is not None
+        small_files.delete(self._beside.nodes)
+        lakes.forget(self._beside.nodes)
+
+    def close(self) -> None:
+        """Give the lease back; what is built so far stays."""
+        self._lease.release()
+
+    def _replace(self, source: str, target: str, writer: str) -> None:
+        commit = lakes.last_commit(lakes.open_table(source), writer)
+        batch = {"batch": self.runner.progress.batch, "upto_ms": dict(self.runner.progress.upto_ms)}
+        record = {"writer": writer, **batch} if commit is None else dict(commit.record)
+        if writer == f"node/{self._node.required_name}" and "progress" not in record:
+            record |= batch  # of appended results: through this micro-batch they are there, also if it closed nothing
+        role = lakes.MAINTAINER if writer.startswith("fold/") else lakes.APPENDER
+        swapper = lakes.TableWriter(lakes.open_table(target), role, carries=[writer], mends=True)
+        replace_table(swapper, lakes.open_table(source), record)
+
+
+def rebuild_due(
+    spark: SparkSession,
+    node: Node,
+    lake: Lake,
+    clock: Clock,
+    *,
+    on_step: Callable[[str], None] = lambda step: None,
+) -> Rebuild | None:
+    """The rebuild of a node whose tables are another description's; None: they are its own, or it has none.
+
+    Raises: OtherDescriptionError when they cannot be rebuilt under the same name.
+    """
+    try:
+        read_progress(spark, lake, node)
+    except OtherDescriptionError as error:
+        if error.outcome != REBUILT:
+            raise
+        _require_whole_logs(spark, node, lake)
+        return Rebuild(spark, node, lake, clock, on_step=on_step)
+    return None
+
+
+def _require_whole_logs(spark: SparkSession, node: Node, lake: Lake) -> None:
+    if small_files.read_json(lake.opening(node.required_name)) is not None:
+        raise TerminalError(
+            f"Node '{node.required_name}': it cannot be rebuilt, for older rows of its log were cut off.",
+            detail="Its opening balance stands for them, and was struck by the old description.",
+            hint="Restore the description, or give the changed node a new name: it is then built from the rest of the log.",
+        )

@@ -1,0 +1,187 @@
+"""Retention: rows of a log that are older than a date are cut off, and every node keeps its balance at the cut.
+
+Law: no table changes. Each node that reads the topic first writes its opening balance (see `runtime.opening`); what the
+rest of the log leads to from there is what the whole log would have led to. So backfills, checks and books go on from
+the balance, and a node that has no balance yet is not left without rows: the cut is refused.
+
+What is kept of the older rows: control rows, which say what people did. What is open at the cut, such as the events of an
+open batch, is in the balance. The last log commit always stays: the sequencer goes on from it.
+
+Nothing may write meanwhile: the leases of the log, of its nodes and of their backfills are held throughout. Balances
+are written before rows go. A balance stands for the rows through its commit time whether they are gone or not, so a
+retention that was broken off left everything right, and may be run again.
+"""
+
+from __future__ import annotations
+
+import datetime as dt
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from pyspark.sql import functions as F
+
+from headrace import lake as lakes
+from headrace.errors import TerminalError
+from headrace.lake import small_files
+from headrace.lake.alter import rewritable
+from headrace.log.clock import SystemClock
+from headrace.log.commit_row import is_commit_row
+from headrace.nodes.node_tables import frontier_ms, read_progress, undescribed
+from headrace.nodes.opening import read_opening, stand, write_opening
+from headrace.nodes.operator_frames import operator_of
+from headrace.sequence.log_columns import CONTROL
+from headrace.spark.lake_rows import read, rewrite
+from headrace.spark.session import pipeline_session
+from headrace.writing.lease import nothing_writes
+from headrace.writing.node_runner import NodeRunner
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+
+    from pyspark.sql import Column as Expr
+    from pyspark.sql import SparkSession
+
+    from headrace.description import Node, Topic
+    from headrace.lake.paths import Lake
+    from headrace.log.clock import Clock
+    from headrace.nodes.opening import Standing
+
+
+@dataclass(frozen=True)
+class Cut:
+    """What was cut off a log.
+
+    at_ms     the commit time through which nodes keep a balance; None: nothing was older
+    rows      how many rows went
+    balances  the nodes that wrote one
+    unknown   nodes of the lake that were not given: if they read the topic, they have lost its older rows
+    """
+
+    topic: str
+    at_ms: int | None
+    rows: int = 0
+    balances: tuple[str, ...] = ()
+    unknown: tuple[str, ...] = ()
+
+    def __str__(self) -> str:
+        """In a few sentences."""
+        if self.at_ms is None:
+            return f"log/{self.topic}: nothing is older."
+        words = f"log/{self.topic}: {self.rows:,} rows through {_moment(self.at_ms)} cut off."
+        words += f" Opening balances: {', '.join(self.balances)}." if self.balances else ""
+        if self.unknown:
+            words += f" Not described here, and without a balance: {', '.join(self.unknown)}."
+        return words
+
+
+class Retention:
+    """Cuts one topic's log."""
+
+    def __init__(
+        self,
+        spark: SparkSession,
+        lake: Lake,
+        nodes: Sequence[Node],
+        topic: Topic,
+        *,
+        clock: Clock | None = None,
+    ) -> None:
+        """In: nodes  all that there are."""
+        self._spark, self._lake, self._topic = pipeline_session(spark), lake, topic
+        self._nodes = [node for node in nodes if topic in node.topics]
+        self._described = {node.required_name for node in nodes}
+        self._clock = clock or SystemClock()
+
+    def run(self, before_ms: int, *, on_stage: Callable[[str], None] = lambda stage: None) -> Cut:
+        """Cut off the log commits before a moment.
+
+        Raises: LeaseHeldError while a stream, backfill, rebuild or maintenance of these tables runs;
+                TerminalError, before anything is changed, when a node needs what would go.
+        """
+        with nothing_writes(self._spark, self._lake, self._topic, self._nodes, self._clock):
+            at_ms = self._last_commit_before(before_ms)
+            if at_ms is None:
+                return Cut(self._topic.name, None)
+            self._require_unneeded(at_ms)
+            for node in self._nodes:
+                on_stage(f"Strikes the balance of {node.required_name}.")
+                self._balance(node, at_ms)
+            on_stage("Cuts off the rows.")
+            names = tuple(node.required_name for node in self._nodes)
+            unknown = tuple(undescribed(self._spark, self._lake, self._described))
+            return Cut(self._topic.name, at_ms, self._delete(at_ms), names, unknown)
+
+    def _last_commit_before(self, before_ms: int) -> int | None:
+        """The last commit to be cut; never the log's last."""
+        path = self._lake.log(self._topic.name)
+        if not lakes.exists(path):
+            return None
+        last_ms = min(before_ms, frontier_ms(self._spark, self._lake, self._topic))
+        older = (F.col("ingested_at") < F.timestamp_millis(F.lit(last_ms))) & (F.col("kind") != CONTROL)
+        row = (
+            read(self._spark, path).where(older).agg(F.unix_millis(F.max("ingested_at")).alias("ms"))
+        ).first()
+        return None if row is None else row["ms"]
+
+    def _require_unneeded(self, at_ms: int) -> None:
+        reasons = [text for node in self._nodes if (text := self._need(node, at_ms))]
+        if reasons:
+            raise TerminalError(
+                f"Topic '{self._topic.name}': its log cannot be cut at {_moment(at_ms)}, for nodes need what would go.",
+                detail="\n".join(reasons),
+                hint="Let these nodes read on, or cut earlier; a node that cannot be cut yet needs the whole log.",
+            )
+
+    def _need(self, node: Node, at_ms: int) -> str:
+        """Why a node needs rows at or before the cut; empty: it does not, once its balance is struck."""
+        name, why = node.required_name, operator_of(node).uncuttable
+        if why:
+            return f"{name} needs the log from its start: {why}."
+        if not lakes.exists(self._lake.state(name)):
+            return f"{name} needs the log from its start: it has not run yet."
+        if small_files.names(self._lake.rebuilds(name)):
+            folder = self._lake.rebuilds(name)
+            return f"{name} needs the log from its start: it is rebuilt in {folder}; let that end, or remove the folder."
+        read_ms = read_progress(self._spark, self._lake, node).upto_ms.get(self._topic.name, 0)
+        if read_ms < at_ms:
+            since = f"what came after {_moment(read_ms)}" if read_ms else "the log from its start"
+            return f"{name} needs {since}: it has read no further."
+        return ""
+
+    def _balance(self, node: Node, at_ms: int) -> None:
+        """Write the node's balance at the cut."""
+        runner = NodeRunner(self._spark, node, self._lake)
+        runner.finish()
+        if runner.unfolded:  # a backfill compares what is folded, and cannot look behind the balance
+            runner.maintain()
+        opening = read_opening(self._spark, self._lake, node)
+        if opening.upto_ms(self._topic.name) < at_ms:
+            upto_ms = {t.name: opening.upto_ms(t.name) for t in node.topics} | {self._topic.name: at_ms}
+            standing: Standing = stand(self._spark, self._lake, node, upto_ms, opening)
+            try:
+                write_opening(self._spark, self._lake, node, standing)
+            finally:
+                standing.release()
+
+    def _delete(self, through_ms: int) -> int:
+        path, writer = self._lake.log(self._topic.name), f"log/{self._topic.name}"
+        gone = self._gone(through_ms)
+        if read(self._spark, path).where(gone).isEmpty():
+            return 0
+        maintainer = lakes.TableWriter(lakes.open_table(path), lakes.MAINTAINER, carries=[writer])
+        record = {"writer": f"retention/{writer}", **lakes.carried(lakes.open_table(path), [writer])}
+        rows = read(self._spark, path).where(gone & ~is_commit_row()).count()
+        with rewritable(maintainer, record):
+            rewrite(self._spark, maintainer, gone, record)
+        return rows
+
+    @staticmethod
+    def _gone(through_ms: int) -> Expr:
+        """Rows that say what people did stay; the chain of commits begins after the cut."""
+        older = F.col("ingested_at") <= F.timestamp_millis(F.lit(through_ms))
+        return older & ((F.col("kind") != CONTROL) | is_commit_row())
+
+
+def _moment(ms: int) -> str:
+    at = dt.datetime.fromtimestamp(0, dt.UTC) + dt.timedelta(milliseconds=ms)
+    return f"{at.replace(tzinfo=None).isoformat(sep=' ', timespec='milliseconds')} UTC"

@@ -1,0 +1,1 @@
+"""What a node holds, and how its rows are read and told."""

@@ -1,0 +1,61 @@
+"""Current results: the newest row of each identity, of the base and of what the state has gained since (merge on read)."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from pyspark.sql import Window
+from pyspark.sql import functions as F
+
+from headrace.description import quote
+from headrace.engine.state_layout import TABLE
+from headrace.fold.changes.collect import RESULTS
+from headrace.fold.contract import BATCH, DELETED, HASH, KEY
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from pyspark.sql import DataFrame
+
+    from headrace.nodes.held import Held
+
+
+def rows_of_table(state: DataFrame, table: str) -> DataFrame:
+    """The rows of one table of a state, as they lie, with HASH and BATCH."""
+    return state.where(F.col(TABLE) == table).select(f"{quote(table)}.*", HASH, BATCH)
+
+
+def changes(state: DataFrame) -> DataFrame:
+    """The rows of current results that a state has gained: each as it was after a micro-batch."""
+    return rows_of_table(state, RESULTS)
+
+
+def newest(rows: DataFrame, *also_by: str) -> DataFrame:
+    """Of the rows of each KEY the one with the highest BATCH."""
+    by_age = Window.partitionBy(KEY, *also_by).orderBy(F.col(BATCH).desc())
+    return rows.withColumn("__age", F.row_number().over(by_age)).where("__age = 1").drop("__age")
+
+
+def pending(state: DataFrame, folded: int) -> DataFrame:
+    """Of each identity that has changed since the base its newest row, with DELETED."""
+    return newest(changes(state).where(F.col(BATCH) > folded))
+
+
+def current(held: Held) -> DataFrame:
+    """The current row of each identity, with the columns of the base."""
+    if held.state is None:
+        return held.results
+    since = pending(held.state, held.folded)
+    columns = [F.col(quote(name)) for name in held.results.columns]
+    untouched = held.results.join(since.select(KEY), KEY, "left_anti").select(*columns)
+    return untouched.unionByName(since.where(~F.col(DELETED)).select(*columns))
+
+
+def revisions(held: Held, columns: Sequence[str]) -> DataFrame:
+    """Each row after each micro-batch that touched it and is not in the base yet, and before these, with BATCH."""
+    users = [F.col(quote(name)) for name in columns]
+    before = held.results.select(*users, F.lit(0).cast("long").alias(BATCH))
+    if held.state is None:
+        return before
+    since = changes(held.state).where(F.col(BATCH) > held.folded)
+    return before.unionByName(since.select(*users, F.col(BATCH).cast("long")))

@@ -1,0 +1,191 @@
+"""Read a node's tables and logs, as of one micro-batch."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from pyspark.sql import functions as F
+
+from headrace.description.fingerprint import differences
+from headrace.engine.state_layout import TABLE
+from headrace.lake import last_commit, open_table, small_files
+from headrace.log.commit_row import without_commit_rows
+from headrace.log.promise import read_promise
+from headrace.nodes.evolution import GOES_ON, REBUILT, OtherDescriptionError, outcome_of
+from headrace.nodes.held import Held
+from headrace.nodes.operator_frames import operator_of
+from headrace.nodes.progress import Progress
+from headrace.sequence.log_columns import log_schema
+from headrace.spark.lake_rows import read_between, read_table
+
+if TYPE_CHECKING:
+    from collections.abc import Collection, Mapping
+
+    from pyspark.sql import DataFrame, SparkSession
+
+    from headrace.description import Node, Topic
+    from headrace.lake.paths import Lake
+
+
+# How the state of a node lies in its table. A state of another layout is rebuilt from the log.
+STATE_LAYOUT = 2
+
+
+@dataclass(frozen=True)
+class Base:
+    """The result table; of current results at a version, with the micro-batch and the log that are folded into it."""
+
+    path: str
+    version: int | None
+    batch: int
+    upto_ms: Mapping[str, int]
+
+    def read(self, spark: SparkSession) -> DataFrame:
+        """The table."""
+        return read_table(spark, self.path, self.version)
+
+
+def base_of(spark: SparkSession, lake: Lake, node: Node) -> Base:
+    """The result table as of now."""
+    path = lake.table(node.required_name)
+    if operator_of(node).appended:
+        return Base(path, None, 0, {})
+    version = open_table(path).version
+    folded = last_commit(open_table(path), f"fold/{node.required_name}", through=version)
+    if folded is None:
+        return Base(path, version, 0, {})
+    return Base(path, version, folded.record["batch"], folded.record["upto_ms"])
+
+
+def undescribed(spark: SparkSession, lake: Lake, names: Collection[str]) -> list[str]:
+    """The nodes that have tables here and are not among these."""
+    return sorted(set(small_files.names(f"{lake.root}/tables")) - set(names))
+
+
+def results_writer(node: Node) -> str:
+    """Who signs the commits that say how far the result table goes."""
+    return f"{'node' if operator_of(node).appended else 'fold'}/{node.required_name}"
+
+
+def snapshot(spark: SparkSession, lake: Lake, node: Node) -> tuple[Held, Progress]:
+    """What the node's tables hold, and its progress.
+
+    The base is read first, for the progress only moves on. The state is read as of the version with that progress: later its
+    rows may have been merged with later ones.
+    """
+    base, path = base_of(spark, lake, node), lake.state(node.required_name)
+    version = open_table(path).version
+    progress = read_progress(spark, lake, node, through=version)
+    return Held(base.read(spark), read_table(spark, path, version), base.batch), progress
+
+
+def read_progress(spark: SparkSession, lake: Lake, node: Node, *, through: int | None = None) -> Progress:
+    """How far a node has come, or had as of a version of its state.
+
+    Raises: OtherDescriptionError when the tables were written by another description of the node, and cannot go on.
+    """
+    name = node.required_name
+    commit = last_commit(open_table(lake.state(name)), f"node/{name}", through=through)
+    if commit is None:
+        _require_layout(lake, name)
+        return Progress()
+    written_by, stored, described = (
+        commit.record["fingerprint"],
+        stored_description(spark, lake, node),
+        _entry(node),
+    )
+    known = {written_by, written_by if stored is None else stored["fingerprint"]}
+    if known != {described["fingerprint"]}:
+        outcome = outcome_of(stored, written_by, described)
+        if outcome != GOES_ON:
+            raise OtherDescriptionError(name, outcome, _what_changed(stored, written_by, described))
+    if commit.record.get("layout") != STATE_LAYOUT:
+        raise OtherDescriptionError(name, REBUILT, "It was written by an older version of Headrace.")
+    return Progress.from_json(commit.record["progress"])
+
+
+def _require_layout(lake: Lake, name: str) -> None:
+    """A state that was made and never written has to have the columns of this version."""
+    state = open_table(lake.state(name))
+    if state.exists and TABLE not in state.columns.names:
+        raise OtherDescriptionError(name, REBUILT, "It was made by an older version of Headrace.")
+
+
+def write_description(spark: SparkSession, lake: Lake, node: Node) -> None:
+    """Note the rules of a node beside its state, so that a change of them can be told."""
+    small_files.write_json(lake.description(node.required_name), _entry(node))
+
+
+def note_description(spark: SparkSession, lake: Lake, node: Node) -> None:
+    """The same, if it is due: before a new node's first commit, or when the state goes on under other rules."""
+    commit = last_commit(open_table(lake.state(node.required_name)), f"node/{node.required_name}")
+    stored, fingerprint = stored_description(spark, lake, node), node.fingerprint()
+    written = commit is None or commit.record["fingerprint"] == fingerprint
+    if written and (stored is None or stored["fingerprint"] != fingerprint):
+        write_description(spark, lake, node)
+
+
+def stored_description(spark: SparkSession, lake: Lake, node: Node) -> Mapping[str, Any] | None:
+    """The rules noted beside a node's state, with their fingerprint; None: none are."""
+    stored: Mapping[str, Any] | None = small_files.read_json(lake.description(node.required_name))
+    return stored
+
+
+def _entry(node: Node) -> dict[str, Any]:
+    return {"fingerprint": node.fingerprint(), "rules": json.loads(json.dumps(node.rules()))}
+
+
+def _what_changed(stored: Mapping[str, Any] | None, written_by: str, described: Mapping[str, Any]) -> str:
+    if stored is None or stored["fingerprint"] != written_by:
+        return f"stored {written_by[:12]}, described {described['fingerprint'][:12]}"
+    return f"stored -> described: {'; '.join(differences(stored['rules'], described['rules']))}"
+
+
+def frontier_ms(spark: SparkSession, lake: Lake, topic: Topic) -> int:
+    """`ingested_at` of the last commit of a topic's log, in ms; 0 when it has none."""
+    commit = last_commit(open_table(lake.log(topic.name)), f"log/{topic.name}")
+    return 0 if commit is None else int(commit.record["ingested_at_ms"])
+
+
+def settled_ms(spark: SparkSession, lake: Lake, topic: Topic) -> int:
+    """No later row of a topic's log will lie at or before this commit time, in ms."""
+    # The promise first: a commit may come in between, and lies beyond it.
+    promised = read_promise(lake.log(topic.name))
+    return max(promised, frontier_ms(spark, lake, topic))
+
+
+def read_log(
+    spark: SparkSession, lake: Lake, topic: Topic, *, after_ms: int | None = None, upto_ms: int
+) -> DataFrame:
+    """Whole commits of a log, after one `ingested_at` and through another, without commit rows."""
+    log = read_table(spark, lake.log(topic.name))
+    log = without_commit_rows(log).where(F.col("ingested_at") <= F.timestamp_millis(F.lit(upto_ms)))
+    return log if not after_ms else log.where(F.col("ingested_at") > F.timestamp_millis(F.lit(after_ms)))
+
+
+def read_increment(
+    spark: SparkSession, lake: Lake, topic: Topic, *, after_ms: int | None, upto_ms: int
+) -> DataFrame:
+    """The same rows, from the files alone that can hold them."""
+    table = open_table(lake.log(topic.name))
+    rows = read_between(spark, table, log_schema(topic), "ingested_at", after_ms or 0, upto_ms)
+    return without_commit_rows(rows)
+
+
+def read_increments(
+    spark: SparkSession, lake: Lake, node: Node, after_ms: Mapping[str, int], upto_ms: Mapping[str, int]
+) -> dict[str, DataFrame]:
+    """The same of each topic of a node, by name."""
+    return {
+        t.name: read_increment(spark, lake, t, after_ms=after_ms.get(t.name), upto_ms=upto_ms[t.name])
+        for t in node.topics
+    }
+
+
+def read_logs(
+    spark: SparkSession, lake: Lake, node: Node, upto_ms: Mapping[str, int]
+) -> dict[str, DataFrame]:
+    """For each topic of a node, the whole log through a frontier."""
+    return {t.name: read_log(spark, lake, t, upto_ms=upto_ms.get(t.name, 0)) for t in node.topics}

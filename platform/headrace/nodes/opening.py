@@ -1,0 +1,199 @@
+"""Folds of logs beside a node's tables; and opening balances: where a node stood at the cut of a log.
+
+Rows of a log before its cut are gone.
+
+Law: the opening balance is the node's own fold of the rows that are cut, from the balance before. So what the rest of
+the log leads to from there is what the whole log would have led to (L8: folding I·J is folding I, then J), and rows that
+were final at the cut are those of the result table, which nothing revises.
+
+The balance is a folder with a state table, beside a file that names the folder and holds the progress; that file is written
+last, so a balance is there whole or not at all.
+"""
+
+from __future__ import annotations
+
+import uuid
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+from headrace import lake as lakes
+from headrace.engine.compact_tables import compact_state
+from headrace.engine.increments import reach
+from headrace.engine.state_files import StateSource
+from headrace.engine.state_layout import SHARED
+from headrace.errors import TerminalError
+from headrace.fold.fates import NOT_RECORDS
+from headrace.lake import NewFile, kinds, small_files
+from headrace.lake.snapshot import stats_json
+from headrace.nodes.bound_operator import bound
+from headrace.nodes.node_tables import read_increments
+from headrace.nodes.operator_frames import operator_of
+from headrace.nodes.progress import Progress
+from headrace.spark import one_task
+from headrace.spark.lake_rows import rows_of_files
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, SparkSession
+
+    from headrace.description import Node
+    from headrace.lake.paths import Lake
+
+STATE, RESULTS = "state", "results"
+
+
+@dataclass(frozen=True)
+class Opening:
+    """A node as of the cuts of its logs; before any cut it has folded nothing and holds nothing."""
+
+    progress: Progress = field(default_factory=Progress)
+    source: StateSource | None = None
+
+    @property
+    def is_at_the_beginning(self) -> bool:
+        """Whether no log of the node was ever cut."""
+        return not self.progress.upto_ms
+
+    def records(self, topic: str) -> dict[int, int]:
+        """For each partition the records that were counted before the cut."""
+        partitions = self.progress.records.get(topic, {})
+        return {
+            int(number): sum(records for fate, records in fates.items() if fate not in NOT_RECORDS)
+            for number, fates in partitions.items()
+        }
+
+    def upto_ms(self, topic: str) -> int:
+        """The commit time through which rows of a topic are in the balance."""
+        return self.progress.upto_ms.get(topic, 0)
+
+    def state(self, spark: SparkSession, node: Node) -> DataFrame | None:
+        """The rows of its state table; None: there are none."""
+        return None if self.source is None else _rows(spark, node, self.source)
+
+
+@dataclass(frozen=True)
+class Standing:
+    """What logs lead to.
+
+    results  of appended results those since the opening; of current results all, as the base has them
+    state    rows of the state, which lies in the files of `source`
+    release  deletes the files; call it when all has been read
+    """
+
+    results: DataFrame
+    state: DataFrame
+    source: StateSource
+    progress: Progress
+    release: Callable[[], object]
+
+
+def read_opening(spark: SparkSession, lake: Lake, node: Node) -> Opening:
+    """The opening balance of a node.
+
+    Raises: TerminalError when it was written by another description of the node.
+    """
+    name = node.required_name
+    entry = small_files.read_json(lake.opening(name))
+    if entry is None:
+        return Opening()
+    if entry["fingerprint"] != node.fingerprint():
+        raise TerminalError(
+            f"Node '{name}': its opening balance was written by another description of it.",
+            hint="Restore the description: the rows that the balance stands for are no longer in the log.",
+        )
+    table = lakes.open_table(f"{lake.openings(name)}/{entry['folder']}/{STATE}")
+    return Opening(Progress.from_json(entry["progress"]), StateSource.committed(table))
+
+
+def stand(
+    spark: SparkSession,
+    lake: Lake,
+    node: Node,
+    upto_ms: Mapping[str, int],
+    opening: Opening,
+) -> Standing:
+    """Fold the logs from the opening balance through a frontier, in increments that a task can hold."""
+    folder = f"{lake.beside(node.required_name)}/{uuid.uuid4().hex}"
+    try:
+        return _stand(spark, lake, node, upto_ms, opening, folder)
+    except BaseException:
+        small_files.delete(folder)
+        raise
+
+
+def _stand(
+    spark: SparkSession, lake: Lake, node: Node, upto_ms: Mapping[str, int], opening: Opening, folder: str
+) -> Standing:
+    operator, of = operator_of(node), bound(spark, node)
+    one_task.settings(spark)
+    source, progress = _copied(opening, f"{folder}/{STATE}"), opening.progress
+    results: list[NewFile] = []
+    for through_ms in _increments(lake, node, progress, upto_ms):
+        logs = read_increments(spark, lake, node, progress.upto_ms, through_ms)
+        found = operator.fold(spark, logs, through_ms, progress, source, f"{folder}/{RESULTS}")
+        source, progress = source.plus(found.state), found.progress
+        results += found.results
+    state = _rows(spark, node, source)
+    if operator.appended:
+        names = (file.path for file in results)
+        rows = rows_of_files(spark, f"{folder}/{RESULTS}", names, of.results)
+    else:
+        rows = operator.current_of(state)
+    return Standing(rows, state, source, progress, lambda: small_files.delete(folder))
+
+
+def write_opening(spark: SparkSession, lake: Lake, node: Node, standing: Standing) -> None:
+    """Make where a node stands its opening balance; the one before goes."""
+    name, of = node.required_name, bound(spark, node)
+    folder = uuid.uuid4().hex  # never one used before: Spark remembers what it has read by path
+    uri = f"{lake.openings(name)}/{folder}/{STATE}"
+    table = lakes.create(uri, of.state_schema, kinds.state(tuple(SHARED.names)))
+    writer = f"opening/{name}"
+    copied = copy_state(standing.source, uri)
+    lakes.TableWriter(table, lakes.APPENDER).append(copied, {"writer": writer})
+    maintainer = lakes.TableWriter(table, lakes.MAINTAINER, carries=[writer])
+    compact_state(table, maintainer, of.operator.layout, standing.progress.clock, [writer], whole=True)
+    entry = {
+        "folder": folder,
+        "fingerprint": node.fingerprint(),
+        "progress": standing.progress.to_json(),
+    }
+    small_files.write_json(lake.opening(name), entry)
+    for other in small_files.names(lake.openings(name)):
+        if other != folder:
+            small_files.delete(f"{lake.openings(name)}/{other}")
+
+
+def copy_state(source: StateSource, uri: str) -> list[NewFile]:
+    """Copy the files of a state into the folder of another table, under the same names; no commit names them yet."""
+    for name in source.files:
+        small_files.copy(f"{source.uri}/{name}", f"{uri}/{name}")
+    return [
+        NewFile(name, file.size, stats_json(file, SHARED.names, {})) for name, file in source.files.items()
+    ]
+
+
+def _copied(opening: Opening, uri: str) -> StateSource:
+    if opening.source is None:
+        return StateSource(uri)
+    copy_state(opening.source, uri)
+    return StateSource(uri, opening.source.files)
+
+
+def _increments(
+    lake: Lake, node: Node, progress: Progress, upto_ms: Mapping[str, int]
+) -> Sequence[Mapping[str, int]]:
+    """Through which commit time of each topic each increment goes."""
+    topics = [topic.name for topic in node.topics]
+    done = {name: progress.upto_ms.get(name, 0) for name in topics}
+    last = {name: max(upto_ms.get(name, 0), done[name]) for name in topics}
+    found: list[Mapping[str, int]] = []
+    while left := {name: last[name] for name in topics if done[name] < last[name]}:
+        through = reach(lake, done, left)
+        done = {name: max(done[name], min(through, last[name])) for name in topics}
+        found.append(done)
+    return found or [last]
+
+
+def _rows(spark: SparkSession, node: Node, source: StateSource) -> DataFrame:
+    return rows_of_files(spark, source.uri, source.files, bound(spark, node).state)

@@ -1,0 +1,278 @@
+"""A node's operator as the runtime sees it: folds of increments into files, and frames of what the node holds.
+
+A node's results are of one of two kinds:
+- *appended*: written once and never revised (closed windows, batches), each row on a UTC day;
+- *current*: one row per identity, revised. The state keeps what changes, beside what the folds need; off the hot path that
+  is folded into the result table, the base. Readers merge the base with the changes since (merge on read).
+"""
+
+from __future__ import annotations
+
+import json
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from pyspark.sql import functions as F
+
+from headrace.description import (
+    Batches,
+    Lookup,
+    RunningAggregate,
+    SessionWindows,
+    Suppressed,
+    WindowedAggregate,
+    quote,
+)
+from headrace.engine.bounds import judged, standing_limits
+from headrace.engine.spark_fold import Increment
+from headrace.engine.state_layout import TABLE
+from headrace.errors import DescriptionError
+from headrace.fold.changes.collect import RESULTS
+from headrace.fold.contract import DELETED, PARTITION
+from headrace.fold.time_limits.count_waiting import COUNTS, WAITING
+from headrace.lake.snapshot import data_file
+from headrace.nodes import state_views
+from headrace.nodes.bound_operator import bound
+from headrace.nodes.current_results import changes, current, newest, pending
+from headrace.nodes.progress import Progress, by_place
+from headrace.nodes.row_frames import decided, late
+from headrace.nodes.sink_rows import POSITION, SEQUENCE, changed_rows, final_rows
+from headrace.nodes.updates import updates
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+    from pyspark.sql import Column as Expr
+    from pyspark.sql import DataFrame, SparkSession
+
+    from headrace.description import Node
+    from headrace.description.limits import Limits
+    from headrace.engine.fold_increment import FoldResult
+    from headrace.engine.operators import NodeOperator
+    from headrace.engine.state_files import StateSource
+    from headrace.errors import TerminalError
+    from headrace.fold.contract import Times
+    from headrace.lake import NewFile
+    from headrace.nodes.bound_operator import BoundOperator
+    from headrace.nodes.held import Held
+
+CUT_ONE_BY_ONE = "it reads several topics in one order, and logs are cut one by one"
+OF_SESSIONS = "which records were late for a session is told with the sessions before them"
+
+
+@dataclass(frozen=True)
+class FoldedIncrement:
+    """What an increment leads to, in files that no commit names yet.
+
+    results  appended results; state: what the state gains, current results among it
+    refused  why a stream has to stop before it commits any of this; one that only computes may go on
+    """
+
+    results: Sequence[NewFile]
+    state: Sequence[NewFile]
+    progress: Progress
+    refused: TerminalError | None = None
+
+    @property
+    def changed(self) -> Sequence[NewFile]:
+        """Those of the state's files that hold current results."""
+        files = ((file, data_file(file.size, file.stats)) for file in self.state)
+        return [file for file, known in files if known.may_have(TABLE, RESULTS, RESULTS)]
+
+
+class OperatorFrames:
+    """The operator of one node."""
+
+    def __init__(self, node: Node) -> None:
+        """Nothing is asked of Spark yet."""
+        self.node = node
+
+    @property
+    def appended(self) -> bool:
+        """Whether results are written once and never revised."""
+        return self.node.day_column is not None
+
+    @property
+    def identity(self) -> tuple[str, ...]:
+        """The columns that tell one row of the result table from all others."""
+        match self.node:
+            case Lookup():
+                return POSITION
+            case Suppressed():
+                return (*self.node.identity, PARTITION, "__opened_offset")
+        return self.node.identity
+
+    @property
+    def clock(self) -> str:
+        """The log's column by which a record belongs to a day of the results."""
+        return "ingested_at" if isinstance(self.node, Batches | Lookup) else "timestamp"
+
+    @property
+    def ordered(self) -> bool:
+        """Whether an increment takes all topics through one commit time: what leaves the node is in the log's order."""
+        return len(self.node.topics) > 1 and (self.appended or bool(self.node.sinks))
+
+    @property
+    def uncuttable(self) -> str:
+        """Why rows of its logs cannot be cut off; empty: they can."""
+        node = self.node
+        if isinstance(node, WindowedAggregate) and isinstance(node.window, SessionWindows):
+            return OF_SESSIONS
+        return CUT_ONE_BY_ONE if self.appended and len(node.topics) > 1 else ""
+
+    @property
+    def throttle_ms(self) -> int:
+        """The shortest time, of commit time, between two micro-batches; 0: none."""
+        of = self.node.updated if isinstance(self.node, Suppressed) else self.node
+        return of.throttle_ms if isinstance(of, RunningAggregate) else 0
+
+    def fold(
+        self,
+        spark: SparkSession,
+        logs: Mapping[str, DataFrame],
+        upto_ms: Mapping[str, int],
+        progress: Progress,
+        source: StateSource,
+        results: str,
+    ) -> FoldedIncrement:
+        """Fold rows of the logs into what is held.
+
+        In:  logs     for each topic, whole log commits after `progress.upto_ms` and through `upto_ms`
+             source   the state as of the progress; what it gains goes into its folder
+             results  URI of the folder for appended results
+        Law: folding a log in pieces leads to the same results as folding it whole.
+        """
+        of = bound(spark, self.node)
+        limits = progress.standing_limits(self.node.name or "")
+        outputs = {RESULTS: results} if self.appended else {}
+        told = Increment(progress.clock, upto_ms, limits, source, progress.batch + 1, outputs)
+        found, times = of.fold.fold(of.rows.frame(logs), told)
+        sizes, refused = judged(of.operator, found, times, progress.bounded)
+        after = Progress(
+            progress.batch + 1,
+            times.after.upto_ms,
+            by_place(times.after.stream_ms),
+            times.after.closing_ms([topic.name for topic in self.node.topics]),
+            progress.counted(found.tally),
+            _buffer(progress, found),
+            _limits(of.operator, times),
+            by_place({place: [*size] for place, size in sizes.items()}),
+        )
+        return FoldedIncrement(found.written.get(RESULTS, ()), found.state, after, refused)
+
+    def decide(self, logs: Mapping[str, DataFrame]) -> DataFrame:
+        """The rows of the logs with FATE and REASON completed (see `row_frames.decided`)."""
+        return decided(bound(_session(logs), self.node), logs)
+
+    def late(self, logs: Mapping[str, DataFrame]) -> DataFrame:
+        """Late records, one row for each record and closed window.
+
+        Raises: DescriptionError when nothing can be late.
+        """
+        of = self.node.updated if isinstance(self.node, Suppressed) else self.node
+        found = late(bound(_session(logs), of), logs)
+        if found is None:
+            raise DescriptionError(
+                f"Node '{self.node.required_name}' has no windows: nothing can be late for it.",
+                hint="Ask a node with .window(…).",
+            )
+        return found
+
+    def read(self, held: Held, progress: Progress) -> DataFrame:
+        """The results as people see them; columns beginning with `__` are internal.
+
+        Out: final windows if suppressed, else every window as of now; the current row of each identity
+        """
+        if not self.appended:
+            return current(held)
+        shows_open = isinstance(self.node, WindowedAggregate) and self.node.suppression is None
+        if not shows_open or held.state is None:
+            return held.results
+        windows = self.open_windows(held.state, progress)
+        return held.results.unionByName(windows, allowMissingColumns=True)
+
+    def open_windows(self, state: DataFrame, progress: Progress) -> DataFrame:
+        """The windows that are not closed yet, with their values so far.
+
+        Raises: DescriptionError when the node has no windows.
+        """
+        found = state_views.open_windows(self._of(state), state, progress.clock)
+        if found is None:
+            raise DescriptionError(
+                f"Node '{self.node.required_name}' has no windows.", hint="Read its table."
+            )
+        return found
+
+    def updates(self, held: Held, progress: Progress) -> DataFrame:
+        """See `headrace.nodes.updates`."""
+        return updates(self._of(held.results), held, progress)
+
+    def open_records(self, state: DataFrame, progress: Progress) -> DataFrame | None:
+        """See `state_views.open_records`."""
+        return state_views.open_records(self._of(state), state, progress.clock)
+
+    def waiting(self, state: DataFrame, progress: Progress) -> DataFrame:
+        """See `state_views.waiting`."""
+        return state_views.waiting(self._of(state), state, progress.clock)
+
+    def settled(self, progress: Progress) -> Expr:
+        """Which rows of the table a log read that far leads to: of current results all, for these tell how far they go."""
+        return F.col(SEQUENCE) <= self.frontier_ms(progress) if self.appended else F.lit(True)
+
+    def frontier_ms(self, progress: Progress) -> int:
+        """The last commit time folded, of all topics: the wall clock as far as the logs tell it."""
+        return min((progress.upto_ms.get(topic.name, 0) for topic in self.node.topics), default=0)
+
+    def emitted(self, results: DataFrame) -> DataFrame:
+        """Rows of appended results as sinks get them.
+
+        In:  results  with all rows that were final at the same commit, or none of them
+        Out: the node's columns, `__deleted` BOOLEAN, `__timestamp` TIMESTAMP, `__sequence` BIGINT (the commit) and
+             `__ordinal` INT (the place within it)
+        """
+        return final_rows(self.node, results)
+
+    def changes_emitted(self, state: DataFrame) -> DataFrame:
+        """The same of current results. In: state  the rows that a micro-batch adds to it."""
+        return changed_rows(self.node, changes(state))
+
+    def compacted(self, state: DataFrame, folded: int) -> DataFrame:
+        """Of current results the rows to put into the base, and DELETED; one row for each identity that has changed.
+
+        In: folded  the micro-batch through which changes are in the base
+        """
+        columns = (F.col(quote(name)) for name in self._of(state).results.names)
+        return pending(state, folded).select(*columns, DELETED)
+
+    def current_of(self, state: DataFrame) -> DataFrame:
+        """The current rows that a state holds, as the base has them."""
+        rows = newest(changes(state)).where(~F.col(DELETED))
+        return rows.select(*(F.col(quote(name)) for name in self._of(state).results.names))
+
+    def _of(self, frame: DataFrame) -> BoundOperator:
+        return bound(frame.sparkSession, self.node)
+
+
+def operator_of(node: Node) -> OperatorFrames:
+    """The operator of a node."""
+    return OperatorFrames(node)
+
+
+def _session(logs: Mapping[str, DataFrame]) -> SparkSession:
+    return next(iter(logs.values())).sparkSession
+
+
+def _limits(operator: NodeOperator, times: Times) -> Limits:
+    """The limits that hold after an increment, in place of those described."""
+    rows = standing_limits(operator, times.limits)
+    found: Limits = json.loads(rows[0][1])["limits"] if rows else {}
+    return found
+
+
+def _buffer(progress: Progress, found: FoldResult) -> Mapping[str, Mapping[str, int]]:
+    """What waits in each partition after an increment; none where nothing can."""
+    buffer = dict(progress.buffer)
+    for rows in found.outputs.get(WAITING, ()):
+        for row in rows.sort_by("__ingested_ms").to_pylist():  # one row per partition and commit
+            buffer[str(row[PARTITION])] = {name: row[name] for name in COUNTS}
+    return buffer

@@ -1,0 +1,78 @@
+"""Raw updates, conflated per micro-batch: what each row was worth after each micro-batch that touched it.
+
+Law: each identity's row with the highest BATCH, nulls last, is what the node's results and open windows hold. The rows in
+between depend on the cuts: they show what people saw.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from pyspark.sql import functions as F
+
+from headrace.description import SessionWindows, Suppressed, WindowedAggregate, quote
+from headrace.fold.contract import BATCH, DELETED
+from headrace.nodes import state_views
+from headrace.nodes.current_results import revisions
+
+if TYPE_CHECKING:
+    from pyspark.sql import Column as Expr
+    from pyspark.sql import DataFrame
+
+    from headrace.description import Node
+    from headrace.nodes.bound_operator import BoundOperator
+    from headrace.nodes.held import Held
+    from headrace.nodes.progress import Progress
+
+
+def updates(of: BoundOperator, held: Held, progress: Progress) -> DataFrame:
+    """The node's columns, others that begin with `__`, and BATCH (null: the last word)."""
+    node = of.operator.node
+    if node.day_column is None:
+        return revisions(held, node.columns)
+    if isinstance(node, Suppressed):
+        return _worth(of, held)
+    finals = held.results.withColumn(BATCH, F.lit(None).cast("long"))
+    if held.state is None or not isinstance(node, WindowedAggregate):
+        return finals
+    if isinstance(node.window, SessionWindows):
+        return _sessions(of, held, progress, finals)
+    running = state_views.running_windows(of, held.state, progress.clock)
+    return finals.unionByName(running, allowMissingColumns=True)
+
+
+def _sessions(of: BoundOperator, held: Held, progress: Progress, finals: DataFrame) -> DataFrame:
+    """What open sessions were after each micro-batch that touched them.
+
+    A session that became part of another, or grew, is gone under its old bounds: a row of nulls, its last word.
+    """
+    assert held.state is not None
+    node = of.operator.node
+    users, identity = _columns(node), [F.col(quote(name)) for name in node.identity]
+    running = state_views.running_sessions(of, held.state).where(~F.col(DELETED))
+    running = running.select(*users, F.col(BATCH).cast("long"))
+    still_open = state_views.open_windows(of, held.state, progress.clock)
+    assert still_open is not None
+    known = finals.select(*identity).unionByName(still_open.select(*identity))
+    gone = running.select(*identity).distinct().join(known, list(node.identity), "left_anti")
+    last_word = gone.select(*identity, F.lit(None).cast("long").alias(BATCH))
+    both = finals.select(*users, BATCH).unionByName(running)
+    return both.unionByName(last_word, allowMissingColumns=True)
+
+
+def _worth(of: BoundOperator, held: Held) -> DataFrame:
+    """What each entry was worth after each micro-batch that touched it; of those forgotten since, what left last."""
+    node = of.operator.node
+    users, groups = _columns(node), [F.col(quote(name)) for name in node.identity]
+    left = F.struct("__sequence", F.col("__offset").isNull(), "__offset", "__sub", "__opened_ms")
+    others = [F.col(quote(name)) for name in node.columns if name not in node.identity]
+    last = held.results.groupBy(*groups).agg(F.max_by(F.struct(*others), left).alias("__row"))
+    before = last.select(*groups, "__row.*").select(*users, F.lit(0).cast("long").alias(BATCH))
+    if held.state is None:
+        return before
+    now = state_views.worth(of, held.state)
+    return before.unionByName(now.select(*users, F.col(BATCH).cast("long")))
+
+
+def _columns(node: Node) -> list[Expr]:
+    return [F.col(quote(name)) for name in node.columns]

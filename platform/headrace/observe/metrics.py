@@ -1,0 +1,95 @@
+"""The Prometheus endpoint of a stream run: the figures of its queries, as of the last poll."""
+
+from __future__ import annotations
+
+import time
+from typing import TYPE_CHECKING, Self
+
+import structlog
+from prometheus_client import CollectorRegistry, start_http_server
+from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily
+from prometheus_client.registry import Collector
+
+from headrace.observe.figures import FATES, MEANINGS, numbers
+from headrace.settings import Settings
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator, Sequence
+    from types import TracebackType
+
+    from prometheus_client.metrics_core import Metric
+
+    from headrace.streams.stream_runtime import StreamStatus
+
+logger = structlog.get_logger(__name__)
+COUNTED = {  # that only grow within a run; the client adds `_total`
+    "rows_total": "rows",
+    "suppression_emit_total": "suppression_emit",
+    "suppression_emit_early_total": "suppression_emit_early",
+    **{name: name for name in FATES.values()},
+}
+STATES = ("running", "restarting", "failed", "stopped")
+
+
+class MetricsEndpoint(Collector):
+    """Serves while entered, if `HEADRACE_METRICS_PORT` is set; on loopback unless `HEADRACE_METRICS_HOST` says otherwise.
+
+    Law: a scrape reads what the last poll said; it asks neither Spark nor Kafka.
+    """
+
+    def __init__(self, port: int | None = None, host: str | None = None) -> None:
+        """In: `port` and `host` in place of the settings; port 0 takes a free one."""
+        settings = Settings()
+        self.port = settings.metrics_port if port is None else port
+        self._host = settings.metrics_host if host is None else host
+        self._statuses: Sequence[StreamStatus] = ()
+        self._wall = 0.0
+        self._close: Callable[[], None] = lambda: None
+
+    def see(self, statuses: Sequence[StreamStatus]) -> None:
+        """Take in what a poll said."""
+        self._statuses, self._wall = tuple(statuses), time.time()
+
+    def collect(self) -> Iterator[Metric]:
+        """The metrics, each with the label `asset`."""
+        shown = [(status.asset, numbers(status, self._wall)) for status in self._statuses]
+        for name, meaning in MEANINGS.items():
+            kind = CounterMetricFamily if name in COUNTED else GaugeMetricFamily
+            family = kind(f"headrace_{COUNTED.get(name, name)}", meaning, labels=["asset"])
+            for asset, known in shown:
+                if name in known:
+                    family.add_metric([asset], known[name])
+            yield family
+        state = GaugeMetricFamily(
+            "headrace_state", "1 for the state that the query is in.", labels=["asset", "state"]
+        )
+        for status in self._statuses:
+            for each in STATES:
+                state.add_metric([status.asset, each], float(status.state == each))
+        yield state
+
+    def __enter__(self) -> Self:
+        if self.port is None:
+            return self
+        registry = CollectorRegistry()
+        registry.register(self)
+        try:
+            server, thread = start_http_server(self.port, self._host, registry)
+        except OSError as error:
+            # Another stream run of this machine has it; a run needs no metrics to be right.
+            logger.warning("no metrics endpoint", host=self._host, port=self.port, error=str(error))
+            return self
+        self.port = server.server_port
+
+        def close() -> None:
+            server.shutdown()
+            server.server_close()
+            thread.join(timeout=5)
+
+        self._close = close
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self._close()

@@ -1,1 +1,0 @@
-"""Runs descriptions: commits in order, streams, backfills, leases. One function serves all of them."""

@@ -1,0 +1,1 @@
+"""The loops that keep logs and nodes going."""

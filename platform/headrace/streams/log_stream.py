@@ -1,0 +1,328 @@
+"""The running query of one log: Kafka's micro-batches into the sequencer, and ticks while it is quiet."""
+
+from __future__ import annotations
+
+import json
+import threading
+import time
+from collections import deque
+from functools import partial
+from typing import TYPE_CHECKING
+
+import structlog
+
+from headrace.errors import TerminalError
+from headrace.lake import UnknownOutcomeError
+from headrace.log.sequencer import Sequencer
+from headrace.spark.kafka import (
+    KafkaTopic,
+    first_offsets,
+    lost_offsets,
+    require_no_loss,
+    require_same_topic,
+)
+from headrace.streams.supervised import RATE_SECONDS
+from headrace.streams.supervised_query import SupervisedQuery
+from headrace.writing.lease import Lease, take_lease
+from headrace.writing.requests import carry_out
+from headrace.writing.scheduling import CommitSchedule
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Collection, Sequence
+
+    from pyspark.sql import DataFrame, SparkSession
+    from pyspark.sql.streaming.readwriter import DataStreamWriter
+
+    from headrace.description import Topic
+    from headrace.lake.paths import Lake
+    from headrace.log.clock import Clock
+    from headrace.spark.kafka import KafkaSettings
+    from headrace.streams.node_stream import NodeStream
+
+logger = structlog.get_logger(__name__)
+# The fixed cost of a micro-batch, in the log and in its node, is a tenth of the time that half of these records take.
+RECORDS_PER_TRIGGER = 1_000_000
+MANY_RECORDS = RECORDS_PER_TRIGGER // 2  # in one micro-batch: the log is catching up
+# Up to this many, one task is faster than several, which take time to start; it reads one partition after the other.
+FEW_RECORDS, FEW_PARTITIONS = 20_000, 8
+REQUESTS_EVERY_MS = 2_000  # between looks at what people ask for
+# At each poll Spark asks the broker for the bounds of the partition, and discards what was fetched ahead: polls are large.
+FETCHING = {"kafka.max.poll.records": "10000", "kafka.max.partition.fetch.bytes": str(4 << 20)}
+EARLIEST = -2  # Spark's code in `startingOffsets`
+
+
+class LogStream(SupervisedQuery):
+    """Sequences one topic for as long as it runs."""
+
+    kind = "log"
+
+    def __init__(
+        self,
+        spark: SparkSession,
+        topic: Topic,
+        lake: Lake,
+        kafka: KafkaSettings,
+        clock: Clock,
+        *,
+        longest_wait_ms: int,
+        wall_waits_ms: Collection[int] = (),
+        trigger_ms: int,
+        tick_every_ms: int,
+        promises: bool = False,
+        beside_ms: Callable[[], int | None] = lambda: None,
+        on_step: Callable[[str], None] = lambda step: None,
+    ) -> None:
+        """In: trigger_ms between micro-batches; tick_every_ms between looks at the clock when the topic is quiet.
+
+        The log looks for deadlines of wall-clock time (see `Sequencer`) four times per trigger, and commits at most once
+        per trigger for them. `promises`: while no record comes, the log records once per trigger how far it is settled,
+        for nodes that read several logs in one order. `beside_ms`: as the sequencer takes it.
+        """
+        super().__init__()
+        self.name, self.topic = topic.name, topic
+        self.sequencer: Sequencer | None = None
+        self.records = self.dead_letters = self.replays = 0
+        self.readers: list[NodeStream] = []  # woken by each commit
+        self.schedule = CommitSchedule()
+        self._spark, self._lake, self._clock, self._on_step = spark, lake, clock, on_step
+        self._settings, self._kafka = kafka, KafkaTopic(topic.name, kafka)
+        self._longest_wait_ms, self.trigger_ms, self._tick_every_ms = (
+            longest_wait_ms,
+            trigger_ms,
+            tick_every_ms,
+        )
+        self._wall_waits_ms, self.promises = tuple(wall_waits_ms), promises
+        self._beside_ms = beside_ms
+        self._lease: Lease | None = None
+        self._ticking = threading.Event()
+        self._tick_under_way = threading.Lock()
+        self._came: deque[tuple[float, int]] = deque()
+        self._few = self._many = False
+
+    def open(self) -> DataStreamWriter:
+        """Recover the log's state, refuse a silent gap, and read on from the next offsets."""
+        partitions = self._kafka.partitions()
+        lease = take_lease(
+            self._spark, self._lake.lease(f"log/{self.name}"), f"Log '{self.name}'", self._clock
+        )
+        self._lease = lease
+        sequencer = Sequencer(
+            self._spark,
+            self.topic,
+            self._lake.log(self.name),
+            self._clock,
+            longest_wait_ms=self._longest_wait_ms,
+            wall_waits_ms=self._wall_waits_ms,
+            calm_ms=self.trigger_ms,
+            beside_ms=self._beside_ms,
+            on_step=partial(self._before_commit, lease),
+        )
+        sequencer.reads_from(self._kafka.topic_id())
+        if sequencer.state.batch == 0:
+            sequencer.start_at(first_offsets(self.topic, self._kafka, partitions))
+        next_offsets = {p: s.next_offset for p, s in sequencer.state.partitions.items()}
+        require_same_topic(self.name, next_offsets, self._kafka.ends(partitions))
+        needed = (
+            dict.fromkeys(partitions, 0) | next_offsets
+        )  # a partition added since then is needed from its start
+        require_no_loss(self.name, lost_offsets(needed, self._kafka.earliest(needed)))
+        self.sequencer = sequencer
+        self._start_ticking()
+        starting = {str(p): next_offsets.get(p, EARLIEST) for p in partitions}
+        reader = self._spark.readStream.format("kafka").options(**self._settings.spark_options())
+        reader = reader.options(
+            subscribe=self.name,
+            startingOffsets=json.dumps({self.name: starting}),
+            includeHeaders="true",
+            failOnDataLoss="true",
+            maxOffsetsPerTrigger=str(RECORDS_PER_TRIGGER),
+            **FETCHING | {f"kafka.{name}": value for name, value in self.topic.options.items()},
+        )
+        return reader.load().writeStream.trigger(processingTime=f"{self.trigger_ms} milliseconds")
+
+    def work(self, batch: DataFrame) -> int:
+        """Append one micro-batch to the log.
+
+        Spark's source reads each partition in one task, in the order of its offsets (`minPartitions` is not set). The
+        number of records is not known beforehand: after a small micro-batch the next one is expected to be small too.
+        """
+        assert self.sequencer is not None
+        appended = self.sequencer.append(batch, in_order=True, one_task=self._few)
+        few_partitions = len(self.sequencer.state.partitions) <= FEW_PARTITIONS
+        self._many = appended.records >= MANY_RECORDS
+        self._few = few_partitions and appended.records <= FEW_RECORDS
+        self.records += appended.records
+        self.dead_letters += appended.dead_letters
+        self.replays += appended.replays
+        return appended.records
+
+    def _trigger(self, batch: DataFrame, batch_id: int) -> None:
+        with self.schedule.at_work():
+            super()._trigger(batch, batch_id)
+        if any(reader.state == "running" for reader in self.readers):
+            self.schedule.rest(lambda: self._ends, hurried=self._many)
+
+    def ask(self, *, spare_core: bool) -> int | None:
+        """A node that reads it is ready to fold (see `CommitSchedule.ask`)."""
+        return self.schedule.ask(self.trigger_ms / 1000, spare_core=spare_core)
+
+    def record_last(self, record: Callable[[Sequencer], None]) -> None:
+        """Let the sequencer record something between `halt` and `drain`; a failure is logged, and the drain goes on."""
+        lease, sequencer = self._lease, self.sequencer
+        if lease is None or sequencer is None or not sequencer.sound:
+            return
+        try:
+            with self._tick_under_way:
+                lease.check()
+                record(sequencer)
+        except Exception as error:
+            logger.warning("not recorded", topic=self.name, error=str(error))
+
+    def settled_ms(self) -> int:
+        """No later row of the log will lie at or before this commit time; 0 when its sequencer is not open."""
+        return 0 if self.sequencer is None or self._lease is None else self.sequencer.settled_ms
+
+    def close(self) -> None:
+        """Stop ticking, record how far Kafka was read, give the lease back."""
+        self._ticking.set()
+        with self._tick_under_way:
+            pass
+        lease, sequencer = self._lease, self.sequencer
+        try:
+            if lease is not None and sequencer is not None and sequencer.sound:
+                sequencer.pass_over(self._position())
+        finally:
+            self._lease = None
+            if lease is not None:
+                lease.release()
+
+    def lag_records(self) -> int:
+        """Records that Kafka holds and the log does not; asks the broker."""
+        position = self._position()
+        return sum(
+            max(0, end - position.get(p, 0)) for p, end in self._kafka.ends(self._kafka.partitions()).items()
+        )
+
+    def input_rows_per_second(self, lag: int) -> float | None:
+        """What came into the topic, averaged over the last half minute; None until there are two looks at it.
+
+        In: lag  as of now
+        """
+        now = time.monotonic()
+        self._came.append((now, self.records + lag))
+        while len(self._came) > 2 and now - self._came[0][0] > RATE_SECONDS:
+            self._came.popleft()
+        (since, had), seconds = self._came[0], now - self._came[0][0]
+        return max(0.0, (self.records + lag - had) / seconds) if seconds >= 1 and since < now else None
+
+    def committed_ms(self) -> int:
+        """`ingested_at` of the log's last commit, in ms."""
+        assert self.sequencer is not None
+        return self.sequencer.state.ingested_at_ms
+
+    def _before_commit(self, lease: Lease, step: str) -> None:
+        """Each step is bound to the lease under which its sequencer was opened: one left over commits nothing."""
+        if step == "before log commit":
+            lease.check()
+        self._on_step(step)
+        if step == "after log commit":
+            self._wake_readers()
+
+    def _wake_readers(self) -> None:
+        for reader in self.readers:
+            reader.check_now()
+
+    def _start_ticking(self) -> None:
+        self._ticking = threading.Event()
+        threading.Thread(
+            target=self._tick_until, args=(self._ticking,), daemon=True, name=f"ticks-{self.name}"
+        ).start()
+
+    def _tick_until(self, stop: threading.Event) -> None:
+        look_at = time.monotonic() + self._tick_every_ms / 1000
+        ask_at = 0.0
+        often_ms = self._tick_every_ms
+        if self._wall_waits_ms or self.promises:
+            often_ms = max(self.trigger_ms // 4, 50)
+        while not stop.wait(min(often_ms, self._tick_every_ms, REQUESTS_EVERY_MS) / 1000):
+            try:
+                sequencer = self.sequencer
+                if sequencer is None:
+                    continue
+                if sequencer.in_doubt:  # no record may come for hours, and Spark calls nobody then
+                    doubt = f"Log '{self.name}': whether its last commit went through is not known."
+                    self.give_up(UnknownOutcomeError(doubt, hint="It opens again by itself and finds out."))
+                    return
+                if time.monotonic() >= ask_at:
+                    ask_at = time.monotonic() + REQUESTS_EVERY_MS / 1000
+                    self._carry_out(sequencer, stop)
+                if sequencer.deadline_passed():  # of a batch, whatever Kafka still holds
+                    self._tick(sequencer, frozenset(), stop)
+                if self.promises and sequencer.now_ms() >= sequencer.settled_ms + self.trigger_ms:
+                    self._promise(sequencer, stop)
+                if time.monotonic() >= look_at:
+                    look_at = time.monotonic() + self._tick_every_ms / 1000
+                    sequencer.reads_from(self._kafka.topic_id())
+                    if sequencer.ticks_due():
+                        self._tick(sequencer, self._caught_up(), stop)
+            except TerminalError as error:
+                self.give_up(error)
+                return
+            except Exception as error:
+                logger.warning("tick failed, will be tried again", topic=self.name, error=str(error))
+
+    def _carry_out(self, sequencer: Sequencer, stop: threading.Event) -> None:
+        """Record what people ask for; the nodes find it in the log. A failure of the lake's files stops no tick."""
+        with self._tick_under_way:
+            if not stop.is_set():
+                try:
+                    carry_out(self._spark, self._lake, sequencer)
+                except OSError as error:
+                    logger.warning("requests not carried out", topic=self.name, error=str(error))
+
+    def _promise(self, sequencer: Sequencer, stop: threading.Event) -> None:
+        with self._tick_under_way:
+            if not stop.is_set() and self._lease is not None:
+                self._lease.check()
+                sequencer.promise(sequencer.now_ms())
+                self._wake_readers()
+
+    def _tick(self, sequencer: Sequencer, caught_up: frozenset[int], stop: threading.Event) -> None:
+        with self._tick_under_way:  # `close` waits here before it gives the lease back
+            if not stop.is_set():
+                sequencer.tick(caught_up)
+
+    def _caught_up(self) -> frozenset[int]:
+        position = self._position()
+        ends = self._kafka.ends(position)
+        return frozenset(p for p, end in ends.items() if position[p] >= end)
+
+    def _position(self) -> dict[int, int]:
+        """The next offset of each partition, transaction markers passed over where Spark has passed over them.
+
+        Spark's offsets are not used once a trigger was skipped while the query closed: its records were not written.
+        """
+        assert self.sequencer is not None
+        position = {p: s.next_offset for p, s in self.sequencer.state.partitions.items()}
+        query = self.query
+        progress = query.lastProgress if query is not None else None
+        if progress is not None and not self.trigger_skipped:
+            read = (json.loads(progress.json)["sources"][0].get("endOffset") or {}).get(self.name, {})
+            position |= {int(p): max(offset, position.get(int(p), 0)) for p, offset in read.items()}
+        return position
+
+
+def drain_together(logs: Sequence[LogStream], closing: Collection[str]) -> None:
+    """Drain logs so that a node that reads several of them in one order can read each to its end.
+
+    In: closing  the topics whose logs record that open batches close here
+    """
+    for log in logs:
+        log.halt()
+        if log.name in closing:
+            log.record_last(Sequencer.drain)
+    settled_ms = max((log.settled_ms() for log in logs if log.promises), default=0)
+    for log in logs:
+        if log.promises:
+            log.record_last(lambda sequencer: sequencer.promise(settled_ms))
+        log.drain()

@@ -1,0 +1,36 @@
+"""Notice commits to logs by their newest versions: two looks for a file each, whatever the log holds."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from headrace import lake as lakes
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable
+
+    from pyspark.sql import SparkSession
+
+    from headrace.description import Topic
+    from headrace.lake.paths import Lake
+
+
+def log_version(spark: SparkSession, lake: Lake, topic: Topic) -> int:
+    """The newest version of a topic's log; -1 if there is no log yet."""
+    return lakes.open_table(lake.log(topic.name)).version
+
+
+class LogWatch:
+    """The newest version of each log as of the last look."""
+
+    def __init__(self, version_of: Callable[[Topic], int]) -> None:
+        """Nothing has been looked at yet."""
+        self._version_of = version_of
+        self._seen: dict[str, int] = {}
+
+    def moved(self, topics: Iterable[Topic]) -> bool:
+        """Whether any of these logs has another version than at the last look, or had none."""
+        versions = {topic.name: self._version_of(topic) for topic in topics}
+        moved = any(self._seen.get(name) != version for name, version in versions.items())
+        self._seen |= versions
+        return moved

@@ -1,0 +1,295 @@
+"""The loop of one node: it folds whatever the logs hold beyond its progress.
+
+A log that the same process writes wakes the node as soon as its commit is durable. For any other log the node looks at the
+newest version, once per trigger interval.
+"""
+
+from __future__ import annotations
+
+import time
+from functools import partial
+from typing import TYPE_CHECKING
+
+import structlog
+from pyspark.sql import functions as F
+
+from headrace.fold.bounds import FullError
+from headrace.fold.fates import NOT_RECORDS
+from headrace.lifecycle.live_limits import limits_known
+from headrace.lifecycle.rebuild import Rebuild, rebuild_due
+from headrace.nodes.node_tables import frontier_ms, read_increment
+from headrace.sequence.log_columns import DEAD_LETTER, RECORD
+from headrace.streams.buffered import BufferFigures
+from headrace.streams.log_watch import LogWatch, log_version
+from headrace.streams.supervised_loop import SupervisedLoop
+from headrace.writing.background import BackgroundTask
+from headrace.writing.lease import Lease, LeaseHeldError, take_lease
+from headrace.writing.node_runner import NodeRunner
+from headrace.writing.rate_limited import RateLimited
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping, Sequence
+
+    from pyspark.sql import SparkSession
+
+    from headrace.description import Node, Topic
+    from headrace.lake.paths import Lake
+    from headrace.log.clock import Clock
+    from headrace.streams.log_stream import LogStream
+    from headrace.writing.scheduling import Turns
+
+logger = structlog.get_logger(__name__)
+PACK_EVERY = 100  # micro-batches between two packings of the state into fewer files
+PACK_WHOLE_EVERY = 1_000  # micro-batches between two packings that include the largest files
+LAG_COUNTED_EVERY_SECONDS, STATE_MEASURED_EVERY_SECONDS = 10.0, 60.0
+LIMITS_READ_EVERY_SECONDS = 3.0  # while the node is full
+LOOK_AT_ALL_EVERY_SECONDS = 30.0  # at logs of this process too: another process may have taken one over
+WORK_SECONDS = 5.0  # after this time a trigger ends although there is more: rows are counted at its end
+FOLD_SECONDS = 60.0  # the shortest time between two folds of current results into their table
+FOLD_REST = 4  # after a fold it rests at least this many times as long as the fold took
+
+
+class NodeStream(SupervisedLoop):
+    """Advances one node for as long as it runs."""
+
+    kind = "stream"
+
+    def __init__(
+        self,
+        spark: SparkSession,
+        node: Node,
+        lake: Lake,
+        clock: Clock,
+        *,
+        trigger_ms: int,
+        turns: Turns,
+        upkeep: Turns,
+        on_step: Callable[[str], None] = lambda step: None,
+    ) -> None:
+        """Nothing runs yet.
+
+        In: trigger_ms  between looks at the logs, and between the beginnings of two micro-batches
+            turns       at folding, shared by all nodes of a session
+            upkeep      at background work, likewise
+        """
+        super().__init__()
+        self.name, self.node = node.required_name, node
+        self.runner: NodeRunner | None = None
+        self._spark, self._lake, self._clock = spark, lake, clock
+        self.trigger_ms, self._on_step = trigger_ms, on_step
+        self._lease: Lease | None = None
+        self._rebuild: Rebuild | None = None
+        self._fold_at = time.monotonic() + FOLD_SECONDS
+        self.logs: list[LogStream] = []  # those of the same session that it reads: each calls `check_now`
+        self._turns = turns
+        self._behind = True  # whether the logs may hold rows that are not folded
+        self._watch = LogWatch(partial(log_version, spark, lake))
+        self._look_at_all_at = 0.0
+        self._upkeep = BackgroundTask(f"upkeep-{self.name}", upkeep, lambda: self._ends)
+        self.records = 0
+        self.buffer = BufferFigures()
+        self._raised = RateLimited(self._limits_since, LIMITS_READ_EVERY_SECONDS)
+        self._waiting = RateLimited(self._count_waiting, LAG_COUNTED_EVERY_SECONDS)
+        self._state_size = RateLimited(self._measure_state, STATE_MEASURED_EVERY_SECONDS)
+
+    def open(self) -> None:
+        """Take the lease, and recover the node's progress."""
+        lease = take_lease(
+            self._spark, self._lake.lease(f"node/{self.name}"), f"Node '{self.name}'", self._clock
+        )
+        self._lease, on_step = lease, partial(self._before_commit, lease)
+        self._rebuild = rebuild_due(self._spark, self.node, self._lake, self._clock, on_step=on_step)
+        if self._rebuild is not None:
+            self.runner = self._rebuild.runner
+        else:
+            self.runner = NodeRunner(self._spark, self.node, self._lake, on_step=on_step)
+        self._upkeep.error = None
+        self.buffer = BufferFigures()
+        self._raised = RateLimited(self._limits_since, LIMITS_READ_EVERY_SECONDS)
+
+    def due(self) -> bool:
+        """Whether a log has rows whose turn has come, or upkeep is due."""
+        assert self.runner is not None
+        if self._upkeep.error is not None:
+            return True
+        if self._watch.moved(watched := self._watched()) or (watched and self.runner.operator.ordered):
+            self._behind = True  # what is settled may grow without a commit
+        if self._behind and self.runner.due(self._clock.now_ms()):
+            return True
+        return not self._upkeep.under_way and bool(self.runner.unread or self._fold_due(self.runner))
+
+    def work(self) -> int:
+        """Fold until nothing is left, or for a while; then begin the upkeep that is due."""
+        assert self.runner is not None
+        if self._upkeep.error is not None:
+            raise self._upkeep.error
+        self._behind = True
+        if self._rebuild is not None:
+            self._advance(self._rebuild)
+        before, until = _records(self.runner), time.monotonic() + WORK_SECONDS
+        self.micro_batches = 0
+        while self._fold(self.runner) and not self._closing.is_set():
+            self.went_well()
+            self.micro_batches += 1
+            self.buffer.see(self.runner.progress.buffer)
+            self._tidy(self.runner)
+            if time.monotonic() > until:
+                self.check_now()
+                break
+        if self.runner.unread and not self._upkeep.under_way:
+            self.runner.clear()
+        if self._fold_due(self.runner):
+            self._upkeep.begin(partial(self._compact, self.runner))
+        handled = _records(self.runner) - before
+        self.records += handled
+        return handled
+
+    def _watched(self) -> Sequence[Topic]:
+        """The topics whose logs this process does not write; every half minute all of them."""
+        if time.monotonic() >= self._look_at_all_at:
+            self._look_at_all_at = time.monotonic() + LOOK_AT_ALL_EVERY_SECONDS
+            return self.node.topics
+        own = {log.name for log in self.logs}
+        return [topic for topic in self.node.topics if topic.name not in own]
+
+    def _fold_due(self, runner: NodeRunner) -> bool:
+        """Whether it is time to fold current results into their table."""
+        return bool(runner.unfolded) and time.monotonic() >= self._fold_at
+
+    def _advance(self, rebuild: Rebuild) -> None:
+        """Rebuild until nothing is left, and swap it in; the node's runner is an ordinary one from then on."""
+        while not self._closing.is_set():
+            if not rebuild.advance():
+                rebuild.swap()
+                rebuild.close()
+                self._rebuild = None
+                assert self._lease is not None
+                on_step = partial(self._before_commit, self._lease)
+                self.runner = NodeRunner(self._spark, self.node, self._lake, on_step=on_step)
+                return
+
+    def _fold(self, runner: NodeRunner) -> bool:
+        """Fold all that came until now, as one micro-batch, in its turn; False if none is due or there is nothing new."""
+        with self._turns.taken(lambda: self._ends) as mine:
+            if mine and runner.due(self._clock.now_ms()):
+                spare = self._turns.spare
+                for log, number in [(log, log.ask(spare_core=spare)) for log in self.logs]:
+                    if number is not None:
+                        log.schedule.wait_for(number)
+                if runner.advance():
+                    return True
+                self._behind = False
+        for log in self.logs:
+            log.schedule.go_on()
+        return False
+
+    def mended(self) -> bool:
+        """Whether the node was full, and its limits have been set in the log since."""
+        return isinstance(self.error, FullError) and bool(self._raised())
+
+    def _limits_since(self) -> bool:
+        """Looked up every few seconds, while the node is full."""
+        assert self.runner is not None
+        _, entries = limits_known(self._spark, self._lake, self.node)
+        return any(entry.ingested_at_ms > self.runner.refused_ms for entry in entries)
+
+    def close(self) -> None:
+        """Wait for upkeep under way, and give the leases back."""
+        self._upkeep.end()
+        if self._rebuild is not None:
+            self._rebuild.close()
+            self._rebuild = None
+        if self._lease is not None:
+            self._lease.release()
+            self._lease = None
+
+    def finish(self, deadline: float) -> None:
+        """Fold what the logs still hold, until a monotonic deadline; for a drain after the logs have stopped."""
+        if self.runner is not None and self.state == "running":
+            with self._busy:
+                while time.monotonic() < deadline and self.runner.advance():
+                    pass
+                self._upkeep.end()
+                if self.runner.unfolded and time.monotonic() < deadline:
+                    self._with_lease(self.runner.settle)
+
+    def _tidy(self, runner: NodeRunner) -> None:
+        if runner.progress.batch % PACK_EVERY == 0:
+            self._upkeep.begin(partial(self._pack, runner))
+
+    def _pack(self, runner: NodeRunner) -> None:
+        try:
+            runner.pack(whole=runner.progress.batch % PACK_WHOLE_EVERY < PACK_EVERY)
+        except Exception as error:
+            logger.warning("state not packed, will be tried again", name=self.name, error=str(error))
+        if not runner.operator.appended:
+            self._compact(runner)
+
+    def _compact(self, runner: NodeRunner) -> None:
+        began = time.monotonic()
+        try:
+            self._with_lease(runner.compact)
+        finally:
+            now = time.monotonic()
+            self._fold_at = now + max(FOLD_SECONDS, FOLD_REST * (now - began))
+
+    def _with_lease(self, upkeep: Callable[[], None]) -> None:
+        """Do upkeep under the lease of backfills, for none may compare the table meanwhile. While one runs, do nothing."""
+        folder = self._lake.lease(f"backfill/{self.name}")
+        try:
+            lease = take_lease(self._spark, folder, f"Fold of '{self.name}'", self._clock)
+        except LeaseHeldError:
+            return
+        try:
+            upkeep()
+        finally:
+            lease.release()
+
+    def lag_ms(self) -> int:
+        """How far, in commit time, the node is behind the logs that it reads."""
+        assert self.runner is not None
+        upto_ms = self.runner.progress.upto_ms
+        frontiers = {t.name: frontier_ms(self._spark, self._lake, t) for t in self.node.topics}
+        return max(0, *(ms - upto_ms.get(name, 0) for name, ms in frontiers.items()))
+
+    def lag_records(self) -> int | None:
+        """The records of its logs that the node has not read; counted at most every ten seconds."""
+        return self._waiting()
+
+    def state_bytes(self) -> int | None:
+        """The size of the node's state tables; looked up at most once a minute."""
+        return self._state_size()
+
+    def _count_waiting(self) -> int:
+        assert self.runner is not None
+        upto_ms = self.runner.progress.upto_ms
+        counts = (
+            read_increment(self._spark, self._lake, topic, after_ms=upto_ms.get(topic.name), upto_ms=frontier)
+            .where(F.col("kind").isin(RECORD, DEAD_LETTER))
+            .count()
+            for topic in self.node.topics
+            if (frontier := frontier_ms(self._spark, self._lake, topic))
+        )
+        return sum(counts)
+
+    def _measure_state(self) -> int:
+        assert self.runner is not None
+        return self.runner.state_bytes()
+
+    def has_folded(self, targets: Mapping[str, int]) -> bool:
+        """Whether the node has folded its logs through these commit times."""
+        if self.runner is None or self._rebuild is not None:
+            return False
+        upto_ms = self.runner.progress.upto_ms
+        return all(upto_ms.get(t.name, 0) >= targets.get(t.name, 0) for t in self.node.topics)
+
+    def _before_commit(self, lease: Lease, step: str) -> None:
+        """Each step is bound to the lease under which its runner was opened: one left over commits nothing."""
+        if step in ("before outputs", "after outputs", "before swap"):
+            lease.check()
+        self._on_step(step)
+
+
+def _records(runner: NodeRunner) -> int:
+    totals = runner.progress.totals()
+    return sum(records for fate, records in totals.items() if fate not in NOT_RECORDS)

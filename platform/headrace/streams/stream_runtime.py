@@ -1,0 +1,304 @@
+"""The stream runtime: one Spark session that hosts all logs and nodes, side by side."""
+
+from __future__ import annotations
+
+import time
+from dataclasses import dataclass, field
+from functools import partial
+from typing import TYPE_CHECKING
+
+from headrace.description.limits import is_suppressed, limited, policy_of
+from headrace.errors import DescriptionError, TransientError
+from headrace.lifecycle.live_limits import limits_shown
+from headrace.log.clock import SystemClock
+from headrace.nodes.topics import (
+    batched_topics,
+    longest_wait_ms,
+    ordered_topics,
+    tick_every_ms,
+    topics_beside,
+    topics_of,
+    wall_waits_ms,
+)
+from headrace.spark.session import pipeline_session, tasks_for
+from headrace.streams.log_stream import LogStream, drain_together
+from headrace.streams.log_watch import log_version
+from headrace.streams.node_stream import NodeStream
+from headrace.writing.scheduling import Turns
+from headrace.writing.table_upkeep import TableUpkeep
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+
+    from pyspark.sql import SparkSession
+
+    from headrace.description import Node
+    from headrace.lake.paths import Lake
+    from headrace.log.clock import Clock
+    from headrace.nodes.progress import Progress
+    from headrace.spark.kafka import KafkaSettings
+    from headrace.streams.supervised import Supervised
+
+
+@dataclass(frozen=True)
+class StreamStatus:
+    """One query as of a poll.
+
+    kind, name      `log` and a topic's name, or `stream` and a node's
+    state           running, restarting (waits out a back-off), failed (a person must act), stopped
+    rows_total      records handled since the runtime started; `rows_per_second` over the last half minute
+    lag_records     records that wait: in Kafka for a log, in its logs for a node (counted every 10 s); None: not known
+    lag_seconds     how far behind in commit time; None: not known
+    stream_time_ms  the lowest stream time of the non-empty partitions
+    batches         commits since the beginning
+    fates           records by fate since the beginning (for a log: record, dead_letter, replay since the start)
+    read_ms         for a node the lowest commit time through which its logs are folded; None: nothing yet
+    batch_seconds   how long the last trigger with records took; None: none had any
+    state_bytes     of a node's state tables, once a minute; None: not known, or a log
+    input_rows_per_second  of a log what came into the topic, over the last half minute; None: not known, or a node
+    throttle_seconds  how long a node may wait on purpose
+    buffer          of a node with a time limit what waits in it, under Kafka Streams' names (see `runtime.buffered`)
+    limits          of a suppressed node those in force as of its progress
+    trigger_seconds the shortest time between two micro-batches
+    """
+
+    kind: str
+    name: str
+    state: str
+    error: str | None
+    failures: int
+    rows_total: int
+    rows_per_second: float
+    lag_records: int | None
+    lag_seconds: float | None
+    stream_time_ms: int | None
+    batches: int
+    fates: Mapping[str, int]
+    read_ms: int | None = None
+    batch_seconds: float | None = None
+    state_bytes: int | None = None
+    input_rows_per_second: float | None = None
+    throttle_seconds: float = 0.0
+    buffer: Mapping[str, float] = field(default_factory=dict)
+    limits: Mapping[str, float] = field(default_factory=dict)
+    trigger_seconds: float | None = None
+
+    @property
+    def asset(self) -> str:
+        """`log/<topic>` or `stream/<node>`."""
+        return f"{self.kind}/{self.name}"
+
+
+class StreamRuntime:
+    """Runs the logs and nodes of some descriptions until drained."""
+
+    def __init__(
+        self,
+        spark: SparkSession,
+        lake: Lake,
+        nodes: Sequence[Node],
+        *,
+        kafka: KafkaSettings,
+        clock: Clock | None = None,
+        only: Collection[str] | None = None,
+        trigger_ms: int = 1_000,
+        on_step: Callable[[str, str], None] = lambda asset, step: None,
+    ) -> None:
+        """Prepare; nothing runs before the first `poll`.
+
+        In: only        which queries to host, as `log/<topic>` and `stream/<node>`; None: all
+            trigger_ms  the shortest time between two micro-batches of a query
+            on_step     called with the asset and the step's name at each numbered commit step
+        """
+        session = pipeline_session(spark)
+        clock = clock or SystemClock()
+        self._topics = topics_of(nodes)
+        self._batched = batched_topics(nodes)
+        ordered = ordered_topics(nodes)
+
+        logs = [
+            LogStream(
+                session,
+                topic,
+                lake,
+                kafka,
+                clock,
+                longest_wait_ms=longest_wait_ms(topic, nodes),
+                wall_waits_ms=wall_waits_ms(topic, nodes),
+                trigger_ms=trigger_ms,
+                tick_every_ms=tick_every_ms(topic, nodes),
+                promises=name in ordered,
+                beside_ms=partial(self._highest_event_ms, topics_beside(topic, nodes)),
+                on_step=partial(on_step, f"log/{name}"),
+            )
+            for name, topic in self._topics.items()
+        ]
+        hosted = {name for name in self._topics if only is None or f"log/{name}" in only}
+        turns, upkeep = Turns(tasks_for(str(session.sparkContext.master))), Turns(1)
+        streams = [
+            NodeStream(
+                session,
+                node,
+                lake,
+                clock,
+                trigger_ms=trigger_ms,
+                turns=turns,
+                upkeep=upkeep,
+                on_step=partial(on_step, f"stream/{node.required_name}"),
+            )
+            for node in nodes
+        ]
+        self._spark, self._lake, self._clock = session, lake, clock
+        self._upkeep = TableUpkeep(self._written, upkeep, logs=self._logs_written)
+        self._logs = [s for s in logs if s.name in hosted]
+        self._streams = [s for s in streams if only is None or f"stream/{s.name}" in only]
+        for log in self._logs:
+            log.readers = [s for s in self._streams if log.topic in s.node.topics]
+        for stream in self._streams:
+            stream.logs = [log for log in self._logs if stream in log.readers]
+        if not self._logs and not self._streams:
+            known = ", ".join([f"log/{s.name}" for s in logs] + [f"stream/{s.name}" for s in streams])
+            raise DescriptionError(f"None of {sorted(only or ())} is known.", hint=f"There are: {known}.")
+
+    def poll(self) -> list[StreamStatus]:
+        """Open what should run and does not, and say how each query fares. Never raises."""
+        for log in self._logs:
+            log.keep_running()
+        for stream in self._streams:
+            if stream.state == "running" or self._has_logs(stream):
+                stream.keep_running()
+        self._upkeep.keep()
+        return [self._log_status(log) for log in self._logs] + [self._node_status(s) for s in self._streams]
+
+    def drain(self, timeout_seconds: float = 60, *, close_batches: bool = False) -> None:
+        """Let micro-batches finish, fold what the logs hold, give back the leases.
+
+        In: timeout_seconds  after it the nodes stop where they are; the next start reads on from there
+            close_batches    record in the logs that open batches close here; else they wait for the next start
+        """
+        deadline = time.monotonic() + timeout_seconds
+        drain_together(self._logs, self._batched if close_batches else ())
+        for stream in self._streams:
+            if time.monotonic() < deadline:
+                stream.finish(deadline)
+            stream.drain()
+        self._upkeep.end()
+
+    def set_trigger(self, trigger_ms: int) -> None:
+        """Change the time between two micro-batches. Call it with each poll: a log changes between two of them."""
+        for query in (*self._logs, *self._streams):
+            query.set_trigger(trigger_ms)
+
+    def run_until_caught_up(
+        self, timeout_seconds: float = 600, poll_seconds: float = 0.5
+    ) -> list[StreamStatus]:
+        """Poll until every log has read to Kafka's end and every node to its logs' end.
+
+        Raises: TransientError when the time runs out or a query failed for good.
+        """
+        deadline = time.monotonic() + timeout_seconds
+        targets: dict[str, int] | None = None
+        while time.monotonic() < deadline:
+            statuses = self.poll()
+            failed = [f"{status.asset}: {status.error}" for status in statuses if status.state == "failed"]
+            if failed:
+                raise TransientError("A stream failed for good.", detail="; ".join(failed))
+            if targets is None and all(s.lag_records == 0 for s in statuses if s.kind == "log"):
+                targets = {log.name: log.committed_ms() for log in self._logs}
+            if targets is not None and all(stream.has_folded(targets) for stream in self._streams):
+                return self.poll()
+            time.sleep(poll_seconds)
+        raise TransientError(f"Not caught up after {timeout_seconds:.0f} s.", detail=str(self.poll()))
+
+    def _highest_event_ms(self, topics: Collection[str]) -> int | None:
+        """The highest event time of those of these topics whose logs are written here."""
+        sequencers = (log.sequencer for log in self._logs if log.name in topics)
+        times = (s.state.highest_event_ms for s in sequencers if s is not None)
+        return max((ms for ms in times if ms is not None), default=None)
+
+    def _logs_written(self) -> Iterator[str]:
+        """The paths of the logs that are written here."""
+        for log in self._logs:
+            yield self._lake.log(log.name)
+
+    def _written(self) -> Iterator[str]:
+        """The paths of the tables that are written here."""
+        yield from self._logs_written()
+        for stream in self._streams:
+            yield self._lake.state(stream.name)
+            yield self._lake.table(stream.name)
+
+    def _has_logs(self, stream: NodeStream) -> bool:
+        return all(log_version(self._spark, self._lake, topic) >= 0 for topic in stream.node.topics)
+
+    def _log_status(self, log: LogStream) -> StreamStatus:
+        state = log.sequencer.state if log.sequencer is not None else None
+        lag, trouble = _measured(log.lag_records) if log.state == "running" else (None, None)
+        behind_ms = self._clock.now_ms() - state.ingested_at_ms if state is not None and lag else 0
+        return _status(
+            log,
+            trouble,
+            rows_total=log.records,
+            lag_records=lag,
+            lag_seconds=None if lag is None else behind_ms / 1000,
+            stream_time_ms=None if state is None else state.lowest_stream_ms(),
+            batches=0 if state is None else state.batch,
+            fates=_fates(log),
+            input_rows_per_second=None if lag is None else log.input_rows_per_second(lag),
+        )
+
+    def _node_status(self, stream: NodeStream) -> StreamStatus:
+        progress = stream.runner.progress if stream.runner is not None else None
+        running = stream.state == "running"
+        lag, trouble = _measured(stream.lag_ms) if running else (None, None)
+        waiting, _ = _measured(stream.lag_records) if lag else (lag, None)
+        state_bytes, _ = _measured(stream.state_bytes) if running else (None, None)
+        return _status(
+            stream,
+            trouble,
+            rows_total=stream.records,
+            lag_records=waiting,
+            lag_seconds=None if lag is None else lag / 1000,
+            stream_time_ms=None if progress is None else progress.closed_ms,
+            batches=0 if progress is None else progress.batch,
+            fates={} if progress is None else progress.totals(),
+            read_ms=None if progress is None else min(progress.upto_ms.values(), default=None),
+            state_bytes=state_bytes,
+            buffer=stream.buffer.numbers(),
+            limits={} if progress is None else _limits(stream.node, progress),
+            throttle_seconds=0.0 if stream.runner is None else stream.runner.operator.throttle_ms / 1000,
+        )
+
+
+def _limits(node: Node, progress: Progress) -> Mapping[str, float]:
+    return limits_shown(limited(policy_of(node), [progress.limits])[0]) if is_suppressed(node) else {}
+
+
+def _fates(log: LogStream) -> dict[str, int]:
+    """Since the start; replays only where a guard refuses any."""
+    guarded = {"replay": log.replays} if log.topic.replay_guard is not None else {}
+    taken = log.records - log.dead_letters - log.replays
+    return {"record": taken, "dead_letter": log.dead_letters, **guarded}
+
+
+def _status(query: Supervised, trouble: Exception | None, **measured: object) -> StreamStatus:
+    error = query.error or trouble
+    return StreamStatus(
+        kind=query.kind,
+        name=query.name,
+        state=query.state,
+        error=None if error is None else str(error),
+        failures=query.failures,
+        rows_per_second=query.rows_per_second(),
+        batch_seconds=query.batch_seconds,
+        trigger_seconds=query.trigger_ms / 1000,
+        **measured,  # type: ignore[arg-type]
+    )
+
+
+def _measured(measure: Callable[[], int | None]) -> tuple[int | None, Exception | None]:
+    """The measure, or why there is none: Spark keeps trying for minutes before it reports a broker that is away."""
+    try:
+        return measure(), None
+    except Exception as error:
+        return None, error

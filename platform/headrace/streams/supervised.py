@@ -1,0 +1,181 @@
+"""What logs and nodes have in common: each is opened, watched, and opened again with back-off after a failure.
+
+Two kinds stand on it: `supervised_query` hosts a streaming query of Spark, `supervised_loop` a plain loop.
+"""
+
+from __future__ import annotations
+
+import threading
+import time
+from abc import ABC, abstractmethod
+from collections import deque
+from typing import TYPE_CHECKING
+
+import structlog
+
+from headrace.errors import HeadraceError, TerminalError
+from headrace.writing.lease import LeaseNotExpiredError
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+logger = structlog.get_logger(__name__)
+BACKOFF_SECONDS_MAX = 60.0
+FAILURES_MAX = (
+    10  # in a row, about five minutes: from then on the state is `failed`, and it is still opened again
+)
+RATE_SECONDS = 30.0
+
+
+class Supervised(ABC):
+    """Runs micro-batches until it is drained or fails with a terminal error. Its truth lies in our own commits."""
+
+    kind: str
+    name: str
+    trigger_ms: int  # the shortest time between the beginnings of two micro-batches
+
+    def __init__(self) -> None:
+        """Closed at first; `keep_running` opens it."""
+        self.error: BaseException | None = None
+        self.failures = 0
+        self.finished = False
+        self.batch_seconds: float | None = None  # of a micro-batch, in the last trigger with records
+        self.micro_batches = 1  # in that trigger
+        self._begun = False
+        self._cause: BaseException | None = None  # why it ends by itself: no micro-batch begins any more
+        self._closing = threading.Event()  # a person or the runtime ends it
+        self._busy = threading.Lock()  # held while a micro-batch is under way
+        self._retry_at = 0.0
+        self._counted: deque[tuple[float, int]] = deque(maxlen=200)
+
+    @property
+    @abstractmethod
+    def running(self) -> bool:
+        """Whether micro-batches can begin, or one is under way."""
+
+    @abstractmethod
+    def begin(self) -> None:
+        """Take the lease, recover, and start."""
+
+    @abstractmethod
+    def stop(self) -> None:
+        """End what `begin` started, after the micro-batch under way."""
+
+    @abstractmethod
+    def close(self) -> None:
+        """Release what `begin` took."""
+
+    @abstractmethod
+    def set_trigger(self, trigger_ms: int) -> None:
+        """Change the time between two micro-batches; the counters are kept. Call it again until `trigger_ms` shows it."""
+
+    def own_failure(self) -> BaseException | None:
+        """Why it ended, if no micro-batch failed."""
+        return None
+
+    def mended(self) -> bool:
+        """Whether a person has changed what made it fail for good."""
+        return False
+
+    @property
+    def state(self) -> str:
+        """`running`, `restarting`, `failed` (a person must act) or `stopped`.
+
+        A failure that may pass is followed by another try for ever, once a minute at last, for it may pass at night. After
+        `FAILURES_MAX` failures in a row the state is `failed` all the same, so that somebody looks.
+        """
+        if self.finished:
+            return "failed" if isinstance(self.error, TerminalError) else "stopped"
+        if self.running:
+            return "running"
+        return "failed" if self.failures >= FAILURES_MAX else "restarting"
+
+    def keep_running(self) -> None:
+        """Open it if it does not run and its back-off has passed. Never raises.
+
+        A micro-batch of its own that is still under way is waited for: opened beside it, the next one would read and
+        write the same rows again.
+        """
+        if self.state == "failed" and not self._closing.is_set() and self.mended():
+            self.finished, self.error, self.failures, self._retry_at = False, None, 0, 0.0
+        if self.finished or self.running or self._busy.locked():
+            return
+        if self._begun:
+            self._failed(self._cause or self.own_failure() or RuntimeError("the stream stopped by itself"))
+        if self.finished or time.monotonic() < self._retry_at:
+            return
+        self._cause = None
+        try:
+            self.begin()
+            self._begun = True
+            logger.info("stream started", kind=self.kind, name=self.name)
+        except Exception as error:
+            self._failed(error)
+
+    def halt(self) -> None:
+        """Let the micro-batch under way finish, and begin no other; what `begin` took is kept until `drain`."""
+        self._closing.set()
+        with self._busy:
+            pass  # the micro-batch under way is done, and none begins any more
+        self.stop()  # not under the lock: it waits for a thread that may wait for the lock
+
+    def drain(self) -> None:
+        """Let the micro-batch under way finish, then stop and release everything."""
+        self.halt()
+        if not self.finished:
+            self.finished = True
+            self._release()
+
+    def give_up(self, error: HeadraceError) -> None:
+        """End it because of an error found outside its micro-batches; `keep_running` then sees why."""
+        self._end_with(error)
+        self.stop()
+
+    def rows_per_second(self) -> float:
+        """Rows handled, averaged over the last half minute."""
+        now = time.monotonic()
+        recent = [(at, rows) for at, rows in self._counted if now - at <= RATE_SECONDS]
+        return sum(rows for _, rows in recent) / RATE_SECONDS
+
+    def went_well(self) -> None:
+        """Forget earlier failures, for something was committed; an error that ends it now is kept."""
+        if self._cause is None:
+            self.failures, self.error = 0, None
+
+    @property
+    def _ends(self) -> bool:
+        return self._closing.is_set() or self._cause is not None
+
+    def _end_with(self, error: BaseException) -> None:
+        """Only the first error counts: later ones come from its being stopped."""
+        if self._cause is None:
+            self._cause = self.error = error
+
+    def _handle(self, work: Callable[[], int]) -> None:
+        """One trigger; the caller holds `_busy`. A failure ends what runs."""
+        began = time.monotonic()
+        try:
+            rows = work()
+        except BaseException as error:
+            self._end_with(error)
+            raise
+        self._counted.append((time.monotonic(), rows))
+        if rows:
+            self.batch_seconds = (time.monotonic() - began) / max(self.micro_batches, 1)
+        self.went_well()
+
+    def _failed(self, error: BaseException) -> None:
+        self.error, self.failures = error, self.failures + 1
+        self._release()
+        self.finished = isinstance(error, TerminalError) and not isinstance(error, LeaseNotExpiredError)
+        self._retry_at = time.monotonic() + min(2.0**self.failures, BACKOFF_SECONDS_MAX)
+        logger.error(
+            "stream failed", kind=self.kind, name=self.name, failures=self.failures, error=str(error)[:2000]
+        )
+
+    def _release(self) -> None:
+        self._begun = False
+        try:
+            self.close()
+        except Exception as error:
+            logger.warning("could not release", kind=self.kind, name=self.name, error=str(error))

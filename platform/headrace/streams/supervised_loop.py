@@ -1,0 +1,99 @@
+"""A supervised loop: a thread that works when it is told to, and looks by itself whether work is due.
+
+Law: after `check_now` returns, a call of `work` begins that has not begun before, unless the loop ends first.
+"""
+
+from __future__ import annotations
+
+import math
+import threading
+import time
+from abc import abstractmethod
+
+from headrace.streams.supervised import Supervised
+
+
+class SupervisedLoop(Supervised):
+    """Calls `work` after each `check_now`, and when a look finds that work is due.
+
+    Two calls begin at least `trigger_ms` apart, and looks are `trigger_ms` apart. An error ends the loop; `keep_running`
+    opens it again.
+    """
+
+    def __init__(self) -> None:
+        """Closed at first."""
+        super().__init__()
+        self._changed = threading.Condition()
+        self._woken = False
+        self._worked_at = self._looked_at = -math.inf  # the last beginnings, by the monotonic clock
+        self._thread = threading.Thread()
+
+    @abstractmethod
+    def open(self) -> None:
+        """Take the lease, and recover."""
+
+    @abstractmethod
+    def due(self) -> bool:
+        """Whether there is work although nobody called `check_now`. Called often: it must be cheap."""
+
+    @abstractmethod
+    def work(self) -> int:
+        """Handle all that is there, or as much as is sensible in one go; returns the rows handled."""
+
+    @property
+    def running(self) -> bool:
+        """Whether the thread lives."""
+        return self._thread.is_alive()
+
+    def begin(self) -> None:
+        """Open it, and start the thread; it works once at the beginning, for earlier events woke nobody."""
+        self.open()
+        self._woken = True
+        self._worked_at = self._looked_at = -math.inf
+        self._thread = threading.Thread(target=self._run, daemon=True, name=f"{self.kind}/{self.name}")
+        self._thread.start()
+
+    def check_now(self) -> None:
+        """Work as soon as `trigger_ms` allows: there is something new."""
+        with self._changed:
+            self._woken = True
+            self._changed.notify_all()
+
+    def stop(self) -> None:
+        """Wait until the thread has ended; it ends once `halt` or `give_up` has told it to."""
+        with self._changed:
+            self._changed.notify_all()
+        if self._thread.is_alive() and self._thread is not threading.current_thread():
+            self._thread.join()
+
+    def set_trigger(self, trigger_ms: int) -> None:
+        """Change the time between two micro-batches, at once; the loop goes on."""
+        with self._changed:
+            self.trigger_ms = trigger_ms
+            self._changed.notify_all()
+
+    def _run(self) -> None:
+        while (woken := self._wait()) is not None:
+            with self._busy:
+                if self._ends:
+                    return
+                try:
+                    if woken or self.due():
+                        self._worked_at = time.monotonic()
+                        self._handle(self.work)
+                except BaseException as error:
+                    self._end_with(error)
+                    return
+
+    def _wait(self) -> bool | None:
+        """Until it is time to work (True) or to look (False); None: the loop ends."""
+        with self._changed:
+            while not self._ends:
+                now = time.monotonic()
+                since = self._worked_at if self._woken else max(self._worked_at, self._looked_at)
+                wait_seconds = since + self.trigger_ms / 1000 - now
+                if wait_seconds <= 0:
+                    woken, self._woken, self._looked_at = self._woken, False, now
+                    return woken
+                self._changed.wait(wait_seconds)
+            return None

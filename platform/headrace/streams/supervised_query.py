@@ -1,0 +1,87 @@
+"""A supervised streaming query of Spark. Spark's checkpoint is scratch: a new one at each start, thrown away at the end."""
+
+from __future__ import annotations
+
+import tempfile
+from abc import abstractmethod
+from typing import TYPE_CHECKING
+
+from headrace.streams.supervised import Supervised
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame
+    from pyspark.sql.streaming.query import StreamingQuery
+    from pyspark.sql.streaming.readwriter import DataStreamWriter
+
+
+class SupervisedQuery(Supervised):
+    """Handles each micro-batch of a query of Spark's."""
+
+    def __init__(self) -> None:
+        """Closed at first."""
+        super().__init__()
+        self.query: StreamingQuery | None = None
+        self.trigger_skipped = False  # True if Spark counted a trigger that we skipped
+        self._scratch: tempfile.TemporaryDirectory[str] | None = None
+
+    @abstractmethod
+    def open(self) -> DataStreamWriter:
+        """Take the lease, recover, and describe the query to start."""
+
+    @abstractmethod
+    def work(self, batch: DataFrame) -> int:
+        """Handle one micro-batch; returns the rows handled."""
+
+    @property
+    def running(self) -> bool:
+        """Whether Spark runs the query."""
+        query = self.query
+        return query is not None and query.isActive
+
+    def begin(self) -> None:
+        """Open it, and let Spark start the query."""
+        self.query, self.trigger_skipped = None, False
+        writer = self.open()
+        self._scratch = tempfile.TemporaryDirectory(
+            prefix=f"headrace-{self.name}-", ignore_cleanup_errors=True
+        )
+        writer = writer.foreachBatch(self._trigger).option("checkpointLocation", f"file:{self._scratch.name}")
+        self.query = writer.queryName(f"{self.kind}/{self.name}").start()
+
+    def stop(self) -> None:
+        """Let Spark stop the query; it waits for the trigger under way."""
+        if self.query is not None:
+            self.query.stop()
+
+    def own_failure(self) -> BaseException | None:
+        """What Spark says: its source may fail between two micro-batches."""
+        return None if self.query is None else self.query.exception()
+
+    def set_trigger(self, trigger_ms: int) -> None:
+        """Begin anew with another time between two micro-batches: a query of Spark keeps the one with which it began.
+
+        While a micro-batch is under way nothing happens.
+        """
+        if trigger_ms == self.trigger_ms or self.finished or self._busy.locked():
+            return
+        self.drain()
+        self.trigger_ms, self.finished = trigger_ms, False
+        self._closing.clear()
+
+    def _trigger(self, batch: DataFrame, batch_id: int) -> None:
+        """What Spark calls. An error raised here ends the query a moment later; no micro-batch begins meanwhile."""
+        with self._busy:
+            if self._closing.is_set():
+                self.trigger_skipped = (
+                    True  # nothing is lost: the next start reads on from our own last commit
+                )
+                return
+            if self._cause is not None:
+                raise self._cause
+            self._handle(lambda: self.work(batch))
+
+    def _release(self) -> None:
+        super()._release()
+        if self._scratch is not None:
+            self._scratch.cleanup()
+            self._scratch = None

@@ -1,0 +1,267 @@
+"""Leases: one writer for each log and node, and a second one is told who the first is.
+
+A lease is a file `<epoch>.claim.json`, created only if it does not exist. Whoever creates the next epoch holds the lease; a
+holder that was overtaken notices before its next commit and stops. A holder renews its lease by itself, also while it
+has nothing to commit. On one machine it holds it as long as its process lives, whatever the clock says: one that was
+only slow is not overtaken, one that was killed is not waited for (but its Spark is, which may still be committing).
+"""
+
+from __future__ import annotations
+
+import os
+import socket
+import threading
+import time
+from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+
+import structlog
+from tenacity import Retrying, retry_if_exception_type, stop_after_delay, wait_fixed
+
+from headrace.errors import TerminalError
+from headrace.lake import small_files
+from headrace.spark.jvm import java_class
+from headrace.writing.processes import born, is_gone, process_space, runs
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
+
+    from pyspark.sql import SparkSession
+
+    from headrace.description import Node, Topic
+    from headrace.lake.paths import Lake
+    from headrace.log.clock import Clock
+
+logger = structlog.get_logger(__name__)
+EXPIRES_MS = 60_000
+RENEWED_EVERY_MS = 10_000
+ORPHAN_SECONDS = 30.0  # how long the Spark of a killed process may take to end
+
+
+class LeaseHeldError(TerminalError):
+    """Another writer holds the lease."""
+
+
+class LeaseNotExpiredError(LeaseHeldError):
+    """A process on another machine or in another container holds the lease. If it is dead, the lease expires in 60 s."""
+
+
+class LeaseLostError(TerminalError):
+    """Another writer has taken the lease over."""
+
+
+@dataclass
+class Lease:
+    """The right to write one log or node, until released or overtaken."""
+
+    folder: str
+    writer: str
+    epoch: int
+    clock: Clock
+    renewed_ms: int
+    _released: threading.Event = field(default_factory=threading.Event)
+    _writing: threading.Lock = field(default_factory=threading.Lock)
+
+    def check(self) -> None:
+        """Renew the lease when it is time.
+
+        Raises: LeaseLostError when another writer has taken it over, or when it was given back.
+        """
+        with self._writing:
+            newest = _newest_epoch(self.folder)
+            if newest != self.epoch or self._released.is_set():
+                lost = f"was taken over (epoch {newest})" if newest != self.epoch else "was given back"
+                raise LeaseLostError(
+                    f"{self.writer}: this writer's lease (epoch {self.epoch}) {lost}.",
+                    hint="Another run may write this asset now; this one stops without committing.",
+                )
+            now_ms = self.clock.now_ms()
+            if now_ms - self.renewed_ms >= RENEWED_EVERY_MS:
+                small_files.write_json(_renewal(self.folder, self.epoch), {"renewed_ms": now_ms})
+                self.renewed_ms = now_ms
+
+    def release(self) -> None:
+        """Give the lease back, so that the next writer need not wait."""
+        self._released.set()
+        with _HELD_LOCK:
+            if _HELD.get(self.folder) is self:
+                del _HELD[self.folder]
+        with self._writing:
+            small_files.write_json(_renewal(self.folder, self.epoch), {"renewed_ms": 0})
+
+    def keep(self) -> Lease:
+        """Renew the lease in the background, until it is released or overtaken."""
+        threading.Thread(target=self._keep, daemon=True, name=f"lease of {self.writer}").start()
+        return self
+
+    def _keep(self) -> None:
+        while not self._released.wait(RENEWED_EVERY_MS / 1000):
+            try:
+                self.check()
+            except LeaseLostError:
+                return  # the next commit finds out, and stops
+            except Exception as error:
+                logger.warning("lease not renewed, will be tried again", writer=self.writer, error=str(error))
+
+
+_HELD: dict[str, Lease] = {}  # of this process, by folder
+_HELD_LOCK = threading.Lock()
+
+
+def take_lease(spark: SparkSession, folder: str, writer: str, clock: Clock) -> Lease:
+    """Become the one writer, and stay it until the lease is released.
+
+    In:     folder  where this writer's leases lie; `writer` names it in messages
+    Raises: LeaseHeldError when another process holds it and is alive.
+    """
+    epoch = _newest_epoch(folder)
+    if epoch:
+        _require_free(folder, epoch, writer, clock)
+    now_ms = clock.now_ms()
+    spark_pid = java_class(spark, "java.lang.ProcessHandle").current().pid()
+    claim = {
+        "host": socket.gethostname(),
+        "space": process_space(),
+        "pid": os.getpid(),
+        "born": born(os.getpid()),
+        "spark_pid": spark_pid,
+        "spark_born": born(spark_pid),
+        "taken_ms": now_ms,
+    }
+    with _HELD_LOCK:
+        if not small_files.write_json(_claim(folder, epoch + 1), claim, overwrite=False):
+            raise LeaseNotExpiredError(
+                f"{writer}: another process took the lease at the same moment.", hint="Try again."
+            )
+        lease = _HELD[folder] = Lease(folder, writer, epoch + 1, clock, now_ms)
+    try:
+        small_files.delete(_claim(folder, epoch - 1))
+        small_files.delete(_renewal(folder, epoch - 1))
+    except BaseException:
+        lease.release()
+        raise
+    return lease.keep()
+
+
+def take_lease_patiently(
+    spark: SparkSession, folder: str, writer: str, clock: Clock, patience_seconds: float
+) -> Lease:
+    """Take a lease that others hold for seconds; tries once a second.
+
+    Raises: LeaseHeldError when it is still held after the patience.
+    """
+    for attempt in Retrying(
+        retry=retry_if_exception_type(LeaseHeldError),
+        stop=stop_after_delay(patience_seconds),
+        wait=wait_fixed(1),
+        reraise=True,
+    ):
+        with attempt:
+            return take_lease(spark, folder, writer, clock)
+    raise AssertionError("unreachable: the last attempt raises")
+
+
+@contextmanager
+def nothing_writes(
+    spark: SparkSession, lake: Lake, topic: Topic, nodes: Sequence[Node], clock: Clock
+) -> Iterator[dict[str, Lease]]:
+    """Hold the leases of a topic's log, of nodes that read it, of their backfills and rebuilds while entered.
+
+    Out:    the leases of the backfills, by node
+    Raises: LeaseHeldError while a stream, backfill, rebuild or maintenance of these tables runs; then none is held.
+    """
+    with ExitStack() as stack:
+
+        def held(of: str, writer: str) -> Lease:
+            lease = take_lease(spark, lake.lease(of), writer, clock)
+            stack.callback(lease.release)
+            return lease
+
+        held(f"log/{topic.name}", f"Log '{topic.name}'")
+        backfills = {}
+        for name in (node.required_name for node in nodes):
+            held(f"node/{name}", f"Node '{name}'")
+            held(f"rebuild/{name}", f"Rebuild of '{name}'")
+            backfills[name] = held(f"backfill/{name}", f"Backfill of '{name}'")
+        yield backfills
+
+
+def held_since_ms(folder: str, clock: Clock) -> int | None:
+    """When whoever holds the lease took it, in ms since 1970; None: nobody holds it, or its holder is gone."""
+    epoch = _newest_epoch(folder)
+    if not epoch:
+        return None
+    holder, silent_ms = _holder(folder, epoch, clock)
+    held = bool(holder) and silent_ms is not None and _alive(holder, silent_ms)
+    return int(holder["taken_ms"]) if held else None
+
+
+def _holder(folder: str, epoch: int, clock: Clock) -> tuple[dict[str, Any], int | None]:
+    """Who took a lease, and for how long it was not renewed, in ms; None: it was given back."""
+    holder = small_files.read_json(_claim(folder, epoch)) or {}
+    renewal = small_files.read_json(_renewal(folder, epoch)) or {}
+    renewed_ms = renewal.get("renewed_ms", holder.get("taken_ms", 0))
+    return holder, clock.now_ms() - renewed_ms if renewed_ms else None
+
+
+def _require_free(folder: str, epoch: int, writer: str, clock: Clock) -> None:
+    holder, silent_ms = _holder(folder, epoch, clock)
+    if silent_ms is None or _left_by_this_process(folder, holder):
+        return
+    if _alive(holder, silent_ms):
+        error = LeaseHeldError if _ours_to_see(holder) else LeaseNotExpiredError
+        raise error(
+            f"{writer} is already being written by process {holder.get('pid')} on {holder.get('host')}.",
+            detail=f"Its lease (epoch {epoch}) was last renewed {max(0, silent_ms) / 1000:.0f} s ago.",
+            hint=f"Stop that run first; a lease left by a lost machine expires after {EXPIRES_MS // 1000} s.",
+        )
+    if _ours_to_see(holder) and not _orphan_ends(holder):
+        raise LeaseHeldError(
+            f"{writer} was being written by process {holder.get('pid')} on {holder.get('host')}, which is dead; "
+            f"its Spark, process {holder.get('spark_pid')}, is not.",
+            hint="Stop that process first: it may still be committing.",
+        )
+
+
+def _alive(holder: dict[str, Any], silent_ms: int) -> bool:
+    if _ours_to_see(holder):
+        return runs(holder["pid"], holder["born"])
+    if process_space() is None and holder.get("host") == socket.gethostname() and is_gone(holder["pid"]):
+        return False
+    return silent_ms <= EXPIRES_MS
+
+
+def _left_by_this_process(folder: str, holder: dict[str, Any]) -> bool:
+    """True if this very process took the lease and gave it up, but could not write that (a full disk)."""
+    mine = _ours_to_see(holder) and (holder["pid"], holder["born"]) == (os.getpid(), born(os.getpid()))
+    with _HELD_LOCK:
+        return mine and folder not in _HELD
+
+
+def _ours_to_see(holder: dict[str, Any]) -> bool:
+    """Whether the holder's process ids mean something here: not those of another machine or container."""
+    here = process_space()
+    return here is not None and (holder.get("host"), holder.get("space")) == (socket.gethostname(), here)
+
+
+def _orphan_ends(holder: dict[str, Any]) -> bool:
+    deadline = time.monotonic() + ORPHAN_SECONDS
+    while runs(holder["spark_pid"], holder["spark_born"]):
+        if time.monotonic() > deadline:
+            return False
+        time.sleep(0.05)
+    return True
+
+
+def _newest_epoch(folder: str) -> int:
+    epochs = [int(name[:-11]) for name in small_files.names(folder) if name.endswith(".claim.json")]
+    return max(epochs, default=0)
+
+
+def _claim(folder: str, epoch: int) -> str:
+    return f"{folder}/{epoch}.claim.json"
+
+
+def _renewal(folder: str, epoch: int) -> str:
+    return f"{folder}/{epoch}.renewed.json"

@@ -1,0 +1,253 @@
+"""Advance one node, micro-batch by micro-batch, in an order that survives a crash anywhere.
+
+One micro-batch, in this order (the names are the crash marks of the tests):
+  1. the plan: how far to read, persisted and reused if the micro-batch is repeated;
+  2. "before outputs"   everything is folded into files that no commit names;
+  3. "after outputs"    sinks have their rows, appended results are durable; a repeat finds their commit record and passes
+                        over both, or delivers the same rows again, which changes nothing;
+  4. "after state"      state and progress are durable in one commit, current results with them: the micro-batch is done.
+Nothing else holds progress.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from headrace import lake as lakes
+from headrace.engine.increments import reach
+from headrace.engine.state_files import StateSource
+from headrace.engine.state_layout import SHARED
+from headrace.lake import TableWriter, kinds, small_files
+from headrace.nodes.bases import Bases
+from headrace.nodes.bound_operator import bound
+from headrace.nodes.node_tables import (
+    STATE_LAYOUT,
+    frontier_ms,
+    note_description,
+    read_increments,
+    read_progress,
+    settled_ms,
+)
+from headrace.nodes.operator_frames import operator_of
+from headrace.spark import one_task
+from headrace.spark.lake_rows import rows_of_files
+from headrace.writing.redeliver import delivery_of
+from headrace.writing.state_upkeep import StateUpkeep
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping, Sequence
+
+    from pyspark.sql import DataFrame, SparkSession
+
+    from headrace.description import Node, Topic
+    from headrace.lake.paths import Lake
+    from headrace.nodes.operator_frames import FoldedIncrement
+    from headrace.nodes.progress import Progress
+
+
+class NodeRunner:
+    """Writes one node's results and state. Exactly one may be open for a node; the caller holds the lease."""
+
+    def __init__(
+        self,
+        spark: SparkSession,
+        node: Node,
+        lake: Lake,
+        *,
+        on_step: Callable[[str], None] = lambda step: None,
+    ) -> None:
+        """Open the node's tables, creating them if need be, and recover its progress.
+
+        In: on_step  called with each numbered step's name; it may raise to stop there
+        """
+        self.node, self.name, self.operator = node, node.required_name, operator_of(node)
+        self._spark, self._lake, self._on_step = spark, lake, on_step
+        self._writer = f"node/{self.name}"
+        self._of = bound(spark, node)
+        self.progress = read_progress(spark, lake, node)  # refuses another description before its columns do
+        results = lakes.create(lake.table(self.name), self._of.result_schema, kinds.RESULTS)
+        skipping = kinds.state(tuple(SHARED.names))
+        self._state = lakes.create(lake.state(self.name), self._of.state_schema, skipping)
+        # From here on no writer before this one can commit; so its progress is read again.
+        self._state_writer = TableWriter(self._state, lakes.APPENDER, carries=[self._writer])
+        self._results_writer: TableWriter | None = None
+        if self.operator.appended:
+            self._results_writer = TableWriter(results, lakes.APPENDER, carries=[self._writer])
+        self.progress = read_progress(spark, lake, node)
+        self.unread = 0  # the micro-batches through which changes in the state are read by nobody any more
+        note_description(spark, lake, node)
+        self._repeating = True
+        self._state_upkeep = StateUpkeep(self._state, self._of.operator, self._writer)
+        self.refused_ms = 0  # how far the log of the first topic was read when a bound was exceeded
+        self._bases = None if self.operator.appended else Bases(spark, lake, self.operator)
+        one_task.settings(spark)
+
+    def advance(self) -> bool:
+        """Fold what the logs hold beyond the progress, or a part of it; False when there is nothing new."""
+        plan = self._plan()
+        if plan is None:
+            return False
+        progress, upto_ms = self.progress, plan["upto_ms"]
+        logs = read_increments(self._spark, self._lake, self.node, progress.upto_ms, upto_ms)
+        source = StateSource.committed(self._state)
+        table = self._lake.table(self.name)
+        found = self.operator.fold(self._spark, logs, upto_ms, progress, source, table)
+        self._write(found, upto_ms)
+        self.progress, self._repeating = found.progress, False
+        return True
+
+    def _write(self, found: FoldedIncrement, upto_ms: Mapping[str, int]) -> None:
+        written = self._has_outputs(found.progress.batch)
+        if found.refused is not None and not written:
+            self._discard(found)
+            small_files.delete(self._lake.plan(self.name))  # so that the next reads what was changed since
+            self._repeating, self.refused_ms = False, upto_ms[self.node.topics[0].name]
+            raise found.refused
+        self._on_step("before outputs")
+        if not written:
+            self._write_outputs(found)
+        self._on_step("after outputs")
+        self._state_writer.append(found.state, state_record(self.node, found.progress))
+        self._on_step("after state")
+
+    def finish(self) -> bool:
+        """Complete the micro-batch that was planned and never became durable; False when there is none."""
+        plan = small_files.read_json(self._lake.plan(self.name))
+        return plan is not None and plan["batch"] == self.progress.batch + 1 and self.advance()
+
+    def due(self, now_ms: int) -> bool:
+        """Whether a throttled node's next interval of commit time has begun; always, for others."""
+        throttle_ms = self.operator.throttle_ms
+        last_ms = max(self.progress.upto_ms.values(), default=0)
+        return not throttle_ms or now_ms // throttle_ms > last_ms // throttle_ms
+
+    @property
+    def unfolded(self) -> int:
+        """Micro-batches whose changes are not folded into the table of current results yet."""
+        return 0 if self._bases is None else self.progress.batch - self._bases.folded
+
+    def state_bytes(self) -> int:
+        """The size of the files of the state, by the commits that name them."""
+        return self._state.snapshot().bytes
+
+    def pack(self, *, whole: bool = False) -> None:
+        """Put the rows of the state that are read again into fewer files, merged where they can be.
+
+        May run beside `advance`: the fence lets both commit.
+
+        In: whole  all of it; else runs that do not outweigh the others (see `compact_runs`)
+        """
+        self._state_upkeep.pack(self.progress.clock, whole=whole)
+
+    def maintain(self) -> None:
+        """Fold changes into the table of current results, drop the state that nothing reads; results do not change."""
+        if not self.operator.appended:
+            self.settle()
+        self.pack(whole=True)
+
+    def settle(self) -> None:
+        """Fold changes into the table of current results, and drop those that the fold before has folded."""
+        self.compact()
+        self.clear()
+
+    def compact(self) -> None:
+        """Fold changes into the base (see `Bases.fold`); may run beside `advance`.
+
+        The state keeps what is folded for readers that began before; `clear` drops what the fold before has folded.
+        """
+        assert self._bases is not None
+        progress, folded = self.progress, self._bases.folded
+        self._bases.fold(self._changes(folded, progress.batch), progress)
+        self.unread = folded
+
+    def clear(self) -> None:
+        """Drop changes that are in the base since the fold before the last one: who reads an older base needs the others."""
+        self._state_upkeep.drop(self.unread)
+        self.unread = 0
+
+    def _changes(self, folded: int, done: int) -> DataFrame:
+        """The rows of the state with current results of the micro-batches after one, through another."""
+        files = self._state_upkeep.changes(folded, done)
+        return rows_of_files(self._spark, self._state.uri, files, self._of.state)
+
+    def _write_outputs(self, found: FoldedIncrement) -> None:
+        """Most downstream first: the commit of the results says that the sinks have theirs."""
+        rows = self._emitted(found) if self.node.sinks else None
+        if rows is None:
+            self._append(found)
+            return
+        rows = rows.persist()
+        try:
+            for sink in self.node.sinks:
+                sink.deliver(rows, delivery_of(self._lake, self.node, sink))
+            self._append(found)
+        finally:
+            rows.unpersist()
+
+    def _emitted(self, found: FoldedIncrement) -> DataFrame | None:
+        """The rows for sinks; None: there are none."""
+        if self.operator.appended:
+            if not found.results:
+                return None
+            names, table = (file.path for file in found.results), self._lake.table(self.name)
+            return self.operator.emitted(rows_of_files(self._spark, table, names, self._of.results))
+        changed = [file.path for file in found.changed]
+        if not changed:
+            return None
+        rows = rows_of_files(self._spark, self._state.uri, changed, self._of.state)
+        return self.operator.changes_emitted(rows)
+
+    def _append(self, found: FoldedIncrement) -> None:
+        if found.results and self._results_writer is not None:
+            record = {"writer": self._writer, "batch": found.progress.batch}
+            self._results_writer.append(found.results, record)
+
+    def _discard(self, found: FoldedIncrement) -> None:
+        for file in found.results:
+            small_files.delete(f"{self._lake.table(self.name)}/{file.path}")
+        for file in found.state:
+            small_files.delete(f"{self._state.uri}/{file.path}")
+
+    def _plan(self) -> dict[str, Any] | None:
+        path, batch = self._lake.plan(self.name), self.progress.batch + 1
+        if self._repeating:
+            plan: dict[str, Any] | None = small_files.read_json(path)
+            if plan is not None and plan["batch"] == batch:
+                return plan
+            self._repeating = False
+        topics, progress = self.node.topics, self.progress
+        done_ms = {topic.name: progress.upto_ms.get(topic.name, 0) for topic in topics}
+        frontiers = {topic.name: frontier_ms(self._spark, self._lake, topic) for topic in topics}
+        if all(frontiers[name] <= ms for name, ms in done_ms.items()):
+            return None
+        if self.operator.ordered:
+            settled = min(settled_ms(self._spark, self._lake, topic) for topic in topics)
+            if settled <= min(done_ms.values()):
+                return None
+            settled = self._portion(topics, done_ms, settled)
+            # One that began without sinks may have read a topic further than all of them are settled.
+            upto_ms = {name: max(settled, done) for name, done in done_ms.items()}
+        else:
+            upto_ms = {t.name: self._portion([t], done_ms, frontiers[t.name]) for t in topics}
+        plan = {"batch": batch, "upto_ms": upto_ms}
+        small_files.write_json(path, plan)
+        return plan
+
+    def _portion(self, topics: Sequence[Topic], done_ms: Mapping[str, int], upto_ms: int) -> int:
+        return reach(self._lake, done_ms, {topic.name: upto_ms for topic in topics})
+
+    def _has_outputs(self, batch: int) -> bool:
+        if not self._repeating or not self.operator.appended:
+            return False
+        commit = lakes.last_commit(lakes.open_table(self._lake.table(self.name)), self._writer)
+        return commit is not None and commit.record["batch"] >= batch
+
+
+def state_record(node: Node, progress: Progress) -> dict[str, Any]:
+    """The record of a commit of a node's state."""
+    return {
+        "writer": f"node/{node.required_name}",
+        "layout": STATE_LAYOUT,
+        "fingerprint": node.fingerprint(),
+        "progress": progress.to_json(),
+    }

@@ -1,0 +1,137 @@
+"""Deliver rows of a result table to the node's sinks again: after a sink's store was restored, replaced or damaged.
+
+Law: the rows are those that the stream delivered, with the same identities and the same place in the log's order, so a
+sink that holds some of them already is not changed by them.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from pyspark.sql import functions as F
+
+from headrace import lake as lakes
+from headrace.description import quote
+from headrace.description.sink import Delivery, ReadableSink
+from headrace.errors import TerminalError
+from headrace.nodes.operator_frames import operator_of
+from headrace.nodes.sink_rows import SEQUENCE
+from headrace.spark.lake_rows import read
+from headrace.spark.session import pipeline_session
+
+if TYPE_CHECKING:
+    import datetime as dt
+    from collections.abc import Collection, Sequence
+
+    from pyspark.sql import DataFrame, SparkSession
+
+    from headrace.description import Node
+    from headrace.description.sink import Sink
+    from headrace.lake.paths import Lake
+
+
+@dataclass(frozen=True)
+class Redelivered:
+    """How many rows a sink was given again, of those that the table has for the days."""
+
+    sink: str
+    rows: int
+    rows_in_table: int
+
+
+def redeliver(
+    spark: SparkSession,
+    lake: Lake,
+    node: Node,
+    days: Sequence[dt.date] | None = None,
+    *,
+    only_missing: bool = False,
+    sinks: Collection[str] | None = None,
+) -> list[Redelivered]:
+    """Give the rows of some days to the node's sinks; the stream may run meanwhile.
+
+    In:     days          UTC days of the rows (of `opened_at`, `window_start`); None: all
+            only_missing  leave out what a sink says that it holds
+            sinks         only those with these names; None: all of the node
+    Out:    one entry for each sink, in the node's order
+    Raises: TerminalError when the node has no such sink, no days, or has not run, or a sink cannot say what it holds.
+    """
+    chosen = _sinks(node, sinks)
+    if only_missing:
+        _require_readable(node, chosen)
+    session = pipeline_session(spark)
+    rows = _rows(session, lake, node, days).persist()
+    try:
+        count = rows.count()
+        return [_to(session, lake, node, sink, rows, count, only_missing) for sink in chosen]
+    finally:
+        rows.unpersist()
+
+
+def delivery_of(lake: Lake, node: Node, sink: Sink) -> Delivery:
+    """What a node's rows are to a sink."""
+    name = node.required_name
+    return Delivery(name, node.identity, node.columns, lake.refused(name, sink.name))
+
+
+def _to(
+    spark: SparkSession, lake: Lake, node: Node, sink: Sink, rows: DataFrame, count: int, only_missing: bool
+) -> Redelivered:
+    delivery = delivery_of(lake, node, sink)
+    if not only_missing:
+        sink.deliver(rows, delivery)
+        return Redelivered(sink.name, count, count)
+    assert isinstance(sink, ReadableSink)
+    known = sink.held(spark, delivery).select(*(F.col(quote(name)) for name in node.identity)).distinct()
+    lacking = rows.join(known, list(node.identity), "left_anti").select(*rows.columns).persist()
+    try:
+        missing = lacking.count()
+        if missing:
+            sink.deliver(lacking, delivery)
+        return Redelivered(sink.name, missing, count)
+    finally:
+        lacking.unpersist()
+
+
+def _rows(spark: SparkSession, lake: Lake, node: Node, days: Sequence[dt.date] | None) -> DataFrame:
+    """Rows for sinks. A row's place is counted among those that were final at the same moment, so these are all read."""
+    operator, name = operator_of(node), node.required_name
+    if node.day_column is None:
+        raise TerminalError(
+            f"Node '{name}' has revised rows, which belong to no day: they cannot be delivered again by day.",
+            hint="A new sink gets its rows as they change.",
+        )
+    if not lakes.exists(lake.table(name)):
+        raise TerminalError(
+            f"Node '{name}' has not run yet.", hint="Start its stream; it delivers by itself."
+        )
+    table = read(spark, lake.table(name))
+    if days is None:
+        return operator.emitted(table)
+    in_days = F.to_date(node.day_column).isin(list(days))
+    commit = F.col(SEQUENCE)
+    bounds = table.where(in_days).agg(F.min(commit).alias("first"), F.max(commit).alias("last"))
+    together = table.join(F.broadcast(bounds), commit.between(F.col("first"), F.col("last"))).drop(
+        "first", "last"
+    )
+    return operator.emitted(together).where(in_days)
+
+
+def _sinks(node: Node, names: Collection[str] | None) -> list[Sink]:
+    known = [sink.name for sink in node.sinks]
+    wrong = sorted(set(names or ()) - set(known))
+    if wrong or not known:
+        found = f"has no sink '{wrong[0]}'" if wrong else "has no sink"
+        hint = f"Its sinks are {', '.join(known)}." if known else "Give it one with .to(…)."
+        raise TerminalError(f"Node '{node.required_name}' {found}.", hint=hint)
+    return [sink for sink in node.sinks if names is None or sink.name in names]
+
+
+def _require_readable(node: Node, sinks: Sequence[Sink]) -> None:
+    for sink in sinks:
+        if not isinstance(sink, ReadableSink):
+            raise TerminalError(
+                f"Node '{node.required_name}': sink '{sink.name}' cannot say what it holds (it has no `held`).",
+                hint="Deliver all rows again: rows that it holds already change nothing.",
+            )

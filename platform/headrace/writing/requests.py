@@ -1,0 +1,97 @@
+"""What people ask a log's sequencer to record: files, which whoever holds the log's lease carries out.
+
+A request is a file below the lake, removed once its control row is in the log. Its name is in the row: what was carried out
+by a process that died before it could remove the file is not done twice. Requests are carried out in the order of their
+names, which begin with the time. A file that is no request is set aside as `<name>.json.unreadable`; one that cannot be read
+stays where it is. Neither stops another.
+"""
+
+from __future__ import annotations
+
+import json
+import time
+import uuid
+from typing import TYPE_CHECKING, Any
+
+import structlog
+
+from headrace.lake import small_files
+from headrace.log.limits import limits_in
+from headrace.spark.lake_rows import read
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from pyspark.sql import SparkSession
+
+    from headrace.lake.paths import Lake
+    from headrace.log.sequencer import Sequencer
+
+logger = structlog.get_logger(__name__)
+SUFFIX = ".json"
+
+
+def ask(lake: Lake, topic: str, limits: Mapping[str, Any]) -> str:
+    """Ask for limits of a node; the request's name.
+
+    In: limits  `node` and `limits`, as `Sequencer.set_limits` takes them
+    """
+    name = f"{time.time_ns() // 1_000_000:015d}-{uuid.uuid4().hex[:8]}"
+    small_files.write_json(_file(lake, topic, name), limits)
+    return name
+
+
+def pending(lake: Lake, topic: str) -> list[str]:
+    """The names of the requests that wait, oldest first."""
+    found = small_files.names(lake.requests(topic))
+    return [name.removesuffix(SUFFIX) for name in found if name.endswith(SUFFIX) and name[0] != "."]
+
+
+def withdraw(lake: Lake, topic: str, name: str) -> None:
+    """Remove a request that is carried out, or that nobody waits for any more."""
+    small_files.delete(_file(lake, topic, name))
+
+
+def carry_out(spark: SparkSession, lake: Lake, sequencer: Sequencer) -> int:
+    """Record what is asked for; how much that was. The caller holds the log's lease."""
+    topic = sequencer.topic.name
+    waiting = pending(lake, topic)
+    if not waiting:
+        return 0
+    known = {entry.request for entry in limits_in(read(spark, lake.log(topic)))}
+    done = 0
+    for name in waiting:
+        try:
+            asked = _read(lake, topic, name)
+        except (ValueError, RecursionError) as error:
+            logger.warning("unreadable request, set aside", topic=topic, request=name, error=str(error))
+            small_files.copy(_file(lake, topic, name), f"{_file(lake, topic, name)}.unreadable")
+            asked = None
+        except OSError as error:  # such as a folder, or a file that we may not read
+            logger.warning("request not read", topic=topic, request=name, error=str(error))
+            continue
+        if asked is not None and name not in known:
+            sequencer.set_limits(*asked, name)
+            done += 1
+        withdraw(lake, topic, name)
+    return done
+
+
+def _read(lake: Lake, topic: str, name: str) -> tuple[str, dict[str, int | None]] | None:
+    """The node and its limits; None: the request is gone.
+
+    Raises: ValueError when it says nothing of the kind
+    """
+    asked = small_files.read_json(_file(lake, topic, name))
+    match asked:
+        case None:
+            return None
+        case {"node": str(node), "limits": dict(limits)} if all(
+            value is None or (type(value) is int and 0 <= value < 2**63) for value in limits.values()
+        ):
+            return node, limits
+    raise ValueError(f"not a node and its limits: {json.dumps(asked)[:200]}")
+
+
+def _file(lake: Lake, topic: str, name: str) -> str:
+    return f"{lake.requests(topic)}/{name}{SUFFIX}"
