@@ -1,7 +1,10 @@
-"""The rows that an operator takes, on their way from Spark to a task.
+"""The rows that an operator takes, on their way to a task.
 
-SQL computes them, row by row (see `headrace.spark.row_steps`). All feeds of a node travel in one frame, so that one task can
-have them all; of each feed the columns that its operator reads.
+A task reads the log's files by itself where a stream has no steps. Otherwise SQL computes them, row by row (see
+`headrace.spark.row_steps`), and they travel from Spark in one frame, with those of the node's other feeds. Of each feed the
+columns travel that its operator reads.
+
+Law: both ways give the same rows; their fates are told in one place (`headrace.sequence.operator_rows`).
 """
 
 from __future__ import annotations
@@ -15,14 +18,16 @@ import pyarrow as pa
 from pyspark.sql import functions as F
 
 from headrace.description import Batches, Lookup, Relation, Suppressed, Table, quote
+from headrace.engine.log_slices import LogSlice, Origin
 from headrace.engine.operators import RECORDS, Feed, feeds_of
 from headrace.fold.contract import ROW_COLUMNS, TOPIC
 from headrace.fold.relations.tree import leaves_of
 from headrace.fold.tables.decide_records import PASSES
 from headrace.sequence.log_columns import log_schema
+from headrace.sequence.operator_rows import RAW_COLUMNS, REFUSED, row_columns
 from headrace.spark.frames import Selection, local_frame
 from headrace.spark.one_task import arrow_schema
-from headrace.spark.row_steps import rows_of
+from headrace.spark.row_steps import RAW, origins, refuses, rows_of
 
 if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame, SparkSession
@@ -36,25 +41,42 @@ FEED = "__feed"  # the number of a row's feed, where several travel together
 class FeedRows:
     """The rows of one feed.
 
-    schema  as the operator takes them
-    topic   the one topic that all of them have, so that they need not carry it; None: they do
+    schema   as the operator takes them
+    topic    the one topic that all of them have, so that they need not carry it; None: they do
+    refused  whether a `where` is among the steps
+    origins  for each topic where its log has the columns, so that a task reads the log by itself; None: SQL computes some
     """
 
     schema: pa.Schema
     topic: str | None
+    refused: bool
+    origins: Mapping[str, Mapping[str, Origin]] | None
 
     @property
     def carried(self) -> tuple[str, ...]:
-        """The columns that travel."""
-        return tuple(name for name in self.schema.names if name != TOPIC or self.topic is None)
+        """The columns that travel: those that SQL computes, and those by which a row's fate is told."""
+        computed = (name for name in self.schema.names if name not in ROW_COLUMNS.names)
+        raw = (name for name in RAW.values() if name != TOPIC or self.topic is None)
+        return (*computed, *raw, *((REFUSED,) if self.refused else ()))
 
     def of(self, columns: Mapping[str, pa.ChunkedArray], rows: int) -> pa.Table:
         """The rows, from the columns that travelled."""
         found = dict(columns)
         if self.topic is not None:
             found[TOPIC] = pa.chunked_array([pa.repeat(pa.scalar(self.topic, pa.string()), rows)])
+        raw = {name: found.pop(mark) for name, mark in RAW.items()}
+        found |= row_columns(raw | {name: found[name] for name in (REFUSED,) if name in found}, rows)
         arrays = [found[field.name].cast(field.type) for field in self.schema]
         return pa.Table.from_arrays(arrays, schema=self.schema)
+
+    def read(self, slices: Mapping[str, LogSlice]) -> pa.Table:
+        """The rows, from the logs. In: slices  of each topic."""
+        assert self.origins is not None
+        parts = []
+        for topic, columns in self.origins.items():
+            rows = slices[topic].read(columns)
+            parts.append(self.of(dict(zip(rows.column_names, rows.columns, strict=True)), rows.num_rows))
+        return pa.concat_tables(parts).combine_chunks()
 
 
 @dataclass(frozen=True)
@@ -95,11 +117,38 @@ class PackedFeeds:
         return found
 
 
-class NodeRows:
-    """The rows of one node's feeds as Spark gives them.
+class Packer:
+    """Packs the rows of feeds into one frame."""
 
-    columns  of each feed those of its stream, after its steps, that the operator reads
-    packed   how they travel
+    def __init__(self, packed: PackedFeeds) -> None:
+        """Needs a running Spark."""
+        self.packed = packed
+        self._selections = [
+            Selection(*self._columns(number, feed)) for number, feed in enumerate(packed.feeds.values())
+        ]
+
+    def pack(self, frames: Mapping[str, DataFrame]) -> DataFrame:
+        """One frame with the rows of all feeds. In: frames  of each feed, as `rows_of` gives them, with PASSES."""
+        packed = [
+            selection.of(frames[name])
+            for name, selection in zip(self.packed.feeds, self._selections, strict=True)
+        ]
+        both = reduce(lambda one, other: one.unionByName(other, allowMissingColumns=True), packed)
+        return both if len(packed) == 1 else both.select(*(F.col(quote(n)) for n in self.packed.names))
+
+    def _columns(self, number: int, feed: FeedRows) -> list[Column]:
+        if len(self.packed.feeds) == 1:
+            return [F.col(quote(name)) for name in feed.carried]
+        carried = (F.col(quote(name)).alias(_packed(number, name)) for name in feed.carried)
+        return [F.lit(number).cast("tinyint").alias(FEED), *carried]
+
+
+class NodeRows:
+    """The rows of one node's feeds.
+
+    columns   of each feed those of its stream, after its steps, that the operator reads
+    packed    how all of them travel from Spark
+    computed  the same for those that Spark has to compute when an increment is folded; tasks read the others by themselves
     """
 
     def __init__(self, spark: SparkSession, node: Node) -> None:
@@ -108,25 +157,29 @@ class NodeRows:
         empty = {topic.name: local_frame(spark, [], log_schema(topic)) for topic in node.topics}
         self.columns: dict[str, pa.Schema] = {}
         rows: dict[str, FeedRows] = {}
-        self._selections: list[Selection] = []
         for name, feed in self._feeds.items():
             schema = arrow_schema(self._rows(feed, empty).schema)
             read = _spelled(schema, _columns_read(node, name))
             self.columns[name] = pa.schema([schema.field(each).with_nullable(True) for each in read])
             topic = feed.topics[0] if len(feed.topics) == 1 else None
-            rows[name] = FeedRows(feed.schema(self.columns[name]), topic)
+            own = feed.schema(self.columns[name])
+            rows[name] = FeedRows(own, topic, refuses(feed.stream), _origins(feed, self.columns[name]))
         self.packed = PackedFeeds(rows)
-        for number, feed_rows in enumerate(rows.values()):
-            self._selections.append(Selection(*self._packing(number, feed_rows)))
+        self.computed = PackedFeeds({name: each for name, each in rows.items() if each.origins is None})
+        self._packer, self._computed_packer = Packer(self.packed), Packer(self.computed)
 
     def frame(self, logs: Mapping[str, DataFrame]) -> DataFrame:
         """The rows of all feeds as `packed` says. In: logs  for each topic's name, rows of its log."""
-        frames = [
-            selection.of(self._rows(feed, logs))
-            for feed, selection in zip(self._feeds.values(), self._selections, strict=True)
-        ]
-        packed = reduce(lambda one, other: one.unionByName(other, allowMissingColumns=True), frames)
-        return packed if len(frames) == 1 else packed.select(*(F.col(quote(n)) for n in self.packed.names))
+        return self._packer.pack({name: self._rows(feed, logs) for name, feed in self._feeds.items()})
+
+    def computed_frame(self, spark: SparkSession, slices: Mapping[str, LogSlice]) -> DataFrame | None:
+        """The rows of the feeds in `computed`; None: there are none."""
+        feeds = {name: self._feeds[name] for name in self.computed.feeds}
+        topics = {topic.name: topic for feed in feeds.values() for topic in feed.stream.topics}
+        if not any(slices[name].files for name in topics):
+            return None
+        logs = {name: slices[name].frame(spark, topic) for name, topic in topics.items()}
+        return self._computed_packer.pack({name: self._rows(feed, logs) for name, feed in feeds.items()})
 
     def _rows(self, feed: Feed, logs: Mapping[str, DataFrame]) -> DataFrame:
         rows = rows_of({topic: logs[topic] for topic in feed.topics}, feed.stream)
@@ -135,11 +188,19 @@ class NodeRows:
         passes = (F.coalesce(F.expr(condition), F.lit(False)) for condition in feed.conditions)
         return rows.withColumn(PASSES, reduce(lambda one, other: one & other, passes))
 
-    def _packing(self, number: int, rows: FeedRows) -> list[Column]:
-        if len(self._feeds) == 1:
-            return [F.col(quote(name)) for name in rows.carried]
-        carried = (F.col(quote(name)).alias(_packed(number, name)) for name in rows.carried)
-        return [F.lit(number).cast("tinyint").alias(FEED), *carried]
+
+def _origins(feed: Feed, columns: pa.Schema) -> dict[str, dict[str, Origin]] | None:
+    """For each topic where its log has the columns of a feed; None: SQL computes some."""
+    topics = feed.stream.topics
+    if feed.conditions or len({*topics}) < len(topics) or any(b.steps for b in feed.stream.branches):
+        return None
+    raw = {RAW[field.name]: Origin((field.name,), field.type) for field in RAW_COLUMNS}
+    found = {}
+    for topic in topics:
+        sides = {name.lower(): (side, name) for name, side in origins(topic).items()}
+        own = {field.name: Origin(sides[field.name.lower()], field.type) for field in columns}
+        found[topic.name] = own | raw
+    return found
 
 
 def _packed(number: int, name: str) -> str:
@@ -167,6 +228,6 @@ def _columns_read(node: Node, feed: str) -> Sequence[str]:
 
 def _spelled(schema: pa.Schema, wanted: Sequence[str]) -> list[str]:
     """These columns, each once, as a schema spells them: names are compared without case, if none is the same."""
-    own = [name for name in schema.names if name not in (*ROW_COLUMNS.names, PASSES)]
+    own = [name for name in schema.names if name not in (*RAW.values(), REFUSED, PASSES)]
     by_text = {name.lower(): name for name in reversed(own)}
     return [*dict.fromkeys(name if name in own else by_text[name.lower()] for name in wanted)]

@@ -1,4 +1,4 @@
-"""How Spark folds an increment: its rows come to tasks, which fold, write files and report.
+"""How Spark folds an increment: tasks read its rows, or get them, fold, write files and report.
 
 The steps of an operator run one after the other in one task, but where SQL computes columns between two of them: there the
 rows go back to Spark, and then to a second task.
@@ -22,8 +22,9 @@ from pyspark.sql.types import BinaryType, StructField, StructType
 from headrace.description import quote
 from headrace.engine.bucket_tasks import BucketResult
 from headrace.engine.clocks import times_of
-from headrace.engine.feeds import PackedFeeds
+from headrace.engine.feeds import NodeRows, PackedFeeds
 from headrace.engine.fold_increment import Between, Distribution, FoldResult, Run, selections_of, together
+from headrace.engine.log_slices import LogSlice
 from headrace.engine.operators import NodeOperator, rows_for
 from headrace.engine.output_tables import nothing_computed
 from headrace.engine.state_files import StateSource
@@ -33,7 +34,7 @@ from headrace.spark import workers
 from headrace.spark.one_task import mapped
 
 if TYPE_CHECKING:
-    from pyspark.sql import DataFrame
+    from pyspark.sql import DataFrame, SparkSession
 
 REPORT = "__report"
 REPORT_TYPE = StructField(REPORT, BinaryType())
@@ -44,6 +45,7 @@ class Increment:
     """What tasks have to know of an increment, beside its rows.
 
     before   the clock before it
+    slices   of each topic's log the rows
     upto_ms  the commit time through which each topic is read
     limits   see `times_of`
     source   the state before it
@@ -52,6 +54,7 @@ class Increment:
     """
 
     before: Clock
+    slices: Mapping[str, LogSlice]
     upto_ms: Mapping[str, int]
     limits: Sequence[tuple[int, str]]
     source: StateSource
@@ -96,19 +99,25 @@ class FirstTask:
     """What the first task does: it tells the clocks, and then does the same as a later one."""
 
     feeds: PackedFeeds
+    computed: PackedFeeds | None
     kernel: Any
     then: LaterTask
 
     def __call__(self, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        """For `mapInArrow`: rows of feeds in; rows for the next step and a report out."""
+        """For `mapInArrow`: rows of `computed` in; rows for the next step and a report out."""
         workers.settle()
         came = [*batches]
-        feeds = self.feeds.unpacked(pa.Table.from_batches(came)) if came else self.feeds.empty()
+        computed = self.computed if came else None
+        feeds = computed.unpacked(pa.Table.from_batches(came)) if computed is not None else {}
         yield from _sent(*self.fold(feeds), goes_on=self.then.goes_on)
 
-    def fold(self, feeds: Mapping[str, pa.Table]) -> tuple[Report, pa.Table]:
-        """The report, and rows for the next step."""
-        told = self.then.told
+    def fold(self, computed: Mapping[str, pa.Table]) -> tuple[Report, pa.Table]:
+        """The report, and rows for the next step. In: computed  rows of the feeds that SQL has computed."""
+        told, feeds = self.then.told, self.feeds.empty()
+        for name, feed in self.feeds.feeds.items():
+            if feed.origins is not None:
+                feeds[name] = feed.read(told.slices)
+        feeds |= computed
         times = times_of([*feeds.values()], told.before, told.upto_ms, told.limits)
         return self.then.fold(Report((), times), rows_for(self.kernel, feeds))
 
@@ -127,32 +136,36 @@ def _sent(report: Report, rows: pa.Table, *, goes_on: bool) -> Iterator[pa.Recor
 class SparkFold:
     """Folds increments of one operator."""
 
-    def __init__(self, operator: NodeOperator, feeds: PackedFeeds) -> None:
+    def __init__(self, operator: NodeOperator, rows: NodeRows) -> None:
         """Nothing is folded yet."""
-        self.operator, self.feeds = operator, feeds
+        self.operator, self.rows = operator, rows
 
-    def fold(self, rows: DataFrame, told: Increment) -> tuple[FoldResult, Times]:
-        """Fold an increment: what it leads to, and its clocks.
-
-        In: rows  as `NodeRows.frame` gives them
-        """
+    def fold(self, spark: SparkSession, told: Increment) -> tuple[FoldResult, Times]:
+        """Fold an increment: what it leads to, and its clocks."""
         run = Run(told.outputs, self.operator.kept, Distribution(), _is_computed)
         stages = self._stages
         last = len(stages) - 1
-        first = FirstTask(self.feeds, self.operator.kernel, LaterTask(stages[0], run, told, last > 0))
-        frame, names = rows.coalesce(1), self.feeds.names
+        frame = self.rows.computed_frame(spark, told.slices)
+        computed = None if frame is None else self.rows.computed
+        then = LaterTask(stages[0], run, told, last > 0)
+        first = FirstTask(self.rows.packed, computed, self.operator.kernel, then)
+        if not any(each.files for each in told.slices.values()):
+            report = self._of_nothing(first, run, told)
+            return together(report.results, told.batch), report.times
+        names = ["id"] if computed is None else computed.names
+        frame = spark.range(0, 1, 1, 1) if frame is None else frame.coalesce(1)
         work: Any = first
         for number, steps in enumerate(stages[1:], 1):
             frame = mapped(frame, work, names, self._given[number - 1])
-            frame = computed(selections_of(steps[0]), frame)
+            frame = computed_columns(selections_of(steps[0]), frame)
             work, names = LaterTask(steps, run, told, number < last), frame.columns
         reports = mapped(frame, work, names, StructType([REPORT_TYPE])).collect()
-        report = pickle.loads(reports[0][REPORT]) if reports else self._of_nothing(first, run, told)
+        report = pickle.loads(reports[0][REPORT])
         return together(report.results, told.batch), report.times
 
     def _of_nothing(self, first: FirstTask, run: Run, told: Increment) -> Report:
-        """Spark makes no task for no rows."""
-        report, rows = first.fold(self.feeds.empty())
+        """An increment without rows needs no task of Spark."""
+        report, rows = first.fold({})
         for steps in self._stages[1:]:
             rows = nothing_computed(selections_of(steps[0]), rows)
             report, rows = LaterTask(steps, run, told, goes_on=False).fold(report, rows)
@@ -173,7 +186,7 @@ class SparkFold:
         """The columns of what each task but the last gives."""
         run = Run({}, self.operator.kept, Distribution(), _is_computed)
         nothing = Times(Clock(), Clock())
-        rows, found = self.operator.rows(self.feeds.empty()), []
+        rows, found = self.operator.rows(self.rows.packed.empty()), []
         for steps in self._stages[:-1]:
             rows = nothing_computed(selections_of(steps[0]), rows)
             rows = run.through(steps, Between(rows), nothing, StateSource(""), 0)[1].rows
@@ -186,7 +199,7 @@ def _is_computed(selections: Mapping[str, Selection], rows: pa.Table) -> pa.Tabl
     return rows
 
 
-def computed(selections: Mapping[str, Selection], rows: DataFrame) -> DataFrame:
+def computed_columns(selections: Mapping[str, Selection], rows: DataFrame) -> DataFrame:
     """Add the columns of selections. In: rows  with those of both sides; all may be null."""
     for part, selection in selections.items():
         names = rows.columns

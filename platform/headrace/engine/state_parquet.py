@@ -34,7 +34,7 @@ class Footers:
             if found is not None:
                 self._known.move_to_end(uri)
                 return found, 0
-        with _open(uri, size, None) as file:
+        with open_parquet(uri, size, None) as file:
             footer = file.metadata
         with self._lock:
             self._known[uri] = footer
@@ -48,7 +48,7 @@ FOOTERS = Footers()
 
 def read_groups(uri: str, size: int, footer: pq.FileMetaData, groups: Sequence[int]) -> tuple[pa.Table, int]:
     """Some groups of rows of a file of so many bytes, and how many bytes they take there."""
-    with _open(uri, size, footer) as file:
+    with open_parquet(uri, size, footer) as file:
         rows = file.read_row_groups(list(groups))
     return rows, sum(_bytes(footer.row_group(number)) for number in groups)
 
@@ -84,7 +84,8 @@ class _RangeFile(io.RawIOBase):
         return found
 
 
-def _open(uri: str, size: int, footer: pq.FileMetaData | None) -> pq.ParquetFile:
+def open_parquet(uri: str, size: int, footer: pq.FileMetaData | None) -> pq.ParquetFile:
+    """A file of so many bytes. In: footer  if it is known already."""
     if is_local(uri):
         return pq.ParquetFile(local_path(uri), metadata=footer)
     source = pa.PythonFile(_RangeFile(uri, size), mode="r")

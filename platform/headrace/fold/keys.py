@@ -188,11 +188,11 @@ def _dense(numbers: np.ndarray) -> np.ndarray:
         return numbers.astype(np.int64)
     lowest, highest = int(numbers.min()), int(numbers.max())
     width = highest - lowest + 1
-    if width <= 2 * len(numbers) + 1024:
+    if width <= 8 * len(numbers) + 1024:  # a hash of each number takes longer than so large an array
         shifted = numbers - lowest
-        there = np.zeros(width, np.int64)
-        there[shifted] = 1
-        dense: np.ndarray = (np.cumsum(there) - 1)[shifted]
+        there = np.zeros(width, bool)
+        there[shifted] = True
+        dense: np.ndarray = (np.cumsum(there, dtype=np.int32) - 1)[shifted].astype(np.int64)
         return dense
     dense = pa.array(numbers).dictionary_encode().indices.to_numpy().astype(np.int64)
     return dense

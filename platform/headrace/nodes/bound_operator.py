@@ -16,7 +16,7 @@ from headrace.description.suppression import Policy
 from headrace.engine.feeds import NodeRows
 from headrace.engine.operators import NodeOperator, operator_of
 from headrace.engine.output_tables import output_tables
-from headrace.engine.spark_fold import SparkFold, computed
+from headrace.engine.spark_fold import SparkFold, computed_columns
 from headrace.fold.changes.collect import RESULTS
 from headrace.fold.contract import KEY
 from headrace.fold.joins.sides import LEFT, RIGHT
@@ -49,7 +49,7 @@ class BoundOperator:
     @cached_property
     def fold(self) -> SparkFold:
         """How Spark folds increments."""
-        return SparkFold(self.operator, self.rows.packed)
+        return SparkFold(self.operator, self.rows)
 
     @cached_property
     def result_schema(self) -> pa.Schema:
@@ -127,7 +127,7 @@ def _columns_of(spark: SparkSession, node: Join, part: str, sides: Mapping[str, 
         ]
     )
     nothing = local_frame(spark, [], from_arrow_schema(carried))
-    made = arrow_schema(computed({part: selection}, nothing).schema)
+    made = arrow_schema(computed_columns({part: selection}, nothing).schema)
     values = [made.field(f"{part}:{name}").with_name(name).with_nullable(True) for name in selection.values]
     return pa.schema([*keys, *values])
 

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 from pyspark.sql import functions as F
 
 from headrace.description.fingerprint import differences
+from headrace.engine.log_slices import LogSlice
 from headrace.engine.state_layout import TABLE
 from headrace.lake import last_commit, open_table, small_files
 from headrace.log.commit_row import without_commit_rows
@@ -17,8 +18,7 @@ from headrace.nodes.evolution import GOES_ON, REBUILT, OtherDescriptionError, ou
 from headrace.nodes.held import Held
 from headrace.nodes.operator_frames import operator_of
 from headrace.nodes.progress import Progress
-from headrace.sequence.log_columns import log_schema
-from headrace.spark.lake_rows import read_between, read_table
+from headrace.spark.lake_rows import read_table
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Mapping
@@ -165,22 +165,13 @@ def read_log(
     return log if not after_ms else log.where(F.col("ingested_at") > F.timestamp_millis(F.lit(after_ms)))
 
 
-def read_increment(
-    spark: SparkSession, lake: Lake, topic: Topic, *, after_ms: int | None, upto_ms: int
-) -> DataFrame:
-    """The same rows, from the files alone that can hold them."""
-    table = open_table(lake.log(topic.name))
-    rows = read_between(spark, table, log_schema(topic), "ingested_at", after_ms or 0, upto_ms)
-    return without_commit_rows(rows)
-
-
-def read_increments(
-    spark: SparkSession, lake: Lake, node: Node, after_ms: Mapping[str, int], upto_ms: Mapping[str, int]
-) -> dict[str, DataFrame]:
-    """The same of each topic of a node, by name."""
+def slices_of(
+    lake: Lake, node: Node, after_ms: Mapping[str, int], upto_ms: Mapping[str, int]
+) -> dict[str, LogSlice]:
+    """The same rows of each topic of a node, as tasks read them."""
     return {
-        t.name: read_increment(spark, lake, t, after_ms=after_ms.get(t.name), upto_ms=upto_ms[t.name])
-        for t in node.topics
+        topic.name: LogSlice.of(lake.log(topic.name), after_ms.get(topic.name, 0), upto_ms[topic.name])
+        for topic in node.topics
     }
 
 

@@ -27,7 +27,7 @@ from headrace.fold.fates import NOT_RECORDS
 from headrace.lake import NewFile, kinds, small_files
 from headrace.lake.snapshot import stats_json
 from headrace.nodes.bound_operator import bound
-from headrace.nodes.node_tables import read_increments
+from headrace.nodes.node_tables import slices_of
 from headrace.nodes.operator_frames import operator_of
 from headrace.nodes.progress import Progress
 from headrace.spark import one_task
@@ -129,8 +129,8 @@ def _stand(
     source, progress = _copied(opening, f"{folder}/{STATE}"), opening.progress
     results: list[NewFile] = []
     for through_ms in _increments(lake, node, progress, upto_ms):
-        logs = read_increments(spark, lake, node, progress.upto_ms, through_ms)
-        found = operator.fold(spark, logs, through_ms, progress, source, f"{folder}/{RESULTS}")
+        slices = slices_of(lake, node, progress.upto_ms, through_ms)
+        found = operator.fold(spark, slices, through_ms, progress, source, f"{folder}/{RESULTS}")
         source, progress = source.plus(found.state), found.progress
         results += found.results
     state = _rows(spark, node, source)

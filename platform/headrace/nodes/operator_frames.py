@@ -48,6 +48,7 @@ if TYPE_CHECKING:
     from headrace.description import Node
     from headrace.description.limits import Limits
     from headrace.engine.fold_increment import FoldResult
+    from headrace.engine.log_slices import LogSlice
     from headrace.engine.operators import NodeOperator
     from headrace.engine.state_files import StateSource
     from headrace.errors import TerminalError
@@ -129,7 +130,7 @@ class OperatorFrames:
     def fold(
         self,
         spark: SparkSession,
-        logs: Mapping[str, DataFrame],
+        slices: Mapping[str, LogSlice],
         upto_ms: Mapping[str, int],
         progress: Progress,
         source: StateSource,
@@ -137,7 +138,7 @@ class OperatorFrames:
     ) -> FoldedIncrement:
         """Fold rows of the logs into what is held.
 
-        In:  logs     for each topic, whole log commits after `progress.upto_ms` and through `upto_ms`
+        In:  slices   of each topic the log commits after `progress.upto_ms` and through `upto_ms`
              source   the state as of the progress; what it gains goes into its folder
              results  URI of the folder for appended results
         Law: folding a log in pieces leads to the same results as folding it whole.
@@ -145,8 +146,8 @@ class OperatorFrames:
         of = bound(spark, self.node)
         limits = progress.standing_limits(self.node.name or "")
         outputs = {RESULTS: results} if self.appended else {}
-        told = Increment(progress.clock, upto_ms, limits, source, progress.batch + 1, outputs)
-        found, times = of.fold.fold(of.rows.frame(logs), told)
+        told = Increment(progress.clock, slices, upto_ms, limits, source, progress.batch + 1, outputs)
+        found, times = of.fold.fold(spark, told)
         sizes, refused = judged(of.operator, found, times, progress.bounded)
         after = Progress(
             progress.batch + 1,

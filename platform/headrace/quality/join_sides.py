@@ -11,7 +11,7 @@ from pyspark.sql import functions as F
 
 from headrace.description import quote
 from headrace.description.join import INNER
-from headrace.engine.spark_fold import computed
+from headrace.engine.spark_fold import computed_columns
 from headrace.fold.contract import DELETED
 from headrace.fold.joins import ForeignKeyJoin
 from headrace.fold.joins.refer import LEFT_KEY
@@ -79,7 +79,7 @@ class JoinSides:
         if node.selection is None:
             values = {name: f"left.{quote(name)}" for name in node.left.values}
             values |= {name: f"right.{quote(name)}" for name in node.right.values}
-        told = computed({RESULT: replace(carried, values=values)}, both)
+        told = computed_columns({RESULT: replace(carried, values=values)}, both)
         keys = (F.col(quote(carried.left[name])).alias(name) for name in node.identity)
         named = (F.col(quote(f"{RESULT}:{name}")).alias(name) for name in node.columns if name in values)
         return told.select(*keys, *named)

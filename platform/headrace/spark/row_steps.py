@@ -1,7 +1,6 @@
 """The rows of logs after a stream's row-wise steps, which SQL computes.
 
-A row is never removed on its way: what a `where` refuses is marked `filtered`, so that the ledger can account for
-every record that Kafka delivered.
+No row is removed on its way: what a `where` refuses is marked, so that the ledger can account for every record.
 """
 
 from __future__ import annotations
@@ -14,9 +13,7 @@ from pyspark.sql import functions as F
 
 from headrace.description import Select, Transform, Where, WithColumn, quote
 from headrace.errors import DescriptionError
-from headrace.fold.contract import ROW_COLUMNS
-from headrace.fold.fates import FILTERED, REPLAY, TOMBSTONE
-from headrace.sequence.log_columns import CONTROL, DEAD_LETTER, DRAIN, ERASED, RECORD, SET_LIMITS, TICK
+from headrace.sequence.operator_rows import RAW_COLUMNS, REFUSED
 from headrace.spark.frames import Selection
 
 if TYPE_CHECKING:
@@ -26,7 +23,8 @@ if TYPE_CHECKING:
 
     from headrace.description import Step, Stream, Topic
 
-META = tuple(ROW_COLUMNS.names)
+# Each column of the log by which operators tell a row's fate, under a name that no user's column has.
+RAW = {name: f"__{name}" for name in RAW_COLUMNS.names}
 # Made once: each column costs calls into the JVM.
 _KNOWN: WeakKeyDictionary[Topic, Selection] = WeakKeyDictionary()
 
@@ -35,13 +33,12 @@ def rows_of(logs: Mapping[str, DataFrame], stream: Stream) -> DataFrame:
     """The rows of a stream's topics after its row-wise steps.
 
     In:     logs  for each topic's name, rows of its log
-    Out:    the stream's columns, then `META`: position, commit time, event time and stream time in ms, raw size, `__fate`
-            (null while undecided; ticks and control rows carry their kind; drains and limits set are told apart),
-            `__reason` (of limits that are set, their JSON). One row per row of the logs.
+    Out:    the stream's columns, RAW, and REFUSED if `refuses`. One row per row of the logs.
     Law:    row by row; no row is dropped.
     """
+    more = (F.lit(False).alias(REFUSED),) if refuses(stream) else ()
     frames = [
-        reduce(_apply, branch.steps, _columns(branch.topic).of(logs[branch.topic.name]))
+        reduce(_apply, branch.steps, _columns(branch.topic).of(logs[branch.topic.name], *more))
         for branch in stream.branches
     ]
     return reduce(lambda left, right: left.unionByName(right), frames)
@@ -54,40 +51,31 @@ def _columns(topic: Topic) -> Selection:
 
 
 def _make_columns(topic: Topic) -> Selection:
-    action = F.when(F.col("kind") == CONTROL, F.get_json_object("control", "$.action"))
-    fate = (
-        F.when(action.isin(DRAIN, SET_LIMITS), action)
-        .when(F.col("kind").isin(TICK, CONTROL, DEAD_LETTER), F.col("kind"))
-        .when((F.col("kind") == RECORD) & (F.col("reason") == ERASED), ERASED)
-        .when(F.col("replay"), REPLAY)
-        .when(F.col("tombstone"), TOMBSTONE)
-    )
     return Selection(
-        *(F.col(_origin(topic, name)).alias(name) for name in topic.columns),
-        F.unix_millis("ingested_at").alias("__ingested_ms"),
-        F.col("topic").alias("__topic"),
-        F.col("partition").alias("__partition"),
-        F.col("offset").alias("__offset"),
-        F.unix_millis("timestamp").alias("__event_ms"),
-        F.unix_millis("stream_time").alias("__stream_ms"),
-        F.col("size_bytes").cast("long").alias("__size_bytes"),
-        fate.alias("__fate"),
-        F.when(action == SET_LIMITS, F.col("control")).otherwise(F.col("reason")).alias("__reason"),
+        *(F.col(f"{side}.{quote(name)}").alias(name) for name, side in origins(topic).items()),
+        *(F.col(name).alias(raw) for name, raw in RAW.items()),
     )
 
 
-def _origin(topic: Topic, name: str) -> str:
-    side = "key" if any(column.name == name for column in topic.key_columns) else "value"
-    return f"{side}.{quote(name)}"
+def origins(topic: Topic) -> dict[str, str]:
+    """For each column of a topic whether it lies in the key or the value of its log."""
+    keys = {column.name for column in topic.key_columns}
+    return {name: "key" if name in keys else "value" for name in topic.columns}
+
+
+def refuses(stream: Stream) -> bool:
+    """True if a `where` is among the steps."""
+    return any(isinstance(step, Where) for branch in stream.branches for step in branch.steps)
 
 
 def _apply(frame: DataFrame, step: Step) -> DataFrame:
     match step:
         case Where(expression):
-            refused = F.col("__fate").isNull() & ~F.coalesce(F.expr(expression), F.lit(False))
-            return frame.withColumn("__fate", F.when(refused, FILTERED).otherwise(F.col("__fate")))
+            passes = F.coalesce(F.expr(expression), F.lit(False))
+            return frame.withColumn(REFUSED, F.col(REFUSED) | ~passes)
         case Select(expressions):
-            return frame.select(*(F.expr(expression) for expression in expressions), *META)
+            kept = (name for name in (*RAW.values(), REFUSED) if name in frame.columns)
+            return frame.select(*(F.expr(expression) for expression in expressions), *kept)
         case WithColumn(name, expression):
             return frame.withColumn(name, F.expr(expression))
         case Transform():
@@ -96,7 +84,7 @@ def _apply(frame: DataFrame, step: Step) -> DataFrame:
 
 def _transform(frame: DataFrame, step: Transform) -> DataFrame:
     result: DataFrame = step.function(frame)
-    lost = [name for name in META if name not in result.columns]
+    lost = [name for name in (*RAW.values(), REFUSED) if name in frame.columns and name not in result.columns]
     if lost:
         raise DescriptionError(
             f"transform({getattr(step.function, '__name__', step.function)!r}) dropped the columns {', '.join(lost)}.",

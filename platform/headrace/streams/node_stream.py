@@ -13,11 +13,12 @@ from typing import TYPE_CHECKING
 import structlog
 from pyspark.sql import functions as F
 
+from headrace.engine.log_slices import LogSlice
 from headrace.fold.bounds import FullError
 from headrace.fold.fates import NOT_RECORDS
 from headrace.lifecycle.live_limits import limits_known
 from headrace.lifecycle.rebuild import Rebuild, rebuild_due
-from headrace.nodes.node_tables import frontier_ms, read_increment
+from headrace.nodes.node_tables import frontier_ms
 from headrace.sequence.log_columns import DEAD_LETTER, RECORD
 from headrace.streams.buffered import BufferFigures
 from headrace.streams.log_watch import LogWatch, log_version
@@ -264,7 +265,8 @@ class NodeStream(SupervisedLoop):
         assert self.runner is not None
         upto_ms = self.runner.progress.upto_ms
         counts = (
-            read_increment(self._spark, self._lake, topic, after_ms=upto_ms.get(topic.name), upto_ms=frontier)
+            LogSlice.of(self._lake.log(topic.name), upto_ms.get(topic.name, 0), frontier)
+            .frame(self._spark, topic)
             .where(F.col("kind").isin(RECORD, DEAD_LETTER))
             .count()
             for topic in self.node.topics

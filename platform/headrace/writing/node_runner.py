@@ -24,9 +24,9 @@ from headrace.nodes.node_tables import (
     STATE_LAYOUT,
     frontier_ms,
     note_description,
-    read_increments,
     read_progress,
     settled_ms,
+    slices_of,
 )
 from headrace.nodes.operator_frames import operator_of
 from headrace.spark import one_task
@@ -88,10 +88,10 @@ class NodeRunner:
         if plan is None:
             return False
         progress, upto_ms = self.progress, plan["upto_ms"]
-        logs = read_increments(self._spark, self._lake, self.node, progress.upto_ms, upto_ms)
+        slices = slices_of(self._lake, self.node, progress.upto_ms, upto_ms)
         source = StateSource.committed(self._state)
         table = self._lake.table(self.name)
-        found = self.operator.fold(self._spark, logs, upto_ms, progress, source, table)
+        found = self.operator.fold(self._spark, slices, upto_ms, progress, source, table)
         self._write(found, upto_ms)
         self.progress, self._repeating = found.progress, False
         return True

@@ -1,0 +1,128 @@
+"""A stretch of a log: whole log commits, in the files that the lake's snapshot names. A task or Spark reads it.
+
+Law: a slice gives the same rows whoever reads it, and however files are packed. Commit rows are left out: they repeat what
+others say.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+import pyarrow.parquet as pq
+
+from headrace.engine.state_parquet import open_parquet
+from headrace.fold.columns import int64
+from headrace.lake import open_table
+from headrace.log.commit_row import PREFIX, without_commit_rows
+from headrace.sequence.log_columns import log_schema
+from headrace.spark.lake_rows import read_between
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, SparkSession
+
+    from headrace.description import Topic
+
+INGESTED_AT, COMMIT_ROWS = "ingested_at", "control"
+
+
+@dataclass(frozen=True)
+class Origin:
+    """Where the log has a column.
+
+    path  of names: that of a column, or that of a struct and of its field
+    type  as the reader wants it
+    """
+
+    path: tuple[str, ...]
+    type: pa.DataType
+
+
+@dataclass(frozen=True)
+class LogSlice:
+    """The log commits of one topic after one commit time and through another, in ms.
+
+    uri    of the log's table
+    files  those that may have such rows: names and sizes in bytes
+    """
+
+    uri: str
+    files: Mapping[str, int]
+    after_ms: int
+    through_ms: int
+
+    @classmethod
+    def of(cls, uri: str, after_ms: int, through_ms: int) -> LogSlice:
+        """The slice as of the newest version of the log."""
+        found = (
+            open_table(uri).snapshot().within(INGESTED_AT, (after_ms + 1) * 1_000, through_ms * 1_000 + 999)
+        )
+        return cls(uri, {name: file.size for name, file in found.items()}, after_ms, through_ms)
+
+    def frame(self, spark: SparkSession, topic: Topic) -> DataFrame:
+        """The rows as Spark reads them, in the columns of the log."""
+        table, schema = open_table(self.uri), log_schema(topic)
+        return without_commit_rows(
+            read_between(spark, table, schema, INGESTED_AT, self.after_ms, self.through_ms)
+        )
+
+    def read(self, columns: Mapping[str, Origin]) -> pa.Table:
+        """The rows as a task reads them, in any order. In: columns  those that are wanted, by the names they get."""
+        parts = [part for name, size in self.files.items() for part in self._read(name, size, columns)]
+        empty = pa.schema([(name, origin.type) for name, origin in columns.items()]).empty_table()
+        return pa.concat_tables([empty, *parts]).combine_chunks()
+
+    def _read(self, name: str, size: int, columns: Mapping[str, Origin]) -> Iterator[pa.Table]:
+        with open_parquet(f"{self.uri}/{name}", size, None) as file:
+            wanted = {INGESTED_AT, COMMIT_ROWS, *(".".join(origin.path) for origin in columns.values())}
+            groups = [n for n in range(file.num_row_groups) if self._may_have(file.metadata.row_group(n))]
+            if not groups:
+                return
+            rows = file.read_row_groups(groups, columns=sorted(wanted))
+        if not (mine := self._mine(rows)).all():
+            rows = rows.filter(pa.array(mine))
+        if rows.num_rows:
+            yield pa.table({name: _column(rows, origin) for name, origin in columns.items()})
+
+    def _may_have(self, group: pq.RowGroupMetaData) -> bool:
+        bounds = next(
+            (
+                column.statistics
+                for at in range(group.num_columns)
+                if (column := group.column(at)).path_in_schema == INGESTED_AT
+            ),
+            None,
+        )
+        if bounds is None or not bounds.has_min_max:
+            return True
+        first, last = (
+            int(np.datetime64(end.replace(tzinfo=None), "ms").astype(int)) for end in (bounds.min, bounds.max)
+        )
+        return first <= self.through_ms and last > self.after_ms
+
+    def _mine(self, rows: pa.Table) -> np.ndarray:
+        at_us = int64(rows[INGESTED_AT].cast(pa.int64()))
+        mine: np.ndarray = (at_us >= (self.after_ms + 1) * 1_000) & (at_us <= self.through_ms * 1_000 + 999)
+        said = rows[COMMIT_ROWS]
+        if said.null_count < len(said):
+            mine = mine & ~pc.starts_with(said, PREFIX).fill_null(False).to_numpy()
+        return mine
+
+
+def _column(rows: pa.Table, origin: Origin) -> pa.ChunkedArray:
+    """One column; null where a file was written before the log had it."""
+    name, *within = origin.path
+    nothing = pa.chunked_array([pa.nulls(rows.num_rows, origin.type)])
+    if name not in rows.column_names:
+        return nothing
+    column = rows[name]
+    for field in within:
+        place = column.type.get_field_index(field)
+        if place < 0:
+            return nothing
+        column = column.flatten()[place]
+    return column if column.type == origin.type else column.cast(origin.type)
