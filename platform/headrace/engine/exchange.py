@@ -30,7 +30,7 @@ def exchanged(step: Step, rows: pa.Table, shared: pa.Table | None, buckets: int)
     else:
         keyed = _keyed(step, rows)
         parts = [keyed] if buckets == 1 else _by_hash(keyed, buckets)
-    return parts if shared is None else [_with_shared(part, shared) for part in parts]
+    return [with_shared(part, shared) for part in parts]
 
 
 def _keyed(step: Step, rows: pa.Table) -> pa.Table:
@@ -49,7 +49,10 @@ def _by_hash(rows: pa.Table, buckets: int) -> list[pa.Table]:
     return [rows.slice(ends[n], ends[n + 1] - ends[n]) for n in range(buckets)]
 
 
-def _with_shared(rows: pa.Table, shared: pa.Table) -> pa.Table:
+def with_shared(rows: pa.Table, shared: pa.Table | None) -> pa.Table:
+    """The rows of one bucket, and those that each bucket gets. In: rows  with KEY and HASH."""
+    if shared is None:
+        return rows
     nothing = {KEY: pa.nulls(shared.num_rows, pa.binary()), HASH: pa.nulls(shared.num_rows, pa.int64())}
     columns = {name: shared[name] for name in shared.column_names} | nothing
     return pa.concat_tables([rows, pa.table(columns).select(rows.schema.names)])

@@ -150,21 +150,33 @@ class Run:
             sharing = [one.shared for one in found if one.shared is not None]
             shared = pa.concat_tables(sharing) if sharing else None
             came = Between(_joined([one.rows for one in found], rows.slice(0, 0)), shared)
-            everything += [_without_rows(one) for one in found]
+            everything += [without_rows(one) for one in found]
         return everything, came
 
     def _tasks(
         self, step: Step, came: Between, times: Times, state: StateSource, batch: int
     ) -> list[BucketTask]:
         buckets = exchanged(step, came.rows, came.shared, self.how.buckets)
+        return [
+            self.task(step, mine, (number, len(buckets)), times, state, batch)
+            for number, mine in enumerate(buckets)
+        ]
+
+    def task(
+        self,
+        step: Step,
+        mine: pa.Table,
+        bucket: tuple[int, int],
+        times: Times,
+        state: StateSource,
+        batch: int,
+    ) -> BucketTask:
+        """One bucket of a step. In: mine  its rows; bucket: its number, and how many there are."""
+        hashes = bucket_hashes(*bucket)
+        files = {n: f for table in step.state for n, f in state.of(table, hashes).files.items()}
         layout = StateLayout({**step.state, **self.kept})
-        tasks = []
-        for number, mine in enumerate(buckets):
-            hashes = bucket_hashes(number, len(buckets))
-            files = {n: f for table in step.state for n, f in state.of(table, hashes).files.items()}
-            source = StateSource(state.uri, files)
-            tasks.append(BucketTask(step, mine, times, layout, source, hashes, batch, self.outputs))
-        return tasks
+        source = StateSource(state.uri, files)
+        return BucketTask(step, mine, times, layout, source, hashes, batch, self.outputs)
 
     def _computed(self, step: Step, rows: pa.Table) -> pa.Table:
         if not selections_of(step):
@@ -183,7 +195,8 @@ def _joined(tables: Sequence[pa.Table | None], nothing: pa.Table) -> pa.Table:
     return pa.concat_tables(there) if there else nothing
 
 
-def _without_rows(one: BucketResult) -> BucketResult:
+def without_rows(one: BucketResult) -> BucketResult:
+    """The same without what goes on to the next step."""
     return BucketResult(None, None, one.tally, one.outputs, one.written, one.state, one.bytes_read)
 
 

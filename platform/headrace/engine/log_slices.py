@@ -63,6 +63,11 @@ class LogSlice:
         )
         return cls(uri, {name: file.size for name, file in found.items()}, after_ms, through_ms)
 
+    @property
+    def bytes(self) -> int:
+        """The size of the files."""
+        return sum(self.files.values())
+
     def frame(self, spark: SparkSession, topic: Topic) -> DataFrame:
         """The rows as Spark reads them, in the columns of the log."""
         table, schema = open_table(self.uri), log_schema(topic)

@@ -24,7 +24,7 @@ from headrace.description import (
     quote,
 )
 from headrace.engine.bounds import judged, standing_limits
-from headrace.engine.spark_fold import Increment
+from headrace.engine.fold_stages import Increment
 from headrace.engine.state_layout import TABLE
 from headrace.errors import DescriptionError
 from headrace.fold.changes.collect import RESULTS

@@ -1,0 +1,66 @@
+"""Law: the number of buckets over which Spark spreads an increment shows in no table."""
+
+from __future__ import annotations
+
+from random import Random
+from typing import TYPE_CHECKING
+
+import pytest
+
+import headrace as hr
+from headrace.engine import spark_fold
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame
+
+    from headrace.description import Node
+    from tests.conftest import Drive
+
+pytestmark = pytest.mark.spark
+
+ONE = hr.Topic("one", key="id STRING", value="ref STRING, n BIGINT", idle_timeout=None)
+TWO = hr.Topic("two", key="ref STRING", value="name STRING, m BIGINT", idle_timeout=None)
+GROUPED = ONE.group_by("id")
+TUMBLING = GROUPED.window(hr.tumbling("2 minutes"), grace="1 minute").aggregate(
+    n=hr.count(), total=hr.sum("n")
+)
+JOINED = ONE.table().join(TWO.table(), on="ref", how="left")
+COMPUTED = ("id", "left.n * 2 AS twice", "concat(right.name, '!') AS told")
+NODES: list[Node] = [
+    TUMBLING.suppress(hr.until_window_closes()).named("final"),
+    ONE.where("n > 2").group_by("ref").aggregate(n=hr.sum("n")).named("steps"),
+    GROUPED.window(hr.session("1 minute"), grace=0).aggregate(n=hr.count()).named("sessions"),
+    TUMBLING.suppress(hr.until_time_limit("1 minute")).named("limited"),
+    GROUPED.batch(collect=["n"], max_records=3).named("batches"),
+    JOINED.named("joined"),
+    ONE.table().join(TWO.table(), on="ref", how="left", select=COMPUTED).named("computed"),
+    ONE.table().group_by("ref").aggregate(n=hr.count(), total=hr.sum("n")).named("regrouped"),
+    ONE.lookup(TWO.table(), on="ref").named("looked_up"),
+    ONE.lookup(TWO.table(), on="ref", as_of="event").named("in_time"),
+]
+
+
+def rows(frame: DataFrame) -> list[str]:
+    return sorted(str(row) for row in frame.collect())
+
+
+def test_a_stream_over_three_buckets_and_a_backfill_over_one_give_the_same_tables(
+    drive: Drive, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    driver, random, minute = drive(*NODES), Random(5), 60_000
+    monkeypatch.setattr(spark_fold, "buckets_for", lambda slices, tasks: 3)
+    for cut in range(3):
+        for number in range(40):
+            at_ms = (cut * 40 + number) * minute // 8 - random.randrange(3) * minute + 5 * minute
+            value = {"ref": f"r{random.randrange(6)}", "n": random.randrange(9)}
+            key = f"k{random.randrange(7)}"
+            driver.pipe("one", key=key, value=value, timestamp_ms=at_ms, partition=random.randrange(2))
+            if number % 4 == 0:
+                named = {"name": f"n{random.randrange(9)}", "m": cut} if number % 8 else None
+                driver.pipe("two", key=f"r{random.randrange(6)}", value=named, timestamp_ms=at_ms)
+        driver.cut()
+    streamed = {node.required_name: rows(driver.read(node.required_name)) for node in NODES}
+    monkeypatch.undo()
+    for name, found in streamed.items():
+        assert found, name
+        assert rows(driver.backfill(name)) == found, name
