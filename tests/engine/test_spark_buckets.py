@@ -44,10 +44,11 @@ def rows(frame: DataFrame) -> list[str]:
     return sorted(str(row) for row in frame.collect())
 
 
-def test_a_stream_over_three_buckets_and_a_backfill_over_one_give_the_same_tables(
+def test_a_stream_over_three_buckets_and_a_backfill_by_the_driver_give_the_same_tables(
     drive: Drive, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     driver, random, minute = drive(*NODES), Random(5), 60_000
+    monkeypatch.setattr(spark_fold, "is_small", lambda told: False)
     monkeypatch.setattr(spark_fold, "buckets_for", lambda slices, tasks: 3)
     for cut in range(3):
         for number in range(40):

@@ -1,4 +1,4 @@
-"""What the laws share: some increments of every node are folded over two buckets, most over one."""
+"""What the laws share: increments of every node are folded by the driver, by one task, or over two buckets."""
 
 from __future__ import annotations
 
@@ -14,12 +14,13 @@ if TYPE_CHECKING:
 
 
 @pytest.fixture(autouse=True, scope="session")
-def some_increments_over_two_buckets() -> Iterator[None]:
-    """Spread each fourth increment, told by the size of its files."""
+def increments_are_folded_here_and_there() -> Iterator[None]:
+    """Each fourth increment goes to one task of Spark, each fourth over two buckets; the size of its files decides."""
 
-    def buckets_for(slices: Iterable[LogSlice], tasks: int) -> int:
-        return 1 if sum(each.bytes for each in slices) % 4 else 2
+    def draw(slices: Iterable[LogSlice]) -> int:
+        return sum(each.bytes for each in slices) % 4
 
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(spark_fold, "buckets_for", buckets_for)
+        patch.setattr(spark_fold, "is_small", lambda told: draw(told.slices.values()) > 1)
+        patch.setattr(spark_fold, "buckets_for", lambda slices, tasks: 1 + draw(slices))
         yield

@@ -1,7 +1,8 @@
 """How Spark folds an increment: tasks read its rows, or get them, fold, write files and report.
 
-An increment is folded in stages. With one bucket a task runs all steps, but where SQL computes columns between two of them.
-With several, each step is a stage of its own, and rows go from the buckets of one step to those of the next.
+The driver folds a small increment by itself. Others are folded in stages: with one bucket a task runs all steps, but where SQL
+computes columns between two of them; with several, each step is a stage of its own, and rows go from the buckets of one step
+to those of the next.
 
 Law: that of `fold_increment`. Neither the number of buckets nor where tasks run shows in any table.
 """
@@ -51,6 +52,8 @@ if TYPE_CHECKING:
 
 # Of Parquet: some 250,000 narrow records. Each task of a first stage reads all rows, a sixth of the work of folding them.
 BUCKET_BYTES = 4 << 20
+# Of the log's and of the state's Parquet. Spark takes a tenth of a second to start a task, which then folds for a hundredth.
+HERE_BYTES, HERE_STATE_BYTES = 256 << 10, 8 << 20
 
 
 class SparkFold:
@@ -62,8 +65,8 @@ class SparkFold:
 
     def fold(self, spark: SparkSession, told: Increment) -> tuple[FoldResult, Times]:
         """Fold an increment: what it leads to, and its clocks."""
-        if not any(each.files for each in told.slices.values()):
-            return self._fold_nothing(told)
+        if self._is_small(told):
+            return self._fold_here(told)
         buckets = buckets_for(told.slices.values(), spark.sparkContext.defaultParallelism)
         tasks = self._tasks(told, buckets)
         frame = self.rows.computed_frame(spark, told.slices)
@@ -79,7 +82,7 @@ class SparkFold:
             work, names = task, frame.columns
         reports = mapped(frame, work, names, StructType([REPORT_TYPE])).collect()
         if not reports:  # SQL had commit rows alone, and Spark makes no task of Python for no rows
-            return self._fold_nothing(told)
+            return self._fold_here(told)
         found: list[Report] = [pickle.loads(row[REPORT]) for row in reports]
         return together([one for each in found for one in each.results], told.batch), found[0].times
 
@@ -99,8 +102,15 @@ class SparkFold:
             StageTask(steps, then, run, told, buckets) for steps, then in zip(stages, goes_to, strict=True)
         ]
 
-    def _fold_nothing(self, told: Increment) -> tuple[FoldResult, Times]:
-        """Fold an increment without rows of which SQL computes anything: it needs no task of Spark."""
+    def _is_small(self, told: Increment) -> bool:
+        """True if the driver folds it sooner than Spark starts a task."""
+        if not any(each.files for each in told.slices.values()):
+            return True
+        needs_sql = self.rows.computed.feeds or len(self._stages(each=False)) > 1
+        return not needs_sql and is_small(told)
+
+    def _fold_here(self, told: Increment) -> tuple[FoldResult, Times]:
+        """Fold an increment of whose rows SQL computes nothing, without a task of Spark."""
         tasks = self._tasks(told, 1)
         first = FirstTask(self.rows.packed, None, self.operator.kernel, tasks[0])
         times, rows = first.rows({name: self.rows.packed.empty()[name] for name in self.rows.computed.feeds})
@@ -142,6 +152,13 @@ class SparkFold:
             rows = nothing_computed(selections_of(before), rows)
             rows = run.through([before], Between(rows), nothing, StateSource(""), 0)[1].rows
         return exchanged(step, rows, None, buckets)[0].schema
+
+
+def is_small(told: Increment) -> bool:
+    """True if an increment, and all of the state that it might touch, have few bytes."""
+    log_bytes = sum(each.bytes for each in told.slices.values())
+    state_bytes = sum(file.size for file in told.source.files.values())
+    return log_bytes <= HERE_BYTES and state_bytes <= HERE_STATE_BYTES
 
 
 def buckets_for(slices: Iterable[LogSlice], tasks: int) -> int:
