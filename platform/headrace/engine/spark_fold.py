@@ -1,7 +1,7 @@
 """How Spark folds an increment: tasks read its rows, or get them, fold, write files and report.
 
-The driver folds a small increment by itself. Others are folded in stages: with one bucket a task runs all steps, except where
-SQL computes columns between two of them; with several, each step is a stage of its own, and rows go from the buckets of one step
+The driver folds a small increment by itself. Others are folded in stages. With one bucket a task runs all steps, except where
+SQL computes columns between two of them. With several, each step is a stage of its own: rows go from the buckets of one step
 to those of the next.
 
 Law: that of `fold_increment`. Neither the number of buckets nor where tasks run shows in any table.
