@@ -65,4 +65,5 @@ def _looks(table: LakeTable) -> dict[int, set[str]]:
     return {
         int(name.removesuffix(".json")): set(small_files.read_json(f"{folder}/{name}") or ())
         for name in small_files.names(folder)
+        if name.removesuffix(".json").isdigit()  # a store may list the folder itself
     }
