@@ -36,6 +36,7 @@ def test_vacuum_deletes_what_an_old_look_found_in_no_version_and_nothing_hidden(
     looked_before(filled, second, hours=47)
     assert vacuum(filled, 48, settled_hours=0) == []
     assert vacuum(filled, 46, settled_hours=0) == sorted(files)
+    assert vacuum(filled, 0, settled_hours=0) == [], "what is gone is not named again"
     assert looks(filled) == []
     assert filled.version == version
     assert small_files.exists(f"{filled.uri}/_guard/0/seen.json")

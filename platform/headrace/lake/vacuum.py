@@ -51,12 +51,19 @@ def vacuum(table: LakeTable, retention_hours: float, *, settled_hours: float = S
 def _in_no_version(table: LakeTable, settled_hours: float) -> list[str]:
     """The files that the newest version does not name and that left it, or were written, some hours ago.
 
-    delta-rs names them, and passes what is hidden (`_` or `.` before the name).
+    delta-rs names them, and passes what is hidden (`_` or `.` before the name). It also names files that are gone already.
     """
     from deltalake import DeltaTable
 
     handle = DeltaTable(delta_uri(table.uri), storage_options=storage_options(table.uri))
-    return handle.vacuum(round(settled_hours), dry_run=True, enforce_retention_duration=False, full=True)
+    named = handle.vacuum(round(settled_hours), dry_run=True, enforce_retention_duration=False, full=True)
+    folders = {name.rpartition("/")[0] for name in named}
+    there = {
+        f"{folder}/{name}".lstrip("/")
+        for folder in folders
+        for name in small_files.names(f"{table.uri}/{folder}".rstrip("/"))
+    }
+    return [name for name in named if name in there]
 
 
 def _looks(table: LakeTable) -> dict[int, set[str]]:
