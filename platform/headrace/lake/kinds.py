@@ -12,7 +12,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-COMMITS, RESULTS_COMMITS, TOMBSTONES = "interval 5 minutes", "interval 6 hours", "interval 1 hours"
+COMMITS, RESULTS_COMMITS, TOMBSTONES = "interval 5 minutes", "interval 6 hours", "interval 30 minutes"
 COMMITS_MAX, RESULTS_COMMITS_MAX = "headrace.commitsMax", "2000"  # a property of ours, which Delta carries
 # Every table pins these, whatever the defaults of a platform are. Checkpoints are written beside the commits.
 PINNED: Mapping[str, str] = {
