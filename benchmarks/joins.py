@@ -102,6 +102,7 @@ class Line:
             log = (
                 self.spark.read.format("delta")
                 .load(self.lake.log(topic))
+                .where("kind = 'record'")
                 .select("key.*", "value.*", "ingested_at")
             )
             row = F.struct(*(name for name in log.columns if name not in (key, "ingested_at")))

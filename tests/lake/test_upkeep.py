@@ -31,6 +31,8 @@ from headrace.lake import (
     upkeep,
 )
 from headrace.lake.history import last_commit
+from headrace.writing import table_upkeep
+from headrace.writing.scheduling import Turns
 
 pytestmark = pytest.mark.fast
 SCHEMA = pa.schema(
@@ -86,9 +88,9 @@ def by_row(rows: list[dict[str, Any]]) -> list[str]:
     return sorted(map(repr, rows))
 
 
-def aged(uri: str) -> None:
-    """Everything below a folder was written two hours ago."""
-    long_ago = time.time() - 7200
+def aged(uri: str, hours: float = 2) -> None:
+    """Everything below a folder was written so long ago."""
+    long_ago = time.time() - hours * 3600
     for path in Path(uri.removeprefix("file:")).rglob("*"):
         if path.is_file():
             os.utime(path, (long_ago, long_ago))
@@ -172,25 +174,6 @@ def test_a_compaction_of_a_file_that_is_gone_is_skipped(filled: LakeTable) -> No
     version, stored_before = filled.version, small_files.usage(filled.uri)
     assert upkeep.compact(filled, maintainer, files, RECORD, column="hash") is None
     assert (filled.version, small_files.usage(filled.uri)) == (version, stored_before)
-    assert by_row(content(filled)) == before
-
-
-def test_vacuum_deletes_what_no_version_of_late_needs_and_nothing_hidden(filled: LakeTable) -> None:
-    before, old = by_row(content(filled)), filled.snapshot()
-    files = upkeep.choose(old, "hash", 1000)
-    upkeep.compact(filled, TableWriter(filled, MAINTAINER), files, RECORD, column="hash")
-    for hidden in ("_guard/0/seen.json", "_settled.json"):
-        small_files.write_json(f"{filled.uri}/{hidden}", {})
-    small_files.write_json(f"{filled.uri}/part-of-nothing.parquet", {})
-    version = filled.version
-    assert upkeep.vacuum(filled, 168) == []
-    aged(filled.uri)
-    assert upkeep.vacuum(filled, 168) == []  # younger than the retention
-    assert upkeep.vacuum(filled, 1) == ["part-of-nothing.parquet"]  # the others were removed a moment ago
-    assert sorted(upkeep.vacuum(filled, 0)) == sorted(files)
-    assert filled.version == version
-    assert small_files.exists(f"{filled.uri}/_guard/0/seen.json")
-    assert small_files.exists(f"{filled.uri}/_settled.json")
     assert by_row(content(filled)) == before
 
 
@@ -291,3 +274,65 @@ def test_upkeep_goes_on_after_another_process_took_its_role(
     found = last_commit(table, "upkeep")
     assert found is not None
     assert found.version > 300
+
+
+def results_table(tmp_path: Path, **settings: str) -> LakeTable:
+    return create(f"file:{tmp_path}/results", SCHEMA, {**kinds.RESULTS, **settings})
+
+
+def test_a_table_of_results_keeps_a_number_of_commits_and_each_of_these_versions_is_read(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from deltalake import DeltaTable
+
+    monkeypatch.setattr(upkeep, "CLEAN_EVERY", 40)
+    table, random = results_table(tmp_path, **{kinds.COMMITS_MAX: "60"}), Random(4)
+    appender = TableWriter(table, APPENDER)
+    keeper = upkeep.Upkeep(table, lambda: TableWriter(table, upkeep.UPKEEP))
+    for number in range(150):
+        appender.append([written(table, rows_of(random, 1))], {"writer": "appender", "next": number})
+        keeper.run()
+    assert min(commits(table)) == 0, "young commits stay, however many there are"
+    monkeypatch.setattr(upkeep, "YOUNG_MS", 0)
+    for number in range(150, 300):
+        appender.append([written(table, rows_of(random, 1))], {"writer": "appender", "next": number})
+        keeper.run()
+    kept = commits(table)
+    assert 60 <= len(kept) <= 60 + 40 + 2 * 20 + 3
+    forget()
+    found = last_commit(open_table(table.uri), "appender")
+    assert found is not None
+    assert found.record["next"] == 299
+    assert open_table(table.uri).snapshot().rows == 300
+    oldest = DeltaTable(table.uri.removeprefix("file:"), version=kept[0])
+    assert oldest.version() == kept[0]
+    assert oldest.to_pyarrow_table().num_rows < 300
+
+
+def test_appended_results_are_packed_beside_a_maintainer_that_is_at_work(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(table_upkeep, "FILES_MAX", 20)
+    table, random = results_table(tmp_path), Random(6)
+    appender, backfill = TableWriter(table, APPENDER), TableWriter(table, MAINTAINER)
+    keeper = table_upkeep.TableUpkeep(lambda: [table.uri], Turns(1), appended=lambda: [table.uri])
+    most = 0
+    for number in range(100):
+        appender.append([written(table, rows_of(random, 3))], {"writer": "appender", "next": number})
+        keeper._keep_all()
+        most = max(most, len(table.snapshot().files))
+    assert most <= 21
+    assert len(content(table)) == 300
+    before = by_row(content(table))
+    backfill.append([], {"writer": "backfill"})
+    assert by_row(content(table)) == before
+
+
+def test_a_table_with_many_files_gets_a_checkpoint_less_often(table: LakeTable) -> None:
+    appender, random = TableWriter(table, APPENDER), Random(8)
+    appender.append([written(table, rows_of(random, 1)) for _ in range(1000)], {"writer": "appender"})
+    while table.version < 20:
+        appender.append([], {"writer": "appender"})
+    assert not table.wants_checkpoint
+    appender.append([], {"writer": "appender"})
+    assert table.wants_checkpoint

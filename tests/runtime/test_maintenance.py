@@ -16,6 +16,7 @@ import headrace as hr
 from headrace import lake as lakes
 from headrace.errors import DescriptionError
 from headrace.lake.paths import Lake
+from headrace.lake.vacuum import UNUSED
 from headrace.lifecycle.backfill import Backfill
 from headrace.lifecycle.maintenance import Maintenance, Upkept
 from headrace.log.clock import SystemClock
@@ -107,8 +108,10 @@ def kept(session: SparkSession, built: Path, tmp_path: Path) -> Kept:
 
 
 def days_pass(spark: SparkSession, path: str) -> None:
-    """All that lies there is eight days old: files, and when Delta says that they were removed."""
+    """All that lies there is eight days older: files, when Delta says that they were removed, and looks of vacuum."""
     folder = Path(path.removeprefix("file:"))
+    for look in (folder / UNUSED).glob("*.json"):
+        look.rename(look.with_stem(str(int(look.stem) - WEEK_AND_A_DAY * 1000)))
     for commit in (folder / "_delta_log").glob("*.json"):
         lines = [json.loads(line) for line in commit.read_text().splitlines()]
         for line in lines:
@@ -145,6 +148,10 @@ def test_files_become_fewer_the_old_ones_go_after_a_week_and_nothing_that_is_rea
     assert (log.before.files > log.after.files, log.after.files, log.skipped) == (True, 1, None)
     assert log.stored_after.files > log.stored_before.files, "what left the table a moment ago is kept"
     assert kept.seen() == before
+    for path in kept.paths():
+        days_pass(spark, path)
+    seen = kept.maintain(compact=False)["log/readings log"]
+    assert seen.stored_after.files == seen.stored_before.files + 1, "what it found unused is noted, and kept"
     for path in kept.paths():
         days_pass(spark, path)
     later = kept.maintain(compact=False)
@@ -200,6 +207,11 @@ def test_commits_go_after_a_week_with_a_checkpoint_and_the_stream_goes_on(
         assert all(verdict.equal for verdict in Backfill(spark, lake, node).run(swap=False))
 
 
+def data_files(path: str) -> set[str]:
+    """The Parquet files that lie in a table's folder."""
+    return {file.name for file in Path(path.removeprefix("file:")).glob("*.parquet")}
+
+
 def commits_of(path: str) -> list[int]:
     """The versions whose commits are kept."""
     return sorted(int(file.stem) for file in Path(path.removeprefix("file:"), "_delta_log").glob("*.json"))
@@ -224,8 +236,11 @@ def test_a_stream_over_a_maintained_log_starts_although_nothing_new_comes(
     spark, lake = session, kept.line.lake
     new = READINGS.group_by().aggregate(total=hr.sum("value")).named("sums")
     kept.maintain(new, vacuum=False)
-    days_pass(spark, lake.log("readings"))
-    kept.maintain(new, compact=False)
+    files = lakes.open_table(lake.log("readings")).snapshot().files
+    for _ in range(2):
+        days_pass(spark, lake.log("readings"))
+        kept.maintain(new, compact=False)
+    assert data_files(lake.log("readings")) == set(files)
     stream = NodeStream(spark, new, lake, SystemClock(), trigger_ms=100, turns=Turns(1), upkeep=Turns(1))
     deadline = time.monotonic() + 180
     try:

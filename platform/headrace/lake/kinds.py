@@ -1,14 +1,19 @@
-"""Delta's properties for each kind of table: what its readers rely on, and how long commits and removed files are kept.
+"""Delta's properties for each kind of table: what its readers rely on, and how much of its past is kept.
 
-A commit lists the commit files that are kept, so tables that get one each second keep few of them. Readers of a change
-feed and streaming readers find the commits of a result table for `RESULTS_COMMITS`; after that they read the table itself.
+Two parts of the past make work slower, so each kind of table bounds both.
+
+- *Commit files*: on a local disk every commit lists those that are kept. Readers of a change feed and streaming readers need
+  those of result tables, so these stay for hours, but no more than `COMMITS_MAX` of them.
+- *Tombstones*: every checkpoint names the files that were removed. They are forgotten soon, for `vacuum` does not rely on
+  them (see `headrace.lake.vacuum`).
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 
-COMMITS, RESULTS_COMMITS, REMOVED_FILES = "interval 10 minutes", "interval 6 hours", "interval 168 hours"
+COMMITS, RESULTS_COMMITS, TOMBSTONES = "interval 5 minutes", "interval 6 hours", "interval 30 minutes"
+COMMITS_MAX, RESULTS_COMMITS_MAX = "headrace.commitsMax", "2000"  # a property of ours, which Delta carries
 # Every table pins these, whatever the defaults of a platform are. Checkpoints are written beside the commits.
 PINNED: Mapping[str, str] = {
     "delta.columnMapping.mode": "none",
@@ -16,11 +21,12 @@ PINNED: Mapping[str, str] = {
     "delta.checkpointInterval": "100000",
     "delta.enableExpiredLogCleanup": "true",
     "delta.logRetentionDuration": COMMITS,
-    "delta.deletedFileRetentionDuration": REMOVED_FILES,
+    "delta.deletedFileRetentionDuration": TOMBSTONES,
 }
 RESULTS: Mapping[str, str] = {
     "delta.enableChangeDataFeed": "true",
     "delta.logRetentionDuration": RESULTS_COMMITS,
+    COMMITS_MAX: RESULTS_COMMITS_MAX,
 }
 
 

@@ -27,9 +27,9 @@ if TYPE_CHECKING:
     from headrace.lake.writer import TableWriter
 
 T = TypeVar("T")
-CHECKPOINT_EVERY = (
-    50  # commits; the handle's look at the log grows with the commits after the newest checkpoint
-)
+# Commits between two checkpoints. Each commit after the newest checkpoint makes the next ones dearer; a checkpoint costs
+# more the more files it names.
+CHECKPOINT_EVERY, FILES_A_COMMIT = 20, 1_000
 
 
 class VersionTakenError(Exception):
@@ -200,7 +200,11 @@ class LakeTable:
         """True if so many commits came after the newest checkpoint that looking at them costs more than writing one."""
         if self._checkpointed < 0:
             self._checkpointed = last_checkpoint(self.uri)
-        return self.version - max(self._checkpointed, 0) >= CHECKPOINT_EVERY
+        if not self.exists:
+            return False
+        now = self.snapshot()
+        few = CHECKPOINT_EVERY + len(now.files) // FILES_A_COMMIT
+        return now.version - max(self._checkpointed, 0) >= few
 
     def forget(self) -> None:
         """Forget all that was read."""

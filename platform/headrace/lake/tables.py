@@ -77,6 +77,7 @@ def _make(uri: str, schema: pa.Schema, configuration: Mapping[str, str]) -> None
             schema=schema,
             mode="ignore",
             configuration=configuration,
+            raise_if_key_not_exists=False,  # one of them is ours
             storage_options=storage_options(uri),
             commit_properties=CommitProperties(max_commit_retries=0),  # a retry would be a second creation
             post_commithook_properties=no_hooks(),

@@ -1,4 +1,4 @@
-"""Upkeep of a table beside its appender: checkpoints, clean-up of old commits, fewer and larger files, vacuum.
+"""Upkeep of a table beside its appender: checkpoints, clean-up of old commits, fewer and larger files.
 
 Law: the rows of the newest version stay the same, and so does the newest record of each writer (`history.last_commit`).
 """
@@ -6,6 +6,7 @@ Law: the rows of the newest version stay the same, and so does the newest record
 from __future__ import annotations
 
 import threading
+import time
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import TYPE_CHECKING, Any
 
@@ -15,6 +16,7 @@ from headrace.lake import small_files
 from headrace.lake.data_file import DataFileWriter, Encoding, NewFile
 from headrace.lake.fence import ConflictError, FencedError
 from headrace.lake.history import all_carried
+from headrace.lake.kinds import COMMITS_MAX
 from headrace.lake.sorted_rows import all_rows, sorted_rows
 from headrace.lake.storage import delta_uri, storage_options
 
@@ -26,7 +28,8 @@ if TYPE_CHECKING:
 UPKEEP = "upkeep"  # the role of clean-up, whose commits are empty
 GROUP_ROWS = 50_000
 FILE_BYTES = 128 << 20  # of a file made of small ones
-CLEAN_EVERY = 1000  # commits; each clean-up reads the commits since the one before
+YOUNG_MS = 300_000  # a commit that is younger may be the one that a paused writer waits for (see `writer.LONG_SECONDS`)
+CLEAN_EVERY = 250  # commits; each clean-up reads the commits since the one before
 
 
 class Upkeep:
@@ -54,17 +57,33 @@ class Upkeep:
 
 
 def clean(table: LakeTable, writer: TableWriter) -> None:
-    """Remove the commits that are older than the table's `delta.logRetentionDuration`.
+    """Remove the commits that are older than the table's `delta.logRetentionDuration`, and those beyond `COMMITS_MAX`.
 
-    Before that, one empty commit repeats the newest record of each writer. delta-rs removes only commits older than the
-    version at which its handle was opened. That was before the records were read, so no record is lost, however long this
-    takes.
+    Before that, one empty commit repeats the newest record of each writer. Only commits older than the version at which the
+    handle was opened are removed. That was before the records were read, so no record is lost, however long this takes.
     """
     from deltalake import DeltaTable
 
     handle = DeltaTable(delta_uri(table.uri), storage_options=storage_options(table.uri))
     writer.append([], {"writer": "upkeep", **all_carried(table)})
     handle.cleanup_metadata()
+    commits_max = handle.metadata().configuration.get(COMMITS_MAX)
+    if commits_max is not None:
+        _clean_through(table, handle.version() - int(commits_max))
+
+
+def _clean_through(table: LakeTable, version: int) -> None:
+    """Remove the commits before the newest checkpoint that lies at or before a version; a young one stays."""
+    folder = f"{table.uri}/_delta_log"
+    names = [name for name in small_files.names(folder) if name[:20].isdigit()]
+    checkpoints = [int(name[:20]) for name in names if ".checkpoint" in name]
+    first = max((found for found in checkpoints if found <= version), default=0)
+    commit = table.commit_at(first) if first else None
+    if commit is None or commit.timestamp_ms > time.time() * 1000 - YOUNG_MS:
+        return
+    for name in names:
+        if int(name[:20]) < first:
+            small_files.delete(f"{folder}/{name}")
 
 
 def choose(snapshot: Snapshot, column: str, through: Bound) -> dict[str, DataFile]:
@@ -81,6 +100,13 @@ def choose(snapshot: Snapshot, column: str, through: Bound) -> dict[str, DataFil
     }
     sizes = {name: file.rows or 0 for name, file in known.items()}
     names = not_outweighed(sizes)
+    return {name: known[name] for name in names} if len(names) > 1 else {}
+
+
+def choose_any(snapshot: Snapshot) -> dict[str, DataFile]:
+    """The same of a table whose rows are in no order: files below half of `FILE_BYTES`."""
+    known = {name: file for name, file in snapshot.files.items() if file.size <= FILE_BYTES // 2}
+    names = not_outweighed({name: file.rows or 0 for name, file in known.items()})
     return {name: known[name] for name in names} if len(names) > 1 else {}
 
 
@@ -193,19 +219,3 @@ def _grouped(tables: Iterable[pa.Table], rows_max: int) -> Iterator[pa.Table]:
             waiting, count = [whole.slice(rows_max)], count - rows_max
     if count:
         yield pa.concat_tables(waiting)
-
-
-def vacuum(table: LakeTable, retention_hours: float) -> list[str]:
-    """Delete the files that left the newest version, or were written for none, longer ago than the retention.
-
-    delta-rs names them, and passes what is hidden (`_` or `.` before the name). No commit is made.
-
-    Out: their names
-    """
-    from deltalake import DeltaTable
-
-    handle = DeltaTable(delta_uri(table.uri), storage_options=storage_options(table.uri))
-    names = handle.vacuum(round(retention_hours), dry_run=True, enforce_retention_duration=False, full=True)
-    for name in names:
-        small_files.delete(f"{table.uri}/{name}")
-    return names

@@ -25,6 +25,7 @@ from headrace.engine.state_layout import TABLE
 from headrace.errors import TerminalError
 from headrace.lake import small_files
 from headrace.lake.alter import rewritable
+from headrace.lake.vacuum import SETTLED_HOURS
 from headrace.lifecycle.backfill import Backfill
 from headrace.lifecycle.maintenance import RETENTION_HOURS
 from headrace.log.clock import SystemClock
@@ -73,10 +74,11 @@ class Erased:
 
 def until_vacuum() -> str:
     """When the files of older versions go, in which erased records still are."""
-    at = datetime.now(UTC) + timedelta(hours=RETENTION_HOURS)
+    at = datetime.now(UTC) + timedelta(hours=SETTLED_HOURS + RETENTION_HOURS)
     return (
-        "Older versions of the tables hold the records until their files are deleted: by maintenance, from "
-        f"{at:%Y-%m-%d %H:%M} UTC on. Kafka keeps them by its own retention."
+        "Older versions of the tables hold the records until maintenance deletes their files: "
+        f"{RETENTION_HOURS:g} hours after the first run that finds them unused, from {at:%Y-%m-%d %H:%M} UTC on if it "
+        "runs daily. Kafka keeps them by its own retention."
     )
 
 

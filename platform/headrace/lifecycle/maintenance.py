@@ -6,9 +6,10 @@ Laws:
 - a node's tables are maintained under the lease of its backfills, for which the stream's folds wait, too. The stream's own
   upkeep holds no lease: if both replace the same files, the later one finds them gone and does nothing. An append conflicts
   with no compaction;
-- a file is deleted when it left the newest version `retention_hours` ago. A reader reads the version that was newest when it
-  began, and no run lives for more than a day (a stream rotates, Dagster ends other jobs), which is half the least retention.
-  A backfill started by hand may take longer: while one is older than the retention, the logs that it reads are left alone.
+- a file is deleted when maintenance found it in no version `retention_hours` ago, and finds it in none now (see
+  `lake.vacuum`). A reader reads the version that was newest when it began, and no run lives for more than a day (a stream
+  rotates, Dagster ends other jobs), which is half the least retention. A backfill
+  started by hand may take longer: while one is older than the retention, the logs that it reads are left alone.
 """
 
 from __future__ import annotations
@@ -22,7 +23,7 @@ from headrace import lake as lakes
 from headrace.errors import DescriptionError
 from headrace.lake import small_files
 from headrace.lake.upkeep import compact, small
-from headrace.lake.upkeep import vacuum as vacuum_files
+from headrace.lake.vacuum import vacuum as vacuum_files
 from headrace.log.clock import SystemClock
 from headrace.nodes.bound_operator import bound
 from headrace.nodes.evolution import OtherDescriptionError

@@ -11,6 +11,7 @@ from headrace.description.limits import is_suppressed, limited, policy_of
 from headrace.errors import DescriptionError, TransientError
 from headrace.lifecycle.live_limits import limits_shown
 from headrace.log.clock import SystemClock
+from headrace.nodes.operator_frames import operator_of
 from headrace.nodes.topics import (
     batched_topics,
     longest_wait_ms,
@@ -149,7 +150,7 @@ class StreamRuntime:
             for node in nodes
         ]
         self._spark, self._lake, self._clock = session, lake, clock
-        self._upkeep = TableUpkeep(self._written, upkeep, logs=self._logs_written)
+        self._upkeep = TableUpkeep(self._written, upkeep, logs=self._logs_written, appended=self._appended_to)
         self._logs = [s for s in logs if s.name in hosted]
         self._streams = [s for s in streams if only is None or f"stream/{s.name}" in only]
         for log in self._logs:
@@ -220,6 +221,12 @@ class StreamRuntime:
         """The paths of the logs that are written here."""
         for log in self._logs:
             yield self._lake.log(log.name)
+
+    def _appended_to(self) -> Iterator[str]:
+        """The paths of the result tables to which rows are only appended here."""
+        for stream in self._streams:
+            if operator_of(stream.node).appended:
+                yield self._lake.table(stream.name)
 
     def _written(self) -> Iterator[str]:
         """The paths of the tables that are written here."""

@@ -1,7 +1,7 @@
-"""Upkeep of the tables that a session writes: checkpoints, clean-up of history, larger files of logs.
+"""Upkeep of the tables that a session writes: checkpoints, clean-up of history, larger files of logs and of results.
 
 A commit that also wrote a checkpoint would take several times as long. Here a thread looks every few seconds which tables
-have had enough commits since their last checkpoint, and which logs have many small files.
+have had enough commits since their last checkpoint, and which logs and appended results have many small files.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ import structlog
 
 from headrace import lake as lakes
 from headrace.lake import FencedError, LakeTable, TableWriter
-from headrace.lake.upkeep import UPKEEP, Upkeep, choose, compact, small
+from headrace.lake.upkeep import UPKEEP, Upkeep, choose, choose_any, compact, small
 from headrace.writing.background import BackgroundTask
 
 if TYPE_CHECKING:
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
 logger = structlog.get_logger(__name__)
 LOOK_SECONDS = 5.0  # between two looks at the tables
-LOG_FILES_MAX = 400  # a log with more files is packed
+FILES_MAX = 400  # a log, or a table of appended results, with more files is packed
 PACKED_AFTER_MS = (
     60_000  # rows committed later than that, before the newest, stay in files that nodes read whole
 )
@@ -36,14 +36,19 @@ class TableUpkeep:
     """Does what is due, one table at a time."""
 
     def __init__(
-        self, paths: Callable[[], Iterable[str]], turns: Turns, *, logs: Callable[[], Iterable[str]] = tuple
+        self,
+        paths: Callable[[], Iterable[str]],
+        turns: Turns,
+        *,
+        logs: Callable[[], Iterable[str]] = tuple,
+        appended: Callable[[], Iterable[str]] = tuple,
     ) -> None:
         """Nothing is looked at yet.
 
-        In: paths  of all tables, and `logs`: of those that are logs
+        In: paths  of all tables, `logs`: of those that are logs, and `appended`: of those of appended results
             turns  at upkeep, of all that the session hosts
         """
-        self._paths, self._logs = paths, logs
+        self._paths, self._logs, self._appended = paths, logs, appended
         self._upkeeps: dict[str, Upkeep] = {}
         self._look_at, self._ending = 0.0, threading.Event()
         self._task = BackgroundTask("table upkeep", turns, self._ending.is_set)
@@ -61,23 +66,40 @@ class TableUpkeep:
         self._task.end()
 
     def _keep_all(self) -> None:
-        logs = set(self._logs())
+        logs, appended = set(self._logs()), set(self._appended())
         for path in self._paths():
             if self._ending.is_set():
                 return
             table = lakes.open_table(path)
             try:
                 if table.exists:
-                    self._keep_one(table, is_log=path in logs)
+                    self._keep_one(table)
+                    if len(table.snapshot().files) > FILES_MAX:
+                        _pack(table, is_log=path in logs, is_appended=path in appended)
             except FencedError:
                 self._upkeeps.pop(path, None)  # maintenance of another process came between
             except Exception as error:
                 logger.warning("no upkeep, will be tried again", path=path, error=str(error))
 
-    def _keep_one(self, table: LakeTable, *, is_log: bool) -> None:
+    def _keep_one(self, table: LakeTable) -> None:
         self._upkeeps.setdefault(table.uri, Upkeep(table, partial(TableWriter, table, UPKEEP))).run()
-        if is_log and len(table.snapshot().files) > LOG_FILES_MAX:
-            lakes.as_maintainer(table, partial(pack_log, table))
+
+
+def _pack(table: LakeTable, *, is_log: bool, is_appended: bool) -> None:
+    if is_log:
+        lakes.as_maintainer(table, partial(pack_log, table))
+    elif is_appended:  # not as the maintainer: that may be a backfill of another process
+        pack_results(table, TableWriter(table, UPKEEP))
+
+
+def pack_results(table: LakeTable, writer: TableWriter) -> int | None:
+    """Put the small files of a table of appended results into one.
+
+    Out: the version that holds the commit; None: there was nothing to do, or another packed them first
+    """
+    files = choose_any(table.snapshot())
+    told = {"writer": "upkeep", **lakes.all_carried(table)}
+    return compact(table, writer, files, told) if files else None
 
 
 def pack_log(
