@@ -1,12 +1,21 @@
-"""`make bench`: start a broker, fill a topic once, catch up some times, print the figures."""
+"""`make bench`: start a broker, fill a topic once, catch up some times, print the figures.
+
+Other measurements begin with an option of their own, and have options of their own (`--descriptions --help`):
+
+- `--descriptions`: what each kind of description costs, beside plain tumbling windows;
+- `--state-reads`: bytes of the state that a micro-batch reads, with 10,000 keys and with 1,000,000;
+- `--memory`: peak memory with values that compress a hundredfold, and with one key that has half of all records.
+"""
 
 from __future__ import annotations
 
 import os
 import platform as machine
 import statistics
+import sys
 import tempfile
 from collections import defaultdict
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Annotated
 
@@ -15,14 +24,21 @@ from rich.console import Console
 from rich.table import Table
 
 import headrace as hr
+from benchmarks import descriptions, memory, state_reads
 from benchmarks.catch_up import backfill_seconds, catch_up, windows_are
 from benchmarks.readings import PARTITIONS, counts, expected, produce
+from headrace.lake.paths import Lake
 from headrace.local.broker import Broker
 from headrace.local.topics import create_topics
 from headrace.spark.jars import spark_jars
 from headrace.spark.kafka import KafkaSettings
 from headrace.spark.session import build_session, spark_conf
 
+OTHERS: Mapping[str, Callable[..., None]] = {
+    "--descriptions": descriptions.main,
+    "--state-reads": state_reads.main,
+    "--memory": memory.main,
+}
 PLAIN = {"": counts()}
 GUARDED = {
     "off": counts(),
@@ -42,7 +58,10 @@ def main(
         typer.Option("--guards", help="Records have chains, 5 % come again: with no guard, and with each."),
     ] = False,
 ) -> None:
-    """Measure how fast a full topic becomes final windows; every run is checked against plain Python."""
+    """Measure how fast a full topic becomes final windows; every run is checked against plain Python.
+
+    `--descriptions`, `--state-reads` and `--memory` as the first option measure something else; add `--help` to each.
+    """
     console, right = Console(), expected(records)
     with tempfile.TemporaryDirectory(prefix="headrace-bench-") as temporary:
         folder = Path(temporary)
@@ -69,14 +88,13 @@ def main(
             for run in range(runs):
                 for guard, node in (GUARDED if guards else PLAIN).items():
                     checked = None if guard == "off" else windows_are(right, node)
-                    lake = folder / f"lake{guard}{run}"
+                    lake = Lake(f"file:{folder}/lake{guard}{run}")
                     m = catch_up(spark, lake, kafka, node, delivered, checked)
-                    per_million = m.cpu_seconds / delivered * 1e6
                     backfill = delivered / backfill_seconds(spark, lake, node)
                     figures = (
                         m.records_per_second,
                         m.seconds,
-                        per_million,
+                        m.cpu_per_million,
                         m.peak_mib,
                         m.written_mib,
                         backfill,
@@ -95,4 +113,7 @@ def main(
 
 
 if __name__ == "__main__":
-    typer.run(main)
+    other = OTHERS.get(sys.argv[1]) if len(sys.argv) > 1 else None
+    if other is not None:
+        del sys.argv[1]
+    typer.run(other or main)

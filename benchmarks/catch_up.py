@@ -4,30 +4,33 @@ from __future__ import annotations
 
 import json
 import time
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import datetime
-from pathlib import Path
 from typing import TYPE_CHECKING
 
+import numpy as np
 from pyspark.sql import functions as F
 
-from benchmarks.processes import CpuMeter, peak_mib
+from benchmarks.processes import Meter, Resident, peak_mib
 from headrace import lake as lakes
 from headrace.errors import TerminalError
-from headrace.lake.paths import Lake
+from headrace.fold.fates import NOT_RECORDS
+from headrace.lake.storage import is_local, local_path, store_of
 from headrace.lifecycle.backfill import verify
+from headrace.nodes.progress import Progress
 from headrace.observe.views import Views
 from headrace.spark.session import pipeline_session
 from headrace.streams.stream_runtime import StreamRuntime
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Sequence
 
     from pyspark.sql import SparkSession
     from pyspark.sql.streaming.query import StreamingQuery
 
     from benchmarks.readings import Expected
     from headrace.description import Node, WindowedAggregate
+    from headrace.lake.paths import Lake
     from headrace.spark.kafka import KafkaSettings
 
     Check = Callable[[Views], None]
@@ -35,41 +38,59 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Measured:
-    """One run. Seconds and CPU seconds, of Python and its JVM, from the first trigger with records to the last commit."""
+    """One run. Seconds and CPU seconds, of Python and its JVM, from the first trigger with records to the last commit.
+
+    highest  the highest resident sizes meanwhile
+    thirds   records per second of the first, second and last third of the records, by the node's commits; none if one
+             commit held them all
+    """
 
     records: int
     seconds: float
     cpu_seconds: float
     peak_mib: float
     written_mib: float
+    highest: Resident = field(default_factory=Resident)
+    thirds: Sequence[float] = ()
 
     @property
     def records_per_second(self) -> float:
         """Records over wall-clock seconds."""
         return self.records / self.seconds
 
+    @property
+    def cpu_per_million(self) -> float:
+        """CPU seconds for a million records."""
+        return self.cpu_seconds / self.records * 1e6
+
 
 def catch_up(
-    spark: SparkSession, folder: Path, kafka: KafkaSettings, node: Node, records: int, check: Check | None
+    spark: SparkSession, lake: Lake, kafka: KafkaSettings, node: Node, records: int, check: Check | None
 ) -> Measured:
     """Fold whole topics of `records` into a new lake, check the result, and say what it took.
 
     In:     check  raises when the tables are not what they must be; None: not checked
     """
-    lake = Lake(f"file:{folder}")
-    runtime = StreamRuntime(spark, lake, [node], kafka=kafka, trigger_ms=100)
+    folded_at, stream = [], f"stream/{node.required_name}"
+
+    def on_step(asset: str, step: str) -> None:
+        if (asset, step) == (stream, "after state"):
+            folded_at.append(time.time())
+
+    runtime = StreamRuntime(spark, lake, [node], kafka=kafka, trigger_ms=100, on_step=on_step)
     try:
-        with CpuMeter() as meter:
+        with Meter() as meter:
             runtime.run_until_caught_up(poll_seconds=0.2)
+        ended = folded_at[-1]
         queries = runtime._spark.streams.active
         began = min(first_record_at(query) for query in queries if query.name.startswith("log/"))
-        ended = _last_commit_at(spark, lake, node)
     finally:
         runtime.drain()
     if check is not None:
         check(Views(spark, lake))
-    written = sum(file.stat().st_size for file in folder.rglob("*") if file.is_file())
-    return Measured(records, ended - began, meter.between(began, ended), peak_mib(), written / 2**20)
+    cpu, written = meter.cpu_between(began, ended), size_mib(lake)
+    thirds = _thirds(lake, node, began, records)
+    return Measured(records, ended - began, cpu, peak_mib(), written, meter.highest, thirds)
 
 
 def first_record_at(query: StreamingQuery) -> float:
@@ -79,22 +100,37 @@ def first_record_at(query: StreamingQuery) -> float:
     return datetime.fromisoformat(first["timestamp"]).timestamp()
 
 
-def _last_commit_at(spark: SparkSession, lake: Lake, node: Node) -> float:
-    """When the newest micro-batch of a node was committed."""
-    path, name = lake.state(node.required_name), node.required_name
-    last = lakes.last_commit(lakes.open_table(path), f"node/{name}")
-    assert last is not None
-    commit = Path(path.removeprefix("file:")) / "_delta_log" / f"{last.version:020d}.json"
-    return commit.stat().st_mtime
+def _thirds(lake: Lake, node: Node, began: float, records: int) -> Sequence[float]:
+    """See `Measured`. Between two commits records are taken to be folded evenly."""
+    table = lakes.open_table(lake.state(node.required_name))
+    moments, folded = [began], [0]
+    for commit in reversed([*table.commits_back(table.version)]):
+        record = commit.record if commit is not None else None
+        if commit is not None and (record or {}).get("writer") == f"node/{node.required_name}":
+            totals = Progress.from_json(record["progress"]).totals()  # type: ignore[index]
+            moments.append(commit.timestamp_ms / 1000)
+            folded.append(sum(number for fate, number in totals.items() if fate not in NOT_RECORDS))
+    if len(moments) < 3:
+        return ()
+    ends = np.interp([records * part / 3 for part in (1, 2, 3)], folded, moments)
+    return [float(each) for each in records / 3 / np.diff([began, *ends])]
 
 
-def backfill_seconds(spark: SparkSession, folder: Path, node: Node) -> float:
+def size_mib(lake: Lake) -> float:
+    """The bytes of all files of a lake."""
+    if is_local(lake.root):
+        return sum(f.stat().st_size for f in local_path(lake.root).rglob("*") if f.is_file()) / 2**20
+    store, path = store_of(lake.root)
+    return sum(file["size"] for page in store.list(path) for file in page) / 2**20
+
+
+def backfill_seconds(spark: SparkSession, lake: Lake, node: Node) -> float:
     """How long it takes to compute a node's whole table from its log and compare it with what the stream wrote.
 
     Raises: TerminalError when they differ.
     """
     began = time.monotonic()
-    verdicts = verify(pipeline_session(spark), Lake(f"file:{folder}"), node)
+    verdicts = verify(pipeline_session(spark), lake, node)
     if not all(verdict.equal for verdict in verdicts):
         raise TerminalError(f"{node.required_name}: its backfill differs from what the stream wrote.")
     return time.monotonic() - began

@@ -1,6 +1,6 @@
 """How long after it was produced a record is in a committed Delta table, at a steady rate, and what that does over time.
 
-`python -m benchmarks.freshness` runs the four jobs of `benchmarks.kafka_streams`, first W2 alone and then all in one Spark
+`python -m benchmarks.freshness` runs the four jobs of `benchmarks.jobs`, first W2 alone and then all in one Spark
 session; `--minutes 10` shows growth as well. A record has arrived when the state commit that has folded it is on disk: every
 view of the node shows it from then on. Where the time went is read from the commits afterwards, for every record. At the end
 each node is drained and its tables are compared with a backfill: exits 1 when one differs.
@@ -27,7 +27,7 @@ from pyspark.sql import functions as F
 from rich.console import Console
 from rich.table import Table
 
-from benchmarks.kafka_streams import JOBS
+from benchmarks.jobs import jobs
 from benchmarks.processes import cpu_seconds, jvm_of, resident_mib
 from benchmarks.steady import PARTITIONS
 from headrace.errors import TerminalError
@@ -47,7 +47,7 @@ if TYPE_CHECKING:
 
     from pyspark.sql import SparkSession
 
-    from benchmarks.kafka_streams import Job
+    from benchmarks.jobs import Job
     from headrace.description import Node
 
 WARM_UP_SECONDS = 90.0  # not counted: the JVM compiles
@@ -80,19 +80,19 @@ def main(
     """Measure freshness."""
     console, right = Console(width=120), True
     for name in only.split(","):
-        jobs = [job for job in JOBS if name in ("all", job.name.split()[0])]
+        chosen = [job for job in jobs() if name in ("all", job.name)]
         with (
             tempfile.TemporaryDirectory(prefix="headrace-fresh-") as folder,
             Broker(Path(folder) / "kafka") as broker,
         ):
-            topics = [topic for job in jobs for topic in job.topics]
+            topics = [topic for job in chosen for topic in job.topics]
             create_topics(broker.bootstrap_servers, dict.fromkeys(topics, PARTITIONS))
             spark = build_session(spark_conf(spark_jars(), master=f"local[{os.cpu_count()}]"))
             lake, kafka = (
                 Lake(f"file:{folder}/lake"),
                 KafkaSettings(bootstrap_servers=broker.bootstrap_servers),
             )
-            nodes = [job.node for job in jobs]
+            nodes = [job.node for job in chosen]
             runtime = StreamRuntime(spark, lake, nodes, kafka=kafka, trigger_ms=trigger_ms)
             seen = _run(runtime, spark, broker.bootstrap_servers, rate, topics, minutes * 60)
             session = pipeline_session(spark)
@@ -101,7 +101,7 @@ def main(
                 if not all(verdict.equal for verdict in verify(session, lake, node)):
                     console.print(f"{node.required_name}: its backfill DIFFERS")
                     right = False
-            console.print(_table(f"{name}: {rate:,.0f} records/s in all", jobs, seen))
+            console.print(_table(f"{name}: {rate:,.0f} records/s in all", chosen, seen))
             _growth(console, seen)
             spark.stop()
     sys.exit(0 if right else 1)
@@ -196,7 +196,7 @@ def _table(title: str, jobs: Sequence[Job], seen: Seen) -> Table:
         steps = seen.latency_ms[job.node.required_name] / 1000
         whole = steps.sum(axis=1)
         figures = (np.median(whole), np.percentile(whole, 99), whole.max(), *np.median(steps, axis=0))
-        table.add_row(job.name, f"{len(whole):,}", *(f"{figure:.2f}" for figure in figures))
+        table.add_row(f"{job.name} {job.title}", f"{len(whole):,}", *(f"{figure:.2f}" for figure in figures))
     return table
 
 

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 from pyspark.sql import functions as F
 
 from benchmarks.catch_up import Measured, first_record_at
-from benchmarks.processes import CpuMeter, cpu_seconds, peak_mib
+from benchmarks.processes import Meter, cpu_seconds, peak_mib
 from headrace.sequence.log_columns import struct_of
 from headrace.spark.session import pipeline_session
 from headrace.streams.log_stream import RECORDS_PER_TRIGGER
@@ -48,7 +48,7 @@ def native_windows(
         .groupBy(F.window("timestamp", "2 minutes").alias("window"), "value.sensorId")
         .agg(F.count("*").alias("count"), F.sum("value.value").alias("sum"))
     )
-    with CpuMeter() as meter:
+    with Meter() as meter:
         query = (
             windows.writeStream.format("delta")
             .outputMode("append")
@@ -62,7 +62,7 @@ def native_windows(
     start = F.unix_millis("window.start").cast("string")
     rows = session.read.format("delta").load(f"file:{folder}/table")
     rows = rows.select(F.concat_ws("@", "sensorId", start).alias("key"), "count", "sum")
-    return Measured(records, ended - began, meter.between(began, ended), peak_mib(), written), rows
+    return Measured(records, ended - began, meter.cpu_between(began, ended), peak_mib(), written), rows
 
 
 def copied_topics(

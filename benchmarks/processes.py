@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import threading
 import time
+from dataclasses import dataclass
 from functools import lru_cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Self
@@ -13,6 +14,8 @@ import numpy as np
 from headrace.spark.jvm import java_class
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from pyspark.sql import SparkSession
 
 METER_SECONDS = 0.05
@@ -50,8 +53,12 @@ def _command(process: Path) -> bytes:
 
 def cpu_seconds() -> float:
     """Of this process, its JVM and their Python workers, since they began."""
+    return _cpu_seconds(_processes())
+
+
+def _cpu_seconds(processes: Sequence[Path]) -> float:
     ticks = 0
-    for number, process in enumerate(_processes()):
+    for number, process in enumerate(processes):
         try:
             fields = (process / "stat").read_text().rpartition(")")[2].split()
         except OSError:
@@ -61,14 +68,41 @@ def cpu_seconds() -> float:
     return ticks / 100
 
 
-class CpuMeter:
-    """The same as of any moment while the context lasts."""
+@dataclass(frozen=True)
+class Resident:
+    """Resident sizes in MiB: of this process, of its JVM, and of all Python workers.
+
+    Pages that forked workers share count once for each.
+    """
+
+    driver: float = 0.0
+    jvm: float = 0.0
+    workers: float = 0.0
+
+    def highest(self, other: Resident) -> Resident:
+        """The higher of each."""
+        return Resident(
+            max(self.driver, other.driver), max(self.jvm, other.jvm), max(self.workers, other.workers)
+        )
+
+
+def _resident(processes: Sequence[Path]) -> Resident:
+    me, *others = processes
+    jvms = [each for each in others if b"org.apache.spark" in _command(each)]
+    workers = [each for each in others if each not in jvms]
+    sizes = (sum(resident_mib(each) for each in some) for some in ([me], jvms, workers))
+    return Resident(*sizes)
+
+
+class Meter:
+    """CPU seconds as of any moment while the context lasts, and the highest resident sizes."""
 
     def __init__(self) -> None:
         """Nothing is measured yet."""
         self._samples = [(time.time(), cpu_seconds())]
+        self.highest = Resident()
         self._ended = threading.Event()
-        self._thread = threading.Thread(target=self._sample, daemon=True, name="cpu")
+        self._thread = threading.Thread(target=self._sample, daemon=True, name="meter")
 
     def __enter__(self) -> Self:
         """Begin."""
@@ -80,15 +114,17 @@ class CpuMeter:
         self._ended.set()
         self._thread.join()
 
-    def between(self, began: float, ended: float) -> float:
-        """What was used between two moments, in seconds since 1970."""
+    def cpu_between(self, began: float, ended: float) -> float:
+        """CPU seconds between two moments, in seconds since 1970."""
         moments, used = zip(*self._samples, strict=True)
         first, last = np.interp([began, ended], moments, used)
         return float(last - first)
 
     def _sample(self) -> None:
         while not self._ended.wait(METER_SECONDS):
-            self._samples.append((time.time(), cpu_seconds()))
+            processes = _processes()
+            self._samples.append((time.time(), _cpu_seconds(processes)))
+            self.highest = self.highest.highest(_resident(processes))
 
 
 def peak_mib() -> float:
@@ -106,7 +142,10 @@ def jvm_of(spark: SparkSession) -> Path:
 
 def resident_mib(process: Path) -> float:
     """The resident size of a process, given as its folder in `/proc`."""
-    status = (process / "status").read_text().splitlines()
+    try:
+        status = (process / "status").read_text().splitlines()
+    except OSError:
+        return 0.0  # it has ended
     return next((int(line.split()[1]) / 1024 for line in status if line.startswith("VmRSS")), 0.0)
 
 

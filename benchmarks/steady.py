@@ -1,4 +1,4 @@
-"""Steady traffic for the four jobs of `benchmarks.kafka_streams`: records as of now, at one rate, from a process of its own.
+"""Steady traffic for the four jobs of `benchmarks.jobs`: records as of now, at one rate, from a process of its own.
 
 `python -m benchmarks.steady BOOTSTRAP RATE ks-readings ks-visits …` sends until it is killed; topics share the rate evenly.
 """

@@ -75,6 +75,21 @@ def seen(line: Line, node: WindowedAggregate) -> tuple[list[tuple[Any, ...]], ..
     return tuple(sorted(map(tuple, frame.collect())) for frame in frames)
 
 
+def test_a_micro_batch_tells_how_much_of_the_state_it_read(spark: SparkSession, lake: Lake) -> None:
+    line = Line(spark, lake, BY_SENSOR.aggregate(n=hr.count()).named("counts"))
+    assert line.runner.state_bytes_read is None
+    for number in range(5_000):
+        line.pipe("2024-05-01 12:00:00", f"s{number}")
+    line.commit()
+    line.fold()
+    assert line.runner.state_bytes_read == 0  # there was none
+    line.runner.maintain()
+    line.pipe("2024-05-01 12:00:01", "s7")
+    line.commit()
+    line.fold()
+    assert 0 < line.runner.state_bytes_read < line.runner.state_bytes() / 2
+
+
 def test_merged_rows_show_and_lead_to_the_same(spark: SparkSession, lake: Lake) -> None:
     line = Line(spark, lake, FINAL)
     feed(line, range(4))

@@ -109,7 +109,7 @@ def test_however_busy_the_machine_is_a_run_that_hangs_is_told_after_ten_minutes(
 def test_the_endpoint_shows_the_figures_of_the_last_poll_on_loopback_and_closes() -> None:
     with MetricsEndpoint(port=0) as endpoint:
         waits = {"suppression_buffer_count_current": 3, "suppression_emit_total": 9}
-        endpoint.see([replace(NODE, buffer=waits), LOG])
+        endpoint.see([replace(NODE, buffer=waits, state_bytes_read=4_096), LOG])
         url = f"http://127.0.0.1:{endpoint.port}/metrics"
         text = urllib.request.urlopen(url, timeout=5).read().decode()
         lines = text.splitlines()
@@ -120,6 +120,7 @@ def test_the_endpoint_shows_the_figures_of_the_last_poll_on_loopback_and_closes(
         assert 'headrace_state{asset="stream/counts",state="running"} 1.0' in lines
         assert 'headrace_suppression_buffer_count_current{asset="stream/counts"} 3.0' in lines
         assert 'headrace_suppression_emit_total{asset="stream/counts"} 9.0' in lines
+        assert 'headrace_state_bytes_read{asset="stream/counts"} 4096.0' in lines
         assert 'headrace_stream_time_seconds{asset="stream/counts"} 60.0' in lines
     with pytest.raises(OSError, match="refused"):
         urllib.request.urlopen(url, timeout=5)

@@ -65,14 +65,16 @@ OF_SESSIONS = "which records were late for a session is told with the sessions b
 class FoldedIncrement:
     """What an increment leads to, in files that no commit names yet.
 
-    results  appended results; state: what the state gains, current results among it
-    refused  why a stream has to stop before it commits any of this; one that only computes may go on
+    results           appended results; state: what the state gains, current results among it
+    refused           why a stream has to stop before it commits any of this; one that only computes may go on
+    state_bytes_read  of the state's files (see `state_parquet`)
     """
 
     results: Sequence[NewFile]
     state: Sequence[NewFile]
     progress: Progress
     refused: TerminalError | None = None
+    state_bytes_read: int = 0
 
     @property
     def changed(self) -> Sequence[NewFile]:
@@ -159,7 +161,8 @@ class OperatorFrames:
             _limits(of.operator, times),
             by_place({place: [*size] for place, size in sizes.items()}),
         )
-        return FoldedIncrement(found.written.get(RESULTS, ()), found.state, after, refused)
+        results_written = found.written.get(RESULTS, ())
+        return FoldedIncrement(results_written, found.state, after, refused, found.bytes_read)
 
     def decide(self, logs: Mapping[str, DataFrame]) -> DataFrame:
         """The rows of the logs with FATE and REASON completed (see `row_frames.decided`)."""

@@ -56,6 +56,7 @@ class StreamStatus:
     read_ms         for a node the lowest commit time through which its logs are folded; None: nothing yet
     batch_seconds   how long the last trigger with records took; None: none had any
     state_bytes     of a node's state tables, once a minute; None: not known, or a log
+    state_bytes_read  of these the last micro-batch read so many; None: there was none since the start, or a log
     input_rows_per_second  of a log what came into the topic, over the last half minute; None: not known, or a node
     throttle_seconds  how long a node may wait on purpose
     buffer          of a node with a time limit what waits in it, under Kafka Streams' names (see `runtime.buffered`)
@@ -78,6 +79,7 @@ class StreamStatus:
     read_ms: int | None = None
     batch_seconds: float | None = None
     state_bytes: int | None = None
+    state_bytes_read: int | None = None
     input_rows_per_second: float | None = None
     throttle_seconds: float = 0.0
     buffer: Mapping[str, float] = field(default_factory=dict)
@@ -271,6 +273,7 @@ class StreamRuntime:
             fates={} if progress is None else progress.totals(),
             read_ms=None if progress is None else min(progress.upto_ms.values(), default=None),
             state_bytes=state_bytes,
+            state_bytes_read=None if stream.runner is None else stream.runner.state_bytes_read,
             buffer=stream.buffer.numbers(),
             limits={} if progress is None else _limits(stream.node, progress),
             throttle_seconds=0.0 if stream.runner is None else stream.runner.operator.throttle_ms / 1000,

@@ -79,6 +79,9 @@ class NodeRunner:
         self._repeating = True
         self._state_upkeep = StateUpkeep(self._state, self._of.operator, self._writer)
         self.refused_ms = 0  # how far the log of the first topic was read when a bound was exceeded
+        self.state_bytes_read: int | None = (
+            None  # by the last micro-batch; None: there was none since the start
+        )
         self._bases = None if self.operator.appended else Bases(spark, lake, self.operator)
         one_task.settings(spark)
 
@@ -94,6 +97,7 @@ class NodeRunner:
         found = self.operator.fold(self._spark, slices, upto_ms, progress, source, table)
         self._write(found, upto_ms)
         self.progress, self._repeating = found.progress, False
+        self.state_bytes_read = found.state_bytes_read
         return True
 
     def _write(self, found: FoldedIncrement, upto_ms: Mapping[str, int]) -> None:
