@@ -1,6 +1,6 @@
 """How Spark folds an increment: tasks read its rows, or get them, fold, write files and report.
 
-The driver folds a small increment by itself. Others are folded in stages. With one bucket a task runs all steps, except where
+The driver folds a small increment by itself. Others are folded in stages. With one bucket a task runs all steps, but where
 SQL computes columns between two of them. With several, each step is a stage of its own: rows go from the buckets of one step
 to those of the next.
 
