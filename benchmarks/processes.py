@@ -129,10 +129,7 @@ class Meter:
 
 def peak_mib() -> float:
     """The highest resident sizes of both, added."""
-    peaks = [
-        line for p in _processes() for line in (p / "status").read_text().splitlines() if "VmHWM" in line
-    ]
-    return sum(int(line.split()[1]) for line in peaks) / 1024
+    return sum(_status_mib(process, "VmHWM") for process in _processes())
 
 
 def jvm_of(spark: SparkSession) -> Path:
@@ -142,11 +139,15 @@ def jvm_of(spark: SparkSession) -> Path:
 
 def resident_mib(process: Path) -> float:
     """The resident size of a process, given as its folder in `/proc`."""
+    return _status_mib(process, "VmRSS")
+
+
+def _status_mib(process: Path, name: str) -> float:
     try:
-        status = (process / "status").read_text().splitlines()
+        lines = (process / "status").read_text().splitlines()
     except OSError:
         return 0.0  # it has ended
-    return next((int(line.split()[1]) / 1024 for line in status if line.startswith("VmRSS")), 0.0)
+    return next((int(line.split()[1]) / 1024 for line in lines if line.startswith(name)), 0.0)
 
 
 def heap_mib(spark: SparkSession) -> float:

@@ -1,8 +1,9 @@
 """Bytes of the state that a micro-batch reads, with few keys in it and with many.
 
 `make bench ARGS="--state-reads"` or `python -m benchmarks.state_reads`. The state gets one record for each key and is
-compacted; then micro-batches of the same size touch the same number of keys. Logs are written by hand, and not counted. In
-the end totals and windows are compared with SQL over the log.
+compacted; then micro-batches of the same size touch the same number of keys. Of windows the state is read when they close:
+each micro-batch closes one window of as many keys as it touches. Logs are written by hand, and not counted. In the end
+totals and windows are compared with SQL over the log.
 """
 
 from __future__ import annotations
@@ -33,11 +34,13 @@ from headrace.writing.node_runner import NodeRunner
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from pyspark.sql import SparkSession
+    from pyspark.sql import Column, SparkSession
 
     from headrace.description import Node
 
-BEGIN_MS, PARTITIONS = 1_780_000_200_000, 4  # the beginning of an hour and a half, so that no window ends
+BEGIN_MS, PARTITIONS, MINUTE_MS = 1_780_000_020_000, 4, 60_000  # the beginning of a minute
+GRACE_MS = 30 * 24 * 60 * MINUTE_MS
+NOW_MS = BEGIN_MS + 2 * GRACE_MS  # all event times have passed
 PRIME = 2_654_435_761  # spreads keys
 WARM_UP = 3  # micro-batches that are not counted
 
@@ -46,7 +49,7 @@ by_sensor = readings.group_by("sensor_id")
 TOTALS = {"n": hr.count(), "total": hr.sum("value")}
 NODES: Sequence[Node] = (
     by_sensor.aggregate(**TOTALS).named("totals"),
-    by_sensor.window(hr.tumbling("1 day"), grace="1 hour").aggregate(**TOTALS).named("windows"),
+    by_sensor.window(hr.tumbling(MINUTE_MS), grace=GRACE_MS).aggregate(**TOTALS).named("windows"),
 )
 
 
@@ -65,11 +68,11 @@ class Line:
     def __init__(self, spark: SparkSession, lake: Lake, node: Node) -> None:
         self.spark, self.lake, self.node = spark, lake, node
         self.runner = NodeRunner(spark, node, lake)
-        self._clock, self._next = ManualClock(BEGIN_MS), 0
+        self._clock, self._next = ManualClock(NOW_MS), 0
         self._log = Sequencer(spark, readings, lake.log(readings.name), self._clock)
 
-    def append(self, records: int, keys: int, touched: int, first: int) -> None:
-        """Commit records that touch some of the keys, from a place on."""
+    def append(self, records: int, keys: int, touched: int, first: int, event_ms: Column) -> None:
+        """Commit records that touch some of the keys, from a place on. In: event_ms  by `id`, the record's number."""
         number = F.col("id")
         key = F.pmod((number % touched + first) * PRIME, F.lit(keys))
         self._clock.set(self._clock.now_ms() + 1_000)
@@ -79,7 +82,7 @@ class Line:
             F.lit(readings.name).alias("topic"),
             F.pmod(key, F.lit(PARTITIONS)).cast("int").alias("partition"),
             (number + self._next).alias("offset"),
-            F.timestamp_millis(F.lit(self._clock.now_ms())).alias("timestamp"),
+            F.timestamp_millis(event_ms.cast("long")).alias("timestamp"),
             F.lit(None).cast("array<struct<key: string, value: binary>>").alias("headers"),
         )
         self._next += records
@@ -96,9 +99,9 @@ class Line:
         Raises: TerminalError when they differ
         """
         log = read_table(self.spark, self.lake.log(readings.name)).where("kind = 'record'")
-        wanted = log.groupBy("key.sensor_id").agg(
-            F.count("*").alias("n"), F.sum("value.value").alias("total")
-        )
+        start = F.date_trunc("minute", "timestamp").alias("window_start")
+        by = [F.col("key.sensor_id"), *([start] if "window_start" in self.node.columns else [])]
+        wanted = log.groupBy(*by).agg(F.count("*").alias("n"), F.sum("value.value").alias("total"))
         found = Views(self.spark, self.lake).read(self.node).select(*wanted.columns)
         wrong = wanted.exceptAll(found).count() + found.exceptAll(wanted).count()
         if wrong:
@@ -106,13 +109,14 @@ class Line:
 
 
 def measure(line: Line, keys: int, records: int, touched: int, batches: int) -> Found:
-    """Fill the state, compact it, and run micro-batches."""
-    line.append(keys, keys, keys, 0)
+    """Fill the state, compact it, and run micro-batches. A window of the state has as many keys as one touches."""
+    line.append(keys, keys, keys, 0, F.lit(BEGIN_MS) + F.floor(F.col("id") / touched) * MINUTE_MS)
     line.fold()
     line.runner.maintain()
     state_bytes, read, seconds = line.runner.state_bytes(), [], []
     for number in range(WARM_UP + batches):
-        line.append(records, keys, touched, number * touched)
+        closing_ms = BEGIN_MS + GRACE_MS + (number + 1) * MINUTE_MS
+        line.append(records, keys, touched, number * touched, F.lit(closing_ms))
         began = time.monotonic()
         line.fold()
         seconds.append(time.monotonic() - began)
