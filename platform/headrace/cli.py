@@ -63,6 +63,28 @@ def accept_gap(
         typer.echo(f"Topic '{topic}' has lost nothing that its log needs.")
 
 
+@app.command()
+def repair(
+    topic: Annotated[str, typer.Argument(help="The topic whose log has lost commits.")],
+    pipeline: Pipeline = DEFAULTS.pipeline,
+    lake: Root = DEFAULTS.lake,
+) -> None:
+    """Put back commits that a topic's log has lost, and compute its nodes' tables anew; stop the stream first."""
+    from headrace.lake.paths import Lake
+    from headrace.lifecycle.repair import Repair
+    from headrace.spark.kafka import KafkaSettings
+
+    work = Repair(
+        _session(lake), Lake(lake), load_pipeline(pipeline), _topic(pipeline, topic), KafkaSettings()
+    )
+    done = False
+    for each in work.run():
+        typer.echo(str(each))
+        done = True
+    if not done:
+        typer.echo(f"Topic '{topic}': its log has lost no commit, and no node has read beyond it.")
+
+
 @app.command("reset-guard")
 def reset_guard(
     topic: Annotated[str, typer.Argument(help="The topic whose replay guard refuses new records.")],

@@ -36,6 +36,15 @@ def all_rows(uris: Sequence[str], schema: pa.Schema) -> Iterator[pa.Table]:
                 yield fitted(file.read_row_group(number), schema)
 
 
+def bounds_of(uri: str, column: str) -> tuple[Any, Any] | None:
+    """The lowest and the highest of a column at the top level, by a file's own statistics; None: they do not say."""
+    with _open(uri) as file:
+        found = [_statistics(file, number, column) for number in _numbers(file)]
+    if not found or any(each is None or not each.has_min_max for each in found):
+        return None
+    return min(each.min for each in found), max(each.max for each in found)
+
+
 def sorted_rows(uris: Sequence[str], schema: pa.Schema, column: str) -> Iterator[pa.Table]:
     """The rows of files, in the order of a column at the top level.
 
@@ -98,13 +107,14 @@ def _numbers(file: pq.ParquetFile) -> range:
 
 
 def _lowest(file: pq.ParquetFile, number: int, column: str) -> Any:
+    statistics = _statistics(file, number, column)
+    return statistics.min if statistics is not None and statistics.has_min_max else None
+
+
+def _statistics(file: pq.ParquetFile, number: int, column: str) -> Any:
     group = file.metadata.row_group(number)
-    for at in range(group.num_columns):
-        found = group.column(at)
-        if found.path_in_schema == column:
-            statistics = found.statistics
-            return statistics.min if statistics is not None and statistics.has_min_max else None
-    return None
+    columns = map(group.column, range(group.num_columns))
+    return next((found.statistics for found in columns if found.path_in_schema == column), None)
 
 
 def _scalar(value: Any, wanted: pa.DataType) -> pa.Scalar:

@@ -30,7 +30,7 @@ def vacuum(table: LakeTable, retention_hours: float, *, settled_hours: float = S
     Out: the names of the files that are gone
     """
     now_ms = time.time_ns() // 1_000_000
-    unused = set(_in_no_version(table, settled_hours))
+    unused = set(in_no_version(table, settled_hours))
     looks = _looks(table)
     looks[now_ms] = unused.difference(*looks.values())
     gone: list[str] = []
@@ -48,7 +48,7 @@ def vacuum(table: LakeTable, retention_hours: float, *, settled_hours: float = S
     return gone
 
 
-def _in_no_version(table: LakeTable, settled_hours: float) -> list[str]:
+def in_no_version(table: LakeTable, settled_hours: float) -> list[str]:
     """The files that the newest version does not name and that left it, or were written, some hours ago.
 
     delta-rs names them, and passes what is hidden (`_` or `.` before the name). It also names files that are gone already.

@@ -14,31 +14,29 @@ survives a crash: whatever is done already is found done when the erasure is run
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING
 
 from pyspark.sql import functions as F
 
 from headrace import lake as lakes
-from headrace.engine.state_layout import TABLE
 from headrace.errors import TerminalError
 from headrace.lake import small_files
 from headrace.lake.alter import rewritable
 from headrace.lake.vacuum import SETTLED_HOURS
+from headrace.lifecycle.anew import settled, write_state_anew
 from headrace.lifecycle.backfill import Backfill
 from headrace.lifecycle.maintenance import RETENTION_HOURS
 from headrace.log.clock import SystemClock
 from headrace.log.erasure import blanked, is_of_key, key_bytes, key_values
-from headrace.nodes.bound_operator import bound
-from headrace.nodes.node_tables import read_progress, undescribed
-from headrace.nodes.opening import Opening, copy_state, read_opening, stand
+from headrace.nodes.node_tables import undescribed
+from headrace.nodes.opening import read_opening
 from headrace.sequence.log_columns import DEAD_LETTER
 from headrace.spark.json_rows import as_json
 from headrace.spark.lake_rows import read, rewrite
 from headrace.spark.session import pipeline_session
 from headrace.writing.lease import nothing_writes
-from headrace.writing.node_runner import NodeRunner, state_record
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -112,7 +110,7 @@ class Erasure:
         """
         with nothing_writes(self._spark, self._lake, self._topic, self._nodes, self._clock) as backfills:
             self._require_whole_log()
-            present = [node for node in self._nodes if self._settled(node)]
+            present = [node for node in self._nodes if settled(self._spark, self._lake, node)]
             self._drop_rebuilds()  # they have read the key; they begin again
             yield self._log()
             for node in present:
@@ -128,16 +126,6 @@ class Erasure:
             small_files.delete(folder)
             lakes.forget(folder)
             small_files.delete(self._lake.beside(node.required_name))  # what a backfill that died has left
-
-    def _settled(self, node: Node) -> bool:
-        """Bring a node to rest; False when it has never run."""
-        if not lakes.exists(self._lake.table(node.required_name)):
-            return False
-        runner = NodeRunner(self._spark, node, self._lake)
-        runner.finish()
-        if runner.unfolded:
-            runner.maintain()
-        return bool(runner.progress.batch)
 
     def _require_whole_log(self) -> None:
         for node in self._nodes:
@@ -172,36 +160,15 @@ class Erasure:
         after = read(spark, path, lakes.open_table(path).version)
         gone = before.exceptAll(after).persist()
         yield Erased(name, "results", gone.count(), "gone, or computed anew without the erased records")
-        yield from self._state(node)
+        rows, rows_now = write_state_anew(spark, lake, node)
+        note = f"written anew: {rows:,} rows became {rows_now:,}"
+        yield Erased(name, "state", max(0, rows - rows_now), note)
         yield from self._refused(node, gone)
         gone.unpersist()
         for sink in node.sinks:
             yield Erased(
                 name, f"store of {sink.name}", None, "holds what was delivered to it: erase it there"
             )
-
-    def _state(self, node: Node) -> Iterator[Erased]:
-        """The state, as a fold of the whole log leaves it; current results are all in the base already."""
-        spark, lake, name = self._spark, self._lake, node.required_name
-        known = read_progress(spark, lake, node)
-        now = stand(spark, lake, node, known.upto_ms, Opening())
-        progress = replace(now.progress, batch=max(known.batch, now.progress.batch))
-        kept = bound(spark, node).operator.kept
-        files = {
-            path: file
-            for path, file in now.source.files.items()
-            if not any(file.may_have(TABLE, table, table) for table in kept)
-        }
-        table, record = lakes.open_table(lake.state(name)), state_record(node, progress)
-        writer = lakes.TableWriter(table, lakes.APPENDER, carries=[record["writer"]], mends=True)
-        before = table.snapshot()
-        added = copy_state(replace(now.source, files=files), table.uri)
-        writer.replace(before.files, added, record, changes_data=True)
-        now.release()
-        after = table.snapshot().rows
-        yield Erased(
-            name, "state", max(0, before.rows - after), f"written anew: {before.rows:,} rows became {after:,}"
-        )
 
     def _refused(self, node: Node, gone: DataFrame) -> Iterator[Erased]:
         """Refused rows of the key, and those of results that were removed or have changed."""

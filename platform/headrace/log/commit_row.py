@@ -41,14 +41,18 @@ class CommitRow:
     previous: Mapping[int, int]
     records: int = 0
 
+    @property
+    def next(self) -> dict[int, int]:
+        """For each partition the next offset after it."""
+        return {p: state.next_offset for p, state in self.after.partitions.items()}
+
     def to_json(self) -> str:
         """The row's JSON."""
-        ends = {p: state.next_offset for p, state in self.after.partitions.items()}
         entry = {
             "action": COMMIT,
             "after": self.after.to_json(),
             "closing_ms": self.after.lowest_stream_ms(),
-            "next": {str(p): offset for p, offset in ends.items()},
+            "next": {str(p): offset for p, offset in self.next.items()},
             "previous": {str(p): offset for p, offset in self.previous.items()},
             "records": self.records,
         }

@@ -11,6 +11,7 @@ from pyspark.sql import functions as F
 from headrace.description.fingerprint import differences
 from headrace.engine.log_slices import LogSlice
 from headrace.engine.state_layout import TABLE
+from headrace.errors import TerminalError
 from headrace.lake import last_commit, open_table, small_files
 from headrace.log.commit_row import without_commit_rows
 from headrace.log.promise import read_promise
@@ -154,6 +155,20 @@ def settled_ms(spark: SparkSession, lake: Lake, topic: Topic) -> int:
     # The promise first: a commit may come in between, and lies beyond it.
     promised = read_promise(lake.log(topic.name))
     return max(promised, frontier_ms(spark, lake, topic))
+
+
+def require_log_reaches(spark: SparkSession, lake: Lake, name: str, topic: Topic, progress: Progress) -> None:
+    """Refuse to go on where a node has read beyond the end of a log.
+
+    Raises: TerminalError: commits that the node has read are gone, and their records would come again in later ones
+    """
+    read_ms, end_ms = progress.upto_ms.get(topic.name, 0), settled_ms(spark, lake, topic)
+    if read_ms > end_ms:
+        raise TerminalError(
+            f"Node '{name}' has read the log of '{topic.name}' beyond its end: the log has lost commits.",
+            detail=f"It has read through commit time {read_ms}, and the log ends at {end_ms} (ms since 1970).",
+            hint=f"Stop the stream and run: headrace repair {topic.name}.",
+        )
 
 
 def read_log(

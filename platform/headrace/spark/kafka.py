@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from functools import cached_property
 from typing import TYPE_CHECKING
 
@@ -15,6 +16,8 @@ from headrace.errors import TerminalError, TransientError
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
+
+    from pyspark.sql import DataFrame, SparkSession
 
     from headrace.description import Topic
 
@@ -177,6 +180,23 @@ class KafkaTopic:
             detail=str(error),
             hint="Start the broker or correct HEADRACE_KAFKA_BOOTSTRAP_SERVERS; the stream tries again by itself.",
         )
+
+
+def read_offsets(
+    spark: SparkSession, topic: Topic, settings: KafkaSettings, offsets: Mapping[int, tuple[int, int]]
+) -> DataFrame:
+    """Some records of a topic, once. In: offsets  for each partition the first and the last."""
+    ends = ({topic.name: {str(p): each[end] + end for p, each in offsets.items()}} for end in (0, 1))
+    starting, ending = map(json.dumps, ends)
+    reader = spark.read.format("kafka").options(**settings.spark_options())
+    return reader.options(
+        assign=json.dumps({topic.name: sorted(offsets)}),
+        startingOffsets=starting,
+        endingOffsets=ending,
+        includeHeaders="true",
+        failOnDataLoss="true",
+        **{f"kafka.{name}": value for name, value in topic.options.items()},
+    ).load()
 
 
 def first_offsets(topic: Topic, kafka: KafkaTopic, partitions: Iterable[int]) -> dict[int, int]:

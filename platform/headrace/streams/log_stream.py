@@ -6,6 +6,7 @@ import json
 import threading
 import time
 from collections import deque
+from contextlib import suppress
 from functools import partial
 from typing import TYPE_CHECKING
 
@@ -14,6 +15,8 @@ import structlog
 from headrace.errors import TerminalError
 from headrace.lake import UnknownOutcomeError
 from headrace.log.sequencer import Sequencer
+from headrace.nodes.evolution import OtherDescriptionError
+from headrace.nodes.node_tables import read_progress, require_log_reaches
 from headrace.spark.kafka import (
     KafkaTopic,
     first_offsets,
@@ -118,6 +121,7 @@ class LogStream(SupervisedQuery):
             on_step=partial(self._before_commit, lease),
         )
         sequencer.reads_from(self._kafka.topic_id())
+        self._require_readers_within()
         if sequencer.state.batch == 0:
             sequencer.start_at(first_offsets(self.topic, self._kafka, partitions))
         next_offsets = {p: s.next_offset for p, s in sequencer.state.partitions.items()}
@@ -139,6 +143,13 @@ class LogStream(SupervisedQuery):
             **FETCHING | {f"kafka.{name}": value for name, value in self.topic.options.items()},
         )
         return reader.load().writeStream.trigger(processingTime=f"{self.trigger_ms} milliseconds")
+
+    def _require_readers_within(self) -> None:
+        """Nothing may be appended to a log that has lost what a node has read."""
+        for reader in self.readers:
+            with suppress(OtherDescriptionError):  # it is built anew from the log
+                progress = read_progress(self._spark, self._lake, reader.node)
+                require_log_reaches(self._spark, self._lake, reader.name, self.topic, progress)
 
     def work(self, batch: DataFrame) -> int:
         """Append one micro-batch to the log.

@@ -18,7 +18,7 @@ from headrace.fold.bounds import FullError
 from headrace.fold.fates import NOT_RECORDS
 from headrace.lifecycle.live_limits import limits_known
 from headrace.lifecycle.rebuild import Rebuild, rebuild_due
-from headrace.nodes.node_tables import frontier_ms
+from headrace.nodes.node_tables import frontier_ms, require_log_reaches
 from headrace.sequence.log_columns import DEAD_LETTER, RECORD
 from headrace.streams.buffered import BufferFigures
 from headrace.streams.log_watch import LogWatch, log_version
@@ -104,6 +104,8 @@ class NodeStream(SupervisedLoop):
             self.runner = self._rebuild.runner
         else:
             self.runner = NodeRunner(self._spark, self.node, self._lake, on_step=on_step)
+            for topic in self.node.topics:
+                require_log_reaches(self._spark, self._lake, self.name, topic, self.runner.progress)
         self._upkeep.error = None
         self.buffer = BufferFigures()
         self._raised = RateLimited(self._limits_since, LIMITS_READ_EVERY_SECONDS)

@@ -1,0 +1,62 @@
+"""A node's tables, computed anew from its logs as they are now: after an erasure, or a repair of a log.
+
+Nothing may write meanwhile. Results that differ are swapped, then the state is written anew.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+from headrace import lake as lakes
+from headrace.engine.state_layout import TABLE
+from headrace.nodes.bound_operator import bound
+from headrace.nodes.node_tables import read_progress, settled_ms
+from headrace.nodes.opening import copy_state, read_opening, stand
+from headrace.writing.node_runner import NodeRunner, state_record
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+    from headrace.description import Node
+    from headrace.lake.paths import Lake
+
+
+def settled(spark: SparkSession, lake: Lake, node: Node) -> bool:
+    """Bring a node to rest: complete what a crash had interrupted, fold what is not folded. False when it has never run."""
+    if not lakes.exists(lake.table(node.required_name)):
+        return False
+    runner = NodeRunner(spark, node, lake)
+    runner.finish()
+    if runner.unfolded:
+        runner.maintain()
+    return bool(runner.progress.batch)
+
+
+def write_state_anew(spark: SparkSession, lake: Lake, node: Node) -> tuple[int, int]:
+    """Write the state as a fold of the whole log leaves it; current results are all in the base already.
+
+    It reaches as far as before, and not beyond the end of a log.
+
+    Out: how many rows it had, and has now
+    """
+    known = read_progress(spark, lake, node)
+    upto_ms = {
+        topic.name: min(known.upto_ms.get(topic.name, 0), settled_ms(spark, lake, topic))
+        for topic in node.topics
+    }
+    now = stand(spark, lake, node, upto_ms, read_opening(spark, lake, node))
+    progress = replace(now.progress, batch=max(known.batch, now.progress.batch))
+    kept = bound(spark, node).operator.kept
+    files = {
+        path: file
+        for path, file in now.source.files.items()
+        if not any(file.may_have(TABLE, table, table) for table in kept)
+    }
+    table, record = lakes.open_table(lake.state(node.required_name)), state_record(node, progress)
+    writer = lakes.TableWriter(table, lakes.APPENDER, carries=[record["writer"]], mends=True)
+    before = table.snapshot()
+    added = copy_state(replace(now.source, files=files), table.uri)
+    writer.replace(before.files, added, record, changes_data=True)
+    now.release()
+    return before.rows, table.snapshot().rows

@@ -1,0 +1,199 @@
+"""Repair of a log that has lost commits: they are put back, and the tables made of the log are computed anew.
+
+Law: afterwards the chain of commits is whole (see `headrace.log.chain`), no row that was there has changed, and the tables
+of each node are those that the log leads to. A lost commit comes back
+
+1. from files, if they still lie in the table's folder although no version names them: as it was, row by row;
+2. else from Kafka: its records are sequenced anew, from where the commit before left the log to where the next one began.
+   They get commit times between the two. What a person or the clock had decided in it is gone.
+
+Nothing is changed before it is known that everything can be put back, and nothing may write meanwhile: the leases of the
+log, of its nodes and of their backfills are held throughout. If it is broken off, run it again.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING
+
+from pyspark.sql import functions as F
+
+from headrace import lake as lakes
+from headrace.errors import TerminalError
+from headrace.lifecycle.anew import settled, write_state_anew
+from headrace.lifecycle.backfill import Backfill
+from headrace.log.chain import read_chain
+from headrace.log.clock import SystemClock
+from headrace.log.commit_row import CommitRow, write_commit_row
+from headrace.log.learn_guard import learn
+from headrace.log.record_writer import RecordWriter
+from headrace.log.resets import resets_in, since_last_reset
+from headrace.log.stray_commits import StrayCommits
+from headrace.nodes.node_tables import read_progress, settled_ms, undescribed
+from headrace.sequence.log_columns import log_schema
+from headrace.sequence.log_state import PartitionState
+from headrace.sequence.replays.guards import new_guard
+from headrace.spark.kafka import KafkaTopic, lost_offsets, read_offsets
+from headrace.spark.lake_rows import read
+from headrace.spark.one_task import table_schema
+from headrace.spark.session import pipeline_session
+from headrace.writing.lease import nothing_writes
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
+
+    from pyspark.sql import SparkSession
+
+    from headrace.description import Node, Topic
+    from headrace.lake import NewFile
+    from headrace.lake.paths import Lake
+    from headrace.log.chain import Gap
+    from headrace.log.clock import Clock
+    from headrace.sequence.replays.guards import Guard
+    from headrace.spark.kafka import KafkaSettings
+
+GAPS_MAX = 10_000  # in one run
+
+
+@dataclass(frozen=True)
+class Repaired:
+    """What was done: `of` is the asset, `log/<topic>` or the node's name."""
+
+    of: str
+    done: str
+
+    def __str__(self) -> str:
+        """In one sentence."""
+        return f"{self.of}: {self.done}."
+
+
+class Repair:
+    """Repairs one topic's log and the tables of the nodes that read it."""
+
+    def __init__(
+        self,
+        spark: SparkSession,
+        lake: Lake,
+        nodes: Sequence[Node],
+        topic: Topic,
+        kafka: KafkaSettings,
+        *,
+        clock: Clock | None = None,
+    ) -> None:
+        """In: nodes  all that there are."""
+        self._spark, self._lake, self._topic = pipeline_session(spark), lake, topic
+        self._nodes = [node for node in nodes if topic in node.topics]
+        self._described = {node.required_name for node in nodes}
+        self._settings, self._kafka = kafka, KafkaTopic(topic.name, kafka)
+        self._clock, self._path = clock or SystemClock(), lake.log(topic.name)
+        self._schema = table_schema(log_schema(topic))
+
+    def run(self) -> Iterator[Repaired]:
+        """Repair; says of one gap and one node after the other what was done.
+
+        Raises: LeaseHeldError, before anything is changed, while a stream, backfill, rebuild or maintenance runs;
+                TerminalError, before anything is changed, when Kafka lacks what is gone, or is another topic
+        """
+        with nothing_writes(self._spark, self._lake, self._topic, self._nodes, self._clock) as backfills:
+            gaps = read_chain(read(self._spark, self._path), at_most=GAPS_MAX).gaps
+            stray = StrayCommits(self._path, self._topic) if gaps else None
+            found = [(gap, stray.between(gap) if stray is not None else None) for gap in gaps]
+            self._require_in_kafka([gap for gap, files in found if files is None])
+            for gap, files in found:
+                yield self._put_back(gap, files)
+            since_ms = min((gap.after_ms for gap in gaps), default=None)
+            for node in self._nodes:
+                if self._is_concerned(node, since_ms):
+                    settled(self._spark, self._lake, node)
+                    Backfill(self._spark, self._lake, node).run(lease=backfills[node.required_name])
+                    write_state_anew(self._spark, self._lake, node)
+                    yield Repaired(node.required_name, "its tables were computed anew from the log")
+        if gaps:
+            for name in undescribed(self._spark, self._lake, self._described):
+                yield Repaired(name, "not described here: if it reads the topic, repair it there too")
+
+    def _is_concerned(self, node: Node, since_ms: int | None) -> bool:
+        """Whether a node has read beyond what was lost, or beyond what the log now holds."""
+        if not lakes.exists(self._lake.state(node.required_name)):
+            return False
+        read_ms = read_progress(self._spark, self._lake, node).upto_ms.get(self._topic.name, 0)
+        end_ms = settled_ms(self._spark, self._lake, self._topic)
+        return read_ms > min(end_ms, end_ms if since_ms is None else since_ms)
+
+    def _require_in_kafka(self, gaps: Sequence[Gap]) -> None:
+        needed = [gap for gap in gaps if gap.offsets]
+        if not needed:
+            return
+        known, found = needed[0].before.after.topic_id, self._kafka.topic_id()
+        if known is not None and found is not None and known != found:
+            raise TerminalError(
+                f"Topic '{self._topic.name}' was deleted and created again: Kafka has not what the log has lost.",
+                hint="Restore the table's files from a backup.",
+            )
+        earliest = self._kafka.earliest({p for gap in needed for p in gap.offsets})
+        lost = [lost_offsets({p: first for p, (first, _) in gap.offsets.items()}, earliest) for gap in needed]
+        if any(lost):
+            raise TerminalError(
+                f"Topic '{self._topic.name}': Kafka has deleted records that the log has lost.",
+                detail="; ".join(
+                    ", ".join(gap.stretches) for gap, gone in zip(needed, lost, strict=True) if gone
+                ),
+                hint="Nothing was changed. Restore the table's files from a backup, or read the topic into a new lake.",
+            )
+
+    def _put_back(self, gap: Gap, files: Sequence[NewFile] | None) -> Repaired:
+        """Commit what is gone between two commits, in one commit."""
+        writer, table = f"log/{self._topic.name}", lakes.open_table(self._path)
+        records = 0
+        if files is None:
+            files, records = self._from_kafka(gap)
+        maintainer = lakes.TableWriter(table, lakes.MAINTAINER, carries=[writer])
+        maintainer.append(files, {"writer": f"repair/{writer}", **lakes.carried(table, [writer])})
+        source = f"{records:,} records read from Kafka" if records else "from files that no version named"
+        what = ", ".join(gap.stretches) or "no record"
+        return Repaired(writer, f"{gap.commits} commits put back ({what}), {source}")
+
+    def _from_kafka(self, gap: Gap) -> tuple[list[NewFile], int]:
+        """Files of the commits that are gone; the first of them gets all records."""
+        before, files, records = gap.before.after, [], 0
+        times = _commit_times(gap)
+        after = before.after(times[0], [])
+        if gap.offsets:
+            raw = read_offsets(self._spark, self._topic, self._settings, gap.offsets)
+            work = RecordWriter(self._topic, self._path, self._schema)
+            written = work.write(raw, before, self._guard_at(gap.after_ms), times[0])
+            files, records = list(written.files), written.records
+            after = before.after(times[0], written.ends)
+        ends = {
+            p: replace(after.partitions[p], next_offset=offset)
+            if p in after.partitions
+            else PartitionState(offset)
+            for p, offset in gap.later.previous.items()
+        }
+        after = replace(after, partitions={**after.partitions, **ends})
+        previous = gap.before.next
+        for number, at_ms in enumerate(times):
+            row = CommitRow(
+                after if number == 0 else after.after(at_ms, []), previous, 0 if number else records
+            )
+            files.append(write_commit_row(self._path, self._schema, self._topic.name, row))
+            previous, after = row.next, row.after
+        return files, records
+
+    def _guard_at(self, at_ms: int) -> Guard | None:
+        """The replay guard as it was after a commit."""
+        guard = new_guard(self._topic.replay_guard)
+        if guard is None:
+            return None
+        log = read(self._spark, self._path).where(F.col("ingested_at") <= F.timestamp_millis(F.lit(at_ms)))
+        return learn(guard, log.where(since_last_reset(resets_in(log))))
+
+
+def _commit_times(gap: Gap) -> list[int]:
+    """Commit times for what is gone: what later commits remember of one, else the last moments before the next commit."""
+    end_ms = gap.later.after.ingested_at_ms
+    rows = (state.row_at_ms for state in gap.later.after.partitions.values())
+    known = [at_ms for at_ms in rows if gap.after_ms < at_ms < end_ms]
+    if gap.commits == 1 and known:
+        return [max(known)]
+    return [end_ms - number for number in range(gap.commits, 0, -1)]

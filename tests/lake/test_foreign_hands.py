@@ -1,0 +1,192 @@
+"""Other hands on each kind of table, as the guide tells it: what changes no row is passed, the rest is refused and mended."""
+
+from __future__ import annotations
+
+import shutil
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import pytest
+
+import headrace as hr
+from headrace import lake as lakes
+from headrace.errors import TerminalError
+from headrace.lake.paths import Lake
+from headrace.lifecycle.backfill import Backfill
+from headrace.observe.views import Views
+from headrace.spark.session import pipeline_session
+from tests.runtime.line import Line
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from pyspark.sql import SparkSession
+
+pytestmark = pytest.mark.spark
+
+READINGS = hr.Topic(
+    "readings", key="sensor_id STRING", value="sensor_id STRING, value DOUBLE", idle_timeout=None
+)
+BY_SENSOR = READINGS.group_by("sensor_id")
+COUNTS = (
+    BY_SENSOR.window(hr.tumbling("2 minutes"), grace="0 seconds")
+    .aggregate(n=hr.count())
+    .suppress(hr.until_window_closes())
+    .named("counts")
+)
+TOTALS = BY_SENSOR.aggregate(n=hr.count()).named("totals")
+KINDS = ("log", "appended results", "current results", "state")
+
+
+@dataclass
+class Place:
+    """A lake of a log and two nodes, and the table of it that somebody else touches."""
+
+    spark: SparkSession
+    lake: Lake
+    kind: str
+    counts: Line
+    totals: Line
+
+    @property
+    def path(self) -> str:
+        of = {"log": self.lake.log("readings"), "state": self.lake.state("counts")}
+        results = {
+            "appended results": self.lake.table("counts"),
+            "current results": self.lake.table("totals"),
+        }
+        return (of | results)[self.kind]
+
+    def sql(self, text: str) -> None:
+        """A statement of theirs; `{table}` is the table."""
+        self.spark.sql(text.format(table=f"delta.`{self.path}`"))
+
+    def double(self) -> None:
+        """They append the rows that are there."""
+        self.spark.read.format("delta").load(self.path).write.format("delta").mode("append").save(self.path)
+
+    def goes_on(self, minute: int) -> None:
+        """Another record passes the log, both nodes, and the fold of current results."""
+        self.counts.pipe(f"2024-05-01 12:{minute:02}:00")
+        self.counts.commit()
+        for line in (self.counts, self.totals):
+            line.fold()
+            line.runner.maintain()
+
+    def opened_anew(self) -> None:
+        """Another process takes over."""
+        lakes.forget()
+        self.counts, self.totals = (Line(self.spark, self.lake, node) for node in (COUNTS, TOTALS))
+        assert self.counts.sequencer.state.batch
+
+    def goes_on_anew(self, minute: int) -> None:
+        """The same by another process."""
+        self.opened_anew()
+        self.goes_on(minute)
+
+    def is_right(self, records: int) -> None:
+        views = Views(self.spark, self.lake)
+        assert sum(row["n"] for row in views.read(TOTALS).collect()) == records
+        for node in (COUNTS, TOTALS):
+            assert all(verdict.equal for verdict in Backfill(self.spark, self.lake, node).run(swap=False))
+
+
+@pytest.fixture(scope="module")
+def session(spark: SparkSession) -> SparkSession:
+    return pipeline_session(spark, interpreted=True)
+
+
+@pytest.fixture(scope="module")
+def built(session: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Three commits, folded by both nodes."""
+    root = tmp_path_factory.mktemp("built")
+    lake = Lake(f"file:{root}")
+    place = Place(session, lake, "log", Line(session, lake, COUNTS), Line(session, lake, TOTALS))
+    for minute in (0, 2, 4):
+        place.goes_on(minute)
+    return root
+
+
+@pytest.fixture(params=KINDS)
+def place(session: SparkSession, built: Path, tmp_path: Path, request: pytest.FixtureRequest) -> Place:
+    shutil.copytree(built, tmp_path / "lake")
+    lake = Lake(f"file:{tmp_path}/lake")
+    found = Place(session, lake, request.param, Line(session, lake, COUNTS), Line(session, lake, TOTALS))
+    found.goes_on(6)
+    return found
+
+
+def test_optimize_and_vacuum_are_passed_by_who_writes_and_by_who_opens(place: Place) -> None:
+    place.sql("OPTIMIZE {table}")
+    place.sql("VACUUM {table} RETAIN 168 HOURS")
+    place.goes_on(8)
+    place.goes_on_anew(10)
+    place.is_right(6)
+
+
+def test_rows_that_were_added_are_refused_until_a_backfill_or_a_restore(place: Place) -> None:
+    before = lakes.open_table(place.path).version
+    place.double()
+    with pytest.raises(lakes.ForeignCommitError, match="changes rows"):
+        place.goes_on(8)
+    with pytest.raises(lakes.ForeignCommitError, match="changes rows"):
+        place.goes_on_anew(8)
+    if place.kind.endswith("results"):
+        Backfill(place.spark, place.lake, COUNTS if place.kind.startswith("appended") else TOTALS).run()
+    else:
+        place.sql(f"RESTORE {{table}} TO VERSION AS OF {before}")
+    place.goes_on_anew(10)
+    rows = place.spark.read.format("delta").load(place.lake.log("readings")).where("offset IS NOT NULL")
+    place.is_right(rows.count())
+
+
+def test_a_restore_to_an_older_version_is_refused_until_it_is_undone(place: Place) -> None:
+    table = lakes.open_table(place.path)
+    newest = table.version
+    files = table.snapshot().files
+    older = (
+        next(
+            v
+            for v in range(newest, 0, -1)
+            if (c := table.commit_at(v)) is not None and c.added and c.changes_data
+        )
+        - 1
+    )
+    place.sql(f"RESTORE {{table}} TO VERSION AS OF {older}")
+    lakes.forget()
+    assert lakes.open_table(place.path).snapshot().files != files
+    with pytest.raises(lakes.ForeignCommitError):
+        place.goes_on_anew(8)
+    place.sql(f"RESTORE {{table}} TO VERSION AS OF {newest}")
+    place.opened_anew()
+    assert lakes.open_table(place.path).version >= newest + 2
+    place.goes_on(10)
+    rows = place.spark.read.format("delta").load(place.lake.log("readings")).where("offset IS NOT NULL")
+    place.is_right(rows.count())
+
+
+@pytest.mark.parametrize(
+    ("change", "says"),
+    [
+        ("ALTER TABLE {table} ADD COLUMN extra INT", "other columns"),
+        ("ALTER TABLE {table} SET TBLPROPERTIES ('delta.enableDeletionVectors' = 'true')", "deletionVectors"),
+    ],
+    ids=["a column", "deletion vectors"],
+)
+def test_a_changed_schema_or_protocol_is_refused_by_who_writes_and_by_who_opens(
+    place: Place, change: str, says: str
+) -> None:
+    place.sql(change)
+    with pytest.raises(lakes.ForeignCommitError, match="changes columns, properties or the protocol"):
+        place.goes_on(8)
+    with pytest.raises(TerminalError, match=says):
+        place.opened_anew()
+
+
+def test_a_changed_property_ends_the_writer_that_runs_and_the_next_one_keeps_it(place: Place) -> None:
+    place.sql("ALTER TABLE {table} SET TBLPROPERTIES ('delta.logRetentionDuration' = 'interval 30 days')")
+    with pytest.raises(lakes.ForeignCommitError, match="changes columns, properties or the protocol"):
+        place.goes_on(8)
+    place.goes_on_anew(10)
+    kept = lakes.open_table(place.path).with_handle(lambda handle: dict(handle.metadata().configuration))
+    assert kept["delta.logRetentionDuration"] == "interval 30 days"

@@ -1,0 +1,218 @@
+"""A log whose commits were overwritten is put right from the files that are left; its nodes' tables follow."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+import pytest
+
+import headrace as hr
+from headrace import lake as lakes
+from headrace.errors import TerminalError
+from headrace.lifecycle import repair
+from headrace.lifecycle.backfill import Backfill
+from headrace.lifecycle.repair import Repair
+from headrace.log.commit_row import CommitRow, write_commit_row
+from headrace.nodes.node_tables import require_log_reaches
+from headrace.observe.views import Views
+from headrace.quality import check_log
+from headrace.spark.kafka import KafkaSettings, KafkaTopic
+from headrace.spark.lake_rows import read
+from headrace.spark.session import pipeline_session
+from tests.lake.lost_commits import overwrite, remove_strays, versions
+from tests.runtime.line import Line
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from pyspark.sql import SparkSession
+
+    from headrace.lake.paths import Lake
+
+pytestmark = pytest.mark.spark
+
+READINGS = hr.Topic(
+    "readings", key="sensor_id STRING", value="sensor_id STRING, value DOUBLE", idle_timeout=None
+)
+BY_SENSOR = READINGS.group_by("sensor_id")
+COUNTS = (
+    BY_SENSOR.window(hr.tumbling("2 minutes"), grace="0 seconds")
+    .aggregate(n=hr.count(), total=hr.sum("value"))
+    .suppress(hr.until_window_closes())
+    .named("counts")
+)
+TOTALS = BY_SENSOR.aggregate(n=hr.count()).named("totals")
+NODES = [COUNTS, TOTALS]
+LOG = "log/readings"
+
+
+@pytest.fixture
+def session(spark: SparkSession) -> SparkSession:
+    return pipeline_session(spark, interpreted=True)
+
+
+@pytest.fixture
+def line(session: SparkSession, lake: Lake) -> Line:
+    """Six log commits with a tick among them; both nodes have folded all."""
+    line = Line(session, lake, COUNTS)
+    for minute in range(5):
+        line.pipe(f"2024-05-01 12:0{minute}:00", f"s{minute % 2}", 0.5 * minute, partition=minute % 2)
+        line.pipe(f"2024-05-01 12:0{minute}:10", "late" if minute == 3 else "s9", 1.0)
+        line.commit()
+        line.clock.set(line.clock.now_ms() + 1_000)
+    line.sequencer.drain()
+    line.fold()
+    Line(session, lake, TOTALS).fold()
+    return line
+
+
+def log_rows(session: SparkSession, lake: Lake) -> list[str]:
+    return sorted(map(str, read(session, lake.log("readings")).collect()))
+
+
+def tables(session: SparkSession, lake: Lake) -> list[list[str]]:
+    views = Views(session, lake)
+    frames = [*map(views.read, NODES), *map(views.ledger, NODES)]
+    return [sorted(map(str, frame.collect())) for frame in frames]
+
+
+def repaired(session: SparkSession, lake: Lake) -> list[str]:
+    return [
+        str(each)
+        for each in Repair(
+            session, lake, NODES, READINGS, KafkaSettings(bootstrap_servers="localhost:1")
+        ).run()
+    ]
+
+
+@pytest.mark.parametrize("lost", [[2], [1, 2, 4]], ids=["one commit", "two in a row and one more"])
+def test_commits_whose_files_are_left_come_back_as_they_were(
+    session: SparkSession, lake: Lake, line: Line, tmp_path: Path, lost: list[int]
+) -> None:
+    log, before, nodes = lake.log("readings"), log_rows(session, lake), tables(session, lake)
+    theirs = versions(log, LOG)
+    for number in lost:
+        overwrite(log, theirs[number])
+    chain = check_log(session, lake, READINGS, f"file:{tmp_path}/docs")[0]
+    assert not chain.passed
+    assert "run `headrace repair readings`" in chain.sentence
+    done = repaired(session, lake)
+    assert log_rows(session, lake) == before
+    assert len([text for text in done if "from files that no version named" in text]) == len(lost) - (
+        len(lost) > 1
+    )
+    assert {
+        "counts: its tables were computed anew from the log.",
+        "totals: its tables were computed anew from the log.",
+    } < {*done}
+    assert tables(session, lake) == nodes
+    assert check_log(session, lake, READINGS, f"file:{tmp_path}/docs")[0].passed
+    assert repaired(session, lake) == []
+    again = Line(session, lake, COUNTS)
+    assert again.sequencer.state == line.sequencer.state
+    again.pipe("2024-05-01 12:30:00")
+    again.commit()
+    again.fold()
+    assert all(verdict.equal for verdict in Backfill(session, lake, COUNTS).run())
+
+
+def test_files_of_attempts_that_were_no_commits_are_not_taken_for_one(
+    session: SparkSession, lake: Lake, line: Line
+) -> None:
+    """An attempt at the lost commit lies there, too, with other rows and an earlier commit time."""
+    log, before = lake.log("readings"), log_rows(session, lake)
+    theirs = versions(log, LOG)
+    (row,) = [
+        CommitRow.from_json(row["control"])
+        for row in read(session, log).where("control IS NOT NULL").collect()
+        if '"batch": 3,' in row["control"]
+    ]
+    attempt = replace(row, after=replace(row.after, ingested_at_ms=row.after.ingested_at_ms - 5))
+    write_commit_row(log, line.sequencer._schema, "readings", attempt)
+    overwrite(log, theirs[2])
+    repaired(session, lake)
+    assert log_rows(session, lake) == before
+
+
+def test_nothing_is_changed_when_kafka_lacks_one_of_the_gaps(
+    session: SparkSession, lake: Lake, line: Line, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    log = lake.log("readings")
+    theirs = versions(log, LOG)
+    for number in (1, 3):
+        overwrite(log, theirs[number])
+    remove_strays(log)
+    monkeypatch.setattr(KafkaTopic, "topic_id", lambda _: None)
+    monkeypatch.setattr(KafkaTopic, "earliest", lambda _, partitions: dict.fromkeys(partitions, 2))
+    version, nodes = lakes.open_table(log).version, tables(session, lake)
+    with pytest.raises(TerminalError, match="Kafka has deleted records that the log has lost") as refused:
+        repaired(session, lake)
+    assert "partition 0 offset 2, partition 1 offset 0; " in str(refused.value)
+    assert (lakes.open_table(log).version, tables(session, lake)) == (version, nodes)
+
+
+def test_a_log_that_went_back_is_not_appended_to_and_the_nodes_follow_it_back(
+    session: SparkSession, lake: Lake, line: Line
+) -> None:
+    """Its newest commits are gone, as after a RESTORE: the nodes have read them, and their records would come again."""
+    log, progress = lake.log("readings"), line.runner.progress
+    newest = versions(log, LOG)[-2:]
+    for version in newest:
+        overwrite(log, version)
+    with pytest.raises(TerminalError, match="the log has lost commits") as refused:
+        require_log_reaches(session, lake, "counts", READINGS, progress)
+    assert "headrace repair readings" in str(refused.value)
+    assert repaired(session, lake) == [
+        "counts: its tables were computed anew from the log.",
+        "totals: its tables were computed anew from the log.",
+    ]
+    back = Line(session, lake, COUNTS)
+    require_log_reaches(session, lake, "counts", READINGS, back.runner.progress)
+    assert all(verdict.equal for node in NODES for verdict in Backfill(session, lake, node).run(swap=False))
+    rows = read(session, log).where("offset IS NOT NULL").count()
+    assert sum(row["n"] for row in Views(session, lake).read(TOTALS).collect()) == rows == 8
+    back.pipe("2024-05-01 12:04:00", "s0", 2.0)
+    back.commit()
+    totals = Line(session, lake, TOTALS)
+    totals.fold()
+    assert sum(row["n"] for row in Views(session, lake).read(TOTALS).collect()) == rows + 1
+
+
+GUARDED = replace(READINGS, name="guarded", replay_guard=hr.ReplayGuard())
+
+
+def test_records_from_kafka_are_judged_by_the_guard_of_that_moment(
+    session: SparkSession, lake: Lake, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The lost commit held a new position and a replay; a later commit replays both."""
+    node = GUARDED.group_by().aggregate(n=hr.count()).named("guarded_totals")
+    line = Line(session, lake, node)
+    chains = [[3, 4], [5, 4], [4, 5, 6]]
+    sent = []
+    for positions in chains:
+        for position in positions:
+            chain = {"source-chain": f'[["root", 0, {position}], ["mid", 0, {position}]]'}
+            line._piped.add("s1", '{"sensor_id": "s1", "value": 1.0}', 1_714_564_800_000 + position, 0, chain)
+        raw = line._piped.take(session)
+        assert raw is not None
+        sent.append(raw)
+        line.sequencer.append(raw, in_order=True)
+        line.clock.set(line.clock.now_ms() + 1_000)
+    line.fold()
+    log = lake.log("guarded")
+    columns = ("offset", "timestamp", "stream_time", "root_offset", "replay", "ingested_at")
+    rows = sorted(map(str, read(session, log).where("offset IS NOT NULL").select(*columns).collect()))
+    overwrite(log, versions(log, "log/guarded")[1])
+    remove_strays(log)
+    monkeypatch.setattr(KafkaTopic, "topic_id", lambda _: None)
+    monkeypatch.setattr(KafkaTopic, "earliest", lambda _, partitions: dict.fromkeys(partitions, 0))
+    monkeypatch.setattr(repair, "read_offsets", lambda *_: sent[1])
+    work = Repair(session, lake, [node], GUARDED, KafkaSettings(bootstrap_servers="localhost:1"))
+    assert "2 records read from Kafka" in str(next(iter([*work.run()])))
+    found = read(session, log).where("offset IS NOT NULL").select(*columns[:-1]).collect()
+    assert sorted(map(str, found)) == sorted(text.rpartition(", ingested_at")[0] + ")" for text in rows)
+    assert [
+        row["replay"] for row in read(session, log).where("offset IN (2, 3)").orderBy("offset").collect()
+    ] == [False, True]
+    assert [row["n"] for row in Views(session, lake).read(node).collect()] == [4]
