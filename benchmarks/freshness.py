@@ -1,9 +1,11 @@
 """How long after it was produced a record is in a committed Delta table, at a steady rate, and what that does over time.
 
-`python -m benchmarks.freshness` runs the four jobs of `benchmarks.jobs`, first W2 alone and then all in one Spark
-session; `--minutes 10` shows growth as well. A record has arrived when the state commit that has folded it is on disk: every
-view of the node shows it from then on. Where the time went is read from the commits afterwards, for every record. At the end
-each node is drained and its tables are compared with a backfill: exits 1 when one differs.
+`python -m benchmarks.freshness` runs the four jobs of `benchmarks.jobs`, first W2 alone and then all in one Spark session.
+`--minutes 10` shows growth as well. `--lake s3 --delay-ms 30` puts the lake on an S3 server, 30 ms away.
+
+A record has arrived when the state commit that has folded it is made: every view of the node shows it from then on. Where the
+time went is told by the commits, for every record. At the end each node is drained and its tables are compared with a
+backfill: exits 1 when one differs.
 """
 
 from __future__ import annotations
@@ -17,7 +19,9 @@ import tempfile
 import time
 from bisect import bisect_left
 from collections import defaultdict
+from contextlib import ExitStack
 from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -30,8 +34,9 @@ from rich.table import Table
 from benchmarks.jobs import jobs
 from benchmarks.processes import cpu_seconds, jvm_of, resident_mib
 from benchmarks.steady import PARTITIONS
+from benchmarks.workbench import root_of
+from headrace import lake as lakes
 from headrace.errors import TerminalError
-from headrace.lake.commit_file import read_commit
 from headrace.lake.paths import Lake
 from headrace.lifecycle.backfill import verify
 from headrace.local.broker import Broker
@@ -49,7 +54,9 @@ if TYPE_CHECKING:
 
     from benchmarks.jobs import Job
     from headrace.description import Node
+    from headrace.lake.commit_file import CommitFile
 
+READ_EVERY_SECONDS = 60.0  # commit files are kept for minutes
 WARM_UP_SECONDS = 90.0  # not counted: the JVM compiles
 STEPS = ("until the log's commit begins", "the log's commit", "until the node's commit")
 
@@ -58,12 +65,14 @@ STEPS = ("until the log's commit begins", "the log's commit", "until the node's 
 class Seen:
     """What a run showed.
 
+    steps       by stream and step of a commit: when it was done, in ms since 1970
     latency_ms  by node and record: the time of each of `STEPS`, in ms, one row per record
     produced_ms by node: when each record was produced
     triggers    by query: what Spark says each of its last triggers spent on what, in ms
     samples     seconds since the start, CPU seconds and resident MiB of the JVM
     """
 
+    steps: dict[tuple[str, str], list[float]] = field(default_factory=lambda: defaultdict(list))
     latency_ms: dict[str, np.ndarray[Any, Any]] = field(default_factory=dict)
     produced_ms: dict[str, np.ndarray[Any, Any]] = field(default_factory=dict)
     triggers: dict[str, list[dict[str, int]]] = field(default_factory=dict)
@@ -76,35 +85,74 @@ def main(
     minutes: Annotated[float, typer.Option(help="How long is measured, after 90 s of warming up.")] = 3.0,
     trigger_ms: Annotated[int, typer.Option(help="The shortest time between two micro-batches.")] = 200,
     only: Annotated[str, typer.Option(help="Runs, as in 'W2' or 'W2,all'.")] = "W2,all",
+    lake: Annotated[
+        str, typer.Option(help="Where the lake lies: `file`, or `s3` for a server here.")
+    ] = "file",
+    delay_ms: Annotated[float, typer.Option(help="With `s3`: added to each request.")] = 0.0,
 ) -> None:
     """Measure freshness."""
     console, right = Console(width=120), True
     for name in only.split(","):
         chosen = [job for job in jobs() if name in ("all", job.name)]
-        with (
-            tempfile.TemporaryDirectory(prefix="headrace-fresh-") as folder,
-            Broker(Path(folder) / "kafka") as broker,
-        ):
+        with ExitStack() as stack:
+            folder = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="headrace-fresh-")))
+            place = Lake(f"{root_of(lake, folder, stack, delay_ms)}/lake")
+            broker = stack.enter_context(Broker(folder / "kafka"))
             topics = [topic for job in chosen for topic in job.topics]
             create_topics(broker.bootstrap_servers, dict.fromkeys(topics, PARTITIONS))
-            spark = build_session(spark_conf(spark_jars(), master=f"local[{os.cpu_count()}]"))
-            lake, kafka = (
-                Lake(f"file:{folder}/lake"),
-                KafkaSettings(bootstrap_servers=broker.bootstrap_servers),
+            spark = build_session(
+                spark_conf(spark_jars(), master=f"local[{os.cpu_count()}]", lake=place.root)
             )
-            nodes = [job.node for job in chosen]
-            runtime = StreamRuntime(spark, lake, nodes, kafka=kafka, trigger_ms=trigger_ms)
-            seen = _run(runtime, spark, broker.bootstrap_servers, rate, topics, minutes * 60)
+            kafka, nodes, seen = (
+                KafkaSettings(bootstrap_servers=broker.bootstrap_servers),
+                [job.node for job in chosen],
+                Seen(),
+            )
+            history = History(place, nodes)
+            runtime = StreamRuntime(
+                spark, place, nodes, kafka=kafka, trigger_ms=trigger_ms, on_step=partial(_note, seen)
+            )
+            _run(runtime, spark, broker.bootstrap_servers, rate, topics, minutes * 60, seen, history)
             session = pipeline_session(spark)
             for node in nodes:
-                _read(session, lake, node, seen)
-                if not all(verdict.equal for verdict in verify(session, lake, node)):
+                _read(session, place, node, seen, history)
+                if not all(verdict.equal for verdict in verify(session, place, node)):
                     console.print(f"{node.required_name}: its backfill DIFFERS")
                     right = False
             console.print(_table(f"{name}: {rate:,.0f} records/s in all", chosen, seen))
             _growth(console, seen)
             spark.stop()
     sys.exit(0 if right else 1)
+
+
+class History:
+    """The commits of a lake's logs and states: read while it runs, for old ones are cleaned away."""
+
+    def __init__(self, lake: Lake, nodes: Sequence[Node]) -> None:
+        """Nothing is read yet."""
+        states = {lake.state(node.required_name) for node in nodes}
+        self._tables = [*states, *{lake.log(topic.name) for node in nodes for topic in node.topics}]
+        self._known: dict[str, dict[int, CommitFile]] = {uri: {} for uri in self._tables}
+
+    def read(self) -> None:
+        """Read what is new."""
+        for uri, known in self._known.items():
+            if not lakes.exists(uri):
+                continue
+            table = lakes.open_table(uri)
+            for commit in table.commits_back(table.version):
+                if commit is None or commit.version in known:
+                    break
+                known[commit.version] = commit
+
+    def of(self, uri: str, writer: str) -> list[CommitFile]:
+        """The commits of a writer, the oldest first."""
+        found = (commit for _, commit in sorted(self._known[uri].items()))
+        return [commit for commit in found if (commit.record or {}).get("writer") == writer]
+
+
+def _note(seen: Seen, asset: str, step: str) -> None:
+    seen.steps[asset, step].append(time.time() * 1000)
 
 
 def _run(
@@ -114,10 +162,11 @@ def _run(
     rate: float,
     topics: Sequence[str],
     seconds: float,
-) -> Seen:
+    seen: Seen,
+    history: History,
+) -> None:
     """Run with traffic, stop that, catch up and drain."""
-    seen = Seen()
-    jvm = jvm_of(spark)
+    jvm, read_at = jvm_of(spark), time.monotonic()
     traffic = subprocess.Popen(
         [sys.executable, "-m", "benchmarks.steady", bootstrap, str(rate), *topics],
         start_new_session=True,
@@ -134,6 +183,9 @@ def _run(
                 # A look at the streams takes seconds when the cores are full.
                 sampled = time.monotonic() - began
                 seen.samples.append((sampled, cpu_seconds(), resident_mib(jvm)))
+            if time.monotonic() - read_at > READ_EVERY_SECONDS:
+                history.read()
+                read_at = time.monotonic()
             time.sleep(1.0)
         for query in runtime._spark.streams.active:
             progress = [json.loads(each.json) for each in query.recentProgress]
@@ -146,15 +198,18 @@ def _run(
         traffic.kill()
         traffic.wait()
         runtime.drain()
-    return seen
+        history.read()
 
 
-def _read(spark: SparkSession, lake: Lake, node: Node, seen: Seen) -> None:
+def _read(spark: SparkSession, lake: Lake, node: Node, seen: Seen, history: History) -> None:
     """Where each record's time went, from the commits of its log and of its node."""
-    folded = _commits(lake.state(node.required_name), f"node/{node.required_name}")
+    name = node.required_name
+    folded = _done(history.of(lake.state(name), f"node/{name}"), seen.steps[f"stream/{name}", "after state"])
     parts, produced = [], []
     for topic in node.topics:
-        logged = {r["ingested_at_ms"]: at for at, r in _commits(lake.log(topic.name), f"log/{topic.name}")}
+        commits = history.of(lake.log(topic.name), f"log/{topic.name}")
+        done = _done(commits, seen.steps[f"log/{topic.name}", "after log commit"])
+        logged = {record["ingested_at_ms"]: at for at, record in done}
         reached = [record["progress"]["upto_ms"].get(topic.name, 0) for _, record in folded]
         counted = (
             read(spark, lake.log(topic.name))
@@ -178,13 +233,13 @@ def _read(spark: SparkSession, lake: Lake, node: Node, seen: Seen) -> None:
     seen.produced_ms[node.required_name] = at[measured]
 
 
-def _commits(path: str, writer: str) -> list[tuple[float, Any]]:
-    """When each commit of a writer was on disk, in ms, and what it says, the oldest first."""
+def _done(commits: Sequence[CommitFile], steps: Sequence[float]) -> list[tuple[float, Any]]:
+    """When each commit was done, in ms, and what it says: the first step after it was begun."""
     found = []
-    for file in sorted(Path(path.removeprefix("file:"), "_delta_log").glob("*.json")):
-        commit = read_commit(path, int(file.stem))
-        if commit is not None and commit.record is not None and commit.record.get("writer") == writer:
-            found.append((file.stat().st_mtime_ns / 1e6, commit.record))
+    for commit in commits:
+        place = bisect_left(steps, commit.timestamp_ms)
+        if place < len(steps):
+            found.append((steps[place], commit.record))
     return found
 
 

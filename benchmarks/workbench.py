@@ -16,6 +16,7 @@ from pyspark.sql import functions as F
 from pyspark.sql.types import TimestampType
 
 from benchmarks.catch_up import Measured, backfill_seconds, catch_up
+from benchmarks.delayed import delayed
 from benchmarks.described.topics import FILLS, fill
 from headrace.errors import TerminalError
 from headrace.lake.paths import Lake
@@ -191,7 +192,7 @@ def workbench(records: int, lake: str = "", master: str = "") -> Iterator[Workbe
     """
     with ExitStack() as stack:
         folder = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="headrace-bench-")))
-        root = _root(lake, folder, stack)
+        root = root_of(lake, folder, stack)
         broker = stack.enter_context(Broker(folder / "kafka"))
         master = master or f"local[{os.cpu_count()}]"
         spark = build_session(spark_conf(spark_jars(), master=master, lake=root))
@@ -200,12 +201,14 @@ def workbench(records: int, lake: str = "", master: str = "") -> Iterator[Workbe
         yield Workbench(spark, kafka, folder, records, root)
 
 
-def _root(lake: str, folder: Path, stack: ExitStack) -> str:
+def root_of(lake: str, folder: Path, stack: ExitStack, delay_ms: float = 0.0) -> str:
+    """Where lakes lie. In: lake  as `workbench` takes it; delay_ms  with `s3`: what is added to each request."""
     if lake == S3:
         store = stack.enter_context(ObjectStore(folder / "s3"))
-        os.environ |= store.environment
+        endpoint = stack.enter_context(delayed(store.endpoint, delay_ms))
+        os.environ |= {**store.environment, "AWS_ENDPOINT_URL": endpoint}
         return f"{store.root}/lakes"
-    return f"{lake.rstrip('/')}/{folder.name}" if lake else f"file:{folder}/lakes"
+    return f"{lake.rstrip('/')}/{folder.name}" if lake not in ("", "file") else f"file:{folder}/lakes"
 
 
 def _in_ms(rows: DataFrame) -> DataFrame:

@@ -20,6 +20,7 @@ from confluent_kafka.admin._config import AlterConfigOpType, ConfigEntry, Config
 from pyspark.sql import functions as F
 
 from headrace.lake.paths import Lake
+from headrace.lake.storage import spark_uri
 from headrace.local.broker import Broker
 from headrace.local.topics import create_topics
 from headrace.observe.views import Views
@@ -152,7 +153,7 @@ class Running:
 
     def log(self) -> DataFrame:
         """The topic's log."""
-        return self.spark.read.format("delta").load(self.lake.log(self.topic))
+        return self.spark.read.format("delta").load(spark_uri(self.lake.log(self.topic)))
 
     def offsets(self) -> dict[int, list[int]]:
         """For each partition the offsets in the log, in order, duplicates included."""

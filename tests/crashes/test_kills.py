@@ -103,6 +103,23 @@ def test_a_killed_process_leaves_the_tables_of_an_undisturbed_run(
     restart_and_compare(spark, lake, kafka, undisturbed)
 
 
+@pytest.mark.s3
+@pytest.mark.parametrize(("step", "time"), [("after log commit", 3), ("after outputs", 2)])
+def test_with_its_lake_on_s3_a_killed_process_leaves_the_same_tables(
+    step: str,
+    time: int,
+    undisturbed: Tables,
+    spark: SparkSession,
+    s3_root: str,
+    kafka: Broker,
+    tmp_path: Path,
+) -> None:
+    lake = Lake(s3_root)
+    with victim(kafka, lake, TOPIC, tmp_path / "victim.log", at=step, time=time) as process:
+        assert process.wait_killed() == -signal.SIGKILL, process.said()
+    restart_and_compare(spark, lake, kafka, undisturbed)
+
+
 def test_a_process_killed_again_while_it_repeats_a_micro_batch_changes_nothing(
     undisturbed: Tables, spark: SparkSession, lake: Lake, kafka: Broker, tmp_path: Path
 ) -> None:

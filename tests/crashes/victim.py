@@ -78,7 +78,7 @@ def main() -> None:
     given = parser.parse_args()
 
     log_stream.RECORDS_PER_TRIGGER = RECORDS_PER_COMMIT
-    spark = build_session(spark_conf(spark_jars(), master=given.master) | CONF, "victim")
+    spark = build_session(spark_conf(spark_jars(), master=given.master, lake=given.lake) | CONF, "victim")
     gateway = spark.sparkContext._gateway
     assert gateway is not None
     jvm = gateway.proc.pid if given.master.startswith("local-cluster") else None

@@ -1,8 +1,8 @@
 """How Spark folds an increment: tasks read its rows, or get them, fold, write files and report.
 
-The driver folds a small increment by itself. Others are folded in stages. With one bucket a task runs all steps, but where
-SQL computes columns between two of them. With several, each step is a stage of its own: rows go from the buckets of one step
-to those of the next.
+The driver folds a small increment by itself, and on a single machine each that has one bucket. Others are folded in stages.
+With one bucket a task runs all steps, except where SQL computes columns between two of them. With several, each step is a
+stage of its own: rows go from the buckets of one step to those of the next.
 
 Law: that of `fold_increment`. Neither the number of buckets nor where tasks run shows in any table.
 """
@@ -46,12 +46,13 @@ from headrace.engine.state_files import StateSource
 from headrace.fold.changes.station import Selection
 from headrace.fold.contract import Clock, Step, Times
 from headrace.spark.one_task import mapped
+from headrace.spark.session import is_local
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
-# Of Parquet: some 250,000 narrow records. Each task of a first stage reads all rows, a sixth of the work of folding them.
-BUCKET_BYTES = 4 << 20
+# Of Parquet: some 600,000 narrow records. Each task of a first stage reads all rows, a sixth of the work of folding them.
+BUCKET_BYTES = 10 << 20
 # Of the log's and of the state's Parquet. Spark takes a tenth of a second to start a task, which then folds for a hundredth.
 HERE_BYTES, HERE_STATE_BYTES = 256 << 10, 8 << 20
 
@@ -65,9 +66,9 @@ class SparkFold:
 
     def fold(self, spark: SparkSession, told: Increment) -> tuple[FoldResult, Times]:
         """Fold an increment: what it leads to, and its clocks."""
-        if self._is_small(told):
-            return self._fold_here(told)
         buckets = buckets_for(told.slices.values(), spark.sparkContext.defaultParallelism)
+        if self._is_small(told, alone=buckets == 1 and is_local(spark.sparkContext.master)):
+            return self._fold_here(told)
         tasks = self._tasks(told, buckets)
         frame = self.rows.computed_frame(spark, told.slices)
         computed = None if frame is None else self.rows.computed
@@ -102,12 +103,12 @@ class SparkFold:
             StageTask(steps, then, run, told, buckets) for steps, then in zip(stages, goes_to, strict=True)
         ]
 
-    def _is_small(self, told: Increment) -> bool:
-        """True if the driver folds it sooner than Spark starts a task."""
+    def _is_small(self, told: Increment, *, alone: bool) -> bool:
+        """True if the driver folds it. In: alone  see `is_small`."""
         if not any(each.files for each in told.slices.values()):
             return True
         needs_sql = self.rows.computed.feeds or len(self._stages(each=False)) > 1
-        return not needs_sql and is_small(told)
+        return not needs_sql and is_small(told, alone=alone)
 
     def _fold_here(self, told: Increment) -> tuple[FoldResult, Times]:
         """Fold an increment of whose rows SQL computes nothing, without a task of Spark."""
@@ -154,8 +155,13 @@ class SparkFold:
         return exchanged(step, rows, None, buckets)[0].schema
 
 
-def is_small(told: Increment) -> bool:
-    """True if an increment, and all of the state that it might touch, have few bytes."""
+def is_small(told: Increment, *, alone: bool) -> bool:
+    """True if the driver folds an increment sooner than Spark: it, and all of the state that it might touch, have few bytes.
+
+    In: alone  one task would fold it, on the machine of the driver: it would only wait for a slot that the log's tasks have
+    """
+    if alone:
+        return True
     log_bytes = sum(each.bytes for each in told.slices.values())
     state_bytes = sum(file.size for file in told.source.files.values())
     return log_bytes <= HERE_BYTES and state_bytes <= HERE_STATE_BYTES

@@ -117,7 +117,7 @@ def spark_conf(
     conf = {"spark.master": master, **AT_START, **SEMANTICS, **SMALL_BATCHES}
     conf[SHUFFLES] = str(tasks_for(master))
     conf |= hadoop_settings(lake or os.environ.get(LAKE, ""))
-    local = _is_local(master)
+    local = is_local(master)
     if local:
         conf |= LAPTOP
         if not any("GC" in os.environ.get(name, "") for name in OF_ANY_JVM):
@@ -130,7 +130,8 @@ def spark_conf(
     return conf
 
 
-def _is_local(master: str) -> bool:
+def is_local(master: str) -> bool:
+    """True if tasks run in the driver's own JVM. In: master  Spark's URL."""
     return master.startswith("local[") or master == "local"
 
 
@@ -150,7 +151,7 @@ def build_session(conf: Mapping[str, str], app_name: str = "headrace") -> SparkS
     redacts them, and they stand in no configuration that is kept.
     """
     builder = SparkSession.builder.appName(app_name)
-    secret = {} if _is_local(conf.get("spark.master", "local")) else executor_environment()
+    secret = {} if is_local(conf.get("spark.master", "local")) else executor_environment()
     for key, value in (secret | dict(conf)).items():
         builder = builder.config(key, value)
     spark = builder.getOrCreate()

@@ -43,8 +43,9 @@ if TYPE_CHECKING:
     from headrace.streams.node_stream import NodeStream
 
 logger = structlog.get_logger(__name__)
-# The fixed cost of a micro-batch, in the log and in its node, is a tenth of the time that half of these records take.
-RECORDS_PER_TRIGGER = 1_000_000
+# The fixed cost of a micro-batch, in the log and in its node, is a tenth of the time that these records take. With more, the
+# node would be idle while the log reads, and the log while the node folds.
+RECORDS_PER_TRIGGER = 500_000
 MANY_RECORDS = RECORDS_PER_TRIGGER // 2  # in one micro-batch: the log is catching up
 # Up to this many, one task is faster than several, which take time to start; it reads one partition after the other.
 FEW_RECORDS, FEW_PARTITIONS = 20_000, 8

@@ -79,9 +79,13 @@ class TestDriver:
         lakes.forget()
         self._begin(str(number))
 
+    def _root(self, place: str) -> str:
+        """URI of the lake."""
+        return f"file:{self._folder / place}"
+
     def _begin(self, place: str) -> None:
         self._place = place  # never one used before: Spark remembers what it has read by path
-        self._lake = Lake(f"file:{self._folder / place}")
+        self._lake = Lake(self._root(place))
         self._views = Views(self.spark, self._lake)
         self._armed: list[tuple[str, str | None]] = []
         self._sequencers = {name: self._open_sequencer(topic) for name, topic in self._topics.items()}

@@ -35,13 +35,15 @@ def partials_of(kept: pa.Table, entered: Entered, shape: Shape, *, by_commit: bo
         return schema.empty_table()
     # In a tumbling window a record that is kept enters the one window that contains it.
     windows = [] if shape.panes.tumbling else [(entered.last - entered.start) // shape.panes.advance_ms]
-    groups = combined(
-        group(kept[KEY]).codes,
-        group(kept[TOPIC]).codes,
-        int64(kept[PARTITION]),
-        shape.panes.number(entered.pane),
-        *windows,
-        *([int64(kept[INGESTED])] if by_commit else []),
+    groups = (
+        combined(  # by pane first, for rows come about in the order of time: equal ones stay near in memory
+            shape.panes.number(entered.pane),
+            group(kept[TOPIC]).codes,
+            int64(kept[PARTITION]),
+            group(kept[KEY]).codes,
+            *windows,
+            *([int64(kept[INGESTED])] if by_commit else []),
+        )
     )
     first = pa.array(groups.first)
     columns = group_columns(kept, shape.by.names, groups.first)
@@ -112,7 +114,7 @@ def merge_windows(partials: pa.Table, shape: Shape, first_ms: int, last_ms: int 
     """
     tables = []
     for windows in explode(partials, shape, first_ms, last_ms):
-        groups = combined(group(windows[KEY]).codes, int64(windows[START]))
+        groups = combined(shape.panes.number(int64(windows[START])), group(windows[KEY]).codes)
         tables.append(shown(windows, groups, _merged(windows, groups, shape), shape))
     return pa.concat_tables(tables)
 
