@@ -3,8 +3,8 @@
 `python -m benchmarks.freshness` runs the four jobs of `benchmarks.jobs`, first W2 alone and then all in one Spark session.
 `--minutes 10` shows growth as well. `--lake s3 --delay-ms 30` puts the lake on an S3 server, 30 ms away.
 
-A record has arrived when the state commit that has folded it is made: every view of the node shows it from then on. Where the
-time went is told by the commits, for every record. At the end each node is drained and its tables are compared with a
+A record has arrived when the state commit that has folded it is made: each view of the node shows it from then on. Where
+the time went is told by the commits, for every record. At the end each node is drained and its tables are compared with a
 backfill: exits 1 when one differs.
 """
 

@@ -63,14 +63,14 @@ def test_what_kafka_still_has_comes_back_and_what_it_lacks_is_refused(
         in check_log(spark, lake, run.node.topics[0], docs)[0].sentence
     )
     assert repaired() == [
-        f"{name}: 1 commits put back (partition 0 offsets 10 to 20, partition 1 offsets 10 to 20), "
+        f"{name}: 1 commit put back (partition 0 offsets 10 to 20, partition 1 offsets 10 to 20), "
         "22 records read from Kafka.",
         "reading_counts: its tables were computed anew from the log.",
     ]
     assert check_log(spark, lake, run.node.topics[0], docs)[0].passed
     assert (decided(run), run.results(), run.fates()) == (rows, results, fates)
     with running(spark, lake, kafka, topic) as run:
-        produce(kafka, topic, minutes(0, 30, 35))
+        produce(kafka, topic, [*minutes(0, 30, 35), *minutes(1, 30, 35)])
         run.catch_up()
     assert run.results() == run.recomputed() != results
     assert all(verdict.equal for verdict in Backfill(spark, lake, run.node).run(swap=False))

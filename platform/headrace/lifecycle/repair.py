@@ -151,7 +151,8 @@ class Repair:
         maintainer.append(files, {"writer": f"repair/{writer}", **lakes.carried(table, [writer])})
         source = f"{records:,} records read from Kafka" if records else "from files that no version named"
         what = ", ".join(gap.stretches) or "no record"
-        return Repaired(writer, f"{gap.commits} commits put back ({what}), {source}")
+        commits = f"{gap.commits:,} commit{'s' if gap.commits > 1 else ''}"
+        return Repaired(writer, f"{commits} put back ({what}), {source}")
 
     def _from_kafka(self, gap: Gap) -> tuple[list[NewFile], int]:
         """Files of the commits that are gone; the first of them gets all records."""
