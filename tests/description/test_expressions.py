@@ -157,3 +157,33 @@ def test_a_syntax_error_shows_the_text_and_the_place(sql: str, place: str) -> No
 def test_what_is_no_text_is_refused_with_an_example(value: object) -> None:
     with refused("where", repr(value), "'value >= 0'"):
         parse_expression(value, "where")  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize(
+    ("sql", "function", "instead"),
+    [
+        ("to_number(s, '999') > 1", "to_number", "try_to_number"),
+        ("unbase64(s)", "unbase64", "try_to_binary(…, 'base64')"),
+        ("url_decode(s)", "url_decode", "try_url_decode"),
+        ("element_at(xs, 0)", "element_at", "try_element_at, or get(array, index)"),
+        ("coalesce(PARSE_JSON(s), x)", "PARSE_JSON", "try_parse_json"),
+        ("variant_get(v, '$.a', 'int')", "variant_get", "try_variant_get"),
+        ("transform(xs, x -> to_binary(x, 'hex'))", "to_binary", "try_to_binary"),
+    ],
+)
+def test_a_function_that_raises_is_refused_if_it_has_a_form_that_does_not(
+    sql: str, function: str, instead: str
+) -> None:
+    with refused("where", f"{function} in", "raises for some inputs", f"Use {instead}"):
+        parse_expression(sql, "where")
+
+
+@pytest.mark.parametrize("sql", ["assert_true(x > 1)", "raise_error('no')"])
+def test_what_raises_on_purpose_is_refused(sql: str) -> None:
+    with refused("where", "raises", ".where(…)"):
+        parse_expression(sql, "where")
+
+
+@pytest.mark.parametrize("sql", ["try_to_number(s, '999')", "str_to_map(s)", "a RLIKE b", "to_date(s)"])
+def test_other_functions_are_accepted(sql: str) -> None:
+    assert parse_expression(sql, "where").sql == sql

@@ -14,7 +14,8 @@ from headrace.lifecycle import repair
 from headrace.lifecycle.backfill import Backfill
 from headrace.lifecycle.repair import Repair
 from headrace.log.commit_row import CommitRow, write_commit_row
-from headrace.nodes.node_tables import require_log_reaches
+from headrace.nodes.node_tables import read_progress, require_log_reaches
+from headrace.nodes.unusable_table import UnusableTable
 from headrace.observe.views import Views
 from headrace.quality import check_log
 from headrace.spark.kafka import KafkaSettings, KafkaTopic
@@ -216,3 +217,22 @@ def test_records_from_kafka_are_judged_by_the_guard_of_that_moment(
         row["replay"] for row in read(session, log).where("offset IN (2, 3)").orderBy("offset").collect()
     ] == [False, True]
     assert [row["n"] for row in Views(session, lake).read(node).collect()] == [4]
+
+
+def test_a_record_that_comes_back_and_cannot_be_used_is_remembered(session: SparkSession, lake: Lake) -> None:
+    doubled = READINGS.with_column("entry", "str_to_map(if(value > 8, 'a:1,a:2', 'a:1'))['a']")
+    node = doubled.group_by("sensor_id").aggregate(n=hr.count(), top=hr.max("entry")).named("entries")
+    line, remembered = Line(session, lake, node), UnusableTable(session, lake, node)
+    for minute, value in enumerate((1.0, 9.0, 1.0, 9.0)):
+        line.pipe(f"2024-05-01 12:0{minute}:00", value=value)
+        line.commit()
+        line.clock.set(line.clock.now_ms() + 1_000)
+    overwrite(lake.log("readings"), versions(lake.log("readings"), LOG)[1])
+    line.fold()
+    assert [each.offset for each in remembered.read()] == [3]
+    list(Repair(session, lake, [node], READINGS, KafkaSettings(bootstrap_servers="localhost:1")).run())
+    assert [each.offset for each in remembered.read()] == [1, 3]
+    dead = Views(session, lake).dead_letters(READINGS, [node]).collect()
+    assert sorted(row["offset"] for row in dead) == [1, 3]
+    assert read_progress(session, lake, node).totals() == {"kept": 2, "dead_letter": 2}
+    assert all(verdict.equal for verdict in Backfill(session, lake, node).run())

@@ -18,6 +18,7 @@ from headrace.lifecycle.retention import Retention
 from headrace.log.clock import SystemClock
 from headrace.nodes.evolution import HINTS, REBUILT, REFUSED
 from headrace.nodes.node_tables import read_logs
+from headrace.nodes.unusable_table import UnusableTable
 from headrace.observe.views import Views
 from headrace.writing.lease import LeaseHeldError
 from tests.runtime.line import Line, at
@@ -211,3 +212,43 @@ def test_a_node_whose_log_was_cut_is_not_rebuilt_from_the_rest(spark: SparkSessi
     assert Retention(spark, lake, [plain], NARROW).run(line.clock.now_ms()).rows
     with pytest.raises(hr.TerminalError, match="older rows of its log were cut off"):
         rebuild_due(spark, plain.suppress(LIMIT), lake, SystemClock())
+
+
+def test_a_rebuild_and_whoever_wrote_the_node_before_remember_what_they_cannot_use_each_by_itself(
+    spark: SparkSession, tmp_path: Path
+) -> None:
+    lake, topic = Lake(f"file:{tmp_path}"), replace(NARROW, value="m STRING")
+    entries = topic.with_column("entry", "str_to_map(m)['a']").group_by("sensor_id")
+    plain = entries.aggregate(n=hr.count(), top=hr.max("entry")).named("kept")
+    line, changed = Line(spark, lake, plain), plain.suppress(LIMIT)
+
+    def commit(minute: int) -> None:
+        for m in ("a:1", "a:1,a:2"):
+            line._piped.add("s1", json.dumps({"m": m}), at(f"2024-06-01 00:0{minute}:00"), 0, {})
+        line.commit()
+
+    def known(of: Lake) -> list[int]:
+        return [each.offset for each in UnusableTable(spark, of, plain).read()]
+
+    commit(1)
+    line.fold()
+    rebuild = rebuild_due(spark, changed, lake, SystemClock())
+    assert rebuild is not None
+    commit(2)
+    while rebuild.advance():
+        pass
+    assert known(lake) == [1]
+    line.fold()  # the rebuild has not taken its table from it
+    assert known(lake) == [1, 3]
+    commit(3)
+    while rebuild.advance():
+        pass
+    assert known(lake) == [1, 3]
+    rebuild.swap()
+    rebuild.close()
+    assert known(lake) == [1, 3, 5]
+    line = Line(spark, lake, changed)
+    assert line.runner.progress.totals() == {"kept": 3, "dead_letter": 3}
+    commit(9)
+    line.fold()
+    same_as_built_anew(line, 0)

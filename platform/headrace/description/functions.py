@@ -1,7 +1,8 @@
 """SQL functions that an expression over one record cannot use, and why.
 
 Source: Spark 4.1's function registry, by group (agg_funcs, window_funcs, generator_funcs), and the
-functions that it marks as non-deterministic or evaluates once per run.
+functions that it marks as non-deterministic or evaluates once per run. TRY_FORMS was found by calling each function
+with odd inputs while ANSI mode is off; tests/runtime/test_raising_functions.py repeats it.
 """
 
 from __future__ import annotations
@@ -45,16 +46,37 @@ RUN_DEPENDENT_WORDS = _names("""
     """)
 """Those that Spark also reads without parentheses. `user` is not among them: it is a common column name."""
 
+TRY_FORMS = {
+    "aes_decrypt": "try_aes_decrypt",
+    "element_at": "try_element_at, or get(array, index), which counts from 0 and never raises",
+    "parse_json": "try_parse_json",
+    "to_binary": "try_to_binary",
+    "to_number": "try_to_number",
+    "to_time": "try_to_time",
+    "unbase64": "try_to_binary(…, 'base64')",
+    "url_decode": "try_url_decode",
+    "validate_utf8": "try_validate_utf8",
+    "variant_get": "try_variant_get",
+}
+"""Functions that raise for some inputs, and what to call instead."""
+
+RAISES_ON_PURPOSE = _names("assert_true raise_error")
+
 _AGGREGATE = ".group_by(…).window(…).aggregate(…)"
 _REFUSALS = (
     (AGGREGATES, "is an aggregate", f"An expression sees one record; use {_AGGREGATE}."),
     (WINDOW_FUNCTIONS, "looks at other records", f"An expression sees one record; use {_AGGREGATE}."),
-    (GENERATORS, "makes several rows of one record", "Use transform, filter or element_at on the array."),
+    (GENERATORS, "makes several rows of one record", "Use transform, filter or get on the array."),
     (TIME_WINDOWS, "assigns windows", "Use .window(hr.tumbling('2 minutes'), grace='2 minutes')."),
     (
         RUN_DEPENDENT,
         "depends on the run",
         "Results are a function of the log alone; use a column of the record.",
+    ),
+    (
+        RAISES_ON_PURPOSE,
+        "raises",
+        "Leave records out with .where(…); the ledger counts them.",
     ),
 )
 
@@ -64,4 +86,6 @@ def why_refused(function: str, *, has_arguments: bool) -> tuple[str, str] | None
     name = function.lower()
     if name in RUN_DEPENDENT_WITHOUT_ARGUMENTS and not has_arguments:
         name = "now"
+    if name in TRY_FORMS:
+        return "raises for some inputs", f"Use {TRY_FORMS[name]}."
     return next(((problem, fix) for names, problem, fix in _REFUSALS if name in names), None)

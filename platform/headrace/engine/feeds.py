@@ -11,7 +11,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from functools import reduce
+from functools import cached_property, reduce
 from typing import TYPE_CHECKING
 
 import pyarrow as pa
@@ -20,6 +20,7 @@ from pyspark.sql import functions as F
 from headrace.description import Batches, Lookup, Relation, Suppressed, Table, quote
 from headrace.engine.log_slices import LogSlice, Origin
 from headrace.engine.operators import RECORDS, Feed, feeds_of
+from headrace.engine.unusable import Unusable, decided_rows, marked, open_rows
 from headrace.fold.contract import ROW_COLUMNS, TOPIC
 from headrace.fold.relations.tree import leaves_of
 from headrace.fold.tables.decide_records import PASSES
@@ -129,12 +130,13 @@ class Packer:
 
     def pack(self, frames: Mapping[str, DataFrame]) -> DataFrame:
         """One frame with the rows of all feeds. In: frames  of each feed, as `rows_of` gives them, with PASSES."""
-        packed = [
-            selection.of(frames[name])
-            for name, selection in zip(self.packed.feeds, self._selections, strict=True)
-        ]
-        both = reduce(lambda one, other: one.unionByName(other, allowMissingColumns=True), packed)
-        return both if len(packed) == 1 else both.select(*(F.col(quote(n)) for n in self.packed.names))
+        both = _together(list(self.carried(frames).values()))
+        return both if len(frames) == 1 else both.select(*(F.col(quote(n)) for n in self.packed.names))
+
+    def carried(self, frames: Mapping[str, DataFrame]) -> dict[str, DataFrame]:
+        """The columns that travel, of some of the feeds."""
+        selections = zip(self.packed.feeds, self._selections, strict=True)
+        return {name: selection.of(frames[name]) for name, selection in selections if name in frames}
 
     def _columns(self, number: int, feed: FeedRows) -> list[Column]:
         if len(self.packed.feeds) == 1:
@@ -168,18 +170,66 @@ class NodeRows:
         self.computed = PackedFeeds({name: each for name, each in rows.items() if each.origins is None})
         self._packer, self._computed_packer = Packer(self.packed), Packer(self.computed)
 
-    def frame(self, logs: Mapping[str, DataFrame]) -> DataFrame:
-        """The rows of all feeds as `packed` says. In: logs  for each topic's name, rows of its log."""
-        return self._packer.pack({name: self._rows(feed, logs) for name, feed in self._feeds.items()})
+    @cached_property
+    def stepped(self) -> Mapping[str, Feed]:
+        """The feeds in `computed`: those that have steps or conditions."""
+        return {name: self._feeds[name] for name in self.computed.feeds}
 
-    def computed_frame(self, spark: SparkSession, slices: Mapping[str, LogSlice]) -> DataFrame | None:
-        """The rows of the feeds in `computed`; None: there are none."""
-        feeds = {name: self._feeds[name] for name in self.computed.feeds}
-        topics = {topic.name: topic for feed in feeds.values() for topic in feed.stream.topics}
+    def logs(self, spark: SparkSession, slices: Mapping[str, LogSlice]) -> dict[str, DataFrame]:
+        """The rows of the logs of these feeds, for each topic's name."""
+        topics = {topic.name: topic for feed in self.stepped.values() for topic in feed.stream.topics}
+        return {name: slices[name].frame(spark, topic) for name, topic in topics.items()}
+
+    def frame(self, logs: Mapping[str, DataFrame], unusable: Sequence[Unusable]) -> DataFrame:
+        """The rows of all feeds as `packed` says, with unusable records set apart.
+
+        In: logs  for each topic's name, rows of its log
+        """
+        rows = {
+            name: self._rows_apart(name, feed, logs, unusable)
+            if name in self.stepped
+            else self._rows(feed, logs)
+            for name, feed in self._feeds.items()
+        }
+        return self._packer.pack(rows)
+
+    def computed_frame(
+        self, spark: SparkSession, slices: Mapping[str, LogSlice], unusable: Sequence[Unusable] | None = None
+    ) -> DataFrame | None:
+        """The rows of the feeds in `computed`; None: there are none.
+
+        In:  unusable  records that are set apart, and with them all rows whose fate is known; None: none are
+        Law: if no step raises, operators make the same of both, for they read no columns of rows whose fate is known.
+        """
+        topics = {topic for feed in self.stepped.values() for topic in feed.topics}
         if not any(slices[name].files for name in topics):
             return None
-        logs = {name: slices[name].frame(spark, topic) for name, topic in topics.items()}
-        return self._computed_packer.pack({name: self._rows(feed, logs) for name, feed in feeds.items()})
+        logs, feeds = self.logs(spark, slices), self.stepped.items()
+        if unusable is None:
+            rows = {name: self._rows(feed, logs) for name, feed in feeds}
+        else:
+            rows = {name: self._rows_apart(name, feed, logs, unusable) for name, feed in feeds}
+        return self._computed_packer.pack(rows)
+
+    def evaluated(
+        self, logs: Mapping[str, DataFrame], unusable: Sequence[Unusable], only: str | None = None
+    ) -> DataFrame:
+        """Those rows of the feeds in `computed` that steps are evaluated for: their fate is open, and they are usable.
+
+        In: only  the name of a feed; None: all of them
+        """
+        feeds = {name: feed for name, feed in self.stepped.items() if only in (None, name)}
+        rows = {
+            name: self._rows(feed, open_rows(feed, marked(name, feed, logs, unusable)))
+            for name, feed in feeds.items()
+        }
+        return _together(list(self._computed_packer.carried(rows).values()))
+
+    def _rows_apart(
+        self, name: str, feed: Feed, logs: Mapping[str, DataFrame], unusable: Sequence[Unusable]
+    ) -> DataFrame:
+        rows = marked(name, feed, logs, unusable)
+        return _together([self._rows(feed, open_rows(feed, rows)), *decided_rows(feed, rows)])
 
     def _rows(self, feed: Feed, logs: Mapping[str, DataFrame]) -> DataFrame:
         rows = rows_of({topic: logs[topic] for topic in feed.topics}, feed.stream)
@@ -187,6 +237,10 @@ class NodeRows:
             return rows
         passes = (F.coalesce(F.expr(condition), F.lit(False)) for condition in feed.conditions)
         return rows.withColumn(PASSES, reduce(lambda one, other: one & other, passes))
+
+
+def _together(frames: Sequence[DataFrame]) -> DataFrame:
+    return reduce(lambda one, other: one.unionByName(other, allowMissingColumns=True), frames)
 
 
 def _origins(feed: Feed, columns: pa.Schema) -> dict[str, dict[str, Origin]] | None:

@@ -55,10 +55,12 @@ class Feed:
     """Rows that an operator takes: those of a stream, after its row-wise steps.
 
     conditions  SQL that decides whether a row is in its table; PASSES says whether all of it is true
+    deletes     whether a tombstone deletes its key, so that the steps matter for it too
     """
 
     stream: Stream
     conditions: tuple[str, ...] = ()
+    deletes: bool = False
 
     @property
     def topics(self) -> tuple[str, ...]:
@@ -146,7 +148,7 @@ def feeds_of(node: Node) -> dict[str, Feed]:
         case Lookup():
             return {
                 RECORDS: Feed(node.stream),
-                VERSIONS: Feed(node.table.stream, node.table.conditions),
+                VERSIONS: _feed(node.table),
             }
         case Suppressed():
             return {RESULT: _feed(node.updated)}
@@ -178,7 +180,7 @@ def operator_of(
 
 def _feed(leaf: Node) -> Feed:
     assert isinstance(leaf, Table | RunningAggregate | WindowedAggregate | Batches)
-    return Feed(leaf.stream, leaf.conditions if isinstance(leaf, Table) else ())
+    return Feed(leaf.stream, leaf.conditions, deletes=True) if isinstance(leaf, Table) else Feed(leaf.stream)
 
 
 def _kernel(

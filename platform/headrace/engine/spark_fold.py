@@ -43,6 +43,7 @@ from headrace.engine.log_slices import LogSlice
 from headrace.engine.operators import NodeOperator
 from headrace.engine.output_tables import nothing_computed
 from headrace.engine.state_files import StateSource
+from headrace.engine.unusable import Unusable
 from headrace.fold.changes.station import Selection
 from headrace.fold.contract import Clock, Step, Times
 from headrace.spark.one_task import mapped
@@ -64,13 +65,15 @@ class SparkFold:
         """Nothing is folded yet."""
         self.operator, self.rows = operator, rows
 
-    def fold(self, spark: SparkSession, told: Increment) -> tuple[FoldResult, Times]:
-        """Fold an increment: what it leads to, and its clocks."""
+    def fold(
+        self, spark: SparkSession, told: Increment, unusable: Sequence[Unusable] | None = None
+    ) -> tuple[FoldResult, Times]:
+        """Fold an increment: what it leads to, and its clocks. In: unusable  see `NodeRows.computed_frame`."""
         buckets = buckets_for(told.slices.values(), spark.sparkContext.defaultParallelism)
         if self._is_small(told, alone=buckets == 1 and is_local(spark.sparkContext.master)):
             return self._fold_here(told)
         tasks = self._tasks(told, buckets)
-        frame = self.rows.computed_frame(spark, told.slices)
+        frame = self.rows.computed_frame(spark, told.slices, unusable)
         computed = None if frame is None else self.rows.computed
         spread = self._destination(tasks[0].steps[0], buckets) if computed and buckets > 1 else None
         work: Any = FirstTask(self.rows.packed, computed, self.operator.kernel, tasks[0], spread)

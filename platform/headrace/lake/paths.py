@@ -13,6 +13,7 @@ class Lake:
     `beside/<node>` what is folded from the log beside these ·
     `rebuilds/<node>/<fingerprint>` the same of a node that is rebuilt ·
     `refused/<node>/<sink>` what a sink's store refused · `requests/<topic>` what a log's writer is asked to record ·
+    `unusable/<node>/<fingerprint>` the records for which a step of the node raises ·
     `triggers/<stream>.json` how often a stream's queries work, if that was set · `leases/…` who writes.
     """
 
@@ -68,6 +69,10 @@ class Lake:
     def refused(self, node: str, sink: str) -> str:
         """The Delta table of rows that a sink's store refused."""
         return f"{self.root}/refused/{node}/{sink}"
+
+    def unusable(self, node: str, fingerprint: str) -> str:
+        """The Delta table of the records that a node of this description cannot use."""
+        return f"{self._nodes}/unusable/{node}/{fingerprint[:12]}"
 
     def requests(self, topic: str) -> str:
         """The folder of what people ask a topic's sequencer to record."""

@@ -1,11 +1,12 @@
 """A node's tables, computed anew from its logs as they are now: after an erasure, or a repair of a log.
 
-Nothing may write meanwhile. Results that differ are swapped, then the state is written anew.
+Nothing may write meanwhile. Results that differ are swapped, then what is remembered of records that the node could not
+use becomes what the log leads to, then the state is written anew.
 """
 
 from __future__ import annotations
 
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from headrace import lake as lakes
@@ -13,6 +14,7 @@ from headrace.engine.state_layout import TABLE
 from headrace.nodes.bound_operator import bound
 from headrace.nodes.node_tables import read_progress, settled_ms
 from headrace.nodes.opening import copy_state, read_opening, stand
+from headrace.nodes.unusable_table import UnusableTable
 from headrace.writing.node_runner import NodeRunner, state_record
 
 if TYPE_CHECKING:
@@ -33,12 +35,23 @@ def settled(spark: SparkSession, lake: Lake, node: Node) -> bool:
     return bool(runner.progress.batch)
 
 
-def write_state_anew(spark: SparkSession, lake: Lake, node: Node) -> tuple[int, int]:
+@dataclass(frozen=True)
+class Anew:
+    """A state that was written anew.
+
+    before    how many rows it had; after: has now
+    unusable  how many records are forgotten that the node could not use
+    """
+
+    before: int
+    after: int
+    unusable: int
+
+
+def write_state_anew(spark: SparkSession, lake: Lake, node: Node) -> Anew:
     """Write the state as a fold of the whole log leaves it; current results are all in the base already.
 
     It reaches as far as before, and not beyond the end of a log.
-
-    Out: how many rows it had, and has now
     """
     known = read_progress(spark, lake, node)
     upto_ms = {
@@ -57,6 +70,7 @@ def write_state_anew(spark: SparkSession, lake: Lake, node: Node) -> tuple[int, 
     writer = lakes.TableWriter(table, lakes.APPENDER, carries=[record["writer"]], mends=True)
     before = table.snapshot()
     added = copy_state(replace(now.source, files=files), table.uri)
+    forgotten = UnusableTable(spark, lake, node).hold(now.unusable)
     writer.replace(before.files, added, record, changes_data=True)
     now.release()
-    return before.rows, table.snapshot().rows
+    return Anew(before.rows, table.snapshot().rows, forgotten)

@@ -9,7 +9,8 @@ Nothing may write meanwhile: the leases of the log, of its nodes and of their ba
 survives a crash: whatever is done already is found done when the erasure is run again, and the rest is done then.
   1. each node completes the micro-batch that a crash had interrupted, and folds what it has not folded;
   2. the log's rows are blanked in one commit;
-  3. for each node: results that differ are swapped, then the state is written anew, then refused rows go.
+  3. for each node: results that differ are swapped, its state and what it remembers of unusable records are written anew,
+     then refused rows go.
 """
 
 from __future__ import annotations
@@ -54,7 +55,7 @@ class Erased:
     """What was done to one table.
 
     of     the asset: `log/<topic>` or the node's name
-    what   which of its tables: log, results, state, or `refused by <sink>`; or a sink's store
+    what   which of its tables: log, results, state, unusable records, or `refused by <sink>`; or a sink's store
     rows   how many rows are gone or became others; None: not a number that can be told
     note   what else there is to say
     """
@@ -160,9 +161,11 @@ class Erasure:
         after = read(spark, path, lakes.open_table(path).version)
         gone = before.exceptAll(after).persist()
         yield Erased(name, "results", gone.count(), "gone, or computed anew without the erased records")
-        rows, rows_now = write_state_anew(spark, lake, node)
-        note = f"written anew: {rows:,} rows became {rows_now:,}"
-        yield Erased(name, "state", max(0, rows - rows_now), note)
+        state = write_state_anew(spark, lake, node)
+        note = f"written anew: {state.before:,} rows became {state.after:,}"
+        yield Erased(name, "state", max(0, state.before - state.after), note)
+        if state.unusable:
+            yield Erased(name, "unusable records", state.unusable, "gone with their reasons")
         yield from self._refused(node, gone)
         gone.unpersist()
         for sink in node.sinks:

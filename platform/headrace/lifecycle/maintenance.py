@@ -29,6 +29,7 @@ from headrace.nodes.bound_operator import bound
 from headrace.nodes.evolution import OtherDescriptionError
 from headrace.nodes.node_tables import read_progress, results_writer
 from headrace.nodes.topics import topics_of
+from headrace.nodes.unusable_table import unusable_uri
 from headrace.spark.merge import FOLDER as CHANGES_FOLDER
 from headrace.spark.session import pipeline_session
 from headrace.writing.lease import LeaseHeldError, held_since_ms, take_lease_patiently
@@ -66,7 +67,7 @@ class Upkept:
     """What was done to one table.
 
     of       the asset: `log/<topic>` or the node's name
-    what     which of its tables: log, results, state, or `refused by <sink>`
+    what     which of its tables: log, results, state, unusable, or `refused by <sink>`
     before   the newest version's files; `after` likewise
     stored_before  all files on disk, older versions and Delta's log included; `stored_after` likewise
     skipped  why nothing was done; None: it was
@@ -131,7 +132,12 @@ class Maintenance:
         name, lake = node.required_name, self._lake
         writers = {"results": [results_writer(node)], "state": [f"node/{name}"]}
         refused = {f"refused by {sink.name}": lake.refused(name, sink.name) for sink in node.sinks}
-        paths = {"results": lake.table(name), "state": lake.state(name), **refused}
+        tables = {
+            "results": lake.table(name),
+            "state": lake.state(name),
+            "unusable": unusable_uri(lake, node),
+        }
+        paths = {**tables, **refused}
         present = {what: path for what, path in paths.items() if lakes.exists(path)}
         try:
             with self._alone(name):

@@ -1,7 +1,8 @@
 """Rebuild a node from the log beside its tables, and swap it in when it has caught up.
 
 Until the swap the old tables stay as they are, and whoever wrote them may go on. A swap, in this order:
-  1. the new rules are noted beside the state: from here on nobody takes the tables for those of the old description;
+  1. the new rules are noted beside the state: from here on nobody takes the tables for those of the old description; the
+     node's table of records that it cannot use gains what the rebuild has found;
   2. the results are replaced, in one commit; Delta keeps the versions before;
   3. the state is replaced, in one commit with the new fingerprint and progress: the node is the new one.
 A crash on the way is noticed when the node is opened (see `evolution`), and the swap is done again.
@@ -18,6 +19,7 @@ from headrace.lake import small_files
 from headrace.lake.swap import replace_table
 from headrace.nodes.evolution import REBUILT, OtherDescriptionError
 from headrace.nodes.node_tables import read_progress, results_writer, write_description
+from headrace.nodes.unusable_table import UnusableTable
 from headrace.writing.lease import LeaseHeldError, take_lease, take_lease_patiently
 from headrace.writing.node_runner import NodeRunner
 
@@ -78,6 +80,7 @@ class Rebuild:
             self._on_step("before swap")
             write_description(spark, lake, self._node)
             small_files.delete(lake.plan(name))
+            UnusableTable(spark, lake, self._node).gain(UnusableTable(spark, self._beside, self._node))
             self._replace(self._beside.table(name), lake.table(name), results_writer(self._node))
             self._on_step("after results")
             self._replace(self._beside.state(name), lake.state(name), f"node/{name}")

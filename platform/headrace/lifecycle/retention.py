@@ -29,6 +29,7 @@ from headrace.log.commit_row import is_commit_row
 from headrace.nodes.node_tables import frontier_ms, read_progress, undescribed
 from headrace.nodes.opening import read_opening, stand, write_opening
 from headrace.nodes.operator_frames import operator_of
+from headrace.nodes.unusable_table import UnusableTable
 from headrace.sequence.log_columns import CONTROL
 from headrace.spark.lake_rows import read, rewrite
 from headrace.spark.session import pipeline_session
@@ -109,7 +110,9 @@ class Retention:
             on_stage("Cuts off the rows.")
             names = tuple(node.required_name for node in self._nodes)
             unknown = tuple(undescribed(self._spark, self._lake, self._described))
-            return Cut(self._topic.name, at_ms, self._delete(at_ms), names, unknown)
+            rows = self._delete(at_ms)
+            self._forget_unusable(at_ms)
+            return Cut(self._topic.name, at_ms, rows, names, unknown)
 
     def _last_commit_before(self, before_ms: int) -> int | None:
         """The last commit to be cut; never the log's last."""
@@ -174,6 +177,12 @@ class Retention:
         with rewritable(maintainer, record):
             rewrite(self._spark, maintainer, gone, record)
         return rows
+
+    def _forget_unusable(self, through_ms: int) -> None:
+        """What the nodes could not use of these rows is in their balances, and nobody folds it again."""
+        older = F.unix_millis("ingested_at") <= F.lit(through_ms)
+        for node in self._nodes:
+            UnusableTable(self._spark, self._lake, node).forget((F.col("topic") == self._topic.name) & older)
 
     @staticmethod
     def _gone(through_ms: int) -> Expr:

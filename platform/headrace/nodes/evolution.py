@@ -14,10 +14,13 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+from headrace.description.fingerprint import digest_of
 from headrace.errors import TerminalError
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
+
+    from headrace.description import Node
 
 GOES_ON, REBUILT, REFUSED = "goes on", "rebuilt", "refused"
 SUPPRESSION = (
@@ -50,13 +53,18 @@ def outcome_of(stored: Mapping[str, Any] | None, written_by: str, described: Map
         written_by the fingerprint in the state's last commit
         described  the node's rules, with their fingerprint
     """
-    if stored is None or _updated(stored["rules"]) != _updated(described["rules"]):
+    if stored is None or updated_rules(stored["rules"]) != updated_rules(described["rules"]):
         return REFUSED
     swapped = written_by in (stored["fingerprint"], described["fingerprint"])
     plain = not any("suppressed" in each["rules"] for each in (stored, described))
     return GOES_ON if swapped and plain else REBUILT
 
 
-def _updated(rules: Mapping[str, Any]) -> dict[str, Any]:
+def fingerprint_of_updated(node: Node) -> str:
+    """A fingerprint of what a node's tables are made of. It stays the same where the outcome is not REFUSED."""
+    return digest_of(updated_rules(node.rules()))
+
+
+def updated_rules(rules: Mapping[str, Any]) -> dict[str, Any]:
     """The rules of what is suppressed."""
     return {name: value for name, value in rules.get("suppressed", rules).items() if name != SUPPRESSION}

@@ -22,14 +22,17 @@ from headrace.engine.compact_tables import compact_state
 from headrace.engine.increments import reach
 from headrace.engine.state_files import StateSource
 from headrace.engine.state_layout import SHARED
+from headrace.engine.unusable import Unusable
 from headrace.errors import TerminalError
 from headrace.fold.fates import NOT_RECORDS
 from headrace.lake import NewFile, kinds, small_files
 from headrace.lake.snapshot import stats_json
 from headrace.nodes.bound_operator import bound
+from headrace.nodes.fold_usable import KnownUnusable
 from headrace.nodes.node_tables import slices_of
 from headrace.nodes.operator_frames import operator_of
 from headrace.nodes.progress import Progress
+from headrace.nodes.unusable_table import UnusableTable
 from headrace.spark import one_task
 from headrace.spark.lake_rows import rows_of_files
 
@@ -75,15 +78,17 @@ class Opening:
 class Standing:
     """What logs lead to.
 
-    results  of appended results those since the opening; of current results all, as the base has them
-    state    rows of the state, which lies in the files of `source`
-    release  deletes the files; call it when all has been read
+    results   of appended results those since the opening; of current results all, as the base has them
+    state     rows of the state, which lies in the files of `source`
+    unusable  the records since the opening that the node cannot use
+    release   deletes the files; call it when all has been read
     """
 
     results: DataFrame
     state: DataFrame
     source: StateSource
     progress: Progress
+    unusable: Sequence[Unusable]
     release: Callable[[], object]
 
 
@@ -127,19 +132,25 @@ def _stand(
     operator, of = operator_of(node), bound(spark, node)
     one_task.settings(spark)
     source, progress = _copied(opening, f"{folder}/{STATE}"), opening.progress
-    results: list[NewFile] = []
-    for through_ms in _increments(lake, node, progress, upto_ms):
+    results, unusable = list[NewFile](), list[Unusable]()
+    known = KnownUnusable(UnusableTable(spark, lake, node).read, trusted=False)
+    through_ms: Mapping[str, int] | None = _next(lake, node, progress, upto_ms) or {
+        topic.name: progress.upto_ms.get(topic.name, 0) for topic in node.topics
+    }
+    while through_ms is not None:
         slices = slices_of(lake, node, progress.upto_ms, through_ms)
-        found = operator.fold(spark, slices, through_ms, progress, source, f"{folder}/{RESULTS}")
+        found = operator.fold(spark, slices, through_ms, progress, source, f"{folder}/{RESULTS}", known)
         source, progress = source.plus(found.state), found.progress
         results += found.results
+        unusable += found.apart.unusable
+        through_ms = _next(lake, node, progress, upto_ms)
     state = _rows(spark, node, source)
     if operator.appended:
         names = (file.path for file in results)
         rows = rows_of_files(spark, f"{folder}/{RESULTS}", names, of.results)
     else:
         rows = operator.current_of(state)
-    return Standing(rows, state, source, progress, lambda: small_files.delete(folder))
+    return Standing(rows, state, source, progress, unusable, lambda: small_files.delete(folder))
 
 
 def write_opening(spark: SparkSession, lake: Lake, node: Node, standing: Standing) -> None:
@@ -180,19 +191,16 @@ def _copied(opening: Opening, uri: str) -> StateSource:
     return StateSource(uri, opening.source.files)
 
 
-def _increments(
-    lake: Lake, node: Node, progress: Progress, upto_ms: Mapping[str, int]
-) -> Sequence[Mapping[str, int]]:
-    """Through which commit time of each topic each increment goes."""
+def _next(lake: Lake, node: Node, progress: Progress, upto_ms: Mapping[str, int]) -> Mapping[str, int] | None:
+    """Through which commit time of each topic the next increment goes; None: nothing is left."""
     topics = [topic.name for topic in node.topics]
     done = {name: progress.upto_ms.get(name, 0) for name in topics}
     last = {name: max(upto_ms.get(name, 0), done[name]) for name in topics}
-    found: list[Mapping[str, int]] = []
-    while left := {name: last[name] for name in topics if done[name] < last[name]}:
-        through = reach(lake, done, left)
-        done = {name: max(done[name], min(through, last[name])) for name in topics}
-        found.append(done)
-    return found or [last]
+    left = {name: last[name] for name in topics if done[name] < last[name]}
+    if not left:
+        return None
+    through = reach(lake, done, left)
+    return {name: max(done[name], min(through, last[name])) for name in topics}
 
 
 def _rows(spark: SparkSession, node: Node, source: StateSource) -> DataFrame:

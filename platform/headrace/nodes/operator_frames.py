@@ -34,6 +34,7 @@ from headrace.lake.snapshot import data_file
 from headrace.nodes import state_views
 from headrace.nodes.bound_operator import bound
 from headrace.nodes.current_results import changes, current, newest, pending
+from headrace.nodes.fold_usable import KnownUnusable, fold_usable
 from headrace.nodes.progress import Progress, by_place
 from headrace.nodes.row_frames import decided, late
 from headrace.nodes.sink_rows import POSITION, SEQUENCE, changed_rows, final_rows
@@ -47,10 +48,12 @@ if TYPE_CHECKING:
 
     from headrace.description import Node
     from headrace.description.limits import Limits
+    from headrace.engine.apart import Apart
     from headrace.engine.fold_increment import FoldResult
     from headrace.engine.log_slices import LogSlice
     from headrace.engine.operators import NodeOperator
     from headrace.engine.state_files import StateSource
+    from headrace.engine.unusable import Unusable
     from headrace.errors import TerminalError
     from headrace.fold.contract import Times
     from headrace.lake import NewFile
@@ -66,6 +69,7 @@ class FoldedIncrement:
     """What an increment leads to, in files that no commit names yet.
 
     results           appended results; state: what the state gains, current results among it
+    apart             which records the node cannot use
     refused           why a stream has to stop before it commits any of this; one that only computes may go on
     state_bytes_read  of the state's files (see `state_parquet`)
     """
@@ -73,6 +77,7 @@ class FoldedIncrement:
     results: Sequence[NewFile]
     state: Sequence[NewFile]
     progress: Progress
+    apart: Apart
     refused: TerminalError | None = None
     state_bytes_read: int = 0
 
@@ -137,19 +142,23 @@ class OperatorFrames:
         progress: Progress,
         source: StateSource,
         results: str,
+        known: KnownUnusable,
     ) -> FoldedIncrement:
         """Fold rows of the logs into what is held.
 
-        In:  slices   of each topic the log commits after `progress.upto_ms` and through `upto_ms`
-             source   the state as of the progress; what it gains goes into its folder
-             results  URI of the folder for appended results
-        Law: folding a log in pieces leads to the same results as folding it whole.
+        In:     slices   of each topic the log commits after `progress.upto_ms` and through `upto_ms`
+                source   the state as of the progress; what it gains goes into its folder
+                results  URI of the folder for appended results
+                known    asked if a step raises
+        Out:    its progress may end before `upto_ms` (see `engine.apart`)
+        Raises: UnusableRecordsError when steps raise for too many records
+        Law:    folding a log in pieces leads to the same results as folding it whole.
         """
         of = bound(spark, self.node)
         limits = progress.standing_limits(self.node.name or "")
         outputs = {RESULTS: results} if self.appended else {}
         told = Increment(progress.clock, slices, upto_ms, limits, source, progress.batch + 1, outputs)
-        found, times = of.fold.fold(spark, told)
+        found, times, apart = fold_usable(spark, of, told, known)
         sizes, refused = judged(of.operator, found, times, progress.bounded)
         after = Progress(
             progress.batch + 1,
@@ -162,19 +171,23 @@ class OperatorFrames:
             by_place({place: [*size] for place, size in sizes.items()}),
         )
         results_written = found.written.get(RESULTS, ())
-        return FoldedIncrement(results_written, found.state, after, refused, found.bytes_read)
+        return FoldedIncrement(results_written, found.state, after, apart, refused, found.bytes_read)
 
-    def decide(self, logs: Mapping[str, DataFrame]) -> DataFrame:
-        """The rows of the logs with FATE and REASON completed (see `row_frames.decided`)."""
-        return decided(bound(_session(logs), self.node), logs)
+    def decide(self, logs: Mapping[str, DataFrame], unusable: Sequence[Unusable]) -> DataFrame:
+        """The rows of the logs with FATE and REASON completed (see `row_frames.decided`).
 
-    def late(self, logs: Mapping[str, DataFrame]) -> DataFrame:
+        In: unusable  the records that folds of these logs have found
+        """
+        return decided(bound(_session(logs), self.node), logs, unusable)
+
+    def late(self, logs: Mapping[str, DataFrame], unusable: Sequence[Unusable]) -> DataFrame:
         """Late records, one row for each record and closed window.
 
+        In:     as `decide`
         Raises: DescriptionError when nothing can be late.
         """
         of = self.node.updated if isinstance(self.node, Suppressed) else self.node
-        found = late(bound(_session(logs), of), logs)
+        found = late(bound(_session(logs), of), logs, unusable)
         if found is None:
             raise DescriptionError(
                 f"Node '{self.node.required_name}' has no windows: nothing can be late for it.",

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
@@ -26,29 +26,33 @@ from headrace.spark.one_task import made_of
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
 
+    from headrace.engine.unusable import Unusable
     from headrace.nodes.bound_operator import BoundOperator
 
 Feeds = Mapping[str, pa.Table]
 
 
-def decided(bound: BoundOperator, logs: Mapping[str, DataFrame]) -> DataFrame:
+def decided(bound: BoundOperator, logs: Mapping[str, DataFrame], unusable: Sequence[Unusable]) -> DataFrame:
     """The rows of logs with FATE and REASON completed, one for each row of the logs.
 
+    In:  unusable  the records among them for which steps raise
     Out: ROW_COLUMNS; where the node has one feed, the columns that its operator reads before them
     """
     kernel = bound.operator.kernel
     twice = len({*bound.operator.node.topics}) < sum(
         len(feed.topics) for feed in bound.operator.feeds.values()
     )
-    rows = bound.rows.frame(logs)
+    rows = bound.rows.frame(logs, unusable)
     if twice:  # a row that several feeds have is decided in one place
         rows = _by_partition(bound, rows)
     return _made(bound, rows, partial(_decide, kernel), whole=twice)
 
 
-def late(bound: BoundOperator, logs: Mapping[str, DataFrame]) -> DataFrame | None:
+def late(
+    bound: BoundOperator, logs: Mapping[str, DataFrame], unusable: Sequence[Unusable]
+) -> DataFrame | None:
     """Late records and what they came too late for (see `late_records` of the operator); None: nothing can be late."""
-    kernel, rows = bound.operator.kernel, bound.rows.frame(logs)
+    kernel, rows = bound.operator.kernel, bound.rows.frame(logs, unusable)
     match kernel:
         case Windows():
             return _made(bound, rows, partial(_late, kernel), whole=False)

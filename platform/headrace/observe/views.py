@@ -11,20 +11,22 @@ from headrace.description import WindowedAggregate, quote
 from headrace.fold.fates import FATES, KEPT, OPEN, USED
 from headrace.log.views import dead_letters as log_dead_letters
 from headrace.nodes.held import Held
-from headrace.nodes.node_tables import base_of, read_logs, read_progress, snapshot
+from headrace.nodes.node_tables import base_of, read_progress, snapshot
 from headrace.nodes.opening import read_opening, stand
 from headrace.nodes.operator_frames import operator_of
 from headrace.nodes.progress import Progress
+from headrace.nodes.unusable_table import logs_and_unusable
 from headrace.sequence.log_columns import DEAD_LETTER, ERASED
 from headrace.spark.frames import local_frame
 from headrace.spark.lake_rows import read_table
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping
+    from collections.abc import Iterable, Mapping, Sequence
 
     from pyspark.sql import DataFrame, SparkSession
 
     from headrace.description import Node, Topic
+    from headrace.engine.unusable import Unusable
     from headrace.lake.paths import Lake
 
 
@@ -67,7 +69,7 @@ class Views:
 
     def late(self, node: Node) -> DataFrame:
         """Late records: one row for each record and closed window (see `late_records`)."""
-        return operator_of(node).late(self._logs(node))
+        return operator_of(node).late(*self._logs(node))
 
     def dead_letters(self, topic: Topic, nodes: Iterable[Node] = ()) -> DataFrame:
         """Records that the topic, or one of these nodes (then named in `node`), could not use; one row each."""
@@ -133,12 +135,12 @@ class Views:
         finally:
             standing.release()
 
-    def _logs(self, node: Node) -> Mapping[str, DataFrame]:
+    def _logs(self, node: Node) -> tuple[Mapping[str, DataFrame], Sequence[Unusable]]:
         progress = read_progress(self._spark, self._lake, node)
-        return read_logs(self._spark, self._lake, node, progress.upto_ms)
+        return logs_and_unusable(self._spark, self._lake, node, progress.upto_ms)
 
     def _decided(self, node: Node) -> DataFrame:
-        return operator_of(node).decide(self._logs(node))
+        return operator_of(node).decide(*self._logs(node))
 
 
 def fates_of(node: Node, held: Held, progress: Progress) -> Mapping[tuple[str, int], Mapping[str, int]]:

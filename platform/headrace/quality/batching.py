@@ -12,9 +12,9 @@ from pyspark.sql import functions as F
 
 from headrace.description.durations import format_duration
 from headrace.fold.fates import KEPT
-from headrace.nodes.node_tables import read_logs
 from headrace.nodes.opening import read_opening
 from headrace.nodes.operator_frames import operator_of
+from headrace.nodes.unusable_table import logs_and_unusable
 from headrace.quality.claims import Check, Finding, at_most
 from headrace.quality.words import counted, joined, moment
 from headrace.sinks import ReadableSink
@@ -134,7 +134,7 @@ def _by_group(spark: SparkSession, lake: Lake, books: Books, node: Batches) -> d
     """Records of each group: those kept from the log, less those in batches and in open ones."""
     by, operator = list(node.by), operator_of(node)
     opening = read_opening(spark, lake, node)
-    decided = operator.decide(read_logs(spark, lake, node, books.progress.upto_ms))
+    decided = operator.decide(*logs_and_unusable(spark, lake, node, books.progress.upto_ms))
     since = (F.col("__fate") == KEPT) & (F.col("__ingested_ms") > operator.frontier_ms(opening.progress))
     one = F.lit(1).cast("long")
     sides = decided.where(since).select(*by, one.alias("__surplus"))

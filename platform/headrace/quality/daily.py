@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING, Any
 from pyspark.sql import functions as F
 
 from headrace.fold.fates import FATES, KEPT, LATE, NOT_RECORDS
-from headrace.nodes.node_tables import read_logs
 from headrace.nodes.operator_frames import operator_of
+from headrace.nodes.unusable_table import logs_and_unusable
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -41,11 +41,11 @@ def tell(spark: SparkSession, lake: Lake, books: Books) -> dict[str, Any]:
          `lateness`    rows of how late, records and closed windows; empty when nothing is late
     """
     node = books.node
-    logs = read_logs(spark, lake, node, books.progress.upto_ms) if books.accounts else {}
-    if not logs:
+    if not books.accounts:
         return {"by_day": [], "days_before": 0, "lateness": []}
+    logs, unusable = logs_and_unusable(spark, lake, node, books.progress.upto_ms)
     operator = operator_of(node)
-    decided = operator.decide(logs)
+    decided = operator.decide(logs, unusable)
     day = F.to_date(F.timestamp_millis("__event_ms")).cast("string")
     records = decided.where(~F.col("__fate").isin(*NOT_RECORDS))
     met = (F.count_if(F.col("__fate") == fate).alias(fate) for fate in FATES_BY_DAY)
@@ -53,7 +53,7 @@ def tell(spark: SparkSession, lake: Lake, books: Books) -> dict[str, Any]:
     rows = sorted(
         (_row(row.asDict()) for row in counted), key=lambda row: (row["day"], row["topic"]), reverse=True
     )
-    late = operator.late(logs) if books.total(LATE) else None
+    late = operator.late(logs, unusable) if books.total(LATE) else None
     if late is not None and not any(row["fates"][LATE] for row in rows):
         _move_late(rows, late)
     return {

@@ -12,9 +12,9 @@ from pyspark.sql import functions as F
 
 from headrace.description import TimeWindows, WindowedAggregate, quote
 from headrace.fold.fates import KEPT, OPEN
-from headrace.nodes.node_tables import read_logs
 from headrace.nodes.opening import read_opening
 from headrace.nodes.operator_frames import operator_of
+from headrace.nodes.unusable_table import logs_and_unusable
 from headrace.quality.books import Account
 from headrace.quality.words import group_text
 
@@ -102,7 +102,7 @@ def _kept(spark: SparkSession, lake: Lake, books: Books) -> DataFrame:
     node = books.node
     assert isinstance(node, WindowedAggregate)
     assert isinstance(node.window, TimeWindows)
-    rows = operator_of(node).decide(read_logs(spark, lake, node, books.progress.upto_ms))
+    rows = operator_of(node).decide(*logs_and_unusable(spark, lake, node, books.progress.upto_ms))
     closed_ms = F.lit(books.progress.closed_ms).cast("long")
     start = F.col("__event_ms") - F.pmod("__event_ms", F.lit(node.window.advance_ms))
     closed = F.coalesce(start + (node.window.size_ms + node.grace_ms) <= closed_ms, F.lit(False))

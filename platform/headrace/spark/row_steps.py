@@ -36,12 +36,17 @@ def rows_of(logs: Mapping[str, DataFrame], stream: Stream) -> DataFrame:
     Out:    the stream's columns, RAW, and REFUSED if `refuses`. One row per row of the logs.
     Law:    row by row; no row is dropped.
     """
-    more = (F.lit(False).alias(REFUSED),) if refuses(stream) else ()
     frames = [
-        reduce(_apply, branch.steps, _columns(branch.topic).of(logs[branch.topic.name], *more))
+        reduce(applied, branch.steps, rows_before(logs[branch.topic.name], branch.topic, stream))
         for branch in stream.branches
     ]
     return reduce(lambda left, right: left.unionByName(right), frames)
+
+
+def rows_before(log: DataFrame, topic: Topic, stream: Stream) -> DataFrame:
+    """The rows of one topic of a stream before any step: the topic's columns, RAW, and REFUSED if `refuses`."""
+    more = (F.lit(False).alias(REFUSED),) if refuses(stream) else ()
+    return _columns(topic).of(log, *more)
 
 
 def _columns(topic: Topic) -> Selection:
@@ -68,7 +73,8 @@ def refuses(stream: Stream) -> bool:
     return any(isinstance(step, Where) for branch in stream.branches for step in branch.steps)
 
 
-def _apply(frame: DataFrame, step: Step) -> DataFrame:
+def applied(frame: DataFrame, step: Step) -> DataFrame:
+    """The rows after one step more."""
     match step:
         case Where(expression):
             passes = F.coalesce(F.expr(expression), F.lit(False))

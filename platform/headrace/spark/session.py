@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 JVM = (
     "-XX:-DontCompileHugeMethods -XX:MetaspaceSize=256m"
     " -XX:Tier4InvocationThreshold=20000 -XX:Tier4MinInvocationThreshold=3000 -XX:Tier4CompileThreshold=60000"
-    " -XX:+IgnoreUnrecognizedVMOptions -XX:+UseTransparentHugePages"
+    " -XX:+IgnoreUnrecognizedVMOptions -XX:+UseTransparentHugePages -XX:+ExitOnOutOfMemoryError"
 )
 # G1 stops a large heap for moments only, but each reference that is written pays for it, and so does each concurrent cycle:
 # one begins for a buffer larger than half a region, and sooner than need be, for what waits for its sort lives for seconds.
@@ -44,6 +44,9 @@ AT_START = {
     "spark.sql.codegen.cache.maxEntries": "1000",
     # Each sort and each hash table of a task takes a page at once, of a heap of 2 GiB 32 MiB.
     "spark.buffer.pageSize": "2m",
+    # A pattern and a long text can exhaust a thread's stack. Spark would end the whole JVM for it, again with each attempt;
+    # so the task fails alone, and the record is found. A JVM without memory still ends, by its own option.
+    "spark.executor.killOnFatalError.depth": "0",
     "spark.driver.extraJavaOptions": JVM + LARGE_HEAP,
     "spark.executor.extraJavaOptions": JVM + LARGE_HEAP,
 }
@@ -53,6 +56,8 @@ SEMANTICS = {
     # Bad input never kills a stream: an expression that cannot be computed is null, not an exception.
     "spark.sql.ansi.enabled": "false",
     "spark.sql.caseSensitive": "false",
+    # Which records a node cannot use is not for a platform's defaults to decide.
+    "spark.sql.mapKeyDedupPolicy": "EXCEPTION",
     # A commit without rows still carries its record: a micro-batch of ticks alone makes progress too.
     "spark.databricks.delta.skipRecordingEmptyCommits": "false",
 }

@@ -21,6 +21,7 @@ from headrace.nodes.topics import (
     topics_of,
     wall_waits_ms,
 )
+from headrace.nodes.unusable_table import unusable_uri
 from headrace.spark.session import pipeline_session, tasks_for
 from headrace.streams.log_stream import LogStream, drain_together
 from headrace.streams.log_watch import log_version
@@ -236,6 +237,7 @@ class StreamRuntime:
         for stream in self._streams:
             yield self._lake.state(stream.name)
             yield self._lake.table(stream.name)
+            yield unusable_uri(self._lake, stream.node)
 
     def _has_logs(self, stream: NodeStream) -> bool:
         return all(log_version(self._spark, self._lake, topic) >= 0 for topic in stream.node.topics)

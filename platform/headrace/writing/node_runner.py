@@ -2,7 +2,8 @@
 
 One micro-batch, in this order (the names are the crash marks of the tests):
   1. the plan: how far to read, persisted and reused if the micro-batch is repeated;
-  2. "before outputs"   everything is folded into files that no commit names;
+  2. "before outputs"   everything is folded into files that no commit names; records that the node cannot use are
+                        remembered, and the plan ends where the fold did;
   3. "after outputs"    sinks have their rows, appended results are durable; a repeat finds their commit record and passes
                         over both, or delivers the same rows again, which changes nothing;
   4. "after state"      state and progress are durable in one commit, current results with them: the micro-batch is done.
@@ -13,6 +14,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+import structlog
+
 from headrace import lake as lakes
 from headrace.engine.increments import reach
 from headrace.engine.state_files import StateSource
@@ -20,6 +23,7 @@ from headrace.engine.state_layout import SHARED
 from headrace.lake import TableWriter, kinds, small_files
 from headrace.nodes.bases import Bases
 from headrace.nodes.bound_operator import bound
+from headrace.nodes.fold_usable import KnownUnusable
 from headrace.nodes.node_tables import (
     STATE_LAYOUT,
     frontier_ms,
@@ -29,6 +33,7 @@ from headrace.nodes.node_tables import (
     slices_of,
 )
 from headrace.nodes.operator_frames import operator_of
+from headrace.nodes.unusable_table import UnusableTable
 from headrace.spark import one_task
 from headrace.spark.lake_rows import rows_of_files
 from headrace.writing.redeliver import delivery_of
@@ -40,9 +45,12 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
     from headrace.description import Node, Topic
+    from headrace.engine.unusable import Unusable
     from headrace.lake.paths import Lake
     from headrace.nodes.operator_frames import FoldedIncrement
     from headrace.nodes.progress import Progress
+
+logger = structlog.get_logger(__name__)
 
 
 class NodeRunner:
@@ -83,6 +91,8 @@ class NodeRunner:
             None  # by the last micro-batch; None: there was none since the start
         )
         self._bases = None if self.operator.appended else Bases(spark, lake, self.operator)
+        self._unusable = UnusableTable(spark, lake, node)
+        self._known = KnownUnusable(self._unusable.read, trusted=True)
         one_task.settings(spark)
 
     def advance(self) -> bool:
@@ -94,11 +104,25 @@ class NodeRunner:
         slices = slices_of(self._lake, self.node, progress.upto_ms, upto_ms)
         source = StateSource.committed(self._state)
         table = self._lake.table(self.name)
-        found = self.operator.fold(self._spark, slices, upto_ms, progress, source, table)
-        self._write(found, upto_ms)
+        found = self.operator.fold(self._spark, slices, upto_ms, progress, source, table, self._known)
+        self._remember(found.apart.found)
+        self._write(found, self._shortened(plan, found.progress))
         self.progress, self._repeating = found.progress, False
         self.state_bytes_read = found.state_bytes_read
         return True
+
+    def _remember(self, found: Sequence[Unusable]) -> None:
+        self._unusable.add(found)
+        for one in found[:1]:
+            place = f"{one.topic}, partition {one.partition}, offset {one.offset}"
+            logger.warning("a step raises for records", node=self.name, records=len(found), first=place)
+
+    def _shortened(self, plan: Mapping[str, Any], progress: Progress) -> Mapping[str, int]:
+        """How far the micro-batch goes; its repetition has to go as far, so the plan says so before anything is written."""
+        upto_ms = {topic: progress.upto_ms[topic] for topic in plan["upto_ms"]}
+        if upto_ms != plan["upto_ms"]:
+            small_files.write_json(self._lake.plan(self.name), {**plan, "upto_ms": upto_ms})
+        return upto_ms
 
     def _write(self, found: FoldedIncrement, upto_ms: Mapping[str, int]) -> None:
         written = self._has_outputs(found.progress.batch)

@@ -1,0 +1,93 @@
+"""Fold an increment without the records for which a step of the node raises.
+
+Law: the steps are first evaluated for all rows in one job, and only if that fails for records apart from one another. Both
+lead to the same rows (see `NodeRows.computed_frame`), so which way an increment took shows in no table.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING
+
+from pyspark.errors import PythonException
+
+from headrace.description.wording import listed
+from headrace.engine.apart import Apart, UnusableRecordsError, set_apart, still_raising
+from headrace.engine.fold_increment import FoldResult, selections_of
+from headrace.engine.fold_stages import Increment
+from headrace.engine.unusable import Unusable
+from headrace.fold.contract import Times
+from headrace.spark.step_errors import raised_for_a_row
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+    from headrace.nodes.bound_operator import BoundOperator
+
+Marks = Mapping[str, int]
+
+
+@dataclass(frozen=True)
+class KnownUnusable:
+    """What is remembered of the records that a node cannot use.
+
+    read     those after and through commit times of each topic
+    trusted  False: each is evaluated again before it is set apart
+    """
+
+    read: Callable[[Marks, Marks], Sequence[Unusable]]
+    trusted: bool
+
+
+def fold_usable(
+    spark: SparkSession, of: BoundOperator, told: Increment, known: KnownUnusable
+) -> tuple[FoldResult, Times, Apart]:
+    """Fold an increment: what it leads to, its clocks, and what was set apart of it.
+
+    Raises: UnusableRecordsError; what else a job fails with
+    """
+    try:
+        found, times = of.fold.fold(spark, told)
+    except Exception as error:
+        if raised_for_a_row(error) is None:
+            raise
+        if not of.rows.stepped:
+            _refuse_selection(of, error)
+            raise
+    else:
+        return found, times, Apart(told.upto_ms)
+    apart = _set_apart(spark, of, told, known)
+    try:
+        found, times = of.fold.fold(spark, _through(told, apart.upto_ms), apart.unusable)
+    except Exception as error:
+        _refuse_selection(of, error)
+        raise
+    return found, times, apart
+
+
+def _set_apart(spark: SparkSession, of: BoundOperator, told: Increment, known: KnownUnusable) -> Apart:
+    done_ms, logs = told.before.upto_ms, of.rows.logs(spark, told.slices)
+    before = known.read(done_ms, told.upto_ms)
+    if before and not known.trusted:
+        before = still_raising(of.rows, logs, before)
+    return set_apart(of.rows, logs, done_ms, told.upto_ms, before)
+
+
+def _through(told: Increment, upto_ms: Marks) -> Increment:
+    """The increment, no further than these commit times."""
+    slices = {name: replace(each, through_ms=upto_ms[name]) for name, each in told.slices.items()}
+    return replace(told, slices=slices, upto_ms=upto_ms)
+
+
+def _refuse_selection(of: BoundOperator, error: Exception) -> None:
+    """Stop for a join whose select raises: its rows are made of two records, and neither is at fault alone."""
+    selections = (each for step in of.operator.steps for each in selections_of(step).values())
+    computed = [sql for selection in selections for sql in selection.values.values()]
+    said = None if isinstance(error, PythonException) else raised_for_a_row(error)
+    if computed and said is not None:
+        raise UnusableRecordsError(
+            f"Node '{of.operator.node.name}': the select of a join raises for one of its rows: {said}",
+            detail=f"It computes {listed(computed)}.",
+            hint="Compute it by a step of one side, which sets a record apart, or by functions that do not raise.",
+        ) from error

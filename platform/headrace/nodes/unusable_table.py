@@ -1,0 +1,157 @@
+"""The table that remembers which records a node cannot use, so that nobody has to look for them again.
+
+Law: the table repeats what any fold of the log finds (see `engine.unusable`). A missing row costs another search; one
+beyond the node's progress changes nothing; a backfill evaluates each again before it believes it. Readers that do not fold
+(`late`, `dead_letters`, checks) rely on it: a record is added before the commit that counts it.
+"""
+
+from __future__ import annotations
+
+import datetime as dt
+import json
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, replace
+from functools import reduce
+from typing import TYPE_CHECKING
+
+import pyarrow as pa
+from pyspark.sql import functions as F
+
+from headrace import lake as lakes
+from headrace.engine.bucket_tasks import write_output
+from headrace.engine.unusable import Unusable
+from headrace.lake import kinds, small_files
+from headrace.nodes.evolution import fingerprint_of_updated
+from headrace.nodes.node_tables import read_logs
+from headrace.spark.lake_rows import read_table, rewrite
+
+if TYPE_CHECKING:
+    from pyspark.sql import Column, DataFrame, SparkSession
+
+    from headrace.description import Node
+    from headrace.lake.paths import Lake
+
+COLUMNS = pa.schema(
+    [
+        ("feed", pa.string()),
+        ("topic", pa.string()),
+        ("partition", pa.int32()),
+        ("offset", pa.int64()),
+        ("ingested_at", pa.timestamp("us", "UTC")),
+        ("fate", pa.string()),
+        ("reason", pa.string()),
+    ]
+)
+SKIPPING = ("ingested_at", "partition", "offset")
+
+
+def place_of(each: Unusable) -> tuple[int, str, int, int, str]:
+    """Where a record is in the order of the log, and to which feed."""
+    return each.ingested_ms, each.topic, each.partition, each.offset, each.feed
+
+
+def _text_of_place() -> Column:
+    parts = (
+        F.unix_millis("ingested_at"),
+        *(F.col(name) for name in ("topic", "partition", "offset", "feed")),
+    )
+    return F.to_json(F.array(*(part.cast("string") for part in parts)))
+
+
+def unusable_uri(lake: Lake, node: Node) -> str:
+    """Where the table of a node lies, if it has one. Another suppression is no other description: see `evolution`."""
+    return lake.unusable(node.required_name, fingerprint_of_updated(node))
+
+
+class UnusableTable:
+    """The table of one node as it is described now. It is made when the first record is added.
+
+    A node that is rebuilt has a table of its own, for who wrote the node may go on meanwhile; it reads both.
+    """
+
+    def __init__(self, spark: SparkSession, lake: Lake, node: Node) -> None:
+        """Nothing is read yet."""
+        self._spark, self._name = spark, node.required_name
+        self.uri = unusable_uri(lake, node)
+        self._uris = list(dict.fromkeys([self.uri, unusable_uri(replace(lake, nodes=None), node)]))
+        self._writer: lakes.TableWriter | None = None
+
+    def read(
+        self, after_ms: Mapping[str, int] | None = None, upto_ms: Mapping[str, int] | None = None
+    ) -> list[Unusable]:
+        """The records that were found in some commits of the logs, each once, in the order of the log.
+
+        In: after_ms, upto_ms  for each topic commit times, the first left out, the last included; None: no bound
+        """
+        found: dict[tuple[object, ...], Unusable] = {}
+        for uri in self._uris:
+            for each in self._read(uri, after_ms or {}, upto_ms):
+                found.setdefault(place_of(each), each)
+        return [found[place] for place in sorted(found)]
+
+    def _read(
+        self, uri: str, after_ms: Mapping[str, int], upto_ms: Mapping[str, int] | None
+    ) -> list[Unusable]:
+        if not lakes.exists(uri):
+            return []
+        rows = read_table(self._spark, uri).withColumn("ingested_ms", F.unix_millis("ingested_at"))
+        if upto_ms is not None:
+            within = [
+                (F.col("topic") == topic) & F.col("ingested_ms").between(after_ms.get(topic, 0) + 1, last_ms)
+                for topic, last_ms in upto_ms.items()
+            ]
+            rows = rows.where(reduce(lambda one, other: one | other, within))
+        found = [Unusable(**row.asDict()) for row in rows.drop("ingested_at").collect()]
+        return sorted(found, key=lambda each: each.reason or "")
+
+    def hold(self, right: Sequence[Unusable]) -> int:
+        """Make these the records that are remembered; how many others went. Nothing may write meanwhile."""
+        known = {place_of(each) for each in self.read()}
+        places = {place_of(each): each for each in right}
+        self.add([each for place, each in places.items() if place not in known])
+        wrong = [
+            json.dumps([str(part) for part in place], ensure_ascii=False, separators=(",", ":"))
+            for place in known - {*places}
+        ]
+        return self.forget(_text_of_place().isin(wrong))
+
+    def gain(self, others: UnusableTable) -> None:
+        """Remember what another table has and this one has not."""
+        known = {place_of(each) for each in self.read()}
+        self.add([each for each in others.read() if place_of(each) not in known])
+
+    def add(self, found: Sequence[Unusable]) -> None:
+        """Remember records; does nothing for none."""
+        if not found:
+            return
+        if self._writer is None:
+            table = lakes.create(self.uri, COLUMNS, kinds.state(SKIPPING))
+            self._writer = lakes.TableWriter(table, lakes.APPENDER)
+        rows = [{**asdict(each), "ingested_at": _time(each.ingested_ms)} for each in found]
+        file = write_output(self.uri, pa.Table.from_pylist(rows, COLUMNS))
+        self._writer.append([file], {"writer": f"unusable/{self._name}"})
+
+    def forget(self, which: Column) -> int:
+        """Forget records, and all that was remembered under other descriptions; how many went. Nothing may write meanwhile.
+
+        In: which  a condition on COLUMNS
+        """
+        folder, _, own = self.uri.rpartition("/")
+        for other in set(small_files.names(folder)) - {own}:
+            small_files.delete(f"{folder}/{other}")
+            lakes.forget(f"{folder}/{other}")
+        if not lakes.exists(self.uri):
+            return 0
+        maintainer = lakes.TableWriter(lakes.open_table(self.uri), lakes.MAINTAINER)
+        return rewrite(self._spark, maintainer, which, {"writer": f"unusable/{self._name}"})
+
+
+def logs_and_unusable(
+    spark: SparkSession, lake: Lake, node: Node, upto_ms: Mapping[str, int]
+) -> tuple[dict[str, DataFrame], list[Unusable]]:
+    """For each topic of a node the whole log through a frontier, and the records that the node cannot use."""
+    return read_logs(spark, lake, node, upto_ms), UnusableTable(spark, lake, node).read()
+
+
+def _time(ms: int) -> dt.datetime:
+    return dt.datetime.fromtimestamp(0, dt.UTC) + dt.timedelta(milliseconds=ms)
