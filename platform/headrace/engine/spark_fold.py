@@ -70,7 +70,7 @@ class SparkFold:
     ) -> tuple[FoldResult, Times]:
         """Fold an increment: what it leads to, and its clocks. In: unusable  see `NodeRows.computed_frame`."""
         buckets = buckets_for(told.slices.values(), spark.sparkContext.defaultParallelism)
-        if self._is_small(told, alone=buckets == 1 and is_local(spark.sparkContext.master)):
+        if self._is_small(told, alone=buckets == 1 and is_local(spark.sparkContext.master or "")):
             return self._fold_here(told)
         tasks = self._tasks(told, buckets)
         frame = self.rows.computed_frame(spark, told.slices, unusable)
