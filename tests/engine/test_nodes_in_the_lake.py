@@ -12,8 +12,9 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 import headrace as hr
+from headrace.description.feeds import feeds_of
 from headrace.engine.fold_increment import Distribution
-from headrace.engine.operators import feeds_of, operator_of
+from headrace.engine.operators import operator_of
 from headrace.fold.contract import ROW_COLUMNS
 from tests.engine.node_driver import HOWS, Driver
 from tests.laws.kernel import test_kernel_batches as of_batches

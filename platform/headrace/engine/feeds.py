@@ -18,10 +18,10 @@ import pyarrow as pa
 from pyspark.sql import functions as F
 
 from headrace.description import Batches, Lookup, Relation, Suppressed, Table, quote
+from headrace.description.feeds import RECORDS, Feed, feeds_of, leaves_of
 from headrace.engine.log_slices import LogSlice, Origin
-from headrace.engine.operators import RECORDS, Feed, feeds_of
+from headrace.engine.operators import feed_schema
 from headrace.fold.contract import ROW_COLUMNS, TOPIC
-from headrace.fold.relations.tree import leaves_of
 from headrace.fold.tables.decide_records import PASSES
 from headrace.sequence.log_columns import log_schema
 from headrace.sequence.operator_rows import RAW_COLUMNS, REFUSED, row_columns
@@ -162,7 +162,7 @@ class NodeRows:
             read = _spelled(schema, _columns_read(node, name))
             self.columns[name] = pa.schema([schema.field(each).with_nullable(True) for each in read])
             topic = feed.topics[0] if len(feed.topics) == 1 else None
-            own = feed.schema(self.columns[name])
+            own = feed_schema(feed, self.columns[name])
             rows[name] = FeedRows(own, topic, refuses(feed.stream), _origins(feed, self.columns[name]))
         self.packed = PackedFeeds(rows)
         self.computed = PackedFeeds({name: each for name, each in rows.items() if each.origins is None})

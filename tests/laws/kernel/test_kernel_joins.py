@@ -15,11 +15,11 @@ from hypothesis import strategies as st
 
 import headrace as hr
 from headrace.description import Relation, Table
+from headrace.description.feeds import leaves_of
 from headrace.fold.contract import Folded, Needs, Step, Times
 from headrace.fold.joins import orphans
 from headrace.fold.relations import Relations
 from headrace.fold.relations.station_step import StationStep
-from headrace.fold.relations.tree import leaves_of
 from headrace.fold.tables.decide_records import PASSES
 from tests.laws.kernel.harness import ONE_GO, Outcome, Plan, plans, run
 from tests.laws.kernel.logs import World

@@ -13,10 +13,10 @@ import pytest
 
 import headrace as hr
 from headrace.description import Relation
+from headrace.description.feeds import leaves_of
 from headrace.errors import DescriptionError
 from headrace.fold.contract import ROW_COLUMNS, Clock, Times
 from headrace.fold.relations import Relations
-from headrace.fold.relations.tree import leaves_of
 from headrace.fold.tables import Tables
 from tests.laws.kernel.harness import Outcome, Plan, run
 

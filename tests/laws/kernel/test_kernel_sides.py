@@ -13,8 +13,8 @@ from hypothesis import strategies as st
 
 import headrace as hr
 from headrace.description import Relation
+from headrace.description.feeds import leaves_of
 from headrace.fold.relations import Relations
-from headrace.fold.relations.tree import leaves_of
 from tests.laws.kernel.harness import Outcome, Plan, plans, run
 from tests.laws.kernel.logs import World
 from tests.laws.kernel.relation_worlds import RelationWorld, as_log, relation_worlds, schema_of

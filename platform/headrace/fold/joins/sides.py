@@ -8,6 +8,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from headrace.description.feeds import LEFT, RIGHT
 from headrace.fold.changes.deltas import AFTER, BEFORE, SIGN, commits, delta_schema
 from headrace.fold.changes.ordering import PLACE, int64, places
 from headrace.fold.contract import EVENT, HASH, INGESTED, KEY
@@ -15,7 +16,6 @@ from headrace.fold.joins.refer import LEFT_HASH, LEFT_KEY
 from headrace.fold.joins.timelines import NO_ROW, Moments, RightRows, lives, touched
 from headrace.fold.keys import group
 
-LEFT, RIGHT = "left", "right"
 MATCHED = "__matched"  # of a join whose values the caller computes: there is a right row
 
 
