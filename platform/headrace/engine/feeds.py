@@ -158,7 +158,7 @@ class NodeRows:
         self.columns: dict[str, pa.Schema] = {}
         rows: dict[str, FeedRows] = {}
         for name, feed in self._feeds.items():
-            schema = arrow_schema(self._rows(feed, empty).schema)
+            schema = arrow_schema(feed_frame(feed, empty).schema)
             read = _spelled(schema, _columns_read(node, name))
             self.columns[name] = pa.schema([schema.field(each).with_nullable(True) for each in read])
             topic = feed.topics[0] if len(feed.topics) == 1 else None
@@ -170,7 +170,7 @@ class NodeRows:
 
     def frame(self, logs: Mapping[str, DataFrame]) -> DataFrame:
         """The rows of all feeds as `packed` says. In: logs  for each topic's name, rows of its log."""
-        return self._packer.pack({name: self._rows(feed, logs) for name, feed in self._feeds.items()})
+        return self._packer.pack({name: feed_frame(feed, logs) for name, feed in self._feeds.items()})
 
     def computed_frame(self, spark: SparkSession, slices: Mapping[str, LogSlice]) -> DataFrame | None:
         """The rows of the feeds in `computed`; None: there are none."""
@@ -179,14 +179,16 @@ class NodeRows:
         if not any(slices[name].files for name in topics):
             return None
         logs = {name: slices[name].frame(spark, topic) for name, topic in topics.items()}
-        return self._computed_packer.pack({name: self._rows(feed, logs) for name, feed in feeds.items()})
+        return self._computed_packer.pack({name: feed_frame(feed, logs) for name, feed in feeds.items()})
 
-    def _rows(self, feed: Feed, logs: Mapping[str, DataFrame]) -> DataFrame:
-        rows = rows_of({topic: logs[topic] for topic in feed.topics}, feed.stream)
-        if not feed.conditions:
-            return rows
-        passes = (F.coalesce(F.expr(condition), F.lit(False)) for condition in feed.conditions)
-        return rows.withColumn(PASSES, reduce(lambda one, other: one & other, passes))
+
+def feed_frame(feed: Feed, logs: Mapping[str, DataFrame]) -> DataFrame:
+    """The rows of a feed as `rows_of` gives them, with PASSES if its table has conditions. In: logs  by topic."""
+    rows = rows_of({topic: logs[topic] for topic in feed.topics}, feed.stream)
+    if not feed.conditions:
+        return rows
+    passes = (F.coalesce(F.expr(condition), F.lit(False)) for condition in feed.conditions)
+    return rows.withColumn(PASSES, reduce(lambda one, other: one & other, passes))
 
 
 def _origins(feed: Feed, columns: pa.Schema) -> dict[str, dict[str, Origin]] | None:

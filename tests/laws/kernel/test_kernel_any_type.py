@@ -93,7 +93,7 @@ def test_a_key_of_any_type_is_one_key(key: str, operator: Callable[[hr.Topic, pa
     log = World([Sequenced("t", sequence(commits, None, 0))], VALUE_TYPE, of)
     made = operator(hr.Topic("t", key=f"key {key}", value=f"value {VALUE}"), log.schema)
     steps = pickle.loads(pickle.dumps(made.steps))
-    cut, whole = run(steps, log, Plan((1,), False, (2, 5), 3)), run(made.steps, log, ONE_GO)
+    cut, whole = run(steps, log, Plan(sizes=(1,), buckets=(2, 5), seed=3)), run(made.steps, log, ONE_GO)
     assert_same(cut, whole)
     assert len(whole.rows()) > 2
     assert "-0.0" not in repr([row["key"] for row in cut.rows()])

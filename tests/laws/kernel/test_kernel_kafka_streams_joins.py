@@ -88,7 +88,7 @@ def lines(how: str, name: str, which: str) -> list[dict[str, Any]]:
 def joined(how: str, name: str, plan: Plan) -> Outcome:
     node: Relation = POSITIONS.table().join(TICKERS.table(), on="ticker", how=how)
     operator = Relations.of(node, {part: schema_of(part) for part in TYPES})
-    return run(operator.steps, Recorded(lines(how, name, "in"), operator), plan)  # type: ignore[arg-type]
+    return run(operator.steps, Recorded(lines(how, name, "in"), operator), plan)
 
 
 @pytest.mark.parametrize(("how", "name"), CASES)

@@ -113,7 +113,7 @@ def folded(node: Relation, tables: dict[str, pa.Table], plan: Plan) -> Outcome:
     schemas = {part: table.schema for part, table in tables.items()}
     operator: Any = Relations.of(node, schemas) if len(leaves_of(node)) > 1 or "rows" in tables else None
     operator = operator or Tables.of(node, schemas["result"])  # type: ignore[arg-type]
-    return run(operator.steps, Steady(tables, operator), plan)  # type: ignore[arg-type]
+    return run(operator.steps, Steady(tables, operator), plan)
 
 
 PLANS = [Plan(), Plan(sizes=(1, 2), buckets=(2, 5), seed=3)]

@@ -71,12 +71,14 @@ class Sides:
         gone, there = came[signs[came] == BEFORE], came[signs[came] == AFTER]
         stays, change = self._touched(signs)
         moment, cause = (of[change] for of in self.versions.changes())
-        parts = [
-            self._joined(gone, self.versions.at(self.left_at[gone], before=True), BEFORE),
-            self._joined(there, self.versions.at(self.left_at[there]), AFTER),
-            self._joined(stays, self.versions.at(moment, before=True), BEFORE, cause),
-            self._joined(stays, self.versions.at(moment), AFTER, cause),
-        ]
+        parts = [delta_schema(self.join.columns).empty_table()]
+        if len(gone):
+            parts.append(self._joined(gone, self.versions.at(self.left_at[gone], before=True), BEFORE))
+        if len(there):
+            parts.append(self._joined(there, self.versions.at(self.left_at[there]), AFTER))
+        if len(stays):
+            parts.append(self._joined(stays, self.versions.at(moment, before=True), BEFORE, cause))
+            parts.append(self._joined(stays, self.versions.at(moment), AFTER, cause))
         return pa.concat_tables(parts)
 
     def _moments_of(self, keys: np.ndarray, new: np.ndarray) -> np.ndarray:

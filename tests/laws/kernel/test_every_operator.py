@@ -1,0 +1,59 @@
+"""The law of every operator: the same log gives the same tables, in any cuts, buckets and pieces, and after any crash.
+
+Each example is one random log of one random node. It is folded along three cuttings, each with buckets and pieces of its own and
+a crash between the commits of outputs and state; all three must lead to what the oracle finds record by record. `python -m
+tests.laws.kernel.many --logs 10000` tries more.
+"""
+
+from __future__ import annotations
+
+import os
+
+import pytest
+from hypothesis import HealthCheck, Phase, given, settings
+from hypothesis import strategies as st
+
+from tests.laws.kernel.harness import NUMBERS, Plan, plan_of
+from tests.laws.kernel.logs import World
+from tests.laws.kernel.reading import Reading
+from tests.laws.kernel.subjects import FAMILIES, Family, Subject
+from tests.laws.kernel.verdict import Verdict
+
+pytestmark = pytest.mark.fast
+
+LOGS = 1_000
+EXAMPLES = settings(
+    max_examples=int(os.environ.get("HEADRACE_EXAMPLES", str(-(-LOGS // len(FAMILIES))))),
+    deadline=None,
+    phases=tuple(Phase),  # a log that fails is shrunk
+    suppress_health_check=[HealthCheck.too_slow, HealthCheck.data_too_large],
+)
+
+
+CUTTINGS = (4, 2, 1)  # micro-batches
+
+
+def cuttings(apart: bool) -> st.SearchStrategy[list[Plan]]:
+    """Three cuttings: into several micro-batches, into two, and into none."""
+    numbers = st.lists(st.integers(0, NUMBERS - 1), min_size=len(CUTTINGS), max_size=len(CUTTINGS))
+    return numbers.map(
+        lambda drawn: [plan_of(n, parts, apart=apart) for n, parts in zip(drawn, CUTTINGS, strict=True)]
+    )
+
+
+def check(subject: Subject, world: World, cut: list[Plan]) -> None:
+    reading = Reading(subject.node, world, changes=subject.changes, computed=subject.computed)
+    verdict = Verdict(reading)
+    for plan in cut:
+        verdict.check(plan)
+
+
+@pytest.mark.parametrize("family", FAMILIES, ids=lambda family: family.name.replace(" ", "_"))
+@EXAMPLES
+@given(data=st.data())
+def test_in_any_cuts_an_operator_makes_of_a_log_what_its_oracle_makes(
+    family: Family, data: st.DataObject
+) -> None:
+    subject = data.draw(st.sampled_from(family.subjects))
+    world = data.draw(family.worlds)
+    check(subject, world, data.draw(cuttings(subject.apart)))
