@@ -28,10 +28,12 @@ from headrace.fold.sliding import SlidingWindows
 from headrace.fold.time_limits import TimeLimit
 from headrace.fold.totals import Totals
 from tests.laws.kernel import harness
-from tests.laws.kernel.harness import ONE_GO, Plan, fates_of, frontiers, plans
+from tests.laws.kernel.harness import fates_of
 from tests.laws.kernel.logs import Sequenced, World, worlds
+from tests.laws.kernel.plans import ONE_GO, Plan, frontiers, plans
 from tests.laws.kernel.reading import Computed, Reading
-from tests.laws.kernel.subjects import ITEMS, ORDERS, referring, small
+from tests.laws.kernel.relation_subjects import ITEMS, ORDERS, referring
+from tests.laws.kernel.subjects import small
 from tests.oracle.log_oracle import Arrival, Commit, sequence
 
 pytestmark = pytest.mark.fast

@@ -10,9 +10,9 @@ from hypothesis import strategies as st
 
 from headrace.engine.fold_increment import Distribution
 from tests.engine.node_driver import HOWS, Driver
-from tests.laws.kernel.harness import plans
+from tests.laws.kernel.families import FAMILIES, Family
+from tests.laws.kernel.plans import plans
 from tests.laws.kernel.reading import Reading
-from tests.laws.kernel.subjects import FAMILIES, Family
 from tests.laws.kernel.verdict import Verdict
 
 pytestmark = pytest.mark.fast

@@ -13,10 +13,11 @@ import pytest
 from hypothesis import HealthCheck, Phase, given, settings
 from hypothesis import strategies as st
 
-from tests.laws.kernel.harness import NUMBERS, Plan, plan_of
+from tests.laws.kernel.families import FAMILIES, Family
 from tests.laws.kernel.logs import World
+from tests.laws.kernel.plans import NUMBERS, Plan, plan_of
 from tests.laws.kernel.reading import Reading
-from tests.laws.kernel.subjects import FAMILIES, Family, Subject
+from tests.laws.kernel.subjects import Subject
 from tests.laws.kernel.verdict import Verdict
 
 pytestmark = pytest.mark.fast

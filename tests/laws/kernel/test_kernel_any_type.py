@@ -17,8 +17,9 @@ import headrace as hr
 from headrace.fold.sessions import Sessions
 from headrace.fold.sliding import SlidingWindows
 from headrace.fold.time_limits import TimeLimit
-from tests.laws.kernel.harness import ONE_GO, Plan, assert_same, run
+from tests.laws.kernel.harness import assert_same, run
 from tests.laws.kernel.logs import Sequenced, World
+from tests.laws.kernel.plans import ONE_GO, Plan
 from tests.oracle.log_oracle import Arrival, Commit, sequence
 
 pytestmark = pytest.mark.fast

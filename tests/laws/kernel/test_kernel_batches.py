@@ -15,8 +15,9 @@ import headrace as hr
 from headrace import oracle
 from headrace.fold.batches import BatchedSink
 from headrace.fold.keys import with_keys
-from tests.laws.kernel.harness import Plan, plans, run
+from tests.laws.kernel.harness import run
 from tests.laws.kernel.logs import Sequenced, World, worlds
+from tests.laws.kernel.plans import Plan, plans
 from tests.laws.kernel.reading import Reading
 from tests.oracle.log_oracle import Arrival, Commit, sequence
 

@@ -9,10 +9,11 @@ from hypothesis import given, settings
 
 from headrace import oracle
 from headrace.fold.joins import orphans
-from tests.laws.kernel.harness import Plan, plans, run
+from tests.laws.kernel.harness import run
 from tests.laws.kernel.logs import World
+from tests.laws.kernel.plans import Plan, plans
 from tests.laws.kernel.reading import Reading
-from tests.laws.kernel.subjects import HELD, KNOWN, referring
+from tests.laws.kernel.relation_subjects import HELD, KNOWN, referring
 
 pytestmark = pytest.mark.fast
 

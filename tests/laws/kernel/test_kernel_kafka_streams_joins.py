@@ -19,7 +19,8 @@ import headrace as hr
 from headrace.description import Relation
 from headrace.fold.contract import ROW_COLUMNS, Clock, Times
 from headrace.fold.relations import Relations
-from tests.laws.kernel.harness import Outcome, Plan, run
+from tests.laws.kernel.harness import Outcome, run
+from tests.laws.kernel.plans import Plan
 
 pytestmark = pytest.mark.fast
 

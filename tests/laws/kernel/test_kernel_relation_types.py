@@ -18,7 +18,8 @@ from headrace.errors import DescriptionError
 from headrace.fold.contract import ROW_COLUMNS, Clock, Times
 from headrace.fold.relations import Relations
 from headrace.fold.tables import Tables
-from tests.laws.kernel.harness import Outcome, Plan, run
+from tests.laws.kernel.harness import Outcome, run
+from tests.laws.kernel.plans import Plan
 
 pytestmark = pytest.mark.fast
 

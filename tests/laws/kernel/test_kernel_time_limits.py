@@ -12,8 +12,9 @@ from hypothesis import strategies as st
 import headrace as hr
 from headrace import oracle
 from headrace.fold.contract import Clock, Times
-from tests.laws.kernel.harness import Plan, plans, run
+from tests.laws.kernel.harness import run
 from tests.laws.kernel.logs import World, worlds
+from tests.laws.kernel.plans import Plan, plans
 from tests.laws.kernel.reading import Reading
 from tests.laws.kernel.subjects import TOTALS, T, whole
 

@@ -11,8 +11,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from headrace import oracle
-from tests.laws.kernel.harness import Plan, plans, run
+from tests.laws.kernel.harness import run
 from tests.laws.kernel.logs import World, worlds
+from tests.laws.kernel.plans import Plan, plans
 from tests.laws.kernel.reading import Reading
 from tests.laws.kernel.subjects import Subject, session_subjects, sliding_subjects, whole
 from tests.laws.kernel.verdict import same_rows

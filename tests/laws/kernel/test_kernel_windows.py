@@ -18,8 +18,9 @@ from headrace import oracle
 from headrace.description import Bound, WindowedAggregate
 from headrace.fold.bounds import judge
 from headrace.fold.windows import merge_panes
-from tests.laws.kernel.harness import ONE_GO, Plan, frontiers, plans, run
+from tests.laws.kernel.harness import run
 from tests.laws.kernel.logs import SECOND, Sequenced, World, worlds
+from tests.laws.kernel.plans import ONE_GO, Plan, frontiers, plans
 from tests.laws.kernel.reading import Reading
 from tests.laws.kernel.subjects import T, U, whole, window_subjects
 from tests.laws.kernel.verdict import Verdict, same_rows

@@ -19,8 +19,9 @@ from headrace.fold.lookups import LookupInTime
 from headrace.fold.sessions import Sessions
 from headrace.fold.sliding import SlidingWindows
 from headrace.fold.windows import Windows
-from tests.laws.kernel.harness import Outcome, Plan, run
+from tests.laws.kernel.harness import Outcome, run
 from tests.laws.kernel.logs import THE_END
+from tests.laws.kernel.plans import Plan
 from tests.laws.kernel.reading import Reading
 
 Row = Mapping[str, Any]
