@@ -41,11 +41,15 @@ from tests.laws.kernel.subjects import (
 
 @dataclass(frozen=True)
 class Family:
-    """Nodes of one kind, and the worlds in which they are tried."""
+    """Nodes of one kind, and the worlds in which they are tried.
+
+    share  of all logs, beside the others' shares; a log of several steps takes longer
+    """
 
     name: str
     subjects: Sequence[Subject]
     worlds: st.SearchStrategy[World]
+    share: int = 4
 
 
 def families() -> list[Family]:
@@ -67,9 +71,9 @@ def families() -> list[Family]:
         Family("tables", table_subjects(), referring("one", "two")),
         Family("batches", batch_subjects(), worlds(whole, pa.int64(), ("t", "u"), log_commits=(2, 3), **drained)),  # type: ignore[arg-type]
         Family("time limits", limit_subjects(), worlds(whole, pa.int64(), controls=("set_limits",), limits=limits_set())),
-        Family("joins", join_subjects(), referring("positions", "tickers", "exchanges")),
-        Family("groups of tables", group_subjects(), referring("positions", "tickers", "exchanges")),
-        Family("aggregates as sides", side_subjects(), referring("sales", "shops")),
+        Family("joins", join_subjects(), referring("positions", "tickers", "exchanges"), 2),
+        Family("groups of tables", group_subjects(), referring("positions", "tickers", "exchanges"), 2),
+        Family("aggregates as sides", side_subjects(), referring("sales", "shops"), 2),
         Family("lookups in the log", lookup_subjects(), asked),
         Family("lookups in event time", event_lookup_subjects(), asked),
     ]  # fmt: skip
@@ -81,6 +85,12 @@ def of_numbers(
     """The same over numbers of another type, of one topic."""
     mine = topic("t", f"value {ddl}")
     return Family(name, make(mine.stream, mine.stream), worlds(values, of))
+
+
+def shares(logs: int) -> list[int]:
+    """How many of so many logs each family has."""
+    total = sum(family.share for family in FAMILIES)
+    return [-(-logs * family.share // total) for family in FAMILIES]
 
 
 FAMILIES = families()

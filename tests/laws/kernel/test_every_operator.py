@@ -13,7 +13,7 @@ import pytest
 from hypothesis import HealthCheck, Phase, given, settings
 from hypothesis import strategies as st
 
-from tests.laws.kernel.families import FAMILIES, Family
+from tests.laws.kernel.families import FAMILIES, Family, shares
 from tests.laws.kernel.logs import World
 from tests.laws.kernel.plans import NUMBERS, Plan, plan_of
 from tests.laws.kernel.reading import Reading
@@ -23,14 +23,12 @@ from tests.laws.kernel.verdict import Verdict
 pytestmark = pytest.mark.fast
 
 LOGS = 1_000
-EXAMPLES = settings(
-    max_examples=int(os.environ.get("HEADRACE_EXAMPLES", str(-(-LOGS // len(FAMILIES))))),
+EXAMPLES = os.environ.get("HEADRACE_EXAMPLES")
+SETTINGS = settings(
     deadline=None,
     phases=tuple(Phase),  # a log that fails is shrunk
     suppress_health_check=[HealthCheck.too_slow, HealthCheck.data_too_large],
 )
-
-
 CUTTINGS = (4, 2, 1)  # micro-batches
 
 
@@ -45,16 +43,22 @@ def cuttings(apart: bool) -> st.SearchStrategy[list[Plan]]:
 def check(subject: Subject, world: World, cut: list[Plan]) -> None:
     reading = Reading(subject.node, world, changes=subject.changes, computed=subject.computed)
     verdict = Verdict(reading)
+    verdict.check_late()
     for plan in cut:
         verdict.check(plan)
 
 
-@pytest.mark.parametrize("family", FAMILIES, ids=lambda family: family.name.replace(" ", "_"))
-@EXAMPLES
-@given(data=st.data())
-def test_in_any_cuts_an_operator_makes_of_a_log_what_its_oracle_makes(
-    family: Family, data: st.DataObject
-) -> None:
-    subject = data.draw(st.sampled_from(family.subjects))
-    world = data.draw(family.worlds)
-    check(subject, world, data.draw(cuttings(subject.apart)))
+@pytest.mark.parametrize(
+    ("family", "logs"),
+    zip(FAMILIES, shares(LOGS), strict=True),
+    ids=[family.name.replace(" ", "_") for family in FAMILIES],
+)
+def test_in_any_cuts_an_operator_makes_of_a_log_what_its_oracle_makes(family: Family, logs: int) -> None:
+    @settings(SETTINGS, max_examples=int(EXAMPLES or logs))
+    @given(st.data())
+    def law(data: st.DataObject) -> None:
+        subject = data.draw(st.sampled_from(family.subjects))
+        world = data.draw(family.worlds)
+        check(subject, world, data.draw(cuttings(subject.apart)))
+
+    law()
