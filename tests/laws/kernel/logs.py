@@ -270,7 +270,8 @@ def features(world: World) -> set[str]:
     rows = world.everything.to_pylist()
     records = [row for row in rows if row[OFFSET] is not None]
     found = {str(row[FATE]) for row in rows if row[FATE] is not None}
-    if any(row["__event_ms"] is not None and row["__event_ms"] < row["__stream_ms"] for row in records):
+    times = [(row["__event_ms"], row["__stream_ms"]) for row in records]
+    if any(event < stream for event, stream in times if None not in (event, stream)):
         found.add("behind stream time")
     if len({row["__event_ms"] for row in records}) < len(records):
         found.add("equal times")

@@ -50,7 +50,7 @@ def check(subject: Subject, world: World, cut: list[Plan]) -> None:
 
 @pytest.mark.parametrize(
     ("family", "logs"),
-    zip(FAMILIES, shares(LOGS), strict=True),
+    [*zip(FAMILIES, shares(LOGS), strict=True)],
     ids=[family.name.replace(" ", "_") for family in FAMILIES],
 )
 def test_in_any_cuts_an_operator_makes_of_a_log_what_its_oracle_makes(family: Family, logs: int) -> None:
