@@ -45,11 +45,11 @@ def row_of(
     return {**values, **place, **times, "__size_bytes": size, "__fate": fate, "__reason": None}
 
 
-def rows_of_log(node: Node, log: Log, topic: str = "t") -> list[Row]:
+def rows_of_log(node: Node, log: Log) -> list[Row]:
     """The rows of the only stream of a node that has the columns `key` and `value`."""
     (feed,) = feeds_of(node).values()
-    ((branch),) = feed.stream.branches
-    found = []
+    (branch,) = feed.stream.branches
+    topic, found = branch.topic.name, []
     for at, (arrival, offset, stream) in zip(log.ingested, log.rows, strict=True):
         fate = None if arrival.kind == "record" else arrival.kind
         values = {"key": arrival.key, "value": arrival.value if fate is None else None}

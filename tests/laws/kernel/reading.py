@@ -74,10 +74,15 @@ class Reading:
 
     def increment(self, after: dict[str, int], upto: dict[str, int]) -> tuple[pa.Table, Times]:
         """Rows as the first step takes them."""
-        feeds = {name: self.world.between(rows, after, upto) for name, rows in self.feeds.items()}
         times = self.world.times(after, upto)
         standing = standing_limits(self.operator, self.world.limits({}, after))
-        return self.operator.rows(feeds), replace(times, limits=[*standing, *self.world.limits(after, upto)])
+        rows = self.world.between(self._rows, after, upto)
+        return rows, replace(times, limits=[*standing, *self.world.limits(after, upto)])
+
+    @cached_property
+    def _rows(self) -> pa.Table:
+        """All rows as the first step takes them, which is decided row by row."""
+        return self.operator.rows(self.feeds)
 
     @cached_property
     def log(self) -> oracle.Log:
