@@ -168,7 +168,7 @@ def verify(
         list[dt.datetime] | None, typer.Option(formats=["%Y-%m-%d"], help="UTC day; all by default.")
     ] = None,
     oracle: Annotated[
-        bool, typer.Option("--oracle", help="Replay some keys record by record, in plain Python.")
+        bool, typer.Option("--oracle", help="Compare some keys with what the oracle finds, record by record.")
     ] = False,
     keys: Annotated[int, typer.Option(min=1, help="With --oracle: how many keys.")] = 20,
     seed: Annotated[int, typer.Option(help="With --oracle: another seed gives other keys.")] = 0,

@@ -83,11 +83,11 @@ def driver(spark: SparkSession) -> Iterator[TestDriver]:
                 partition=random.randrange(2),
             )
             if random.random() < 0.3:
-                place = random.choice([None, {"city": random.choice("xy"), "height": random.randrange(5)}])
+                place = {"city": random.choice("xyz"), "height": random.randrange(5)}
                 driver.pipe(
                     "stations",
                     key=f"s{random.randrange(5)}",
-                    value=place,
+                    value=place if random.random() < 0.8 else None,
                     timestamp_ms=1_700_000_000_000 + at,
                 )
         driver.advance_wall_clock(random.choice(["1 second", "9 seconds"]))
@@ -188,6 +188,8 @@ class Tampered:
 
     def __init__(self, driver: TestDriver, name: str) -> None:
         self.driver, self.uri = driver, driver._lake.table(name)
+        if name in REVISED:  # what is shown of these lies beside the table until it is merged
+            driver._runners[name].maintain()
 
     def __enter__(self) -> DeltaTable:
         lakes.forget(self.uri)

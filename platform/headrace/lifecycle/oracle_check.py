@@ -52,7 +52,7 @@ if TYPE_CHECKING:
     from headrace.description import Node
     from headrace.lake.paths import Lake
 
-SHOWN = 5  # how many differing rows a verdict names
+SHOWN = 5  # how many differing rows of each side a verdict names
 TOLD = (
     "__sequence",
     "__timestamp",
@@ -162,7 +162,9 @@ class _Check:
         known = frame.where(F.col(RAW["kind"]) == RECORD)
         if REFUSED in frame.columns:
             known = known.where(~F.col(REFUSED))
-        everywhere = known.select(*columns).union(self.table.select(*columns)).dropna().distinct()
+        everywhere = known.select(*columns).union(self.table.select(*columns)).distinct()
+        if not isinstance(self.node, Lookup):  # which takes records without a key, too
+            everywhere = everywhere.dropna()
         order = F.xxhash64(F.lit(seed), *columns)
         found: pa.Table = everywhere.orderBy(order, *columns).limit(number).toArrow()
         return found
@@ -245,13 +247,14 @@ class _Check:
         shown = {_values(row, both): row for row in (*wanted, *stored)}
         words = []
         for side, rows in (("oracle", mine - theirs), ("table", theirs - mine)):
-            words += [(values[: len(self.by)], side, _in_words(shown[values], both)) for values in rows]
+            some = sorted((values[: len(self.by)], side, _in_words(shown[values], both)) for values in rows)
+            words += some[:SHOWN]
         return KeysVerdict(
             self.node.required_name,
             keys,
             (mine & theirs).total(),
             (mine - theirs).total() + (theirs - mine).total(),
-            tuple(f"{side}: {row}" for _, side, row in sorted(words, key=lambda word: word[:2])[: 2 * SHOWN]),
+            tuple(f"{side}: {row}" for _, side, row in sorted(words)),
         )
 
 
