@@ -3,7 +3,7 @@
 `python -m benchmarks.soak --minutes 10`. A real broker, the real runtime, a steady producer. Two nodes wait for the same
 time limit: `early` lets the oldest leave when it is full, `waiting` stops until its bound is raised. In the first fifth of
 the time fewer keys live than the bounds allow, then more, and from the middle on more than the raised bounds allow too. At
-the end each table is compared with the oracle of the tests, row by row, and with a backfill. Exits 1 when a row differs.
+the end each table is compared with the oracle, row by row, and with a backfill. Exits 1 when a row differs.
 """
 
 from __future__ import annotations
@@ -13,14 +13,12 @@ import sys
 import tempfile
 import threading
 import time
-from collections import Counter
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 from confluent_kafka import Producer
-from pyspark.sql import functions as F
 from rich.console import Console
 
 import headrace as hr
@@ -28,6 +26,7 @@ from benchmarks.processes import jvm_of, resident_mib
 from headrace.lake.paths import Lake
 from headrace.lifecycle.backfill import verify
 from headrace.lifecycle.live_limits import set_limits
+from headrace.lifecycle.oracle_check import verify_keys
 from headrace.local.broker import Broker
 from headrace.local.topics import create_topics
 from headrace.spark.jars import spark_jars
@@ -35,12 +34,12 @@ from headrace.spark.kafka import KafkaSettings
 from headrace.spark.lake_rows import read
 from headrace.spark.session import build_session, pipeline_session, spark_conf
 from headrace.streams.stream_runtime import StreamRuntime, StreamStatus
-from tests.oracle.suppression_oracle import Suppressor, Update
 
 if TYPE_CHECKING:
-    from pyspark.sql import Row, SparkSession
+    from pyspark.sql import SparkSession
 
 PARTITIONS, LIMIT_MS, BOUND, RAISED = 2, 20_000, 100, 200
+EVERY_KEY = 1_000_000  # more than there are
 LIVE = ((0.0, 60), (0.2, 150), (0.5, 260))  # from which part of the time on how many keys of a partition live
 SAMPLE_SECONDS, STAYS_HIT_SECONDS = 2.0, 8.0
 PRIME = 2_654_435_761
@@ -217,58 +216,15 @@ def _slope(points: list[tuple[float, float]]) -> float:
 
 
 def _compare(spark: SparkSession, lake: Lake, node: Any, watch: Watch) -> bool:
-    wanted = _oracle(spark, lake, node)
-    stored = read(spark, lake.table(node.name))
-    shown = stored.select(*node.columns, F.unix_millis("__timestamp").alias("ts"), "__early").collect()
-    found = Counter(tuple(row) for row in shown)
+    found = verify_keys(spark, lake, node, keys=EVERY_KEY)
     backfilled = all(verdict.equal for verdict in verify(spark, lake, node))
-    early = sum(count for row, count in found.items() if row[-1])
-    same = found == wanted and backfilled
+    early = read(spark, lake.table(node.name)).where("__early").count()
     watch.say(
-        f"{node.name}: {found.total():,} rows, {early:,} early; "
-        f"{'equal to' if found == wanted else 'NOT'} the oracle's {wanted.total():,}; "
+        f"{node.name}: {found.rows_equal:,} rows of {found.keys:,} keys, {early:,} early, "
+        f"{'equal to the oracle' if found.equal else f'{found.rows_differing:,} NOT the oracle'}; "
         f"backfill {'equal' if backfilled else 'DIFFERS'}"
     )
-    return same
-
-
-def _oracle(spark: SparkSession, lake: Lake, node: Any) -> Counter[tuple[Any, ...]]:
-    """What has to leave by the log: the rows of the table, each with its timestamp and whether it left early."""
-    log = read(spark, lake.log("events")).select(
-        *("kind", "partition", "offset", "size_bytes", "control", "tombstone"),
-        F.unix_millis("ingested_at").alias("at"),
-        F.unix_millis("timestamp").alias("ts"),
-        F.unix_millis("stream_time").alias("stream_time"),
-        F.col("key.key").alias("key"),
-        F.col("value.value").alias("value"),
-    )
-    rows = sorted(log.collect(), key=lambda r: (r["at"], r["offset"] is None, r["offset"]))
-    left: Counter[tuple[Any, ...]] = Counter()
-    for partition in range(PARTITIONS):
-        suppressor = Suppressor(LIMIT_MS, BOUND if node is EARLY else None)
-        worth: dict[str, tuple[int, int, int]] = {}
-        for number, row in enumerate(row for row in rows if row["partition"] == partition):
-            update = _update(number, row, node, worth)
-            for gone in suppressor.put(update) if update is not None else ():
-                values = (gone.value,) if node is EARLY else gone.value
-                left[(gone.entry[0].decode(), *values, gone.ts, gone.early)] += 1
-    return left
-
-
-def _update(number: int, row: Row, node: Any, worth: dict[str, tuple[int, int, int]]) -> Update | None:
-    if row["kind"] == "tick":
-        return Update((number, 0), row["stream_time"])
-    if row["kind"] == "control":
-        said = json.loads(row["control"] or "{}")
-        return Update((number, 0), None, limits=said["limits"]) if said.get("node") == node.name else None
-    ts, entry = row["ts"], (row["key"].encode(), 0)
-    if node is EARLY:
-        return Update((number, 0), ts, entry, row["value"], row["size_bytes"])
-    if row["tombstone"]:
-        return None
-    n, total, highest = worth.get(row["key"], (0, 0, 0))
-    n, total, highest = worth[row["key"]] = n + 1, total + row["value"], max(highest, ts)
-    return Update((number, 0), highest, entry, (n, total), row["size_bytes"])
+    return found.equal and backfilled
 
 
 if __name__ == "__main__":

@@ -167,13 +167,22 @@ def verify(
     day: Annotated[
         list[dt.datetime] | None, typer.Option(formats=["%Y-%m-%d"], help="UTC day; all by default.")
     ] = None,
+    oracle: Annotated[
+        bool, typer.Option("--oracle", help="Compare some keys with what the oracle finds, record by record.")
+    ] = False,
+    keys: Annotated[int, typer.Option(min=1, help="With --oracle: how many keys.")] = 20,
+    seed: Annotated[int, typer.Option(help="With --oracle: another seed gives other keys.")] = 0,
     pipeline: Pipeline = DEFAULTS.pipeline,
     lake: Root = DEFAULTS.lake,
 ) -> None:
-    """Recompute a node from its log and compare, day by day; changes nothing. Exits 1 when a day differs."""
+    """Recompute a node from its log and compare, day by day; changes nothing. Exits 1 when a row differs."""
     from headrace.lake.paths import Lake
     from headrace.lifecycle.backfill import verify as compare
 
+    if oracle:
+        if day:
+            raise typer.BadParameter("--oracle compares keys, not days: leave --day out.")
+        sys.exit(0 if _verify_keys(lake, _node(node, pipeline), keys, seed) else 1)
     verdicts = compare(
         _session(lake), Lake(lake), _node(node, pipeline), [d.date() for d in day] if day else None
     )
@@ -183,6 +192,19 @@ def verify(
         for line in verdict.first_differences:
             typer.echo(f"    {line}")
     sys.exit(0 if all(verdict.equal for verdict in verdicts) else 1)
+
+
+def _verify_keys(lake: str, node: Node, keys: int, seed: int) -> bool:
+    """Say what the oracle finds; True: no row differs."""
+    from headrace.lake.paths import Lake
+    from headrace.lifecycle.oracle_check import verify_keys
+
+    verdict = verify_keys(_session(lake), Lake(lake), node, keys, seed)
+    word = "no row differs" if verdict.equal else f"{verdict.rows_differing:,} rows differ"
+    typer.echo(f"{verdict.node}  {verdict.keys:,} keys checked  {verdict.rows_equal:,} rows equal  {word}")
+    for line in verdict.first_differences:
+        typer.echo(f"    {line}")
+    return verdict.equal
 
 
 @app.command()

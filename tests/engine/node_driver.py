@@ -18,7 +18,8 @@ from headrace.engine.node_state import NodeState, NodeTables
 from headrace.engine.operators import NodeOperator
 from headrace.engine.output_tables import output_tables
 from headrace.fold.contract import DELETED
-from tests.laws.kernel.harness import Outcome, Plan, frontiers
+from tests.laws.kernel.harness import Outcome
+from tests.laws.kernel.plans import Plan, frontiers
 
 HOWS = st.builds(
     Distribution, buckets=st.sampled_from([1, 3]), piece_bytes=st.sampled_from([1, 1_500, 1 << 30])

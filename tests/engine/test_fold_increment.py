@@ -11,7 +11,6 @@ from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
-import pyarrow.compute as pc
 import pyarrow.parquet as pq
 import pytest
 from hypothesis import given, settings
@@ -23,26 +22,24 @@ from headrace.engine.fold_increment import Compute, Distribution, fold_increment
 from headrace.engine.log_pieces import pieces_of
 from headrace.engine.operators import operator_of
 from headrace.engine.state_files import StateSource, read_state
-from headrace.fold.changes.station import Selection
 from headrace.fold.columns import int64
 from headrace.fold.contract import BATCH, DELETED, HASH, INGESTED, Clock, Needs, Step, Times
-from headrace.fold.relations import Relations
 from headrace.fold.sliding import SlidingWindows
 from headrace.fold.time_limits import TimeLimit
 from headrace.fold.totals import Totals
 from tests.laws.kernel import harness
-from tests.laws.kernel.harness import ONE_GO, Plan, fates_of, frontiers, plans
+from tests.laws.kernel.harness import fates_of
 from tests.laws.kernel.logs import Sequenced, World, worlds
-from tests.laws.kernel.relation_worlds import RelationWorld, relation_worlds, schema_of
+from tests.laws.kernel.plans import ONE_GO, Plan, frontiers, plans
+from tests.laws.kernel.reading import Computed, Reading
+from tests.laws.kernel.relation_subjects import ITEMS, ORDERS, referring
+from tests.laws.kernel.subjects import small
 from tests.oracle.log_oracle import Arrival, Commit, sequence
 
 pytestmark = pytest.mark.fast
 
 FEW = settings(max_examples=int(os.environ.get("HEADRACE_EXAMPLES", "12")), deadline=None)
 ONE = hr.Topic("one", key="key STRING", value="value BIGINT")
-ORDERS = hr.Topic("orders", key="id STRING", value="item STRING, previous STRING, n INT")
-ITEMS = hr.Topic("items", key="item STRING", value="kind STRING, maker STRING, price INT")
-LONGS = st.one_of(st.none(), st.integers(-5, 5))
 HOWS = st.builds(
     Distribution, buckets=st.sampled_from([1, 3]), piece_bytes=st.sampled_from([1, 900, 1 << 30])
 )
@@ -81,7 +78,7 @@ def as_rows(tables: Sequence[pa.Table]) -> list[str]:
 
 
 @FEW
-@given(worlds(LONGS, pa.int64(), ("one",)), plans(), HOWS)
+@given(worlds(small, pa.int64(), ("one",)), plans(), HOWS)
 def test_sliding_windows(
     tmp_path_factory: pytest.TempPathFactory, world: World, plan: Plan, how: Distribution
 ) -> None:
@@ -95,7 +92,7 @@ def test_sliding_windows(
 
 @FEW
 @given(
-    worlds(LONGS, pa.int64(), ("one",), controls=("set_limits",)),
+    worlds(small, pa.int64(), ("one",), controls=("set_limits",)),
     plans(),
     HOWS,
     st.sampled_from([{}, {"max_records": 2, "when_full": "emit_early"}]),
@@ -118,46 +115,42 @@ def test_time_limits_of_several_steps_and_shared_rows(
 
 
 @FEW
-@given(relation_worlds("orders", "items"), plans(), HOWS)
+@given(referring("orders", "items"), plans(), HOWS)
 def test_joins_with_tasks_in_other_processes(
     tmp_path_factory: pytest.TempPathFactory, world: World, plan: Plan, how: Distribution
 ) -> None:
-    names = {"left": ("id", "item", "previous", "n"), "right": ("item", "kind", "maker", "price")}
     node = ORDERS.table().join(ITEMS.table(), on="item", how="left")
-    operator = Relations.of(node, {part: schema_of(of) for part, of in names.items()})
-    reads = {"left": (("orders",), names["left"]), "right": (("items",), names["right"])}
-    both: Any = RelationWorld(world, operator, reads)
+    both = Reading(node.named("it"), world, changes=True)
+    steps = both.operator.steps
     how = Distribution(how.buckets, how.piece_bytes, elsewhere)
-    outputs, fates = fold_log(tmp_path_factory.mktemp("state"), operator.steps, both, plan, how)
-    expected = harness.run(operator.steps, both, ONE_GO)
+    outputs, fates = fold_log(tmp_path_factory.mktemp("state"), steps, both, plan, how)
+    expected = harness.run(steps, both, ONE_GO)
     assert as_rows(outputs["changes"]) == as_rows(expected.outputs["changes"])
     assert +fates == +expected.fates
 
 
-def computed(selections: Mapping[str, Selection], rows: pa.Table) -> pa.Table:
+def labelled(left: Mapping[str, Any], right: Mapping[str, Any] | None) -> dict[str, Any]:
     """What SQL would compute of `kind || '!' AS label`."""
-    for part, selection in selections.items():
-        assert {*selection.values} == {"label"}
-        label = pc.binary_join_element_wise(rows[selection.right["kind"]], pa.scalar("!"), "")
-        rows = rows.append_column(f"{part}:label", label)
-    return rows
+    kind = right and right["kind"]
+    return {"label": kind and f"{kind}!"}
+
+
+LABELLED = Computed("result", pa.schema([("id", pa.string()), ("label", pa.string())]), labelled)
 
 
 @FEW
-@given(relation_worlds("orders", "items"), plans(), HOWS)
+@given(referring("orders", "items"), plans(), HOWS)
 def test_values_that_sql_computes_between_two_steps(
     tmp_path_factory: pytest.TempPathFactory, world: World, plan: Plan, how: Distribution
 ) -> None:
-    names = {"left": ("id", "item", "previous", "n"), "right": ("item", "kind", "maker", "price")}
     node = ORDERS.table().join(ITEMS.table(), on="item", select=("kind || '!' AS label",)).named("it")
-    label = pa.schema([("id", pa.string()), ("label", pa.string())])
-    own = {part: pa.schema([schema_of(of).field(name) for name in of]) for part, of in names.items()}
-    operator = operator_of(node, own, changes=True, computed={"result": label})
+    both = Reading(node, world, changes=True, computed=LABELLED)
+    operator = both.operator
     assert {"label"} < {*operator.kept["results"].schema.names}
-    reads = {"left": (("orders",), names["left"]), "right": (("items",), names["right"])}
-    both: Any = RelationWorld(world, operator.kernel, reads)
     found, plain = (
-        fold_log(tmp_path_factory.mktemp("state"), operator.steps, both, *each, computed)[0]["changes"]
+        fold_log(tmp_path_factory.mktemp("state"), operator.steps, both, *each, LABELLED.for_kernel)[0][
+            "changes"
+        ]
         for each in ((plan, how), (ONE_GO, Distribution()))
     )
     assert as_rows(found) == as_rows(plain)
@@ -166,7 +159,7 @@ def test_values_that_sql_computes_between_two_steps(
 
 
 @FEW
-@given(worlds(LONGS, pa.int64(), ("one", "two")), st.integers(1, 3_000))
+@given(worlds(small, pa.int64(), ("one", "two")), st.integers(1, 3_000))
 def test_pieces_are_the_increment(world: World, bytes_max: int) -> None:
     rows, times = world.increment({}, dict.fromkeys(world.topics, 1 << 60))
     pieces = pieces_of(rows, times, bytes_max)

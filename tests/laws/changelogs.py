@@ -9,7 +9,7 @@ from dataclasses import dataclass, replace
 from random import Random
 from typing import TYPE_CHECKING
 
-from tests.oracle.tables_oracle import Change, Moved, Value
+from tests.laws.plain import Change, Moved, Value
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame

@@ -11,10 +11,9 @@ from hypothesis import strategies as st
 import headrace as hr
 from tests.laws import tables
 from tests.laws.driving import in_parallel
+from tests.laws.plain import by_identity, fates, results_of_log
 from tests.laws.test_laws import comparable, shown
 from tests.oracle.log_oracle import Arrival, Commit, Log, sequence
-from tests.oracle.running_oracle import totals
-from tests.oracle.windows_oracle import windows
 
 if TYPE_CHECKING:
     from headrace.description import Node
@@ -96,16 +95,17 @@ def check(driver: TestDriver, commits: list[Commit], nodes: list[Node]) -> None:
     assert tables.stream_times(driver, "events").items() <= decided.items()  # of a log that was cut, the rest
     in_parallel(partial(live_equals_backfill, driver, log), [node.required_name for node in nodes])
 
-    expected = windows([log], 10 * SECOND, 5 * SECOND, 3 * SECOND)
-    assert tables.windows(tables.rows(driver.read("windows"))) == shown(expected.final) | shown(expected.open)
+    expected = results_of_log(WINDOWS, log)
+    final, still_open = shown(WINDOWS, expected.rows), shown(WINDOWS, expected.open)
+    assert tables.windows(tables.rows(driver.read("windows"))) == final | still_open
     ledger = tables.ledger(tables.rows(driver.ledger("windows")))
-    assert ledger == {at[1:]: records for at, records in expected.fates.items()}
+    assert ledger == {at[1:]: records for at, records in fates(expected).items()}
 
-    sums = totals(log, commits)
+    sums = results_of_log(TOTALS, log)
     read = {row["key"]: {v: row[v] for v in COUNTED} for row in driver.read("totals").collect()}
-    wanted = {key: {v: row[v] for v in COUNTED} for key, row in sums.rows.items()}
-    assert comparable(read) == comparable({k: v | {"total": whole(v["total"])} for k, v in wanted.items()})
-    assert tables.ledger(tables.rows(driver.ledger("totals"))) == sums.fates
+    assert comparable(read) == comparable(by_identity(TOTALS, sums.rows))
+    ledger = tables.ledger(tables.rows(driver.ledger("totals")))
+    assert ledger == {at[1:]: records for at, records in fates(sums).items()}
 
 
 def live_equals_backfill(driver: TestDriver, log: Log, name: str) -> None:
@@ -114,7 +114,3 @@ def live_equals_backfill(driver: TestDriver, log: Log, name: str) -> None:
     )
     assert read == again, name
     assert sum(tables.ledger(tables.rows(driver.ledger(name))).values()) == len(log.rows)
-
-
-def whole(total: Any) -> Any:
-    return None if total is None else int(total)

@@ -9,8 +9,8 @@ from __future__ import annotations
 
 import json
 from collections import Counter
-from collections.abc import Callable
-from dataclasses import dataclass, field
+from collections.abc import Iterator
+from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
@@ -20,11 +20,14 @@ from hypothesis import strategies as st
 from pyspark.sql import functions as F
 
 import headrace as hr
+from headrace import oracle
 from headrace.testing.driver import STEPS
 from tests.laws import tables
 from tests.laws.changelogs import ledger
 from tests.laws.driving import in_parallel, side_by_side
-from tests.oracle.batches_oracle import Batch, Batches, Log, Moment, Record, batches, sequence, together
+from tests.laws.plain import fates, holds, row_of
+from tests.laws.plain import shown as in_ms
+from tests.oracle.batches_log_oracle import Log, Moment, Record, sequence
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -58,23 +61,40 @@ class Remembering:
 
 @dataclass(frozen=True)
 class Subject:
-    """A node under test, with what the oracle has to know of it."""
+    """A node under test, and its sink."""
 
     node: BatchNode
     sink: Remembering
-    group: Callable[[Record], str | None]
-    keep: Callable[[Record], bool] = lambda record: True
 
     @property
     def name(self) -> str:
         return self.node.required_name
 
-    def log(self, logs: Mapping[str, Log]) -> Log:
-        return together(logs[topic.name] for topic in self.node.topics)
+    def expected(self, logs: Mapping[str, Log]) -> oracle.Results:
+        """What the logs of its topics lead to."""
+        rows = [row for topic in self.node.topics for row in self._rows(topic.name, logs[topic.name])]
+        return oracle.results(self.node, oracle.Log({"result": rows}))
 
-    def expected(self, log: Log) -> Batches:
-        node = self.node
-        return batches(log, self.group, self.keep, node.max_records, node.max_wait_ms, node.max_bytes)
+    def _rows(self, topic: str, log: Log) -> Iterator[dict[str, Any]]:
+        steps = self.node.stream.branches[0].steps
+        for at, records, drained in log.commits:
+            for record, offset in records or ():
+                fate = None if record.kind == "record" else record.kind
+                values = {**dict.fromkeys(COLUMNS), **(record.value if fate is None else {})}
+                values["customer"] = None if fate == "dead_letter" else record.key
+                if fate is None and not all(_holds(step, values) for step in steps):
+                    fate = "filtered"
+                event_ms = None if fate == "dead_letter" else record.value["seen"] * SECOND
+                yield row_of((at, topic, record.partition, offset), values, event_ms, None, fate, record.size)
+            if records is None:
+                place = (at, topic, 0, None)
+                yield row_of(place, dict.fromkeys(COLUMNS), None, None, "drain" if drained else "tick")
+
+
+def _holds(step: Any, values: dict[str, Any]) -> bool:
+    """As `holds`; `seen % 5` is a column there."""
+    step = replace(step, expression=step.expression.replace("seen % 5", "rest"))
+    return holds(step, {**values, "rest": values["seen"] % 5})
 
 
 def subject(name: str, *, regrouped: bool = False, merged: bool = False, **limits: Any) -> Subject:
@@ -82,13 +102,12 @@ def subject(name: str, *, regrouped: bool = False, merged: bool = False, **limit
     if regrouped:
         grouped = stream.where("seen % 5 <> 0").group_by("visitor")
         node = grouped.batch(collect=["seen", "customer"], **limits)
-        return Subject(
-            node.to(sink).named(name), sink, lambda r: r.value["visitor"], lambda r: bool(r.value["seen"] % 5)
-        )
-    node = stream.group_by().batch(collect=["seen", "tags"], **limits)
-    return Subject(node.to(sink).named(name), sink, lambda r: r.key)
+    else:
+        node = stream.group_by().batch(collect=["seen", "tags"], **limits)
+    return Subject(node.to(sink).named(name), sink)
 
 
+COLUMNS = ("customer", "visitor", "seen", "tags")
 SUBJECTS = [
     subject("by_count", max_records=3),
     subject("by_wait", max_wait="3 seconds"),
@@ -184,35 +203,32 @@ def commit_times(driver: TestDriver, topic: str) -> list[int]:
 
 def check(driver: TestDriver, logs: Mapping[str, Log], subject: Subject) -> object:
     """Compare all that a node has with the oracle's; what it holds."""
-    log, name = subject.log(logs), subject.name
-    expected = subject.expected(log)
-    wanted = {identity(subject, batch): as_row(subject, batch) for batch in expected.closed}
+    name, expected = subject.name, subject.expected(logs)
+    wanted = {row["batch_id"]: as_row(subject, row) for row in expected.rows}
 
     read = by_id(subject, driver.read(name))
     assert read == wanted
     assert by_id(subject, driver.backfill(name)) == wanted
 
-    fates = ledger(driver.ledger(name))
-    assert fates == Counter({at: records for at, records in expected.fates.items() if records})
+    counted = ledger(driver.ledger(name))
+    assert counted == fates(expected)
 
     ordinals: Counter[int] = Counter()
     order = []
-    for batch in expected.closed:
-        assert batch.closed is not None
-        order.append((identity(subject, batch), batch.closed, ordinals[batch.closed]))
-        ordinals[batch.closed] += 1
+    for row in expected.rows:
+        closed = row["__sequence"]
+        order.append((row["batch_id"], closed, ordinals[closed]))
+        ordinals[closed] += 1
     delivered = [(key, row["__sequence"], row["__ordinal"]) for key, row in subject.sink.rows.items()]
     assert sorted(delivered, key=lambda row: row[1:]) == order
-    return read, order, fates
+    return read, order, counted
 
 
-def identity(subject: Subject, batch: Batch) -> str:
-    return f"{batch.topic}/{batch.partition}/{batch.offset}/{batch.key}"
-
-
-def as_row(subject: Subject, batch: Batch) -> tuple[Any, ...]:
-    seen = tuple(value["seen"] for value in batch.values)
-    return batch.key, seen, len(seen), batch.opened, batch.closed, batch.closed_by
+def as_row(subject: Subject, row: dict[str, Any]) -> tuple[Any, ...]:
+    (group,) = subject.node.by
+    seen = tuple(event["seen"] for event in row["events"])
+    times = (in_ms(row["opened_at"]), in_ms(row["closed_at"]))
+    return row[group], seen, row["records"], *times, row["closed_by"]
 
 
 def by_id(subject: Subject, frame: DataFrame) -> dict[str, tuple[Any, ...]]:

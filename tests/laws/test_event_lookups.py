@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from random import Random
 from typing import TYPE_CHECKING
 
@@ -14,8 +13,8 @@ from hypothesis import strategies as st
 
 from tests.laws.changelogs import History, ledger, live_on, movements, placed
 from tests.laws.driving import FEW, in_parallel, side_by_side
+from tests.laws.plain import Change, Moved, fates, results_of_changes
 from tests.laws.test_lookups import CHANGELOGS, ITEMS, ORDERS, rows_of
-from tests.oracle.tables_oracle import Change, Moved, Value, lookup_by_time
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
@@ -44,24 +43,19 @@ class Heard:
 
 @dataclass(frozen=True)
 class Subject:
-    """A lookup under test: which records it asks for, which of their answers it keeps, and how it names what it finds."""
+    """A lookup under test, and its sink."""
 
     node: Lookup
-    looked_up: str = "items"
-    on: str = "item"
-    asks: Callable[[Change], bool] = lambda record: True
-    keeps: Callable[[Value | None], bool] = lambda row: True
-    shown: Callable[[Value], Value] = lambda row: row
-    heard: Heard = field(default_factory=Heard)
+    heard: Heard
 
     @property
     def name(self) -> str:
         return self.node.required_name
 
 
-def subject(node: Lookup, **known: object) -> Subject:
+def subject(node: Lookup) -> Subject:
     heard = Heard()
-    return Subject(node.to(heard), heard=heard, **known)  # type: ignore[arg-type]
+    return Subject(node.to(heard), heard)
 
 
 DEAR = ITEMS.table("timestamp").where("price > 30")
@@ -70,16 +64,9 @@ SUBJECTS = [
     subject(ORDERS.lookup(ITEMS.table(), on="item", as_of="event").named("valid")),
     subject(
         ORDERS.where("item <> 'i0'").lookup(DEAR, on="item", how="inner", as_of="event").named("dear"),
-        asks=lambda record: record.value["item"] not in (None, "i0"),
-        keeps=lambda row: row is not None and row["price"] is not None and row["price"] > 30,
     ),
     subject(ORDERS.lookup(ITEMS.table(), on="item", as_of="event", history=HISTORY_MS).named("bounded")),
-    subject(
-        ORDERS.lookup(EARLIER, on="previous", as_of="event").named("of_itself"),
-        looked_up="orders",
-        on="previous",
-        shown=lambda row: {"previous_item": row["item"]},
-    ),
+    subject(ORDERS.lookup(EARLIER, on="previous", as_of="event").named("of_itself")),
 ]
 NAMES = [subject.name for subject in SUBJECTS]
 driver = side_by_side(subject.node for subject in SUBJECTS)
@@ -109,32 +96,15 @@ def check(
     streams: dict[tuple[object, ...], int],
 ) -> None:
     """Compare all that is read of a lookup, and all that its sink heard, with the oracle's."""
-    topics = {topic.name for topic in each.node.topics}
-    own = [move for move in moved if move[1] in topics]
-    asked = [r for r in changes["orders"] if r.value is None or r.dead or each.asks(r)]
-    if each.node.history_ms is not None:
-        late = [r for r in asked if not r.dead and r.value and r.ts + each.node.history_ms < streams[r.at]]
-        asked = [record for record in asked if record not in late]
-    found = lookup_by_time(asked, changes[each.looked_up], each.on, own, len(topics))
-    waiting = Counter(("orders", record.at[2], "open") for at, record, _ in found if at is None)
-    left = [(at, record, row) for at, record, row in found if at is not None and each.keeps(row)]
-    left.sort(key=lambda one: (one[0], one[1].ts, one[1].at))
-    rows = [tuple(values(each, record, row)) for _, record, row in left]
+    expected = results_of_changes(each.node, changes, streams, moved)
+    rows = [tuple(row[name] for name in each.node.columns) for row in expected.rows]
     assert rows_of(driver.read(each.name)) == Counter(rows)
     assert rows_of(driver.backfill(each.name)) == Counter(rows)
-    assert [(at, row) for (at, *_), row in zip(left, rows, strict=True)] == heard(each)
-    counted = ledger(driver.ledger(each.name))
-    assert Counter({at: n for at, n in counted.items() if at[2] == "open"}) == waiting
-    assert sum(counted.values()) == sum(len(changes[topic]) for topic in topics)
+    assert [(row["__sequence"], shown) for row, shown in zip(expected.rows, rows, strict=True)] == heard(each)
+    assert ledger(driver.ledger(each.name)) == fates(expected)
     if each.node.history_ms is not None:
-        places = {(record.at[2], record.at[3]) for record in late}
-        assert {(r.partition, r.offset) for r in driver.late(each.name).collect()} == places
-        assert sum(n for at, n in counted.items() if at[2] == "late") == len(late)
-
-
-def values(each: Subject, record: Change, row: Value | None) -> list[object]:
-    shown = {"id": record.key, **(record.value or {}), **(each.shown(row) if row else {})}
-    return [shown.get(name) for name in each.node.columns]
+        late = {(row.partition, row.offset) for row in driver.late(each.name).collect()}
+        assert late == {missed[1:3] for missed in expected.late}
 
 
 def heard(each: Subject) -> list[tuple[int, tuple[object, ...]]]:

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from collections.abc import Sequence
 from itertools import product
 from random import Random
 from typing import TYPE_CHECKING
@@ -15,7 +14,7 @@ from hypothesis import strategies as st
 import headrace as hr
 from tests.laws.changelogs import BEGIN_MS, Changelog, History, Recorder, by_key, ledger, live
 from tests.laws.driving import FEW, SideBySide, in_parallel, side_by_side
-from tests.oracle.tables_oracle import Rows, Value, groups, join, table
+from tests.laws.plain import Value, by_identity, fates, results_of_changes
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -28,77 +27,28 @@ pytestmark = [pytest.mark.spark, pytest.mark.slow]
 POSITIONS = hr.Topic("positions", key="id STRING", value="ticker STRING, amount INT, parent STRING")
 TICKERS = hr.Topic("tickers", key="ticker STRING", value="exchange STRING, founded INT")
 EXCHANGES = hr.Topic("exchanges", key="exchange STRING", value="city STRING")
-TOPICS = (POSITIONS, TICKERS, EXCHANGES)
-Latest = dict[str, Rows]
-
-
-@dataclass(frozen=True)
-class Subject:
-    """A relation under test, and what the oracle makes of the latest rows of each topic."""
-
-    node: Relation
-    wanted: Callable[[Latest], Rows]
-    order_by: str = "position"
-
-    @property
-    def name(self) -> str:
-        return self.node.required_name
-
-
-def of_ticker(how: str) -> Callable[[Latest], Rows]:
-    return lambda rows: join(rows["positions"], rows["tickers"], "ticker", how, ["exchange", "founded"])
-
-
-def of_parent(rows: Latest) -> Rows:
-    renamed = {key: {"parent_amount": row["amount"]} for key, row in rows["positions"].items()}
-    return {
-        key: {"amount": row["amount"], "parent_amount": row["parent_amount"]}
-        for key, row in join(rows["positions"], renamed, "parent", "left", ["parent_amount"]).items()
-    }
-
-
-def of_chain(rows: Latest) -> Rows:
-    return join(of_ticker("inner")(rows), rows["exchanges"], "exchange", "left", ["city"])
-
-
-def of_nested(rows: Latest) -> Rows:
-    tickers = join(rows["tickers"], rows["exchanges"], "exchange", "inner", ["city"])
-    return join(rows["positions"], tickers, "ticker", "inner", ["exchange", "founded", "city"])
-
-
-def of_exchanges(rows: Latest) -> Rows:
-    totals = groups(of_ticker("left")(rows), "exchange", "amount")
-    cities = {key: value["city"] for key, value in rows["exchanges"].items()}
-    return {exchange: {**row, "city": cities.get(exchange)} for exchange, row in totals.items()}
-
 
 RECORDER = Recorder()
 HELD, KNOWN, PLACES = POSITIONS.table(), TICKERS.table(), EXCHANGES.table()
 BY_TIME = POSITIONS.table("timestamp").join(TICKERS.table("timestamp"), on="ticker", how="left")
 SELECTED = ("left.amount AS amount", "right.amount AS parent_amount")
 TOTALS = {"n": hr.count(), "total": hr.sum("amount"), "mean": hr.avg("amount")}
-SUBJECTS = [
-    Subject(HELD.join(KNOWN, on="ticker").to(RECORDER).named("inner_join"), of_ticker("inner")),
-    Subject(HELD.join(KNOWN, on="ticker", how="left").named("left_join"), of_ticker("left")),
-    Subject(HELD.join(KNOWN, on="ticker", broadcast=True).named("broadcast_join"), of_ticker("inner")),
-    Subject(BY_TIME.named("by_time"), of_ticker("left"), "timestamp"),
-    Subject(HELD.join(HELD, on="parent", how="left", select=SELECTED).named("self_join"), of_parent),
-    Subject(HELD.join(KNOWN, on="ticker").join(PLACES, on="exchange", how="left").named("chain"), of_chain),
-    Subject(HELD.join(KNOWN.join(PLACES, on="exchange"), on="ticker").named("nested"), of_nested),
-    Subject(
-        HELD.group_by("ticker").aggregate(**TOTALS).named("groups"),
-        lambda rows: groups(rows["positions"], "ticker", "amount"),
-    ),
-    Subject(
-        HELD.join(KNOWN, on="ticker", how="left")
-        .group_by("exchange")
-        .aggregate(**TOTALS)
-        .join(PLACES, on="exchange", how="left")
-        .named("groups_of_a_join"),
-        of_exchanges,
-    ),
+NODES: list[Relation] = [
+    HELD.join(KNOWN, on="ticker").to(RECORDER).named("inner_join"),
+    HELD.join(KNOWN, on="ticker", how="left").named("left_join"),
+    HELD.join(KNOWN, on="ticker", broadcast=True).named("broadcast_join"),
+    BY_TIME.named("by_time"),
+    HELD.join(HELD, on="parent", how="left", select=SELECTED).named("self_join"),
+    HELD.join(KNOWN, on="ticker").join(PLACES, on="exchange", how="left").named("chain"),
+    HELD.join(KNOWN.join(PLACES, on="exchange"), on="ticker").named("nested"),
+    HELD.group_by("ticker").aggregate(**TOTALS).named("groups"),
+    HELD.join(KNOWN, on="ticker", how="left")
+    .group_by("exchange")
+    .aggregate(**TOTALS)
+    .join(PLACES, on="exchange", how="left")
+    .named("groups_of_a_join"),
 ]
-NAMES = [subject.name for subject in SUBJECTS]
+NAMES = [node.required_name for node in NODES]
 IDS, SYMBOLS, MARKETS = [f"p{n}" for n in range(12)], [f"t{n}" for n in range(5)], ["x0", "x1", "x2"]
 
 
@@ -129,7 +79,7 @@ CHANGELOGS = {
 }
 
 
-driver = side_by_side(subject.node for subject in SUBJECTS)
+driver = side_by_side(NODES)
 
 
 @FEW
@@ -141,30 +91,23 @@ def test_streamed_in_any_cuts_and_backfilled_a_join_is_that_of_the_latest_rows(
     RECORDER.rows.clear()
     history = History(driver, CHANGELOGS)
     live(history, NAMES, Random(seed), cuts=6, records=20)
-    in_parallel(lambda subject: check(driver, subject, history), SUBJECTS)
+    in_parallel(lambda node: check(driver, node, history), NODES)
     driver.spark.catalog.clearCache()
 
 
-def check(driver: TestDriver, subject: Subject, history: History) -> None:
+def check(driver: TestDriver, node: Relation, history: History) -> None:
     """Compare all that is read of a join with the oracle's."""
-    name = subject.name
-    latest = {topic.name: table(history.changes[topic.name], subject.order_by) for topic in TOPICS}
-    wanted = subject.wanted(latest)
+    name, expected = node.required_name, results_of_changes(node, history.changes)
+    wanted = by_identity(node, expected.rows)
     assert by_key(driver.read(name)) == wanted
     assert by_key(driver.backfill(name)) == wanted
-    nothing = dict.fromkeys(subject.node.columns[1:])
-    (key_column,) = subject.node.identity
+    nothing = dict.fromkeys(node.columns[1:])
+    (key_column,) = node.identity
     updates = {row[key_column]: row.asDict() for row in driver.updates(name).orderBy("__batch").collect()}
     for key, update in updates.items():
         assert {column: update[column] for column in nothing} == {**nothing, **wanted.get(key, nothing)}
     assert updates.keys() >= wanted.keys()
-    topics = [topic.name for topic in subject.node.topics]
-    delivered = sum(len(history.changes[topic]) for topic in topics)
-    dead = sum(change.dead or change.key is None for topic in topics for change in history.changes[topic])
-    found = ledger(driver.ledger(name))
-    assert sum(found.values()) == delivered
-    assert sum(records for (_, _, fate), records in found.items() if fate == "dead_letter") == dead
-    assert {fate for _, _, fate in found} <= {"used", "dead_letter"}
+    assert ledger(driver.ledger(name)) == fates(expected)
     if name == "inner_join":
         assert RECORDER.table() == wanted
 
@@ -204,10 +147,9 @@ def test_every_pair_of_a_left_and_a_right_event_in_one_micro_batch_and_in_two(sp
                     send_right(history, number, steps(right))
             driver.cut([*in_two, *folded])
         driver.cut()
-        latest = {topic: table(history.changes[topic]) for topic in ("positions", "tickers")}
         for node in nodes:
             name = node.required_name
-            wanted = of_ticker(node.how)(latest)
+            wanted = by_identity(node, results_of_changes(node, history.changes).rows)
             assert by_key(driver.read(name)) == wanted, name
             assert by_key(driver.backfill(name)) == wanted, name
     finally:

@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 pytestmark = [pytest.mark.spark, pytest.mark.slow, pytest.mark.s3]
 
 TOPIC = "doubles"
-NODES: list[Node] = [SUBJECTS[TOPIC][0].node, SUBJECTS[TOPIC][3].node, RUNNING[TOPIC]]
+NODES: list[Node] = [SUBJECTS[TOPIC][0], SUBJECTS[TOPIC][3], RUNNING[TOPIC]]
 NAMES = [node.required_name for node in NODES]
 
 

@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable
-from dataclasses import dataclass
 from random import Random
 from typing import TYPE_CHECKING
 
@@ -15,7 +13,7 @@ from hypothesis import strategies as st
 import headrace as hr
 from tests.laws.changelogs import Changelog, History, ledger, live_on, placed
 from tests.laws.driving import FEW, in_parallel, side_by_side
-from tests.oracle.tables_oracle import Change, Value, lookup
+from tests.laws.plain import Change, Value, fates, results_of_changes
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
@@ -28,46 +26,14 @@ pytestmark = [pytest.mark.spark, pytest.mark.slow]
 ORDERS = hr.Topic("orders", key="id STRING", value="item STRING, previous STRING")
 ITEMS = hr.Topic("items", key="item STRING", value="price INT")
 Changes = dict[str, list[Change]]
-Found = list[tuple[Value, Value | None]]
-
-
-@dataclass(frozen=True)
-class Subject:
-    """A lookup under test, and what the oracle finds for each record."""
-
-    node: Lookup
-    wanted: Callable[[Changes], Found]
-
-    @property
-    def name(self) -> str:
-        return self.node.required_name
-
 
 PRICES, EARLIER = ITEMS.table(), ORDERS.select("id", "item AS previous_item").table()
-SUBJECTS = [
-    Subject(
-        ORDERS.lookup(PRICES, on="item").named("left_lookup"),
-        lambda changes: lookup(changes["orders"], changes["items"], "item"),
-    ),
-    Subject(
-        ORDERS.where("item <> 'i0'")
-        .lookup(ITEMS.table("timestamp"), on="item", how="inner")
-        .named("by_time"),
-        lambda changes: [
-            (order, item)
-            for order, item in lookup(changes["orders"], changes["items"], "item", "timestamp")
-            if order["item"] not in (None, "i0") and item is not None
-        ],
-    ),
-    Subject(
-        ORDERS.lookup(EARLIER, on="previous").named("of_itself"),
-        lambda changes: [
-            (order, earlier and {"previous_item": earlier["item"]})
-            for order, earlier in lookup(changes["orders"], changes["orders"], "previous")
-        ],
-    ),
+NODES: list[Lookup] = [
+    ORDERS.lookup(PRICES, on="item").named("left_lookup"),
+    ORDERS.where("item <> 'i0'").lookup(ITEMS.table("timestamp"), on="item", how="inner").named("by_time"),
+    ORDERS.lookup(EARLIER, on="previous").named("of_itself"),
 ]
-NAMES = [subject.name for subject in SUBJECTS]
+NAMES = [node.required_name for node in NODES]
 IDS, SYMBOLS = [f"o{n}" for n in range(9)], [f"i{n}" for n in range(5)]
 
 
@@ -84,7 +50,7 @@ def item(random: Random) -> Value | None:
 CHANGELOGS = {"orders": Changelog(IDS, order), "items": Changelog(SYMBOLS, item)}
 
 
-driver = side_by_side(subject.node for subject in SUBJECTS)
+driver = side_by_side(NODES)
 
 
 @FEW
@@ -96,19 +62,17 @@ def test_streamed_in_any_cuts_and_backfilled_a_record_finds_what_the_log_held_be
     history = History(driver, CHANGELOGS)
     live_on(history, NAMES, Random(seed), cuts=5, records=12)
     changes = {topic: placed(driver, topic, history.changes[topic]) for topic in CHANGELOGS}
-    in_parallel(lambda subject: check(driver, subject, changes), SUBJECTS)
+    in_parallel(lambda node: check(driver, node, changes), NODES)
     driver.spark.catalog.clearCache()
 
 
-def check(driver: TestDriver, subject: Subject, changes: Changes) -> None:
+def check(driver: TestDriver, node: Lookup, changes: Changes) -> None:
     """Compare all that is read of a lookup with the oracle's."""
-    columns = subject.node.columns
-    found = subject.wanted(changes)
-    wanted = Counter(tuple({**asked, **(row or {})}.get(name) for name in columns) for asked, row in found)
-    assert rows_of(driver.read(subject.name)) == wanted
-    assert rows_of(driver.backfill(subject.name)) == wanted
-    topics = [topic.name for topic in subject.node.topics]
-    assert sum(ledger(driver.ledger(subject.name)).values()) == sum(len(changes[topic]) for topic in topics)
+    name, expected = node.required_name, results_of_changes(node, changes)
+    wanted = Counter(tuple(row[column] for column in node.columns) for row in expected.rows)
+    assert rows_of(driver.read(name)) == wanted
+    assert rows_of(driver.backfill(name)) == wanted
+    assert ledger(driver.ledger(name)) == fates(expected)
 
 
 def rows_of(frame: DataFrame) -> Counter[tuple[object, ...]]:

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from collections import defaultdict
-from collections.abc import Iterable
 from random import Random
 from typing import TYPE_CHECKING, Any
 
@@ -14,7 +12,7 @@ from hypothesis import strategies as st
 import headrace as hr
 from tests.laws.changelogs import Changelog, History, Recorder, by_key, live, placed
 from tests.laws.driving import FEW, in_parallel, side_by_side
-from tests.oracle.tables_oracle import Change, Value
+from tests.laws.plain import Value, by_identity, results_of_changes
 
 if TYPE_CHECKING:
     from headrace.testing import TestDriver
@@ -60,8 +58,10 @@ def test_in_any_cuts_a_sink_ends_with_the_totals_each_at_the_place_of_its_last_r
         recorder.rows.clear()
     history = History(driver, CHANGELOGS)
     live(history, list(RECORDERS), Random(seed), cuts=6, records=12)
-    found = [change for topic in CHANGELOGS for change in placed(driver, topic, history.changes[topic])]
-    wanted, last_ms = expected(found)
+    found = {topic: placed(driver, topic, history.changes[topic]) for topic in CHANGELOGS}
+    node = totals("totals")
+    expected = results_of_changes(node, found).rows
+    wanted, last_ms = by_identity(node, expected), {row["shop"]: row["__sequence"] for row in expected}
     in_parallel(lambda name: check(driver, name, wanted), RECORDERS)
     rows = RECORDERS["totals"].rows
     assert rows == RECORDERS["totals_twin"].rows
@@ -73,21 +73,3 @@ def check(driver: TestDriver, name: str, wanted: dict[str, Value]) -> None:
     assert by_key(driver.read(name)) == wanted
     assert by_key(driver.backfill(name)) == wanted
     assert RECORDERS[name].table() == wanted
-
-
-def expected(changes: Iterable[Change]) -> tuple[dict[str, Value], dict[str, int]]:
-    """The totals of each shop in the log's order, and the commit time of its last record."""
-    shops: dict[str, list[Change]] = defaultdict(list)
-    for change in sorted(changes, key=lambda change: change.at):
-        if change.value is not None and not change.dead:
-            shops[change.value["shop"]].append(change)
-    rows = {}
-    for shop, records in shops.items():
-        amounts = [r.value["amount"] for r in records if r.value and r.value["amount"] is not None]
-        rows[shop] = {
-            "n": len(records),
-            "total": sum(amounts) if amounts else None,
-            "newest": records[-1].key,
-            "some": amounts[:4],
-        }
-    return rows, {shop: records[-1].at[0] for shop, records in shops.items()}

@@ -8,7 +8,7 @@ their sinks get the same rows at the same places.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Iterable
+from collections.abc import Iterable
 from dataclasses import dataclass, field
 from functools import partial
 from typing import TYPE_CHECKING, Any
@@ -20,10 +20,10 @@ import headrace as hr
 from headrace.nodes.operator_frames import operator_of
 from tests.laws import tables
 from tests.laws.driving import in_parallel, live_through, side_by_side
-from tests.laws.worlds import SECOND, World, not_negative, topic, worlds
+from tests.laws.plain import fates, results_of_log
+from tests.laws.plain import shown as in_ms
+from tests.laws.worlds import SECOND, World, topic, worlds
 from tests.oracle.log_oracle import Log, sequence
-from tests.oracle.sessions_oracle import Group, Session, sessions
-from tests.oracle.windows_oracle import aggregates
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, Row
@@ -52,13 +52,10 @@ class Remembering:
 
 @dataclass(frozen=True)
 class Subject:
-    """A node under test, with what the oracle has to know of it."""
+    """A node under test, and its sink."""
 
     node: WindowedAggregate
     sink: Remembering
-    gap: int
-    grace: int
-    keep: Callable[[Any], bool] = lambda value: True
 
     @property
     def name(self) -> str:
@@ -76,8 +73,7 @@ def subject(name: str, gap: int, grace: int, *, suppressed: bool = True, filtere
         mean=hr.avg("value"),
     )
     node = node.suppress(hr.until_window_closes()) if suppressed else node
-    keep = not_negative if filtered else lambda value: True
-    return Subject(node.to(sink).named(name), sink, gap, grace, keep)
+    return Subject(node.to(sink).named(name), sink)
 
 
 SUBJECTS = [
@@ -110,8 +106,8 @@ def test_sessions_are_those_of_the_oracle(driver: TestDriver, world: World) -> N
 
 def check(driver: TestDriver, log: Log, subject: Subject) -> object:
     """Compare all tables of a node with the oracle's; what they hold."""
-    name, expected = subject.name, sessions(log, subject.gap, subject.grace, subject.keep)
-    final, still_open = shown(expected.final), shown(expected.open)
+    name, expected = subject.name, results_of_log(subject.node, log)
+    final, still_open = shown(expected.rows), shown(expected.open)
 
     read = rows(driver.read(name))
     assert read == (
@@ -129,10 +125,10 @@ def check(driver: TestDriver, log: Log, subject: Subject) -> object:
     ]
 
     late = tables.late(tables.rows(driver.late(name)))
-    assert late == expected.late
+    assert late == Counter(missed[1:4] for missed in expected.late)
 
     ledger = tables.ledger(tables.rows(driver.ledger(name)))
-    assert ledger == expected.fates
+    assert ledger == {at[1:]: records for at, records in fates(expected).items()}
     assert sum(ledger.values()) == len(log.rows)
 
     places = [(row["__sequence"], row["__ordinal"]) for row in subject.sink.rows]
@@ -148,14 +144,10 @@ def rows(frame: DataFrame) -> list[Shown]:
     return sorted((tuple(row) for row in tables.rows(frame.select(*columns))), key=repr)
 
 
-def shown(found: Iterable[tuple[Group, Session]]) -> list[Shown]:
+def shown(found: Iterable[dict[str, Any]]) -> list[Shown]:
     """The oracle's sessions as users see them."""
-    table = []
-    for (key, _), session in found:
-        values = aggregates(session.arrivals)
-        values["total"] = None if values["total"] is None else int(values["total"])
-        table.append((key, session.start, session.end, *(values[name] for name in tables.AGGREGATES)))
-    return sorted(table, key=repr)
+    columns = SUBJECTS[0].node.columns
+    return sorted((tuple(in_ms(row[name]) for name in columns) for row in found), key=repr)
 
 
 def folded(updates: Iterable[Row]) -> dict[Shown, Shown]:

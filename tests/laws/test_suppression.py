@@ -7,9 +7,8 @@ The oracle reads the log itself, partition by partition and row by row: ticks ar
 from __future__ import annotations
 
 import json
-from collections import Counter, defaultdict
-from collections.abc import Iterator
-from dataclasses import dataclass, field
+from collections import Counter
+from dataclasses import dataclass, replace
 from random import Random
 from typing import TYPE_CHECKING, Any
 
@@ -18,10 +17,13 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import headrace as hr
+from headrace import oracle
+from headrace.description import Table
 from tests.laws import tables
 from tests.laws.changelogs import STEPS
 from tests.laws.driving import FEW, in_parallel, side_by_side
-from tests.oracle.suppression_oracle import Emission, Suppressor, Update
+from tests.laws.plain import fates, row_of
+from tests.laws.plain import shown as in_ms
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, Row
@@ -60,45 +62,41 @@ class Places:
 
 @dataclass(frozen=True)
 class Subject:
-    """A node under test, with what the oracle has to know of it. Times in ms; size 0: no windows."""
+    """A node under test, and its sink."""
 
-    name: str
-    limit: int
-    table: bool = False
-    size: int = 0
-    advance: int = 0
-    grace: int = 0
-    max_records: int | None = None
-    max_bytes: int | None = None
-    sink: Places = field(default_factory=Places)
+    node: Suppressed
+    sink: Places
 
     @property
-    def node(self) -> Suppressed:
-        bounded = self.max_records or self.max_bytes
-        policy = hr.until_time_limit(
-            self.limit,
-            max_records=self.max_records,
-            max_bytes=self.max_bytes,
-            when_full="emit_early" if bounded else "spill",
-        )
-        if self.table:
-            node = EVENTS.table().where("coalesce(value, 0) >= 0").suppress(policy)
-        elif self.size:
-            windowed = EVENTS.group_by().window(hr.hopping(self.size, self.advance), grace=self.grace)
-            node = windowed.aggregate(**TOTALS).suppress(policy)
-        else:
-            node = EVENTS.where("value <> 3").group_by().aggregate(**TOTALS).suppress(policy)
-        return node.to(self.sink).named(self.name)
+    def name(self) -> str:
+        return self.node.required_name
+
+    @property
+    def of_table(self) -> bool:
+        return isinstance(self.node.updated, Table)
 
 
+def subject(name: str, limit: int, updated: Any, **bound: int) -> Subject:
+    sink = Places()
+    policy = hr.until_time_limit(limit, **bound, when_full="emit_early" if bound else "spill")
+    return Subject(updated.suppress(policy).to(sink).named(name), sink)
+
+
+def windows(size: int, advance: int, grace: int) -> Any:
+    window = hr.hopping(size * SECOND, advance * SECOND)
+    return EVENTS.group_by().window(window, grace=grace * SECOND).aggregate(**TOTALS)
+
+
+ROWS = EVENTS.table().where("coalesce(value, 0) >= 0")
+SUMS = EVENTS.where("value <> 3").group_by().aggregate(**TOTALS)
 SUBJECTS = [
-    Subject("rows", 3 * SECOND, table=True),
-    Subject("totals", 4 * SECOND),
-    Subject("at_once", 0),
-    Subject("overlapping", 5 * SECOND, size=8 * SECOND, advance=3 * SECOND, grace=2 * SECOND),
-    Subject("few_rows", 60 * SECOND, table=True, max_records=3),
-    Subject("few_windows", 6 * SECOND, size=6 * SECOND, advance=4 * SECOND, grace=SECOND, max_records=2),
-    Subject("small", 8 * SECOND, max_bytes=40),
+    subject("rows", 3 * SECOND, ROWS),
+    subject("totals", 4 * SECOND, SUMS),
+    subject("at_once", 0, SUMS),
+    subject("overlapping", 5 * SECOND, windows(8, 3, 2)),
+    subject("few_rows", 60 * SECOND, ROWS, max_records=3),
+    subject("few_windows", 6 * SECOND, windows(6, 4, 1), max_records=2),
+    subject("small", 8 * SECOND, SUMS, max_bytes=40),
 ]
 NAMES = [subject.name for subject in SUBJECTS]
 
@@ -149,98 +147,50 @@ def some_limits(random: Random) -> dict[str, int | None]:
 
 def check(driver: TestDriver, subject: Subject, log: list[Row]) -> None:
     """Compare all that is read of a node with the oracle's."""
-    left: list[tuple[tuple[int, int], Emission]] = []
-    fates, last = Counter[tuple[int, str]](), dict[Any, Any]()
-    for partition in sorted({row["partition"] for row in log}):
-        rows = sorted(
-            (row for row in log if row["partition"] == partition),
-            key=lambda row: (row["ingested_at"], row["offset"] is None, row["offset"]),
-        )
-        suppressor = Suppressor(subject.limit, subject.max_records, subject.max_bytes)
-        for row, updates, fate in decided(rows, subject):
-            fates[partition, fate] += 1
-            for update in updates:
-                left += [((row["ingested_at"], partition), e) for e in suppressor.put(update)]
-                if update.entry:
-                    last[update.entry] = update.value
-        fates[partition, "open"] = suppressor.waiting
-        fates[partition, "used"] -= suppressor.waiting
-    left.sort(key=lambda emission: emission[0])  # stable: in a partition and commit as they left
-
+    plain = [row for each in log if (row := plain_row(each, subject)) is not None]
+    expected = oracle.results(subject.node, oracle.Log({"result": plain}))
     stored = tables.rows(driver.spark.read.format("delta").load(driver._lake.table(subject.name)))
-    wanted = [shown(subject, e) for _, e in left]
+    wanted = [as_read({name: in_ms(value) for name, value in row.items()}) for row in expected.rows]
     assert Counter(as_read(row.asDict()) for row in stored) == Counter(wanted)
-    early = [e for _, e in left if e.early]
-    assert sum(row["__early"] for row in stored) == len(early)
+    assert sum(row["__early"] for row in stored) == sum(row["__early"] for row in expected.rows)
     for frame in (driver.read(subject.name), driver.backfill(subject.name)):
         assert Counter(as_read(row.asDict()) for row in tables.rows(frame)) == untimed(wanted)
     delivered = [row for _, row in sorted(subject.sink.rows.items())]
     assert [as_read(row) for row in delivered] == wanted
     changes = [row.asDict() for row in tables.rows(driver.updates(subject.name).orderBy("__batch"))]
-    folded = {(row["key"].encode(), row.get("window_start", 0)): values(row) for row in changes}
-    assert folded == {entry: shown_value(subject, value) for entry, value in last.items()}
+    folded = {(row["key"], row.get("window_start", 0)): values(row) for row in changes}
+    assert folded == last_updates(subject, plain)
     assert tables.ledger(tables.rows(driver.ledger(subject.name))) == Counter(
-        {at: n for at, n in fates.items() if n and at[1] not in ("tick", "control")}
+        {at[1:]: n for at, n in fates(expected).items()}
     )
 
 
-def decided(rows: list[Row], subject: Subject) -> Iterator[tuple[Row, list[Update], str]]:
-    """Each row of a partition with the updates that it makes, and its fate."""
-    worth: dict[Any, list[tuple[int, Any]]] = defaultdict(list)
-    for number, row in enumerate(rows):
-        if row["kind"] == "tick":
-            yield row, [Update((number, 0), row["stream_time"])], "tick"
-            continue
-        if row["kind"] == "control":
-            said = json.loads(row["control"])
-            own = said["node"] == subject.name
-            yield row, [Update((number, 0), None, limits=said["limits"])] if own else [], "control"
-            continue
-        fate = fate_of(row, subject)
-        key, ts, value = (row["key"] or "").encode(), row["timestamp"], row["value"]
-        starts, updates = [0], []
-        if fate == "used" and subject.size:
-            first = max(0, (ts - subject.size) // subject.advance + 1) * subject.advance
-            starts = [
-                start
-                for start in range(first, ts + 1, subject.advance)
-                if start + subject.size + subject.grace > row["stream_time"]
-            ]
-            fate = fate if starts else "late"
-        for start in starts if fate == "used" else []:
-            entry = (key, start)
-            if subject.table:
-                gone = row["tombstone"] or (value is not None and value < 0)
-                updates.append(Update((number, start), ts, entry, (gone, value), row["size_bytes"]))
-            else:
-                worth[entry].append((ts, value))
-                highest = max(each for each, _ in worth[entry])
-                own = tuple(each for _, each in worth[entry])
-                updates.append(Update((number, start), highest, entry, own, row["size_bytes"]))
-        yield row, updates, fate
+def plain_row(row: Row, subject: Subject) -> dict[str, Any] | None:
+    """A row of the log after the node's steps; None: it only says where the log stands."""
+    kind, said = row["kind"], row["control"]
+    if kind == "control" and json.loads(said)["action"] != "set_limits":
+        return None
+    fate = None if kind == "record" else "set_limits" if kind == "control" else kind
+    if fate is None and row["tombstone"]:
+        fate = "tombstone"
+    if fate is None and subject.node.updated == SUMS and (row["value"] is None or row["value"] == 3):
+        fate = "filtered"
+    place = (row["ingested_at"], EVENTS.name, row["partition"], row["offset"])
+    values = {"key": row["key"], "value": row["value"]}
+    times = (None if fate == "dead_letter" else row["timestamp"], row["stream_time"])
+    found = row_of(place, values, *times, fate, row["size_bytes"] or 0)
+    kept = row["value"] is None or row["value"] >= 0
+    return found | {"__reason": said, "__passes": kept or not subject.of_table}
 
 
-def fate_of(row: Row, subject: Subject) -> str:
-    if row["kind"] == "dead_letter":
-        return "dead_letter"
-    if row["tombstone"] and not subject.table:
-        return "tombstone"
-    plain = not subject.table and not subject.size
-    if plain and (row["value"] is None or row["value"] == 3):
-        return "filtered"
-    return "dead_letter" if row["key"] is None else "used"
-
-
-def shown(subject: Subject, emission: Emission) -> tuple[Any, ...]:
-    (key, start), value = emission.entry, shown_value(subject, emission.value)
-    return (emission.ts, key.decode(), start, *value)
-
-
-def shown_value(subject: Subject, value: Any) -> tuple[Any, ...]:
-    if subject.table:
-        return (None if value[0] else value[1],)
-    known = [each for each in value if each is not None]
-    return (len(value), sum(known) if known else None, value[0], tuple(known[:3]))
+def last_updates(subject: Subject, plain: list[dict[str, Any]]) -> dict[Any, tuple[Any, ...]]:
+    """What each entry was worth after its last update, whether it has left or not: nothing waits in a log without limits."""
+    policy = hr.until_time_limit(0)
+    at_once = replace(subject.node, policy=policy, sinks=())
+    rows = [row for row in plain if row["__fate"] != "set_limits"]
+    left = oracle.results(at_once, oracle.Log({"result": rows})).rows
+    shown = [{name: in_ms(value) for name, value in row.items()} for row in left]
+    return {(row["key"], row.get("window_start", 0)): values(row) for row in shown}
 
 
 def as_read(row: dict[str, Any]) -> tuple[Any, ...]:

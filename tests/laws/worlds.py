@@ -6,7 +6,7 @@ One world is one log per topic of `SUBJECTS`, and every node of a topic reads it
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from decimal import Decimal
 from typing import Any
@@ -17,46 +17,18 @@ import headrace as hr
 from headrace.description import RunningAggregate, WindowedAggregate
 from headrace.description.windows import WindowKind
 from headrace.testing.driver import STEPS
-from tests.oracle.log_oracle import Arrival, Log
-from tests.oracle.running_oracle import KEPT_ITEMS
-from tests.oracle.sliding_oracle import sliding
-from tests.oracle.windows_oracle import Windows, windows
+from tests.oracle.log_oracle import Arrival
 
 SECOND = 1_000
 WAITS = ["0 ms", "0 ms", "0 ms", "2 seconds", "6 seconds", "61 seconds", "5 minutes"]
 MALFORMED = [b"", b"{", b"nonsense", b'{"value": "much"}', b'{"value": 1} {"value": 2}', b"[1]", b"\xff\xfe"]
 
 
-@dataclass(frozen=True)
-class Subject:
-    """A node under test, with what the oracle has to know of it; of sliding windows `advance` is 0."""
-
-    node: WindowedAggregate
-    size: int
-    advance: int
-    grace: int
-    keep: Callable[[Any], bool] = lambda value: True
-
-    @property
-    def name(self) -> str:
-        return self.node.required_name
-
-    def expected(self, log: Log) -> Windows:
-        """What a log leads to."""
-        if not self.advance:
-            return sliding(log, self.size, self.grace, self.keep)
-        return windows([log], self.size, self.advance, self.grace, self.keep)
-
-
 def topic(name: str, value_type: str, idle_timeout: str | None) -> hr.Topic:
     return hr.Topic(name, key="key STRING", value=f"value {value_type}", idle_timeout=idle_timeout)
 
 
-def not_negative(value: Any) -> bool:
-    return value is not None and (value >= 0 or math.isnan(value))  # to SQL, NaN is the highest number
-
-
-def subjects(topic: hr.Topic) -> list[Subject]:
+def subjects(topic: hr.Topic) -> list[WindowedAggregate]:
     """Tumbling and hopping; without and with grace; an advance that divides the size or not; filtered; unsuppressed."""
     shapes = [
         ("tumbling", 10, 10, 0, True, False),
@@ -70,7 +42,7 @@ def subjects(topic: hr.Topic) -> list[Subject]:
 
 def subject(
     topic: hr.Topic, name: str, size: int, advance: int, grace: int, suppressed: bool, filtered: bool
-) -> Subject:
+) -> WindowedAggregate:
     stream = topic.where("value >= 0") if filtered else topic.stream
     if not advance:
         window: WindowKind = hr.sliding(size * SECOND)
@@ -90,9 +62,7 @@ def subject(
         )
         .named(f"{topic.name}_{name}")
     )
-    node = aggregate.suppress(hr.until_window_closes()) if suppressed else aggregate
-    keep = not_negative if filtered else lambda value: True
-    return Subject(node, size * SECOND, advance * SECOND, grace * SECOND, keep)
+    return aggregate.suppress(hr.until_window_closes()) if suppressed else aggregate
 
 
 def running(topic: hr.Topic) -> RunningAggregate:
@@ -104,7 +74,7 @@ def running(topic: hr.Topic) -> RunningAggregate:
         mean=hr.avg("value"),
         oldest=hr.first("value"),
         newest=hr.last("value"),
-        some=hr.collect("value", max_items=KEPT_ITEMS),
+        some=hr.collect("value", max_items=3),
     )
     return aggregate.named(f"{topic.name}_running")
 
@@ -121,7 +91,7 @@ SUBJECTS["doubles"].append(TWINS[1])
 SUBJECTS["longs"].append(subject(TOPICS[2], "sliding", 5, 0, 3, True, False))
 SUBJECTS["decimals"].append(subject(TOPICS[1], "sliding_filtered", 3, 0, 0, False, True))
 RUNNING = {topic.name: running(topic) for topic in TOPICS}
-NAMES = [subject.name for group in SUBJECTS.values() for subject in group]
+NAMES = [node.required_name for group in SUBJECTS.values() for node in group]
 NAMES += [node.required_name for node in RUNNING.values()]
 VALUES: dict[str, st.SearchStrategy[Any]] = {
     "doubles": st.one_of(

@@ -14,6 +14,7 @@ HEADRACE = Path(__file__).resolve().parents[2] / "platform" / "headrace"
 ORDER = (
     "errors",
     "description",
+    "oracle",
     "fold",
     "sequence",
     "lake",

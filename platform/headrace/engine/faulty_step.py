@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING, Protocol
 from pyspark.sql import functions as F
 
 from headrace.description import Select, Transform, Where, WithColumn, parse_expression
+from headrace.description.feeds import Feed
 from headrace.description.wording import a_value
-from headrace.engine.operators import Feed
 from headrace.fold.fates import DEAD_LETTER, FILTERED
 from headrace.sequence.operator_rows import REFUSED
 from headrace.spark.row_steps import RAW, applied, rows_before

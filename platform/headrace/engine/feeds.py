@@ -18,11 +18,11 @@ import pyarrow as pa
 from pyspark.sql import functions as F
 
 from headrace.description import Batches, Lookup, Relation, Suppressed, Table, quote
+from headrace.description.feeds import RECORDS, Feed, feeds_of, leaves_of
 from headrace.engine.log_slices import LogSlice, Origin
-from headrace.engine.operators import RECORDS, Feed, feeds_of
+from headrace.engine.operators import feed_schema
 from headrace.engine.unusable import Unusable, decided_rows, marked, open_rows
 from headrace.fold.contract import ROW_COLUMNS, TOPIC
-from headrace.fold.relations.tree import leaves_of
 from headrace.fold.tables.decide_records import PASSES
 from headrace.sequence.log_columns import log_schema
 from headrace.sequence.operator_rows import RAW_COLUMNS, REFUSED, row_columns
@@ -160,11 +160,11 @@ class NodeRows:
         self.columns: dict[str, pa.Schema] = {}
         rows: dict[str, FeedRows] = {}
         for name, feed in self._feeds.items():
-            schema = arrow_schema(self._rows(feed, empty).schema)
+            schema = arrow_schema(feed_frame(feed, empty).schema)
             read = _spelled(schema, _columns_read(node, name))
             self.columns[name] = pa.schema([schema.field(each).with_nullable(True) for each in read])
             topic = feed.topics[0] if len(feed.topics) == 1 else None
-            own = feed.schema(self.columns[name])
+            own = feed_schema(feed, self.columns[name])
             rows[name] = FeedRows(own, topic, refuses(feed.stream), _origins(feed, self.columns[name]))
         self.packed = PackedFeeds(rows)
         self.computed = PackedFeeds({name: each for name, each in rows.items() if each.origins is None})
@@ -186,9 +186,9 @@ class NodeRows:
         In: logs  for each topic's name, rows of its log
         """
         rows = {
-            name: self._rows_apart(name, feed, logs, unusable)
+            name: self.rows_apart(name, feed, logs, unusable)
             if name in self.stepped
-            else self._rows(feed, logs)
+            else feed_frame(feed, logs)
             for name, feed in self._feeds.items()
         }
         return self._packer.pack(rows)
@@ -206,9 +206,9 @@ class NodeRows:
             return None
         logs, feeds = self.logs(spark, slices), self.stepped.items()
         if unusable is None:
-            rows = {name: self._rows(feed, logs) for name, feed in feeds}
+            rows = {name: feed_frame(feed, logs) for name, feed in feeds}
         else:
-            rows = {name: self._rows_apart(name, feed, logs, unusable) for name, feed in feeds}
+            rows = {name: self.rows_apart(name, feed, logs, unusable) for name, feed in feeds}
         return self._computed_packer.pack(rows)
 
     def evaluated(
@@ -220,23 +220,26 @@ class NodeRows:
         """
         feeds = {name: feed for name, feed in self.stepped.items() if only in (None, name)}
         rows = {
-            name: self._rows(feed, open_rows(feed, marked(name, feed, logs, unusable)))
+            name: feed_frame(feed, open_rows(feed, marked(name, feed, logs, unusable)))
             for name, feed in feeds.items()
         }
         return _together(list(self._computed_packer.carried(rows).values()))
 
-    def _rows_apart(
+    def rows_apart(
         self, name: str, feed: Feed, logs: Mapping[str, DataFrame], unusable: Sequence[Unusable]
     ) -> DataFrame:
+        """The rows of a feed with unusable records set apart: steps are evaluated for none whose fate is known."""
         rows = marked(name, feed, logs, unusable)
-        return _together([self._rows(feed, open_rows(feed, rows)), *decided_rows(feed, rows)])
+        return _together([feed_frame(feed, open_rows(feed, rows)), *decided_rows(feed, rows)])
 
-    def _rows(self, feed: Feed, logs: Mapping[str, DataFrame]) -> DataFrame:
-        rows = rows_of({topic: logs[topic] for topic in feed.topics}, feed.stream)
-        if not feed.conditions:
-            return rows
-        passes = (F.coalesce(F.expr(condition), F.lit(False)) for condition in feed.conditions)
-        return rows.withColumn(PASSES, reduce(lambda one, other: one & other, passes))
+
+def feed_frame(feed: Feed, logs: Mapping[str, DataFrame]) -> DataFrame:
+    """The rows of a feed as `rows_of` gives them, with PASSES if its table has conditions. In: logs  by topic."""
+    rows = rows_of({topic: logs[topic] for topic in feed.topics}, feed.stream)
+    if not feed.conditions:
+        return rows
+    passes = (F.coalesce(F.expr(condition), F.lit(False)) for condition in feed.conditions)
+    return rows.withColumn(PASSES, reduce(lambda one, other: one & other, passes))
 
 
 def _together(frames: Sequence[DataFrame]) -> DataFrame:

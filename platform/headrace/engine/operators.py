@@ -18,17 +18,16 @@ from headrace.description import (
     Join,
     Lookup,
     Node,
-    Relation,
     RunningAggregate,
     SessionWindows,
     SlidingWindows,
-    Stream,
     Suppressed,
     Table,
     TableAggregate,
     TimeWindows,
     WindowedAggregate,
 )
+from headrace.description.feeds import RECORDS, RESULT, VERSIONS, Feed, feeds_of
 from headrace.description.lookup import EVENT as AS_OF_EVENT
 from headrace.engine.state_layout import StateLayout
 from headrace.fold import sliding
@@ -39,38 +38,12 @@ from headrace.fold.contract import BATCH, HASH, KEY, ROW_COLUMNS, StateTable, St
 from headrace.fold.keys import group
 from headrace.fold.lookups import LookupInLog, LookupInTime
 from headrace.fold.relations import Relations
-from headrace.fold.relations.tree import RESULT, leaves_of
 from headrace.fold.sessions import Sessions
 from headrace.fold.tables import Tables
 from headrace.fold.tables.decide_records import PASSES
 from headrace.fold.time_limits import TimeLimit
 from headrace.fold.totals import Totals
 from headrace.fold.windows import Windows
-
-RECORDS, VERSIONS = "records", "versions"  # the feeds of a lookup
-
-
-@dataclass(frozen=True)
-class Feed:
-    """Rows that an operator takes: those of a stream, after its row-wise steps.
-
-    conditions  SQL that decides whether a row is in its table; PASSES says whether all of it is true
-    deletes     whether a tombstone deletes its key, so that the steps matter for it too
-    """
-
-    stream: Stream
-    conditions: tuple[str, ...] = ()
-    deletes: bool = False
-
-    @property
-    def topics(self) -> tuple[str, ...]:
-        """Whose logs it reads."""
-        return tuple(topic.name for topic in self.stream.topics)
-
-    def schema(self, columns: pa.Schema) -> pa.Schema:
-        """The schema of its rows. In: columns  of the stream."""
-        passes = [pa.field(PASSES, pa.bool_())] if self.conditions else []
-        return pa.schema([*columns, *ROW_COLUMNS, *passes])
 
 
 @dataclass(frozen=True)
@@ -142,19 +115,10 @@ def newest_of_keys(rows: pa.Table) -> pa.Table:
     return rows.take(pa.array(order[last]))
 
 
-def feeds_of(node: Node) -> dict[str, Feed]:
-    """The rows that the operator of a node takes, by name."""
-    match node:
-        case Lookup():
-            return {
-                RECORDS: Feed(node.stream),
-                VERSIONS: _feed(node.table),
-            }
-        case Suppressed():
-            return {RESULT: _feed(node.updated)}
-        case Relation():
-            return {part: _feed(leaf) for part, leaf in leaves_of(node).items()}
-    return {RESULT: _feed(node)}
+def feed_schema(feed: Feed, columns: pa.Schema) -> pa.Schema:
+    """The schema of the rows of a feed. In: columns  of its stream."""
+    passes = [pa.field(PASSES, pa.bool_())] if feed.conditions else []
+    return pa.schema([*columns, *ROW_COLUMNS, *passes])
 
 
 def operator_of(
@@ -172,15 +136,10 @@ def operator_of(
     Raises: DescriptionError when the type of a foreign key is not that of the key
     """
     feeds = feeds_of(node)
-    inputs = {name: feed.schema(columns[name]) for name, feed in feeds.items()}
+    inputs = {name: feed_schema(feed, columns[name]) for name, feed in feeds.items()}
     kernel = _kernel(node, inputs, changes, computed)
     ordered = getattr(kernel, "ordered", isinstance(kernel, Relations | Tables) and changes)
     return NodeOperator(node, feeds, inputs, kernel, ordered and len(node.topics) > 1)
-
-
-def _feed(leaf: Node) -> Feed:
-    assert isinstance(leaf, Table | RunningAggregate | WindowedAggregate | Batches)
-    return Feed(leaf.stream, leaf.conditions, deletes=True) if isinstance(leaf, Table) else Feed(leaf.stream)
 
 
 def _kernel(

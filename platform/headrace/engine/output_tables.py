@@ -11,6 +11,7 @@ from typing import cast
 import numpy as np
 import pyarrow as pa
 
+from headrace.description.feeds import RESULT
 from headrace.engine.bucket_tasks import stored_columns
 from headrace.engine.fold_increment import fold_increment
 from headrace.engine.operators import NodeOperator
@@ -19,7 +20,6 @@ from headrace.fold.changes.collect import CHANGES, RESULTS
 from headrace.fold.changes.station import Selection
 from headrace.fold.contract import Clock, Times
 from headrace.fold.keys import with_keys
-from headrace.fold.relations.tree import RESULT
 from headrace.fold.sessions import Sessions
 from headrace.fold.sessions.shape import SEQUENCE
 from headrace.fold.time_limits import TimeLimit

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 
 from pyspark.sql import functions as F
 
-from headrace.engine.operators import Feed
+from headrace.description.feeds import Feed
 from headrace.fold.fates import DEAD_LETTER, FILTERED
 from headrace.sequence.log_columns import ERASED, RECORD
 from headrace.sequence.operator_rows import REFUSED

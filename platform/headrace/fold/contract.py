@@ -17,6 +17,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import Enum
+from functools import cached_property
 
 import numpy as np
 import pyarrow as pa
@@ -123,6 +124,10 @@ class StateTable:
 
     def empty(self) -> pa.Table:
         """No rows, with BATCH."""
+        return self._empty
+
+    @cached_property
+    def _empty(self) -> pa.Table:
         return self.schema.append(pa.field(BATCH, pa.int32())).empty_table()
 
 

@@ -11,6 +11,7 @@ from pyspark.sql.pandas.types import from_arrow_schema
 from pyspark.sql.types import StructType
 
 from headrace.description import Join, TableAggregate
+from headrace.description.feeds import LEFT, RESULT, RIGHT, ROWS, below
 from headrace.description.limits import is_suppressed, policy_of
 from headrace.description.suppression import Policy
 from headrace.engine.feeds import NodeRows
@@ -19,8 +20,7 @@ from headrace.engine.output_tables import output_tables
 from headrace.engine.spark_fold import SparkFold, computed_columns
 from headrace.fold.changes.collect import RESULTS
 from headrace.fold.contract import KEY
-from headrace.fold.joins.sides import LEFT, RIGHT
-from headrace.fold.relations.tree import RESULT, Grower, below, repeated_values, selection_of
+from headrace.fold.relations.tree import Grower, repeated_values, selection_of
 from headrace.fold.totals.merge_totals import RECORDS
 from headrace.spark.frames import local_frame
 from headrace.spark.one_task import arrow_schema, table_schema
@@ -99,7 +99,7 @@ def _computed_columns(
     """For each join whose select computes values, by its part, its columns."""
     match node:
         case TableAggregate():
-            return _computed_columns(spark, node.table, inputs, below(part, "rows"))
+            return _computed_columns(spark, node.table, inputs, below(part, ROWS))
         case Join():
             found = {
                 **_computed_columns(spark, node.left, inputs, below(part, LEFT)),

@@ -10,6 +10,7 @@ import pyarrow as pa
 from pyspark.sql import functions as F
 
 from headrace.description import quote
+from headrace.description.feeds import RESULT
 from headrace.engine.feeds import PackedFeeds
 from headrace.engine.operators import rows_for
 from headrace.fold.contract import PARTITION, ROW_COLUMNS, TOPIC, Clock, Times
@@ -17,7 +18,6 @@ from headrace.fold.keys import with_keys
 from headrace.fold.lookups import LookupInLog, LookupInTime
 from headrace.fold.lookups.count_fates import once
 from headrace.fold.relations import Relations
-from headrace.fold.relations.tree import RESULT
 from headrace.fold.sessions import Sessions
 from headrace.fold.sliding import SlidingWindows
 from headrace.fold.windows import Windows

@@ -10,6 +10,7 @@ import pyarrow as pa
 from pyspark.sql import functions as F
 
 from headrace.description import quote
+from headrace.description.feeds import RESULT
 from headrace.description.join import INNER
 from headrace.engine.spark_fold import computed_columns
 from headrace.fold.contract import DELETED
@@ -18,7 +19,7 @@ from headrace.fold.joins.refer import LEFT_KEY
 from headrace.fold.relations import Relations
 from headrace.fold.relations.leaf import TableStation
 from headrace.fold.relations.station_step import StationStep
-from headrace.fold.relations.tree import RESULT, selection_of
+from headrace.fold.relations.tree import selection_of
 from headrace.nodes import state_views
 from headrace.nodes.bound_operator import bound
 from headrace.nodes.current_results import newest, rows_of_table

@@ -1,7 +1,6 @@
-"""A small engine for the laws: it cuts a log, distributes rows over buckets, keeps state in memory, and repeats itself.
+"""A small engine for the laws: it cuts a log, distributes rows over buckets and pieces, keeps state in memory, and crashes.
 
-It gives `fold` only what `needs` asks for, or by chance more. A piece of the real engine is here a micro-batch of its own:
-what one changes, the next one reads.
+It gives `fold` only what `needs` asks for, or by chance more.
 """
 
 from __future__ import annotations
@@ -14,8 +13,9 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
-from hypothesis import strategies as st
 
+from headrace.engine.fold_increment import Compute, selections_of
+from headrace.engine.log_pieces import pieces_of
 from headrace.fold.contract import (
     BATCH,
     FATE,
@@ -31,39 +31,10 @@ from headrace.fold.contract import (
     Times,
 )
 from headrace.fold.keys import bucket_of, bucket_range, with_keys
-from tests.laws.kernel.logs import World
+from tests.laws.kernel.plans import ONE_GO, PIECES, Plan, Readable, frontiers
 
 Fates = Counter[tuple[str, int, str]]  # topic, partition, fate
-
-
-@dataclass(frozen=True)
-class Plan:
-    """How a log is folded.
-
-    sizes    log commits of each micro-batch, in turn
-    apart    whether topics are cut by themselves, instead of at one commit time
-    buckets  of each micro-batch, in turn
-    seed     of everything else: the order of rows and buckets, what is handed over too much, repeats, upkeep
-    """
-
-    sizes: tuple[int, ...] = (1000,)
-    apart: bool = False
-    buckets: tuple[int, ...] = (1,)
-    seed: int = 0
-
-
-ONE_GO = Plan()
-
-
-def plans(apart: bool = False) -> st.SearchStrategy[Plan]:
-    """Plans of at least three micro-batches where the log has so many commits."""
-    return st.builds(
-        Plan,
-        sizes=st.lists(st.sampled_from([1, 1, 1, 2, 3]), min_size=1, max_size=4).map(tuple),
-        apart=st.booleans() if apart else st.just(False),
-        buckets=st.lists(st.sampled_from([1, 2, 5]), min_size=1, max_size=3).map(tuple),
-        seed=st.integers(0, 2**32 - 1),
-    )
+State = list[dict[str, pa.Table]]  # of each step its tables
 
 
 @dataclass
@@ -101,73 +72,75 @@ class Outcome:
         return found
 
 
-def run(steps: Sequence[Step], world: World, plan: Plan = ONE_GO, per_bucket: Sequence[str] = ()) -> Outcome:
-    """Fold a whole log. In: per_bucket  outputs that are sums over buckets, so that their rows depend on these."""
-    engine, upto = _Engine(steps, plan, per_bucket), dict[str, int]()
-    for number, frontier in enumerate(frontiers(world, plan)):
+def run(
+    steps: Sequence[Step],
+    world: Readable,
+    plan: Plan = ONE_GO,
+    per_bucket: Sequence[str] = (),
+    revised: bool = False,
+    compute: Compute | None = None,
+) -> Outcome:
+    """Fold a whole log.
+
+    In: per_bucket  outputs that are sums over buckets, so that their rows depend on these
+        revised     a later row of a key replaces the earlier one in `results`, which the state's commit holds, too
+        compute     see `fold_increment`
+    """
+    engine, upto = _Engine(steps, plan, per_bucket, compute, revised=revised), dict[str, int]()
+    ends = frontiers(world, plan)
+    for number, frontier in enumerate(ends):
         rows, times = world.increment(upto, frontier)
-        engine.increment(rows, times, number)
+        engine.increment(
+            rows, times, number, crashes=plan.crash is not None and plan.crash % len(ends) == number
+        )
         upto = frontier
     return engine.outcome()
 
 
-def frontiers(world: World, plan: Plan) -> list[dict[str, int]]:
-    """How far each micro-batch reads each topic."""
-    cut: dict[str, list[int]] = {}
-    for place, topic in enumerate(world.topics):
-        cut[topic] = _cut(
-            world.commits(topic if plan.apart else None), plan.sizes[place if plan.apart else 0 :]
-        )
-    most = max(map(len, cut.values()), default=0)
-    return [
-        {topic: ends[min(number, len(ends) - 1)] for topic, ends in cut.items() if ends}
-        for number in range(most)
-    ]
+@dataclass
+class _Made:
+    """What a micro-batch leads to: outputs, the whole state after it, fates."""
 
-
-def _cut(commits: Sequence[int], sizes: Sequence[int]) -> list[int]:
-    ends: list[int] = []
-    sizes, at = sizes or (1,), 0
-    while at < len(commits):
-        at += sizes[len(ends) % len(sizes)]
-        ends.append(commits[min(at, len(commits)) - 1])
-    return ends
+    outputs: dict[str, list[pa.Table]]
+    state: State
+    fates: Fates
 
 
 class _Engine:
-    def __init__(self, steps: Sequence[Step], plan: Plan, per_bucket: Sequence[str]) -> None:
+    def __init__(
+        self,
+        steps: Sequence[Step],
+        plan: Plan,
+        per_bucket: Sequence[str],
+        compute: Compute | None,
+        *,
+        revised: bool,
+    ) -> None:
         self.steps = steps
-        self.per_bucket = per_bucket
+        self.uncommitted = {*per_bucket, *(("results",) if revised else ())}
         self.plan = plan
+        self.compute = compute
         self.random = np.random.default_rng(plan.seed)
-        self.state: list[dict[str, pa.Table]] = [
-            {name: table.empty() for name, table in step.state.items()} for step in steps
-        ]
+        self.state: State = [{name: table.empty() for name, table in step.state.items()} for step in steps]
         self.found = Outcome()
         self.batch = 0
 
-    def increment(self, rows: pa.Table, times: Times, number: int) -> None:
+    def increment(self, rows: pa.Table, times: Times, number: int, *, crashes: bool) -> None:
         """One micro-batch, or the same one again after a crash before its state was committed."""
-        self.batch += 1
         buckets = self.plan.buckets[number % len(self.plan.buckets)]
-        outputs, changes, fates = self._fold(rows, times, buckets)
-        if self.random.random() < 0.3:
-            other = self.plan.buckets[self.random.integers(len(self.plan.buckets))]
-            again, changes, repeated = self._fold(rows, times, other)
-            assert repeated == fates, "a repeated micro-batch counts otherwise"
-            for name in {*outputs, *again} - {*self.per_bucket}:
-                assert as_set(outputs.get(name)) == as_set(again.get(name)), f"{name}: repeated otherwise"
-            outputs = again
-        for name, table in outputs.items():
-            self.found.outputs[name].append(table)
-        self.found.fates.update(fates)
-        for state, tables, step in zip(self.state, changes, self.steps, strict=True):
-            for name, gained in tables.items():
-                assert gained.schema.equals(step.state[name].schema), f"{name}: {gained.schema}"
-                marked = gained.append_column(
-                    BATCH, pa.repeat(pa.scalar(self.batch, pa.int32()), len(gained))
-                )
-                state[name] = pa.concat_tables([state[name], marked])
+        made = self._pieces(rows, times, buckets, self.plan.piece_bytes)
+        if crashes:
+            again = self._pieces(rows, times, buckets % 3 + 1, PIECES[(number + 1) % len(PIECES)])
+            assert again.fates == made.fates, "a repeated micro-batch counts otherwise"
+            for name in {*made.outputs, *again.outputs} - self.uncommitted:
+                one, other = (as_set(each.outputs.get(name)) for each in (made, again))
+                assert one == other, f"{name}: repeated otherwise"
+                again.outputs[name] = made.outputs[name]  # what was written stands
+            made = again
+        for name, tables in made.outputs.items():
+            self.found.outputs[name] += tables
+        self.found.fates.update(made.fates)
+        self.state = made.state
         self._upkeep(times.after)
         self.found.clock = times.after
 
@@ -179,28 +152,37 @@ class _Engine:
         ]
         return self.found
 
-    def _fold(
-        self, rows: pa.Table, times: Times, buckets: int
-    ) -> tuple[dict[str, pa.Table], list[dict[str, pa.Table]], Fates]:
-        outputs: dict[str, list[pa.Table]] = defaultdict(list)
-        changes: list[dict[str, pa.Table]] = []
-        fates: Fates = Counter()
+    def _pieces(self, rows: pa.Table, times: Times, buckets: int, piece_bytes: int) -> _Made:
+        """A micro-batch, piece by piece: each reads what the one before wrote. What is written stands nowhere else yet."""
+        made = _Made(defaultdict(list), [dict(tables) for tables in self.state], Counter())
+        for piece, clocks in pieces_of(rows, times, piece_bytes):
+            self.batch += 1
+            self._fold(piece, clocks, buckets, made)
+        return made
+
+    def _fold(self, rows: pa.Table, times: Times, buckets: int, made: _Made) -> None:
         shared: pa.Table | None = None
-        for step, state in zip(self.steps, self.state, strict=True):
+        outputs: dict[str, list[pa.Table]] = defaultdict(list)
+        for step, state in zip(self.steps, made.state, strict=True):
+            if selections_of(step):
+                assert self.compute is not None
+                rows = self.compute(selections_of(step), rows)
             folded = self._step(step, rows, shared, state, times, buckets)
-            gained: dict[str, list[pa.Table]] = defaultdict(list)
             for one in folded:
                 for name, table in one.outputs.items():
                     outputs[name].append(table)
-                for name, table in one.changes.items():
-                    gained[name].append(table)
-                fates.update(fates_of(one.tally))  # `+=` would drop what is below zero
-            changes.append({name: pa.concat_tables(tables) for name, tables in gained.items()})
+                for name, gained in one.changes.items():
+                    assert gained.schema.equals(step.state[name].schema), f"{name}: {gained.schema}"
+                    if gained.num_rows:
+                        batch = pa.repeat(pa.scalar(self.batch, pa.int32()), gained.num_rows)
+                        state[name] = pa.concat_tables([state[name], gained.append_column(BATCH, batch)])
+                made.fates.update(fates_of(one.tally))  # `+=` would drop what is below zero
             going_on = [one.rows for one in folded if one.rows is not None]
             rows = pa.concat_tables(going_on) if going_on else rows.slice(0, 0)
             sharing = [one.shared for one in folded if one.shared is not None]
             shared = pa.concat_tables(sharing) if sharing else None
-        return {name: pa.concat_tables(tables) for name, tables in outputs.items()}, changes, fates
+        for name, tables in outputs.items():
+            made.outputs[name].append(pa.concat_tables(tables))
 
     def _step(
         self,
@@ -215,26 +197,33 @@ class _Engine:
         if step.scope is not Scope.GROUP:
             by += [TOPIC, PARTITION]
         if step.scope is Scope.ANYWHERE:
-            rows = self._shuffled(rows)
             number = self.random.integers(buckets, size=len(rows))
         else:
-            rows = self._shuffled(with_keys(rows, by) if by or KEY not in rows.column_names else rows)
+            rows = with_keys(rows, by) if by or KEY not in rows.column_names else rows
             number = bucket_of(rows[HASH].to_numpy(), buckets)
+        order = self.random.permutation(rows.num_rows)
         found = []
         for bucket in self.random.permutation(buckets):
-            mine = rows.filter(pa.array(number == bucket))
+            mine = rows.take(pa.array(order[number[order] == bucket]))
             if shared is not None:
                 nothing = {KEY: pa.nulls(len(shared), pa.binary()), HASH: pa.nulls(len(shared), pa.int64())}
                 columns = {name: shared[name] for name in shared.column_names} | nothing
                 mine = self._shuffled(pa.concat_tables([mine, pa.table(columns).select(mine.schema.names)]))
             needs, touched = step.needs(mine, times), {}
             for name, need in needs.items():
-                read = state[name].filter(
-                    pa.array(self._asked(state[name], need, step, name, bucket, buckets))
-                )
-                touched[name] = self._shuffled(step.state[name].merge(self._shuffled(read)))
+                touched[name] = self._read(step, name, state[name], need, int(bucket), buckets)
             found.append(step.fold(mine, touched, times))
         return found
+
+    def _read(
+        self, step: Step, name: str, table: pa.Table, need: Needs, bucket: int, buckets: int
+    ) -> pa.Table:
+        """The rows of a state table that a bucket gets, merged."""
+        if not table.num_rows:
+            return table
+        which = np.flatnonzero(self._asked(table, need, step, name, bucket, buckets))
+        rows = step.state[name].merge(table.take(pa.array(self.random.permutation(which))))
+        return self._shuffled(rows)
 
     def _asked(
         self, table: pa.Table, need: Needs, step: Step, name: str, bucket: int, buckets: int
@@ -264,9 +253,9 @@ class _Engine:
     def _upkeep(self, clock: Clock) -> None:
         for state, step in zip(self.state, self.steps, strict=True):
             for name, table in step.state.items():
-                if self.random.random() < 0.3:
-                    state[name] = self._shuffled(table.merge(state[name]))
-                if table.expired is not None and self.random.random() < 0.5:
+                if self.random.random() < 0.2:
+                    state[name] = table.merge(state[name])
+                if table.expired is not None and self.random.random() < 0.3:
                     merged = self._shuffled(table.merge(state[name]))
                     state[name] = merged.filter(pc.invert(table.expired(merged, clock)))
 
@@ -282,9 +271,9 @@ def fates_of(tally: pa.Table | None) -> Fates:
     )
 
 
-def as_set(table: pa.Table | None) -> list[str]:
+def as_set(tables: Sequence[pa.Table] | None) -> list[str]:
     """Rows in no order."""
-    return sorted(map(repr, [] if table is None else table.to_pylist()))
+    return sorted(repr(row) for table in tables or () for row in table.to_pylist())
 
 
 def assert_same(one: Outcome, other: Outcome, names: Sequence[str] = ("results",)) -> None:

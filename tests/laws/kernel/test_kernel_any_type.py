@@ -17,8 +17,9 @@ import headrace as hr
 from headrace.fold.sessions import Sessions
 from headrace.fold.sliding import SlidingWindows
 from headrace.fold.time_limits import TimeLimit
-from tests.laws.kernel.harness import ONE_GO, Plan, assert_same, run
+from tests.laws.kernel.harness import assert_same, run
 from tests.laws.kernel.logs import Sequenced, World
+from tests.laws.kernel.plans import ONE_GO, Plan
 from tests.oracle.log_oracle import Arrival, Commit, sequence
 
 pytestmark = pytest.mark.fast
@@ -93,7 +94,7 @@ def test_a_key_of_any_type_is_one_key(key: str, operator: Callable[[hr.Topic, pa
     log = World([Sequenced("t", sequence(commits, None, 0))], VALUE_TYPE, of)
     made = operator(hr.Topic("t", key=f"key {key}", value=f"value {VALUE}"), log.schema)
     steps = pickle.loads(pickle.dumps(made.steps))
-    cut, whole = run(steps, log, Plan((1,), False, (2, 5), 3)), run(made.steps, log, ONE_GO)
+    cut, whole = run(steps, log, Plan(sizes=(1,), buckets=(2, 5), seed=3)), run(made.steps, log, ONE_GO)
     assert_same(cut, whole)
     assert len(whole.rows()) > 2
     assert "-0.0" not in repr([row["key"] for row in cut.rows()])

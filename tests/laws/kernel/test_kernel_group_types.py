@@ -13,8 +13,9 @@ import pytest
 import headrace as hr
 from headrace.fold.totals import Totals
 from headrace.fold.windows import Windows
-from tests.laws.kernel.harness import Plan, run
+from tests.laws.kernel.harness import run
 from tests.laws.kernel.logs import SECOND, Sequenced, World
+from tests.laws.kernel.plans import Plan
 from tests.oracle.log_oracle import Arrival, Commit, sequence
 
 pytestmark = pytest.mark.fast

@@ -22,8 +22,9 @@ from headrace.fold.contract import Step
 from headrace.fold.keys import with_keys
 from headrace.fold.sessions import Sessions
 from headrace.fold.time_limits import TimeLimit
-from tests.laws.kernel.harness import Outcome, Plan, run
+from tests.laws.kernel.harness import Outcome, run
 from tests.laws.kernel.logs import Sequenced, World
+from tests.laws.kernel.plans import Plan
 from tests.oracle.log_oracle import Arrival, Commit, sequence
 
 pytestmark = pytest.mark.fast

@@ -13,12 +13,13 @@ import pytest
 
 import headrace as hr
 from headrace.description import Relation
+from headrace.description.feeds import leaves_of
 from headrace.errors import DescriptionError
 from headrace.fold.contract import ROW_COLUMNS, Clock, Times
 from headrace.fold.relations import Relations
-from headrace.fold.relations.tree import leaves_of
 from headrace.fold.tables import Tables
-from tests.laws.kernel.harness import Outcome, Plan, run
+from tests.laws.kernel.harness import Outcome, run
+from tests.laws.kernel.plans import Plan
 
 pytestmark = pytest.mark.fast
 
@@ -113,7 +114,7 @@ def folded(node: Relation, tables: dict[str, pa.Table], plan: Plan) -> Outcome:
     schemas = {part: table.schema for part, table in tables.items()}
     operator: Any = Relations.of(node, schemas) if len(leaves_of(node)) > 1 or "rows" in tables else None
     operator = operator or Tables.of(node, schemas["result"])  # type: ignore[arg-type]
-    return run(operator.steps, Steady(tables, operator), plan)  # type: ignore[arg-type]
+    return run(operator.steps, Steady(tables, operator), plan)
 
 
 PLANS = [Plan(), Plan(sizes=(1, 2), buckets=(2, 5), seed=3)]

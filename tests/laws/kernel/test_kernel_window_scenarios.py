@@ -12,8 +12,9 @@ import headrace as hr
 from headrace.fold.keys import with_keys
 from headrace.fold.sessions import Sessions
 from headrace.fold.sliding import SlidingWindows
-from tests.laws.kernel.harness import Outcome, Plan, run
+from tests.laws.kernel.harness import Outcome, run
 from tests.laws.kernel.logs import SECOND, Sequenced, World
+from tests.laws.kernel.plans import Plan
 from tests.oracle.log_oracle import Arrival, Commit, sequence
 
 pytestmark = pytest.mark.fast

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from functools import cached_property, lru_cache
 
 import numpy as np
 import pyarrow as pa
@@ -46,12 +47,13 @@ class Port:
     name: str
     columns: pa.Schema
 
-    @property
+    @cached_property
     def schema(self) -> pa.Schema:
         """All columns."""
         return pa.schema([*self.columns, *KEYS, *INTERNAL])
 
 
+@lru_cache(256)
 def delta_schema(columns: pa.Schema) -> pa.Schema:
     """The columns of a relation's changes."""
     return Port("", columns).schema
@@ -69,7 +71,7 @@ def signed(rows: pa.Table, signs: np.ndarray) -> pa.Table:
 
 def pack(came: Mapping[str, pa.Table], ports: Sequence[Port]) -> pa.Table:
     """Rows of several ports as one table; those that the others have are null."""
-    schema = packed_schema(ports)
+    schema = packed_schema(tuple(ports))
     tables = []
     for number, port in enumerate(ports):
         rows = came[port.name]
@@ -88,7 +90,8 @@ def pack(came: Mapping[str, pa.Table], ports: Sequence[Port]) -> pa.Table:
     return pa.concat_tables(tables)
 
 
-def packed_schema(ports: Sequence[Port]) -> pa.Schema:
+@lru_cache(256)
+def packed_schema(ports: tuple[Port, ...]) -> pa.Schema:
     """The columns of `pack`."""
     own = [pa.field(f"{port.name}:{field.name}", field.type) for port in ports for field in port.columns]
     return pa.schema([pa.field(PORT, pa.int8()), *KEYS, *INTERNAL, *own])

@@ -82,6 +82,7 @@ class Station(ABC):
     state    the tables that it keeps
     scoped   whether rows of a KEY have to come together for it
     selection  values that the caller computes before its step; None: none
+    timed    whether time alone can change its rows
     """
 
     part: str
@@ -90,6 +91,7 @@ class Station(ABC):
     state: Mapping[str, StateTable]
     scoped: bool = True
     selection: Selection | None = None
+    timed: bool = False
 
     @abstractmethod
     def needs(self, came: Ports, times: Times) -> Mapping[str, Needs]:

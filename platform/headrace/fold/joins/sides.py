@@ -8,6 +8,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from headrace.description.feeds import LEFT, RIGHT
 from headrace.fold.changes.deltas import AFTER, BEFORE, SIGN, commits, delta_schema
 from headrace.fold.changes.ordering import PLACE, int64, places
 from headrace.fold.contract import EVENT, HASH, INGESTED, KEY
@@ -15,7 +16,6 @@ from headrace.fold.joins.refer import LEFT_HASH, LEFT_KEY
 from headrace.fold.joins.timelines import NO_ROW, Moments, RightRows, lives, touched
 from headrace.fold.keys import group
 
-LEFT, RIGHT = "left", "right"
 MATCHED = "__matched"  # of a join whose values the caller computes: there is a right row
 
 
@@ -71,12 +71,14 @@ class Sides:
         gone, there = came[signs[came] == BEFORE], came[signs[came] == AFTER]
         stays, change = self._touched(signs)
         moment, cause = (of[change] for of in self.versions.changes())
-        parts = [
-            self._joined(gone, self.versions.at(self.left_at[gone], before=True), BEFORE),
-            self._joined(there, self.versions.at(self.left_at[there]), AFTER),
-            self._joined(stays, self.versions.at(moment, before=True), BEFORE, cause),
-            self._joined(stays, self.versions.at(moment), AFTER, cause),
-        ]
+        parts = [delta_schema(self.join.columns).empty_table()]
+        if len(gone):
+            parts.append(self._joined(gone, self.versions.at(self.left_at[gone], before=True), BEFORE))
+        if len(there):
+            parts.append(self._joined(there, self.versions.at(self.left_at[there]), AFTER))
+        if len(stays):
+            parts.append(self._joined(stays, self.versions.at(moment, before=True), BEFORE, cause))
+            parts.append(self._joined(stays, self.versions.at(moment), AFTER, cause))
         return pa.concat_tables(parts)
 
     def _moments_of(self, keys: np.ndarray, new: np.ndarray) -> np.ndarray:

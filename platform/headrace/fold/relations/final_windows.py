@@ -49,6 +49,7 @@ class FinalWindows(Station):
     part: str
     shape: Shape
     per_commit: bool = True
+    timed = True
 
     def __post_init__(self) -> None:
         self.routes: Mapping[str, Route] = {self.part: ByOwnKey()}

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 import pyarrow as pa
 
 from headrace.description import Join, Relation
+from headrace.description.feeds import RESULT
 from headrace.fold.changes.deltas import Port
 from headrace.fold.changes.station import Route, Station
 from headrace.fold.contract import Step
@@ -15,7 +16,7 @@ from headrace.fold.relations.decide_step import DecideStep, packed_logs
 from headrace.fold.relations.leaf import Leaf
 from headrace.fold.relations.results import Results
 from headrace.fold.relations.station_step import StationStep
-from headrace.fold.relations.tree import RESULT, Branch, Grower
+from headrace.fold.relations.tree import Branch, Grower
 
 
 @dataclass(frozen=True)

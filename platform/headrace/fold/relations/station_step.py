@@ -32,6 +32,7 @@ class StationStep(Step):
             name: table for station in stations for name, table in station.state.items()
         }
         self.scope = Scope.GROUP if any(station.scoped for station in stations) else Scope.ANYWHERE
+        self._nothing: Folded | None = None  # what becomes of no rows
         self.selections = {
             station.selection.part: station.selection for station in stations if station.selection is not None
         }
@@ -47,6 +48,13 @@ class StationStep(Step):
 
     def fold(self, rows: pa.Table, state: Mapping[str, pa.Table], times: Times) -> Folded:
         """Each station in turn; one of them may take what another has given."""
+        if rows.num_rows or any(station.timed for station in self.stations):
+            return self._fold(rows, state, times)
+        if self._nothing is None:
+            self._nothing = self._fold(rows, {}, times)
+        return self._nothing
+
+    def _fold(self, rows: pa.Table, state: Mapping[str, pa.Table], times: Times) -> Folded:
         came = unpack(rows, self._taken())
         changes: dict[str, pa.Table] = {}
         outputs: dict[str, pa.Table] = {}

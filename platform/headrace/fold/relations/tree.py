@@ -9,23 +9,23 @@ import pyarrow as pa
 
 from headrace.description import Join, Relation, RunningAggregate, Table, TableAggregate, WindowedAggregate
 from headrace.description.aggregates import count
+from headrace.description.feeds import LEFT, RESULT, RIGHT, ROWS, below
 from headrace.description.join import INNER
 from headrace.errors import DescriptionError
 from headrace.fold.aggregates import Aggregates
 from headrace.fold.changes.station import ByOwnKey, Selection, Station
 from headrace.fold.columns import MOMENT
 from headrace.fold.grouped import GroupedRows
-from headrace.fold.grouped.contributions import ROWS, ByGroup
+from headrace.fold.grouped.contributions import ROWS as NUMBER
+from headrace.fold.grouped.contributions import ByGroup
 from headrace.fold.joins import ForeignKeyJoin
 from headrace.fold.joins.computed_values import ComputedValues
-from headrace.fold.joins.sides import LEFT, MATCHED, RIGHT
+from headrace.fold.joins.sides import MATCHED
 from headrace.fold.relations.aggregate_leaves import TotalsLeaf, WindowsLeaf
 from headrace.fold.relations.final_windows import FinalWindows
 from headrace.fold.relations.leaf import Leaf, TableLeaf, TableStation
 from headrace.fold.tables.table_step import latest_rows_of
 from headrace.fold.windows.shape import START, Shape
-
-RESULT = "result"
 
 
 @dataclass(frozen=True)
@@ -109,8 +109,8 @@ class Grower:
     def _groups(self, node: TableAggregate, part: str) -> Branch:
         read = [aggregate.column for _, aggregate in node.aggregates if aggregate.column is not None]
         spelled = [node.table.shape.resolve(name, "aggregate") for name in read]
-        rows = self.branch(node.table, below(part, "rows"), (*node.by, *spelled))
-        aggregates = Aggregates.of((*node.aggregates, (ROWS, count())), rows.columns)
+        rows = self.branch(node.table, below(part, ROWS), (*node.by, *spelled))
+        aggregates = Aggregates.of((*node.aggregates, (NUMBER, count())), rows.columns)
         by = pa.schema([rows.columns.field(name) for name in node.by])
         route = ByGroup(node.by, aggregates, self.per_commit)
         station = GroupedRows(part, rows.part, by, aggregates, route, self.per_commit)
@@ -119,7 +119,7 @@ class Grower:
 
     def _totals(self, node: RunningAggregate, part: str) -> Branch:
         inputs = self.inputs[part]
-        aggregates = Aggregates.of((*node.aggregates, (ROWS, count())), inputs)
+        aggregates = Aggregates.of((*node.aggregates, (NUMBER, count())), inputs)
         topics = tuple(topic.name for topic in node.topics)
         leaf = TotalsLeaf(part, inputs, node.by, aggregates, topics, self.per_commit)
         by = pa.schema([inputs.field(name) for name in node.by])
@@ -128,7 +128,7 @@ class Grower:
 
     def _windows(self, node: WindowedAggregate, part: str) -> Branch:
         inputs = self.inputs[part]
-        aggregates = Aggregates.of((*node.aggregates, (ROWS, count())), inputs)
+        aggregates = Aggregates.of((*node.aggregates, (NUMBER, count())), inputs)
         shape = replace(Shape.of(node, inputs), aggregates=aggregates)
         leaf = WindowsLeaf(part, inputs, shape, self.per_commit)
         station: Station = FinalWindows(part, shape, self.per_commit)
@@ -147,21 +147,6 @@ class Grower:
                     f"join: '{mine}' is {of} on the left and '{theirs}' is {other} on the right.",
                     hint=f"Cast one of them before: .with_column('{mine}', 'CAST({mine} AS …)').table().",
                 )
-
-
-def below(part: str, side: str) -> str:
-    """The name of a side; the outermost relation lends it none."""
-    return side if part == RESULT else f"{part}_{side}"
-
-
-def leaves_of(node: Relation, part: str = RESULT) -> dict[str, Relation]:
-    """The folds of logs below a relation by their parts, in the order of the tree."""
-    match node:
-        case Join():
-            return leaves_of(node.left, below(part, LEFT)) | leaves_of(node.right, below(part, RIGHT))
-        case TableAggregate():
-            return leaves_of(node.table, below(part, "rows"))
-    return {part: node}
 
 
 def repeated_values(node: Join) -> tuple[tuple[str, str, str], ...] | None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from functools import cached_property
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -148,7 +149,21 @@ class FoldWindows(Step):
         return self.shape.panes.closing(self.shape.closed_ms(times.before), self.shape.closed_ms(times.after))
 
     def _closed(self, partials: pa.Table, known: pa.Table, times: Times) -> pa.Table:
-        first_ms, last_ms = self._closing(times) or (0, -1)
+        closing = self._closing(times)
+        if closing is None:
+            return self._none_closed
+        return self._closed_between(*closing, partials, known, times)
+
+    @cached_property
+    def _none_closed(self) -> pa.Table:
+        nothing = self.state[PANES].empty()
+        partials = nothing.select(self.state[PANES].schema.names)
+        return self._closed_between(0, -1, partials, nothing, Times(Clock(), Clock()))
+
+    def _closed_between(
+        self, first_ms: int, last_ms: int, partials: pa.Table, known: pa.Table, times: Times
+    ) -> pa.Table:
+        """The windows that start within these times. In: known  with BATCH."""
         through_ms = last_ms + self.shape.panes.size_ms - 1
         near = []
         for table in (partials, known.select(partials.column_names)):

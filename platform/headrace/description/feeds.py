@@ -1,0 +1,77 @@
+"""What a node reads, by name: the rows of streams, after their row-wise steps."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from headrace.description.batches import Batches
+from headrace.description.join import Join
+from headrace.description.lookup import Lookup
+from headrace.description.regrouped import TableAggregate
+from headrace.description.relation import Relation
+from headrace.description.running import RunningAggregate
+from headrace.description.suppressed import Suppressed
+from headrace.description.table import Table
+from headrace.description.windowed import WindowedAggregate
+
+if TYPE_CHECKING:
+    from headrace.description.node import Node
+    from headrace.description.stream import Stream
+
+RESULT = "result"
+LEFT, RIGHT, ROWS = "left", "right", "rows"  # the sides of a relation
+RECORDS, VERSIONS = "records", "versions"  # the feeds of a lookup
+
+
+@dataclass(frozen=True)
+class Feed:
+    """Rows that a node takes: those of a stream, after its row-wise steps.
+
+    conditions  SQL that decides whether a row is in its table
+    deletes     whether a tombstone deletes its key, so that the steps matter for it too
+    """
+
+    stream: Stream
+    conditions: tuple[str, ...] = ()
+    deletes: bool = False
+
+    @property
+    def topics(self) -> tuple[str, ...]:
+        """Whose logs it reads."""
+        return tuple(topic.name for topic in self.stream.topics)
+
+
+def feeds_of(node: Node) -> dict[str, Feed]:
+    """The rows that a node takes, by name."""
+    match node:
+        case Lookup():
+            return {
+                RECORDS: Feed(node.stream),
+                VERSIONS: _feed(node.table),
+            }
+        case Suppressed():
+            return {RESULT: _feed(node.updated)}
+        case Relation():
+            return {part: _feed(leaf) for part, leaf in leaves_of(node).items()}
+    return {RESULT: _feed(node)}
+
+
+def leaves_of(node: Relation, part: str = RESULT) -> dict[str, Relation]:
+    """The folds of logs below a relation by their parts, in the order of the tree."""
+    match node:
+        case Join():
+            return leaves_of(node.left, below(part, LEFT)) | leaves_of(node.right, below(part, RIGHT))
+        case TableAggregate():
+            return leaves_of(node.table, below(part, ROWS))
+    return {part: node}
+
+
+def below(part: str, side: str) -> str:
+    """The name of a side; the outermost relation lends it none."""
+    return side if part == RESULT else f"{part}_{side}"
+
+
+def _feed(leaf: Node) -> Feed:
+    assert isinstance(leaf, Table | RunningAggregate | WindowedAggregate | Batches)
+    return Feed(leaf.stream, leaf.conditions, deletes=True) if isinstance(leaf, Table) else Feed(leaf.stream)

@@ -1,0 +1,286 @@
+"""Some keys of a node, replayed record by record through the oracle, and compared with what the node's tables hold.
+
+Law: the keys are those with the lowest hashes, of the log's keys and of the table's; a seed gives others. Of what the
+oracle is told, SQL computes the user's row-wise steps alone; times come from the log's own rows, those of other keys too.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from hashlib import blake2b
+from typing import TYPE_CHECKING, Any
+
+import pyarrow as pa
+from pyspark.sql import functions as F
+
+from headrace import lake as lakes
+from headrace import oracle
+from headrace.description import (
+    Batches,
+    Join,
+    Lookup,
+    Relation,
+    RunningAggregate,
+    SessionWindows,
+    Suppressed,
+    Table,
+    TableAggregate,
+    WindowedAggregate,
+    quote,
+)
+from headrace.description.feeds import LEFT, RECORDS, RESULT, RIGHT, ROWS, VERSIONS, below
+from headrace.errors import TerminalError
+from headrace.lifecycle.oracle_feeds import Feeds, clocks_of, leftmost, semi_join
+from headrace.nodes.node_tables import snapshot
+from headrace.nodes.opening import read_opening
+from headrace.nodes.operator_frames import operator_of
+from headrace.nodes.sink_rows import SEQUENCE
+from headrace.nodes.unusable_table import logs_and_unusable
+from headrace.oracle.log import AT_THE_END
+from headrace.oracle.relations import rows_at
+from headrace.oracle.values import Identity, identity, ordered
+from headrace.sequence.log_columns import RECORD
+from headrace.sequence.operator_rows import REFUSED
+from headrace.spark.row_steps import RAW
+from headrace.spark.session import pipeline_session
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, SparkSession
+
+    from headrace.description import Node
+    from headrace.lake.paths import Lake
+
+SHOWN = 5  # how many differing rows of each side a verdict names
+TOLD = (
+    "__sequence",
+    "__timestamp",
+)  # of final rows: the commit at which they were final, and their event time
+Rows = list[dict[str, Any]]
+
+
+@dataclass(frozen=True)
+class KeysVerdict:
+    """What a comparison found.
+
+    keys               how many were checked
+    rows_equal         rows of the table that are the oracle's
+    rows_differing     rows that one side alone has
+    first_differences  some of these, in words
+    """
+
+    node: str
+    keys: int
+    rows_equal: int
+    rows_differing: int
+    first_differences: tuple[str, ...] = ()
+
+    @property
+    def equal(self) -> bool:
+        """Whether no row differs."""
+        return not self.rows_differing
+
+
+def verify_keys(spark: SparkSession, lake: Lake, node: Node, keys: int, seed: int = 0) -> KeysVerdict:
+    """Replay the log's rows of some keys through the oracle, and compare; change nothing.
+
+    Raises: TerminalError when the node has never run, or rows of its logs were cut off.
+    """
+    return _Check(pipeline_session(spark), lake, node).verdict(keys, seed)
+
+
+class _Check:
+    """One node, as of its last micro-batch."""
+
+    def __init__(self, spark: SparkSession, lake: Lake, node: Node) -> None:
+        self.spark, self.lake, self.node = spark, lake, node
+        name = node.required_name
+        if not lakes.exists(lake.table(name)):
+            raise TerminalError(
+                f"Node '{name}' has not run yet: there is nothing to compare.",
+                hint="Start its stream; it reads its log from the beginning.",
+            )
+        if not read_opening(spark, lake, node).is_at_the_beginning:
+            raise TerminalError(
+                f"Node '{name}': rows of its logs were cut off, and an oracle begins with the first.",
+                hint=f"Run `headrace verify {name}`: it begins with the opening balance.",
+            )
+        self.held, self.progress = snapshot(spark, lake, node)
+        self.logs, unusable = logs_and_unusable(spark, lake, node, self.progress.upto_ms)
+        self.feeds = Feeds(spark, node, self.logs, unusable)
+
+    def verdict(self, number: int, seed: int) -> KeysVerdict:
+        """Compare so many keys."""
+        keys = None if self.part is None else self._sampled(number, seed)
+        wanted = self._replayed(keys)
+        table = self.table if keys is None else semi_join(self.table, self.spark.createDataFrame(keys))
+        stored: Rows = table.toArrow().to_pylist()
+        if keys is None:  # groups of a table: only all its rows tell which there are
+            chosen = _lowest({self._key(row) for row in (*wanted, *stored)}, number, seed)
+            wanted, stored = ([row for row in rows if self._key(row) in chosen] for rows in (wanted, stored))
+            return self._compared(len(chosen), wanted, stored)
+        return self._compared(keys.num_rows, wanted, stored)
+
+    @cached_property
+    def part(self) -> str | None:
+        """The feed whose rows have the keys; None: keys are groups of a table's rows."""
+        match self.node:
+            case Lookup():
+                return RECORDS
+            case Relation():
+                part, leaf = leftmost(self.node)
+                return None if isinstance(leaf, TableAggregate) else part
+        return RESULT
+
+    @cached_property
+    def by(self) -> tuple[str, ...]:
+        """The columns of a key."""
+        match self.node:
+            case Batches():
+                return self.node.by
+            case Suppressed():
+                return self.node.by
+            case Relation():
+                return _group_of(leftmost(self.node)[1])
+        return self.node.identity
+
+    @cached_property
+    def table(self) -> DataFrame:
+        """What the node's tables hold as of its progress: final rows, and windows that are open if they are shown."""
+        operator = operator_of(self.node)
+        rows = operator.read(self.held, self.progress)
+        if operator.appended:
+            rows = rows.where(operator.settled(self.progress) | F.col(SEQUENCE).isNull())
+        told = [name for name in TOLD if name in rows.columns]
+        return rows.select(*(F.col(quote(name)) for name in (*self.node.columns, *told)))
+
+    def _sampled(self, number: int, seed: int) -> pa.Table:
+        """Keys by the order of their hashes: of records that the node may take, and of rows in its table."""
+        assert self.part is not None
+        frame, columns = self.feeds.frames[self.part], [F.col(quote(name)) for name in self.by]
+        known = frame.where(F.col(RAW["kind"]) == RECORD)
+        if REFUSED in frame.columns:
+            known = known.where(~F.col(REFUSED))
+        everywhere = known.select(*columns).union(self.table.select(*columns)).distinct()
+        if not isinstance(self.node, Lookup):  # which takes records without a key, too
+            everywhere = everywhere.dropna()
+        order = F.xxhash64(F.lit(seed), *columns)
+        found: pa.Table = everywhere.orderBy(order, *columns).limit(number).toArrow()
+        return found
+
+    def _replayed(self, keys: pa.Table | None) -> Rows:
+        """The rows that the oracle makes of these keys."""
+        node, log = self.node, self._log(keys)
+        if keys is None or not isinstance(node, Suppressed):
+            found = oracle.results(node, log)
+        else:
+            asked = {self._key(row) for row in keys.to_pylist()}
+            found = oracle.results(node, log, wanted=asked.__contains__)
+        shows_open = isinstance(node, WindowedAggregate) and node.suppression is None
+        return [*found.rows, *found.open] if shows_open else found.rows
+
+    def _log(self, keys: pa.Table | None) -> oracle.Log:
+        """What the oracle has to be told."""
+        node, feeds = self.node, self.feeds
+        plain: dict[str, Rows] = {}
+        match node:
+            case Lookup():
+                plain[RECORDS] = feeds.of_keys(RECORDS, keys)
+                refers = [tuple(row[name] for name in node.on) for row in plain[RECORDS]]
+                plain[VERSIONS] = feeds.of_keys(VERSIONS, self._references(VERSIONS, node.table.key, refers))
+            case Suppressed():
+                assert keys is not None
+                plain[RESULT] = feeds.of_partitions(RESULT, keys)
+            case WindowedAggregate(window=SessionWindows()):
+                plain[RESULT] = feeds.of_keys(RESULT, keys, before=True)
+            case Relation():
+                self._gather(node, RESULT, keys, plain)
+            case _:
+                plain[RESULT] = feeds.of_keys(RESULT, keys, controls=True)
+        through_ms = operator_of(node).frontier_ms(self.progress)
+        return oracle.Log(plain, self._clocks, through_ms, feeds.values_of_joins)
+
+    def _gather(self, node: Relation, part: str, keys: pa.Table | None, plain: dict[str, Rows]) -> None:
+        """The rows of a relation's leaves that make its rows of some keys; None: of all keys."""
+        match node:
+            case Join():
+                self._gather(node.left, below(part, LEFT), keys, plain)
+                left = rows_at(node.left, self._so_far(plain), AT_THE_END, below(part, LEFT))
+                refers = [tuple(each.value[name] for name in node.on) for each in left.values()]
+                self._gather(node.right, below(part, RIGHT), self._right_keys(node, part, refers), plain)
+            case TableAggregate():
+                self._gather(node.table, below(part, ROWS), None, plain)
+            case _:
+                plain[part] = self.feeds.of_keys(part, keys)
+
+    def _right_keys(self, node: Join, part: str, refers: Sequence[tuple[Any, ...]]) -> pa.Table | None:
+        """The right keys that left rows refer to; None: all, for they are groups of a table's rows."""
+        feed, leaf = leftmost(node.right, below(part, RIGHT))
+        if isinstance(leaf, TableAggregate):
+            return None
+        names, of = _group_of(leaf), node.right.identity
+        own = [tuple(key[of.index(name)] for name in names) for key in refers]
+        return self._references(feed, names, own)
+
+    def _references(self, feed: str, names: Sequence[str], keys: Sequence[tuple[Any, ...]]) -> pa.Table:
+        """Keys of a feed as a table."""
+        schema = pa.schema([self.feeds.columns(feed).field(name) for name in names])
+        known = {identity(key): key for key in keys if None not in key}
+        return pa.Table.from_pylist([dict(zip(names, key, strict=True)) for key in known.values()], schema)
+
+    def _so_far(self, plain: Mapping[str, Rows]) -> oracle.Log:
+        return oracle.Log(plain, self._clocks, compute=self.feeds.values_of_joins)
+
+    @cached_property
+    def _clocks(self) -> oracle.log.Clocks:
+        """The stream times after each log commit, of all its rows; where no row waits for them they are not asked for."""
+        return clocks_of(self.logs) if self.node.longest_wait_ms else []
+
+    def _key(self, row: Mapping[str, Any]) -> Identity:
+        return identity(row[name] for name in self.by)
+
+    def _compared(self, keys: int, wanted: Rows, stored: Rows) -> KeysVerdict:
+        both = [n for n in self.node.columns if all(n in row for row in wanted)]
+        both += [n for n in TOLD if n in self.table.columns and any(n in row for row in wanted)]
+        mine, theirs = (Counter(_values(row, both) for row in rows) for rows in (wanted, stored))
+        shown = {_values(row, both): row for row in (*wanted, *stored)}
+        words = []
+        for side, rows in (("oracle", mine - theirs), ("table", theirs - mine)):
+            some = sorted((values[: len(self.by)], side, _in_words(shown[values], both)) for values in rows)
+            words += some[:SHOWN]
+        return KeysVerdict(
+            self.node.required_name,
+            keys,
+            (mine & theirs).total(),
+            (mine - theirs).total() + (theirs - mine).total(),
+            tuple(f"{side}: {row}" for _, side, row in sorted(words)),
+        )
+
+
+def _group_of(leaf: Relation) -> tuple[str, ...]:
+    """The columns of a leaf's rows by which its records are brought together; a window is not among them."""
+    match leaf:
+        case Table():
+            return leaf.key
+        case RunningAggregate() | WindowedAggregate() | TableAggregate():
+            return leaf.by
+    raise AssertionError(f"a relation of another kind: {type(leaf)}")
+
+
+def _lowest(keys: set[Identity], number: int, seed: int) -> set[Identity]:
+    """Some keys by the order of their hashes."""
+
+    def hashed(key: Identity) -> bytes:
+        return blake2b(repr((seed, key)).encode(), digest_size=8).digest()
+
+    return {*sorted(keys, key=hashed)[:number]}
+
+
+def _values(row: Mapping[str, Any], names: Sequence[str]) -> tuple[Any, ...]:
+    return tuple(ordered(row.get(name)) for name in names)
+
+
+def _in_words(row: Mapping[str, Any], names: Sequence[str]) -> str:
+    return ", ".join(f"{name}={row.get(name)}" for name in names)

@@ -1,0 +1,171 @@
+"""The rows of a lake's logs as an oracle takes them: those of some keys, after the user's row-wise steps."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from functools import cached_property, reduce
+from typing import TYPE_CHECKING, Any
+
+import pyarrow as pa
+from pyspark.sql import Window
+from pyspark.sql import functions as F
+
+from headrace.description import Join, quote
+from headrace.description.feeds import LEFT, RESULT, RIGHT, ROWS, below, feeds_of
+from headrace.description.regrouped import TableAggregate
+from headrace.engine.fold_increment import selections_of
+from headrace.engine.spark_fold import computed_columns
+from headrace.fold.relations.station_step import StationStep
+from headrace.nodes.bound_operator import bound
+from headrace.sequence.log_columns import CONTROL
+from headrace.spark.row_steps import RAW
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, SparkSession
+
+    from headrace.description import Node, Relation
+    from headrace.engine.unusable import Unusable
+    from headrace.oracle.log import Values
+
+BEFORE = "__before_ms"
+NUMBER = "__number"
+
+
+@dataclass(frozen=True)
+class Feeds:
+    """The feeds of a node.
+
+    In: logs      for each topic whole log commits
+        unusable  the records among them for which steps raise
+    """
+
+    spark: SparkSession
+    node: Node
+    logs: Mapping[str, DataFrame]
+    unusable: Sequence[Unusable]
+
+    @cached_property
+    def frames(self) -> dict[str, DataFrame]:
+        """Each as SQL's steps leave it."""
+        rows = bound(self.spark, self.node).rows
+        feeds = feeds_of(self.node).items()
+        return {name: rows.rows_apart(name, feed, self.logs, self.unusable) for name, feed in feeds}
+
+    def columns(self, feed: str) -> pa.Schema:
+        """The columns of a feed that its operator reads."""
+        return bound(self.spark, self.node).rows.columns[feed]
+
+    def of_keys(
+        self, feed: str, keys: pa.Table | None, *, controls: bool = False, before: bool = False
+    ) -> list[dict[str, Any]]:
+        """The rows of some keys.
+
+        In: keys      their columns; None: of all keys
+            controls  whether control rows come, too
+            before    whether each row has the stream time of its partition before it
+        """
+        frame = with_stream_before(self.frames[feed]) if before else self.frames[feed]
+        if keys is not None:
+            mine = semi_join(frame, self.spark.createDataFrame(keys))
+            of_control = frame.where(F.col(RAW["kind"]) == CONTROL)
+            frame = mine.unionByName(of_control) if controls else mine
+        return self.plain(feed, frame)
+
+    def of_partitions(self, feed: str, keys: pa.Table) -> list[dict[str, Any]]:
+        """All rows of the partitions that have rows of some keys."""
+        frame, partition = self.frames[feed], RAW["partition"]
+        own = semi_join(frame, self.spark.createDataFrame(keys)).select(partition).distinct().collect()
+        return self.plain(feed, frame.where(F.col(partition).isin([row[0] for row in own])))
+
+    def plain(self, feed: str, frame: DataFrame) -> list[dict[str, Any]]:
+        """Rows as dicts; their fates are told by the log's own columns."""
+        rows = bound(self.spark, self.node).rows.packed.feeds[feed]
+        more = [name for name in (BEFORE,) if name in frame.columns]
+        found = frame.select(*(F.col(quote(name)) for name in (*rows.carried, *more))).toArrow()
+        table = rows.of({name: found[name] for name in rows.carried}, found.num_rows)
+        for name in more:
+            table = table.append_column(name, found[name])
+        plain: list[dict[str, Any]] = table.to_pylist()
+        return plain
+
+    def values_of_joins(self, join: Join, pairs: Sequence[tuple[Values, Values | None]]) -> Sequence[Values]:
+        """The values of a join's `select`, which SQL computes (see `oracle.Log`)."""
+        part = next(part for part, each in joins_of(self.node) if each == join)
+        selection, types = self._selections[part]
+        rows: list[dict[str, Any]] = []
+        for number, (left, right) in enumerate(pairs):
+            carried = {carry: left[name] for name, carry in selection.left.items()}
+            carried |= {carry: right and right[name] for name, carry in selection.right.items()}
+            rows.append({NUMBER: number, **carried})
+        schema = pa.schema([(NUMBER, pa.int64()), *types])
+        frame = self.spark.createDataFrame(pa.Table.from_pylist(rows, schema))
+        made = computed_columns({part: selection}, frame).toArrow().sort_by(NUMBER)
+        names = {f"{part}:{name}": name for name in selection.values}
+        return [{name: row[made_as] for made_as, name in names.items()} for row in made.to_pylist()]
+
+    @cached_property
+    def _selections(self) -> dict[str, tuple[Any, list[pa.Field]]]:
+        """By the part of each join whose values SQL computes: how, and the types of both sides' columns."""
+        found = {}
+        for step in bound(self.spark, self.node).operator.steps:
+            for part, selection in selections_of(step).items():
+                assert isinstance(step, StationStep)
+                of = next(port.columns for port in step.arriving if port.name == part)
+                both = ((LEFT, selection.left), (RIGHT, selection.right))
+                types = [
+                    pa.field(carry, of.field(f"{side}.{name}").type)
+                    for side, names in both
+                    for name, carry in names.items()
+                ]
+                found[part] = selection, types
+        return found
+
+
+def semi_join(frame: DataFrame, keys: DataFrame) -> DataFrame:
+    """The rows whose columns have the values of one of the keys. NaN is a value, and 0.0 is -0.0."""
+    wanted = keys.select(*(F.col(quote(name)).alias(f"__of_{name}") for name in keys.columns)).distinct()
+    same = (F.col(quote(name)).eqNullSafe(F.col(quote(f"__of_{name}"))) for name in keys.columns)
+    return frame.join(F.broadcast(wanted), reduce(lambda one, other: one & other, same), "left_semi")
+
+
+def with_stream_before(frame: DataFrame) -> DataFrame:
+    """Rows of logs with the stream time of their partition before them."""
+    place = Window.partitionBy(RAW["topic"], RAW["partition"]).orderBy(
+        RAW["ingested_at"], F.col(RAW["offset"]).asc_nulls_last()
+    )
+    earlier = place.rowsBetween(Window.unboundedPreceding, -1)
+    return frame.withColumn(BEFORE, F.unix_millis(F.max(RAW["stream_time"]).over(earlier)))
+
+
+def clocks_of(logs: Mapping[str, DataFrame]) -> list[tuple[int, dict[tuple[str, int], int]]]:
+    """After each log commit the stream time of each partition: what its rows say of it."""
+    moved: list[tuple[int, str, int, int | None]] = []
+    for topic, log in logs.items():
+        highest = log.groupBy(F.unix_millis("ingested_at").alias("at"), "partition").agg(
+            F.unix_millis(F.max("stream_time")).alias("ms")
+        )
+        moved += [(row["at"], topic, row["partition"], row["ms"]) for row in highest.collect()]
+    now: dict[tuple[str, int], int] = {}
+    after: dict[int, dict[tuple[str, int], int]] = {}
+    for at, topic, partition, ms in sorted(moved, key=lambda row: row[:3]):
+        if ms is not None:
+            now[topic, partition] = max(ms, now.get((topic, partition), ms))
+        after[at] = dict(now)
+    return sorted(after.items())
+
+
+def joins_of(node: Node, part: str = RESULT) -> Iterable[tuple[str, Join]]:
+    """The joins of a relation by their parts."""
+    match node:
+        case Join():
+            yield part, node
+            yield from joins_of(node.left, below(part, LEFT))
+            yield from joins_of(node.right, below(part, RIGHT))
+        case TableAggregate():
+            yield from joins_of(node.table, below(part, ROWS))
+
+
+def leftmost(node: Relation, part: str = RESULT) -> tuple[str, Relation]:
+    """What a chain of joins begins with."""
+    return leftmost(node.left, below(part, LEFT)) if isinstance(node, Join) else (part, node)

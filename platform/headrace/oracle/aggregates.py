@@ -1,0 +1,165 @@
+"""Aggregates, value by value: what a group's records are worth so far, in the log's order.
+
+Numbers are added exactly: a float is rounded half up to the scale of the aggregate first, and the sum becomes a double once,
+at the end.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field
+from decimal import ROUND_HALF_UP, Decimal, localcontext
+from fractions import Fraction
+from typing import TYPE_CHECKING, Any
+
+from headrace.oracle.values import ordered, plain
+
+if TYPE_CHECKING:
+    from headrace.description import Aggregate
+    from headrace.oracle.log import Row
+
+Described = Sequence[tuple[str, "Aggregate"]]
+ADDED = ("sum", "avg", "variance", "stddev")
+SQUARED = ("variance", "stddev")
+
+
+def usable(value: Any, aggregate: Aggregate) -> bool:
+    """Whether a value, null too, can enter an aggregate: numbers that are added may have so many digits."""
+    return value is None or aggregate.kind not in ADDED or exact(value, aggregate) is not None
+
+
+def exact(value: Any, aggregate: Aggregate) -> int | None:
+    """The number that is added, in units of its last place; None: it is none, or has too many digits."""
+    places = _places(value, aggregate)
+    digits = (15 if aggregate.kind in SQUARED else 28) - places
+    with localcontext(prec=700):
+        if isinstance(value, float):
+            if not math.isfinite(value):
+                return None
+            value = Decimal(repr(value))
+        number = Decimal(value).quantize(Decimal(1).scaleb(-places), ROUND_HALF_UP)
+        return int(number.scaleb(places)) if abs(number) < Decimal(10) ** digits else None
+
+
+def _places(value: Any, aggregate: Aggregate) -> int:
+    """How many decimals are kept: of a float the aggregate's, of a DECIMAL its own, at most 28."""
+    return aggregate.scale if isinstance(value, float) else min(_scale(value), 28)
+
+
+def _scale(value: Any) -> int:
+    exponent = value.as_tuple().exponent if isinstance(value, Decimal) else 0
+    assert isinstance(exponent, int)
+    return max(0, -exponent)
+
+
+@dataclass
+class Total:
+    """One aggregate. Values are added in the log's order.
+
+    known  how many were not null; like: one of these
+    """
+
+    aggregate: Aggregate
+    known: int = 0
+    like: Any = None
+    total: int = 0
+    squares: int = 0
+    chosen: Any = None
+    begun: bool = False
+    collected: list[Any] = field(default_factory=list)
+
+    def add(self, value: Any) -> None:
+        """Add a value that is usable; a null too."""
+        kind = self.aggregate.kind
+        if kind == "last" or (kind == "first" and not self.begun):
+            self.chosen = value
+        self.begun = True
+        if value is None:
+            return
+        self.known, self.like = self.known + 1, value
+        if kind in ADDED:
+            number = exact(value, self.aggregate)
+            assert number is not None
+            self.total, self.squares = self.total + number, self.squares + number * number
+        elif kind in ("min", "max"):
+            better = self.known == 1 or (ordered(value) < ordered(self.chosen)) == (kind == "min")
+            self.chosen = value if better else self.chosen
+        elif kind == "collect" and self.known <= (self.aggregate.max_items or 0):
+            self.collected.append(value)
+
+    def value(self) -> Any:
+        """What it is worth now."""
+        match self.aggregate.kind:
+            case "count":
+                return self.known
+            case "collect":
+                return [*self.collected]
+            case "first" | "last":
+                return self.chosen
+            case "min" | "max":
+                return self.chosen + 0.0 if isinstance(self.chosen, float) else self.chosen
+            case "sum":
+                return self._sum() if self.known else None
+            case "avg":
+                return float(self._exact_total()) / self.known if self.known else None
+        variance = self._variance() if self.known > 1 else None
+        return variance if variance is None or self.aggregate.kind == "variance" else math.sqrt(variance)
+
+    def _exact_total(self) -> Fraction:
+        return Fraction(self.total, 10 ** _places(self.like, self.aggregate))
+
+    def _sum(self) -> Any:
+        """A double, a BIGINT, or DECIMAL(38, its scale); null where it does not fit."""
+        if isinstance(self.like, float):
+            return float(self._exact_total())
+        if not isinstance(self.like, Decimal):
+            return self.total if -(2**63) <= self.total < 2**63 else None
+        fits = abs(self._exact_total()) < Fraction(10) ** (38 - _scale(self.like))
+        with localcontext(prec=100):
+            return Decimal(self.total).scaleb(-_places(self.like, self.aggregate)) if fits else None
+
+    def _variance(self) -> float:
+        """Of the sample."""
+        n, places = self.known, _places(self.like, self.aggregate)
+        return float(Fraction(n * self.squares - self.total**2, 10 ** (2 * places))) / float(n * (n - 1))
+
+
+class Group:
+    """A group of records: its columns and what they are worth.
+
+    last  the record that was added last
+    """
+
+    def __init__(self, by: Sequence[str], aggregates: Described) -> None:
+        """Nothing is added yet."""
+        self.by, self.totals = by, [(name, Total(aggregate)) for name, aggregate in aggregates]
+        self.records = 0
+        self.event_ms: int | None = None
+        self.last: Row | None = None
+
+    def add(self, row: Row) -> Group:
+        """Add a record; the group itself."""
+        for _, total in self.totals:
+            column = total.aggregate.column
+            total.add(True if column is None else row.values[column])
+        self.records, self.last = self.records + 1, row
+        self.event_ms = row.time_ms if self.event_ms is None else max(self.event_ms, row.time_ms)
+        return self
+
+    def shown(self) -> dict[str, Any]:
+        """The group columns and the aggregates."""
+        assert self.last is not None
+        return {name: plain(self.last.values[name]) for name in self.by} | self.worth()
+
+    def worth(self) -> dict[str, Any]:
+        """The aggregates."""
+        return {name: total.value() for name, total in self.totals}
+
+
+def aggregated(values: Iterable[Any], aggregate: Aggregate) -> Any:
+    """The value of an aggregate over values in the log's order."""
+    total = Total(aggregate)
+    for value in values:
+        total.add(value)
+    return total.value()

@@ -1,0 +1,33 @@
+"""Which records a node takes.
+
+Law: each record has one fate. One without a group, or with a value that an aggregate cannot take, is a dead letter.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
+from headrace.oracle.aggregates import Described, usable
+
+if TYPE_CHECKING:
+    from headrace.oracle.log import Row
+
+USED, OPEN, LATE, TOMBSTONE, DEAD_LETTER = "used", "open", "late", "tombstone", "dead_letter"
+TICK, DRAIN, SET_LIMITS = "tick", "drain", "set_limits"  # of rows that are no records
+
+
+def refused(row: Row, by: Sequence[str], aggregates: Described = ()) -> str | None:
+    """The fate of a record that does not count; None: it counts."""
+    if row.fate is not None:
+        return row.fate
+    has_group = all(row.values[name] is not None for name in by)
+    can_enter = all(usable(row.values[a.column], a) for _, a in aggregates if a.column is not None)
+    return None if has_group and can_enter else DEAD_LETTER
+
+
+def refused_by_table(row: Row, key: Sequence[str]) -> str | None:
+    """The same of a record of a table, where a tombstone counts."""
+    if row.fate not in (None, TOMBSTONE):
+        return row.fate
+    return None if all(row.values[name] is not None for name in key) else DEAD_LETTER

@@ -1,0 +1,99 @@
+"""Lookups, record by record: of a table's rows the one that a record finds.
+
+Law: as of the log it is the row that the records before it in the log leave of the key that it refers to. As of event time
+the record is released at the first commit, not before its own, at which the stream times of all partitions of all topics are
+beyond its event time; it finds, of the rows committed by then that are not of a later event time, the one of the highest.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING
+
+from headrace.description.feeds import RECORDS, VERSIONS
+from headrace.description.join import LEFT
+from headrace.description.lookup import EVENT
+from headrace.oracle.fates import LATE, OPEN, USED, refused_by_table
+from headrace.oracle.log import Log, Results, Row, Values
+from headrace.oracle.tables import deletes, order
+from headrace.oracle.values import Identity, identity, moment
+
+if TYPE_CHECKING:
+    from headrace.description import Lookup
+
+
+def lookup(node: Lookup, log: Log) -> Results:
+    """The records that have been given what they find, in the order in which sinks get them."""
+    found = Results()
+    versions: dict[Identity, list[Row]] = defaultdict(list)
+    for row in log.feeds[VERSIONS]:
+        fate = refused_by_table(row, node.table.key)
+        found.met(row, fate or USED)
+        if fate is None:
+            versions[identity(row.values[name] for name in node.table.key)].append(row)
+    times = log.lowest(topic.name for topic in node.topics)
+    answered = []
+    for record in log.feeds[RECORDS]:
+        fate, at_ms = record.fate, None
+        if fate is None:
+            at_ms = record.at_ms if node.as_of != EVENT else _released_at(record, times)
+            fate = LATE if _is_late(node, record) else OPEN if at_ms is None else USED
+        _note(found, record, fate)
+        if fate == USED and at_ms is not None:
+            refers = [record.values[name] for name in node.on]
+            known = [] if None in refers else versions.get(identity(refers), [])
+            answered.append((at_ms, record, _answer(node, known, record, at_ms)))
+        elif fate == LATE:
+            assert node.history_ms is not None
+            found.missed(record, record.time_ms, record.time_ms + node.history_ms)
+    answered.sort(key=lambda one: (one[0], one[1].time_ms if node.as_of == EVENT else 0, one[1].place))
+    shown = (_shown(node, *one) for one in answered if one[2] is not None or node.how == LEFT)
+    found.rows = [*shown]
+    return found
+
+
+def _answer(node: Lookup, versions: Sequence[Row], record: Row, at_ms: int) -> Row | None:
+    """The row that a record finds."""
+    if node.as_of == EVENT:
+        candidates = [v for v in versions if v.at_ms <= at_ms and (v.event_ms or 0) <= record.time_ms]
+        by: Callable[[Row], object] = lambda row: (row.event_ms or 0, row.place)  # noqa: E731
+    else:
+        candidates = [version for version in versions if version.place < record.place]
+        by = lambda row: order(node.table, row)  # noqa: E731
+    last = max(candidates, key=by, default=None)  # type: ignore[arg-type]
+    return None if last is None or deletes(last) else last
+
+
+def _released_at(record: Row, times: Sequence[tuple[int, int]]) -> int | None:
+    """When the frontier is beyond a record; None: it waits."""
+    return next((at for at, ms in times if at >= record.at_ms and ms > record.time_ms), None)
+
+
+def _is_late(node: Lookup, record: Row) -> bool:
+    history, stream = node.history_ms, record.stream_ms
+    return history is not None and stream is not None and record.time_ms + history < stream
+
+
+def _note(found: Results, record: Row, fate: str) -> None:
+    """The fate of a record; if the table uses it too, it is used, or waits to be."""
+    place = (record.topic, record.partition, record.offset or 0)
+    of_table = found.fates.get(place) if record.offset is not None else None
+    if of_table == USED and fate != OPEN:
+        return
+    taken = fate in (USED, OPEN) or of_table is None
+    found.met(record, fate if taken else min(fate, of_table or fate))
+
+
+def _shown(node: Lookup, at_ms: int, record: Row, row: Row | None) -> Values:
+    assert node.stream.columns is not None
+    own = {name: record.values[name] for name in node.stream.columns}
+    theirs = {name: None if row is None else row.values[name] for name in node.table.values}
+    place = {
+        "__topic": record.topic,
+        "__partition": record.partition,
+        "__offset": record.offset,
+        "__ingested_at": moment(record.at_ms),
+    }
+    released = {"__released_at": moment(at_ms)} if node.as_of == EVENT else {}
+    return {**own, **theirs, **place, **released, "__timestamp": record.event_ms, "__sequence": at_ms}

@@ -1,0 +1,210 @@
+"""Tables, joins, groups and aggregates of streams: their rows after a log commit, and the changes between commits.
+
+A *version* of a row is its value and what it was made of. A row has changed if it is made of other records, even if its
+value is the same.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Iterable
+from typing import TYPE_CHECKING, NamedTuple
+
+from headrace.description import Join, RunningAggregate, Table, TableAggregate, WindowedAggregate
+from headrace.description.feeds import LEFT, RESULT, RIGHT, ROWS, below, leaves_of
+from headrace.description.join import LEFT as LEFT_JOIN
+from headrace.oracle import windows
+from headrace.oracle.aggregates import Group, Total, usable
+from headrace.oracle.fates import LATE, USED, refused, refused_by_table
+from headrace.oracle.log import AT_THE_END, Log, Place, Results, Row, Values
+from headrace.oracle.tables import latest, shown
+from headrace.oracle.values import Identity, identity, plain
+
+if TYPE_CHECKING:
+    from headrace.description import Relation
+
+
+class Version(NamedTuple):
+    """A row, and what it was made of."""
+
+    made_of: object
+    value: Values
+
+
+Rows = dict[Identity, Version]
+Change = tuple[Values | None, Values | None]  # the row before and the row after; None: there is none
+
+
+def relation(node: Relation, log: Log) -> Results:
+    """The current rows, and what has become of each record."""
+    found = Results(rows=[version.value for version in rows_at(node, log, AT_THE_END).values()])
+    met: dict[tuple[str, int, int], set[str]] = defaultdict(set)
+    for part, leaf in leaves_of(node).items():
+        for row in log.feeds[part]:
+            if row.offset is not None:
+                met[row.topic, row.partition, row.offset].add(_fate(leaf, row))
+    # A record that two sides read is used if one of them uses it.
+    found.fates = {place: USED if USED in fates else min(fates) for place, fates in met.items()}
+    return found
+
+
+def changes(node: Relation, log: Log) -> dict[tuple[Identity, int], Change]:
+    """By key and commit time of each change the row before and the row after."""
+    found: dict[tuple[Identity, int], Change] = {}
+    then: Rows = {}
+    for at_ms, _ in log.commits:
+        now = rows_at(node, log, at_ms)
+        for key in {*then, *now}:
+            before, after = then.get(key), now.get(key)
+            if (before and before.made_of) != (after and after.made_of):
+                found[key, at_ms] = (before and before.value, after and after.value)
+        then = now
+    return found
+
+
+def rows_at(node: Relation, log: Log, upto_ms: int, part: str = RESULT) -> Rows:
+    """The rows by key after a log commit."""
+    match node:
+        case Join():
+            return _joined(node, log, upto_ms, part)
+        case TableAggregate():
+            return _grouped(node, rows_at(node.table, log, upto_ms, below(part, ROWS)))
+    rows = [row for row in log.feeds[part] if row.at_ms <= upto_ms]
+    match node:
+        case Table():
+            return {key: Version(row.place, shown(node, row)) for key, row in latest(node, rows).items()}
+        case RunningAggregate():
+            return _totals(node, rows)
+        case WindowedAggregate():
+            return _windows(node, rows, log, upto_ms)
+    raise AssertionError(f"a relation of another kind: {type(node)}")
+
+
+def _joined(node: Join, log: Log, upto_ms: int, part: str) -> Rows:
+    """Each left row with the right row that it refers to."""
+    left = rows_at(node.left, log, upto_ms, below(part, LEFT))
+    right = rows_at(node.right, log, upto_ms, below(part, RIGHT))
+    pairs: dict[Identity, tuple[Version, Version | None]] = {}
+    for key, version in left.items():
+        refers = [version.value[name] for name in node.on]
+        match = None if None in refers else right.get(identity(refers))
+        if match is not None or node.how == LEFT_JOIN:
+            pairs[key] = version, match
+    values = _values(node, [(one.value, other and other.value) for one, other in pairs.values()], log)
+    return {
+        key: Version((one.made_of, other and other.made_of), value)
+        for (key, (one, other)), value in zip(pairs.items(), values, strict=True)
+    }
+
+
+def _values(node: Join, pairs: list[tuple[Values, Values | None]], log: Log) -> list[Values]:
+    """The rows of pairs: the left key, then what is selected."""
+    repeated = _repeated(node)
+    if repeated is None:
+        assert log.compute is not None, "SQL computes values of this join: pass `compute`"
+        computed = log.compute(node, pairs)
+        return [
+            {name: left[name] for name in node.identity} | dict(value)
+            for (left, _), value in zip(pairs, computed, strict=True)
+        ]
+    found = []
+    for left, right in pairs:
+        row = {name: left[name] for name in node.identity}
+        for name, side, column in repeated:
+            row[name] = left[column] if side == LEFT else right and right[column]
+        found.append(row)
+    return found
+
+
+def _repeated(node: Join) -> list[tuple[str, str, str]] | None:
+    """Each value's name, and the side and column that it repeats; None: SQL computes one."""
+    if node.selection is None:
+        return [(n, LEFT, n) for n in node.left.values] + [(n, RIGHT, n) for n in node.right.values]
+    found = []
+    columns = {
+        side: {name.lower(): name for name in of.columns}
+        for side, of in ((LEFT, node.left), (RIGHT, node.right))
+    }
+    for expression in node.selected:
+        if expression.name in node.identity:
+            continue
+        *named, name = expression.repeats or ("",)
+        side = named[0] if named else LEFT if name.lower() in columns[LEFT] else RIGHT
+        if len(named) > 1 or side not in columns or name.lower() not in columns[side]:
+            return None
+        found.append((expression.name, side, columns[side][name.lower()]))
+    return found
+
+
+def _grouped(node: TableAggregate, rows: Rows) -> Rows:
+    """By group the aggregates of its rows; a row without a group counts nowhere, and what does not fit counts as null."""
+    members: dict[Identity, list[tuple[Identity, Version]]] = defaultdict(list)
+    for key, version in rows.items():
+        group = [version.value[name] for name in node.by]
+        if None not in group:
+            members[identity(group)].append((key, version))
+    found = {}
+    for group_key, own in members.items():
+        by = {name: plain(own[0][1].value[name]) for name in node.by}
+        worth = {}
+        for name, aggregate in node.aggregates:
+            total = Total(aggregate)
+            for _, version in own:
+                value = True if aggregate.column is None else version.value[aggregate.column]
+                total.add(value if usable(value, aggregate) else None)
+            worth[name] = total.value()
+        made_of = frozenset((key, version.made_of) for key, version in own)
+        found[group_key] = Version(made_of, by | worth)
+    return found
+
+
+class _Grown:
+    """A group, and the places of its records."""
+
+    def __init__(self, node: RunningAggregate | WindowedAggregate) -> None:
+        self.group, self.places = Group(node.by, node.aggregates), list[Place]()
+
+    def add(self, row: Row) -> None:
+        self.group.add(row)
+        self.places.append(row.place)
+
+
+def _totals(node: RunningAggregate, rows: Iterable[Row]) -> Rows:
+    groups: dict[Identity, _Grown] = {}
+    for row in rows:
+        if refused(row, node.by, node.aggregates) is None:
+            groups.setdefault(identity(row.values[name] for name in node.by), _Grown(node)).add(row)
+    return {key: Version(tuple(of.places), of.group.shown()) for key, of in groups.items()}
+
+
+def _windows(node: WindowedAggregate, rows: Iterable[Row], log: Log, upto_ms: int) -> Rows:
+    """Windows that records have entered; with `suppress` those that are closed."""
+    groups: dict[tuple[Identity, int], _Grown] = {}
+    for row in rows:
+        if refused(row, node.by, node.aggregates) is None:
+            for start in windows.starts(node, row):
+                key = identity(row.values[name] for name in node.by), start
+                groups.setdefault(key, _Grown(node)).add(row)
+    times = log.lowest(topic.name for topic in node.topics)
+    lowest = max((ms for at_ms, ms in times if at_ms <= upto_ms), default=-1)
+    found: Rows = {}
+    for (key, start), of in groups.items():
+        closed = start + windows.size_ms(node) + node.grace_ms <= lowest
+        if closed or node.suppression is None:
+            made_of = tuple(of.places) if node.suppression is None else "closed"
+            value = windows.shown(node, of.group, start)
+            own = {name: value[name] for name in node.columns}
+            found[(*key, *identity([own["window_start"]]))] = Version(made_of, own)
+    return found
+
+
+def _fate(leaf: Relation, row: Row) -> str:
+    match leaf:
+        case Table():
+            return refused_by_table(row, leaf.key) or USED
+        case RunningAggregate():
+            return refused(row, leaf.by, leaf.aggregates) or USED
+        case WindowedAggregate():
+            fate = refused(row, leaf.by, leaf.aggregates)
+            return fate or (USED if windows.starts(leaf, row) else LATE)
+    raise AssertionError(f"a relation of another kind: {type(leaf)}")

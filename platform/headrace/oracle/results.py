@@ -1,0 +1,66 @@
+"""From a node's description to its oracle."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any
+
+from headrace.description import (
+    Batches,
+    Lookup,
+    Relation,
+    RunningAggregate,
+    SessionWindows,
+    SlidingWindows,
+    Suppressed,
+    WindowedAggregate,
+)
+from headrace.oracle import relations
+from headrace.oracle.batches import batches
+from headrace.oracle.lookups import lookup
+from headrace.oracle.sessions import sessions
+from headrace.oracle.sliding import sliding
+from headrace.oracle.time_limits import time_limit
+from headrace.oracle.totals import totals
+from headrace.oracle.windows import windows
+
+if TYPE_CHECKING:
+    from headrace.description import Node
+    from headrace.oracle.log import Log, Results
+    from headrace.oracle.values import Identity
+
+
+def results(node: Node, log: Log, wanted: Callable[[Identity], bool] = lambda key: True) -> Results:
+    """What a node makes of its logs.
+
+    In:  log     the rows of its feeds; of all keys, or of some
+         wanted  of a suppression by a time limit: for which keys rows are asked. The others' rows move its time
+    Out: the rows of its table, what is still open, and the fate of each record
+    Law: a function of the description and of the logs alone.
+    """
+    match node:
+        case Lookup():
+            return lookup(node, log)
+        case Batches():
+            return batches(node, log)
+        case Suppressed():
+            return time_limit(node, log, wanted)
+        case RunningAggregate():
+            return totals(node, log)
+        case WindowedAggregate(window=SessionWindows()):
+            return sessions(node, log)
+        case WindowedAggregate(window=SlidingWindows()):
+            return sliding(node, log)
+        case WindowedAggregate():
+            return windows(node, log)
+        case Relation():
+            return relations.relation(node, log)
+    raise AssertionError(f"a node of another kind: {type(node)}")
+
+
+def changes(node: Relation, log: Log) -> dict[tuple[Any, int], relations.Change]:
+    """The changes of a table, a join, or aggregates that are revised: one for each key and log commit that changes it.
+
+    Out: by key and commit time the row before and the row after; None: there is none
+    """
+    return relations.changes(node, log)

@@ -1,0 +1,76 @@
+"""Sessions, record by record. A session is [start, end], its first and last event; those of each partition stand alone.
+
+Law: each record makes one session of itself and of those of its group within the gap that are open when it comes. It is late
+when that session closes at or before its own stream time. A session closes at end + gap + grace.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from headrace.description import SessionWindows
+from headrace.oracle.aggregates import Group
+from headrace.oracle.fates import LATE, OPEN, USED, refused
+from headrace.oracle.log import Log, Partition, Results, Row, Values, reached
+from headrace.oracle.values import Identity, identity, moment
+
+if TYPE_CHECKING:
+    from headrace.description import WindowedAggregate
+
+
+@dataclass
+class Session:
+    """Its bounds and what is in it."""
+
+    start: int
+    end: int
+    rows: list[Row]
+
+
+def sessions(node: WindowedAggregate, log: Log) -> Results:
+    """The sessions that the log leads to."""
+    assert isinstance(node.window, SessionWindows)
+    found, gap, grace = Results(), node.window.gap_ms, node.grace_ms
+    known: dict[tuple[Identity, Partition], list[Session]] = defaultdict(list)
+    for row in log.rows:
+        fate = refused(row, node.by, node.aggregates)
+        if fate is None:
+            at = row.time_ms
+            mine = known[identity(row.values[name] for name in node.by), (row.topic, row.partition)]
+            near = [
+                s
+                for s in mine
+                if s.start - gap <= at <= s.end + gap and s.end + gap + grace > (row.before_ms or 0)
+            ]
+            start, end = min([at, *(s.start for s in near)]), max([at, *(s.end for s in near)])
+            if end + gap + grace <= (row.stream_ms or 0):
+                fate = LATE
+                found.missed(row, at, at)
+            else:
+                together = [row, *(each for s in near for each in s.rows)]
+                mine[:] = [*(s for s in mine if s not in near), Session(start, end, together)]
+        if fate:
+            found.met(row, fate)
+    for (_, partition), own in known.items():
+        times = [(at_ms, after[partition]) for at_ms, after in log.commits if partition in after]
+        for session in own:
+            window, final_at = _shown(node, session, partition), reached(times, session.end + gap + grace)
+            for row in session.rows:
+                found.met(row, OPEN if final_at is None else USED)
+            if final_at is None:
+                found.open.append(window)
+            else:
+                found.rows.append(window | {"__sequence": final_at})
+    return found
+
+
+def _shown(node: WindowedAggregate, session: Session, partition: Partition) -> Values:
+    group = Group(node.by, node.aggregates)
+    for row in sorted(session.rows, key=lambda row: row.place):
+        group.add(row)
+    by = {name: value for name, value in group.shown().items() if name in node.by}
+    bounds = {"window_start": moment(session.start), "window_end": moment(session.end)}
+    own = {"__partition": partition[1], "__timestamp": session.end, "__records": group.records}
+    return {**by, **bounds, **group.worth(), **own}

@@ -1,0 +1,52 @@
+"""Tables: the latest record of each key.
+
+Law: of a key's records the last counts, in the order of the log or of event times. A tombstone deletes the key, and so does
+a row that fails a condition of the table.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import TYPE_CHECKING, Any
+
+from headrace.description.table import TIMESTAMP
+from headrace.oracle.fates import TOMBSTONE, USED, refused_by_table
+from headrace.oracle.values import Identity, identity, plain
+
+if TYPE_CHECKING:
+    from headrace.description import Table
+    from headrace.oracle.log import Log, Results, Row, Values
+
+
+def latest(node: Table, rows: Iterable[Row]) -> dict[Identity, Row]:
+    """Of each key the last record, if it leaves a row."""
+    found: dict[Identity, Row] = {}
+    for row in sorted(rows, key=lambda row: order(node, row)):
+        if refused_by_table(row, node.key) is None:
+            key = identity(row.values[name] for name in node.key)
+            found.pop(key, None)
+            if not deletes(row):
+                found[key] = row
+    return found
+
+
+def order(node: Table, row: Row) -> tuple[Any, ...]:
+    """By what the later of two records is told."""
+    return ((row.event_ms or 0) if node.order_by == TIMESTAMP else 0, *row.place)
+
+
+def deletes(row: Row) -> bool:
+    """Whether a record leaves no row."""
+    return row.fate == TOMBSTONE or not row.passes
+
+
+def shown(node: Table, row: Row) -> Values:
+    """A record as a row of the table."""
+    key = {name: plain(row.values[name]) for name in node.key}
+    return key | {name: row.values[name] for name in node.values}
+
+
+def note_fates(node: Table, log: Log, feed: str, found: Results) -> None:
+    """The fate of each record: what has a key is used, tombstones too."""
+    for row in log.feeds[feed]:
+        found.met(row, refused_by_table(row, node.key) or USED)

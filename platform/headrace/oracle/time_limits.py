@@ -1,0 +1,224 @@
+"""Suppression by a time limit, update by update; each partition by itself.
+
+Law: a record is put first; then what is due leaves, then what does not fit, the oldest first. An entry (a key; with windows
+a key and a window) waits from its first update until the highest timestamp of updates and ticks, less the limit, has reached
+that update's. Limits that are set are in force from their row on.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+from heapq import heappop, heappush
+from itertools import groupby
+from typing import TYPE_CHECKING, Any
+
+from headrace.description import RunningAggregate, Table, WindowedAggregate
+from headrace.description.suppression import EMIT_EARLY, SPILL
+from headrace.oracle import tables, windows
+from headrace.oracle.aggregates import Group
+from headrace.oracle.fates import LATE, OPEN, SET_LIMITS, TICK, USED, refused, refused_by_table
+from headrace.oracle.log import Log, Results, Row, Values
+from headrace.oracle.values import Identity, identity, plain
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from headrace.description import Suppressed
+
+Entry = tuple[Identity, int]  # the key, and the window's start (0: no window)
+BOUNDS = ("max_records", "max_bytes")
+
+
+@dataclass
+class Wait:
+    """An entry that waits: the update that opened it, the last one, and the records that it holds."""
+
+    opened_ms: int
+    opened_offset: int | None
+    event_ms: int = 0
+    size_bytes: int = 0
+    records: set[int] = field(default_factory=set)
+
+
+@dataclass
+class Buffer:
+    """What waits in one partition.
+
+    limits     in force: `limit_ms` and the bounds
+    time_ms    the highest timestamp of updates and ticks; expiry_ms: the highest that it less the limit has been
+    worth      of each entry what it is worth: the totals of its records, or its last record
+    """
+
+    limits: dict[str, int | None]
+    time_ms: int | None = None
+    expiry_ms: int | None = None
+    queue: list[tuple[int, Entry]] = field(default_factory=list)
+    waits: dict[Entry, Wait] = field(default_factory=dict)
+    worth: dict[Entry, Any] = field(default_factory=dict)
+    size_bytes: int = 0
+
+    def move(self, ms: int | None) -> None:
+        """An update or a tick has this timestamp; None: the row only sets limits."""
+        if ms is not None:
+            self.time_ms = ms if self.time_ms is None else max(self.time_ms, ms)
+        if self.time_ms is not None:
+            now = self.time_ms - (self.limits["limit_ms"] or 0)
+            self.expiry_ms = now if self.expiry_ms is None else max(self.expiry_ms, now)
+
+    def put(self, entry: Entry, row: Row, event_ms: int) -> None:
+        """An update of an entry."""
+        if entry not in self.waits:
+            self.waits[entry] = Wait(event_ms, row.offset)
+            heappush(self.queue, (event_ms, entry))
+        wait = self.waits[entry]
+        self.size_bytes += row.size_bytes - wait.size_bytes
+        wait.event_ms, wait.size_bytes = event_ms, row.size_bytes
+        wait.records.add(row.offset or 0)
+
+    def leaving(self, *, early: bool) -> Iterator[tuple[Entry, Wait, bool]]:
+        """What leaves now, in order, and whether a bound lets it. In: early  whether bounds do so."""
+        while self.queue and self.expiry_ms is not None and self.queue[0][0] <= self.expiry_ms:
+            yield (*self._leave(), False)
+        while early and self._is_full():
+            yield (*self._leave(), True)
+
+    def _is_full(self) -> bool:
+        records, size = self.limits["max_records"], self.limits["max_bytes"]
+        return (records is not None and len(self.waits) > records) or (
+            size is not None and self.size_bytes > size
+        )
+
+    def _leave(self) -> tuple[Entry, Wait]:
+        _, entry = heappop(self.queue)
+        wait = self.waits.pop(entry)
+        self.size_bytes -= wait.size_bytes
+        return entry, wait
+
+
+def time_limit(node: Suppressed, log: Log, wanted: Callable[[Identity], bool] = lambda key: True) -> Results:
+    """The rows that have left, in the order in which sinks get them.
+
+    In: wanted  for which keys rows are asked; the records of others move the time, and fill what is bounded
+    """
+    found = Results()
+    everything = [*log.rows]
+    said = sorted({(row.at_ms, row.reason) for row in everything if row.fate == SET_LIMITS and row.reason})
+    by_partition = sorted(everything, key=lambda row: (row.topic, row.partition, row.place))
+    for (topic, partition), rows in groupby(by_partition, key=lambda row: (row.topic, row.partition)):
+        _partition(node, topic, partition, [*rows], said, wanted, found)
+    found.rows.sort(key=lambda row: (row["__sequence"], row["__partition"]))  # stable
+    return found
+
+
+def _partition(
+    node: Suppressed,
+    topic: str,
+    partition: int,
+    rows: list[Row],
+    said: list[tuple[int, str]],
+    wanted: Callable[[Identity], bool],
+    found: Results,
+) -> None:
+    policy = node.policy
+    early = policy.bound.when_full == EMIT_EARLY
+    buffer = Buffer(
+        {
+            "limit_ms": policy.limit_ms,
+            "max_records": policy.bound.max_records,
+            "max_bytes": policy.bound.max_bytes,
+        }
+    )
+    waiting = iter(said)
+    following = next(waiting, None)
+
+    def leave(row: Row, sub: int) -> None:
+        for entry, wait, by_bound in buffer.leaving(early=early):
+            shown = _shown(node, entry, buffer.worth[entry])
+            place = {"__sequence": row.at_ms, "__partition": partition, "__offset": row.offset, "__sub": sub}
+            opened = {"__opened_ms": wait.opened_ms, "__opened_offset": wait.opened_offset}
+            own = {"__topic": topic, "__early": by_bound, "__timestamp": wait.event_ms}
+            if wanted(entry[0]):
+                found.rows.append({**shown, **place, **opened, **own})
+
+    for row in rows:
+        while following is not None and following[0] <= row.at_ms:
+            _set(node, buffer, following[1])  # limits are in force in partitions to come, too
+            following = next(waiting, None)
+        if row.fate == TICK:
+            buffer.move(row.stream_ms)
+            leave(row, 0)
+        elif row.fate == SET_LIMITS:
+            buffer.move(None)
+            leave(row, 0)
+        fate, updates = _updates(node, row)
+        found.met(row, fate)
+        for key, start in updates:
+            entry = (key, start)
+            event_ms = _update(node, buffer, entry, row, keep=early or wanted(key))
+            buffer.move(event_ms)
+            if early or wanted(key):
+                buffer.put(entry, row, event_ms)
+            leave(row, start)
+        found.waiting[partition, row.at_ms] = len(buffer.waits), buffer.size_bytes
+    for wait in buffer.waits.values():
+        for offset in wait.records:
+            found.fates[topic, partition, offset] = OPEN
+
+
+def _updates(node: Suppressed, row: Row) -> tuple[str, list[Entry]]:
+    """The fate of a row, and the entries that it updates, one after the other."""
+    of = node.updated
+    fate = refused_by_table(row, of.key) if isinstance(of, Table) else refused(row, of.by, of.aggregates)
+    if fate is not None:
+        return fate, []
+    key = identity(row.values[name] for name in node.by)
+    starts = windows.starts(of, row) if isinstance(of, WindowedAggregate) else [0]
+    return (USED if starts else LATE), [(key, start) for start in starts]
+
+
+def _update(node: Suppressed, buffer: Buffer, entry: Entry, row: Row, *, keep: bool) -> int:
+    """Make an update part of what its entry is worth; the update's timestamp."""
+    of = node.updated
+    if isinstance(of, Table):
+        if keep:
+            buffer.worth[entry] = row
+        return row.time_ms
+    group = buffer.worth.setdefault(entry, Group(of.by, of.aggregates if keep else ()))
+    group.add(row)
+    assert group.event_ms is not None
+    return int(group.event_ms)
+
+
+def _shown(node: Suppressed, entry: Entry, worth: Any) -> Values:
+    """A row that leaves; of a deleted key the values are null."""
+    of = node.updated
+    if isinstance(of, Table):
+        if not tables.deletes(worth):
+            return {**tables.shown(of, worth), "__deleted": False}
+        key = {name: plain(worth.values[name]) for name in of.key}
+        return {**key, **dict.fromkeys(of.values), "__deleted": True}
+    if isinstance(of, RunningAggregate):
+        return {**worth.shown(), "__deleted": False}
+    window = windows.shown(of, worth, entry[1])
+    return {**{name: window[name] for name in of.columns}, "__deleted": False}
+
+
+def _set(node: Suppressed, buffer: Buffer, said: str) -> None:
+    """Put limits in force, unless they are another node's or ones that this node cannot have."""
+    entry = json.loads(said)
+    if entry.get("node") == node.name and _can_have(node, buffer.limits, entry["limits"]):
+        buffer.limits |= entry["limits"]
+
+
+def _can_have(node: Suppressed, limits: Mapping[str, int | None], asked: Mapping[str, int | None]) -> bool:
+    """No negative limit, no bound below one, none where none is described, and not every bound away."""
+    if "limit_ms" in asked and (asked["limit_ms"] is None or asked["limit_ms"] < 0):
+        return False
+    bounds = {name: asked[name] for name in BOUNDS if name in asked}
+    if any(value is not None and value < 1 for value in bounds.values()):
+        return False
+    after = {name: limits[name] for name in BOUNDS} | bounds
+    bounded = node.policy.bound.when_full != SPILL
+    return not bounds or (bounded and any(value is not None for value in after.values()))

@@ -1,0 +1,49 @@
+"""Values of rows: which are equal, in what order they stand, and how they are shown.
+
+Law: null is lowest and NaN the highest number; -0.0 is 0.0; texts go by their bytes; an array comes before those that it
+begins.
+"""
+
+from __future__ import annotations
+
+import datetime as dt
+import math
+from collections.abc import Iterable, Mapping
+from typing import Any
+
+EPOCH = dt.datetime(1970, 1, 1, tzinfo=dt.UTC)
+Identity = tuple[Any, ...]
+
+
+def ordered(value: Any) -> Any:
+    """What compares, and is equal, as values of one type are; it can be a key of a dict."""
+    if value is None:
+        return (0,)
+    if isinstance(value, float):
+        return (1, 1, 0.0) if math.isnan(value) else (1, 0, value + 0.0)
+    if isinstance(value, Mapping):
+        return (1, *map(ordered, value.values()))
+    if isinstance(value, list | tuple):
+        return (1, *map(ordered, value))
+    return (1, value)
+
+
+def plain(value: Any) -> Any:
+    """The value of a key as it is shown: without -0.0."""
+    if isinstance(value, float):
+        return value + 0.0
+    if isinstance(value, Mapping):
+        return {name: plain(part) for name, part in value.items()}
+    if isinstance(value, list):
+        return [plain(part) for part in value]
+    return value
+
+
+def identity(values: Iterable[Any]) -> Identity:
+    """Equal for equal keys."""
+    return tuple(map(ordered, values))
+
+
+def moment(ms: int) -> dt.datetime:
+    """Milliseconds since 1970 as a TIMESTAMP."""
+    return EPOCH + dt.timedelta(milliseconds=ms)

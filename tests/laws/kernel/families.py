@@ -1,0 +1,96 @@
+"""All operators: nodes of each kind, and the worlds in which they are tried."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import pyarrow as pa
+from hypothesis import strategies as st
+
+from tests.laws.kernel.logs import Choose, World, worlds
+from tests.laws.kernel.relation_subjects import (
+    event_lookup_subjects,
+    group_subjects,
+    join_subjects,
+    lookup_subjects,
+    narrow,
+    references,
+    referring,
+    side_subjects,
+    table_subjects,
+)
+from tests.laws.kernel.subjects import (
+    Subject,
+    T,
+    U,
+    batch_subjects,
+    decimal,
+    double,
+    limit_subjects,
+    limits_set,
+    session_subjects,
+    sliding_subjects,
+    topic,
+    total_subjects,
+    whole,
+    window_subjects,
+)
+
+
+@dataclass(frozen=True)
+class Family:
+    """Nodes of one kind, and the worlds in which they are tried.
+
+    share  of all logs, beside the others' shares; a log of several steps takes longer
+    """
+
+    name: str
+    subjects: Sequence[Subject]
+    worlds: st.SearchStrategy[World]
+    share: int = 4
+
+
+def families() -> list[Family]:
+    """All operators."""
+    one_topic, two_topics = (
+        worlds(whole, pa.int64()),
+        worlds(whole, pa.int64(), ("t", "u"), log_commits=(2, 3)),
+    )
+    drained = {"controls": ("drain", "drain", "control")}
+    asked = st.one_of([referring("items", "more", "orders", values=each) for each in (references, narrow)])
+    return [
+        Family("windows", window_subjects(T.stream, T.merge(U)), two_topics),
+        of_numbers("windows of doubles", window_subjects, "DOUBLE", double, pa.float64()),
+        Family("sliding windows", sliding_subjects(), one_topic),
+        Family("sessions", session_subjects(), one_topic),
+        Family("totals", total_subjects(T.stream, T.merge(U)), two_topics),
+        of_numbers("totals of doubles", total_subjects, "DOUBLE", double, pa.float64()),
+        of_numbers("totals of decimals", total_subjects, "DECIMAL(12,3)", decimal, pa.decimal128(12, 3)),
+        Family("tables", table_subjects(), referring("one", "two")),
+        Family("batches", batch_subjects(), worlds(whole, pa.int64(), ("t", "u"), log_commits=(2, 3), **drained)),  # type: ignore[arg-type]
+        Family("time limits", limit_subjects(), worlds(whole, pa.int64(), controls=("set_limits",), limits=limits_set())),
+        Family("joins", join_subjects(), referring("positions", "tickers", "exchanges"), 2),
+        Family("groups of tables", group_subjects(), referring("positions", "tickers", "exchanges"), 2),
+        Family("aggregates as sides", side_subjects(), referring("sales", "shops"), 2),
+        Family("lookups in the log", lookup_subjects(), asked),
+        Family("lookups in event time", event_lookup_subjects(), asked),
+    ]  # fmt: skip
+
+
+def of_numbers(
+    name: str, make: Callable[[Any, Any], list[Subject]], ddl: str, values: Choose, of: pa.DataType
+) -> Family:
+    """The same over numbers of another type, of one topic."""
+    mine = topic("t", f"value {ddl}")
+    return Family(name, make(mine.stream, mine.stream), worlds(values, of))
+
+
+def shares(logs: int) -> list[int]:
+    """How many of so many logs each family has."""
+    total = sum(family.share for family in FAMILIES)
+    return [-(-logs * family.share // total) for family in FAMILIES]
+
+
+FAMILIES = families()

@@ -1,0 +1,130 @@
+"""A world as one operator reads it, and as its oracle does.
+
+Steps of streams are SQL, which the laws of the kernel do without: a `select` here only names columns, and a condition of a
+table is that a column is above 0.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from functools import cached_property
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from headrace import oracle
+from headrace.description import Join, Node, Select, parse_expression
+from headrace.description.feeds import Feed, feeds_of
+from headrace.engine.bounds import standing_limits
+from headrace.engine.operators import NodeOperator, operator_of
+from headrace.fold.changes.station import Selection
+from headrace.fold.contract import ROW_COLUMNS, TOPIC, Times
+from headrace.fold.tables.decide_records import PASSES
+from tests.laws.kernel.logs import World
+
+Values = Mapping[str, Any]
+
+
+@dataclass(frozen=True)
+class Computed:
+    """The columns of a join whose select SQL computes, once more in Python.
+
+    part     of the join in its relation
+    columns  of the join
+    value    of a pair of a left and a right row (None: no match) each value
+    """
+
+    part: str
+    columns: pa.Schema
+    value: Any
+
+    def for_kernel(self, selections: Mapping[str, Selection], rows: pa.Table) -> pa.Table:
+        """As `fold_increment` asks for it."""
+        for part, selection in selections.items():
+            pairs = []
+            for row in rows.to_pylist():
+                left = {name: row[carried] for name, carried in selection.left.items()}
+                right = {name: row[carried] for name, carried in selection.right.items()}
+                pairs.append((left, right if row[selection.matched] else None))
+            found = [self.value(*pair) for pair in pairs]
+            for name in selection.values:
+                of = self.columns.field(name).type
+                rows = rows.append_column(f"{part}:{name}", pa.array([row[name] for row in found], of))
+        return rows
+
+    def for_oracle(self, join: Join, pairs: Sequence[tuple[Values, Values | None]]) -> list[Values]:
+        """As `oracle.Log` asks for it."""
+        return [self.value(*pair) for pair in pairs]
+
+
+class Reading:
+    """A world of the topics that a node reads."""
+
+    def __init__(
+        self, node: Node, world: World, *, changes: bool = False, computed: Computed | None = None
+    ) -> None:
+        self.node, self.computed = node, computed
+        self.topics = [topic.name for topic in node.topics]
+        self.world = world.of(*self.topics)
+        self.commits = self.world.commits
+        self.feeds = {name: self._feed(feed) for name, feed in feeds_of(node).items()}
+        self.operator = self._operator(changes)
+
+    def increment(self, after: dict[str, int], upto: dict[str, int]) -> tuple[pa.Table, Times]:
+        """Rows as the first step takes them."""
+        times = self.world.times(after, upto)
+        standing = standing_limits(self.operator, self.world.limits({}, after))
+        rows = self.world.between(self._rows, after, upto)
+        return rows, replace(times, limits=[*standing, *self.world.limits(after, upto)])
+
+    @cached_property
+    def _rows(self) -> pa.Table:
+        """All rows as the first step takes them, which is decided row by row."""
+        return self.operator.rows(self.feeds)
+
+    @cached_property
+    def log(self) -> oracle.Log:
+        """The same for the oracle."""
+        plain = {name: rows.to_pylist() for name, rows in self.feeds.items()}
+        compute = self.computed.for_oracle if self.computed else None
+        return oracle.Log(plain, compute=compute)  # type: ignore[arg-type]
+
+    def _operator(self, changes: bool) -> NodeOperator:
+        own = (*ROW_COLUMNS.names, PASSES)
+        columns = {
+            name: pa.schema([field for field in rows.schema if field.name not in own])
+            for name, rows in self.feeds.items()
+        }
+        key = self.node, tuple(map(str, columns.values())), changes
+        if key not in _KNOWN:
+            computed = {self.computed.part: self.computed.columns} if self.computed else None
+            _KNOWN[key] = operator_of(self.node, columns, changes=changes, computed=computed)
+        return _KNOWN[key]
+
+    def _feed(self, feed: Feed) -> pa.Table:
+        """The rows of a stream."""
+        tables = [self._branch(branch.topic, branch.steps) for branch in feed.stream.branches]
+        rows = pa.concat_tables([table.select(tables[0].column_names) for table in tables])
+        for condition in feed.conditions:
+            name, above, nothing = condition.split()
+            assert (above, nothing) == (">", "0")
+            rows = rows.append_column(PASSES, pc.greater(rows[name], 0))
+        return rows.combine_chunks()
+
+    def _branch(self, topic: Any, steps: Sequence[Any]) -> pa.Table:
+        rows = self.world.everything
+        rows = rows.filter(pc.equal(rows[TOPIC], topic.name)).combine_chunks()
+        value = rows["value"].combine_chunks()
+        (key,), names = topic.key_columns, [column.name for column in topic.value_columns]
+        parts = value.flatten() if len(names) > 1 else [value]
+        columns = {key.name: rows["key"], **dict(zip(names, parts, strict=True))}
+        for step in steps:
+            assert isinstance(step, Select)
+            read = (parse_expression(sql, "select") for sql in step.expressions)
+            columns = {each.name: columns[each.repeats[0]] for each in read}
+        return pa.table(columns | {name: rows[name] for name in ROW_COLUMNS.names})
+
+
+_KNOWN: dict[Any, NodeOperator] = {}

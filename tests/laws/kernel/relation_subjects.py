@@ -1,0 +1,162 @@
+"""Tables, joins, groups of tables, and lookups for the laws of the kernel, and the worlds that they read."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pyarrow as pa
+
+import headrace as hr
+from tests.laws.kernel.logs import SECOND, Choose, worlds
+from tests.laws.kernel.reading import Computed
+from tests.laws.kernel.subjects import Subject, topic
+
+# Topics whose records refer to those of others: a key, a reference, another reference, a number.
+VALUE = pa.struct([("ref", pa.string()), ("also", pa.string()), ("amount", pa.int32())])
+REFERENCES = ("a", "b", "ü", "a", "nobody", None)
+
+
+def references(number: int) -> dict[str, Any]:
+    """A value with two references and a number."""
+    number, ref = divmod(number, len(REFERENCES))
+    number, also = divmod(number, 4)
+    return {
+        "ref": REFERENCES[ref],
+        "also": ("a", "b", "x", None)[also],
+        "amount": (None, 1, 0, 2_000_000_000)[number % 4],
+    }
+
+
+def referring(*topics: str, values: Choose = references, commits: tuple[int, int] = (2, 3)) -> Any:
+    return worlds(values, VALUE, topics, ("a", "b", "ü", None), log_commits=commits)
+
+
+POSITIONS = topic("positions", "ticker STRING, parent STRING, amount INT", "id STRING")
+TICKERS = topic("tickers", "exchange STRING, owner STRING, founded INT", "symbol STRING")
+EXCHANGES = topic("exchanges", "city STRING, street STRING, opened INT", "market STRING")
+ONE, TWO = (topic(name, "ref STRING, also STRING, amount INT", "id STRING") for name in ("one", "two"))
+HELD, KNOWN, PLACES = POSITIONS.table(), TICKERS.table(), EXCHANGES.table()
+SUMS = {"n": hr.count(), "total": hr.sum("amount"), "mean": hr.avg("amount")}
+
+
+def table_subjects() -> list[Subject]:
+    nodes = {
+        "latest": ONE.table(),
+        "by_time": ONE.table("timestamp"),
+        "of_two": ONE.merge(TWO).table(),
+        "kept": ONE.merge(TWO).table("timestamp").where("amount > 0"),
+    }
+    return [
+        Subject(f"{name}{'_changes' * changes}", node.named(name), changes, apart=not changes)
+        for name, node in nodes.items()
+        for changes in (False, True)
+    ]
+
+
+MARKET, BOTH = "coalesce(exchange, 'none') AS market", "amount + founded AS both"
+
+
+def of_market(left: Any, right: Any) -> dict[str, Any]:
+    """What these two and `parent` make of a pair."""
+    numbers = (left["amount"], right and right["founded"])
+    return {
+        "market": (right and right["exchange"]) or "none",
+        "both": None if None in numbers else sum(numbers),
+        "parent": left["parent"],
+    }
+
+
+COMPUTED = Computed(
+    "rows",
+    pa.schema([("id", pa.string()), ("market", pa.string()), ("both", pa.int64()), ("parent", pa.string())]),
+    of_market,
+)
+
+
+def join_subjects() -> list[Subject]:
+    by_time = POSITIONS.table("timestamp").join(TICKERS.table("timestamp"), on="ticker", how="left")
+    selected = ("left.amount AS amount", "right.amount AS parent_amount")
+    nodes = {
+        "inner": HELD.join(KNOWN, on="ticker"),
+        "left": HELD.join(KNOWN, on="ticker", how="left"),
+        "joined_by_time": by_time,
+        "of_positive": HELD.where("amount > 0").join(KNOWN.where("founded > 0"), on="ticker", how="left"),
+        "self_join": HELD.join(HELD, on="parent", how="left", select=selected),
+        "chain": HELD.join(KNOWN, on="ticker").join(PLACES, on="exchange", how="left"),
+        "nested": HELD.join(KNOWN.join(PLACES, on="exchange"), on="ticker", how="left"),
+    }
+    return [Subject(name, node.named(name), changes=True) for name, node in nodes.items()] + [
+        Subject(f"{name}_current", nodes[name].named(name), apart=True) for name in ("inner", "left")
+    ]
+
+
+def group_subjects() -> list[Subject]:
+    joined = HELD.join(KNOWN, on="ticker", how="left")
+    markets = HELD.join(KNOWN, on="ticker", how="left", select=(MARKET, BOTH, "parent"))
+    nodes = {
+        "groups": HELD.group_by("ticker").aggregate(n=hr.count(), spread=hr.variance("amount")),
+        "groups_of_a_join": joined.group_by("exchange").aggregate(**SUMS).join(PLACES, on="exchange", how="left"),
+        "market": markets.group_by("market").aggregate(n=hr.count(), total=hr.sum("both")),
+    }  # fmt: skip
+    return [
+        Subject(n, node.named(n), changes=True, computed=COMPUTED if n == "market" else None)
+        for n, node in nodes.items()
+    ] + [Subject("current_groups", nodes["groups"].named("groups"))]
+
+
+SALES = topic("sales", "shop STRING, clerk STRING, amount INT", "id STRING")
+SHOPS = topic("shops", "city STRING, street STRING, opened INT", "shop STRING")
+SIDES: dict[str, Any] = {"n": hr.count(), "total": hr.sum("amount"), "newest": hr.last("amount")}
+
+
+def side_subjects() -> list[Subject]:
+    """Totals and windows of a stream as sides of joins and groups."""
+    by_shop = SALES.group_by("shop")
+    totals = by_shop.aggregate(**SIDES)
+    windows = by_shop.window(hr.hopping("20 seconds", "8 seconds"), grace="10 seconds").aggregate(**SIDES)
+    tumbling = by_shop.window(hr.tumbling("20 seconds"), grace="10 seconds").aggregate(**SIDES)
+    final, known = tumbling.suppress(hr.until_window_closes()), SHOPS.table()
+    sums = {"shops": hr.count(), "total": hr.sum("total")}
+    nodes = {
+        "totals_left": totals.join(known, on="shop", how="left"),
+        "totals_right": known.join(totals, on="shop", how="left"),
+        "cities": totals.join(known, on="shop").group_by("city").aggregate(**sums),
+        "changes_of_windows": windows,
+        "windows_left": windows.join(known, on="shop", how="left"),
+        "final_windows": final.join(known, on="shop"),
+        "numbers_of_windows": final.group_by("shop").aggregate(**sums),
+    }
+    return [Subject(name, node.named(name), changes=True) for name, node in nodes.items()]
+
+
+ORDERS = topic("orders", "item STRING, previous STRING, n INT", "id STRING")
+ITEMS, MORE = (
+    topic(name, "kind STRING, maker STRING, price INT", "item STRING") for name in ("items", "more")
+)
+EARLIER = ORDERS.select("id", "item AS earlier", "n AS earlier_n").table()
+
+
+def lookup_subjects(**kind: Any) -> list[Subject]:
+    nodes = {
+        "valid": ORDERS.lookup(ITEMS.table(), on="item", **kind),
+        "found": ORDERS.lookup(ITEMS.table("timestamp"), on="item", how="inner", **kind),
+        "of_itself": ORDERS.lookup(EARLIER, on="previous", **kind),
+        "dear": ORDERS.lookup(ITEMS.merge(MORE).table("timestamp").where("price > 0"), on="item", **kind),
+    }
+    return [Subject(name, node.named(name)) for name, node in nodes.items()]
+
+
+def event_lookup_subjects() -> list[Subject]:
+    made = [
+        Subject(
+            f"history_{history}",
+            ORDERS.lookup(ITEMS.table(), on="item", as_of="event", history=history).named("history"),
+        )
+        for history in (8 * SECOND, 0)
+    ]
+    return [*lookup_subjects(as_of="event"), *made]
+
+
+def narrow(number: int) -> dict[str, Any]:
+    """Almost every record refers to one key."""
+    return {"ref": "a" if number % 8 else "b", "also": ("a", "b")[number % 2], "amount": number - 10}

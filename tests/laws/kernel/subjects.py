@@ -1,0 +1,171 @@
+"""Nodes of every kind for the laws of the kernel, and the worlds that they read."""
+
+from __future__ import annotations
+
+import json
+import math
+from dataclasses import dataclass
+from decimal import Decimal
+from typing import Any
+
+import headrace as hr
+from headrace.description import Node
+from tests.laws.kernel.logs import SECOND
+from tests.laws.kernel.reading import Computed
+
+
+@dataclass(frozen=True)
+class Subject:
+    """A node under test.
+
+    changes   whether each change of its rows is wanted, too
+    apart     whether its topics may be cut by themselves
+    computed  what SQL computes of it
+    """
+
+    name: str
+    node: Node
+    changes: bool = False
+    apart: bool = False
+    computed: Computed | None = None
+
+    def __repr__(self) -> str:
+        return self.name
+
+
+DOUBLES = (
+    None, 0.1, 0.2, 0.7, -0.0, 0.0, 5e-7, 1.5e-6, -5e-7, 2.675, 1e15 + 0.1, -1e15, 1e21, 1e22, 1e300, math.nan, -math.inf,
+)  # fmt: skip
+
+
+def double(number: int) -> Any:
+    """Odd ones, and plain ones with many digits."""
+    return DOUBLES[number] if number < len(DOUBLES) else (number - 48) * 1234.5678901 / 7
+
+
+def whole(number: int) -> Any:
+    """Null, small numbers, and large ones."""
+    return None if not number else number - 8 if number < 40 else (number - 60) * 987_654_321_013
+
+
+def small(number: int) -> Any:
+    """Null, and numbers that are often equal."""
+    return None if not number % 12 else number % 12 - 6
+
+
+def decimal(number: int) -> Any:
+    """DECIMAL(12, 3)."""
+    return None if not number else Decimal((number - 40) ** 5 % 10**9 - 10**8).scaleb(-3)
+
+
+def topic(name: str, value: str = "value BIGINT", key: str = "key STRING") -> Any:
+    return hr.Topic(name, key=key, value=value)
+
+
+# Each node has some of these: together they have all.
+TOTALS: list[dict[str, Any]] = [
+    {"n": hr.count(), "total": hr.sum("value"), "oldest": hr.first("value")},
+    {"known": hr.count("value"), "mean": hr.avg("value"), "lowest": hr.min("value")},
+    {"n": hr.count(), "spread": hr.stddev("value"), "newest": hr.last("value")},
+    {"total": hr.sum("value"), "highest": hr.max("value"), "some": hr.collect("value", max_items=3)},
+    {"n": hr.count(), "squares": hr.variance("value")},
+]
+T, U = topic("t"), topic("u")
+
+
+def windowed(
+    name: str, stream: Any, of: int, size: int, advance: int, grace: int, *, suppressed: bool
+) -> Subject:
+    window = hr.hopping(size * SECOND, advance * SECOND)
+    made = stream.group_by("key").window(window, grace=grace * SECOND).aggregate(**TOTALS[of])
+    made = made.suppress(hr.until_window_closes()) if suppressed else made
+    return Subject(name, made.named(name), apart=len(made.topics) > 1)
+
+
+def window_subjects(one: Any, both: Any) -> list[Subject]:
+    return [
+        windowed("tumbling", one, 0, 10, 10, 0, suppressed=True),
+        windowed("tumbling_late", both, 1, 6, 6, 5, suppressed=False),
+        windowed("hopping", one, 2, 10, 5, 3, suppressed=False),
+        windowed("uneven", both, 3, 10, 4, 0, suppressed=True),
+        windowed("many_windows", one, 4, 9, 2, 2, suppressed=True),
+        windowed("one_by_one", both, 0, 7, 1, 1, suppressed=False),
+    ]
+
+
+def sliding_subjects() -> list[Subject]:
+    made = []
+    for of, difference, grace in ((1, 5 * SECOND, 3 * SECOND), (4, 3 * SECOND, 0), (2, 1_500, 12 * SECOND)):
+        windows = T.group_by().window(hr.sliding(difference), grace=grace).aggregate(**TOTALS[of])
+        made.append(Subject(f"sliding_{difference}", windows.named("sliding")))
+    return made
+
+
+def session_subjects() -> list[Subject]:
+    made = []
+    for of, gap, grace in ((0, SECOND, 3 * SECOND), (2, 2 * SECOND, 0), (3, 1_500, 12 * SECOND)):
+        windows = T.group_by().window(hr.session(gap), grace=grace).aggregate(**TOTALS[of])
+        made.append(Subject(f"session_{gap}_{grace}", windows.named("sessions")))
+    return made
+
+
+def batch_subjects() -> list[Subject]:
+    limits: list[dict[str, Any]] = [
+        {"max_records": 1},
+        {"max_records": 3},
+        {"max_wait": "1 ms"},
+        {"max_wait": "2 seconds"},
+        {"max_records": 2, "max_wait": "61 seconds"},
+        {"max_bytes": 13},
+        {"max_records": 4, "max_bytes": 20, "max_wait": "7 seconds"},
+    ]
+    made = []
+    for each in limits:
+        for number, stream in enumerate((T.stream, T.merge(U)), 1):
+            node = stream.group_by("key").batch(collect=["value", "key"], **each).named("batches")
+            made.append(Subject(f"batches_{'_'.join(each)}_of_{number}", node))
+    return made
+
+
+def total_subjects(one: Any, both: Any) -> list[Subject]:
+    grouped, merged = one.group_by("key"), both.group_by("key")
+    return [
+        *(Subject(f"totals_{n}", grouped.aggregate(**of).named("totals")) for n, of in enumerate(TOTALS)),
+        Subject("totals_of_two", merged.aggregate(**TOTALS[3]).named("totals"), apart=True),
+        Subject("changes_of_totals", merged.aggregate(**TOTALS[0]).named("totals"), changes=True),
+    ]
+
+
+def limited(name: str, limit: int, made: Any, **bound: Any) -> Subject:
+    policy = hr.until_time_limit(limit, **bound, when_full="emit_early" if bound else "spill")
+    return Subject(name, made.suppress(policy).named("limited"))
+
+
+def limit_subjects() -> list[Subject]:
+    grouped = T.group_by()
+    totals = grouped.aggregate(**TOTALS[0])
+    long = grouped.window(hr.hopping("8 seconds", "3 seconds"), grace="2 seconds").aggregate(**TOTALS[3])
+    short = grouped.window(hr.hopping("6 seconds", "4 seconds"), grace="1 second").aggregate(**TOTALS[2])
+    return [
+        limited("rows", 3 * SECOND, T.table()),
+        limited("kept_rows", 3 * SECOND, T.table().where("value > 0")),
+        limited("totals", 4 * SECOND, totals),
+        limited("at_once", 0, totals),
+        limited("overlapping", 5 * SECOND, long),
+        limited("few_rows", 60 * SECOND, T.table(), max_records=3),
+        limited("few_windows", 6 * SECOND, short, max_records=2),
+        limited("small", 8 * SECOND, grouped.aggregate(**TOTALS[1]), max_bytes=40),
+    ]
+
+
+def limits_set() -> list[str]:
+    """What people may ask for, also what a node cannot have, and what is another node's."""
+    values: dict[str, list[int | None]] = {
+        "limit_ms": [-SECOND, 0, 2 * SECOND, 5 * SECOND, 20 * SECOND, 90 * SECOND],
+        "max_records": [0, None, 1, 2, 4, 50],
+        "max_bytes": [0, None, 15, 60, 500],
+    }
+    found = [{name: value} for name, some in values.items() for value in some]
+    found += [{"limit_ms": 2 * SECOND, "max_records": 2}, {"max_records": None, "max_bytes": 60}]
+    said = [("limited", limits) for limits in found] + [("other", {"limit_ms": 0})]
+    return [json.dumps({"action": "set_limits", "node": node, "limits": limits}) for node, limits in said]

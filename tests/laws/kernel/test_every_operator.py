@@ -1,0 +1,69 @@
+"""The law of every operator: the same log gives the same tables, in any cuts, buckets and pieces, and after any crash.
+
+Each example is one random log of one random node. It is folded along three cuttings, each with buckets and pieces of its own; in
+one of them the process dies between the commits of outputs and state. All three must lead to what the oracle finds record by
+record. `python -m tests.laws.kernel.many --logs 10000` tries more.
+"""
+
+from __future__ import annotations
+
+import os
+from dataclasses import replace
+from functools import partial
+
+import pytest
+from hypothesis import HealthCheck, Phase, given, settings
+from hypothesis import strategies as st
+
+from tests.laws.kernel.families import FAMILIES, Family, shares
+from tests.laws.kernel.logs import World
+from tests.laws.kernel.plans import NUMBERS, Plan, plan_of
+from tests.laws.kernel.reading import Reading
+from tests.laws.kernel.subjects import Subject
+from tests.laws.kernel.verdict import Verdict
+
+pytestmark = pytest.mark.fast
+
+LOGS = 1_000
+EXAMPLES = os.environ.get("HEADRACE_EXAMPLES")
+SETTINGS = settings(
+    deadline=None,
+    phases=tuple(Phase),  # a log that fails is shrunk
+    suppress_health_check=[HealthCheck.too_slow, HealthCheck.data_too_large],
+)
+CUTTINGS = (3, 2, 1)  # micro-batches
+
+
+def cuttings(apart: bool) -> st.SearchStrategy[list[Plan]]:
+    """Three plans, one of which crashes."""
+    numbers = st.tuples(*(st.integers(0, NUMBERS - 1) for _ in CUTTINGS))
+    return st.tuples(numbers, st.integers(0, len(CUTTINGS) - 1)).map(
+        lambda drawn: [
+            replace(plan, crash=plan.crash if number == drawn[1] else None)
+            for number, plan in enumerate(map(partial(plan_of, apart=apart), drawn[0], CUTTINGS))
+        ]
+    )
+
+
+def check(subject: Subject, world: World, cut: list[Plan]) -> None:
+    reading = Reading(subject.node, world, changes=subject.changes, computed=subject.computed)
+    verdict = Verdict(reading)
+    verdict.check_late()
+    for plan in cut:
+        verdict.check(plan)
+
+
+@pytest.mark.parametrize(
+    ("family", "logs"),
+    [*zip(FAMILIES, shares(LOGS), strict=True)],
+    ids=[family.name.replace(" ", "_") for family in FAMILIES],
+)
+def test_in_any_cuts_an_operator_makes_of_a_log_what_its_oracle_makes(family: Family, logs: int) -> None:
+    @settings(SETTINGS, max_examples=int(EXAMPLES or logs))
+    @given(st.data())
+    def law(data: st.DataObject) -> None:
+        subject = data.draw(st.sampled_from(family.subjects))
+        world = data.draw(family.worlds)
+        check(subject, world, data.draw(cuttings(subject.apart)))
+
+    law()
