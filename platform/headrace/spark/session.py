@@ -93,6 +93,7 @@ LAPTOP = {
     "spark.ui.showConsoleProgress": "false",
     # A local disk knows the status of as many files sooner than a job begins.
     "spark.sql.sources.parallelPartitionDiscovery.threshold": str(LOCAL_FILES_MAX),
+    "spark.sql.sources.parallelPartitionDiscovery.parallelism": "8",  # tasks that list files for `VACUUM`
     "spark.driver.memory": "2g",
     "spark.memory.fraction": "0.5",
     "spark.log.level": "ERROR",
