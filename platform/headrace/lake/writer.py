@@ -121,6 +121,14 @@ class TableWriter:
         """The epoch of this writer."""
         return self._fence.epoch
 
+    def judge_known(self) -> None:
+        """Judge every commit that a snapshot in this process may show, before anything is made of its rows.
+
+        Raises: ForeignCommitError when somebody else has changed rows; FencedError when a newer writer took over
+        """
+        with self._lock:
+            self._follow()
+
     def append(self, added: Sequence[NewFile], record: Mapping[str, Any]) -> int:
         """Append the rows of files that lie in the table's folder, with a commit record; the version that holds them."""
         with self._lock:

@@ -103,6 +103,7 @@ class NodeRunner:
         progress, upto_ms = self.progress, plan["upto_ms"]
         slices = slices_of(self._lake, self.node, progress.upto_ms, upto_ms)
         source = StateSource.committed(self._state)
+        self._state_writer.judge_known()  # results are written before the state: no rows of somebody else may get there
         table = self._lake.table(self.name)
         found = self.operator.fold(self._spark, slices, upto_ms, progress, source, table, self._known)
         self._remember(found.apart.found)
