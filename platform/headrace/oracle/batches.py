@@ -85,10 +85,14 @@ def batches(node: Batches, log: Log) -> Results:
         for batch in some:
             for row in batch.rows:
                 found.met(row, fate)
-    order = sorted(cutter.closed, key=lambda b: (b.closed or (0, ""), b.opened_ms, *b.rows[0].place[1:]))
-    order.sort(key=lambda batch: (batch.closed or (0, ""))[0])
-    found.rows = [_shown(node, batch) for batch in order]
+    found.rows = [_shown(node, batch) for batch in sorted(cutter.closed, key=_order)]
     return found
+
+
+def _order(batch: Batch) -> tuple[object, ...]:
+    """By the commit that closed it, then by when it was opened and where."""
+    assert batch.closed is not None
+    return batch.closed[0], batch.opened_ms, *batch.rows[0].place[1:]
 
 
 def _shown(node: Batches, batch: Batch) -> Values:
