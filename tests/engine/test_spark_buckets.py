@@ -48,7 +48,7 @@ def test_a_stream_over_three_buckets_and_a_backfill_by_the_driver_give_the_same_
     drive: Drive, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     driver, random, minute = drive(*NODES), Random(5), 60_000
-    monkeypatch.setattr(spark_fold, "is_small", lambda told, alone: False)
+    monkeypatch.setattr(spark_fold, "is_for_driver", lambda told, buckets, master: False)
     monkeypatch.setattr(spark_fold, "buckets_for", lambda slices, tasks: 3)
     for cut in range(3):
         for number in range(40):

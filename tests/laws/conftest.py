@@ -21,6 +21,8 @@ def increments_are_folded_here_and_there() -> Iterator[None]:
         return sum(each.bytes for each in slices) % 4
 
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(spark_fold, "is_small", lambda told, alone: draw(told.slices.values()) > 1)
+        patch.setattr(
+            spark_fold, "is_for_driver", lambda told, buckets, master: draw(told.slices.values()) > 1
+        )
         patch.setattr(spark_fold, "buckets_for", lambda slices, tasks: 1 + draw(slices))
         yield

@@ -15,8 +15,8 @@ from typing import TYPE_CHECKING
 
 from headrace.engine.feeds import NodeRows
 from headrace.engine.halving import OutOfTriesError, Tries, odd_ones
-from headrace.engine.step_trials import PLACE, Place, Trials, words_of
-from headrace.engine.unusable import Unusable
+from headrace.engine.step_trials import Trials
+from headrace.engine.unusable import Place, Unusable, words_of
 from headrace.errors import TerminalError
 
 if TYPE_CHECKING:
@@ -128,7 +128,7 @@ class Search:
 
 def _too_many(node: Node, place: Place, found: Sequence[Unusable]) -> UnusableRecordsError:
     one = found[0] if found else None
-    which = words_of(place if one is None else {name: getattr(one, name) for name in PLACE})
+    which = words_of(place if one is None else one.place)
     return UnusableRecordsError(
         f"Node '{node.name}': its steps raise for more records of one log commit than {COMMIT_TRIES_MAX} jobs can find.",
         detail=f"One of them is {which}" + ("." if one is None else f": {one.reason}."),

@@ -70,7 +70,7 @@ class SparkFold:
     ) -> tuple[FoldResult, Times]:
         """Fold an increment: what it leads to, and its clocks. In: unusable  see `NodeRows.computed_frame`."""
         buckets = buckets_for(told.slices.values(), spark.sparkContext.defaultParallelism)
-        if self._is_small(told, alone=buckets == 1 and is_local(spark.sparkContext.master or "")):
+        if self._folds_here(told, buckets, spark.sparkContext.master or ""):
             return self._fold_here(told)
         tasks = self._tasks(told, buckets)
         frame = self.rows.computed_frame(spark, told.slices, unusable)
@@ -106,12 +106,12 @@ class SparkFold:
             StageTask(steps, then, run, told, buckets) for steps, then in zip(stages, goes_to, strict=True)
         ]
 
-    def _is_small(self, told: Increment, *, alone: bool) -> bool:
-        """True if the driver folds it. In: alone  see `is_small`."""
+    def _folds_here(self, told: Increment, buckets: int, master: str) -> bool:
+        """True if the driver folds an increment."""
         if not any(each.files for each in told.slices.values()):
             return True
         needs_sql = self.rows.computed.feeds or len(self._stages(each=False)) > 1
-        return not needs_sql and is_small(told, alone=alone)
+        return not needs_sql and is_for_driver(told, buckets, master)
 
     def _fold_here(self, told: Increment) -> tuple[FoldResult, Times]:
         """Fold an increment of whose rows SQL computes nothing, without a task of Spark."""
@@ -158,12 +158,15 @@ class SparkFold:
         return exchanged(step, rows, None, buckets)[0].schema
 
 
-def is_small(told: Increment, *, alone: bool) -> bool:
-    """True if the driver folds an increment sooner than Spark: it, and all of the state that it might touch, have few bytes.
+def is_for_driver(told: Increment, buckets: int, master: str) -> bool:
+    """True if the driver folds an increment sooner than Spark.
 
-    In: alone  one task would fold it, on the machine of the driver: it would only wait for a slot that the log's tasks have
+    On a single machine it does so if there is one bucket: a task would wait for a slot that the log's tasks have. Elsewhere
+    if the increment, and all of the state that it might touch, have few bytes.
+
+    In: master  Spark's URL
     """
-    if alone:
+    if buckets == 1 and is_local(master):
         return True
     log_bytes = sum(each.bytes for each in told.slices.values())
     state_bytes = sum(file.size for file in told.source.files.values())

@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from copy import copy
 from functools import cached_property, reduce
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 import pyarrow as pa
@@ -17,7 +17,7 @@ from pyspark.sql import functions as F
 from headrace.engine.faulty_step import fate_and_reason
 from headrace.engine.feeds import NodeRows
 from headrace.engine.halving import Tries
-from headrace.engine.unusable import Unusable, has_open_fate
+from headrace.engine.unusable import PLACE, POSITION, Place, Unusable, has_open_fate
 from headrace.fold.columns import int64
 from headrace.spark.step_errors import raised_for_a_row
 from headrace.spark.varying import varying
@@ -29,8 +29,6 @@ NOT_READ = (
     *("headers", "root_topic", "root_partition", "root_offset", "ordinals", "path"),
     *("raw_key", "raw_value"),
 )
-PLACE = ("ingested_ms", "topic", "partition", "offset")
-Place = Mapping[str, Any]
 
 
 class Trials:
@@ -97,8 +95,7 @@ class Trials:
 
     def raises_alone(self, known: Unusable) -> bool:
         """Whether a feed cannot use a record."""
-        place = {name: getattr(known, name) for name in PLACE}
-        return self._raised_by(known.feed, self._part(place, place)) is not None
+        return self._raised_by(known.feed, self._part(known.place, known.place)) is not None
 
     def _raised_by(self, feed: str, part: Mapping[str, DataFrame]) -> str | None:
         return self.raised([self._rows.evaluated(part, self._known, only=feed)])
@@ -132,7 +129,7 @@ class Trials:
 def _place() -> dict[str, Column]:
     return {
         "ingested_ms": F.unix_millis("ingested_at"),
-        **{name: F.col(name) for name in ("topic", "partition", "offset")},
+        **{name: F.col(name) for name in POSITION},
     }
 
 
@@ -145,8 +142,3 @@ def _bound(place: Place) -> Column:
         "offset": varying(place["offset"]),
     }
     return F.struct(*(value.alias(name) for name, value in values.items()))
-
-
-def words_of(place: Place) -> str:
-    """Where a record is, as errors say it."""
-    return f"{place['topic']}, partition {place['partition']}, offset {place['offset']}"

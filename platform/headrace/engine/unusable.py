@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from pyspark.sql import functions as F
 
@@ -22,7 +22,9 @@ from headrace.spark.row_steps import RAW, refuses
 if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame
 
-PLACE = ("topic", "partition", "offset")
+POSITION = ("topic", "partition", "offset")
+PLACE = ("ingested_ms", *POSITION)  # in the order of all logs
+Place = Mapping[str, Any]
 ITS_FATE, ITS_REASON = "__unusable_fate", "__unusable_reason"
 MARKS = f"topic STRING, partition INT, offset BIGINT, {ITS_FATE} STRING, {ITS_REASON} STRING"
 
@@ -43,6 +45,11 @@ class Unusable:
     ingested_ms: int
     fate: str
     reason: str | None
+
+    @property
+    def place(self) -> Place:
+        """Where it is."""
+        return {name: getattr(self, name) for name in PLACE}
 
 
 def marked(
@@ -93,4 +100,9 @@ def _with_marks(log: DataFrame, unusable: Sequence[Unusable]) -> DataFrame:
         return log.select("*", nothing.alias(ITS_FATE), nothing.alias(ITS_REASON))
     told = {(each.topic, each.partition, each.offset): (each.fate, each.reason) for each in unusable}
     rows = [(*place, *fate) for place, fate in told.items()]
-    return log.join(F.broadcast(local_frame(log.sparkSession, rows, MARKS)), [*PLACE], "left")
+    return log.join(F.broadcast(local_frame(log.sparkSession, rows, MARKS)), [*POSITION], "left")
+
+
+def words_of(place: Place) -> str:
+    """Where a record is, as errors say it."""
+    return f"{place['topic']}, partition {place['partition']}, offset {place['offset']}"

@@ -12,7 +12,7 @@ import json
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, replace
 from functools import reduce
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 from pyspark.sql import functions as F
@@ -45,9 +45,9 @@ COLUMNS = pa.schema(
 SKIPPING = ("ingested_at", "partition", "offset")
 
 
-def place_of(each: Unusable) -> tuple[int, str, int, int, str]:
+def place_of(each: Unusable) -> tuple[Any, ...]:
     """Where a record is in the order of the log, and to which feed."""
-    return each.ingested_ms, each.topic, each.partition, each.offset, each.feed
+    return *each.place.values(), each.feed
 
 
 def _text_of_place() -> Column:

@@ -13,7 +13,7 @@ from decimal import ROUND_HALF_UP, Decimal, localcontext
 from fractions import Fraction
 from typing import TYPE_CHECKING, Any
 
-from headrace.oracle.values import ordered, plain
+from headrace.oracle.values import moment, ordered, plain
 
 if TYPE_CHECKING:
     from headrace.description import Aggregate
@@ -151,6 +151,10 @@ class Group:
         """The group columns and the aggregates."""
         assert self.last is not None
         return {name: plain(self.last.values[name]) for name in self.by} | self.worth()
+
+    def window(self, start_ms: int, end_ms: int) -> dict[str, Any]:
+        """The group as a window with these bounds."""
+        return self.shown() | {"window_start": moment(start_ms), "window_end": moment(end_ms)}
 
     def worth(self) -> dict[str, Any]:
         """The aggregates."""

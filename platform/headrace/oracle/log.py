@@ -133,6 +133,13 @@ class Results:
         if row.offset is not None:
             self.fates[row.topic, row.partition, row.offset] = fate
 
+    def windowed(self, window: Values, final_at: int | None) -> None:
+        """Note a window: a row if a commit made it final, else it is open."""
+        if final_at is None:
+            self.open.append(window)
+        else:
+            self.rows.append(window | {"__sequence": final_at})
+
     def missed(self, row: Row, start_ms: int, end_ms: int) -> None:
         """Note that a record came too late for a window."""
         assert row.offset is not None

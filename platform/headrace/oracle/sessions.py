@@ -14,7 +14,7 @@ from headrace.description import SessionWindows
 from headrace.oracle.aggregates import Group
 from headrace.oracle.fates import LATE, OPEN, USED, refused
 from headrace.oracle.log import Log, Partition, Results, Row, Values, reached
-from headrace.oracle.values import Identity, identity, moment
+from headrace.oracle.values import Identity, identity
 
 if TYPE_CHECKING:
     from headrace.description import WindowedAggregate
@@ -59,10 +59,7 @@ def sessions(node: WindowedAggregate, log: Log) -> Results:
             window, final_at = _shown(node, session, partition), reached(times, session.end + gap + grace)
             for row in session.rows:
                 found.met(row, OPEN if final_at is None else USED)
-            if final_at is None:
-                found.open.append(window)
-            else:
-                found.rows.append(window | {"__sequence": final_at})
+            found.windowed(window, final_at)
     return found
 
 
@@ -70,7 +67,5 @@ def _shown(node: WindowedAggregate, session: Session, partition: Partition) -> V
     group = Group(node.by, node.aggregates)
     for row in sorted(session.rows, key=lambda row: row.place):
         group.add(row)
-    by = {name: value for name, value in group.shown().items() if name in node.by}
-    bounds = {"window_start": moment(session.start), "window_end": moment(session.end)}
     own = {"__partition": partition[1], "__timestamp": session.end, "__records": group.records}
-    return {**by, **bounds, **group.worth(), **own}
+    return group.window(session.start, session.end) | own

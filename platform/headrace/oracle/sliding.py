@@ -14,7 +14,7 @@ from headrace.description import SlidingWindows
 from headrace.oracle.aggregates import Group
 from headrace.oracle.fates import LATE, OPEN, USED, refused
 from headrace.oracle.log import Log, Results, Row, reached
-from headrace.oracle.values import Identity, identity, moment
+from headrace.oracle.values import Identity, identity
 
 if TYPE_CHECKING:
     from headrace.description import WindowedAggregate
@@ -54,14 +54,8 @@ def _of_group(node: WindowedAggregate, rows: list[Row], times: list[tuple[int, i
         group = Group(node.by, node.aggregates)
         for row in entered:
             group.add(row)
-        by = {name: value for name, value in group.shown().items() if name in node.by}
-        bounds = {"window_start": moment(end - difference), "window_end": moment(end)}
-        window = {**by, **bounds, **group.worth(), "__timestamp": group.event_ms}
-        final_at = reached(times, end + grace)
-        if final_at is None:
-            found.open.append(window)
-        else:
-            found.rows.append(window | {"__sequence": final_at})
+        window = group.window(end - difference, end) | {"__timestamp": group.event_ms}
+        found.windowed(window, reached(times, end + grace))
     for row in rows:
         own, last = max(row.time_ms, difference), row.time_ms + difference
         within = [end for end in holds if 0 <= end - row.time_ms <= difference]

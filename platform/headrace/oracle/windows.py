@@ -14,7 +14,7 @@ from headrace.description import TimeWindows
 from headrace.oracle.aggregates import Group
 from headrace.oracle.fates import LATE, OPEN, USED, refused
 from headrace.oracle.log import Log, Results, Row, Values, reached
-from headrace.oracle.values import Identity, identity, moment
+from headrace.oracle.values import Identity, identity
 
 if TYPE_CHECKING:
     from headrace.description import WindowedAggregate
@@ -45,18 +45,13 @@ def windows(node: WindowedAggregate, log: Log) -> Results:
     for (key, start), group in contents.items():
         window = shown(node, group, start) | {"__records": last_of[key, start]}
         final_at = reached(times, start + size_ms(node) + node.grace_ms)
-        if final_at is None:
-            found.open.append(window)
-        else:
-            found.rows.append(window | {"__sequence": final_at})
+        found.windowed(window, final_at)
     return found
 
 
 def shown(node: WindowedAggregate, group: Group, start: int) -> Values:
     """A window as a row."""
-    by = {name: value for name, value in group.shown().items() if name in node.by}
-    bounds = {"window_start": moment(start), "window_end": moment(start + size_ms(node))}
-    return {**by, **bounds, **group.worth(), "__timestamp": group.event_ms}
+    return group.window(start, start + size_ms(node)) | {"__timestamp": group.event_ms}
 
 
 def starts(node: WindowedAggregate, row: Row) -> list[int]:

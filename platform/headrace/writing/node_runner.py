@@ -20,6 +20,7 @@ from headrace import lake as lakes
 from headrace.engine.increments import reach
 from headrace.engine.state_files import StateSource
 from headrace.engine.state_layout import SHARED
+from headrace.engine.unusable import words_of
 from headrace.lake import TableWriter, kinds, small_files
 from headrace.nodes.bases import Bases
 from headrace.nodes.bound_operator import bound
@@ -115,8 +116,8 @@ class NodeRunner:
     def _remember(self, found: Sequence[Unusable]) -> None:
         self._unusable.add(found)
         for one in found[:1]:
-            place = f"{one.topic}, partition {one.partition}, offset {one.offset}"
-            logger.warning("a step raises for records", node=self.name, records=len(found), first=place)
+            first = words_of(one.place)
+            logger.warning("a step raises for records", node=self.name, records=len(found), first=first)
 
     def _shortened(self, plan: Mapping[str, Any], progress: Progress) -> Mapping[str, int]:
         """How far the micro-batch goes; its repetition has to go as far, so the plan says so before anything is written."""

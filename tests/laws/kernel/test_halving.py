@@ -20,7 +20,7 @@ from headrace.engine.halving import OutOfTriesError, Tries, odd_ones
 from headrace.engine.unusable import Unusable
 
 if TYPE_CHECKING:
-    from headrace.engine.step_trials import Place
+    from headrace.engine.unusable import Place
 
 pytestmark = pytest.mark.fast
 

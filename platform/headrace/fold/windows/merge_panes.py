@@ -35,15 +35,14 @@ def partials_of(kept: pa.Table, entered: Entered, shape: Shape, *, by_commit: bo
         return schema.empty_table()
     # In a tumbling window a record that is kept enters the one window that contains it.
     windows = [] if shape.panes.tumbling else [(entered.last - entered.start) // shape.panes.advance_ms]
-    groups = (
-        combined(  # by pane first, for rows come about in the order of time: equal ones stay near in memory
-            shape.panes.number(entered.pane),
-            group(kept[TOPIC]).codes,
-            int64(kept[PARTITION]),
-            group(kept[KEY]).codes,
-            *windows,
-            *([int64(kept[INGESTED])] if by_commit else []),
-        )
+    # By pane first: rows come about in the order of time, so equal ones stay near in memory.
+    groups = combined(
+        shape.panes.number(entered.pane),
+        group(kept[TOPIC]).codes,
+        int64(kept[PARTITION]),
+        group(kept[KEY]).codes,
+        *windows,
+        *([int64(kept[INGESTED])] if by_commit else []),
     )
     first = pa.array(groups.first)
     columns = group_columns(kept, shape.by.names, groups.first)
