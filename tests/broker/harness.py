@@ -34,6 +34,19 @@ if TYPE_CHECKING:
     from headrace.description import Node
 
 PATIENCE_S = 120.0
+# Everything in a log row that must not depend on the run; `ingested_at` alone may differ.
+DECIDED = (
+    "kind",
+    "topic",
+    "partition",
+    "offset",
+    "timestamp",
+    "stream_time",
+    "key",
+    "value",
+    "tombstone",
+    "reason",
+)
 _shared: list[Broker] = []
 
 
@@ -154,6 +167,10 @@ class Running:
     def log(self) -> DataFrame:
         """The topic's log."""
         return self.spark.read.format("delta").load(spark_uri(self.lake.log(self.topic)))
+
+    def decided(self) -> list[tuple[object, ...]]:
+        """The log's records, by what must not depend on the run."""
+        return rows_of(self.log().where("offset IS NOT NULL").select(*DECIDED))
 
     def offsets(self) -> dict[int, list[int]]:
         """For each partition the offsets in the log, in order, duplicates included."""

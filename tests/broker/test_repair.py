@@ -14,9 +14,8 @@ from headrace.lifecycle.repair import Repair
 from headrace.local.broker import Broker
 from headrace.quality import check_log
 from headrace.spark.kafka import KafkaSettings
-from tests.broker.harness import Running, delete_records, produce, rows_of, running
+from tests.broker.harness import delete_records, produce, running
 from tests.broker.pipeline import Record, minutes, reading
-from tests.crashes.test_kills import DECIDED
 from tests.lake.lost_commits import overwrite, remove_strays, versions
 
 if TYPE_CHECKING:
@@ -29,10 +28,6 @@ pytestmark = pytest.mark.broker
 NewTopic = Callable[[int], str]
 
 
-def decided(run: Running) -> list[tuple[object, ...]]:
-    return rows_of(run.log().where("offset IS NOT NULL").select(*DECIDED))
-
-
 def test_what_kafka_still_has_comes_back_and_what_it_lacks_is_refused(
     spark: SparkSession, lake: Lake, kafka: Broker, new_topic: NewTopic, tmp_path: Path
 ) -> None:
@@ -43,7 +38,7 @@ def test_what_kafka_still_has_comes_back_and_what_it_lacks_is_refused(
         for records in ours:
             produce(kafka, topic, records)
             run.catch_up()
-    rows, results, fates = decided(run), run.results(), run.fates()
+    rows, results, fates = run.decided(), run.results(), run.fates()
     assert {"late", "dead_letter"} <= fates.keys()
     log, name = lake.log(topic), f"log/{topic}"
     whole = run.log().where("offset = 11").select("ingested_at").first()
@@ -68,7 +63,7 @@ def test_what_kafka_still_has_comes_back_and_what_it_lacks_is_refused(
         "reading_counts: its tables were computed anew from the log.",
     ]
     assert check_log(spark, lake, run.node.topics[0], docs)[0].passed
-    assert (decided(run), run.results(), run.fates()) == (rows, results, fates)
+    assert (run.decided(), run.results(), run.fates()) == (rows, results, fates)
     with running(spark, lake, kafka, topic) as run:
         produce(kafka, topic, [*minutes(0, 30, 35), *minutes(1, 30, 35)])
         run.catch_up()

@@ -10,19 +10,13 @@ import pytest
 from headrace.lake.paths import Lake
 from headrace.lifecycle.backfill import Backfill
 from headrace.local.broker import Broker
-from tests.broker.harness import Running, produce, rows_of, running
+from tests.broker.harness import produce, running
 from tests.broker.pipeline import minutes
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
 pytestmark = [pytest.mark.broker, pytest.mark.s3]
-
-
-def decided(run: Running) -> list[tuple[object, ...]]:
-    """What the log holds of each record, but for the time of its commit."""
-    columns = ("kind", "partition", "offset", "timestamp", "stream_time", "key", "value")
-    return rows_of(run.log().where("offset IS NOT NULL").select(*columns))
 
 
 def test_stopped_and_started_again_they_lose_and_double_nothing(
@@ -40,7 +34,7 @@ def test_stopped_and_started_again_they_lose_and_double_nothing(
     with running(spark, lake, kafka, topic) as here:
         here.catch_up()
     assert there.offsets() == {0: [*range(30)], 1: [*range(30)]}
-    assert decided(there) == decided(here)
+    assert there.decided() == here.decided()
     assert there.results() == here.results() == there.recomputed() != []
     assert there.fates() == here.fates()
     assert all(verdict.equal for verdict in Backfill(spark, there.lake, there.node).run())

@@ -24,19 +24,6 @@ pytestmark = pytest.mark.broker
 Tables = dict[str, list[tuple[object, ...]]]
 
 TOPIC = "killed"
-# Everything in a log row that must not depend on the run; `ingested_at` alone may differ.
-DECIDED = (
-    "kind",
-    "topic",
-    "partition",
-    "offset",
-    "timestamp",
-    "stream_time",
-    "key",
-    "value",
-    "tombstone",
-    "reason",
-)
 STEPS = [
     pytest.param("before log commit", 1, id="before the log's start is recorded"),
     pytest.param("after log commit", 1, id="after the log's start is recorded"),
@@ -77,7 +64,7 @@ def tables(run: Running) -> Tables:
     """What must be equal: the log by position, results, late records, ledger."""
     views = Views(run.spark, run.lake)
     return {
-        "log": rows_of(run.log().where("offset IS NOT NULL").select(*DECIDED)),
+        "log": run.decided(),
         "results": rows_of(views.read(run.node)),
         "late": rows_of(views.late(run.node)),
         "ledger": rows_of(views.ledger(run.node)),
