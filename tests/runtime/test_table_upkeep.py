@@ -11,6 +11,7 @@ import headrace as hr
 from headrace import lake as lakes
 from headrace.lake import LakeTable, small_files, table
 from headrace.lifecycle.backfill import Backfill
+from headrace.nodes.unusable_table import unusable_uri
 from headrace.observe.views import Views
 from headrace.spark.kafka import KafkaSettings
 from headrace.streams.stream_runtime import StreamRuntime
@@ -142,7 +143,8 @@ def test_one_that_fails_is_tried_again(
 def test_a_runtime_keeps_them_for_all_tables_that_it_writes(spark: SparkSession, lake: Lake) -> None:
     kafka = KafkaSettings(bootstrap_servers="localhost:1")
     runtime = StreamRuntime(spark, lake, [COUNTS], kafka=kafka)
-    assert set(runtime._written()) == {lake.log("readings"), lake.state("counts"), lake.table("counts")}
+    of_node = {lake.state("counts"), lake.table("counts"), unusable_uri(lake, COUNTS)}
+    assert set(runtime._written()) == {lake.log("readings")} | of_node
     part = StreamRuntime(spark, lake, [COUNTS], kafka=kafka, only=["log/readings"])
     assert set(part._written()) == {lake.log("readings")}
 
