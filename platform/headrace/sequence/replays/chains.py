@@ -83,7 +83,8 @@ def read_chains(
     pieces = pc.split_pattern(entries.flatten(), ",")
     flat, sizes = pieces.flatten(), pc.list_value_length(pieces).to_numpy()
     starts = np.cumsum(sizes) - sizes
-    names = pc.utf8_slice_codeunits(flat.take(pa.array(starts)), 1, -1)
+    quoted = flat.take(pa.array(starts)).cast(pa.binary())
+    names = pc.binary_slice(quoted, 1, -1).cast(pa.string())
     partitions, offsets = (flat.take(pa.array(starts + place)) for place in (1, 2))
     ordinals = np.full(len(starts), NO_ORDINAL, np.int32)
     numbered = sizes == 4
@@ -120,14 +121,28 @@ def _entries(raw: pa.Array) -> tuple[pa.Array, np.ndarray]:
     """The entries of the well-formed chains, each as `"name",partition,offset[,ordinal]`; and which chains are so."""
     texts = _texts(raw)
     well_formed = pc.match_substring_regex(texts, _CHAIN).fill_null(False).to_numpy(zero_copy_only=False)
-    texts = texts.filter(pa.array(well_formed))
-    for blank in BLANKS:
-        if pc.any(pc.match_substring(texts, blank)).as_py():
-            texts = pc.replace_substring(texts, blank, "")
-    entries = pc.split_pattern(pc.utf8_slice_codeunits(texts, 2, -2), "],[")
+    texts = _without_blanks(texts.filter(pa.array(well_formed)))
+    inner = pc.binary_slice(texts.cast(pa.binary()), 2, -2).cast(pa.string())
+    entries = pc.split_pattern(inner, "],[")
     few = pc.list_value_length(entries).to_numpy() <= ENTRIES_MAX
     well_formed[np.flatnonzero(well_formed)[~few]] = False
     return entries.filter(pa.array(few)), well_formed
+
+
+def _without_blanks(texts: pa.Array) -> pa.Array:
+    """The same without white space, of which most have none: so the letters of all are looked at together."""
+    start, end = (texts.offset, texts.offset + len(texts))
+    offsets = np.frombuffer(texts.buffers()[1], np.int32)
+    if not len(texts) or not (_letters(texts)[offsets[start] : offsets[end]] <= ord(" ")).any():
+        return texts
+    for blank in BLANKS:
+        texts = pc.replace_substring(texts, blank, "")
+    return texts
+
+
+def _letters(texts: pa.Array) -> np.ndarray:
+    data = texts.buffers()[2]
+    return np.zeros(0, np.uint8) if data is None else np.frombuffer(data, np.uint8)
 
 
 def _texts(raw: pa.Array) -> pa.Array:
