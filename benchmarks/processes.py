@@ -99,7 +99,8 @@ class Meter:
 
     def __init__(self) -> None:
         """Nothing is measured yet."""
-        self._samples = [(time.time(), cpu_seconds())]
+        self._used: dict[tuple[str, str], int] = {}
+        self._samples = [(time.time(), self._cpu_seconds(_processes()))]
         self.highest = Resident()
         self._ended = threading.Event()
         self._thread = threading.Thread(target=self._sample, daemon=True, name="meter")
@@ -123,8 +124,18 @@ class Meter:
     def _sample(self) -> None:
         while not self._ended.wait(METER_SECONDS):
             processes = _processes()
-            self._samples.append((time.time(), _cpu_seconds(processes)))
+            self._samples.append((time.time(), self._cpu_seconds(processes)))
             self.highest = self.highest.highest(_resident(processes))
+
+    def _cpu_seconds(self, processes: Sequence[Path]) -> float:
+        """Of all that was ever seen: a worker that ends takes nothing away, whoever it was a child of."""
+        for process in processes:
+            try:
+                fields = (process / "stat").read_text().rpartition(")")[2].split()
+            except OSError:
+                continue
+            self._used[process.name, fields[19]] = int(fields[11]) + int(fields[12])
+        return sum(self._used.values()) / 100
 
 
 def peak_mib() -> float:
