@@ -59,13 +59,17 @@ def cpu_seconds() -> float:
 def _cpu_seconds(processes: Sequence[Path]) -> float:
     ticks = 0
     for number, process in enumerate(processes):
-        try:
-            fields = (process / "stat").read_text().rpartition(")")[2].split()
-        except OSError:
-            continue
         # Its own; and those of workers that ended, but not of what this process has begun beside Spark.
-        ticks += sum(int(field) for field in fields[11 : 15 if number else 13])
+        ticks += sum(int(field) for field in _stat(process)[11 : 15 if number else 13])
     return ticks / 100
+
+
+def _stat(process: Path) -> list[str]:
+    """What Linux says of a process, from its state on; nothing when it has ended."""
+    try:
+        return (process / "stat").read_text().rpartition(")")[2].split()
+    except OSError:
+        return []
 
 
 @dataclass(frozen=True)
@@ -128,13 +132,10 @@ class Meter:
             self.highest = self.highest.highest(_resident(processes))
 
     def _cpu_seconds(self, processes: Sequence[Path]) -> float:
-        """Of all that was ever seen: a worker that ends takes nothing away, whoever it was a child of."""
+        """The same, of all processes seen so far: one that has ended still counts."""
         for process in processes:
-            try:
-                fields = (process / "stat").read_text().rpartition(")")[2].split()
-            except OSError:
-                continue
-            self._used[process.name, fields[19]] = int(fields[11]) + int(fields[12])
+            if fields := _stat(process):
+                self._used[process.name, fields[19]] = int(fields[11]) + int(fields[12])
         return sum(self._used.values()) / 100
 
 

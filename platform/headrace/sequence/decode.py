@@ -25,6 +25,7 @@ from headrace.description.schema import Column
 from headrace.fold.encode import encode
 from headrace.sequence.formats import RecordFormat
 from headrace.sequence.parse.json_columns import ObjectReader
+from headrace.sequence.parse.letters import letters_of
 from headrace.sequence.parse.strict_json import BLANKS, DOES_NOT_FIT, Malformed
 from headrace.sequence.parse.types import fields_of
 from headrace.sequence.reasons import Reasons
@@ -222,9 +223,8 @@ def _texts(raw: pa.Array) -> tuple[pa.Array, np.ndarray]:
 
 def _beyond_ascii(raw: pa.Array) -> np.ndarray:
     """The rows with a byte that is not ASCII."""
-    ends = np.frombuffer(raw.buffers()[1], np.int32)[raw.offset : raw.offset + len(raw) + 1]
-    high = np.flatnonzero(np.frombuffer(raw.buffers()[2], np.uint8)[ends[0] : ends[-1]] >= 0x80) + ends[0]
-    rows = np.unique(np.searchsorted(ends, high, side="right") - 1)
+    ends, letters = letters_of(raw)
+    rows = np.unique(np.searchsorted(ends, np.flatnonzero(letters >= 0x80), side="right") - 1)
     found: np.ndarray = rows[raw.is_valid().to_numpy(zero_copy_only=False)[rows]]
     return found
 

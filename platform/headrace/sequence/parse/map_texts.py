@@ -15,6 +15,7 @@ from dataclasses import dataclass, field
 import numpy as np
 import pyarrow as pa
 
+from headrace.sequence.parse.letters import letters_of
 from headrace.sequence.parse.types import has_maps
 
 KEY, VALUE = "k", "v"
@@ -46,7 +47,7 @@ class MapTexts:
 
     def rewritten(self, texts: pa.StringArray) -> tuple[pa.StringArray, np.ndarray]:
         """The texts as Arrow takes them, and which are odd. In: texts  that begin with a brace, none of them null."""
-        ends, letters = _buffers(texts)
+        ends, letters = letters_of(texts)
         marks, odd = _marks(letters, ends)
         places, codes = self._replaced(letters, marks, odd)
         kept = ~odd[np.searchsorted(ends, places, side="right") - 1]
@@ -217,15 +218,6 @@ def _written(letters: np.ndarray, ends: np.ndarray, places: np.ndarray, codes: n
     new_ends = (ends + grown[np.searchsorted(places, ends)]).astype(np.int32)
     buffers = [None, pa.py_buffer(new_ends.tobytes()), pa.py_buffer(found.tobytes())]
     return pa.Array.from_buffers(pa.string(), len(ends) - 1, buffers)
-
-
-def _buffers(texts: pa.StringArray) -> tuple[np.ndarray, np.ndarray]:
-    """Where each text begins and the last one ends, and the bytes."""
-    _, ends, data = texts.buffers()
-    if not len(texts):
-        return np.zeros(1, np.int64), np.zeros(0, np.uint8)
-    offsets = np.frombuffer(ends, np.int32)[texts.offset : texts.offset + len(texts) + 1].astype(np.int64)
-    return offsets - offsets[0], np.frombuffer(data, np.uint8)[offsets[0] : offsets[-1]]
 
 
 def _in_quotes(name: str) -> bytes:

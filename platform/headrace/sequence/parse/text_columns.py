@@ -12,6 +12,7 @@ from collections.abc import Iterator
 import numpy as np
 import pyarrow as pa
 
+from headrace.sequence.parse.letters import letters_of
 from headrace.sequence.parse.scalars import DAY_US, FIRST_US, LAST_US
 
 _DATE_LENGTH, _TIME_LENGTH = 10, 19
@@ -102,7 +103,7 @@ def _number(letters: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
 
 def _by_length(texts: pa.Array, lengths: range | tuple[int, ...]) -> Iterator[tuple[np.ndarray, np.ndarray]]:
     """Texts of each of these lengths in bytes: which they are, and their bytes, one text in a row."""
-    ends, data = _buffers(texts)
+    ends, data = letters_of(texts)
     sizes = np.where(texts.is_valid().to_numpy(zero_copy_only=False), np.diff(ends), -1)
     for length in np.unique(sizes).tolist():
         if length in lengths:
@@ -113,7 +114,7 @@ def _by_length(texts: pa.Array, lengths: range | tuple[int, ...]) -> Iterator[tu
 def _bytes(texts: pa.Array) -> tuple[pa.Array, np.ndarray]:
     """Base64 decoded: all texts as one, as each is a whole number of groups of four letters; then without the padding."""
     there = texts.is_valid().to_numpy(zero_copy_only=False)
-    ends, data = _buffers(texts)
+    ends, data = letters_of(texts)
     sizes = np.diff(ends)
     taken = there & (sizes % 4 == 0)
     last = np.where(taken & (sizes > 0), ends[1:] - 1, 0)
@@ -127,7 +128,7 @@ def _bytes(texts: pa.Array) -> tuple[pa.Array, np.ndarray]:
     taken &= strange[ends[1:]] - strange[ends[:-1]] == padded
     sizes = np.where(taken, sizes, 0)
     whole = np.repeat(taken, np.diff(ends))
-    letters = data[ends[0] : ends[-1]][whole]
+    letters = data[whole]
     unpadded = np.where(letters == ord("="), ord("A"), letters).astype(np.uint8)
     decoded = np.frombuffer(binascii.a2b_base64(unpadded.tobytes()), np.uint8)
     full = sizes // 4 * 3
@@ -146,12 +147,3 @@ def _bytes(texts: pa.Array) -> tuple[pa.Array, np.ndarray]:
 
 def _masked(found: pa.Array, there: np.ndarray) -> pa.Array:
     return found if there.all() else found.take(pa.array(np.arange(len(found)), mask=~there))
-
-
-def _buffers(texts: pa.Array) -> tuple[np.ndarray, np.ndarray]:
-    """Where each text begins and the last one ends, and the bytes."""
-    _, ends, data = texts.buffers()
-    if ends is None or not len(texts):
-        return np.zeros(len(texts) + 1, np.int64), np.zeros(0, np.uint8)
-    offsets = np.frombuffer(ends, np.int32)[texts.offset : texts.offset + len(texts) + 1].astype(np.int64)
-    return offsets, np.zeros(0, np.uint8) if data is None else np.frombuffer(data, np.uint8)

@@ -18,6 +18,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from headrace.sequence.parse.letters import letters_of
 from headrace.sequence.parse.strict_json import BLANKS
 
 ENTRIES_MAX = 100
@@ -130,19 +131,13 @@ def _entries(raw: pa.Array) -> tuple[pa.Array, np.ndarray]:
 
 
 def _without_blanks(texts: pa.Array) -> pa.Array:
-    """The same without white space, of which most have none: so the letters of all are looked at together."""
-    start, end = (texts.offset, texts.offset + len(texts))
-    offsets = np.frombuffer(texts.buffers()[1], np.int32)
-    if not len(texts) or not (_letters(texts)[offsets[start] : offsets[end]] <= ord(" ")).any():
+    """The same without white space. Most have none, so the letters of all are looked at together."""
+    _, letters = letters_of(texts)
+    if not (letters <= ord(" ")).any():
         return texts
     for blank in BLANKS:
         texts = pc.replace_substring(texts, blank, "")
     return texts
-
-
-def _letters(texts: pa.Array) -> np.ndarray:
-    data = texts.buffers()[2]
-    return np.zeros(0, np.uint8) if data is None else np.frombuffer(data, np.uint8)
 
 
 def _texts(raw: pa.Array) -> pa.Array:
