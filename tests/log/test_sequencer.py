@@ -6,105 +6,14 @@
 from __future__ import annotations
 
 import json
-import threading
-from concurrent.futures import ThreadPoolExecutor
-from pathlib import Path
-from typing import TYPE_CHECKING, Any
 
 import pytest
 from pyspark.sql import functions as F
 
 import headrace as hr
-from headrace.log.commit_row import without_commit_rows
-from headrace.log.sequencer import Sequencer
-from headrace.spark.lake_rows import read
-from headrace.spark.session import pipeline_session
-from headrace.testing.piped import PipedTopic
-from tests.laws import tables
-
-if TYPE_CHECKING:
-    from pyspark.sql import DataFrame, SparkSession
+from tests.log.bench import START_MS, Bench
 
 pytestmark = pytest.mark.spark
-
-TOPIC = hr.Topic("readings", key="key STRING", value="value DOUBLE", idle_timeout="10 seconds")
-START_MS = 1_700_000_000_000
-WAIT_MS = 60_000
-
-
-class Clock:
-    """A clock that a test can also set back."""
-
-    def __init__(self) -> None:
-        self.ms = START_MS
-        self.steady = 7
-
-    def now_ms(self) -> int:
-        return self.ms
-
-    def steady_ms(self) -> int:
-        return self.steady
-
-    def wait(self, ms: int) -> None:
-        """Let time pass."""
-        self.ms += ms
-        self.steady += ms
-
-
-class Bench:
-    """A sequencer on a log of its own."""
-
-    def __init__(self, spark: SparkSession, folder: Path) -> None:
-        self.spark, self.folder, self.clock = spark, folder, Clock()
-        self.sequencer = self.opened()
-        self.topic = PipedTopic(TOPIC, {})
-
-    def opened(self) -> Sequencer:
-        """A sequencer as after a restart."""
-        return self.opened_with()
-
-    def opened_with(self, **settings: Any) -> Sequencer:
-        """The same, with more of a node's or a stream's wishes."""
-        path = f"file:{self.folder}"
-        return Sequencer(self.spark, TOPIC, path, self.clock, longest_wait_ms=WAIT_MS, **settings)
-
-    def batch(self, *records: tuple[int, int | None]) -> DataFrame:
-        """A micro-batch of (partition, event time in s); None: it cannot be decoded."""
-        for partition, second in records:
-            value = b"?" if second is None else b"{}"
-            self.topic.add("k", value, START_MS + (second or 0) * 1000, partition, {})
-        raw = self.topic.take(self.spark)
-        assert raw is not None
-        return raw
-
-    def append(self, *records: tuple[int, int | None]) -> None:
-        self.sequencer.append(self.batch(*records), in_order=True)
-
-    def tick(self, after_s: int = 0) -> int:
-        self.clock.ms += after_s * 1000
-        return self.sequencer.tick(frozenset(self.sequencer.state.partitions))
-
-    def rows(self, kind: str | None = None) -> list[dict[str, Any]]:
-        """The log in its order, times in s after the start."""
-        log = without_commit_rows(read(self.spark, f"file:{self.folder}"))
-        log = log.orderBy("ingested_at", "partition", "offset")
-        chosen = log if kind is None else log.where(F.col("kind") == kind)
-        found = [row.asDict() for row in tables.rows(chosen.drop("headers"))]
-        for row in found:
-            row["stream_s"] = None if row["stream_time"] is None else (row["stream_time"] - START_MS) / 1000
-        return found
-
-    def stream(self) -> dict[int, list[float]]:
-        """For each partition the stream times in the order of its rows."""
-        times: dict[int, list[float]] = {}
-        for row in self.rows():
-            times.setdefault(row["partition"], []).append(row["stream_s"])
-        return times
-
-
-@pytest.fixture
-def bench(spark: SparkSession, tmp_path: Path) -> Bench:
-    return Bench(pipeline_session(spark, interpreted=True), tmp_path / "log")
 
 
 def test_ingested_at_increases_strictly_also_when_the_clock_goes_back(bench: Bench) -> None:
@@ -278,37 +187,6 @@ def test_a_partition_that_is_behind_in_kafka_is_not_idle(bench: Bench) -> None:
     assert bench.sequencer.tick(frozenset({1})) == 0, "partition 0 may hold records that nobody has read"
     assert bench.sequencer.tick(frozenset({0})) == 1
     assert bench.rows("tick")[0]["stream_s"] == 8
-
-
-def test_a_record_that_came_during_a_long_append_keeps_its_partition_from_ticking(bench: Bench) -> None:
-    """The tick is asked for while the append is under way: Kafka's ends are looked at after it, not before."""
-    ends, asked, appending, may_commit = {0: 1, 1: 1}, list[int](), threading.Event(), threading.Event()
-
-    def hold(step: str) -> None:
-        if step == "before log commit":
-            appending.set()
-            assert may_commit.wait(60)
-
-    def caught_up() -> frozenset[int]:
-        asked.append(bench.sequencer.state.batch)
-        states = bench.sequencer.state.partitions
-        return frozenset(p for p, end in ends.items() if states[p].next_offset >= end)
-
-    bench.append((0, 5), (1, 8))
-    bench.sequencer = bench.opened_with(on_step=hold)
-    before = bench.sequencer.state.batch
-    raw = bench.batch((0, 6))
-    with ThreadPoolExecutor(2) as threads:
-        append = threads.submit(bench.sequencer.append, raw, in_order=True)
-        assert appending.wait(60)
-        tick = threads.submit(bench.sequencer.tick, caught_up)
-        bench.clock.ms += 60_000
-        ends.update({0: 2, 1: 2})  # partition 1 has a record that nobody has read
-        may_commit.set()
-        append.result(60)
-        assert tick.result(60) == 1
-    assert asked == [before + 1]
-    assert [row["partition"] for row in bench.rows("tick")] == [0]
 
 
 def test_when_all_are_idle_time_passes_until_nobody_waits(bench: Bench) -> None:

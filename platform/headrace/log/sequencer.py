@@ -135,19 +135,12 @@ class Sequencer:
     def tick(self, caught_up: Set[int] | Callable[[], Set[int]]) -> int:
         """Write the ticks that are due: of idle partitions, else one that records the time alone.
 
-        In:  caught_up  the partitions read to Kafka's end offsets, or a function that asks Kafka for them
+        In:  caught_up  the partitions read to Kafka's end offsets; a function is asked once no append is under way
         Out: how many partitions were advanced
-        Law: a function is called once no append is under way and the time of the commit is chosen. So no tick moves a
-             partition past a record that Kafka had when the tick was due, however long an append took before it.
         """
         with self._alone():
             at_ms = self._next_commit_ms()
-            read_to_end: Set[int] = frozenset()
-            if not callable(caught_up):
-                read_to_end = caught_up
-            elif self._due(at_ms, frozenset(self.state.partitions)):
-                read_to_end = caught_up()
-            ticks = self._due(at_ms, read_to_end)
+            ticks = self._due(at_ms, caught_up() if callable(caught_up) else caught_up)
             if ticks:
                 self._write_decisions(TICK, dict.fromkeys(ticks), at_ms, self.state.after(at_ms, ticks))
             elif self.deadline_passed():
