@@ -16,7 +16,7 @@ from headrace.lifecycle import erasure
 from headrace.lifecycle.backfill import Backfill, verify
 from headrace.lifecycle.oracle_check import verify_keys
 from headrace.nodes.node_tables import results_writer
-from headrace.quality import check_node
+from headrace.quality import Thresholds, check_node
 from headrace.spark.comparable import comparable_rows
 from headrace.spark.frames import local_frame
 from headrace.spark.lake_rows import overwrite, read
@@ -28,6 +28,7 @@ if TYPE_CHECKING:
     from headrace.description import Node
 
 pytestmark = pytest.mark.spark
+ALL = Thresholds(join_sample_ratio=1.0)
 NESTED = "ARRAY<STRUCT<m: MAP<STRING, INT>>>"
 EVENTS = hr.Topic(
     "events", key="id STRING", value=f"tags MAP<STRING, DOUBLE>, deep {NESTED}, of STRING", idle_timeout=None
@@ -77,7 +78,7 @@ def test_maps_stand_in_the_way_of_nothing(
         driver.cut()
     for node in NODES:
         assert verify_keys(driver.spark, lake, node, 10).equal
-        results = check_node(driver.spark, lake, node, str(tmp_path / "docs"))
+        results = check_node(driver.spark, lake, node, str(tmp_path / "docs"), thresholds=ALL)
         assert all(each.passed for each in results), [each.sentence for each in results if not each.passed]
 
     tamper(driver, FOUND, "tags", F.map_concat("tags", F.create_map(F.lit("c"), F.lit(0.0))))
@@ -85,7 +86,7 @@ def test_maps_stand_in_the_way_of_nothing(
     for node in (FOUND, JOINED):
         bad = {
             each.name
-            for each in check_node(driver.spark, lake, node, str(tmp_path / "docs"))
+            for each in check_node(driver.spark, lake, node, str(tmp_path / "docs"), thresholds=ALL)
             if not each.passed
         }
         assert "backfill_equals_stream" in bad
@@ -135,5 +136,5 @@ def test_what_spark_cannot_compare_is_found_before_the_log_is_blanked(
 
 def test_a_computed_map_that_would_tell_rows_apart_is_refused(spark: SparkSession) -> None:
     stream = EVENTS.with_column("computed", "map_filter(tags, (name, _) -> name = 'a')")
-    with pytest.raises(DescriptionError, match="column 'computed' tells its rows apart, and holds a MAP"):
+    with pytest.raises(DescriptionError, match="column 'computed' tells its rows apart and holds a MAP"):
         TestDriver([stream.group_by("computed").aggregate(n=hr.count()).named("by_map")], spark)
