@@ -34,7 +34,7 @@ from headrace.sequence.log_columns import log_schema
 from headrace.sequence.log_state import PartitionState
 from headrace.sequence.replays.guards import new_guard
 from headrace.spark.kafka import KafkaTopic, lost_offsets, read_offsets
-from headrace.spark.kafka_client import KafkaReader, spark_refused
+from headrace.log.kafka_reader import KafkaReader, spark_refused
 from headrace.spark.lake_rows import read
 from headrace.spark.one_task import table_schema
 from headrace.spark.session import pipeline_session

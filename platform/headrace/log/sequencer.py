@@ -24,7 +24,7 @@ from headrace.log.decision_rows import Decision, write_decisions
 from headrace.log.guard import GuardStore
 from headrace.log.limits import limits_entry
 from headrace.log.promise import read_promise, write_promise
-from headrace.log.record_writer import Records, RecordWriter
+from headrace.log.record_writer import RecordWriter
 from headrace.log.recovery import recover
 from headrace.log.resets import control_entry
 from headrace.log.ticks import due_ticks
@@ -41,6 +41,7 @@ if TYPE_CHECKING:
     from headrace.description import Topic
     from headrace.lake import NewFile
     from headrace.log.clock import Clock
+    from headrace.log.record_writer import Records
     from headrace.sequence.replays.guards import Guard
 
 
@@ -98,8 +99,7 @@ class Sequencer:
     def append(self, raw: Records, *, in_order: bool = False, one_task: bool = False) -> Appended:
         """Commit one micro-batch of Kafka records.
 
-        In: raw       as Spark's Kafka source delivers it (see `log_columns.KAFKA`), or batches of records (see `Records`);
-                      offsets already held are passed over
+        In: raw       see `RecordWriter.write`; offsets already held are passed over
             in_order  each partition lies in one task, in the order of its offsets
             one_task  they are few: one task is enough
         """
@@ -133,15 +133,15 @@ class Sequencer:
         now_ms, frontier_ms = self.now_ms(), self.state.ingested_at_ms
         return now_ms >= frontier_ms + self._calm_ms and self._deadlines.passed(frontier_ms, now_ms)
 
-    def tick(self, caught_up: Set[int]) -> int:
+    def tick(self, caught_up: Set[int] | Callable[[], Set[int]]) -> int:
         """Write the ticks that are due: of idle partitions, else one that records the time alone.
 
-        In:  caught_up  the partitions read to Kafka's end offsets
+        In:  caught_up  the partitions read to Kafka's end offsets; a function is asked once no append is under way
         Out: how many partitions were advanced
         """
         with self._alone():
             at_ms = self._next_commit_ms()
-            ticks = self._due(at_ms, caught_up)
+            ticks = self._due(at_ms, caught_up() if callable(caught_up) else caught_up)
             if ticks:
                 self._write_decisions(TICK, dict.fromkeys(ticks), at_ms, self.state.after(at_ms, ticks))
             elif self.deadline_passed():
