@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable
+from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 import pyarrow as pa
-from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
 from headrace.lake import NewFile, small_files
@@ -23,11 +22,13 @@ from headrace.spark.one_task import reports_of
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
-    from pyspark.sql import SparkSession
+    from pyspark.sql import DataFrame, SparkSession
 
     from headrace.description import Topic
     from headrace.sequence.log_state import LogState
     from headrace.sequence.replays.guards import Guard
+
+    Records: TypeAlias = DataFrame | pa.Table | Iterator[pa.RecordBatch]
 
 SMALL_RECORD_BYTES = 16 << 10
 ARROW = "spark.sql.execution.arrow"
@@ -36,10 +37,6 @@ ARROW = "spark.sql.execution.arrow"
 BOTH = {f"{ARROW}.useLargeVarTypes": "false"}
 BY_BYTES = BOTH | {f"{ARROW}.maxRecordsPerBatch": "10000", f"{ARROW}.maxBytesPerBatch": str(64 << 20)}
 BY_ROWS = BOTH | {f"{ARROW}.maxRecordsPerBatch": "1000", f"{ARROW}.maxBytesPerBatch": str(2**31 - 1)}
-
-# Rows for Spark's tasks; or, where Spark cannot read the records, batches as `RecordTask` takes them, by partition and
-# offset. These are sequenced in this process.
-Records = DataFrame | Iterable[pa.RecordBatch]
 
 
 @dataclass(frozen=True)
@@ -86,18 +83,25 @@ class RecordWriter:
     ) -> WrittenRecords:
         """Sequence and write the records of a commit.
 
-        In: raw           as Spark's Kafka source delivers them, or batches (see `Records`); offsets that the log holds are
-                          passed over
+        In: raw           as Spark's Kafka source delivers them (see `KAFKA`): tasks sequence and write them. Or an Arrow
+                          table, or batches, as `RECORDS`, by partition and offset: this process does it. Offsets that the
+                          log holds are passed over
             state, guard  before the commit
             in_order      each partition lies in one task, in the order of its offsets
             one_task      the records are few: use one task
         """
         task = RecordTask(self._of, state, guard, at_ms, self._schema, self._path)
-        reports = (
-            self._reports(raw, task, in_order=in_order, one_task=one_task)
-            if isinstance(raw, DataFrame)
-            else [task.report(raw)]
-        )
+        if isinstance(raw, pa.Table):
+            reports = [task.report(raw.to_batches())]
+        elif isinstance(raw, Iterator):
+            reports = [task.report(raw)]
+        else:
+            self._end_batches(raw.sparkSession, BY_ROWS if self._is_small else BY_BYTES)
+            rows = self._distributed(raw, guard, in_order=in_order, one_task=one_task)
+            reports = reports_of(rows, task, COLUMNS)
+            self._require_whole_partitions(reports)
+        if any(each["records"] for each in reports):
+            self._is_small = max(each["largest"] for each in reports) <= SMALL_RECORD_BYTES
         return WrittenRecords(
             [NewFile(**each["file"]) for each in reports if each["file"] is not None],
             sum(each["records"] for each in reports),
@@ -107,24 +111,17 @@ class RecordWriter:
             merge_guards(guard, (each["guard"] for each in reports)),
         )
 
-    def _reports(
-        self, raw: DataFrame, task: RecordTask, *, in_order: bool, one_task: bool
-    ) -> Sequence[Mapping[str, Any]]:
-        spark = raw.sparkSession
-        self._end_batches(spark, BY_ROWS if self._is_small else BY_BYTES)
-        rows = self._columns.of(raw)
-        if isinstance(task.guard, ExactGuard):
-            rows = rows.coalesce(1).sortWithinPartitions("partition", "offset")
-        elif in_order:
-            rows = rows.coalesce(1 if one_task else spark.sparkContext.defaultParallelism)
-        else:
-            rows = rows.repartition(1 if one_task else spark.sparkContext.defaultParallelism, "partition")
-            rows = rows.sortWithinPartitions("partition", "offset")
-        reports = reports_of(rows, task, COLUMNS)
-        self._require_whole_partitions(reports)
-        if any(each["records"] for each in reports):
-            self._is_small = max(each["largest"] for each in reports) <= SMALL_RECORD_BYTES
-        return reports
+    def _distributed(
+        self, raw: DataFrame, guard: Guard | None, *, in_order: bool, one_task: bool
+    ) -> DataFrame:
+        """The records with COLUMNS, in the tasks that sequence them."""
+        rows, tasks = self._columns.of(raw), raw.sparkSession.sparkContext.defaultParallelism
+        if isinstance(guard, ExactGuard):
+            return rows.coalesce(1).sortWithinPartitions("partition", "offset")
+        if in_order:
+            return rows.coalesce(1 if one_task else tasks)
+        rows = rows.repartition(1 if one_task else tasks, "partition")
+        return rows.sortWithinPartitions("partition", "offset")
 
     def _end_batches(self, spark: SparkSession, settings: Mapping[str, str]) -> None:
         """Each query has a session of its own."""

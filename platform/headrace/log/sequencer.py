@@ -24,7 +24,7 @@ from headrace.log.decision_rows import Decision, write_decisions
 from headrace.log.guard import GuardStore
 from headrace.log.limits import limits_entry
 from headrace.log.promise import read_promise, write_promise
-from headrace.log.record_writer import Records, RecordWriter
+from headrace.log.record_writer import RecordWriter
 from headrace.log.recovery import recover
 from headrace.log.resets import control_entry
 from headrace.log.ticks import due_ticks
@@ -41,6 +41,7 @@ if TYPE_CHECKING:
     from headrace.description import Topic
     from headrace.lake import NewFile
     from headrace.log.clock import Clock
+    from headrace.log.record_writer import Records
     from headrace.sequence.replays.guards import Guard
 
 
@@ -98,8 +99,7 @@ class Sequencer:
     def append(self, raw: Records, *, in_order: bool = False, one_task: bool = False) -> Appended:
         """Commit one micro-batch of Kafka records.
 
-        In: raw       as Spark's Kafka source delivers it (see `log_columns.KAFKA`), or batches of records (see `Records`);
-                      offsets already held are passed over
+        In: raw       see `RecordWriter.write`; offsets already held are passed over
             in_order  each partition lies in one task, in the order of its offsets
             one_task  they are few: one task is enough
         """
