@@ -242,7 +242,7 @@ def redeliver(
     pipeline: Pipeline = DEFAULTS.pipeline,
     lake: Root = DEFAULTS.lake,
 ) -> None:
-    """Deliver a node's rows to its sinks again; rows that a sink holds already change nothing in it."""
+    """Deliver a node's rows again; without --day and --missing a sink that can be corrected holds just these."""
     from headrace.lake.paths import Lake
     from headrace.writing.redeliver import redeliver as again
 
@@ -251,7 +251,7 @@ def redeliver(
         _session(lake), Lake(lake), _node(node, pipeline), days, only_missing=missing, sinks=sink or None
     )
     for each in given:
-        typer.echo(f"{each.sink}: {each.rows:,} of {each.rows_in_table:,} rows delivered.")
+        typer.echo(each.in_words)
 
 
 @app.command()

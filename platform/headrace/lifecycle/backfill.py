@@ -26,6 +26,7 @@ from headrace import lake as lakes
 from headrace.description import quote
 from headrace.errors import TerminalError
 from headrace.lifecycle.backfill_plan import STAGES, BackfillPlan, DayVerdict
+from headrace.lifecycle.sink_corrections import SinkVerdict, correct_sinks
 from headrace.log.clock import SystemClock
 from headrace.nodes.node_tables import Base, base_of, read_logs, read_progress, results_writer
 from headrace.nodes.opening import Opening, Standing, read_opening, stand
@@ -33,6 +34,7 @@ from headrace.nodes.operator_frames import operator_of
 from headrace.spark.merge import exchange
 from headrace.spark.session import pipeline_session
 from headrace.writing.lease import Lease, take_lease_patiently
+from headrace.writing.right_rows import right_rows_of_results, right_rows_of_table
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
@@ -69,6 +71,7 @@ class Backfill:
         if not self._operator.appended:
             days = ()
         self._chosen = None if days is None else tuple(sorted(set(days)))
+        self.sinks: tuple[SinkVerdict, ...] = ()  # what the last swap made of them
 
     @cached_property
     def days(self) -> tuple[dt.date | None, ...]:
@@ -105,11 +108,15 @@ class Backfill:
         swap: bool = True,
         on_stage: Callable[[str], None] = lambda stage: None,
         lease: Lease | None = None,
+        correct: bool = True,
     ) -> list[DayVerdict]:
         """Recompute, compare, and with `swap` replace what differs, all days in one commit.
 
-        In:     lease  of the node's backfills, if the caller holds it
-        Raises: LeaseHeldError when another backfill of the node is running.
+        Sinks that can be corrected are put right before it: a backfill that dies in between finds the same again.
+
+        In:     lease    of the node's backfills, if the caller holds it
+                correct  False: sinks keep what they have
+        Raises: LeaseHeldError when another backfill of the node is running; TransientError when a sink's store is away.
         """
         name = self.node.required_name
         held = lease or self._take_lease(name)
@@ -128,6 +135,9 @@ class Backfill:
             if swapped:
                 on_stage(STAGES[3])
                 held.check()
+                if correct and self.node.sinks:
+                    self.sinks = self._correct_sinks(recomputed, differing)
+                    held.check()
                 self._swap(recomputed, differing)
             differing.unpersist()
         finally:
@@ -241,6 +251,21 @@ class Backfill:
             values = ", ".join(f"{name}={row[name]}" for name in users)
             words.setdefault(row["__day"], []).append(f"{row['__side']}: {values}")
         return words
+
+    def _correct_sinks(self, recomputed: DataFrame, differing: DataFrame) -> tuple[SinkVerdict, ...]:
+        """Let the sinks hold what the table holds after the swap."""
+        node, identity = self.node, [*self._operator.identity]
+        if not self._operator.appended:
+            through_ms = min((self._upto_ms.get(topic.name, 0) for topic in node.topics), default=0)
+            right = right_rows_of_table(node, self._standing.state, differing, through_ms)
+            return correct_sinks(self._lake, node, right, through_ms)
+        through_ms = self._operator.frontier_ms(self.progress)
+        rows = differing.select(*(F.col(quote(name)) for name in identity)).distinct()
+        stays = self._base.read(self._spark).join(rows, identity, "left_anti")
+        comes = recomputed.join(rows, identity, "left_semi")
+        after = stays.unionByName(comes, allowMissingColumns=True)
+        right = right_rows_of_results(node, after, differing, through_ms)
+        return correct_sinks(self._lake, node, right, through_ms)
 
     def _swap(self, recomputed: DataFrame, differing: DataFrame) -> None:
         """One MERGE: every copy of a differing window goes, the recomputed one comes."""

@@ -105,7 +105,9 @@ class Repair:
             for node in self._nodes:
                 if self._is_concerned(node, since_ms):
                     settled(self._spark, self._lake, node)
-                    Backfill(self._spark, self._lake, node).run(lease=backfills[node.required_name])
+                    Backfill(self._spark, self._lake, node).run(
+                        lease=backfills[node.required_name], correct=False
+                    )
                     write_state_anew(self._spark, self._lake, node)
                     yield Repaired(node.required_name, "its tables were computed anew from the log")
         if gaps:
