@@ -31,6 +31,7 @@ from headrace.log.clock import SystemClock
 from headrace.nodes.node_tables import Base, base_of, read_logs, read_progress, results_writer
 from headrace.nodes.opening import Opening, Standing, read_opening, stand
 from headrace.nodes.operator_frames import operator_of
+from headrace.spark.comparable import comparable_rows
 from headrace.spark.merge import exchange
 from headrace.spark.session import pipeline_session
 from headrace.writing.lease import Lease, take_lease_patiently
@@ -107,6 +108,7 @@ class Backfill:
         *,
         swap: bool = True,
         on_stage: Callable[[str], None] = lambda stage: None,
+        before_swap: Callable[[DataFrame], None] = lambda differing: None,
         lease: Lease | None = None,
         correct: bool = True,
     ) -> list[DayVerdict]:
@@ -114,8 +116,9 @@ class Backfill:
 
         Sinks that can be corrected are put right before it: a backfill that dies in between finds the same again.
 
-        In:     lease    of the node's backfills, if the caller holds it
-                correct  False: sinks keep what they have
+        In:     before_swap  called with the rows that differ; `__side` is `log` or `table`
+                lease        of the node's backfills, if the caller holds it
+                correct      False: sinks keep what they have
         Raises: LeaseHeldError when another backfill of the node is running; TransientError when a sink's store is away.
         """
         name = self.node.required_name
@@ -132,6 +135,7 @@ class Backfill:
             differing = _differences(recomputed, stored).persist()
             different, examples = self._by_day(differing), self._examples(differing)
             swapped = swap and bool(different)
+            before_swap(differing)
             if swapped:
                 on_stage(STAGES[3])
                 held.check()
@@ -156,6 +160,11 @@ class Backfill:
             )
             for day in self.days
         ]
+
+    def rehearse(self) -> None:
+        """Compare no rows: Spark refuses here what it would refuse in `run`."""
+        none = self._stored().limit(0)
+        self._examples(_differences(none, none))
 
     @cached_property
     def _recomputed(self) -> DataFrame:
@@ -295,9 +304,8 @@ def verify(
 
 
 def _differences(recomputed: DataFrame, stored: DataFrame) -> DataFrame:
-    """The rows that only one side has, whole; `__side` is `log` or `table`. Duplicates count."""
-    columns = [F.col(quote(name)) for name in stored.columns]
-    log, table = recomputed.select(columns), stored.select(columns)
+    """The rows that only one side has, as `comparable_rows`; `__side` is `log` or `table`. Duplicates count."""
+    log, table = (comparable_rows(rows, stored.columns) for rows in (recomputed, stored))
     only_log = log.exceptAll(table).withColumn("__side", F.lit("log"))
     return only_log.unionByName(table.exceptAll(log).withColumn("__side", F.lit("table")))
 

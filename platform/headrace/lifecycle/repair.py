@@ -34,6 +34,7 @@ from headrace.sequence.log_columns import log_schema
 from headrace.sequence.log_state import PartitionState
 from headrace.sequence.replays.guards import new_guard
 from headrace.spark.kafka import KafkaTopic, lost_offsets, read_offsets
+from headrace.spark.kafka_client import KafkaReader, spark_refused
 from headrace.spark.lake_rows import read
 from headrace.spark.one_task import table_schema
 from headrace.spark.session import pipeline_session
@@ -49,6 +50,8 @@ if TYPE_CHECKING:
     from headrace.lake.paths import Lake
     from headrace.log.chain import Gap
     from headrace.log.clock import Clock
+    from headrace.log.record_writer import WrittenRecords
+    from headrace.sequence.log_state import LogState
     from headrace.sequence.replays.guards import Guard
     from headrace.spark.kafka import KafkaSettings
 
@@ -162,9 +165,7 @@ class Repair:
         times = _commit_times(gap)
         after = before.after(times[0], [])
         if gap.offsets:
-            raw = read_offsets(self._spark, self._topic, self._settings, gap.offsets)
-            work = RecordWriter(self._topic, self._path, self._schema)
-            written = work.write(raw, before, self._guard_at(gap.after_ms), times[0])
+            written = self._sequence_anew(gap, before, times[0])
             files, records = list(written.files), written.records
             after = before.after(times[0], written.ends)
         ends = {
@@ -182,6 +183,17 @@ class Repair:
             files.append(write_commit_row(self._path, self._schema, self._topic.name, row))
             previous, after = row.next, row.after
         return files, records
+
+    def _sequence_anew(self, gap: Gap, before: LogState, at_ms: int) -> WrittenRecords:
+        raw = read_offsets(self._spark, self._topic, self._settings, gap.offsets)
+        work, guard = RecordWriter(self._topic, self._path, self._schema), self._guard_at(gap.after_ms)
+        try:
+            return work.write(raw, before, guard, at_ms)
+        except Exception as error:
+            if not spark_refused(error):
+                raise
+        records = KafkaReader(self._topic.name, self._settings).read(gap.offsets)
+        return work.write(records, before, guard, at_ms)
 
     def _guard_at(self, at_ms: int) -> Guard | None:
         """The replay guard as it was after a commit."""

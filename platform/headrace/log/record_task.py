@@ -61,15 +61,18 @@ class RecordTask:
              `guard`, what `merge_guards` takes
         """
         workers.settle()
+        yield pa.RecordBatch.from_pydict({"report": [json.dumps(self.report(batches))]})
+
+    def report(self, batches: Iterable[pa.RecordBatch]) -> dict[str, Any]:
+        """The same in this process, without Spark."""
         work = _Work(self)
         try:
             for records in in_chunks(batches):
                 work.take(records)
-            report = work.finish()
+            return work.finish()
         except BaseException:
             work.give_up()
             raise
-        yield pa.RecordBatch.from_pydict({"report": [json.dumps(report)]})
 
 
 def merge_guards(before: Guard | None, reported: Iterable[Mapping[str, Any] | None]) -> Guard | None:

@@ -24,6 +24,7 @@ from headrace.spark.kafka import (
     require_no_loss,
     require_same_topic,
 )
+from headrace.streams.refused_batches import RefusedBatches
 from headrace.streams.supervised import RATE_SECONDS
 from headrace.streams.supervised_query import SupervisedQuery
 from headrace.writing.lease import Lease, take_lease
@@ -102,6 +103,7 @@ class LogStream(SupervisedQuery):
         self._tick_under_way = threading.Lock()
         self._came: deque[tuple[float, int]] = deque()
         self._few = self._many = False
+        self._refused = RefusedBatches(self._kafka, kafka, offsets_max=RECORDS_PER_TRIGGER)
 
     def open(self) -> DataStreamWriter:
         """Recover the log's state, refuse a silent gap, and read on from the next offsets."""
@@ -159,7 +161,9 @@ class LogStream(SupervisedQuery):
         number of records is not known beforehand: after a small micro-batch the next one is expected to be small too.
         """
         assert self.sequencer is not None
-        appended = self.sequencer.append(batch, in_order=True, one_task=self._few)
+        by_spark = partial(self.sequencer.append, batch, in_order=True, one_task=self._few)
+        appended = self._refused.append(self.sequencer, by_spark, self._position, self._closing.is_set)
+        self.trigger_skipped |= self._closing.is_set()  # then not all of it may have been appended
         few_partitions = len(self.sequencer.state.partitions) <= FEW_PARTITIONS
         self._many = appended.records >= MANY_RECORDS
         self._few = few_partitions and appended.records <= FEW_RECORDS
