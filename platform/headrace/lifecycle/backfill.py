@@ -32,7 +32,8 @@ from headrace.nodes.opening import Opening, Standing, read_opening, stand
 from headrace.nodes.operator_frames import operator_of
 from headrace.spark.merge import exchange
 from headrace.spark.session import pipeline_session
-from headrace.writing.lease import Lease, take_lease_patiently
+from headrace.writing.lease import Lease
+from headrace.writing.lease_waits import take_lease_patiently
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
