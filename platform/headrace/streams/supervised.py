@@ -102,7 +102,7 @@ class Supervised(ABC):
         if self.running:
             return "running"
         if self._lease_wait is not None:
-            return "failed" if self._lease_wait.over else "waiting"
+            return "failed" if isinstance(self.error, LeaseHeldError) else "waiting"
         return "failed" if self.failures >= FAILURES_MAX else "restarting"
 
     def keep_running(self) -> None:
