@@ -34,7 +34,8 @@ from headrace.nodes.operator_frames import operator_of
 from headrace.spark.comparable import comparable_rows
 from headrace.spark.merge import exchange
 from headrace.spark.session import pipeline_session
-from headrace.writing.lease import Lease, take_lease_patiently
+from headrace.writing.lease import Lease
+from headrace.writing.lease_waits import take_lease_patiently
 from headrace.writing.right_rows import right_rows_of_results, right_rows_of_table
 
 if TYPE_CHECKING:

@@ -38,7 +38,7 @@ from headrace.spark.kafka_client import KafkaReader, spark_refused
 from headrace.spark.lake_rows import read
 from headrace.spark.one_task import table_schema
 from headrace.spark.session import pipeline_session
-from headrace.writing.lease import nothing_writes
+from headrace.writing.lease_waits import nothing_writes
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence

@@ -25,7 +25,7 @@ from headrace.spark.kafka import (
     require_same_topic,
 )
 from headrace.streams.refused_batches import RefusedBatches
-from headrace.streams.supervised import RATE_SECONDS
+from headrace.streams.supervised import LEASE_ORPHAN_SECONDS, RATE_SECONDS
 from headrace.streams.supervised_query import SupervisedQuery
 from headrace.writing.lease import Lease, take_lease
 from headrace.writing.requests import carry_out
@@ -109,7 +109,11 @@ class LogStream(SupervisedQuery):
         """Recover the log's state, refuse a silent gap, and read on from the next offsets."""
         partitions = self._kafka.partitions()
         lease = take_lease(
-            self._spark, self._lake.lease(f"log/{self.name}"), f"Log '{self.name}'", self._clock
+            self._spark,
+            self._lake.lease(f"log/{self.name}"),
+            f"Log '{self.name}'",
+            self._clock,
+            orphan_seconds=LEASE_ORPHAN_SECONDS,
         )
         self._lease = lease
         sequencer = Sequencer(
@@ -172,9 +176,9 @@ class LogStream(SupervisedQuery):
         self.replays += appended.replays
         return appended.records
 
-    def _trigger(self, batch: DataFrame, batch_id: int) -> None:
+    def _trigger(self, batch: DataFrame, batch_id: int, opening: int) -> None:
         with self.schedule.at_work():
-            super()._trigger(batch, batch_id)
+            super()._trigger(batch, batch_id, opening)
         if any(reader.state == "running" for reader in self.readers):
             self.schedule.rest(lambda: self._ends, hurried=self._many)
 
