@@ -86,18 +86,23 @@ class RecordWriter:
     ) -> WrittenRecords:
         """Sequence and write the records of a commit.
 
-        In: raw           as Spark's Kafka source delivers them, or batches (see `Records`); offsets that the log holds are
+        In: raw           as Spark's Kafka source delivers them: tasks sequence and write them. Or batches (see `Records`):
+                          this process does it. Offsets that the log holds are
                           passed over
             state, guard  before the commit
             in_order      each partition lies in one task, in the order of its offsets
             one_task      the records are few: use one task
         """
         task = RecordTask(self._of, state, guard, at_ms, self._schema, self._path)
-        reports = (
-            self._reports(raw, task, in_order=in_order, one_task=one_task)
-            if isinstance(raw, DataFrame)
-            else [task.report(raw)]
-        )
+        if isinstance(raw, DataFrame):
+            self._end_batches(raw.sparkSession, BY_ROWS if self._is_small else BY_BYTES)
+            rows = self._distributed(raw, guard, in_order=in_order, one_task=one_task)
+            reports = reports_of(rows, task, COLUMNS)
+            self._require_whole_partitions(reports)
+        else:
+            reports = [task.report(raw)]
+        if any(each["records"] for each in reports):
+            self._is_small = max(each["largest"] for each in reports) <= SMALL_RECORD_BYTES
         return WrittenRecords(
             [NewFile(**each["file"]) for each in reports if each["file"] is not None],
             sum(each["records"] for each in reports),
@@ -107,24 +112,17 @@ class RecordWriter:
             merge_guards(guard, (each["guard"] for each in reports)),
         )
 
-    def _reports(
-        self, raw: DataFrame, task: RecordTask, *, in_order: bool, one_task: bool
-    ) -> Sequence[Mapping[str, Any]]:
-        spark = raw.sparkSession
-        self._end_batches(spark, BY_ROWS if self._is_small else BY_BYTES)
-        rows = self._columns.of(raw)
-        if isinstance(task.guard, ExactGuard):
-            rows = rows.coalesce(1).sortWithinPartitions("partition", "offset")
-        elif in_order:
-            rows = rows.coalesce(1 if one_task else spark.sparkContext.defaultParallelism)
-        else:
-            rows = rows.repartition(1 if one_task else spark.sparkContext.defaultParallelism, "partition")
-            rows = rows.sortWithinPartitions("partition", "offset")
-        reports = reports_of(rows, task, COLUMNS)
-        self._require_whole_partitions(reports)
-        if any(each["records"] for each in reports):
-            self._is_small = max(each["largest"] for each in reports) <= SMALL_RECORD_BYTES
-        return reports
+    def _distributed(
+        self, raw: DataFrame, guard: Guard | None, *, in_order: bool, one_task: bool
+    ) -> DataFrame:
+        """The records with COLUMNS, in the tasks that sequence them."""
+        rows, tasks = self._columns.of(raw), raw.sparkSession.sparkContext.defaultParallelism
+        if isinstance(guard, ExactGuard):
+            return rows.coalesce(1).sortWithinPartitions("partition", "offset")
+        if in_order:
+            return rows.coalesce(1 if one_task else tasks)
+        rows = rows.repartition(1 if one_task else tasks, "partition")
+        return rows.sortWithinPartitions("partition", "offset")
 
     def _end_batches(self, spark: SparkSession, settings: Mapping[str, str]) -> None:
         """Each query has a session of its own."""

@@ -98,8 +98,7 @@ class Sequencer:
     def append(self, raw: Records, *, in_order: bool = False, one_task: bool = False) -> Appended:
         """Commit one micro-batch of Kafka records.
 
-        In: raw       as Spark's Kafka source delivers it (see `log_columns.KAFKA`), or batches of records (see `Records`);
-                      offsets already held are passed over
+        In: raw       see `RecordWriter.write`; offsets already held are passed over
             in_order  each partition lies in one task, in the order of its offsets
             one_task  they are few: one task is enough
         """

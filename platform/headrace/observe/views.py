@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from functools import reduce
 from typing import TYPE_CHECKING
 
@@ -146,14 +147,13 @@ class Views:
 def fates_of(node: Node, held: Held, progress: Progress) -> Mapping[tuple[str, int], Mapping[str, int]]:
     """For each topic and partition the records that met each fate, as of a snapshot."""
     open_rows = None if held.state is None else operator_of(node).open_records(held.state, progress)
-    still: dict[tuple[str, int], int] = {}
-    if open_rows is not None:
-        counted = open_rows.groupBy("__topic", "__partition").agg(F.sum("__records").alias("records"))
-        still = {(r["__topic"], r["__partition"]): r["records"] for r in counted.collect()}
+    still: Counter[tuple[str, int]] = Counter()
+    for row in [] if open_rows is None else open_rows.collect():
+        still[row["__topic"], row["__partition"]] += row["__records"]
     fates = {}
     for topic, partitions in progress.records.items():
         for number, known in partitions.items():
-            waiting = still.get((topic, int(number)), 0)
+            waiting = still[topic, int(number)]
             counts = {**known, OPEN: waiting, USED: known.get(KEPT, 0) - waiting}
             fates[topic, int(number)] = {fate: counts.get(fate, 0) for fate in FATES}
     return fates
