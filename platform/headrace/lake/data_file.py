@@ -65,13 +65,16 @@ class DataFileWriter:
             [field.with_type(text) if field.name in encoding.repeating else field for field in schema]
         )
         self._writer: pq.ParquetWriter | None = None
+        self._footers: list[pq.FileMetaData] = []
         self._rows = 0
         self._bounds: dict[str, tuple[Any, Any]] = {}
         self._nulls: dict[str, int] = {}
         self._zones: dict[str, str | None] = {}  # of the columns that are times
 
-    def write(self, columns: Mapping[str, pa.Array | pa.ChunkedArray], rows: int) -> None:
-        """Write rows; columns that are not given are null."""
+    def write(
+        self, columns: Mapping[str, pa.Array | pa.ChunkedArray], rows: int, group_rows: int | None = None
+    ) -> None:
+        """Write rows; columns that are not given are null. In: group_rows  of a group of rows; None: all are one."""
         arrays = [_as(columns.get(field.name), field.type, rows) for field in self._schema]
         if self._writer is None:
             statistics = self._encoding.statistics
@@ -85,8 +88,11 @@ class DataFileWriter:
                 write_statistics=True if statistics is None else list(statistics),
                 store_schema=False,
                 store_decimal_as_integer=True,  # where it has few digits, as Spark does
+                metadata_collector=self._footers,
             )
-        self._writer.write_table(pa.Table.from_arrays(arrays, schema=self._schema), row_group_size=rows)
+        self._writer.write_table(
+            pa.Table.from_arrays(arrays, schema=self._schema), row_group_size=group_rows or rows
+        )
         self._rows += rows
 
     def bound(self, name: str, numbers: np.ndarray, *, in_ms: bool = False) -> None:
@@ -145,6 +151,11 @@ class DataFileWriter:
             "size": self._sink.finish(),
             "stats": json.dumps(stats, ensure_ascii=False),
         }
+
+    @property
+    def footer(self) -> pq.FileMetaData:
+        """The footer of the file; it has one once it is closed."""
+        return self._footers[0]
 
     def _told(self, name: str, ends: tuple[Any, Any]) -> tuple[Any, Any] | None:
         """Bounds as Delta writes them; None: it has no text for them that every reader understands."""
