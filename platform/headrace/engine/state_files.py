@@ -23,13 +23,12 @@ from headrace.lake import DataFile, DataFileWriter, Encoding, LakeTable, NewFile
 from headrace.lake.snapshot import data_file
 from headrace.lake.storage import is_local
 
-# In each group of rows, the least that is read of a file: few, yet not so many groups that the footer outgrows them.
-GROUP_ROWS_MIN, GROUPS_MAX = 256, 1_000
+# In each group of rows, the least that is read of a file. Each group costs time to write, a tenth of a millisecond or more,
+# and a place in the footer. Fewer rows would halve what is read for a few keys, and double what a small file costs.
+GROUP_ROWS_MIN, GROUPS_MAX = 1_024, 1_000
 ALL_HASHES = (-(1 << 63), (1 << 63) - 1)
 READS_AT_ONCE = 8  # files of an object store
-FILTERED_ROWS = (
-    1 << 16
-)  # of groups at a time: the rows of a small file are fewer than a call of Arrow is worth
+FILTERED_ROWS = 1 << 16  # at a time: a small file has fewer rows than a call of Arrow is worth
 Bounds = tuple[int, int]
 T = TypeVar("T")
 R = TypeVar("R")
