@@ -125,17 +125,23 @@ def _each(work: Callable[[T], R], items: Collection[T], at_once: int) -> Iterato
 
 
 def write_state(
-    uri: str, layout: StateLayout, table: str, rows: pa.Table, batch: int, group_rows: int | None = None
+    uri: str,
+    layout: StateLayout,
+    table: str,
+    rows: pa.Table,
+    batch: int,
+    group_rows: int | None = None,
+    *,
+    remember: bool = True,
 ) -> NewFile | None:
     """Write the rows that a state table gains into a file of their own; None: there are none.
 
-    The next micro-batches read many of these rows, so they are remembered at once.
-
-    In: rows   as `StateTable.schema`, in any order
-        batch  the micro-batch, or the piece of one, that they come from
+    In: rows      as `StateTable.schema`, in any order
+        batch     the micro-batch, or the piece of one, that they come from
+        remember  whether they are remembered at once: the next micro-batches read many of them
     """
     marked = rows.append_column(BATCH, pa.array(np.full(rows.num_rows, batch, np.int32)))
-    return write_merged(uri, layout, table, marked, batch, group_rows, remember=True)
+    return write_merged(uri, layout, table, marked, batch, group_rows, remember=remember)
 
 
 def write_merged(
