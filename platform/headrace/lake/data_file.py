@@ -21,6 +21,7 @@ from headrace.lake.storage import is_local, local_path, store_of
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping
 
+BUFFER_BYTES = 1 << 20
 NOTHING = np.iinfo(np.int64).min  # stands for null among integers
 # The years 1 to 9999 in µs since 1970: statistics of other times have no text that every reader understands.
 YEARS_US = (-62_135_596_800_000_000, 253_402_300_800_000_000)
@@ -65,6 +66,7 @@ class DataFileWriter:
             [field.with_type(text) if field.name in encoding.repeating else field for field in schema]
         )
         self._writer: pq.ParquetWriter | None = None
+        self._stream: pa.BufferedOutputStream | None = None
         self._footers: list[pq.FileMetaData] = []
         self._rows = 0
         self._bounds: dict[str, tuple[Any, Any]] = {}
@@ -78,8 +80,10 @@ class DataFileWriter:
         arrays = [_as(columns.get(field.name), field.type, rows) for field in self._schema]
         if self._writer is None:
             statistics = self._encoding.statistics
+            # Parquet writes page by page, and each call of Python waits for the threads that run Python.
+            self._stream = pa.BufferedOutputStream(pa.PythonFile(self._sink, mode="w"), BUFFER_BYTES)
             self._writer = pq.ParquetWriter(
-                self._sink,
+                self._stream,
                 self._schema,
                 compression="snappy",
                 use_dictionary=[
@@ -135,7 +139,7 @@ class DataFileWriter:
         """Finish the file: its name, its bytes, and its statistics by Delta's protocol (JSON). None: it has no rows."""
         if self._writer is None:
             return None
-        self._writer.close()
+        self._end(self._writer)
         bounds = {name: self._told(name, ends) for name, ends in self._bounds.items()}
         lowest, highest = (
             {n: ends[side] for n, ends in bounds.items() if ends is not None} for side in (0, 1)
@@ -151,6 +155,11 @@ class DataFileWriter:
             "size": self._sink.finish(),
             "stats": json.dumps(stats, ensure_ascii=False),
         }
+
+    def _end(self, writer: pq.ParquetWriter) -> None:
+        writer.close()
+        assert self._stream is not None
+        self._stream.close()
 
     @property
     def footer(self) -> pq.FileMetaData:
@@ -168,10 +177,12 @@ class DataFileWriter:
 
     def remove(self) -> None:
         """Leave nothing behind."""
-        if self._writer is not None:
-            self._writer.close()
-            self._sink.finish()
-        small_files.delete(self._sink.uri)
+        try:
+            if self._writer is not None:
+                self._end(self._writer)
+                self._sink.finish()
+        finally:
+            small_files.delete(self._sink.uri)
 
 
 class Sink:
