@@ -29,7 +29,7 @@ from headrace.streams.supervised import LEASE_ORPHAN_SECONDS, RATE_SECONDS
 from headrace.streams.supervised_query import SupervisedQuery
 from headrace.writing.lease import Lease, take_lease
 from headrace.writing.requests import carry_out
-from headrace.writing.scheduling import CommitSchedule
+from headrace.writing.scheduling import Coming, CommitSchedule
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Sequence
@@ -182,7 +182,7 @@ class LogStream(SupervisedQuery):
         if any(reader.state == "running" for reader in self.readers):
             self.schedule.rest(lambda: self._ends, hurried=self._many)
 
-    def ask(self, *, spare_core: bool) -> int | None:
+    def ask(self, *, spare_core: bool) -> Coming | None:
         """A node that reads it is ready to fold (see `CommitSchedule.ask`)."""
         return self.schedule.ask(self.trigger_ms / 1000, spare_core=spare_core)
 
