@@ -14,7 +14,7 @@ from headrace.lake.paths import Lake
 from headrace.local.broker import Broker
 from tests.broker.harness import produce, running
 from tests.broker.pipeline import minutes
-from tests.crashes.process import victim
+from tests.faults.process import victim
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
