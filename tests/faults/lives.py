@@ -169,7 +169,7 @@ class Life:
         status, said = process.end(), process.said()
         assert status == -signal.SIGKILL, said[-4000:]
         self.times += 1
-        where = said.rpartition("dies at ")[2].strip() if "dies at " in said else "rest"
+        where = said.rpartition("dies at ")[2].splitlines()[0] if "dies at " in said else "rest"
         self.say(f"{self.times:4} killed at {where} after {time.monotonic() - process.began:.1f} s")
         return where
 

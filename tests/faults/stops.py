@@ -14,7 +14,7 @@ from tests.faults.stream import Order
 from tests.faults.verdict import Verdict
 
 LEASE_MS = 2_000
-ARGUMENTS = ("--lease-ms", str(LEASE_MS))
+LEASED = ("--lease-ms", str(LEASE_MS))
 
 
 def stopped(life: Life, random: Random, stops: int) -> Verdict:
@@ -34,7 +34,7 @@ def stopped(life: Life, random: Random, stops: int) -> Verdict:
             assert successor.reaches(CAUGHT_UP), successor.said()[-4000:]
         life.recoveries.append(time.monotonic() - began)
         writer.send(signal.SIGCONT)
-        ended = _ends(writer)
+        ended = _ends(life, writer)
         life.times += 1
         life.say(f"{number + 1:4} stopped, overtaken, woken: {ended}")
         writer = successor
@@ -43,14 +43,20 @@ def stopped(life: Life, random: Random, stops: int) -> Verdict:
     return life.drained()
 
 
-def _ends(process: Process) -> str:
-    """Wait until a process that was overtaken has noticed, and ended by itself; why it says it did."""
-    deadline = time.monotonic() + PATIENCE_S
+def _ends(life: Life, process: Process) -> str:
+    """Wait until a process that was overtaken has noticed, and ended by itself; why it says it did.
+
+    It notices when it has something to commit: so there is new traffic from time to time.
+    """
+    began, more_at = time.monotonic(), time.monotonic() + 5
     while process.process.poll() is None:
-        assert time.monotonic() < deadline, f"it goes on: {process.said()[-4000:]}"
+        assert time.monotonic() < began + PATIENCE_S, f"it goes on: {process.said()[-4000:]}"
+        if time.monotonic() > more_at:
+            life.traffic()
+            more_at += 5
         time.sleep(0.05)
     assert "failed " in process.said(), process.said()[-4000:]
-    return process.said().rpartition("failed ")[2].strip().splitlines()[0]
+    return process.said().rpartition("failed ")[2].strip()[:120]
 
 
 def together(life: Life, random: Random, pairs: int) -> Verdict:

@@ -63,5 +63,5 @@ def test_killed_at_every_commit_step_a_pipeline_leaves_what_the_oracle_finds(
 def test_with_its_lake_on_s3_a_killed_pipeline_leaves_what_the_oracle_finds(
     kafka: Broker, s3_root: str, tmp_path: Path
 ) -> None:
-    place = Place(kafka.bootstrap_servers, s3_root, "killed-on-s3", tmp_path, ("sessions", "latest"))
+    place = Place(kafka.bootstrap_servers, s3_root, "killed_on_s3", tmp_path, ("sessions", "latest"))
     lived(place, ON_S3, readings=60)
