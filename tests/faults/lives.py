@@ -199,13 +199,14 @@ def targets(place: Place) -> list[tuple[str, str]]:
 
 
 def orders(place: Place, random: Random) -> list[Order]:
-    """One round of kills: each step once in random order; after each third a kill at a random moment, or again in the recovery."""
+    """One round of kills: each step once in random order; after each third one in the recovery from it, or at a random moment."""
     found = list[Order]()
     for number, (asset, step) in enumerate(random.sample(targets(place), len(targets(place)))):
         found.append(Order(asset, step, random.choice([1, 1, 2])))
-        if number % 3 == 2:
-            again = Order(step=random.choice(["before log commit", "after outputs", "after state"]))
-            found.append(random.choice([again, Order(after_s=random.uniform(0.2, 6))]))
+        if number % 6 == 2:
+            found.append(Order(step=random.choice(["before log commit", "after outputs", "after state"])))
+        elif number % 6 == 5:
+            found.append(Order(after_s=random.uniform(0.2, 6)))
     return found
 
 

@@ -67,7 +67,7 @@ def together(life: Life, random: Random, pairs: int) -> Verdict:
         for process in random.sample(both, 2):
             process.go(Order())
         began, deadline = time.monotonic(), time.monotonic() + PATIENCE_S
-        while all(process.process.poll() is None for process in both) and not any(
+        while any(process.process.poll() is None for process in both) and not any(
             CAUGHT_UP in process.said() for process in both
         ):
             assert time.monotonic() < deadline, [process.said()[-2000:] for process in both]
