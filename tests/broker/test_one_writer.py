@@ -15,7 +15,7 @@ from headrace.local.broker import Broker
 from headrace.writing import lease_waits
 from tests.broker.harness import produce, running
 from tests.broker.pipeline import minutes
-from tests.crashes.process import victim
+from tests.faults.process import victim
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
