@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 COLUMNS = "day INT, a STRING, b STRING, n DECIMAL(9, 2), texts ARRAY<STRING>, more ARRAY<STRUCT<x: INT, y: ARRAY<INT>>>"
 NAMES = ("day", "a", "b", "n", "texts", "more")
 ROW = (1, "a", "b", Decimal("1.50"), ["x", "y"], [(1, [1]), (2, [2, 3])])
-OTHERS = (
+OTHERS: tuple[dict[str, Any], ...] = (
     {"a": "ab", "b": ""},
     {"a": None, "b": "a"},
     {"a": "b", "b": "a"},

@@ -16,10 +16,8 @@ from typing import TYPE_CHECKING, Any
 import psycopg
 import pytest
 from psycopg.rows import dict_row
-from pyspark.sql import functions as F
 
 import headrace as hr
-from headrace.description import quote
 from headrace.errors import TerminalError, TransientError
 from headrace.local.postgres import Postgres
 from headrace.sinks import Delivery
@@ -33,7 +31,6 @@ if TYPE_CHECKING:
 
 pytestmark = [pytest.mark.spark, pytest.mark.postgres]
 
-ODD = "a`'\"b.c %s{};(x)\\$:SELECT"
 OWN = "__deleted BOOLEAN, __timestamp TIMESTAMP, __sequence BIGINT, __place BINARY, __ordinal INT"
 NOON = datetime(2024, 5, 1, 12, tzinfo=UTC)
 
@@ -71,25 +68,6 @@ def test_it_keeps_the_protocol(spark: SparkSession, postgres: Postgres) -> None:
     )
     assert "micro_batches_in_another_order_lead_to_the_same" in kit.claims
     assert len(kit.run()) == 15
-
-
-def test_columns_may_have_odd_names(
-    spark: SparkSession, database: psycopg.Connection, tmp_path: Path
-) -> None:
-    key, value, long = ODD, f"{ODD}%(x)s", "ü" * 31
-    schema = f"{quote(key)} STRING, {quote(long)} INT, {quote(value)} STRUCT<{quote(ODD)}: INT>"
-    sink, columns = hr.PostgresSink("odd"), (key, long, value)
-    to = delivery(tmp_path, *columns, identity=(key, long))
-    sink.deliver(made(spark, schema, [("a", 1, {ODD: 1}), ("b", 2, None)]), to)
-    assert {tuple(row[name] for name in columns) for row in held(database, "odd")} == {
-        ("a", 1, {ODD: 1}),
-        ("b", 2, None),
-    }
-    gone = made(spark, schema, [("a", 1, None)], sequence=2).withColumn("__deleted", F.lit(True))
-    sink.deliver(gone, to)
-    sink.deliver(made(spark, schema, [("b", 2, {ODD: 3})], sequence=3), to)
-    assert [tuple(row[name] for name in columns) for row in held(database, "odd")] == [("b", 2, {ODD: 3})]
-    assert [tuple(row) for row in sink.held(spark, to).collect()] == [("b", 2)]
 
 
 def test_every_type_arrives_as_it_is(

@@ -32,7 +32,7 @@ from headrace.writing.requests import carry_out
 from headrace.writing.scheduling import Coming, CommitSchedule
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Collection, Sequence
+    from collections.abc import Callable, Collection
 
     from pyspark.sql import DataFrame, SparkSession
     from pyspark.sql.streaming.readwriter import DataStreamWriter
@@ -335,19 +335,3 @@ class LogStream(SupervisedQuery):
             read = (json.loads(progress.json)["sources"][0].get("endOffset") or {}).get(self.name, {})
             position |= {int(p): max(offset, position.get(int(p), 0)) for p, offset in read.items()}
         return position
-
-
-def drain_together(logs: Sequence[LogStream], closing: Collection[str]) -> None:
-    """Drain logs so that a node that reads several of them in one order can read each to its end.
-
-    In: closing  the topics whose logs record that open batches close here
-    """
-    for log in logs:
-        log.halt()
-        if log.name in closing:
-            log.record_last(Sequencer.drain)
-    settled_ms = max((log.settled_ms() for log in logs if log.promises), default=0)
-    for log in logs:
-        if log.promises:
-            log.record_last(lambda sequencer: sequencer.promise(settled_ms))
-        log.drain()

@@ -22,8 +22,9 @@ from headrace.nodes.topics import (
 )
 from headrace.nodes.unusable_table import unusable_uri
 from headrace.spark.session import pipeline_session, tasks_for
+from headrace.streams.drain_logs import drain_together
 from headrace.streams.jvm_process import JvmProcess
-from headrace.streams.log_stream import LogStream, drain_together
+from headrace.streams.log_stream import LogStream
 from headrace.streams.log_watch import log_version
 from headrace.streams.node_stream import NodeStream
 from headrace.streams.stream_status import StreamStatus
