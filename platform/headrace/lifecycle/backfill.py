@@ -26,6 +26,7 @@ from headrace import lake as lakes
 from headrace.description import quote
 from headrace.errors import TerminalError
 from headrace.lifecycle.backfill_plan import STAGES, BackfillPlan, DayVerdict
+from headrace.lifecycle.compare_rows import compare_rows, differing_rows
 from headrace.lifecycle.sink_corrections import SinkVerdict, correct_sinks
 from headrace.log.clock import SystemClock
 from headrace.nodes.node_tables import Base, base_of, read_logs, read_progress, results_writer
@@ -39,7 +40,7 @@ from headrace.writing.lease_waits import take_lease_patiently
 from headrace.writing.right_rows import right_rows_of_results, right_rows_of_table
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping, Sequence
+    from collections.abc import Callable, Collection, Mapping, Sequence
 
     from pyspark.sql import Column as Expr
     from pyspark.sql import DataFrame, SparkSession
@@ -78,13 +79,15 @@ class Backfill:
     @cached_property
     def days(self) -> tuple[dt.date | None, ...]:
         """The days chosen; without a choice those that have rows, recomputed or stored; None is the whole table."""
+        if not self._operator.appended or self._chosen is not None:
+            return self._days(frozenset())
+        return self._days(frozenset({*self._by_day(self._recomputed), *self._by_day(self._stored())}))
+
+    def _days(self, found: Collection[dt.date | None]) -> tuple[dt.date | None, ...]:
+        """See `days`. In: found  those that have rows."""
         if not self._operator.appended:
             return (None,)
-        if self._chosen is not None:
-            return self._chosen
-        return tuple(
-            sorted(day for day in {*self._by_day(self._recomputed), *self._by_day(self._stored())} if day)
-        )
+        return tuple(sorted(day for day in found if day)) if self._chosen is None else self._chosen
 
     def plan(self) -> BackfillPlan:
         """What `run` will read and do."""
@@ -127,14 +130,13 @@ class Backfill:
         try:
             self._begin_anew()
             on_stage(STAGES[0])
-            recomputed = self._recomputed
+            recomputed, stored = self._recomputed, self._stored()
             on_stage(STAGES[1])
-            counts = self._by_day(recomputed)
-            on_stage(STAGES[2])
-            stored = self._stored()
-            stored_counts = self._by_day(stored)
-            differing = _differences(recomputed, stored).persist()
-            different, examples = self._by_day(differing), self._examples(differing)
+            found = compare_rows(recomputed, stored, self._day(), lambda: on_stage(STAGES[2]))
+            self.days = self._days(found.days)
+            differing = found.differing.persist() if found.odd else found.differing
+            different = self._by_day(differing) if found.odd else Counter()
+            examples = self._examples(differing) if different else {}
             swapped = swap and bool(different)
             before_swap(differing)
             if swapped:
@@ -153,8 +155,8 @@ class Backfill:
             DayVerdict(
                 day,
                 equal=not different[day],
-                rows_recomputed=counts[day],
-                rows_stored=stored_counts[day],
+                rows_recomputed=found.recomputed[day],
+                rows_stored=found.stored[day],
                 rows_differing=different[day],
                 first_differences=tuple(examples.get(day, ())),
                 swapped=swapped and bool(different[day]),
@@ -164,12 +166,12 @@ class Backfill:
 
     def rehearse(self) -> None:
         """Compare no rows: Spark refuses here what it would refuse in `run`."""
-        none = self._stored().limit(0)
-        self._examples(_differences(none, none))
+        none = comparable_rows(self._stored().limit(0))
+        self._examples(differing_rows(none, none))
 
     @cached_property
     def _recomputed(self) -> DataFrame:
-        return self._standing.results.where(self._in_days()).persist()
+        return self._standing.results.where(self._in_days())
 
     @cached_property
     def _standing(self) -> Standing:
@@ -180,8 +182,6 @@ class Backfill:
         """Let go of what was folded, as far as it was."""
         known = vars(self)
         if "_recomputed" in known:
-            self.days  # noqa: B018 - known before what it is read from goes
-            self._recomputed.unpersist()
             del self._recomputed
         if "_standing" in known:
             self._standing.release()
@@ -302,13 +302,6 @@ def verify(
 ) -> list[DayVerdict]:
     """Recompute and compare; change nothing."""
     return Backfill(spark, lake, node, days).run(swap=False)
-
-
-def _differences(recomputed: DataFrame, stored: DataFrame) -> DataFrame:
-    """The rows that only one side has, as `comparable_rows`; `__side` is `log` or `table`. Duplicates count."""
-    log, table = (comparable_rows(rows, stored.columns) for rows in (recomputed, stored))
-    only_log = log.exceptAll(table).withColumn("__side", F.lit("log"))
-    return only_log.unionByName(table.exceptAll(log).withColumn("__side", F.lit("table")))
 
 
 def _ms(day: dt.date) -> int:
