@@ -36,11 +36,12 @@ from headrace.spark.one_task import table_schema
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterator, Mapping, Sequence, Set
 
-    from pyspark.sql import DataFrame, SparkSession
+    from pyspark.sql import SparkSession
 
     from headrace.description import Topic
     from headrace.lake import NewFile
     from headrace.log.clock import Clock
+    from headrace.log.record_writer import Records
     from headrace.sequence.replays.guards import Guard
 
 
@@ -95,10 +96,10 @@ class Sequencer:
         self._steady_ms = self._began_ms = clock.steady_ms()
         self.sound = True  # False while it is not known whether a commit went through
 
-    def append(self, raw: DataFrame, *, in_order: bool = False, one_task: bool = False) -> Appended:
+    def append(self, raw: Records, *, in_order: bool = False, one_task: bool = False) -> Appended:
         """Commit one micro-batch of Kafka records.
 
-        In: raw       as Spark's Kafka source delivers it (see `columns.KAFKA`); offsets already held are passed over
+        In: raw       see `RecordWriter.write`; offsets already held are passed over
             in_order  each partition lies in one task, in the order of its offsets
             one_task  they are few: one task is enough
         """
