@@ -57,10 +57,18 @@ class Backfill:
     """Recomputes some days of a node; the stream may run meanwhile."""
 
     def __init__(
-        self, spark: SparkSession, lake: Lake, node: Node, days: Sequence[dt.date] | None = None
+        self,
+        spark: SparkSession,
+        lake: Lake,
+        node: Node,
+        days: Sequence[dt.date] | None = None,
+        *,
+        whole: bool = False,
     ) -> None:
         """Prepare; `days` are UTC days of the rows (of `window_start`), None is every day; current results have none.
 
+        In:     whole  True: current results are brought to where the node stands, and changes in its state count no more.
+                       Nothing may write meanwhile
         Raises: TerminalError when the node has never run.
         """
         self._spark, self._lake, self.node = pipeline_session(spark), lake, node
@@ -75,6 +83,7 @@ class Backfill:
             days = ()
         self._chosen = None if days is None else tuple(sorted(set(days)))
         self.sinks: tuple[SinkVerdict, ...] = ()  # what the last swap made of them
+        self._whole = whole and not self._operator.appended
 
     @cached_property
     def days(self) -> tuple[dt.date | None, ...]:
@@ -137,7 +146,7 @@ class Backfill:
             differing = found.differing.persist() if found.odd else found.differing
             different = self._by_day(differing) if found.odd else Counter()
             examples = self._examples(differing) if different else {}
-            swapped = swap and bool(different)
+            swapped = swap and (bool(different) or self._whole)
             before_swap(differing)
             if swapped:
                 on_stage(STAGES[3])
@@ -205,7 +214,8 @@ class Backfill:
     @property
     def _upto_ms(self) -> Mapping[str, int]:
         """How far the log is folded into what is compared."""
-        return self.progress.upto_ms if self._operator.appended else self._base.upto_ms
+        here = self._operator.appended or self._whole
+        return self.progress.upto_ms if here else self._base.upto_ms
 
     def _take_lease(self, name: str) -> Lease:
         """The stream folds current results under the same lease, for a second or two."""
@@ -289,6 +299,9 @@ class Backfill:
         table = lakes.open_table(self._lake.table(name))
         days = {"days": [str(day) for day in self.days if day]}
         record = {"writer": f"backfill/{name}", **days, **lakes.carried(table, [writer])}
+        if self._whole:  # as if all of the state's changes had been folded (see `Bases`)
+            folded = {"batch": self.progress.batch, "upto_ms": dict(self.progress.upto_ms)}
+            record = {"writer": writer, **folded}
         exchange(
             lakes.TableWriter(table, lakes.MAINTAINER, carries=[writer], mends=True),
             changes,

@@ -20,6 +20,7 @@ from headrace.nodes.unusable_table import logs_and_unusable
 from headrace.sequence.log_columns import DEAD_LETTER, ERASED
 from headrace.spark.frames import local_frame
 from headrace.spark.lake_rows import read_table
+from headrace.spark.session import pinned
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
@@ -35,8 +36,8 @@ class Views:
     """Reads what a node has written, as of its last micro-batch."""
 
     def __init__(self, spark: SparkSession, lake: Lake) -> None:
-        """Read with this session, below this lake."""
-        self._spark, self._lake = spark, lake
+        """Read below this lake, with this session or one beside it that has the settings results depend on."""
+        self._spark, self._lake = pinned(spark), lake
 
     def read(self, node: Node) -> DataFrame:
         """The node's results: final windows if suppressed, else every window as of now; the current totals.

@@ -23,6 +23,7 @@ from headrace.spark.kafka import (
     lost_offsets,
     require_no_loss,
     require_same_topic,
+    source_options,
 )
 from headrace.streams.refused_batches import RefusedBatches
 from headrace.streams.supervised import LEASE_ORPHAN_SECONDS, RATE_SECONDS
@@ -90,7 +91,7 @@ class LogStream(SupervisedQuery):
         self.readers: list[NodeStream] = []  # woken by each commit
         self.schedule = CommitSchedule()
         self._spark, self._lake, self._clock, self._on_step = spark, lake, clock, on_step
-        self._settings, self._kafka = kafka, KafkaTopic(topic.name, kafka)
+        self._settings, self._kafka = kafka, KafkaTopic(topic.name, kafka.of(topic.options))
         self._longest_wait_ms, self.trigger_ms, self._tick_every_ms = (
             longest_wait_ms,
             trigger_ms,
@@ -140,14 +141,15 @@ class LogStream(SupervisedQuery):
         self.sequencer = sequencer
         self._start_ticking()
         starting = {str(p): next_offsets.get(p, EARLIEST) for p in partitions}
-        reader = self._spark.readStream.format("kafka").options(**self._settings.spark_options())
+        reader = self._spark.readStream.format("kafka").options(
+            **FETCHING | source_options(self.topic, self._settings)
+        )
         reader = reader.options(
             subscribe=self.name,
             startingOffsets=json.dumps({self.name: starting}),
             includeHeaders="true",
             failOnDataLoss="true",
             maxOffsetsPerTrigger=str(RECORDS_PER_TRIGGER),
-            **FETCHING | {f"kafka.{name}": value for name, value in self.topic.options.items()},
         )
         return reader.load().writeStream.trigger(processingTime=f"{self.trigger_ms} milliseconds")
 
