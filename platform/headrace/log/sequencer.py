@@ -133,15 +133,15 @@ class Sequencer:
         now_ms, frontier_ms = self.now_ms(), self.state.ingested_at_ms
         return now_ms >= frontier_ms + self._calm_ms and self._deadlines.passed(frontier_ms, now_ms)
 
-    def tick(self, caught_up: Set[int]) -> int:
+    def tick(self, caught_up: Set[int] | Callable[[], Set[int]]) -> int:
         """Write the ticks that are due: of idle partitions, else one that records the time alone.
 
-        In:  caught_up  the partitions read to Kafka's end offsets
+        In:  caught_up  the partitions read to Kafka's end offsets; a function is asked once no append is under way
         Out: how many partitions were advanced
         """
         with self._alone():
             at_ms = self._next_commit_ms()
-            ticks = self._due(at_ms, caught_up)
+            ticks = self._due(at_ms, caught_up() if callable(caught_up) else caught_up)
             if ticks:
                 self._write_decisions(TICK, dict.fromkeys(ticks), at_ms, self.state.after(at_ms, ticks))
             elif self.deadline_passed():
