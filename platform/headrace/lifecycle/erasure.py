@@ -41,7 +41,7 @@ from headrace.sequence.log_columns import DEAD_LETTER
 from headrace.spark.json_rows import as_json
 from headrace.spark.lake_rows import read, rewrite
 from headrace.spark.session import pipeline_session
-from headrace.writing.lease import nothing_writes
+from headrace.writing.lease_waits import nothing_writes
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -171,7 +171,7 @@ class Erasure:
             )
             done.extend([Erased(name, "results", gone.count(), note), *self._refused(node, gone)])
 
-        Backfill(spark, lake, node).run(lease=lease, before_swap=before_swap)
+        Backfill(spark, lake, node).run(lease=lease, before_swap=before_swap, correct=False)
         results, *refused = done
         yield results
         state = write_state_anew(spark, lake, node)

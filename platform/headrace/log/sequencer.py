@@ -41,7 +41,6 @@ if TYPE_CHECKING:
     from headrace.description import Topic
     from headrace.lake import NewFile
     from headrace.log.clock import Clock
-    from headrace.log.record_writer import Records
     from headrace.sequence.replays.guards import Guard
 
 

@@ -19,7 +19,7 @@ from headrace.engine.operators import NodeOperator, operator_of
 from headrace.engine.output_tables import output_tables
 from headrace.engine.spark_fold import SparkFold, computed_columns
 from headrace.errors import DescriptionError
-from headrace.fold.changes.collect import RESULTS
+from headrace.fold.changes.collect import CHANGES, RESULTS
 from headrace.fold.contract import KEY
 from headrace.fold.relations.tree import Grower, repeated_values, selection_of
 from headrace.fold.totals.merge_totals import RECORDS
@@ -34,7 +34,7 @@ if TYPE_CHECKING:
 
     from headrace.description import Node, Relation
 
-_KNOWN: dict[tuple[str, str | None, str, Policy | None], BoundOperator] = {}
+_KNOWN: dict[tuple[str, str | None, str, Policy | None, bool], BoundOperator] = {}
 
 
 @dataclass(frozen=True)
@@ -72,6 +72,11 @@ class BoundOperator:
         return from_arrow_schema(self.result_schema)
 
     @cached_property
+    def changes(self) -> StructType:
+        """The columns of the changes of its results, as Spark's types; its operator tells them."""
+        return from_arrow_schema(_nullable(output_tables(self.operator)[CHANGES]))
+
+    @cached_property
     def state_schema(self) -> pa.Schema:
         """The columns of the state; all may be null."""
         return _nullable(self.operator.layout.schema)
@@ -89,15 +94,21 @@ def bound(spark: SparkSession, node: Node) -> BoundOperator:
     """
     # A bound that shuts a stream down alters no row, so a fingerprint says nothing of it.
     policy = policy_of(node) if is_suppressed(node) else None
-    known = (str(spark.sparkContext.applicationId), node.name, node.fingerprint(), policy)
+    tells = tells_changes(node)
+    known = (str(spark.sparkContext.applicationId), node.name, node.fingerprint(), policy, tells)
     if known not in _KNOWN:
         rows = NodeRows(spark, node)
         inputs = {name: feed.schema for name, feed in rows.packed.feeds.items()}
         columns = _computed_columns(spark, node, inputs) if isinstance(node, Join | TableAggregate) else {}
-        made = BoundOperator(rows, operator_of(node, rows.columns, computed=columns))
+        made = BoundOperator(rows, operator_of(node, rows.columns, changes=tells, computed=columns))
         _require_comparable(node, made.result_schema)
         _KNOWN[known] = made
     return _KNOWN[known]
+
+
+def tells_changes(node: Node) -> bool:
+    """Whether each change of its results is wanted: for sinks, if the results are revised. Its state is the same."""
+    return bool(node.sinks) and node.day_column is None
 
 
 def _require_comparable(node: Node, results: pa.Schema) -> None:
