@@ -31,7 +31,6 @@ from headrace.lifecycle.backfill import Backfill
 from headrace.log.chain import read_chain
 from headrace.log.clock import SystemClock
 from headrace.log.commit_row import CommitRow, write_commit_row
-from headrace.log.kafka_reader import KafkaReader, spark_refused
 from headrace.log.learn_guard import learn
 from headrace.log.record_writer import RecordWriter
 from headrace.log.resets import resets_in, since_last_reset
@@ -42,6 +41,7 @@ from headrace.sequence.log_columns import log_schema
 from headrace.sequence.log_state import PartitionState
 from headrace.sequence.replays.guards import new_guard
 from headrace.spark.kafka import KafkaTopic, lost_offsets, read_offsets
+from headrace.spark.kafka_client import KafkaReader, spark_refused
 from headrace.spark.lake_rows import read
 from headrace.spark.one_task import table_schema
 from headrace.spark.session import pipeline_session

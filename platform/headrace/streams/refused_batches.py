@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING
 
 import structlog
 
-from headrace.log.kafka_reader import KafkaReader, spark_refused
 from headrace.log.sequencer import Appended
+from headrace.spark.kafka_client import KafkaReader, spark_refused
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping
