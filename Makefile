@@ -44,7 +44,7 @@ test: setup ## Run every test; ARGS="-k broker" selects
 	@JDK_JAVA_OPTIONS="$(SHORT_LIVED_JVM)" $(BIN)/python -m pytest -n $(WORKERS) --dist loadfile --no-loadscope-reorder --durations=25 $(ARGS)
 
 test-fast: setup ## Run the tests that need neither Spark nor a broker, for every save
-	@$(BIN)/python -m pytest -q -m fast -n $(WORKERS) --dist loadfile $(ARGS)
+	@$(BIN)/python -m pytest -q -m fast -n $(WORKERS) --dist worksteal $(ARGS)
 
 check: guard setup ## Lint, formatting, types, layout
 	@$(BIN)/ruff check .

@@ -11,6 +11,7 @@ import pyarrow.compute as pc
 import pytest
 
 from headrace import lake
+from headrace.engine import compact_runs
 from headrace.engine.compact_runs import FILE_ROWS
 from headrace.engine.compact_tables import compact_state
 from headrace.engine.exchange import bucket_hashes
@@ -144,6 +145,18 @@ def test_large_runs_go_into_files_with_nested_ranges_of_hashes(tmp_path: Path) -
     node.append(rows_of((5, 9, False)))
     node.compact(runs_max=1)
     assert node.files() == 5, "the files of one compaction are one run"
+
+
+def test_large_rows_go_into_several_files_however_few_they_are(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(compact_runs, "FILE_BYTES", 4_000)
+    node = Node(tmp_path)
+    for number in range(3):
+        node.append(rows_of(*((key, number, False) for key in range(100))))
+    node.compact(runs_max=1)
+    assert node.files() >= 4
+    assert node.shown() == dict.fromkeys(range(100), 2)
 
 
 def test_of_two_maintainers_one_leaves_nothing_behind(tmp_path: Path) -> None:

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 
 import pyarrow as pa
 import pytest
 
 from headrace.lake import APPENDER, MAINTAINER, Commit, LakeTable, TableWriter, carried, create, last_commit
+from headrace.lake.commit_file import read_commit
 from headrace.lake.history import LostHistoryError, all_carried
 
 pytestmark = pytest.mark.fast
@@ -104,3 +106,16 @@ def test_records_of_the_first_round_are_carried(table: LakeTable) -> None:
     cut(table, 1)
     assert TableWriter(table, APPENDER, carries=("a",)).epoch == 1
     assert number(last_commit(table, "a")) == (1, 5)
+
+
+def test_a_commit_is_read_whatever_letters_a_text_in_it_has(table: LakeTable) -> None:
+    """delta-rs writes statistics of columns as they are: some letters are ends of lines for Python, and not for JSON."""
+    letters = "\u2028\u2029\x85\x1c\x0b\x0c"
+    version = TableWriter(table, APPENDER).append([], {"writer": "a", "number": 1})
+    path = Path(f"{table.uri.removeprefix('file:')}/_delta_log/{version:020d}.json")
+    add = {"add": {"path": "x", "stats": f'{{"maxValues":{{"s":"{letters}"}}}}', "size": 1}}
+    with path.open("a", encoding="utf-8") as file:
+        file.write("\n" + json.dumps(add, ensure_ascii=False))
+    found = read_commit(table.uri, version)
+    assert found is not None
+    assert found.added == [add["add"]]

@@ -336,3 +336,14 @@ def test_a_table_with_many_files_gets_a_checkpoint_less_often(table: LakeTable) 
     assert not table.wants_checkpoint
     appender.append([], {"writer": "appender"})
     assert table.wants_checkpoint
+
+
+def test_groups_of_large_rows_are_bounded_by_their_bytes_in_memory() -> None:
+    """A thousand rows of 10 KB that compress to nothing: a group of them does not fill the memory."""
+    rows = pa.table({"hash": range(1_000), "text": ["x" * 10_000] * 1_000})
+    groups = [*upkeep._grouped([rows.slice(at, 250) for at in range(0, 1_000, 250)], 900, 1_000_000)]
+    assert max(group.nbytes for group in groups) < 2_000_000
+    assert max(group.num_rows for group in groups) >= 90
+    assert pa.concat_tables(groups).equals(rows)
+    (whole,) = upkeep._grouped([rows.slice(0, 7), rows.slice(7)], 1_000)
+    assert whole.num_rows == 1_000

@@ -18,6 +18,7 @@ import pyarrow as pa
 
 from headrace.engine.exchange import bucket_hashes
 from headrace.engine.state_files import Bounds
+from headrace.engine.state_parquet import FOOTERS
 from headrace.fold.contract import BATCH
 from headrace.lake import (
     ConflictError,
@@ -32,7 +33,8 @@ from headrace.lake import (
 from headrace.lake.upkeep import choose
 
 RUNS_MAX = 8
-FILE_ROWS = 500_000  # about as many are in memory at a time, and in one file
+# About as many rows are in memory at a time, and in one file, and as many bytes before Parquet compresses them.
+FILE_ROWS, FILE_BYTES = 500_000, 256 << 20
 Files = Mapping[str, DataFile]
 
 
@@ -72,12 +74,13 @@ def compact_runs(
     if not chosen:
         return False
     gone = {name: file for batch in chosen for name, file in runs[batch].items()}
-    parts = _parts(sum(file.rows or 0 for file in gone.values()), file_rows)
+    rows, size = sum(file.rows or 0 for file in gone.values()), _bytes(table.uri, gone)
+    parts = _parts(max(-(-rows // file_rows), -(-size // FILE_BYTES)))
     added: list[NewFile] = []
     try:
         for part in range(parts):
-            rows = rewriting.read(gone, bucket_hashes(part, parts), len(gone) == len(files))
-            written = rewriting.write(rows, max(chosen))
+            merged = rewriting.read(gone, bucket_hashes(part, parts), len(gone) == len(files))
+            written = rewriting.write(merged, max(chosen))
             added += [written] if written is not None else []
         writer.replace(gone, added, record(), changes_data=False)
     except (ConflictError, FencedError) as error:
@@ -106,6 +109,16 @@ def _chosen(runs: Mapping[int, Files]) -> Sequence[int]:
     return [int(name) for name in choose(Snapshot(0, whole), BATCH, max(runs))]
 
 
-def _parts(rows: int, file_rows: int) -> int:
+def _bytes(uri: str, files: Files) -> int:
+    """The size of the rows of files, not compressed; their footers tell it, which are read for the rows anyway."""
+    footers = (FOOTERS.of(f"{uri}/{name}", file.size)[0] for name, file in files.items())
+    return sum(
+        footer.row_group(number).total_byte_size
+        for footer in footers
+        for number in range(footer.num_row_groups)
+    )
+
+
+def _parts(files: int) -> int:
     """Into how many files rows go: a power of two, so that files of different runs have nested ranges of hashes."""
-    return 1 << max(0, -(-rows // file_rows) - 1).bit_length()
+    return 1 << max(0, files - 1).bit_length()

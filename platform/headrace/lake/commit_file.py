@@ -92,4 +92,4 @@ def read_commit(table: str, version: int) -> CommitFile | None:
     text = small_files.read_text(commit_uri(table, version))
     if text is None:
         return None
-    return CommitFile(table, version, [json.loads(line) for line in text.splitlines() if line])
+    return CommitFile(table, version, [json.loads(line) for line in text.split("\n") if line])

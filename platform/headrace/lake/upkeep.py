@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from headrace.lake.writer import TableWriter
 
 UPKEEP = "upkeep"  # the role of clean-up, whose commits are empty
-GROUP_ROWS = 50_000
+GROUP_ROWS, GROUP_BYTES = 50_000, 64 << 20  # of a group of rows; bytes as they are in memory
 FILE_BYTES = 128 << 20  # of a file made of small ones
 YOUNG_MS = 300_000  # a commit that is younger may be the one that a paused writer waits for (see `writer.LONG_SECONDS`)
 CLEAN_EVERY = 250  # commits; each clean-up reads the commits since the one before
@@ -148,7 +148,8 @@ def compact(
 ) -> int | None:
     """Put files into one, with the same rows.
 
-    Memory holds one group of rows for each file (if each is in that order) and one of the result.
+    Memory holds one group of rows for each file (if each is in that order) and one of the result. A group is bounded by rows
+    and by the bytes that they have in memory, however well they compress.
 
     In:     files       of a snapshot of the table, by name
             column      in whose order the rows then lie; None: that of the files
@@ -206,16 +207,22 @@ class _Bounds:
                 result.bound_by(name, *ends)
 
 
-def _grouped(tables: Iterable[pa.Table], rows_max: int) -> Iterator[pa.Table]:
-    """The same rows in tables of one size; the last may be smaller."""
+def _grouped(tables: Iterable[pa.Table], rows_max: int, bytes_max: int = GROUP_BYTES) -> Iterator[pa.Table]:
+    """The same rows in tables of one size; the last may be smaller, and so are those whose rows are large.
+
+    In: bytes_max  of a table as it is in memory: less than twice as many, unless a row alone has more
+    """
     waiting: list[pa.Table] = []
-    count = 0
+    count = size = 0
     for rows in tables:
-        waiting.append(rows)
-        count += rows.num_rows
-        while count >= rows_max:
-            whole = pa.concat_tables(waiting)
-            yield whole.slice(0, rows_max)
-            waiting, count = [whole.slice(rows_max)], count - rows_max
+        step = max(1, rows.num_rows * bytes_max // max(rows.nbytes, 1))
+        at = 0
+        while at < rows.num_rows:
+            part = rows.slice(at, min(step, rows_max - count))
+            at, count, size = at + part.num_rows, count + part.num_rows, size + part.nbytes
+            waiting.append(part)
+            if count >= rows_max or size >= bytes_max:
+                yield pa.concat_tables(waiting)
+                waiting, count, size = [], 0, 0
     if count:
         yield pa.concat_tables(waiting)

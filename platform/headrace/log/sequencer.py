@@ -36,11 +36,12 @@ from headrace.spark.one_task import table_schema
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterator, Mapping, Sequence, Set
 
-    from pyspark.sql import DataFrame, SparkSession
+    from pyspark.sql import SparkSession
 
     from headrace.description import Topic
     from headrace.lake import NewFile
     from headrace.log.clock import Clock
+    from headrace.log.record_writer import Records
     from headrace.sequence.replays.guards import Guard
 
 
@@ -95,10 +96,10 @@ class Sequencer:
         self._steady_ms = self._began_ms = clock.steady_ms()
         self.sound = True  # False while it is not known whether a commit went through
 
-    def append(self, raw: DataFrame, *, in_order: bool = False, one_task: bool = False) -> Appended:
+    def append(self, raw: Records, *, in_order: bool = False, one_task: bool = False) -> Appended:
         """Commit one micro-batch of Kafka records.
 
-        In: raw       as Spark's Kafka source delivers it (see `columns.KAFKA`); offsets already held are passed over
+        In: raw       see `RecordWriter.write`; offsets already held are passed over
             in_order  each partition lies in one task, in the order of its offsets
             one_task  they are few: one task is enough
         """
@@ -132,15 +133,15 @@ class Sequencer:
         now_ms, frontier_ms = self.now_ms(), self.state.ingested_at_ms
         return now_ms >= frontier_ms + self._calm_ms and self._deadlines.passed(frontier_ms, now_ms)
 
-    def tick(self, caught_up: Set[int]) -> int:
+    def tick(self, caught_up: Set[int] | Callable[[], Set[int]]) -> int:
         """Write the ticks that are due: of idle partitions, else one that records the time alone.
 
-        In:  caught_up  the partitions read to Kafka's end offsets
+        In:  caught_up  the partitions read to Kafka's end offsets; a function is asked once no append is under way
         Out: how many partitions were advanced
         """
         with self._alone():
             at_ms = self._next_commit_ms()
-            ticks = self._due(at_ms, caught_up)
+            ticks = self._due(at_ms, caught_up() if callable(caught_up) else caught_up)
             if ticks:
                 self._write_decisions(TICK, dict.fromkeys(ticks), at_ms, self.state.after(at_ms, ticks))
             elif self.deadline_passed():

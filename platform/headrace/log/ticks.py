@@ -2,6 +2,9 @@
 
 A tick is a row of the log. So an idle partition moves on, windows close although a topic fell silent, and a
 backfill repeats both. Those who wait for wall-clock time alone have ticks of their own (see `deadlines`).
+
+A tick's commit time is chosen before Kafka is asked for the ends of partitions, and no append runs meanwhile. So no
+partition passes a record that Kafka had when its tick was due, however long an append took.
 """
 
 from __future__ import annotations

@@ -276,7 +276,7 @@ class LogStream(SupervisedQuery):
                     look_at = time.monotonic() + self._tick_every_ms / 1000
                     sequencer.reads_from(self._kafka.topic_id())
                     if sequencer.ticks_due():
-                        self._tick(sequencer, self._caught_up(), stop)
+                        self._tick(sequencer, self._caught_up, stop)
             except TerminalError as error:
                 self.give_up(error)
                 return
@@ -299,7 +299,12 @@ class LogStream(SupervisedQuery):
                 sequencer.promise(sequencer.now_ms())
                 self._wake_readers()
 
-    def _tick(self, sequencer: Sequencer, caught_up: frozenset[int], stop: threading.Event) -> None:
+    def _tick(
+        self,
+        sequencer: Sequencer,
+        caught_up: frozenset[int] | Callable[[], frozenset[int]],
+        stop: threading.Event,
+    ) -> None:
         with self._tick_under_way:  # `close` waits here before it gives the lease back
             if not stop.is_set():
                 sequencer.tick(caught_up)

@@ -1,0 +1,20 @@
+"""The bench of these tests."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import pytest
+
+from headrace.spark.session import pipeline_session
+from tests.log.bench import Bench
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+
+@pytest.fixture
+def bench(spark: SparkSession, tmp_path: Path) -> Bench:
+    """A sequencer on an empty log."""
+    return Bench(pipeline_session(spark, interpreted=True), tmp_path / "log")
