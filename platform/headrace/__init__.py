@@ -31,11 +31,11 @@ from headrace.description import (
     variance,
 )
 from headrace.errors import DescriptionError, HeadraceError, TerminalError, TransientError
-from headrace.sinks import Delivery, KafkaSink, PostgresSink, Sink
+from headrace.sinks import CorrectableSink, Delivery, KafkaSink, PostgresSink, Sink
 
 __all__ = [
-    "Delivery", "DescriptionError", "HeadraceError", "KafkaSink", "PostgresSink", "ReplayGuard", "SessionWindows",
-    "Sink", "SlidingWindows", "TerminalError", "TimeWindows", "Topic", "TransientError", "UntilTimeLimit",
-    "UntilWindowCloses", "avg", "collect", "count", "first", "hopping", "last", "max", "min", "session", "sliding",
-    "stddev", "sum", "tumbling", "until_time_limit", "until_window_closes", "variance",
+    "CorrectableSink", "Delivery", "DescriptionError", "HeadraceError", "KafkaSink", "PostgresSink", "ReplayGuard",
+    "SessionWindows", "Sink", "SlidingWindows", "TerminalError", "TimeWindows", "Topic", "TransientError",
+    "UntilTimeLimit", "UntilWindowCloses", "avg", "collect", "count", "first", "hopping", "last", "max", "min",
+    "session", "sliding", "stddev", "sum", "tumbling", "until_time_limit", "until_window_closes", "variance",
 ]  # fmt: skip

@@ -31,21 +31,30 @@ class Changelog:
 
 
 class Recorder:
-    """A sink that keeps what it is given: for each identity the last row by sequence and ordinal."""
+    """A sink that keeps what it is given: for each identity the last row by sequence and place."""
 
     def __init__(self) -> None:
         self.name = "recorder"
-        self.rows: dict[tuple[object, ...], tuple[tuple[int, int], Value | None]] = {}
+        self.rows: dict[tuple[object, ...], tuple[tuple[int, bytes], Value | None]] = {}
+        self.seen: set[tuple[object, ...]] = set()
+
+    def clear(self) -> None:
+        """Forget everything."""
+        self.rows.clear()
+        self.seen.clear()
 
     def deliver(self, rows: DataFrame, delivery: Delivery) -> None:
         found = [row.asDict() for row in rows.collect()]
-        places = [(row["__sequence"], row["__ordinal"]) for row in found]
-        assert len(set(places)) == len(places), "two rows at one place"
-        for row, place in zip(found, places, strict=True):
+        by_place = {(row["__sequence"], bytes(row["__place"])): row for row in found}
+        assert len(by_place) == len(found), "two rows at one place"
+        for place, row in sorted(by_place.items()):
             key = tuple(row[name] for name in delivery.identity)
             value = {n: row[n] for n in delivery.columns if n not in delivery.identity}
-            assert key not in self.rows or self.rows[key][0] <= place, "an older row came later"
             assert not row["__deleted"] or set(value.values()) == {None}
+            if key in self.rows and place < self.rows[key][0]:
+                assert (key, place) in self.seen, "an older row came later"
+                continue
+            self.seen.add((key, place))
             self.rows[key] = (place, None if row["__deleted"] else value)
 
     def table(self) -> dict[object, Value]:

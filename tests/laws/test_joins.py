@@ -88,7 +88,7 @@ def test_streamed_in_any_cuts_and_backfilled_a_join_is_that_of_the_latest_rows(
     driver: TestDriver, seed: int
 ) -> None:
     driver.reset()
-    RECORDER.rows.clear()
+    RECORDER.clear()
     history = History(driver, CHANGELOGS)
     live(history, NAMES, Random(seed), cuts=6, records=20)
     in_parallel(lambda node: check(driver, node, history), NODES)

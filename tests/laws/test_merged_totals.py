@@ -55,7 +55,7 @@ def test_in_any_cuts_a_sink_ends_with_the_totals_each_at_the_place_of_its_last_r
 ) -> None:
     driver.reset()
     for recorder in RECORDERS.values():
-        recorder.rows.clear()
+        recorder.clear()
     history = History(driver, CHANGELOGS)
     live(history, list(RECORDERS), Random(seed), cuts=6, records=12)
     found = {topic: placed(driver, topic, history.changes[topic]) for topic in CHANGELOGS}

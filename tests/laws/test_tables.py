@@ -55,7 +55,7 @@ def test_streamed_in_any_cuts_and_backfilled_a_table_is_that_of_the_oracle(
 ) -> None:
     driver.reset()
     for recorder in RECORDERS.values():
-        recorder.rows.clear()
+        recorder.clear()
     history, random = History(driver, CHANGELOGS), Random(seed)
     live(history, [node.required_name for node in NODES], random, cuts=6, records=30)
     in_parallel(lambda node: check(driver, node, history), NODES)

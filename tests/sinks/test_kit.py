@@ -28,7 +28,7 @@ class MemorySink:
     """The smallest sink that keeps the protocol; `broken` names a rule that it forgets."""
 
     broken: str = ""
-    rows: dict[str, tuple[tuple[int, int], Row | None]] = field(default_factory=dict)
+    rows: dict[str, tuple[tuple[int, bytes], Row | None]] = field(default_factory=dict)
     away: bool = False
     name: str = "memory"
 
@@ -38,9 +38,9 @@ class MemorySink:
             raise TransientError("The store is away.")
         refusals = []
         for number, row in enumerate(rows.collect()):
-            at = (row["__sequence"], row["__ordinal"])
+            at = (row["__sequence"], bytes(row["__place"]))
             if row["text"] == "refuse me" and self.broken != "refusal":
-                refusals.append((*at, "it asked for it"))
+                refusals.append((at[0], row["__ordinal"], "it asked for it"))
                 continue
             key = json.dumps([row[column] for column in delivery.identity])
             if self.broken == "repeat":
@@ -52,6 +52,18 @@ class MemorySink:
                     del self.rows[key]
         if self.broken != "unreported":
             record_refusals(rows, delivery, refusals, "the store")
+
+    def correct(self, rows: DataFrame, delivery: Delivery, through: int) -> None:
+        """What is not newer gives way."""
+        for row in rows.collect():
+            key = json.dumps([row[column] for column in delivery.identity])
+            at, _ = known = self.rows.get(key, ((0, b""), None))
+            new = (row["__sequence"], bytes(row["__place"]))
+            wins = at <= new if self.broken == "correction" else at[0] <= through
+            if wins or self.broken == "newer":
+                self.rows[key] = (new, None if row["__deleted"] else row.asDict())
+            else:
+                self.rows[key] = known
 
     def held(self) -> list[Row]:
         """What it holds."""
@@ -72,7 +84,7 @@ def kit_of(spark: SparkSession, sink: MemorySink) -> SinkKit:
 def test_a_sink_that_keeps_the_protocol_passes_every_claim(spark: SparkSession) -> None:
     sink = MemorySink()
     assert isinstance(sink, Sink)
-    assert len(kit_of(spark, sink).run()) == 10
+    assert len(kit_of(spark, sink).run()) == 15
 
 
 @pytest.mark.parametrize(
@@ -83,6 +95,10 @@ def test_a_sink_that_keeps_the_protocol_passes_every_claim(spark: SparkSession) 
         ("order", "micro_batches_in_another_order_lead_to_the_same"),
         ("deletion", "a_deleted_row_is_gone_and_stays_gone"),
         ("deletion", "micro_batches_in_another_order_lead_to_the_same"),
+        ("order", "of_several_rows_of_an_identity_the_newest_stays"),
+        ("correction", "a_correction_replaces_a_row_that_looks_newer"),
+        ("correction", "a_correction_brings_back_what_was_deleted_wrongly"),
+        ("newer", "a_correction_leaves_what_is_newer_than_it"),
         ("refusal", "a_refused_row_is_kept_with_its_reason_and_stops_no_other"),
         ("outage", "an_outage_delays_and_loses_nothing"),
     ],

@@ -24,18 +24,19 @@ from headrace.sinks import Delivery
 from headrace.spark.frames import local_frame
 from headrace.spark.lake_rows import read
 from headrace.testing import SinkKit
+from headrace.testing.sinks import place_of
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
 pytestmark = [pytest.mark.spark, pytest.mark.postgres]
 
-OWN = "__deleted BOOLEAN, __timestamp TIMESTAMP, __sequence BIGINT, __ordinal INT"
+OWN = "__deleted BOOLEAN, __timestamp TIMESTAMP, __sequence BIGINT, __place BINARY, __ordinal INT"
 NOON = datetime(2024, 5, 1, 12, tzinfo=UTC)
 
 
 def made(spark: SparkSession, schema: str, rows: list[tuple[Any, ...]], sequence: int = 1) -> DataFrame:
-    own = [(*row, False, NOON, sequence, ordinal) for ordinal, row in enumerate(rows)]
+    own = [(*row, False, NOON, sequence, place_of(ordinal), ordinal) for ordinal, row in enumerate(rows)]
     return local_frame(spark, own, f"{schema}, {OWN}")
 
 
@@ -66,7 +67,7 @@ def test_it_keeps_the_protocol(spark: SparkSession, postgres: Postgres) -> None:
         spark, hr.PostgresSink("kit"), rows, refused=lambda: "no \0 in text", away=lambda: down(postgres)
     )
     assert "micro_batches_in_another_order_lead_to_the_same" in kit.claims
-    assert len(kit.run()) == 10
+    assert len(kit.run()) == 15
 
 
 def test_every_type_arrives_as_it_is(
@@ -112,7 +113,7 @@ def test_a_row_that_a_constraint_refuses_is_set_aside_and_the_others_pass(
     spark: SparkSession, database: psycopg.Connection, tmp_path: Path
 ) -> None:
     database.execute(
-        "CREATE TABLE ages (id text PRIMARY KEY, age int CHECK (age >= 0), __sequence bigint, __ordinal int)"
+        "CREATE TABLE ages (id text PRIMARY KEY, age int CHECK (age >= 0), __sequence bigint, __place bytea)"
     )
     rows = [(str(n), -n if n in (17, 400, 401, 999) else n) for n in range(1_000)]
     to = delivery(tmp_path, "id", "age")
@@ -130,7 +131,7 @@ def test_values_too_large_for_the_column_are_refused_while_copying(
     spark: SparkSession, database: psycopg.Connection, tmp_path: Path
 ) -> None:
     database.execute(
-        "CREATE TABLE narrow (id varchar(3) PRIMARY KEY, n smallint, __sequence bigint, __ordinal int)"
+        "CREATE TABLE narrow (id varchar(3) PRIMARY KEY, n smallint, __sequence bigint, __place bytea)"
     )
     rows = [("a", 1), ("much too long", 2), ("b", 70_000), ("c", 3)]
     to = delivery(tmp_path, "id", "n")
@@ -148,7 +149,7 @@ def test_a_deferred_constraint_is_judged_row_by_row_too(
     database.execute("INSERT INTO parents VALUES ('known')")
     database.execute(
         "CREATE TABLE children (id text PRIMARY KEY, parent text REFERENCES parents DEFERRABLE INITIALLY DEFERRED, "
-        "__sequence bigint, __ordinal int)"
+        "__sequence bigint, __place bytea)"
     )
     to = delivery(tmp_path, "id", "parent")
     rows = [("1", "known"), ("2", "unknown"), ("3", None)]
@@ -163,7 +164,7 @@ def test_when_nearly_all_is_refused_the_table_is_wrong_and_nothing_is_committed(
     for module in ("refusals", "postgres_merge"):
         monkeypatch.setattr(f"headrace.sinks.{module}.REFUSED_MAX", 5)
     database.execute(
-        "CREATE TABLE never (id text PRIMARY KEY CHECK (id = ''), __sequence bigint, __ordinal int)"
+        "CREATE TABLE never (id text PRIMARY KEY CHECK (id = ''), __sequence bigint, __place bytea)"
     )
     rows = made(spark, "id STRING", [(str(n),) for n in range(100)])
     with pytest.raises(TerminalError, match="refuses more than 5 rows"):
@@ -176,7 +177,7 @@ def test_a_table_without_our_columns_or_key_is_refused_with_the_fix(
     rows, to = made(spark, "id STRING, n INT", [("a", 1)]), delivery(tmp_path, "id", "n")
     database.execute('CREATE TABLE "Ours" (id text)')
     for statement in (
-        r'ALTER TABLE Ours ADD COLUMN "n" integer, ADD COLUMN "__sequence" bigint, ADD COLUMN "__ordinal" integer',
+        r'ALTER TABLE Ours ADD COLUMN "n" integer, ADD COLUMN "__sequence" bigint, ADD COLUMN "__place" bytea',
         r'ALTER TABLE Ours ADD PRIMARY KEY ("id")',
     ):
         with pytest.raises(TerminalError) as error:
@@ -185,6 +186,25 @@ def test_a_table_without_our_columns_or_key_is_refused_with_the_fix(
         database.execute(statement.replace("Ours", '"Ours"'))
     hr.PostgresSink("Ours").deliver(rows, to)
     assert database.execute('SELECT id, n FROM "Ours"').fetchall() == [("a", 1)]
+
+
+def test_deletions_that_an_earlier_version_remembered_still_count(
+    spark: SparkSession, database: psycopg.Connection, tmp_path: Path
+) -> None:
+    """It knew no places; of what it wrote the sequence alone decides."""
+    database.execute(
+        "CREATE TABLE former (id text PRIMARY KEY, __sequence bigint, __ordinal int, __place bytea)"
+    )
+    database.execute("CREATE TABLE former__deleted (id text PRIMARY KEY, __sequence bigint, __ordinal int)")
+    database.execute("INSERT INTO former VALUES ('b', 5, 7, NULL)")
+    database.execute("INSERT INTO former__deleted VALUES ('a', 5, 0)")
+    to = delivery(tmp_path, "id")
+    for sequence, ids in ((4, ["b"]), (5, ["a", "b"]), (6, ["a", "b"])):
+        hr.PostgresSink("former").deliver(made(spark, "id STRING", [("a",), ("b",)], sequence), to)
+        assert database.execute("SELECT id FROM former ORDER BY id").fetchall() == [(each,) for each in ids]
+        assert database.execute("SELECT __sequence FROM former WHERE id = 'b'").fetchone() == (
+            max(sequence, 5),
+        )
 
 
 def test_a_table_in_a_schema_of_its_own(
@@ -223,13 +243,14 @@ def test_a_server_killed_in_the_middle_of_a_delivery_holds_all_or_nothing_of_it(
     to, sink = delivery(tmp_path, "id", "n"), hr.PostgresSink("killed")
     with psycopg.connect(postgres.dsn, autocommit=True) as connection:
         connection.execute(
-            "CREATE TABLE killed (id bigint PRIMARY KEY, n bigint, __sequence bigint, __ordinal int)"
+            "CREATE TABLE killed (id bigint PRIMARY KEY, n bigint, __sequence bigint, __place bytea)"
         )
     lost = 0
     for number, delay in enumerate((0.3, 0.6, 1.0, 1.5), start=1):
         rows = spark.range(100_000).selectExpr(
             "id", f"{number} AS n", "false AS __deleted", "timestamp_millis(0) AS __timestamp",
-            f"{number}L AS __sequence", "int(id) AS __ordinal",
+            f"{number}L AS __sequence", "unhex(lpad(hex(id), 16, 0)) AS __place",
+            "int(id) AS __ordinal",
         )  # fmt: skip
         killer = threading.Timer(delay, postgres.kill)
         killer.start()
@@ -272,7 +293,7 @@ def test_two_deliveries_of_a_node_at_a_time_wait_for_each_other(
     frames = [
         spark.range(first, first + 30_000).selectExpr(
             "id", "false AS __deleted", "timestamp_millis(0) AS __timestamp", f"{first}L AS __sequence",
-            "int(id) AS __ordinal",
+            "unhex(lpad(hex(id), 16, 0)) AS __place", "int(id) AS __ordinal",
         )
         for first in (0, 30_000)
     ]  # fmt: skip
@@ -304,10 +325,10 @@ def test_a_server_that_lost_its_staged_rows_is_noticed(
     """An unlogged table is empty after a crash; behind a pooler the session may not even notice."""
     from headrace.sinks import postgres_merge
 
-    def emptied(connection: psycopg.Connection, target: Any, *, staged: int) -> Any:
+    def emptied(connection: psycopg.Connection, target: Any, *, staged: int, through: int | None) -> Any:
         connection.execute(target.fill("TRUNCATE {staging}"))
         connection.commit()
-        return original(connection, target, staged=staged)
+        return original(connection, target, staged=staged, through=through)
 
     original = postgres_merge.merge
     monkeypatch.setattr(postgres_merge, "merge", emptied)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import math
 import random
 from datetime import UTC, date, datetime
@@ -13,6 +14,7 @@ import pytest
 from pyspark.sql import functions as F
 
 import headrace as hr
+from headrace.description import quote
 from headrace.sequence.decode import Decoder
 from headrace.sequence.formats import RecordFormat
 from headrace.sinks import Delivery
@@ -24,7 +26,7 @@ if TYPE_CHECKING:
 
 pytestmark = pytest.mark.spark
 
-OWN = "__deleted BOOLEAN, __timestamp TIMESTAMP, __sequence BIGINT, __ordinal INT"
+OWN = "__deleted BOOLEAN, __timestamp TIMESTAMP, __sequence BIGINT, __place BINARY, __ordinal INT"
 NOON = datetime(2024, 5, 1, 12, tzinfo=UTC)
 
 
@@ -48,9 +50,19 @@ def test_the_partition_is_the_one_that_kafkas_own_client_chooses(spark: SparkSes
     assert positive_murmur2(pa.array([], type=pa.binary())).to_pylist() == []
 
 
+def test_columns_may_have_odd_names(spark: SparkSession) -> None:
+    odd, other = "a`'\"b.c %s{};(x)\\$:SELECT", "ü.`"
+    frame = local_frame(
+        spark, [("s", 1, False, NOON, 1, 0)], f"{quote(odd)} STRING, {quote(other)} INT, {OWN}"
+    )
+    (one,), (both,) = (records(frame, identity).collect() for identity in ((odd,), (odd, other)))
+    assert one["key"] == b"s"
+    assert json.loads(both["key"]) == json.loads(both["value"]) == {odd: "s", other: 1}
+
+
 def test_each_record_has_its_place_and_what_is_gone_is_a_tombstone(spark: SparkSession) -> None:
     rows = [
-        (f"s{n % 4}", None if n == 5 else n, n == 5, NOON, 1_000 + n // 3, 100 - n if n < 3 else n)
+        (f"s{n % 4}", None if n == 5 else n, n == 5, NOON, 1_000 + n // 3, b"", 100 - n if n < 3 else n)
         for n in range(12)
     ]
     random.Random(1).shuffle(rows)
@@ -76,7 +88,7 @@ def test_each_record_has_its_place_and_what_is_gone_is_a_tombstone(spark: SparkS
 
 
 def test_keys_are_as_topics_read_them(spark: SparkSession) -> None:
-    rows = [("ż", 7, NOON, 1, False, NOON, 1, 0)]
+    rows = [("ż", 7, NOON, 1, False, NOON, 1, b"", 0)]
     frame = local_frame(spark, rows, f"customer STRING, n BIGINT, window_start TIMESTAMP, x INT, {OWN}")
     key = records(frame, ("customer", "n", "window_start")).first()["key"]  # type: ignore[index]
     assert bytes(key).decode() == '{"customer":"ż","n":7,"window_start":"2024-05-01T12:00:00.000000Z"}'
@@ -105,7 +117,7 @@ CASES = {
 
 @pytest.mark.parametrize("case", list(CASES))
 def test_a_value_is_read_back_exactly_by_a_topic_of_these_columns(case: str, spark: SparkSession) -> None:
-    written = local_frame(spark, [("k", *CASES[case], False, NOON, 1, 0)], f"id STRING, {VALUE}, {OWN}")
+    written = local_frame(spark, [("k", *CASES[case], False, NOON, 1, b"", 0)], f"id STRING, {VALUE}, {OWN}")
     topic = hr.Topic("t", key="id STRING", value=f"id STRING, {VALUE}")
     sent = records(written, ("id",)).toArrow().combine_chunks()
     raw_key, raw_value, timestamp_ms = (sent[name].chunk(0) for name in ("key", "value", "timestamp_ms"))

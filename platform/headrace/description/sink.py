@@ -42,8 +42,10 @@ class Sink(Protocol):
         """Put rows into the store; return when they are there for good.
 
         In:     rows  `delivery.columns`; `__deleted` BOOLEAN (the identity is gone, other columns are null); `__timestamp`
-                TIMESTAMP (event time); `__sequence` BIGINT and `__ordinal` INT (together strictly increasing in the log's
-                order); one row for each identity
+                TIMESTAMP (event time); `__sequence` BIGINT, the log commit that caused the row; `__place` BINARY, its place
+                among the rows of that commit, compared byte by byte; `__ordinal` INT, its rank by place. Of two rows of an
+                identity the newer one has the higher sequence and place. A table gives one row for each identity and log
+                commit, so a delivery may hold several rows of an identity, in any order
         Raises: TransientError when the store is away: the stream waits, and delivers the same rows again.
         """
         ...
@@ -58,5 +60,21 @@ class ReadableSink(Sink, Protocol):
 
         Out: the columns `delivery.identity`; one row for each row held, so that one held twice shows. Rows that the store
              has refused count as held if they stand in `delivery.refused`.
+        """
+        ...
+
+
+@runtime_checkable
+class CorrectableSink(Sink, Protocol):
+    """A sink whose store can be put right when a backfill finds that rows delivered before were wrong."""
+
+    def correct(self, rows: DataFrame, delivery: Delivery, through: int) -> None:
+        """Make the store hold of each identity what its row says; return when it does for good.
+
+        In:     rows     as for `deliver`, one row for each identity: the row that the store should hold; `__deleted` if it
+                         should hold none
+                through  a sequence. What the store holds with a higher `__sequence` is newer and stays. Everything else of
+                         these identities gives way, also if it looks newer than the row; other identities stay as they are
+        Raises: TransientError when the store is away. The same correction again changes nothing.
         """
         ...

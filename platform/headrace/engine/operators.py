@@ -138,7 +138,7 @@ def operator_of(
     feeds = feeds_of(node)
     inputs = {name: feed_schema(feed, columns[name]) for name, feed in feeds.items()}
     kernel = _kernel(node, inputs, changes, computed)
-    ordered = getattr(kernel, "ordered", isinstance(kernel, Relations | Tables) and changes)
+    ordered = getattr(kernel, "ordered", isinstance(kernel, Relations | Tables | Totals) and changes)
     return NodeOperator(node, feeds, inputs, kernel, ordered and len(node.topics) > 1)
 
 
@@ -148,14 +148,12 @@ def _kernel(
     match node:
         case Join() | TableAggregate():
             return Relations.of(node, inputs, changes=changes, computed=computed)
-        case RunningAggregate() if changes:
-            return Relations.of(node, inputs)
         case WindowedAggregate(window=TimeWindows(), suppression=None) if changes:
             return Relations.of(node, inputs)
         case Table():
             return Tables.of(node, inputs[RESULT], changes=changes)
         case RunningAggregate():
-            return Totals.of(node, inputs[RESULT])
+            return Totals.of(node, inputs[RESULT], changes=changes)
         case WindowedAggregate(window=TimeWindows()):
             return Windows.of(node, inputs[RESULT])
         case WindowedAggregate(window=SlidingWindows()):

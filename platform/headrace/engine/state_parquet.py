@@ -48,8 +48,14 @@ class Footer:
         return cls(parquet, frozenset(parquet.schema.to_arrow_schema().names), hashes, times)
 
     @property
+    def rows_bytes(self) -> int:
+        """The size of all rows of the file, not compressed."""
+        groups = range(self.parquet.num_row_groups)
+        return sum(self.parquet.row_group(number).total_byte_size for number in groups)
+
+    @property
     def memory_bytes(self) -> int:
-        """About what it takes in memory."""
+        """About what the footer takes in memory."""
         chunks: int = self.parquet.num_columns * (self.parquet.num_row_groups + 1)
         return COLUMN_CHUNK_BYTES * chunks
 

@@ -54,6 +54,10 @@ class Lake:
         """The file that holds the node's planned micro-batch."""
         return f"{self._nodes}/state/{node}/plan.json"
 
+    def changes(self, node: str) -> str:
+        """The folder of the changes that the node's sinks are being given."""
+        return f"{self._nodes}/state/{node}/changes"
+
     def opening(self, node: str) -> str:
         """The file that holds where the node stood at the cut of its logs."""
         return f"{self.root}/state/{node}/opening.json"

@@ -13,6 +13,8 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
+import structlog
+
 from headrace import lake as lakes
 from headrace.errors import TerminalError, TransientError
 from headrace.lake import small_files
@@ -20,8 +22,10 @@ from headrace.lake.swap import replace_table
 from headrace.nodes.evolution import REBUILT, OtherDescriptionError
 from headrace.nodes.node_tables import read_progress, results_writer, write_description
 from headrace.nodes.unusable_table import UnusableTable
-from headrace.writing.lease import LeaseHeldError, take_lease, take_lease_patiently
+from headrace.writing.lease import LeaseHeldError, take_lease
+from headrace.writing.lease_waits import take_lease_patiently
 from headrace.writing.node_runner import NodeRunner
+from headrace.writing.redeliver import can_be_put_right, put_right
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -32,13 +36,16 @@ if TYPE_CHECKING:
     from headrace.lake.paths import Lake
     from headrace.log.clock import Clock
 
+logger = structlog.get_logger(__name__)
+
 PATIENCE_SECONDS = 60.0  # for a backfill of the node to end
 
 
 class Rebuild:
     """A node that is rebuilt. Exactly one may be open for a node: it holds a lease until it is closed.
 
-    Nothing is delivered to the node's sinks: they hold what the old description gave, until somebody redelivers.
+    Sinks that can be corrected, and say what they hold, are put right before the swap. Others hold what the old description
+    gave, until somebody redelivers.
     """
 
     def __init__(
@@ -76,6 +83,7 @@ class Rebuild:
         try:
             if not self.runner.operator.appended:
                 self.runner.maintain()  # the base then says how far it goes
+            self._correct_sinks()
             self._lease.check()
             self._on_step("before swap")
             write_description(spark, lake, self._node)
@@ -94,6 +102,14 @@ class Rebuild:
     def close(self) -> None:
         """Give the lease back; what is built so far stays."""
         self._lease.release()
+
+    def _correct_sinks(self) -> None:
+        for sink in self._node.sinks:
+            if can_be_put_right(sink):
+                put_right(self._spark, self._beside, self._node, sink)
+            else:
+                name = self._node.required_name
+                logger.warning("a sink keeps what the old description gave", node=name, sink=sink.name)
 
     def _replace(self, source: str, target: str, writer: str) -> None:
         commit = lakes.last_commit(lakes.open_table(source), writer)

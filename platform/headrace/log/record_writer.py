@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Iterable
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, TypeAlias
+from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
+from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
 from headrace.lake import NewFile, small_files
@@ -21,13 +23,11 @@ from headrace.spark.one_task import reports_of
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
-    from pyspark.sql import DataFrame, SparkSession
+    from pyspark.sql import SparkSession
 
     from headrace.description import Topic
     from headrace.sequence.log_state import LogState
     from headrace.sequence.replays.guards import Guard
-
-    Records: TypeAlias = DataFrame | pa.Table
 
 SMALL_RECORD_BYTES = 16 << 10
 ARROW = "spark.sql.execution.arrow"
@@ -36,6 +36,10 @@ ARROW = "spark.sql.execution.arrow"
 BOTH = {f"{ARROW}.useLargeVarTypes": "false"}
 BY_BYTES = BOTH | {f"{ARROW}.maxRecordsPerBatch": "10000", f"{ARROW}.maxBytesPerBatch": str(64 << 20)}
 BY_ROWS = BOTH | {f"{ARROW}.maxRecordsPerBatch": "1000", f"{ARROW}.maxBytesPerBatch": str(2**31 - 1)}
+
+# Rows for Spark's tasks; or, where Spark cannot read the records, batches as `RecordTask` takes them, by partition and
+# offset. These are sequenced in this process.
+Records = DataFrame | Iterable[pa.RecordBatch]
 
 
 @dataclass(frozen=True)
@@ -82,21 +86,21 @@ class RecordWriter:
     ) -> WrittenRecords:
         """Sequence and write the records of a commit.
 
-        In: raw           as Spark's Kafka source delivers them (see `KAFKA`): tasks sequence and write them. Or an Arrow
-                          table as `RECORDS`, by partition and offset: this process does it. Offsets that the log holds are
+        In: raw           as Spark's Kafka source delivers them: tasks sequence and write them. Or batches (see `Records`):
+                          this process does it. Offsets that the log holds are
                           passed over
             state, guard  before the commit
             in_order      each partition lies in one task, in the order of its offsets
             one_task      the records are few: use one task
         """
         task = RecordTask(self._of, state, guard, at_ms, self._schema, self._path)
-        if isinstance(raw, pa.Table):
-            reports = [task.report(raw.to_batches())]
-        else:
+        if isinstance(raw, DataFrame):
             self._end_batches(raw.sparkSession, BY_ROWS if self._is_small else BY_BYTES)
             rows = self._distributed(raw, guard, in_order=in_order, one_task=one_task)
             reports = reports_of(rows, task, COLUMNS)
             self._require_whole_partitions(reports)
+        else:
+            reports = [task.report(raw)]
         if any(each["records"] for each in reports):
             self._is_small = max(each["largest"] for each in reports) <= SMALL_RECORD_BYTES
         return WrittenRecords(

@@ -24,7 +24,7 @@ from headrace.log.decision_rows import Decision, write_decisions
 from headrace.log.guard import GuardStore
 from headrace.log.limits import limits_entry
 from headrace.log.promise import read_promise, write_promise
-from headrace.log.record_writer import RecordWriter
+from headrace.log.record_writer import Records, RecordWriter
 from headrace.log.recovery import recover
 from headrace.log.resets import control_entry
 from headrace.log.ticks import due_ticks
@@ -41,7 +41,6 @@ if TYPE_CHECKING:
     from headrace.description import Topic
     from headrace.lake import NewFile
     from headrace.log.clock import Clock
-    from headrace.log.record_writer import Records
     from headrace.sequence.replays.guards import Guard
 
 

@@ -18,10 +18,12 @@ from headrace.engine.feeds import NodeRows
 from headrace.engine.operators import NodeOperator, operator_of
 from headrace.engine.output_tables import output_tables
 from headrace.engine.spark_fold import SparkFold, computed_columns
-from headrace.fold.changes.collect import RESULTS
+from headrace.errors import DescriptionError
+from headrace.fold.changes.collect import CHANGES, RESULTS
 from headrace.fold.contract import KEY
 from headrace.fold.relations.tree import Grower, repeated_values, selection_of
 from headrace.fold.totals.merge_totals import RECORDS
+from headrace.sequence.parse.types import has_maps
 from headrace.spark.frames import local_frame
 from headrace.spark.one_task import arrow_schema, table_schema
 
@@ -32,7 +34,7 @@ if TYPE_CHECKING:
 
     from headrace.description import Node, Relation
 
-_KNOWN: dict[tuple[str, str | None, str, Policy | None], BoundOperator] = {}
+_KNOWN: dict[tuple[str, str | None, str, Policy | None, bool], BoundOperator] = {}
 
 
 @dataclass(frozen=True)
@@ -70,6 +72,11 @@ class BoundOperator:
         return from_arrow_schema(self.result_schema)
 
     @cached_property
+    def changes(self) -> StructType:
+        """The columns of the changes of its results, as Spark's types; its operator tells them."""
+        return from_arrow_schema(_nullable(output_tables(self.operator)[CHANGES]))
+
+    @cached_property
     def state_schema(self) -> pa.Schema:
         """The columns of the state; all may be null."""
         return _nullable(self.operator.layout.schema)
@@ -81,16 +88,38 @@ class BoundOperator:
 
 
 def bound(spark: SparkSession, node: Node) -> BoundOperator:
-    """The operator of a node. It is made once for each description."""
+    """The operator of a node. It is made once for each description.
+
+    Raises: DescriptionError when a MAP that SQL computes would tell its rows apart
+    """
     # A bound that shuts a stream down alters no row, so a fingerprint says nothing of it.
     policy = policy_of(node) if is_suppressed(node) else None
-    known = (str(spark.sparkContext.applicationId), node.name, node.fingerprint(), policy)
+    tells = tells_changes(node)
+    known = (str(spark.sparkContext.applicationId), node.name, node.fingerprint(), policy, tells)
     if known not in _KNOWN:
         rows = NodeRows(spark, node)
         inputs = {name: feed.schema for name, feed in rows.packed.feeds.items()}
         columns = _computed_columns(spark, node, inputs) if isinstance(node, Join | TableAggregate) else {}
-        _KNOWN[known] = BoundOperator(rows, operator_of(node, rows.columns, computed=columns))
+        made = BoundOperator(rows, operator_of(node, rows.columns, changes=tells, computed=columns))
+        _require_comparable(node, made.result_schema)
+        _KNOWN[known] = made
     return _KNOWN[known]
+
+
+def tells_changes(node: Node) -> bool:
+    """Whether each change of its results is wanted: for sinks, if the results are revised. Its state is the same."""
+    return bool(node.sinks) and node.day_column is None
+
+
+def _require_comparable(node: Node, results: pa.Schema) -> None:
+    """What a description tells of types is refused when described; of what SQL computes, Spark alone knows the type."""
+    for name in node.identity:
+        if name in results.names and has_maps(results.field(name).type):
+            raise DescriptionError(
+                f"Node '{node.required_name}': column '{name}' tells its rows apart and holds a MAP.",
+                detail="MAPs cannot be compared.",
+                hint="Group by its entries that matter, each as a column of its own.",
+            )
 
 
 def _computed_columns(

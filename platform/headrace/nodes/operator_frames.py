@@ -25,12 +25,10 @@ from headrace.description import (
 )
 from headrace.engine.bounds import judged, standing_limits
 from headrace.engine.fold_stages import Increment
-from headrace.engine.state_layout import TABLE
 from headrace.errors import DescriptionError
-from headrace.fold.changes.collect import RESULTS
+from headrace.fold.changes.collect import CHANGES, RESULTS
 from headrace.fold.contract import DELETED, PARTITION
 from headrace.fold.time_limits.count_waiting import COUNTS, WAITING
-from headrace.lake.snapshot import data_file
 from headrace.nodes import state_views
 from headrace.nodes.bound_operator import bound
 from headrace.nodes.current_results import changes, current, newest, pending
@@ -69,6 +67,7 @@ class FoldedIncrement:
     """What an increment leads to, in files that no commit names yet.
 
     results           appended results; state: what the state gains, current results among it
+    changes           of current results each change, if the node has sinks (see `bound_operator.tells_changes`)
     apart             which records the node cannot use
     refused           why a stream has to stop before it commits any of this; one that only computes may go on
     state_bytes_read  of the state's files (see `state_parquet`)
@@ -80,12 +79,7 @@ class FoldedIncrement:
     apart: Apart
     refused: TerminalError | None = None
     state_bytes_read: int = 0
-
-    @property
-    def changed(self) -> Sequence[NewFile]:
-        """Those of the state's files that hold current results."""
-        files = ((file, data_file(file.size, file.stats)) for file in self.state)
-        return [file for file, known in files if known.may_have(TABLE, RESULTS, RESULTS)]
+    changes: Sequence[NewFile] = ()
 
 
 class OperatorFrames:
@@ -148,7 +142,7 @@ class OperatorFrames:
 
         In:     slices   of each topic the log commits after `progress.upto_ms` and through `upto_ms`
                 source   the state as of the progress; what it gains goes into its folder
-                results  URI of the folder for appended results
+                results  URI of the folder for appended results, or for changes of current ones
                 known    asked if a step raises
         Out:    its progress may end before `upto_ms` (see `engine.apart`)
         Raises: UnusableRecordsError when steps raise for too many records
@@ -156,7 +150,7 @@ class OperatorFrames:
         """
         of = bound(spark, self.node)
         limits = progress.standing_limits(self.node.name or "")
-        outputs = {RESULTS: results} if self.appended else {}
+        outputs = {RESULTS: results} if self.appended else {CHANGES: results}
         told = Increment(progress.clock, slices, upto_ms, limits, source, progress.batch + 1, outputs)
         found, times, apart = fold_usable(spark, of, told, known)
         sizes, refused = judged(of.operator, found, times, progress.bounded)
@@ -170,8 +164,8 @@ class OperatorFrames:
             _limits(of.operator, times),
             by_place({place: [*size] for place, size in sizes.items()}),
         )
-        results_written = found.written.get(RESULTS, ())
-        return FoldedIncrement(results_written, found.state, after, apart, refused, found.bytes_read)
+        written, changes = (found.written.get(name, ()) for name in (RESULTS, CHANGES))
+        return FoldedIncrement(written, found.state, after, apart, refused, found.bytes_read, changes)
 
     def decide(self, logs: Mapping[str, DataFrame], unusable: Sequence[Unusable]) -> DataFrame:
         """The rows of the logs with FATE and REASON completed (see `row_frames.decided`).
@@ -244,14 +238,18 @@ class OperatorFrames:
         """Rows of appended results as sinks get them.
 
         In:  results  with all rows that were final at the same commit, or none of them
-        Out: the node's columns, `__deleted` BOOLEAN, `__timestamp` TIMESTAMP, `__sequence` BIGINT (the commit) and
-             `__ordinal` INT (the place within it)
+        Out: the node's columns, `__deleted` BOOLEAN, `__timestamp` TIMESTAMP, `__sequence` BIGINT (the commit), `__place`
+             BINARY (the place within it) and `__ordinal` INT (the rank by place)
         """
         return final_rows(self.node, results)
 
-    def changes_emitted(self, state: DataFrame) -> DataFrame:
-        """The same of current results. In: state  the rows that a micro-batch adds to it."""
-        return changed_rows(self.node, changes(state))
+    def changes_emitted(self, changes: DataFrame) -> DataFrame:
+        """The same of current results.
+
+        In:  changes  of an increment (see `changes.collect.changes_of`)
+        Out: one row for each key and log commit that changes it
+        """
+        return changed_rows(self.node, changes)
 
     def compacted(self, state: DataFrame, folded: int) -> DataFrame:
         """Of current results the rows to put into the base, and DELETED; one row for each identity that has changed.

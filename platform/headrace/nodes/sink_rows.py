@@ -1,15 +1,19 @@
 """Result rows as sinks get them: each with its place in the log's order.
 
-Law: a row's place is the commit that made it final or changed it (`__sequence`), and its rank among the rows of that commit
-(`__ordinal`). All rows of a commit lie in one increment, so neither cuts nor buckets show.
+Law: a row is told from all others by the log commit that caused it (`__sequence`) and its place among the rows of that
+commit (`__place`). Both follow from the row's cause and its key, and not from cuts, buckets, files or other rows. So a
+backfill that removes a row leaves the places of all others. `__ordinal` is the rank by place among the rows that the
+commit has now.
 """
 
 from __future__ import annotations
 
+from functools import reduce
 from typing import TYPE_CHECKING
 
 from pyspark.sql import Window
 from pyspark.sql import functions as F
+from pyspark.sql import types as T
 
 from headrace.description import (
     Batches,
@@ -25,12 +29,14 @@ from headrace.fold.contract import DELETED, KEY, OFFSET, PARTITION, TOPIC
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from pyspark.sql import DataFrame
+    from pyspark.sql import Column, DataFrame
 
     from headrace.description import Node
 
-SEQUENCE, TIMESTAMP = "__sequence", "__timestamp"
+SEQUENCE, PLACE, ORDINAL, TIMESTAMP = "__sequence", "__place", "__ordinal", "__timestamp"
 POSITION = (TOPIC, PARTITION, OFFSET)
+LOWEST = -(1 << 63)
+THERE, NULL, END = (bytearray([byte]) for byte in (0x00, 0xFF, 0x00))  # so nulls come last
 
 
 def final_rows(node: Node, results: DataFrame) -> DataFrame:
@@ -39,7 +45,7 @@ def final_rows(node: Node, results: DataFrame) -> DataFrame:
 
 
 def changed_rows(node: Node, changes: DataFrame) -> DataFrame:
-    """Rows of current results that a micro-batch has changed. Out: see `OperatorFrames.emitted`."""
+    """Changes of a table, one row per key and log commit. In, Out: see `OperatorFrames.changes_emitted`."""
     return _placed(node, changes, (*POSITION, TIMESTAMP, KEY))
 
 
@@ -60,13 +66,39 @@ def _order(node: Node) -> Sequence[str]:
 
 
 def _placed(node: Node, rows: DataFrame, order: Sequence[str]) -> DataFrame:
-    by = (F.col(name).asc_nulls_last() for name in order if name in rows.columns)
-    rank = F.row_number().over(Window.partitionBy(SEQUENCE).orderBy(*by))
+    rank = F.row_number().over(Window.partitionBy(SEQUENCE).orderBy(PLACE))
     deleted = F.col(DELETED) if DELETED in rows.columns else F.lit(False)
-    return rows.select(
+    placed = rows.select(
         *(F.col(quote(name)) for name in node.columns),
         deleted.alias(DELETED),
         F.timestamp_millis(TIMESTAMP).alias(TIMESTAMP),
         SEQUENCE,
-        (rank - 1).alias("__ordinal"),
+        place_of(rows, order).alias(PLACE),
     )
+    return placed.withColumn(ORDINAL, rank - 1)
+
+
+def place_of(rows: DataFrame, order: Sequence[str]) -> Column:
+    """Bytes that compare as the rows do by these columns, nulls last. In: order  columns; some may be missing."""
+    names = [name for name in order if name in rows.columns]
+    parts = [_sortable(name, rows.schema[name].dataType, is_last=name == names[-1]) for name in names]
+    return reduce(F.concat, parts)
+
+
+def _sortable(name: str, data_type: T.DataType, *, is_last: bool) -> Column:
+    value = F.col(quote(name))
+    match data_type:
+        case T.StringType():  # of Kafka's names, which hold no zero
+            found = F.concat(value.cast("binary"), F.lit(END))
+        case T.BinaryType():
+            found = value if is_last else F.concat(F.hex(value).cast("binary"), F.lit(END))
+        case T.TimestampType() | T.TimestampNTZType():
+            found = _big_endian(F.unix_micros(value.cast("timestamp")))
+        case _:
+            found = _big_endian(value.cast("long"))
+    return F.when(value.isNull(), F.lit(NULL)).otherwise(F.concat(F.lit(THERE), found))
+
+
+def _big_endian(number: Column) -> Column:
+    """Eight bytes; with the sign turned round they compare as the numbers do."""
+    return F.unhex(F.lpad(F.hex(number.bitwiseXOR(F.lit(LOWEST))), 16, "0"))

@@ -10,7 +10,7 @@ from headrace.streams import buffered
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from headrace.streams.stream_runtime import StreamStatus
+    from headrace.streams.stream_status import StreamStatus
 
 Number = int | float
 V = TypeVar("V")

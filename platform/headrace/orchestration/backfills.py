@@ -10,6 +10,7 @@ from pydantic import Field
 from headrace.description import Node
 from headrace.lifecycle.backfill import Backfill
 from headrace.lifecycle.backfill_plan import STAGES, DayVerdict
+from headrace.lifecycle.sink_corrections import SinkVerdict
 from headrace.orchestration.keys import DATA_VERSION_TAG
 from headrace.orchestration.resources import LakeResource, session
 from headrace.orchestration.spark_progress import told_progress
@@ -48,7 +49,7 @@ def backfill(
     for verdict in verdicts:
         key = verdict.day.isoformat() if verdict.day else None
         context.add_asset_metadata(metadata=_figures(verdict), partition_key=key)
-    words = in_words(verdicts)
+    words = in_words(verdicts, work.sinks)
     context.log.info(_unmarked(words))
     return dg.MaterializeResult(
         metadata={
@@ -60,8 +61,8 @@ def backfill(
     )
 
 
-def in_words(verdicts: Sequence[DayVerdict]) -> str:
-    """Whether the log gives what the table held, what was done, and the rows that differ first."""
+def in_words(verdicts: Sequence[DayVerdict], sinks: Sequence[SinkVerdict] = ()) -> str:
+    """Whether the log gives what the table held, what was done, also of sinks, and the rows that differ first."""
     different = [verdict for verdict in verdicts if not verdict.equal]
     if not different:
         rows = sum(verdict.rows_stored for verdict in verdicts)
@@ -76,7 +77,8 @@ def in_words(verdicts: Sequence[DayVerdict]) -> str:
         f"**Different.** {len(different)} of {_days(len(verdicts))} ({named}{more}), {rows:,} rows. {done}"
     )
     examples = [f"- {words}" for verdict in different for words in verdict.first_differences]
-    return "\n".join([first, "", *examples[:DAYS_NAMED]])
+    of_sinks = [f"- {sink.in_words}" for sink in sinks]
+    return "\n".join([first, "", *of_sinks, *examples[:DAYS_NAMED]])
 
 
 def as_table(verdicts: Sequence[DayVerdict]) -> str:

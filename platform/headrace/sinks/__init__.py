@@ -4,8 +4,8 @@ Law: a sink is idempotent by identity. The runtime delivers before it commits th
 again when it could not commit; so after any crash every row has arrived, and a second arrival changes nothing.
 """
 
-from headrace.description.sink import Delivery, ReadableSink, Sink
+from headrace.description.sink import CorrectableSink, Delivery, ReadableSink, Sink
 from headrace.sinks.kafka import KafkaSink
 from headrace.sinks.postgres import PostgresSink
 
-__all__ = ["Delivery", "KafkaSink", "PostgresSink", "ReadableSink", "Sink"]
+__all__ = ["CorrectableSink", "Delivery", "KafkaSink", "PostgresSink", "ReadableSink", "Sink"]

@@ -21,10 +21,13 @@ from headrace.errors import DescriptionError, TerminalError
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
+    from headrace.description.node import Node
     from headrace.description.sink import Delivery
 
 DSN_VARIABLE = "HEADRACE_POSTGRES_DSN"
 CONNECTIONS_MAX = 4
+NAME_BYTES_MAX = 63
+_SYSTEM_COLUMNS = frozenset({"tableoid", "xmin", "cmin", "xmax", "cmax", "ctid"})
 _VARIABLE = re.compile(r"[A-Z_][A-Z0-9_]*")
 _TABLE = re.compile(
     r"[A-Za-z_][A-Za-z0-9_]{0,47}"
@@ -39,11 +42,12 @@ class PostgresSink:
             dsn          the name of the environment variable that holds the connection string, or Dagster's `EnvVar`;
                          never the connection string itself, which is a secret
             connections  how many executor tasks write at a time
-    Out:    the columns of the rows, and `__sequence` and `__ordinal`, by which an older row is told from a newer one;
+    Out:    the columns of the rows, and `__sequence` and `__place`, by which an older row is told from a newer one;
             structs, arrays and maps as `jsonb`, timestamps as `timestamptz`, decimals as `numeric`; deleted identities
             leave the table and are remembered in `<table>__deleted`, so that nothing older brings them back
     Law:    one transaction for each micro-batch. A row replaces what is older, or as old, of its identity: delivered
-            again, in parts or out of order, the same rows lead to the same table.
+            again, in parts or out of order, the same rows lead to the same table. A backfill that changes or removes rows
+            does the same here (see `CorrectableSink`).
     Raises: DescriptionError; while it delivers TransientError when the database is away, after a few attempts with
             back-off: the stream waits. A row that the database refuses goes to the table of refused rows with the
             reason, and the others pass. TerminalError when the table cannot take the rows at all.
@@ -73,8 +77,31 @@ class PostgresSink:
         """Tells the sinks of a node apart."""
         return f"postgres-{self.table}"
 
+    def check(self, node: Node) -> None:
+        """Raise DescriptionError for a column whose name PostgreSQL would cut short or keeps for itself."""
+        for name in node.columns:
+            if name in _SYSTEM_COLUMNS or len(name.encode()) > NAME_BYTES_MAX:
+                why = "one of its own" if name in _SYSTEM_COLUMNS else f"longer than {NAME_BYTES_MAX} bytes"
+                raise DescriptionError(
+                    f"PostgresSink '{self.table}': PostgreSQL takes no column '{name}': the name is {why}.",
+                    hint="Give the column another name before it is grouped or aggregated: .with_column('name', …).",
+                )
+
     def deliver(self, rows: DataFrame, delivery: Delivery) -> None:
         """Put the rows into the table (see `Sink.deliver`)."""
+        self._merge(rows, delivery, None)
+
+    def correct(self, rows: DataFrame, delivery: Delivery, through: int) -> None:
+        """Put right what the table holds of some identities (see `CorrectableSink.correct`)."""
+        self._merge(rows, delivery, through)
+
+    def held(self, spark: SparkSession, delivery: Delivery) -> DataFrame:
+        """The identities that the table holds, and those that it has refused (see `ReadableSink.held`)."""
+        from headrace.sinks.postgres_held import held_rows
+
+        return held_rows(spark, self._secret(), self.table, delivery)
+
+    def _merge(self, rows: DataFrame, delivery: Delivery, through: int | None) -> None:
         from headrace.sinks.postgres_copy import copier, lines_of
         from headrace.sinks.postgres_merge import merge
         from headrace.sinks.postgres_session import session
@@ -90,14 +117,9 @@ class PostgresSink:
             parts = lines_of(rows, delivery.columns).coalesce(self.connections)
             outcomes = parts.mapInArrow(copy, OUTCOMES).collect()
             refused = refusals_of(outcomes, store)
-            refused += merge(connection, target, staged=sum(row["staged"] or 0 for row in outcomes))
+            staged = sum(row["staged"] or 0 for row in outcomes)
+            refused += merge(connection, target, staged=staged, through=through)
         record_refusals(rows, delivery, refused, store)
-
-    def held(self, spark: SparkSession, delivery: Delivery) -> DataFrame:
-        """The identities that the table holds, and those that it has refused (see `ReadableSink.held`)."""
-        from headrace.sinks.postgres_held import held_rows
-
-        return held_rows(spark, self._secret(), self.table, delivery)
 
     def _secret(self) -> str:
         dsn = os.environ.get(self.dsn)

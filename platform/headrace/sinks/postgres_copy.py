@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
 Line = tuple[str, int, int]  # the line, its sequence and its ordinal
 SPECIAL = {"\\": r"\\", "\t": r"\t", "\n": r"\n", "\r": r"\r"}
-_OWN = ("__sequence", "__ordinal", "__deleted")
+_OWN = ("__sequence", "__place", "__deleted", "__ordinal")
 
 
 def lines_of(rows: DataFrame, columns: Sequence[str]) -> DataFrame:

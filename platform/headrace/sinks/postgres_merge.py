@@ -1,7 +1,8 @@
 """Merge the staging table into the target, in one transaction.
 
-Law: a row replaces what is older, or as old, of its identity, and nothing newer; the same holds of a deletion. A row that
-the database refuses leaves no trace in the target and does not keep the others from it.
+Law: a row replaces what is older, or as old, of its identity, and nothing newer; the same holds of a deletion. A correction
+replaces whatever is not newer than the sequence up to which it is right. A row that the database refuses leaves no trace in
+the target and does not keep the others from it.
 """
 
 from __future__ import annotations
@@ -20,35 +21,40 @@ if TYPE_CHECKING:
 # A task that was run twice has staged its rows twice; the newest of an identity counts.
 _NEWEST = """(
     SELECT DISTINCT ON ({identity}) * FROM {staging} WHERE __row BETWEEN {first} AND {last}
-    ORDER BY {identity}, __sequence DESC, __ordinal DESC) AS new"""
+    ORDER BY {identity}, __sequence DESC, __place DESC) AS new"""
 _DELETED = f"""
 INSERT INTO {{gone}} AS old ({{identity}}, {{position}}) SELECT {{identity}}, {{position}} FROM {_NEWEST}
 WHERE new.__deleted
-ON CONFLICT ({{identity}}) DO UPDATE SET __sequence = EXCLUDED.__sequence, __ordinal = EXCLUDED.__ordinal
-WHERE (old.__sequence, old.__ordinal) < (EXCLUDED.__sequence, EXCLUDED.__ordinal)"""
+ON CONFLICT ({{identity}}) DO UPDATE SET __sequence = EXCLUDED.__sequence, __place = EXCLUDED.__place
+WHERE {{yields_to_excluded}}"""
 _DELETE = f"""
 DELETE FROM {{table}} AS old USING {_NEWEST}
-WHERE new.__deleted AND {{same}} AND (old.__sequence, old.__ordinal) <= (new.__sequence, new.__ordinal)"""
+WHERE new.__deleted AND {{same}} AND {{yields_to_new}}"""
 _UPSERT = f"""
 INSERT INTO {{table}} AS old ({{names}}) SELECT {{names}} FROM {_NEWEST}
 WHERE NOT new.__deleted {{not_gone}}
 ON CONFLICT ({{identity}}) DO UPDATE SET {{assignments}}
-WHERE (old.__sequence, old.__ordinal) <= (EXCLUDED.__sequence, EXCLUDED.__ordinal)"""
-_NOT_GONE = """AND NOT EXISTS (SELECT FROM {gone} AS old WHERE {same}
-    AND (old.__sequence, old.__ordinal) > (new.__sequence, new.__ordinal))"""
+WHERE {{yields_to_excluded}}"""
+_NOT_GONE = """AND NOT EXISTS (SELECT FROM {gone} AS old WHERE {same} AND NOT {yields_to_new})"""
 _BACK = f"""
 DELETE FROM {{gone}} AS old USING {_NEWEST}
-WHERE NOT new.__deleted AND {{same}} AND (old.__sequence, old.__ordinal) <= (new.__sequence, new.__ordinal)"""
+WHERE NOT new.__deleted AND {{same}} AND {{yields_to_new}}"""
+# What is held yields to a row that is newer, or as old; to a correction, if it is not newer than what was corrected.
+_IS_OLDER = "(old.__sequence, coalesce(old.__place, '')) <= ({row}.__sequence, {row}.__place)"
+_IS_CORRECTED = "old.__sequence <= {through}"
 _SUMMARY = "SELECT count(*), min(__row), max(__row), coalesce(bool_or(__deleted), false) FROM {staging}"
 _HALF = """
 SELECT count(*), percentile_disc(0.5) WITHIN GROUP (ORDER BY __row), min(__sequence), min(__ordinal)
 FROM {staging} WHERE __row BETWEEN {first} AND {last}"""
 
 
-def merge(connection: psycopg.Connection, target: Target, *, staged: int) -> list[Refusal]:
+def merge(
+    connection: psycopg.Connection, target: Target, *, staged: int, through: int | None = None
+) -> list[Refusal]:
     """Bring the target up to date and empty the staging table; commits.
 
-    In:     staged  how many rows the tasks have copied; an unlogged table is empty after a crash of the server
+    In:     staged   how many rows the tasks have copied; an unlogged table is empty after a crash of the server
+            through  the rows are a correction of what is held up to this sequence; None: they are new
     Out:    the rows that the database refused
     Raises: SinkAwayError when fewer rows are there
     """
@@ -70,7 +76,7 @@ def merge(connection: psycopg.Connection, target: Target, *, staged: int) -> lis
             if deletes:
                 target.remember_deleted(connection)
             gone = deletes or target.remembers_deleted(connection)
-            _Merge(connection, target, refused, deletes=deletes, gone=gone).rows(first, last)
+            _Merge(connection, target, refused, through, deletes=deletes, gone=gone).rows(first, last)
         connection.execute(target.fill("TRUNCATE {staging}"))
     return refused
 
@@ -81,16 +87,21 @@ class _Merge:
         connection: psycopg.Connection,
         target: Target,
         refused: list[Refusal],
+        through: int | None,
         *,
         deletes: bool,
         gone: bool,
     ) -> None:
         self._connection, self._target, self._refused = connection, target, refused
         same = target.same("old", "new")
+        yields = {row: _yields(row, through) for row in ("new", "excluded")}
         others = [name for name in target.names if name not in target.identity]
         self._parts: dict[str, sql.Composable] = {
             "same": same,
-            "not_gone": target.fill(_NOT_GONE, same=same) if gone else sql.SQL(""),
+            "not_gone": target.fill(_NOT_GONE, same=same, yields_to_new=yields["new"])
+            if gone
+            else sql.SQL(""),
+            **{f"yields_to_{row}": condition for row, condition in yields.items()},
             "assignments": sql.SQL(", ").join(
                 sql.SQL("{0} = {1}").format(sql.Identifier(name), sql.Identifier("excluded", name))
                 for name in others
@@ -120,3 +131,10 @@ class _Merge:
             elif len(self._refused) <= REFUSED_MAX:
                 self.rows(first, half)
                 self.rows(half + 1, last)
+
+
+def _yields(row: str, through: int | None) -> sql.Composable:
+    """The condition that what is held gives way to a row. In: row  its alias."""
+    if through is None:
+        return sql.SQL(_IS_OLDER).format(row=sql.Identifier(row))
+    return sql.SQL(_IS_CORRECTED).format(through=sql.Literal(through))

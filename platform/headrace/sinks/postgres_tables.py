@@ -19,8 +19,9 @@ if TYPE_CHECKING:
 
     from headrace.description.sink import Delivery
 
-SEQUENCE, ORDINAL = "__sequence", "__ordinal"
-OWN = ((SEQUENCE, "bigint"), (ORDINAL, "integer"))
+SEQUENCE, PLACE = "__sequence", "__place"
+OWN = ((SEQUENCE, "bigint"), (PLACE, "bytea"))
+STAGED = (("__deleted", "boolean"), ("__ordinal", "integer"))  # what the staging table has beside these
 _TYPES: dict[type[T.DataType], str] = {
     T.StringType: "text",
     T.BooleanType: "boolean",
@@ -91,7 +92,7 @@ class Target:
     @property
     def names(self) -> list[str]:
         """The columns that the target has of a row."""
-        return [*(name for name, _ in self.columns), SEQUENCE, ORDINAL]
+        return [*(name for name, _ in self.columns), SEQUENCE, PLACE]
 
     def prepare(self, connection: psycopg.Connection) -> None:
         """Make the target unless it is there, check it, and have an empty staging table like it.
@@ -107,14 +108,15 @@ class Target:
             self._create(connection)
         found = columns_of(connection, self.table)
         self._check(connection, found)
-        wanted = {name: found[name] for name in self.names} | {"__deleted": "boolean", "__row": "bigint"}
+        wanted = {name: found[name] for name in self.names} | dict(STAGED) | {"__row": "bigint"}
         if columns_of(connection, self.staging) == wanted:
             connection.execute(sql.SQL("TRUNCATE {}").format(self.staging))
             return
         for statement in (
             "DROP TABLE IF EXISTS {staging}",
             "CREATE UNLOGGED TABLE {staging} AS SELECT {names} FROM {table} WITH NO DATA",
-            "ALTER TABLE {staging} ADD COLUMN __deleted boolean, ADD COLUMN __row bigserial",
+            "ALTER TABLE {staging} ADD COLUMN __deleted boolean, ADD COLUMN __ordinal integer",
+            "ALTER TABLE {staging} ADD COLUMN __row bigserial",
         ):
             connection.execute(self.fill(statement))
 
@@ -126,14 +128,14 @@ class Target:
             "gone": self.gone,
             "names": listed(self.names),
             "identity": listed(self.identity),
-            "position": listed((SEQUENCE, ORDINAL)),
+            "position": listed((SEQUENCE, PLACE)),
         }
         return sql.SQL(statement).format(**parts | more)
 
     def copy_statement(self) -> str:
         """COPY of the lines that `postgres_copy.lines_of` makes."""
         statement = sql.SQL("COPY {} ({}) FROM STDIN").format(
-            self.staging, listed([*self.names, "__deleted"])
+            self.staging, listed([*self.names, *(name for name, _ in STAGED)])
         )
         return statement.as_string(None)
 
@@ -147,14 +149,20 @@ class Target:
 
     def remember_deleted(self, connection: psycopg.Connection) -> None:
         """Make the table of deleted identities unless it is there."""
-        if not columns_of(connection, self.gone):
+        found = columns_of(connection, self.gone)
+        if found and PLACE not in found:  # made by an earlier version, for which the sequence alone decides
+            connection.execute(self.fill("ALTER TABLE {gone} ADD COLUMN __place bytea"))
+        if not found:
             made = "CREATE TABLE {gone} AS SELECT {identity}, {position} FROM {table} WITH NO DATA"
             connection.execute(self.fill(made))
             connection.execute(self.fill("ALTER TABLE {gone} ADD PRIMARY KEY ({identity})"))
 
     def remembers_deleted(self, connection: psycopg.Connection) -> bool:
         """Whether an identity was ever deleted."""
-        return bool(columns_of(connection, self.gone))
+        there = bool(columns_of(connection, self.gone))
+        if there:
+            self.remember_deleted(connection)
+        return there
 
     def _create(self, connection: psycopg.Connection) -> None:
         columns = [

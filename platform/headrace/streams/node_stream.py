@@ -22,6 +22,7 @@ from headrace.nodes.node_tables import frontier_ms, require_log_reaches
 from headrace.sequence.log_columns import DEAD_LETTER, RECORD
 from headrace.streams.buffered import BufferFigures
 from headrace.streams.log_watch import LogWatch, log_version
+from headrace.streams.supervised import LEASE_ORPHAN_SECONDS
 from headrace.streams.supervised_loop import SupervisedLoop
 from headrace.writing.background import BackgroundTask
 from headrace.writing.lease import Lease, LeaseHeldError, take_lease
@@ -96,7 +97,11 @@ class NodeStream(SupervisedLoop):
     def open(self) -> None:
         """Take the lease, and recover the node's progress."""
         lease = take_lease(
-            self._spark, self._lake.lease(f"node/{self.name}"), f"Node '{self.name}'", self._clock
+            self._spark,
+            self._lake.lease(f"node/{self.name}"),
+            f"Node '{self.name}'",
+            self._clock,
+            orphan_seconds=LEASE_ORPHAN_SECONDS,
         )
         self._lease, on_step = lease, partial(self._before_commit, lease)
         self._rebuild = rebuild_due(self._spark, self.node, self._lake, self._clock, on_step=on_step)
@@ -188,6 +193,11 @@ class NodeStream(SupervisedLoop):
         for log in self.logs:
             log.schedule.go_on()
         return False
+
+    @property
+    def busy(self) -> bool:
+        """Whether a micro-batch is under way, or upkeep, which writes the same tables."""
+        return super().busy or self._upkeep.under_way
 
     def _ask_logs(self) -> Sequence[tuple[LogStream, int]]:
         """Ask the logs for what came until now, and wait for those that begin for this node: they work in its turn.

@@ -129,6 +129,7 @@ class TestDriver:
             if len(piped):
                 here = is_sequenced_here(len(piped))
                 raw = piped.take_here() if here else piped.take(self.spark)
+                assert raw is not None
                 self._sequencers[name].append(raw, in_order=True)
         for sequencer in self._sequencers.values():
             sequencer.tick(frozenset(sequencer.state.partitions))

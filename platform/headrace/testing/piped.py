@@ -57,7 +57,7 @@ class PipedTopic:
         """How many records were added since the last call of `take` or `take_here`."""
         return len(self._rows)
 
-    def take_here(self) -> pa.Table:
+    def take_here(self) -> list[pa.RecordBatch]:
         """What `take` gives, by partition and offset, as a task of Spark gets it (see `RECORDS`)."""
         rows, self._rows = self._rows, []
         found = []
@@ -66,7 +66,7 @@ class PipedTopic:
             found.append((partition, offset, key, value, (stamp - EPOCH) // MILLISECOND, names, values))
         columns = [*zip(*found, strict=True)] or [()] * len(RECORDS)
         arrays = [pa.array(column, of.type) for column, of in zip(columns, RECORDS, strict=True)]
-        return pa.Table.from_arrays(arrays, schema=RECORDS)
+        return [pa.RecordBatch.from_arrays(arrays, schema=RECORDS)]
 
     def _key(self, key: Bytes) -> bytes | None:
         if isinstance(key, dict) and self.topic.scalar_key:

@@ -13,6 +13,7 @@ import shutil
 import tempfile
 import time
 import uuid
+from collections import Counter
 from collections.abc import Callable, Iterable, Mapping
 from contextlib import AbstractContextManager
 from dataclasses import dataclass, replace
@@ -20,21 +21,28 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from headrace.description.sink import Delivery, Sink
+from headrace.description.sink import CorrectableSink, Delivery, Sink
 from headrace.errors import TransientError
 from headrace.spark.frames import local_frame
 from headrace.spark.lake_rows import read
 
 if TYPE_CHECKING:
-    from pyspark.sql import SparkSession
+    from pyspark.sql import DataFrame, SparkSession
 
 IDENTITY = ("claim", "number")
 COLUMNS = (*IDENTITY, "version", "text", "items")
 SCHEMA = (
     "claim STRING, number BIGINT, version BIGINT, text STRING, items ARRAY<STRUCT<name STRING, n BIGINT>>, "
-    "__deleted BOOLEAN, __timestamp TIMESTAMP, __sequence BIGINT, __ordinal INT"
+    "__deleted BOOLEAN, __timestamp TIMESTAMP, __sequence BIGINT, __place BINARY, __ordinal INT"
 )
 AWKWARD = ("plain", "tab\tline\nreturn\rquote\"'back\\slash", "\\N", "", None, "żółć 水 🌊", "{}", "%s %%")
+
+CORRECTIONS = (
+    "a_correction_replaces_a_row_that_looks_newer",
+    "a_correction_deletes_what_should_not_be_there_and_nothing_else",
+    "a_correction_brings_back_what_was_deleted_wrongly",
+    "a_correction_leaves_what_is_newer_than_it",
+)
 
 
 @dataclass(frozen=True)
@@ -59,6 +67,7 @@ class SinkKit:
             away       a context in which the store is out of reach; None: that cannot be had here
             any_order  whether micro-batches may arrive out of order; False for a log-like store whose readers go by
                        position, to which the runtime only ever repeats old ones
+    A sink that has `correct` is tried against `CorrectableSink`, too.
     Raises: AssertionError naming the claim, what the store should hold and what it holds.
     """
 
@@ -90,6 +99,8 @@ class SinkKit:
             "an_old_micro_batch_again_changes_nothing",
             "a_deleted_row_is_gone_and_stays_gone",
             "an_empty_delivery_changes_nothing",
+            "of_several_rows_of_an_identity_the_newest_stays",
+            *(CORRECTIONS if isinstance(self._sink, CorrectableSink) else []),
             *(["micro_batches_in_another_order_lead_to_the_same"] if self._any_order else []),
             *(["a_refused_row_is_kept_with_its_reason_and_stops_no_other"] if self._refused else []),
             *(["an_outage_delays_and_loses_nothing"] if self._away else []),
@@ -161,6 +172,58 @@ class SinkKit:
         self._deliver([])
         self._expect("an_empty_delivery_changes_nothing", rows)
 
+    def _of_several_rows_of_an_identity_the_newest_stays(self) -> None:
+        rows = self._rows("several", version=1)
+        newer = [replace(row, version=2) for row in rows[:3]]
+        last = [replace(newer[0], version=3), replace(newer[1], deleted=True)]
+        at = self._deliver([*rows, *newer, *last], commits=3)
+        wanted = [last[0], newer[2], *rows[3:]]
+        self._expect("of_several_rows_of_an_identity_the_newest_stays", wanted)
+        self._deliver([*rows, *newer, *last], at, commits=3)
+        self._expect("of_several_rows_of_an_identity_the_newest_stays", wanted)
+
+    def _a_correction_replaces_a_row_that_looks_newer(self) -> None:
+        claim, rows = "a_correction_replaces_a_row_that_looks_newer", self._rows("wrong", version=1)
+        earlier = self._next()
+        wrong = [replace(row, version=2) for row in rows[:3]]
+        through = self._deliver(wrong + rows[3:])
+        for _ in range(2):
+            self._correct(rows[:3], earlier, through)
+            self._expect(claim, rows)
+        newer = [replace(row, version=3) for row in rows[:2]]
+        self._deliver(newer)
+        self._expect(claim, newer + rows[2:])
+
+    def _a_correction_deletes_what_should_not_be_there_and_nothing_else(self) -> None:
+        claim, rows = (
+            "a_correction_deletes_what_should_not_be_there_and_nothing_else",
+            self._rows("removed", version=1),
+        )
+        through = self._deliver(rows)
+        for _ in range(2):
+            self._correct([replace(row, deleted=True) for row in rows[2:4]], through, through)
+            self._expect(claim, rows[:2] + rows[4:])
+        back = [replace(rows[2], version=2)]
+        self._deliver(back)
+        self._expect(claim, rows[:2] + rows[4:] + back)
+
+    def _a_correction_brings_back_what_was_deleted_wrongly(self) -> None:
+        rows = self._rows("back", version=1)
+        at = self._deliver(rows)
+        through = self._deliver([replace(row, deleted=True) for row in rows[:3]])
+        self._correct(rows[:2], at, through)
+        self._expect("a_correction_brings_back_what_was_deleted_wrongly", rows[:2] + rows[3:])
+
+    def _a_correction_leaves_what_is_newer_than_it(self) -> None:
+        rows = self._rows("since", version=1)
+        through = self._deliver(rows)
+        newer = [replace(rows[0], version=3), replace(rows[1], version=3)]
+        self._deliver([*newer, replace(rows[2], deleted=True)])
+        right = [replace(row, version=2) for row in rows[:5]]
+        self._correct([replace(right[0], deleted=True), *right[1:]], through, through)
+        wanted = [*newer, *right[3:], *rows[5:]]
+        self._expect("a_correction_leaves_what_is_newer_than_it", wanted)
+
     def _micro_batches_in_another_order_lead_to_the_same(self) -> None:
         rows = self._rows("order", version=1)
         first, second = self._next(), self._next()
@@ -207,12 +270,26 @@ class SinkKit:
         self._sequence += 1
         return self._sequence
 
-    def _deliver(self, rows: list[Made], sequence: int | None = None) -> int:
-        """Deliver rows as a micro-batch, spread over tasks; its place in the log's order."""
+    def _deliver(self, rows: list[Made], sequence: int | None = None, *, commits: int = 1) -> int:
+        """Deliver rows as a micro-batch of some log commits, spread over tasks; the place of the first commit."""
         at = self._next() if sequence is None else sequence
-        values = [_values(row, at, ordinal) for ordinal, row in enumerate(rows)]
-        self._sink.deliver(local_frame(self._spark, values, SCHEMA).repartition(3), self._delivery)
+        self._sequence = max(self._sequence, at + commits - 1)
+        self._sink.deliver(self._frame(rows, at, commits), self._delivery)
         return at
+
+    def _correct(self, rows: list[Made], sequence: int, through: int) -> None:
+        assert isinstance(self._sink, CorrectableSink)
+        self._sink.correct(self._frame(rows, sequence), self._delivery, through)
+
+    def _frame(self, rows: list[Made], at: int, commits: int = 1) -> DataFrame:
+        """The rows as a sink gets them. Of an identity each further row is of the next commit."""
+        values, seen = [], Counter[tuple[str, int]]()
+        for ordinal, row in enumerate(rows):
+            commit = seen[row.claim, row.number]
+            assert commit < commits, "more rows of an identity than commits"
+            seen[row.claim, row.number] += 1
+            values.append(_values(row, at + commit, ordinal))
+        return local_frame(self._spark, values, SCHEMA).repartition(3)
 
     def _expect(self, claim: str, rows: list[Made]) -> None:
         ours = {row.claim for row in rows}
@@ -229,4 +306,9 @@ def _values(row: Made, sequence: int, ordinal: int) -> tuple[Any, ...]:
     at = datetime.fromtimestamp(sequence / 1000, tz=UTC)
     items = [{"name": row.text, "n": row.number}, {"name": None, "n": None}]
     content = (None, None, None) if row.deleted else (row.version, row.text, items)
-    return (row.claim, row.number, *content, row.deleted, at, sequence, ordinal)
+    return (row.claim, row.number, *content, row.deleted, at, sequence, place_of(ordinal), ordinal)
+
+
+def place_of(ordinal: int) -> bytes:
+    """A place for rows that are made up: it compares as the ordinal does."""
+    return ordinal.to_bytes(4)

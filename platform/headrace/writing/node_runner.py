@@ -30,6 +30,8 @@ from headrace.nodes.node_tables import (
     frontier_ms,
     note_description,
     read_progress,
+    require_state_reaches,
+    results_writer,
     settled_ms,
     slices_of,
 )
@@ -83,9 +85,14 @@ class NodeRunner:
         if self.operator.appended:
             self._results_writer = TableWriter(results, lakes.APPENDER, carries=[self._writer])
         self.progress = read_progress(spark, lake, node)
+        require_state_reaches(results, results_writer(node), self.name, self.progress)
         self.unread = 0  # the micro-batches through which changes in the state are read by nobody any more
         note_description(spark, lake, node)
         self._repeating = True
+        # Changes of current results are there for sinks alone, until these have them.
+        self._outputs = lake.table(self.name) if self.operator.appended else lake.changes(self.name)
+        if not self.operator.appended:
+            small_files.delete(self._outputs)  # what a crash has left
         self._state_upkeep = StateUpkeep(self._state, self._of.operator, self._writer)
         self.refused_ms = 0  # how far the log of the first topic was read when a bound was exceeded
         self.state_bytes_read: int | None = (
@@ -105,8 +112,7 @@ class NodeRunner:
         slices = slices_of(self._lake, self.node, progress.upto_ms, upto_ms)
         source = StateSource.committed(self._state)
         self._state_writer.judge_known()  # results are written before the state: no rows of somebody else may get there
-        table = self._lake.table(self.name)
-        found = self.operator.fold(self._spark, slices, upto_ms, progress, source, table, self._known)
+        found = self.operator.fold(self._spark, slices, upto_ms, progress, source, self._outputs, self._known)
         self._remember(found.apart.found)
         self._write(found, self._shortened(plan, found.progress))
         self.progress, self._repeating = found.progress, False
@@ -213,19 +219,17 @@ class NodeRunner:
             self._append(found)
         finally:
             rows.unpersist()
+        if found.changes:
+            small_files.delete(self._outputs)
 
     def _emitted(self, found: FoldedIncrement) -> DataFrame | None:
         """The rows for sinks; None: there are none."""
-        if self.operator.appended:
-            if not found.results:
-                return None
-            names, table = (file.path for file in found.results), self._lake.table(self.name)
-            return self.operator.emitted(rows_of_files(self._spark, table, names, self._of.results))
-        changed = [file.path for file in found.changed]
-        if not changed:
+        files = found.results if self.operator.appended else found.changes
+        if not files:
             return None
-        rows = rows_of_files(self._spark, self._state.uri, changed, self._of.state)
-        return self.operator.changes_emitted(rows)
+        types = self._of.results if self.operator.appended else self._of.changes
+        rows = rows_of_files(self._spark, self._outputs, (file.path for file in files), types)
+        return self.operator.emitted(rows) if self.operator.appended else self.operator.changes_emitted(rows)
 
     def _append(self, found: FoldedIncrement) -> None:
         if found.results and self._results_writer is not None:
@@ -233,8 +237,8 @@ class NodeRunner:
             self._results_writer.append(found.results, record)
 
     def _discard(self, found: FoldedIncrement) -> None:
-        for file in found.results:
-            small_files.delete(f"{self._lake.table(self.name)}/{file.path}")
+        for file in [*found.results, *found.changes]:
+            small_files.delete(f"{self._outputs}/{file.path}")
         for file in found.state:
             small_files.delete(f"{self._state.uri}/{file.path}")
 

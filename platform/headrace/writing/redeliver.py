@@ -1,7 +1,8 @@
-"""Deliver rows of a result table to the node's sinks again: after a sink's store was restored, replaced or damaged.
+"""Deliver rows of a node to its sinks again: after a sink's store was restored, replaced or damaged, or the node rebuilt.
 
 Law: the rows are those that the stream delivered, with the same identities and the same place in the log's order, so a
-sink that holds some of them already is not changed by them.
+sink that holds some of them already is not changed by them. A sink that can be corrected, and say what it holds, holds
+afterwards exactly what the node does: rows that the node does not have are deleted there.
 """
 
 from __future__ import annotations
@@ -13,12 +14,15 @@ from pyspark.sql import functions as F
 
 from headrace import lake as lakes
 from headrace.description import quote
-from headrace.description.sink import Delivery, ReadableSink
+from headrace.description.sink import CorrectableSink, Delivery, ReadableSink
 from headrace.errors import TerminalError
+from headrace.fold.contract import DELETED
+from headrace.nodes.node_tables import snapshot
 from headrace.nodes.operator_frames import operator_of
 from headrace.nodes.sink_rows import SEQUENCE
 from headrace.spark.lake_rows import read
 from headrace.spark.session import pipeline_session
+from headrace.writing.right_rows import right_rows_as_of, right_rows_of_results
 
 if TYPE_CHECKING:
     import datetime as dt
@@ -33,11 +37,22 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Redelivered:
-    """How many rows a sink was given again, of those that the table has for the days."""
+    """How many rows a sink was given again, of those that the table has for the days.
+
+    removed  how many it held that the node does not have; None: the sink, or some days alone, do not tell
+    """
 
     sink: str
     rows: int
     rows_in_table: int
+    removed: int | None = None
+
+    @property
+    def in_words(self) -> str:
+        """What was given, and what was deleted."""
+        given = f"{self.sink}: {self.rows:,} of {self.rows_in_table:,} rows delivered."
+        gone = "" if self.removed is None else f" {self.removed:,} that the node does not have were deleted."
+        return given + gone
 
 
 def redeliver(
@@ -60,19 +75,54 @@ def redeliver(
     chosen = _sinks(node, sinks)
     if only_missing:
         _require_readable(node, chosen)
-    session = pipeline_session(spark)
-    rows = _rows(session, lake, node, days).persist()
-    try:
-        count = rows.count()
-        return [_to(session, lake, node, sink, rows, count, only_missing) for sink in chosen]
-    finally:
-        rows.unpersist()
+    session, whole = pipeline_session(spark), days is None and not only_missing
+    found = {
+        sink.name: put_right(session, lake, node, sink) for sink in chosen if whole and can_be_put_right(sink)
+    }
+    others = [sink for sink in chosen if sink.name not in found]
+    if others:
+        rows = _rows(session, lake, node, days).persist()
+        try:
+            count = rows.count()
+            found |= {s.name: _to(session, lake, node, s, rows, count, only_missing) for s in others}
+        finally:
+            rows.unpersist()
+    return [found[sink.name] for sink in chosen]
 
 
 def delivery_of(lake: Lake, node: Node, sink: Sink) -> Delivery:
     """What a node's rows are to a sink."""
     name = node.required_name
     return Delivery(name, node.identity, node.columns, lake.refused(name, sink.name))
+
+
+def can_be_put_right(sink: Sink) -> bool:
+    """True if a sink can be made to hold exactly what its node does."""
+    return isinstance(sink, CorrectableSink) and isinstance(sink, ReadableSink)
+
+
+def put_right(spark: SparkSession, lake: Lake, node: Node, sink: Sink) -> Redelivered:
+    """Let a sink hold exactly what the node does. What the stream delivers meanwhile is newer, and stays."""
+    assert isinstance(sink, CorrectableSink)
+    assert isinstance(sink, ReadableSink)
+    _require_run(lake, node)
+    operator, delivery = operator_of(node), delivery_of(lake, node, sink)
+    held, progress = snapshot(spark, lake, node)
+    through_ms = operator.frontier_ms(progress)
+    rows = held.results if operator.appended else operator.read(held, progress)
+    identity = [F.col(quote(name)) for name in node.identity]
+    known = sink.held(spark, delivery).select(*identity)
+    touched = rows.select(*identity).unionByName(known)
+    right = (right_rows_of_results if operator.appended else right_rows_as_of)(
+        node, rows, touched, through_ms
+    ).persist()
+    try:
+        counted = {row[DELETED]: row["count"] for row in right.groupBy(DELETED).count().collect()}
+        sink.correct(right, delivery, through_ms)
+        there = counted.get(False, 0)
+        return Redelivered(sink.name, there, there, counted.get(True, 0))
+    finally:
+        right.unpersist()
 
 
 def _to(
@@ -100,12 +150,9 @@ def _rows(spark: SparkSession, lake: Lake, node: Node, days: Sequence[dt.date] |
     if node.day_column is None:
         raise TerminalError(
             f"Node '{name}' has revised rows, which belong to no day: they cannot be delivered again by day.",
-            hint="A new sink gets its rows as they change.",
+            hint="Deliver all of them to a sink that can be corrected; others get rows as they change.",
         )
-    if not lakes.exists(lake.table(name)):
-        raise TerminalError(
-            f"Node '{name}' has not run yet.", hint="Start its stream; it delivers by itself."
-        )
+    _require_run(lake, node)
     table = read(spark, lake.table(name))
     if days is None:
         return operator.emitted(table)
@@ -116,6 +163,13 @@ def _rows(spark: SparkSession, lake: Lake, node: Node, days: Sequence[dt.date] |
         "first", "last"
     )
     return operator.emitted(together).where(in_days)
+
+
+def _require_run(lake: Lake, node: Node) -> None:
+    if not lakes.exists(lake.table(node.required_name)):
+        raise TerminalError(
+            f"Node '{node.required_name}' has not run yet.", hint="Start its stream; it delivers by itself."
+        )
 
 
 def _sinks(node: Node, names: Collection[str] | None) -> list[Sink]:

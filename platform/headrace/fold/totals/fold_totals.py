@@ -12,6 +12,7 @@ import pyarrow.compute as pc
 
 from headrace.fold.aggregates import Aggregates
 from headrace.fold.aggregates.kind import whole
+from headrace.fold.changes.collect import CHANGES, RESULTS, SEQUENCE, TIMESTAMP
 from headrace.fold.columns import int64
 from headrace.fold.contract import (
     BATCH,
@@ -30,31 +31,35 @@ from headrace.fold.contract import (
 from headrace.fold.fates import decide_by_group, is_kept, tally_of
 from headrace.fold.keys import distinct_hashes
 from headrace.fold.positions import POSITION
+from headrace.fold.totals.change_totals import changes_of_totals
 from headrace.fold.totals.merge_totals import RECORDS, MergeTotals
 
 if TYPE_CHECKING:
     from headrace.description import RunningAggregate
 
-TOTALS, RESULTS = "totals", "results"
-TIMESTAMP, SEQUENCE = "__timestamp", "__sequence"
+TOTALS = "totals"
 
 
 @dataclass(frozen=True)
 class Totals:
-    """Running aggregates of one node."""
+    """Running aggregates of one node.
+
+    changes  whether each change is wanted, or the current totals alone; the state is the same
+    """
 
     merge: MergeTotals
+    changes: bool = False
 
     @classmethod
-    def of(cls, node: RunningAggregate, inputs: pa.Schema) -> Totals:
+    def of(cls, node: RunningAggregate, inputs: pa.Schema, *, changes: bool = False) -> Totals:
         """The operator of a node. In: inputs  schema of the rows: the stream's columns and ROW_COLUMNS."""
         by = pa.schema([inputs.field(name) for name in node.by])
-        return cls(MergeTotals(by, Aggregates.of(node.aggregates, inputs)))
+        return cls(MergeTotals(by, Aggregates.of(node.aggregates, inputs)), changes)
 
     @property
     def steps(self) -> tuple[Step, ...]:
         """One fold by group."""
-        return (FoldTotals(self.merge),)
+        return (FoldTotals(self.merge, changes=self.changes),)
 
     def decide(self, rows: pa.Table) -> pa.Table:
         """Complete FATE and REASON: every record that has a group and usable inputs is kept."""
@@ -72,13 +77,14 @@ class FoldTotals(Step):
     Out:   `results`, one row per group that the micro-batch touches: group columns, aggregates, DELETED (false),
            `__timestamp` (the highest event time), `__sequence` (commit time of the last record, and with it its topic,
            partition and offset), `__records`, KEY, HASH
+           `changes`, one row per group and log commit (see `changes_of_totals`); only if they are wanted
     """
 
     scope = Scope.GROUP
 
-    def __init__(self, merge: MergeTotals) -> None:
-        """In: merge  of the node."""
-        self.merge = merge
+    def __init__(self, merge: MergeTotals, *, changes: bool = False) -> None:
+        """In: see `Totals`."""
+        self.merge, self.changes = merge, changes
         self.keys = tuple(merge.by.names)
         self.state: Mapping[str, StateTable] = {TOTALS: StateTable(merge.schema, (HASH,), merge)}
 
@@ -94,8 +100,11 @@ class FoldTotals(Step):
         known = state[TOTALS].filter(pc.is_in(state[TOTALS][KEY], whole(gained[KEY])))
         marked = gained.append_column(BATCH, pa.array(np.zeros(gained.num_rows, np.int32)))
         totals = self.merge(pa.concat_tables([marked, known.select(marked.column_names)]))
+        outputs = {RESULTS: current_totals(totals, self.merge)}
+        if self.changes:
+            outputs[CHANGES] = changes_of_totals(kept, known, self.merge)
         return Folded(
-            outputs={RESULTS: current_totals(totals, self.merge)},
+            outputs=outputs,
             changes={TOTALS: gained},
             tally=tally_of(decided),
         )

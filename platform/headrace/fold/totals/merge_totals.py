@@ -10,8 +10,8 @@ import pyarrow as pa
 from headrace.fold.aggregates import Aggregates
 from headrace.fold.aggregates.kind import add_by, highest_by, row_with, whole
 from headrace.fold.columns import int64
-from headrace.fold.contract import BATCH, EVENT, HASH, KEY, ROW_COLUMNS
-from headrace.fold.keys import group, group_columns
+from headrace.fold.contract import BATCH, EVENT, HASH, INGESTED, KEY, ROW_COLUMNS
+from headrace.fold.keys import group, group_columns, groups_of
 from headrace.fold.positions import POSITION, order_of, position_columns
 
 RECORDS = "__records"
@@ -43,11 +43,15 @@ class MergeTotals:
             ]
         )
 
-    def of_rows(self, kept: pa.Table) -> pa.Table:
-        """What records add. In: kept rows with KEY and HASH."""
+    def of_rows(self, kept: pa.Table, *, per_commit: bool = False) -> pa.Table:
+        """What records add.
+
+        In:  kept        rows with KEY and HASH
+        Out: one row per group; per group and log commit if `per_commit`
+        """
         if not kept.num_rows:
             return self.schema.empty_table()
-        groups = group(kept[KEY])
+        groups = groups_of(kept, int64(kept[INGESTED])) if per_commit else group(kept[KEY])
         columns = group_columns(kept, self.by.names, groups.first)
         columns |= self.aggregates.partials(kept, groups.codes, len(groups))
         columns[RECORDS] = pa.array(np.bincount(groups.codes, minlength=len(groups)).astype(np.int64))

@@ -1,0 +1,66 @@
+"""What a backfill makes of a node's sinks: rows that they were given and that are not right are put right, or counted.
+
+Law: after a correction a sink holds of each identity that differed what the node's table holds of it after the swap, or what
+the stream has delivered since. Of other identities nothing is sent.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from headrace.description.sink import CorrectableSink
+from headrace.fold.contract import DELETED
+from headrace.writing.redeliver import delivery_of
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame
+
+    from headrace.description import Node
+    from headrace.lake.paths import Lake
+
+
+@dataclass(frozen=True)
+class SinkVerdict:
+    """What became of a sink's rows that were not right.
+
+    replaced   identities of which it should hold another row; removed: of which it should hold none
+    corrected  False: its store cannot be corrected, and keeps what it was given
+    """
+
+    sink: str
+    replaced: int
+    removed: int
+    corrected: bool
+
+    @property
+    def in_words(self) -> str:
+        """What was done, and what to do."""
+        which = f"{self.replaced:,} rows that changed and {self.removed:,} that should not be there"
+        if self.corrected:
+            return f"sink `{self.sink}` was corrected: {which}."
+        return (
+            f"sink `{self.sink}` cannot be corrected: it keeps what it was given of {which}. "
+            "Tell its readers, or give it a new topic and run `headrace redeliver`."
+        )
+
+
+def correct_sinks(lake: Lake, node: Node, right: DataFrame, through_ms: int) -> tuple[SinkVerdict, ...]:
+    """Give each sink that can be corrected the right rows; what became of each.
+
+    In:     right       one row for each identity (see `writing.right_rows`)
+            through_ms  the last log commit that `right` takes into account
+    Raises: TransientError when a store is away: then nothing may be swapped yet, so that the backfill can be run again.
+    """
+    rows = right.persist()
+    try:
+        counted = {row[DELETED]: row["count"] for row in rows.groupBy(DELETED).count().collect()}
+        found = []
+        for sink in node.sinks:
+            can = isinstance(sink, CorrectableSink)
+            if isinstance(sink, CorrectableSink):
+                sink.correct(rows, delivery_of(lake, node, sink), through_ms)
+            found.append(SinkVerdict(sink.name, counted.get(False, 0), counted.get(True, 0), corrected=can))
+        return tuple(found)
+    finally:
+        rows.unpersist()
