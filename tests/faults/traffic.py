@@ -12,7 +12,7 @@ from confluent_kafka import Producer
 SECOND_MS = 1_000
 NOON_MS = 1_714_564_800_000  # 2024-05-01 12:00 UTC
 YEAR_2100_MS = 4_102_444_800_000
-PORTION_SECONDS = 8  # of event time, which is how far one portion moves it on
+PORTION_SECONDS = 16  # of event time, by which a portion moves it on: each closes a window of ten seconds
 CHAIN = "source-chain"
 
 
@@ -39,7 +39,7 @@ def portion(seed: int, number: int, readings: int = 40, partitions: int = 2) -> 
 
 
 def _moment(random: Random, number: int) -> int:
-    """Half of a portion is in time, the rest is early or late by up to eight seconds."""
+    """Up to eight seconds before or after the middle of the portion."""
     return NOON_MS + number * PORTION_SECONDS * SECOND_MS + random.randrange(-16, 16) * SECOND_MS // 2
 
 
