@@ -23,7 +23,7 @@ export UV_HTTP_TIMEOUT ?= 300
 SHORT_LIVED_JVM := -XX:TieredStopAtLevel=1 -XX:ReservedCodeCacheSize=240m -XX:+UseSerialGC -XX:MetaspaceSize=256m
 
 .DEFAULT_GOAL := help
-.PHONY: help setup demo demo-once tour test test-fast check guard bench lock clean again
+.PHONY: help setup demo demo-once tour test test-fast faults check guard bench lock clean again
 
 help: ## List what make can do
 	@awk 'BEGIN {FS = ":.*## "} /^[a-z-]+:.*## / {printf "  make %-10s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -44,7 +44,10 @@ test: setup ## Run every test; ARGS="-k broker" selects
 	@JDK_JAVA_OPTIONS="$(SHORT_LIVED_JVM)" $(BIN)/python -m pytest -n $(WORKERS) --dist loadfile --no-loadscope-reorder --durations=25 $(ARGS)
 
 test-fast: setup ## Run the tests that need neither Spark nor a broker, for every save
-	@$(BIN)/python -m pytest -q -m fast -n $(WORKERS) --dist loadfile $(ARGS)
+	@$(BIN)/python -m pytest -q -m fast -n $(WORKERS) --dist worksteal $(ARGS)
+
+faults: setup ## Go on with the matrix of faults; ARGS="--only SIGKILL --minutes 30", "--table"; see docs/reliability.md
+	@JDK_JAVA_OPTIONS="$(SHORT_LIVED_JVM)" $(BIN)/python -m tests.faults.matrix $(ARGS)
 
 check: guard setup ## Lint, formatting, types, layout
 	@$(BIN)/ruff check .

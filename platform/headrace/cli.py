@@ -65,11 +65,11 @@ def accept_gap(
 
 @app.command()
 def repair(
-    topic: Annotated[str, typer.Argument(help="The topic whose log has lost commits.")],
+    topic: Annotated[str, typer.Argument(help="The topic whose log or nodes are to be mended.")],
     pipeline: Pipeline = DEFAULTS.pipeline,
     lake: Root = DEFAULTS.lake,
 ) -> None:
-    """Put back commits that a topic's log has lost, and compute its nodes' tables anew; stop the stream first."""
+    """Put back what a topic's log has lost, undo what others did to tables, as by RESTORE; stop the stream first."""
     from headrace.lake.paths import Lake
     from headrace.lifecycle.repair import Repair
     from headrace.spark.kafka import KafkaSettings
@@ -82,7 +82,9 @@ def repair(
         typer.echo(str(each))
         done = True
     if not done:
-        typer.echo(f"Topic '{topic}': its log has lost no commit, and no node has read beyond it.")
+        typer.echo(
+            f"Topic '{topic}': nothing is lost, no node has read beyond its log, and nobody changed rows."
+        )
 
 
 @app.command("reset-guard")

@@ -25,7 +25,8 @@ from headrace.local.broker import Broker
 from headrace.local.topics import create_topics
 from headrace.observe.views import Views
 from headrace.spark.kafka import KafkaSettings
-from headrace.streams.stream_runtime import StreamRuntime, StreamStatus
+from headrace.streams.stream_runtime import StreamRuntime
+from headrace.streams.stream_status import StreamStatus
 from tests.broker.pipeline import Record, counts_of
 
 if TYPE_CHECKING:
@@ -86,6 +87,19 @@ def produce(broker: Broker, topic: str, records: Iterable[Record]) -> None:
             topic, record.value, record.key, partition=record.partition, timestamp=record.timestamp_ms
         )
     assert producer.flush(60) == 0
+
+
+def transactional(broker: Broker, topic: str, *transactions: tuple[list[Record], bool]) -> None:
+    """Send transactions one after the other, each of which commits or aborts."""
+    settings = {"bootstrap.servers": broker.bootstrap_servers, "transactional.id": f"writes-{topic}"}
+    producer = Producer(settings)
+    producer.init_transactions(30)
+    for records, commits in transactions:
+        producer.begin_transaction()
+        for r in records:
+            producer.produce(topic, r.value, r.key, partition=r.partition, timestamp=r.timestamp_ms)
+        producer.flush(30)
+        (producer.commit_transaction if commits else producer.abort_transaction)(30)
 
 
 def delete_records(broker: Broker, topic: str, before: Mapping[int, int]) -> None:

@@ -12,9 +12,10 @@ import pytest
 
 from headrace.lake.paths import Lake
 from headrace.local.broker import Broker
+from headrace.writing import lease_waits
 from tests.broker.harness import produce, running
 from tests.broker.pipeline import minutes
-from tests.crashes.process import victim
+from tests.faults.process import victim
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -23,13 +24,23 @@ pytestmark = pytest.mark.broker
 
 
 def test_a_second_runtime_is_refused_and_takes_over_when_the_first_is_killed(
-    spark: SparkSession, lake: Lake, kafka: Broker, new_topic: Callable[[int], str], tmp_path: Path
+    spark: SparkSession,
+    lake: Lake,
+    kafka: Broker,
+    new_topic: Callable[[int], str],
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
+    monkeypatch.setattr(lease_waits, "WAIT_SECONDS", 3.0)
     topic = new_topic(1)
     produce(kafka, topic, minutes(0, 0, 9))
     with victim(kafka, lake, topic, tmp_path / "first.log") as first:
         first.wait_for("caught up")
         with running(spark, lake, kafka, topic) as run:
+            waiting = run.poll()
+            assert {status.state for status in waiting.values()} == {"waiting"}
+            holder = f"the lease held by process {first.process.pid} on {socket.gethostname()} since 20"
+            assert f"Log '{topic}' is waiting for {holder}" in (waiting[f"log/{topic}"].error or "")
             refused = run.poll_until(lambda s: all(status.state == "failed" for status in s.values()))
         holder = f"is already being written by process {first.process.pid} on {socket.gethostname()}."
         assert (refused[f"log/{topic}"].error or "").splitlines()[0] == f"Log '{topic}' {holder}"

@@ -17,7 +17,7 @@ from headrace.lifecycle.backfill import Backfill
 from headrace.local.broker import Broker
 from headrace.local.topics import add_partitions
 from headrace.observe.views import Views
-from tests.broker.harness import delete_records, produce, running, set_topic
+from tests.broker.harness import delete_records, produce, running, set_topic, transactional
 from tests.broker.pipeline import NOON_MS, Record, minutes, reading
 
 if TYPE_CHECKING:
@@ -78,18 +78,6 @@ def test_partitions_added_while_it_is_down_are_read_from_their_beginning(
     with running(spark, lake, kafka, topic, start="latest") as run:
         run.catch_up()
     assert run.offsets() == {0: [5, 6, 7, 8, 9], 1: [0, 1, 2, 3, 4]}
-
-
-def transactional(broker: Broker, topic: str, *transactions: tuple[list[Record], bool]) -> None:
-    settings = {"bootstrap.servers": broker.bootstrap_servers, "transactional.id": f"writes-{topic}"}
-    producer = Producer(settings)
-    producer.init_transactions(30)
-    for records, commits in transactions:
-        producer.begin_transaction()
-        for r in records:
-            producer.produce(topic, r.value, r.key, partition=r.partition, timestamp=r.timestamp_ms)
-        producer.flush(30)
-        (producer.commit_transaction if commits else producer.abort_transaction)(30)
 
 
 def test_aborted_records_never_appear_and_markers_are_no_loss(

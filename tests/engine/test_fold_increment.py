@@ -17,11 +17,14 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import headrace as hr
+from headrace.engine import state_groups
 from headrace.engine.bucket_tasks import BucketResult, BucketTask
+from headrace.engine.byte_cache import ByteCache
 from headrace.engine.fold_increment import Compute, Distribution, fold_increment
 from headrace.engine.log_pieces import pieces_of
 from headrace.engine.operators import operator_of
 from headrace.engine.state_files import StateSource, read_state
+from headrace.engine.state_groups import forget_state
 from headrace.fold.columns import int64
 from headrace.fold.contract import BATCH, DELETED, HASH, INGESTED, Clock, Needs, Step, Times
 from headrace.fold.sliding import SlidingWindows
@@ -59,12 +62,17 @@ def fold_log(
     how: Distribution,
     compute: Compute | None = None,
 ) -> tuple[dict[str, list[pa.Table]], Counter[Any]]:
-    """The outputs and fates of a whole log; the state lies in files that no commit names."""
+    """The outputs and fates of a whole log; the state lies in files that no commit names.
+
+    About every other micro-batch reads them as a process that has just begun, the others remember what they wrote.
+    """
     state, upto, batch = StateSource(str(folder)), dict[str, int](), 0
     outputs: dict[str, list[pa.Table]] = defaultdict(list)
     fates: Counter[Any] = Counter()
     for frontier in frontiers(world, plan):
         rows, times = world.increment(upto, frontier)
+        if (plan.seed + batch) % 2:
+            forget_state()
         found = fold_increment(steps, rows, times, state, batch=batch, how=how, compute=compute)
         state, batch, upto = state.plus(found.state), found.last_batch + 1, frontier
         for name, tables in found.outputs.items():
@@ -200,7 +208,10 @@ def test_an_increment_gets_buckets_up_to_the_cores_and_then_pieces(
     assert (how.buckets, how.piece_bytes) == (buckets, piece_bytes)
 
 
-def test_outputs_go_into_files_that_name_their_piece(tmp_path: Path) -> None:
+def test_outputs_go_into_files_that_name_their_piece(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(
+        state_groups, "GROUPS", ByteCache(0)
+    )  # so that the second piece reads what the first wrote
     commits = [(at, Clock({"one": at}, {("one", 0): at})) for at in (10, 20)]
     times = Times(Clock(), commits[-1][1], commits)
     row = {"key": "a", "value": 1, "__topic": "one", "__partition": 0, "__event_ms": 5, "__size_bytes": 1}

@@ -10,6 +10,7 @@ from headrace import lake
 from headrace.engine.fold_increment import Distribution
 from headrace.engine.node_state import NodeState, NodeTables
 from headrace.engine.operators import operator_of
+from headrace.engine.state_groups import forget_state
 from tests.engine.node_driver import current_rows
 from tests.laws.kernel.logs import Sequenced, World
 from tests.oracle.log_oracle import Arrival, Commit, sequence
@@ -33,6 +34,7 @@ def test_a_node_goes_on_after_a_crash_and_is_compacted(s3_root: str) -> None:
     state = opened()
     for through in (1_000, 2_000, 4_000):
         rows, times = world.increment({**state.progress.clock.upto_ms}, {"t": through})
+        forget_state()
         found = state.fold(rows, times, Distribution(buckets=2, piece_bytes=1))
         assert found is not None
         state.commit_outputs(found, times)

@@ -11,9 +11,13 @@ import pytest
 import headrace as hr
 from headrace import lake as lakes
 from headrace.errors import TerminalError
+from headrace.lake import small_files
 from headrace.lake.paths import Lake
+from headrace.lake.undo import FilesGoneError
 from headrace.lifecycle.backfill import Backfill
+from headrace.lifecycle.repair import Repair
 from headrace.observe.views import Views
+from headrace.spark.kafka import KafkaSettings
 from headrace.spark.session import pipeline_session
 from tests.runtime.line import Line
 
@@ -51,6 +55,7 @@ class Place:
     @property
     def path(self) -> str:
         of = {"log": self.lake.log("readings"), "state": self.lake.state("counts")}
+        of |= {"state of current results": self.lake.state("totals")}
         results = {
             "appended results": self.lake.table("counts"),
             "current results": self.lake.table("totals"),
@@ -72,6 +77,19 @@ class Place:
         for line in (self.counts, self.totals):
             line.fold()
             line.runner.maintain()
+
+    def older(self) -> int:
+        """The version before the newest change of rows."""
+        table = lakes.open_table(self.path)
+        versions = range(table.version, 0, -1)
+        commits = ((version, table.commit_at(version)) for version in versions)
+        return next(version for version, c in commits if c is not None and c.added and c.changes_data) - 1
+
+    def repaired(self) -> list[str]:
+        """What `headrace repair readings` says."""
+        lakes.forget()
+        kafka = KafkaSettings(bootstrap_servers="localhost:1")
+        return [str(e) for e in Repair(self.spark, self.lake, [COUNTS, TOTALS], READINGS, kafka).run()]
 
     def opened_anew(self) -> None:
         """Another process takes over."""
@@ -144,15 +162,7 @@ def test_a_restore_to_an_older_version_is_refused_until_it_is_undone(place: Plac
     table = lakes.open_table(place.path)
     newest = table.version
     files = table.snapshot().files
-    older = (
-        next(
-            v
-            for v in range(newest, 0, -1)
-            if (c := table.commit_at(v)) is not None and c.added and c.changes_data
-        )
-        - 1
-    )
-    place.sql(f"RESTORE {{table}} TO VERSION AS OF {older}")
+    place.sql(f"RESTORE {{table}} TO VERSION AS OF {place.older()}")
     lakes.forget()
     assert lakes.open_table(place.path).snapshot().files != files
     with pytest.raises(lakes.ForeignCommitError):
@@ -163,6 +173,90 @@ def test_a_restore_to_an_older_version_is_refused_until_it_is_undone(place: Plac
     place.goes_on(10)
     rows = place.spark.read.format("delta").load(place.lake.log("readings")).where("offset IS NOT NULL")
     place.is_right(rows.count())
+
+
+@pytest.mark.parametrize("place", [*KINDS, "state of current results"], indirect=True)
+def test_a_restore_is_undone_by_a_repair_and_where_files_are_gone_tables_are_computed_anew(
+    place: Place,
+) -> None:
+    """Rows went back, and what the commits say of progress did not."""
+    table = lakes.open_table(place.path)
+    files = table.snapshot().files
+    place.sql(f"RESTORE {{table}} TO VERSION AS OF {place.older()}")
+    with pytest.raises(lakes.ForeignCommitError, match="headrace repair"):
+        place.goes_on_anew(8)
+    (said,) = place.repaired()
+    assert "has the rows of before again, RESTORE (version " in said
+    assert lakes.open_table(place.path).snapshot().files.keys() == files.keys()
+    assert place.repaired() == []
+    place.goes_on_anew(10)
+    place.is_right(6)
+
+    now = lakes.open_table(place.path).snapshot().files
+    place.sql(f"RESTORE {{table}} TO VERSION AS OF {place.older()}")
+    lakes.forget()
+    for name in now.keys() - lakes.open_table(place.path).snapshot().files.keys():
+        small_files.delete(f"{place.path}/{name}")
+    if place.kind == "log":
+        with pytest.raises(FilesGoneError, match="somebody took out of it are deleted"):
+            place.repaired()
+        return
+    (said,) = place.repaired()
+    assert said.endswith("its tables were computed anew from the log.")
+    place.goes_on_anew(12)
+    place.is_right(7)
+
+
+def test_a_state_that_was_put_back_without_its_results_is_refused(
+    session: SparkSession, tmp_path: Path
+) -> None:
+    """As from a backup: no commit tells of it."""
+    lake = Lake(f"file:{tmp_path}/lake")
+    line = Line(session, lake, COUNTS)
+    state, backup = lake.state("counts").removeprefix("file:"), tmp_path / "backup"
+    for minute in (0, 2, 4, 6):
+        if minute == 2:
+            shutil.copytree(state, backup)
+        line.pipe(f"2024-05-01 12:{minute:02}:00")
+        line.commit()
+        line.fold()
+    shutil.rmtree(state)
+    shutil.copytree(backup, state)
+    lakes.forget()
+    with pytest.raises(TerminalError, match="its results go further than its state") as refused:
+        Line(session, lake, COUNTS)
+    assert "hold micro-batch 4, and the state ends with 1" in str(refused.value)
+
+
+@pytest.mark.parametrize("place", ["appended results"], indirect=True)
+def test_what_a_platform_switches_on_is_refused_by_every_reader_until_the_named_commands_ran(
+    place: Place,
+) -> None:
+    def refused_with(feature: str) -> str:
+        lakes.forget()
+        for act in (place.opened_anew, lambda: Views(place.spark, place.lake).read(COUNTS)):
+            with pytest.raises(
+                TerminalError, match=f"uses {feature}, which Headrace does not write"
+            ) as error:
+                act()
+        return str(error.value)
+
+    def run_what_it_says(text: str) -> None:
+        for command in text.partition("Let Spark run: ")[2].partition(". Do not drop")[0].split("; "):
+            place.spark.sql(command)
+
+    place.sql("OPTIMIZE {table}")  # a file of several rows: some of them can be deleted by a vector
+    place.sql("ALTER TABLE {table} SET TBLPROPERTIES ('delta.enableDeletionVectors' = 'true')")
+    place.sql("DELETE FROM {table} WHERE window_start < '2024-05-01 12:02:00'")
+    run_what_it_says(refused_with("deletionVectors"))
+    with pytest.raises(lakes.ForeignCommitError, match="DELETE"):
+        place.opened_anew()
+    assert "DELETE (version" in place.repaired()[0]
+
+    place.sql("ALTER TABLE {table} SET TBLPROPERTIES ('delta.columnMapping.mode' = 'name')")
+    run_what_it_says(refused_with("columnMapping"))
+    place.goes_on_anew(10)
+    place.is_right(6)
 
 
 @pytest.mark.parametrize(

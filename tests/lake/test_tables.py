@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import json
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pyarrow as pa
 import pytest
+from deltalake import DeltaTable
 
 from headrace.errors import TerminalError
 from headrace.lake import (
@@ -20,6 +22,7 @@ from headrace.lake import (
     open_table,
     small_files,
 )
+from headrace.lake.storage import delta_uri
 
 pytestmark = pytest.mark.fast
 SCHEMA = pa.schema([("key", pa.string()), ("value", pa.struct([("n", pa.int64())]))])
@@ -69,26 +72,54 @@ def test_a_struct_grows_and_the_writers_of_before_go_on(uri: str) -> None:
 
 
 @pytest.mark.parametrize(
-    ("settings", "feature"),
+    ("settings", "says"),
     [
-        ({"delta.enableDeletionVectors": "true"}, "deletionVectors"),
-        ({"delta.columnMapping.mode": "name"}, "columnMapping"),
+        ({"delta.enableDeletionVectors": "true"}, r"deletionVectors(.|\n)*REORG TABLE delta\.`"),
+        ({"delta.columnMapping.mode": "name"}, r"columnMapping(.|\n)*'delta.columnMapping.mode' = 'none'"),
     ],
+    ids=["deletion vectors", "column mapping"],
 )
-def test_a_table_that_readers_here_do_not_understand_is_refused_before_any_write(
-    uri: str, settings: dict[str, str], feature: str
+def test_a_table_on_which_a_platform_switched_something_on_is_refused_before_any_write(
+    uri: str, settings: dict[str, str], says: str
 ) -> None:
+    DeltaTable.create(delta_uri(uri), schema=SCHEMA, configuration=settings)
+    refused_before_any_write(uri, says)
+
+
+@pytest.mark.parametrize("feature", ["rowTracking", "checkpointProtection", "clustering"])
+def test_a_feature_that_delta_rs_does_not_write_is_named(uri: str, feature: str) -> None:
+    with_features(uri, feature)
+    refused_before_any_write(uri, f"uses {feature}, which Headrace does not write")
+
+
+def test_features_that_a_table_only_could_use_are_no_hindrance(uri: str) -> None:
+    with_features(uri, "deletionVectors", "columnMapping")
+    table = create(uri, SCHEMA)
+    assert TableWriter(table, APPENDER).append([], {"writer": "appender"}) == table.version
+
+
+def with_features(uri: str, *features: str) -> None:
+    """Make a table, and let its protocol name these."""
     table = create(uri, SCHEMA)
     path = f"{uri}/_delta_log/{0:020d}.json"
     text = small_files.read_text(path)
     assert text is not None
-    protocol = '{"protocol":{"minReaderVersion":3,"minWriterVersion":7,"readerFeatures":["%s"],"writerFeatures":["%s"]}}'
+    readers = [feature for feature in features if feature in ("deletionVectors", "columnMapping")]
+    protocol = {
+        "minReaderVersion": 3,
+        "minWriterVersion": 7,
+        "readerFeatures": readers,
+        "writerFeatures": features,
+    }
     lines = [line for line in text.splitlines() if '"protocol"' not in line]
-    small_files.write_bytes(path, "\n".join([*lines, protocol % (feature, feature)]).encode())
+    small_files.write_bytes(path, "\n".join([*lines, json.dumps({"protocol": protocol})]).encode())
     table.forget()
     forget()
+
+
+def refused_before_any_write(uri: str, says: str) -> None:
     before = small_files.usage(uri)
     for schema in (SCHEMA, GROWN):
-        with pytest.raises(TerminalError, match=feature):
+        with pytest.raises(TerminalError, match=says):
             create(uri, schema, grows="value")
     assert small_files.usage(uri) == before

@@ -1,4 +1,6 @@
-"""What the laws share: increments of every node are folded by the driver, by one task, or over two buckets."""
+"""What the laws share: commits are sequenced by the driver or by tasks; increments of every node are folded by the driver,
+by one task, or over two buckets.
+"""
 
 from __future__ import annotations
 
@@ -8,6 +10,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from headrace.engine import spark_fold
+from headrace.testing import driver
 
 if TYPE_CHECKING:
     from headrace.engine.log_slices import LogSlice
@@ -15,7 +18,10 @@ if TYPE_CHECKING:
 
 @pytest.fixture(autouse=True, scope="session")
 def increments_are_folded_here_and_there() -> Iterator[None]:
-    """Each fourth increment goes to one task of Spark, each fourth over two buckets; the size of its files decides."""
+    """Each fourth increment goes to one task of Spark, each fourth over two buckets; the size of its files decides.
+
+    Tasks sequence each fourth commit of a log; the number of its records decides.
+    """
 
     def draw(slices: Iterable[LogSlice]) -> int:
         return sum(each.bytes for each in slices) % 4
@@ -25,4 +31,5 @@ def increments_are_folded_here_and_there() -> Iterator[None]:
             spark_fold, "is_for_driver", lambda told, buckets, master: draw(told.slices.values()) > 1
         )
         patch.setattr(spark_fold, "buckets_for", lambda slices, tasks: 1 + draw(slices))
+        patch.setattr(driver, "is_sequenced_here", lambda records: records % 4 > 0)
         yield

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections import defaultdict
 from collections.abc import Callable, Collection, Iterable, Iterator
 from concurrent.futures import ThreadPoolExecutor
@@ -19,8 +20,11 @@ if TYPE_CHECKING:
 
     from headrace.description import Node
 
-# Of worlds with many nodes, in each of which hundreds of rows are compared: one for every four of the others.
-FEW = settings(max_examples=max(1, settings().max_examples // 4))
+EXAMPLES = os.environ.get("HEADRACE_EXAMPLES")
+# Spark takes most of a minute for a world. The kernel's laws try a thousand logs of the same operators without Spark.
+WORLDS = settings(max_examples=int(EXAMPLES or 2))
+# Worlds with many nodes, in each of which hundreds of rows are compared.
+FEW = settings(max_examples=max(1, int(EXAMPLES or 1) // 4))
 
 A = TypeVar("A")
 B = TypeVar("B")

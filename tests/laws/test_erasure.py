@@ -54,6 +54,12 @@ def worlds(draw: st.DrawFn) -> World:
     return World(cuts, draw(st.integers(0, len(cuts) - 1)), {n: draw(st.sampled_from(STEPS)) for n in dying})
 
 
+def is_lively(world: World) -> bool:
+    """True if enough happens to try the law: the first example of Hypothesis is the simplest, without a crash."""
+    keys = [arrival.key for come, _ in world.cuts for arrival, _ in come]
+    return len(keys) >= 12 and {GONE, "a", "b"} <= {*keys} and bool(world.crashes)
+
+
 def erased(arrival: Arrival) -> Arrival:
     """What the log still says of it: a dead letter stays one."""
     return (
@@ -75,7 +81,7 @@ def files_with(driver: TestDriver, text: str) -> list[str]:
 
 
 @FEW
-@given(world=worlds())
+@given(world=worlds().filter(is_lively))
 def test_after_an_erasure_all_tables_are_those_of_a_log_whose_records_of_the_key_say_nothing(
     driver: TestDriver, world: World
 ) -> None:

@@ -6,25 +6,22 @@ example is one random log and one node: a world holds 17, and a twin of one of t
 
 from __future__ import annotations
 
-import os
 from collections.abc import Mapping
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 
 from tests.laws import tables
-from tests.laws.driving import in_parallel, live_through, side_by_side
+from tests.laws.driving import WORLDS, in_parallel, live_through, side_by_side
 from tests.laws.plain import by_identity, fates, results_of_log
-from tests.laws.worlds import RUNNING, SUBJECTS, TOPICS, TWINS, World, worlds
+from tests.laws.worlds import RUNNING, SUBJECTS, TOPICS, TWINS, World, is_lively, worlds
 from tests.oracle.log_oracle import Log, sequence
 
 if TYPE_CHECKING:
     from headrace.description import RunningAggregate, WindowedAggregate
     from headrace.testing import TestDriver
-
-WORLDS = int(os.environ.get("HEADRACE_EXAMPLES", "6"))  # of 18 windowed nodes each: more than a hundred
 
 pytestmark = [pytest.mark.spark, pytest.mark.slow]
 
@@ -33,8 +30,8 @@ WINDOWED = [node for group in SUBJECTS.values() for node in group]
 driver = side_by_side([*WINDOWED, *RUNNING.values()])
 
 
-@settings(max_examples=WORLDS)
-@given(world=worlds())
+@WORLDS
+@given(world=worlds().filter(is_lively))
 def test_streamed_in_any_cuts_and_backfilled_the_tables_are_those_of_the_oracle(
     driver: TestDriver, world: World
 ) -> None:

@@ -58,8 +58,14 @@ def worlds(draw: st.DrawFn) -> World:
     return World(cuts)
 
 
+def is_lively(world: World) -> bool:
+    """True if enough happens to try the law: the first example of Hypothesis is the simplest, all cut before its end."""
+    kept = [kept for _, _, kept in world.cuts if kept is not None]
+    return sum(len(come) for come, _, _ in world.cuts) >= 12 and len(kept) >= 2 and any(kept)
+
+
 @FEW
-@given(world=worlds())
+@given(world=worlds().filter(is_lively))
 def test_a_log_that_is_cut_leads_from_the_opening_balances_to_what_the_whole_log_leads_to(
     driver: TestDriver, world: World
 ) -> None:

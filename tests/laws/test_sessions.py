@@ -19,10 +19,10 @@ from hypothesis import given
 import headrace as hr
 from headrace.nodes.operator_frames import operator_of
 from tests.laws import tables
-from tests.laws.driving import in_parallel, live_through, side_by_side
+from tests.laws.driving import WORLDS, in_parallel, live_through, side_by_side
 from tests.laws.plain import fates, results_of_log
 from tests.laws.plain import shown as in_ms
-from tests.laws.worlds import SECOND, World, topic, worlds
+from tests.laws.worlds import SECOND, World, is_lively, topic, worlds
 from tests.oracle.log_oracle import Log, sequence
 
 if TYPE_CHECKING:
@@ -88,9 +88,8 @@ NAMES = [subject.name for subject in SUBJECTS]
 driver = side_by_side(subject.node for subject in SUBJECTS)
 
 
-@given(
-    world=worlds(topics=(TOPIC.name,), names=tuple(NAMES)),
-)
+@WORLDS
+@given(world=worlds((TOPIC.name,), tuple(NAMES)).filter(is_lively))
 def test_sessions_are_those_of_the_oracle(driver: TestDriver, world: World) -> None:
     driver.reset()
     for each in SUBJECTS:

@@ -140,6 +140,12 @@ def arrivals(topic: str, center: int) -> st.SearchStrategy[list[Arrival]]:
     return st.lists(arrival, max_size=9)
 
 
+def is_lively(world: World) -> bool:
+    """True if enough happens in a world to try a law: the first example of Hypothesis is the simplest, an empty log."""
+    records = [len(arriving) for step in world.steps for arriving in step.arrivals.values()]
+    return sum(records) >= 2 * len(records) and any(step.runs for step in world.steps)
+
+
 @st.composite
 def worlds(
     draw: st.DrawFn, topics: Sequence[str] = tuple(SUBJECTS), names: Sequence[str] = tuple(NAMES)

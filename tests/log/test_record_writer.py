@@ -102,6 +102,38 @@ def test_records_that_come_in_any_order_are_put_in_order(world: World) -> None:
     assert [row["value"]["n"] for row in rows(world)] == [*range(0, 40, 2), *range(1, 40, 2)]
 
 
+def test_a_commit_is_the_same_whether_a_task_sequences_it_or_this_process(
+    spark: SparkSession, tmp_path: Path
+) -> None:
+    guarded = hr.Topic("guarded", key="id STRING", value="n INT, at TIMESTAMP", replay_guard=hr.ReplayGuard())
+    task, here = (World(spark, tmp_path / name, guarded) for name in ("task", "here"))
+    values = [
+        b'{"n": 1}',
+        None,
+        b'{"n": 2, "at": "1969-12-31T23:59:59.999Z"}',
+        b"{",
+        b'{"n": 3}',
+        b"",
+        b"\xff",
+    ]
+    for cut in (0, 1, 1):  # the last says the same again
+        for number, value in enumerate(values):
+            headers: dict[str, bytes | str] = {
+                "source-chain": f'[["orders", 0, {cut * 100 + number}]]',
+                "odd": b"\xff",
+            }
+            for world in (task, here):
+                key = None if number % 3 else f"k{number}".encode()
+                world.piped.add(key, value, 999 + number, 1 - number % 2, headers if number % 4 else {})
+        raw = task.piped.take(spark)
+        assert raw is not None
+        counts = task.sequencer.append(raw, in_order=True)
+        assert here.sequencer.append(here.piped.take_here()) == counts
+    assert counts.records == len(values) > counts.dead_letters > 0 < counts.replays
+    assert rows(here) == rows(task)
+    assert here.sequencer.state == task.sequencer.state
+
+
 def test_a_partition_that_lies_in_several_tasks_is_refused_and_leaves_no_file(world: World) -> None:
     world.commit(b'{"n": 1}')
     with pytest.raises(ValueError, match=r"partitions \[0, 1\] came in several tasks"):

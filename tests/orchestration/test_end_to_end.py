@@ -175,4 +175,4 @@ def test_a_long_computation_tells_how_far_it_has_come(
         told_progress(spark, logging.getLogger("backfill"), every_seconds=0.05),
     ):
         spark.range(0, 400_000_000, 1, 8).selectExpr("sum(hash(id))").collect()
-    assert re.search(r"Spark has done \d of 8 tasks of what it computes now\.", caplog.text)
+    assert re.search(r"Spark has finished \d of 8 tasks of the current stages\.", caplog.text)

@@ -23,7 +23,7 @@ from headrace.orchestration.interrupts import StopRequest
 from headrace.orchestration.progress import Cadence, Throttle, figures
 from headrace.orchestration.resources import LakeResource
 from headrace.orchestration.streams import StreamConfig
-from headrace.streams.stream_runtime import StreamStatus
+from headrace.streams.stream_status import StreamStatus
 
 pytestmark = pytest.mark.dagster
 

@@ -14,7 +14,7 @@ from assets.readings import reading_counts
 from headrace.orchestration.heartbeat import write_heartbeat
 from headrace.orchestration.keys import SHUTDOWN_TAG, STREAM_TAG
 from headrace.orchestration.pipeline import Pipeline, pipeline_of
-from headrace.orchestration.sensors import backoff_seconds, supervise
+from headrace.orchestration.sensors import LOOK_EVERY_SECONDS, backoff_seconds, supervise
 from jobs.definitions import defs
 
 pytestmark = pytest.mark.dagster
@@ -111,18 +111,21 @@ def test_a_run_that_rotated_is_followed_at_once(past: Past) -> None:
     assert starts(past.look())
 
 
-def test_a_failed_run_is_followed_after_ten_seconds(past: Past) -> None:
+def test_a_failed_run_is_followed_after_five_seconds_so_that_with_the_next_look_it_is_less_than_twenty(
+    past: Past,
+) -> None:
     past.run(START, FAILURE)
-    assert "next start in" in why(past.look(after=8))
-    assert starts(past.look(after=11))
+    assert "next start in" in why(past.look(after=4))
+    assert starts(past.look(after=6))
+    assert backoff_seconds(1) + LOOK_EVERY_SECONDS < 20
 
 
 def test_each_failure_in_a_row_doubles_the_wait(past: Past) -> None:
     for _ in range(3):
         past.run(START, FAILURE)
-    assert "Failed 3 time(s)" in why(past.look(after=38))
-    assert starts(past.look(after=41))
-    assert [backoff_seconds(n) for n in (1, 2, 3, 7, 2000)] == [10, 20, 40, 600, 600]
+    assert "Failed 3 time(s)" in why(past.look(after=18))
+    assert starts(past.look(after=21))
+    assert [backoff_seconds(n) for n in (1, 2, 3, 7, 8, 2000)] == [5, 10, 20, 320, 600, 600]
 
 
 def test_a_rotation_ends_the_row_of_failures(past: Past) -> None:

@@ -46,9 +46,7 @@ class Screws:
             stamp = NOON_MS + (minute + number) * MINUTE_MS
             self.piped.add(None, value, stamp, 0, {"source-chain": header})
         self.clock.set(NOON_MS + minute * MINUTE_MS)
-        raw = self.piped.take(self.spark)
-        assert raw is not None
-        self.sequencer.append(raw)
+        self.sequencer.append(self.piped.take_here())
 
     def check(self, thresholds: Thresholds = HALF) -> dict[str, CheckResult]:
         found = check_log(self.spark, self.lake, self.topic, str(self.docs), thresholds=thresholds)

@@ -51,9 +51,8 @@ class Line:
 
     def commit(self) -> None:
         """Commit what was piped to the log."""
-        raw = self._piped.take(self.spark)
-        assert raw is not None
-        self.sequencer.append(raw, in_order=True)
+        assert len(self._piped)
+        self.sequencer.append(self._piped.take_here())
 
     def fold(self) -> None:
         """Run the node to the end of its log."""

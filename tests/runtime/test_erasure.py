@@ -10,6 +10,7 @@ import pytest
 import headrace as hr
 from headrace import lake as lakes
 from headrace.errors import TerminalError
+from headrace.lifecycle import erasure
 from headrace.lifecycle.backfill import verify
 from headrace.lifecycle.erasure import Erasure
 from headrace.log.clock import SystemClock
@@ -53,6 +54,14 @@ COUNTS = (
     .suppress(hr.until_window_closes())
     .to(Refusing())
     .named("counts")
+)
+BY_VALUE = (
+    READINGS.group_by("value")
+    .window(hr.tumbling("2 minutes"), grace="0 seconds")
+    .aggregate(n=hr.count())
+    .suppress(hr.until_window_closes())
+    .to(Refusing())
+    .named("by_value")
 )
 PAIRS = hr.Topic("pairs", key="a STRING, b INT", value="n BIGINT")
 KEYLESS = hr.Topic("keyless", value="n BIGINT")
@@ -113,6 +122,28 @@ def test_one_sensor_goes_and_the_other_stays_and_the_job_says_what_it_did(
     assert rows == {("s2", 0): 1, ("s2", 2): 1, ("s2", 4): 1}, "the stream goes on from there"
     done = {each.what: each.rows for each in Erasure(spark, lake, [COUNTS], READINGS, "nobody").run()}
     assert (done["log"], done["results"]) == (0, 0)
+
+
+def test_refused_rows_of_results_that_change_go_also_if_it_is_broken_off(
+    spark: SparkSession, lake: Lake, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    line = Line(spark, lake, BY_VALUE)
+    for minute in (0, 2):
+        for sensor in ("s1", "s2"):
+            line.pipe(f"2024-05-01 12:{minute:02}:00", sensor)
+    line.commit()
+    line.fold()
+
+    def no_space(*_: object) -> None:
+        raise OSError("no space left")
+
+    monkeypatch.setattr(erasure, "write_state_anew", no_space)
+    with pytest.raises(OSError, match="no space left"):
+        list(Erasure(spark, lake, [BY_VALUE], READINGS, "s1").run())
+    monkeypatch.undo()
+    list(Erasure(spark, lake, [BY_VALUE], READINGS, "s1").run())
+    assert read(spark, lake.refused("by_value", "refusing")).count() == 0, "they said that there were two"
+    assert [(row["value"], row["n"]) for row in Views(spark, lake).read(BY_VALUE).collect()] == [(1.0, 1)]
 
 
 def dies_between_outputs_and_state(line: Line) -> None:

@@ -18,6 +18,7 @@ import pytest
 from headrace.lake import small_files
 from headrace.log.clock import ManualClock
 from headrace.writing import lease as lease_module
+from headrace.writing import lease_waits
 from headrace.writing.lease import (
     EXPIRES_MS,
     Lease,
@@ -124,13 +125,44 @@ def test_a_dead_processs_spark_is_waited_for_and_then_named(
         take(spark, folder)
 
 
+def test_a_job_waits_until_a_lease_that_a_lost_machine_has_left_expires(
+    spark: SparkSession, folder: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(lease_waits, "RETRY_SECONDS", 0.01)
+    take(spark, folder)
+    claim_as(spark, folder, host="elsewhere", pid=1)
+    clock = ManualClock(NOW_MS + EXPIRES_MS - 20)
+    looks: list[int] = []
+
+    def passing() -> int:
+        looks.append(NOW_MS + EXPIRES_MS - 20 + len(looks))
+        return looks[-1]
+
+    monkeypatch.setattr(clock, "now_ms", passing)
+    assert lease_waits.take_lease_patiently(spark, folder, "Log 'readings'", clock).epoch == 2
+    assert len(looks) > 10, "it was refused, and tried again"
+
+
+def test_a_job_does_not_wait_for_a_process_that_lives(
+    spark: SparkSession, folder: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(lease_waits, "RETRY_SECONDS", 600)
+    take(spark, folder)
+    with pytest.raises(LeaseHeldError, match="already being written"):
+        lease_waits.take_lease_patiently(spark, folder, "Log 'readings'", ManualClock(NOW_MS))
+
+
 @pytest.mark.parametrize("other", [{"host": "elsewhere"}, {"space": "another container"}])
 def test_a_lease_from_elsewhere_expires_when_it_is_not_renewed(
     other: dict[str, str], spark: SparkSession, folder: str
 ) -> None:
     take(spark, folder)
     claim_as(spark, folder, pid=1, **other)
-    with pytest.raises(LeaseNotExpiredError, match="process 1 on"):
+    with pytest.raises(LeaseNotExpiredError, match="process 1 on") as refused:
+        take(spark, folder, NOW_MS + EXPIRES_MS - 5_000)
+    assert refused.value.holder is not None
+    assert refused.value.holder.expires_in_seconds == 5
+    with pytest.raises(LeaseNotExpiredError):
         take(spark, folder, NOW_MS + EXPIRES_MS)
     assert take(spark, folder, NOW_MS + EXPIRES_MS + 1).epoch == 2
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import threading
 import time
 from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING
@@ -9,16 +10,20 @@ from typing import TYPE_CHECKING
 import pytest
 
 import headrace as hr
+from headrace.errors import TransientError
 from headrace.log.clock import SystemClock
+from headrace.observe.views import Views
 from headrace.streams.node_stream import NodeStream
 from headrace.writing.lease import LeaseLostError
 from headrace.writing.scheduling import Turns
 from tests.runtime.line import Line
+from tests.runtime.supervising import until as until_true
 
 if TYPE_CHECKING:
-    from pyspark.sql import SparkSession
+    from pyspark.sql import DataFrame, SparkSession
 
     from headrace.lake.paths import Lake
+    from headrace.sinks import Delivery
 
 pytestmark = pytest.mark.spark
 
@@ -98,6 +103,68 @@ def test_a_runner_of_an_earlier_opening_commits_nothing(line: Line, stream: Node
         assert again.runner.progress.batch == 2
     finally:
         again.drain()
+
+
+class Slow:
+    """A sink that a test holds in the middle of a delivery; it notes how many deliver at once."""
+
+    name = "slow"
+
+    def __init__(self) -> None:
+        self.may_end = threading.Event()
+        self.seen: list[tuple[int, int]] = []  # rows, and deliveries under way
+        self._inside = 0
+
+    def deliver(self, rows: DataFrame, delivery: Delivery) -> None:
+        self._inside += 1
+        self.seen.append((rows.count(), self._inside))
+        assert self.may_end.wait(60)
+        self._inside -= 1
+
+
+def test_a_node_whose_micro_batch_is_still_under_way_is_not_opened_beside_it(
+    spark: SparkSession, lake: Lake
+) -> None:
+    sink = Slow()
+    node = TOTALS.to(sink)
+    line = Line(spark, lake, node)
+    stream = NodeStream(spark, node, lake, SystemClock(), trigger_ms=20, turns=Turns(1), upkeep=Turns(1))
+    upkeep_begun, upkeep_may_end = threading.Event(), threading.Event()
+    try:
+        feed(line)
+        until(stream, lambda: bool(sink.seen))
+        first = stream._lease
+        failing = TransientError("The source is away.")
+        stream._end_with(failing)
+        stream._upkeep.begin(lambda: held(upkeep_begun, upkeep_may_end))
+        assert upkeep_begun.wait(60)
+        for _ in range(3):
+            stream._retry_at = 0.0
+            stream.keep_running()
+        assert stream._lease is first, "the lease of the micro-batch under way is kept"
+        sink.may_end.set()
+        until_true(lambda: not stream.running)
+        stream.keep_running()
+        assert stream._lease is first, "upkeep is still under way"
+        upkeep_may_end.set()
+        feed(line)
+        until(stream, lambda: stream.records == 2)
+        assert sink.seen == [(1, 1), (1, 1)], "each micro-batch is delivered once, by one thread"
+        assert stream.runner is not None
+        assert stream.runner.progress.batch == 2
+        assert [row["n"] for row in Views(spark, lake).read(node).collect()] == [2]
+        assert first is not None
+        with pytest.raises(LeaseLostError):
+            first.check()
+    finally:
+        sink.may_end.set()
+        upkeep_may_end.set()
+        stream.drain()
+
+
+def held(begun: threading.Event, may_end: threading.Event) -> None:
+    begun.set()
+    assert may_end.wait(60)
 
 
 @pytest.mark.parametrize("own", [True, False], ids=["of this process", "of another process"])

@@ -5,12 +5,13 @@ from __future__ import annotations
 import threading
 import time
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
+from functools import partial
 
 import pytest
 
 from headrace.writing import scheduling
-from headrace.writing.scheduling import CommitSchedule, Turns
+from headrace.writing.scheduling import Coming, CommitSchedule, Turns
 
 LONG = 30.0  # nothing here takes so long
 
@@ -69,6 +70,20 @@ def test_no_more_have_a_turn_at_once_than_there_are_and_who_came_first_is_next(c
         assert order == [*range(6)]
 
 
+def test_who_gave_a_turn_back_gets_the_next_one() -> None:
+    turns, order = Turns(1), list[str]()
+
+    def waits(name: str, first: bool) -> None:
+        with turns.taken(never, first=first):
+            order.append(name)
+
+    with ExitStack() as threads, turns.taken(never):
+        for place, (name, first) in enumerate((("a", False), ("b", False), ("gave it back", True))):
+            threads.enter_context(thread(partial(waits, name, first)))
+            until(lambda n=place: len(turns._waiting) == n + 1)  # type: ignore[misc]
+    assert order == ["gave it back", "a", "b"]
+
+
 def test_one_is_to_spare_when_it_is_free_and_nobody_waits() -> None:
     turns = Turns(2)
     with turns.taken(never):
@@ -125,9 +140,9 @@ def test_a_log_rests_until_a_node_asks_which_then_waits_for_its_micro_batch(
 
     with thread(log):
         until(lambda: schedule._resting)
-        expected = schedule.ask(0.0, spare_core=False)
-        assert expected == 2
-        schedule.wait_for(expected)
+        assert schedule.ask(0.0, spare_core=False) == Coming(2, begun=True)
+        assert schedule.ask(0.0, spare_core=False) == Coming(2, begun=False), "another node asks meanwhile"
+        schedule.wait_for(2)
         assert done == [1, 2]
 
 
@@ -139,9 +154,8 @@ def test_a_node_does_not_wait_for_a_log_that_finds_nothing(monkeypatch: pytest.M
         pass
     with thread(lambda: schedule.rest(never, hurried=False)):
         until(lambda: schedule._resting)
-        expected = schedule.ask(0.0, spare_core=False)
-        assert expected == 2
-        schedule.wait_for(expected)
+        assert schedule.ask(0.0, spare_core=False) == Coming(2, begun=True)
+        schedule.wait_for(2)
     time.sleep(0.05)
     assert schedule.ask(0.0, spare_core=False) is None, "it looks at Kafka by itself, and wakes its nodes"
 
@@ -179,7 +193,7 @@ def test_a_node_folds_what_is_there_when(
 def test_a_log_that_works_while_a_node_begins_rests_only_if_no_core_is_to_spare(spare_core: bool) -> None:
     schedule = CommitSchedule()
     with schedule.at_work():
-        assert schedule.ask(0.0, spare_core=spare_core) == (None if spare_core else 1)
+        assert schedule.ask(0.0, spare_core=spare_core) == (None if spare_core else Coming(1, begun=False))
     with thread(lambda: schedule.rest(never, hurried=False)) as log:
         if spare_core:
             log.join(LONG)

@@ -10,7 +10,7 @@ import pytest
 
 from headrace.observe.metrics import MetricsEndpoint
 from headrace.observe.stall import StallWatch
-from headrace.streams.stream_runtime import StreamStatus
+from headrace.streams.stream_status import StreamStatus
 
 pytestmark = pytest.mark.fast
 
@@ -36,7 +36,7 @@ def test_behind_and_without_a_commit_for_forty_seconds_it_is_stalled_and_told_wi
     assert judged(*seen[:41], now=40) is None
     wrong = judged(*seen, now=55)
     assert wrong is not None
-    assert wrong.startswith("It has not committed for 55 s although there is work. 7 records wait.")
+    assert wrong.startswith("The query has not committed for 55 s although there is work. 7 records wait.")
     assert "terminate the run: nothing is lost" in wrong
 
 
@@ -65,11 +65,29 @@ def test_what_is_slow_by_itself_has_longer() -> None:
 
 
 def test_a_query_that_failed_for_good_is_told_at_once_with_its_cause() -> None:
-    wrong = judged((0.0, NODE), (1.0, replace(NODE, state="failed", error="Offsets 3 to 9 are gone.")), now=1)
-    assert (
-        wrong
-        == "It has failed and stays stopped; the others go on. Offsets 3 to 9 are gone. Mend that, then start the run anew."
+    wrong = judged(
+        (0.0, NODE),
+        (1.0, replace(NODE, state="failed", tried_again=False, error="Offsets 3 to 9 are gone.")),
+        now=1,
     )
+    assert wrong == (
+        "The query has failed and stays stopped; the other queries run on. Offsets 3 to 9 are gone. Fix the cause, then "
+        "start the run again."
+    )
+
+
+def test_a_query_that_is_tried_again_although_it_failed_is_told_to_be_so() -> None:
+    failed = replace(NODE, state="failed", failures=10, error="Kafka does not answer.")
+    assert judged((0.0, NODE), (1.0, failed), now=1) == (
+        "The query has failed 10 times in a row. It is tried again automatically; the other queries run on. Kafka does not "
+        "answer. Fix the cause."
+    )
+
+
+def test_a_query_may_wait_for_a_lease_until_it_expires_and_is_told_when_it_waits_longer() -> None:
+    seen = every_second(replace(NODE, state="waiting", error="Log 'readings' is waiting."), 95)
+    assert judged(*seen, now=90) is None
+    assert judged(*seen, now=95) == "The query has not started for 95 s. Log 'readings' is waiting."
 
 
 def test_a_query_that_starts_again_and_again_is_told_although_it_runs_in_between() -> None:
@@ -78,14 +96,15 @@ def test_a_query_that_starts_again_and_again_is_told_although_it_runs_in_between
     seen = [(float(s), states[s % 2]) for s in range(51)]
     wrong = judged((0.0, NODE), *seen, now=50)
     assert (
-        wrong == "It has failed 4 times in a row and starts again by itself; mend the cause. No space left."
+        wrong
+        == "The query has failed 4 times in a row and restarts automatically. No space left. Fix the cause."
     )
 
 
 def test_a_run_that_no_longer_looks_at_its_queries_is_told() -> None:
     wrong = judged((0.0, replace(NODE, lag_seconds=0.0)), now=50)
     assert wrong is not None
-    assert wrong.startswith("The run has not looked at its queries for 50 s")
+    assert wrong.startswith("The run has not checked its queries for 50 s")
 
 
 def test_a_run_on_a_busy_machine_may_take_twice_as_long_for_a_look_as_for_the_one_before() -> None:

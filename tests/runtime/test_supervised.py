@@ -9,13 +9,15 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from headrace.errors import TerminalError, TransientError
-from headrace.writing.lease import LeaseNotExpiredError
+from headrace.writing.lease import Holder, LeaseHeldError
 from tests.runtime.supervising import LONG, Loop, Query, Stubbed, fail_at_work, raise_, until
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
 pytestmark = pytest.mark.fast
+
+NOW_MS = 1_714_564_800_000  # 2024-05-01 12:00:00 UTC
 
 
 @pytest.fixture(params=[Query, Loop])
@@ -56,14 +58,84 @@ def test_what_may_pass_is_tried_again_ever_more_slowly(stream: Stubbed, clock: l
     assert waits == [2, 4, 8, 16, 32, 60, 60, 60]
 
 
-def test_a_lease_that_has_not_expired_yet_is_waited_for(stream: Stubbed, clock: list[float]) -> None:
-    stream.refusals = [LeaseNotExpiredError("held on another machine") for _ in range(3)]
+def held(expires_in: float | None, *, renewed_ms: int = NOW_MS, epoch: int = 1) -> LeaseHeldError:
+    """A refusal: the holder is on another machine, or (None) alive on this one."""
+    holder = Holder("process 7 on there", epoch, NOW_MS, renewed_ms, expires_in)
+    return LeaseHeldError("Log 'readings' is already being written.", writer="Log 'readings'", holder=holder)
+
+
+def test_a_lease_that_has_not_expired_yet_is_waited_for_and_the_state_says_so(
+    stream: Stubbed, clock: list[float]
+) -> None:
+    stream.refusals = [held(60.0 - seconds) for seconds in range(0, 60, 2)]
+    seen = []
+    for _ in range(30):
+        stream.keep_running()
+        seen.append((stream.state, stream.failures))
+        clock[0] += 2
+    assert set(seen) == {("waiting", 0)}
+    assert str(stream.error) == (
+        "Log 'readings' is waiting for the lease held by process 7 on there since 2024-05-01 12:00:00 UTC; "
+        "it expires in 2 s unless that process renews it."
+    )
+    stream.keep_running()
+    assert (stream.state, stream.error, stream.opened) == ("running", None, 31)
+
+
+@pytest.mark.parametrize("where", ["elsewhere", "on this machine"])
+def test_a_lease_that_a_living_writer_keeps_is_a_failure_after_a_minute_and_free_it_is_taken(
+    stream: Stubbed, clock: list[float], where: str
+) -> None:
+    def refuse(second: int) -> LeaseHeldError:
+        return held(None) if where == "on this machine" else held(55.0, renewed_ms=NOW_MS + 1_000 * second)
+
+    stream.refusals = [refuse(second) for second in range(0, 70, 2)]
     states = []
-    for _ in range(4):
+    for second in range(0, 70, 2):
+        stream.keep_running()
+        states.append(stream.state)
+        if second == 20:
+            assert "That process is alive: if it still holds the lease in 40 s, the stream fails." in str(
+                stream.error
+            )
+        clock[0] += 2
+    assert states == ["waiting"] * 30 + ["failed"] * 5
+    assert str(stream.error) == "Log 'readings' is already being written."
+    stream.keep_running()
+    assert (stream.state, stream.error) == ("running", None)
+
+
+def test_another_writer_that_takes_the_lease_meanwhile_has_a_minute_of_its_own(
+    stream: Stubbed, clock: list[float]
+) -> None:
+    stream.refusals = [held(None), held(None), held(None, epoch=2)]
+    states = []
+    for _ in range(3):
         stream.keep_running()
         states.append(stream.state)
         clock[0] += 60
-    assert states == ["restarting"] * 3 + ["running"]
+    assert states == ["waiting", "failed", "waiting"]
+
+
+def test_a_lease_that_a_micro_batch_finds_held_ends_nothing_for_good(
+    stream: Stubbed, clock: list[float]
+) -> None:
+    stream.keep_running()
+    fail_at_work(stream, held(None))
+    stream.keep_running()
+    assert (stream.state, stream.closed) == ("waiting", 1)
+    stream.does = lambda: 1
+    clock[0] += 2
+    stream.keep_running()
+    assert stream.state == "running"
+
+
+def test_one_that_waits_for_a_lease_is_stopped_by_a_drain(stream: Stubbed) -> None:
+    stream.refusals = [held(30.0)]
+    stream.keep_running()
+    stream.drain()
+    stream.keep_running()
+    assert (stream.state, stream.opened) == ("stopped", 1)
 
 
 def test_after_ten_failures_in_a_row_it_counts_as_failed_and_is_tried_on_until_it_passes(

@@ -26,6 +26,25 @@ def test_a_query_that_ends_by_itself_is_opened_again(monkeypatch: pytest.MonkeyP
     assert stream.state == "running"
 
 
+def test_a_micro_batch_that_spark_begins_late_for_a_query_that_was_given_up_does_nothing(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    ahead, real = [0.0], time.monotonic
+    monkeypatch.setattr(time, "monotonic", lambda: ahead[0] + real())
+    stream = Query()
+    stream.keep_running()
+    given_up = stream.spark
+    given_up.isActive, given_up.failed = False, RuntimeError("Kafka: offset out of range")
+    stream.keep_running()
+    given_up.trigger().join(LONG)
+    ahead[0] += 2
+    stream.keep_running()
+    given_up.trigger().join(LONG)
+    assert (stream.worked, stream.state, stream.opened) == (0, "running", 2)
+    stream.batch()
+    assert (stream.worked, stream.error) == (1, None)
+
+
 def test_a_trigger_that_was_skipped_is_remembered_until_the_query_begins_anew() -> None:
     stream = Query()
     stream.keep_running()

@@ -39,6 +39,14 @@ def test_descriptions_are_values() -> None:
     assert windows().to(hr.KafkaSink("t")).to(hr.PostgresSink("t")).fingerprint() == windows().fingerprint()
 
 
+@pytest.mark.parametrize(("name", "why"), [("ü" * 32, "longer than 63 bytes"), ("ctid", "one of its own")])
+def test_a_name_that_postgresql_cannot_hold_is_refused(name: str, why: str) -> None:
+    totals = visits.group_by("page").aggregate(**{name: hr.count()})
+    with pytest.raises(DescriptionError, match=why):
+        totals.to(hr.PostgresSink("t"))
+    assert totals.to(hr.KafkaSink("t")).sinks
+
+
 def test_secrets_are_not_shown() -> None:
     sink = hr.KafkaSink("t", options={"sasl.password": "s3cret"})
     assert "s3cret" not in f"{sink!r} {totals().to(sink)!r}"

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import math
 import random
 from datetime import UTC, date, datetime
@@ -13,6 +14,7 @@ import pytest
 from pyspark.sql import functions as F
 
 import headrace as hr
+from headrace.description import quote
 from headrace.sequence.decode import Decoder
 from headrace.sequence.formats import RecordFormat
 from headrace.sinks import Delivery
@@ -46,6 +48,16 @@ def test_the_partition_is_the_one_that_kafkas_own_client_chooses(spark: SparkSes
     assert positive_murmur2(array).to_pylist() == [None, *(expected[n] for n in order)]
     assert positive_murmur2(array[3:9]).to_pylist() == [expected[n] for n in order[2:8]]
     assert positive_murmur2(pa.array([], type=pa.binary())).to_pylist() == []
+
+
+def test_columns_may_have_odd_names(spark: SparkSession) -> None:
+    odd, other = "a`'\"b.c %s{};(x)\\$:SELECT", "ü.`"
+    frame = local_frame(
+        spark, [("s", 1, False, NOON, 1, 0)], f"{quote(odd)} STRING, {quote(other)} INT, {OWN}"
+    )
+    (one,), (both,) = (records(frame, identity).collect() for identity in ((odd,), (odd, other)))
+    assert one["key"] == b"s"
+    assert json.loads(both["key"]) == json.loads(both["value"]) == {odd: "s", other: 1}
 
 
 def test_each_record_has_its_place_and_what_is_gone_is_a_tombstone(spark: SparkSession) -> None:

@@ -15,7 +15,7 @@ from headrace.local.broker import Broker
 from headrace.observe.views import Views
 from tests.broker.harness import Running, produce
 from tests.broker.pipeline import minutes
-from tests.crashes.process import victim
+from tests.faults.process import victim
 from tests.sinks.consumer import arrived
 from tests.sinks.republishing import FIRST, latest_of, sums_of
 

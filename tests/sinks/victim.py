@@ -17,7 +17,7 @@ from headrace.spark.kafka import KafkaSettings
 from headrace.spark.session import build_session, spark_conf
 from headrace.streams import log_stream
 from headrace.streams.stream_runtime import StreamRuntime
-from tests.crashes.victim import CONF, RECORDS_PER_COMMIT, SelfKill
+from tests.faults.victim import CONF, RECORDS_PER_COMMIT, SelfKill
 from tests.sinks.republishing import FIRST
 
 if TYPE_CHECKING:

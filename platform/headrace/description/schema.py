@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import unicodedata
 from collections.abc import Iterable
 from dataclasses import dataclass
 
@@ -15,6 +16,7 @@ __all__ = [
 ]  # fmt: skip
 
 RESERVED_PREFIX = "__"
+UNFIT = {"Cc": "the control character", "Cs": "half of a surrogate pair,"}  # by Unicode's category
 _INTEGRAL = frozenset({"TINYINT", "SMALLINT", "INT", "BIGINT"})
 _FLOATING = frozenset({"FLOAT", "DOUBLE"})
 
@@ -70,8 +72,18 @@ def refuse_repeats(names: Iterable[str], what: str) -> None:
 
 
 def refuse_reserved(names: Iterable[str], what: str) -> None:
-    """Raise DescriptionError when a name starts with `__`, which Headrace keeps for its own columns."""
+    """Raise DescriptionError when no column may have a name.
+
+    Names that start with `__` are kept for Headrace's own columns. PostgreSQL, SQL and log files take no control
+    characters, and no store takes half of a surrogate pair.
+    """
     for name in names:
+        for letter in name:
+            if unicodedata.category(letter) in UNFIT:
+                raise DescriptionError(
+                    f"{what}: the name {name!r} holds {UNFIT[unicodedata.category(letter)]} U+{ord(letter):04X}.",
+                    hint=f"Call it {''.join(c for c in name if unicodedata.category(c) not in UNFIT)!r}.",
+                )
         if name.startswith(RESERVED_PREFIX):
             raise DescriptionError(
                 f"{what}: '{name}' is reserved, because it starts with '{RESERVED_PREFIX}'.",

@@ -71,8 +71,8 @@ class BucketTask:
         folded = self.step.fold(self.rows, state, self.times)
         kept = {name: rows for name, rows in folded.outputs.items() if name in self.layout.tables}
         gained = [
-            write_state(self.source.uri, self.layout, name, rows, self.batch)
-            for name, rows in {**folded.changes, **kept}.items()
+            write_state(self.source.uri, self.layout, name, rows, self.batch, remember=name not in kept)
+            for name, rows in {**folded.changes, **kept}.items()  # no micro-batch reads what is kept
         ]
         written = {
             name: write_output(self.outputs[name], stored_columns(rows))

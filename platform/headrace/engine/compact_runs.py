@@ -111,12 +111,7 @@ def _chosen(runs: Mapping[int, Files]) -> Sequence[int]:
 
 def _bytes(uri: str, files: Files) -> int:
     """The size of the rows of files, not compressed; their footers tell it, which are read for the rows anyway."""
-    footers = (FOOTERS.of(f"{uri}/{name}", file.size)[0] for name, file in files.items())
-    return sum(
-        footer.row_group(number).total_byte_size
-        for footer in footers
-        for number in range(footer.num_row_groups)
-    )
+    return sum(FOOTERS.of(f"{uri}/{name}", file.size)[0].rows_bytes for name, file in files.items())
 
 
 def _parts(files: int) -> int:

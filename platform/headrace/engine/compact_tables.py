@@ -79,7 +79,7 @@ def part_mixed_files(
     }
     for name, file in mixed.items():
         alone = StateSource(table.uri, {name: file})
-        found = {of: read_state(alone, layout, of, Needs()).rows for of in layout.tables}
+        found = {of: read_state(alone, layout, of, Needs(), remember=False).rows for of in layout.tables}
         added = [
             part
             for of, rows in found.items()
@@ -96,7 +96,7 @@ def _record(writer: str, table: LakeTable, carries: Sequence[str]) -> Mapping[st
 def _merged_state(
     uri: str, layout: StateLayout, name: str, clock: Clock | None, files: Files, hashes: Bounds, whole: bool
 ) -> pa.Table:
-    rows = read_state(StateSource(uri, files), layout, name, Needs(), hashes).rows
+    rows = read_state(StateSource(uri, files), layout, name, Needs(), hashes, remember=False).rows
     expired = layout.tables[name].expired
     if not whole or expired is None or clock is None:
         return rows

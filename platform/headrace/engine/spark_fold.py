@@ -1,6 +1,7 @@
 """How Spark folds an increment: tasks read its rows, or get them, fold, write files and report.
 
-The driver folds a small increment by itself, and on a single machine each that has one bucket. Others are folded in stages.
+The driver folds a small increment by itself, and on a single machine each that has one bucket; if SQL computes its
+rows, while they are few. Others are folded in stages.
 With one bucket a task runs all steps, except where SQL computes columns between two of them. With several, each step is a
 stage of its own: rows go from the buckets of one step to those of the next.
 
@@ -71,7 +72,7 @@ class SparkFold:
         """Fold an increment: what it leads to, and its clocks. In: unusable  see `NodeRows.computed_frame`."""
         buckets = buckets_for(told.slices.values(), spark.sparkContext.defaultParallelism)
         if self._folds_here(told, buckets, spark.sparkContext.master or ""):
-            return self._fold_here(told)
+            return self._fold_here(told, self._computed_here(spark, told, unusable))
         tasks = self._tasks(told, buckets)
         frame = self.rows.computed_frame(spark, told.slices, unusable)
         computed = None if frame is None else self.rows.computed
@@ -110,14 +111,28 @@ class SparkFold:
         """True if the driver folds an increment."""
         if not any(each.files for each in told.slices.values()):
             return True
-        needs_sql = self.rows.computed.feeds or len(self._stages(each=False)) > 1
-        return not needs_sql and is_for_driver(told, buckets, master)
+        if len(self._stages(each=False)) > 1:  # SQL computes columns between two steps
+            return False
+        if self.rows.computed.feeds and sum(each.bytes for each in told.slices.values()) > HERE_BYTES:
+            return False
+        return is_for_driver(told, buckets, master)
 
-    def _fold_here(self, told: Increment) -> tuple[FoldResult, Times]:
-        """Fold an increment of whose rows SQL computes nothing, without a task of Spark."""
+    def _computed_here(
+        self, spark: SparkSession, told: Increment, unusable: Sequence[Unusable] | None
+    ) -> Mapping[str, pa.Table]:
+        """The rows that SQL computes, by feed. Spark needs no worker of Python for them, unless a step is in Python."""
+        frame = self.rows.computed_frame(spark, told.slices, unusable) if self.rows.computed.feeds else None
+        if frame is None:
+            return self.rows.computed.empty()
+        return self.rows.computed.unpacked(frame.coalesce(1).toArrow())
+
+    def _fold_here(
+        self, told: Increment, computed: Mapping[str, pa.Table] | None = None
+    ) -> tuple[FoldResult, Times]:
+        """Fold an increment without a task of Python. In: computed  rows that SQL computes, by feed; None: no rows."""
         tasks = self._tasks(told, 1)
         first = FirstTask(self.rows.packed, None, self.operator.kernel, tasks[0])
-        times, rows = first.rows({name: self.rows.packed.empty()[name] for name in self.rows.computed.feeds})
+        times, rows = first.rows(self.rows.computed.empty() if computed is None else computed)
         report = Report((), times)
         for number, task in enumerate(tasks):
             if number:

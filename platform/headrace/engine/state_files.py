@@ -6,7 +6,7 @@ such row.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field, replace
 from typing import TypeVar
@@ -14,19 +14,21 @@ from typing import TypeVar
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
-import pyarrow.parquet as pq
 
-from headrace.engine.state_layout import NO_TIME, TABLE, TIME, StateLayout
-from headrace.engine.state_parquet import FOOTERS, read_groups
+from headrace.engine.state_groups import StateFile, StateGroup
+from headrace.engine.state_layout import TABLE, TIME, StateLayout
+from headrace.engine.state_parquet import FOOTERS
 from headrace.fold.contract import BATCH, HASH, KEY, Needs
 from headrace.lake import DataFile, DataFileWriter, Encoding, LakeTable, NewFile
 from headrace.lake.snapshot import data_file
 from headrace.lake.storage import is_local
 
-# In each group of rows, the least that is read of a file: few, yet not so many groups that the footer outgrows them.
-GROUP_ROWS_MIN, GROUPS_MAX = 256, 1_000
+# In each group of rows, the least that is read of a file. Each group costs time to write, a tenth of a millisecond or more,
+# and a place in the footer. Fewer rows would halve what is read for a few keys, and double what a small file costs.
+GROUP_ROWS_MIN, GROUPS_MAX = 1_024, 1_000
 ALL_HASHES = (-(1 << 63), (1 << 63) - 1)
 READS_AT_ONCE = 8  # files of an object store
+FILTERED_ROWS = 1 << 16  # at a time: a small file has fewer rows than a call of Arrow is worth
 Bounds = tuple[int, int]
 T = TypeVar("T")
 R = TypeVar("R")
@@ -78,11 +80,18 @@ class StateRead:
 
 
 def read_state(
-    source: StateSource, layout: StateLayout, table: str, need: Needs, hashes: Bounds = ALL_HASHES
+    source: StateSource,
+    layout: StateLayout,
+    table: str,
+    need: Needs,
+    hashes: Bounds = ALL_HASHES,
+    *,
+    remember: bool = True,
 ) -> StateRead:
     """The rows of a state table that a bucket needs.
 
-    In: hashes  the lowest and the highest hash of the bucket
+    In: hashes    the lowest and the highest hash of the bucket
+        remember  whether what is read of files is worth remembering (see `state_groups`)
     """
     wanted = [part for part in _parts(need, hashes) if not part.is_empty]
     files = {
@@ -91,39 +100,65 @@ def read_state(
         if any(part.may_be_in(_bounds(file, HASH), _bounds(file, TIME)) for part in wanted)
     }
 
-    def read(file: tuple[str, int]) -> tuple[pa.Table, int]:
-        return _read_file(*file, layout, table, wanted)
+    def read(file: tuple[str, int]) -> tuple[list[StateGroup], int]:
+        return _read_file(*file, layout, table, wanted, remember=remember)
 
-    found = list(_each(read, files.items(), at_once=1 if is_local(source.uri) else READS_AT_ONCE))
+    bytes_read: list[int] = []
+
+    def groups() -> Iterator[StateGroup]:
+        for found, size in _each(read, files.items(), at_once=1 if is_local(source.uri) else READS_AT_ONCE):
+            bytes_read.append(size)
+            yield from found
+
     state = layout.tables[table]
-    rows = pa.concat_tables([state.empty(), *(rows for rows, _ in found)]).combine_chunks()
-    return StateRead(state.merge(rows), sum(size for _, size in found))
+    rows = pa.concat_tables([state.empty(), *_needed(groups(), wanted)]).combine_chunks()
+    return StateRead(state.merge(rows), sum(bytes_read))
 
 
-def _each(work: Callable[[T], R], items: Collection[T], at_once: int) -> Iterable[R]:
+def _each(work: Callable[[T], R], items: Collection[T], at_once: int) -> Iterator[R]:
     """Do something with each item, several at once: of an object store, most of the time is waiting."""
     if at_once == 1 or len(items) < 2:
-        return map(work, items)
+        yield from map(work, items)
+        return
     with ThreadPoolExecutor(at_once) as pool:
-        return list(pool.map(work, items))
+        yield from pool.map(work, items)
 
 
 def write_state(
-    uri: str, layout: StateLayout, table: str, rows: pa.Table, batch: int, group_rows: int | None = None
+    uri: str,
+    layout: StateLayout,
+    table: str,
+    rows: pa.Table,
+    batch: int,
+    group_rows: int | None = None,
+    *,
+    remember: bool = True,
 ) -> NewFile | None:
     """Write the rows that a state table gains into a file of their own; None: there are none.
 
-    In: rows   as `StateTable.schema`, in any order
-        batch  the micro-batch, or the piece of one, that they come from
+    In: rows      as `StateTable.schema`, in any order
+        batch     the micro-batch, or the piece of one, that they come from
+        remember  whether they are remembered at once: the next micro-batches read many of them
     """
     marked = rows.append_column(BATCH, pa.array(np.full(rows.num_rows, batch, np.int32)))
-    return write_merged(uri, layout, table, marked, batch, group_rows)
+    return write_merged(uri, layout, table, marked, batch, group_rows, remember=remember)
 
 
 def write_merged(
-    uri: str, layout: StateLayout, table: str, rows: pa.Table, batch: int, group_rows: int | None = None
+    uri: str,
+    layout: StateLayout,
+    table: str,
+    rows: pa.Table,
+    batch: int,
+    group_rows: int | None = None,
+    *,
+    remember: bool = False,
 ) -> NewFile | None:
-    """The same for rows that have BATCH. In: batch  the highest that the file's statistics name."""
+    """The same for rows that have BATCH.
+
+    In: batch     the highest that the file's statistics name
+        remember  whether the rows are remembered
+    """
     if not rows.num_rows:
         return None
     keys = [(name, "ascending") for name in layout.tables[table].sorted_by]
@@ -133,16 +168,19 @@ def write_merged(
     encoding = Encoding(different=frozenset({HASH, f"{table}.{KEY}"}), statistics=(HASH, TIME))
     writer = DataFileWriter(uri, packed.schema, encoding)
     try:
-        for at in range(0, packed.num_rows, group_rows):
-            part = packed.slice(at, group_rows)
-            writer.write(dict(zip(part.column_names, part.columns, strict=True)), part.num_rows)
+        columns = dict(zip(packed.column_names, packed.columns, strict=True))
+        writer.write(columns, packed.num_rows, group_rows)
         _note_bounds(writer, packed, table, batch)
         written = writer.close()
     except BaseException:
         writer.remove()
         raise
     assert written is not None
-    return NewFile(**written)
+    new = NewFile(**written)
+    if remember:
+        FOOTERS.put(f"{uri}/{new.path}", writer.footer)
+        StateFile(f"{uri}/{new.path}", layout, table).remember_written(packed, group_rows)
+    return new
 
 
 def _note_bounds(writer: DataFileWriter, packed: pa.Table, table: str, batch: int) -> None:
@@ -178,6 +216,18 @@ class _Part:
         at = int(np.searchsorted(self.hashes, hashes[0]))
         return at < len(self.hashes) and int(self.hashes[at]) <= hashes[1]
 
+    def may_be_in_groups(self, hashes: np.ndarray, times: np.ndarray) -> np.ndarray:
+        """The same of many groups of rows. In: hashes, times  a row for each with the lowest and the highest."""
+        if self.hashes is None:
+            found = (hashes[:, 0] <= self.last) & (hashes[:, 1] >= self.first)
+        else:
+            found = np.searchsorted(self.hashes, hashes[:, 0]) < np.searchsorted(
+                self.hashes, hashes[:, 1], "right"
+            )
+        if self.times is not None:
+            found &= (times[:, 0] <= self.times[1]) & (times[:, 1] >= self.times[0])
+        return found
+
     def of(self, hashes: np.ndarray, times: np.ndarray) -> np.ndarray:
         """Which rows are needed."""
         if self.hashes is None:
@@ -201,39 +251,42 @@ def _parts(need: Needs | None, hashes: Bounds) -> Iterable[_Part]:
 
 
 def _read_file(
-    uri: str, file_size: int, layout: StateLayout, table: str, wanted: Sequence[_Part]
-) -> tuple[pa.Table, int]:
-    """The rows that are needed, and the bytes that were read for them."""
+    uri: str, file_size: int, layout: StateLayout, table: str, wanted: Sequence[_Part], *, remember: bool
+) -> tuple[list[StateGroup], int]:
+    """The groups of rows that may have such as are needed, and the bytes that were read for them."""
     footer, size = FOOTERS.of(uri, file_size)
-    if table not in footer.schema.to_arrow_schema().names:
-        return layout.tables[table].empty(), size
-    groups = [
-        number
-        for number in range(footer.num_row_groups)
-        if any(part.may_be_in(*_group_bounds(footer.row_group(number))) for part in wanted)
-    ]
-    if not groups:
-        return layout.tables[table].empty(), size
-    rows, read = read_groups(uri, file_size, footer, groups)
-    hashes = rows[HASH].to_numpy()
-    times = rows[TIME].fill_null(NO_TIME).to_numpy()
-    mine = np.zeros(rows.num_rows, bool)
+    if table not in footer.columns:
+        return [], size
+    mine = np.zeros(len(footer.hashes), bool)
+    for part in wanted:
+        mine |= part.may_be_in_groups(footer.hashes, footer.times)
+    numbers = np.flatnonzero(mine).tolist()
+    groups, read = StateFile(uri, layout, table).read(file_size, footer, numbers, remember=remember)
+    return groups, size + read
+
+
+def _needed(groups: Iterable[StateGroup], wanted: Sequence[_Part]) -> Iterator[pa.Table]:
+    """The rows of groups that are needed, of many groups at a time."""
+    held: list[StateGroup] = []
+    rows = 0
+    for group in groups:
+        held.append(group)
+        rows += len(group.hashes)
+        if rows >= FILTERED_ROWS:
+            yield _filtered(held, wanted)
+            held, rows = [], 0
+    if held:
+        yield _filtered(held, wanted)
+
+
+def _filtered(groups: Sequence[StateGroup], wanted: Sequence[_Part]) -> pa.Table:
+    hashes = np.concatenate([group.hashes for group in groups])
+    times = np.concatenate([group.times for group in groups])
+    mine = np.zeros(len(hashes), bool)
     for part in wanted:
         mine |= part.of(hashes, times)
-    mine &= pc.equal(rows[TABLE], table).to_numpy()
-    return layout.unpacked(table, rows if mine.all() else rows.filter(pa.array(mine))), size + read
-
-
-def _group_bounds(group: pq.RowGroupMetaData) -> tuple[Bounds | None, Bounds | None]:
-    """The lowest and the highest HASH and TIME of a group of rows."""
-    return _column_bounds(group, 1), _column_bounds(group, 2)  # the places of SHARED
-
-
-def _column_bounds(group: pq.RowGroupMetaData, place: int) -> Bounds | None:
-    statistics = group.column(place).statistics
-    if statistics is None or not statistics.has_min_max:
-        return None
-    return int(statistics.min), int(statistics.max)
+    rows = pa.Table.from_batches([group.rows for group in groups])
+    return rows if mine.all() else rows.combine_chunks().filter(pa.array(mine))
 
 
 def _bounds(file: DataFile, column: str) -> Bounds | None:

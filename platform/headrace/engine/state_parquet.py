@@ -1,56 +1,105 @@
 """Parquet files of the state, read by groups of rows. Footers are remembered, for a file never changes.
 
-Law: what is counted is what is read of a file: its footer if it is not known yet, and the columns of each group.
+Law: the bytes that are counted are those that are read of a file: its footer if it is not known yet, and the columns of
+each group.
 """
 
 from __future__ import annotations
 
 import io
-import threading
-from collections import OrderedDict
 from collections.abc import Sequence
+from dataclasses import dataclass
 
+import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 
+from headrace.engine.byte_cache import ByteCache
 from headrace.lake.storage import is_local, local_path, store_of
 
-FOOTERS_MAX = 64  # of about 1 MB at most each
+# A micro-batch reads all runs of its tables: up to a hundred small files of each node, and a few large ones. In memory
+# a footer takes some 830 bytes for each column of each group of rows: 50 kB of a small file, 5 MB of a large one.
+FOOTERS_BYTES_MAX, COLUMN_CHUNK_BYTES = 64 << 20, 1_024
+HASH_PLACE, TIME_PLACE = 1, 2  # in `state_layout.SHARED`
+ANY = (-(1 << 63), (1 << 63) - 1)  # the bounds where a file does not tell them
+
+
+@dataclass(frozen=True)
+class Footer:
+    """What the footer of a file says.
+
+    columns       the names at the top level
+    hashes, times for each group of rows the lowest and the highest value, one row per group
+    """
+
+    parquet: pq.FileMetaData
+    columns: frozenset[str]
+    hashes: np.ndarray
+    times: np.ndarray
+
+    @classmethod
+    def of(cls, parquet: pq.FileMetaData) -> Footer:
+        """Look at all groups once."""
+        groups = [parquet.row_group(number) for number in range(parquet.num_row_groups)]
+        hashes, times = (
+            np.array([_bounds(group, place) for group in groups], np.int64).reshape(-1, 2)
+            for place in (HASH_PLACE, TIME_PLACE)
+        )
+        return cls(parquet, frozenset(parquet.schema.to_arrow_schema().names), hashes, times)
+
+    @property
+    def rows_bytes(self) -> int:
+        """The size of all rows of the file, not compressed."""
+        groups = range(self.parquet.num_row_groups)
+        return sum(self.parquet.row_group(number).total_byte_size for number in groups)
+
+    @property
+    def memory_bytes(self) -> int:
+        """About what the footer takes in memory."""
+        chunks: int = self.parquet.num_columns * (self.parquet.num_row_groups + 1)
+        return COLUMN_CHUNK_BYTES * chunks
 
 
 class Footers:
-    """The footers of files that were read last, by URI. Several threads may ask."""
+    """The footers of files that were used last, by URI. Several threads may ask."""
 
-    def __init__(self, most: int = FOOTERS_MAX) -> None:
-        """In: most  how many are remembered."""
-        self._most = most
-        self._known: OrderedDict[str, pq.FileMetaData] = OrderedDict()
-        self._lock = threading.Lock()
+    def __init__(self, bytes_max: int = FOOTERS_BYTES_MAX) -> None:
+        """In: bytes_max  of memory for all that are remembered."""
+        self._known: ByteCache[str, Footer] = ByteCache(bytes_max)
 
-    def of(self, uri: str, size: int) -> tuple[pq.FileMetaData, int]:
+    def of(self, uri: str, size: int) -> tuple[Footer, int]:
         """The footer of a file of so many bytes, and how many bytes were read for it."""
-        with self._lock:
-            found = self._known.get(uri)
-            if found is not None:
-                self._known.move_to_end(uri)
-                return found, 0
+        found = self._known.get(uri)
+        if found is not None:
+            return found, 0
         with open_parquet(uri, size, None) as file:
-            footer = file.metadata
-        with self._lock:
-            self._known[uri] = footer
-            while len(self._known) > self._most:
-                self._known.popitem(last=False)
-        return footer, int(footer.serialized_size)
+            parquet = file.metadata
+        return self.put(uri, parquet), int(parquet.serialized_size)
+
+    def put(self, uri: str, parquet: pq.FileMetaData) -> Footer:
+        """Remember the footer of a file that was read or written."""
+        footer = Footer.of(parquet)
+        self._known.put(uri, footer, footer.memory_bytes)
+        return footer
+
+    @property
+    def bytes(self) -> int:
+        """What all of them take in memory."""
+        return self._known.bytes
+
+    def clear(self) -> None:
+        """Remember none."""
+        self._known.clear()
 
 
 FOOTERS = Footers()
 
 
-def read_groups(uri: str, size: int, footer: pq.FileMetaData, groups: Sequence[int]) -> tuple[pa.Table, int]:
-    """Some groups of rows of a file of so many bytes, and how many bytes they take there."""
-    with open_parquet(uri, size, footer) as file:
+def read_groups(uri: str, size: int, footer: Footer, groups: Sequence[int]) -> tuple[pa.Table, int]:
+    """Some groups of rows of a file of so many bytes, one after the other, and how many bytes they take there."""
+    with open_parquet(uri, size, footer.parquet) as file:
         rows = file.read_row_groups(list(groups))
-    return rows, sum(_bytes(footer.row_group(number)) for number in groups)
+    return rows, sum(_bytes(footer.parquet.row_group(number)) for number in groups)
 
 
 class _RangeFile(io.RawIOBase):
@@ -90,6 +139,13 @@ def open_parquet(uri: str, size: int, footer: pq.FileMetaData | None) -> pq.Parq
         return pq.ParquetFile(local_path(uri), metadata=footer)
     source = pa.PythonFile(_RangeFile(uri, size), mode="r")
     return pq.ParquetFile(source, metadata=footer, pre_buffer=True)
+
+
+def _bounds(group: pq.RowGroupMetaData, place: int) -> tuple[int, int]:
+    statistics = group.column(place).statistics
+    if statistics is None or not statistics.has_min_max:
+        return ANY
+    return int(statistics.min), int(statistics.max)
 
 
 def _bytes(group: pq.RowGroupMetaData) -> int:

@@ -21,6 +21,7 @@ from headrace.lake.storage import is_local, local_path, store_of
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping
 
+BUFFER_BYTES = 1 << 20
 NOTHING = np.iinfo(np.int64).min  # stands for null among integers
 # The years 1 to 9999 in µs since 1970: statistics of other times have no text that every reader understands.
 YEARS_US = (-62_135_596_800_000_000, 253_402_300_800_000_000)
@@ -65,18 +66,24 @@ class DataFileWriter:
             [field.with_type(text) if field.name in encoding.repeating else field for field in schema]
         )
         self._writer: pq.ParquetWriter | None = None
+        self._stream: pa.BufferedOutputStream | None = None
+        self._footers: list[pq.FileMetaData] = []
         self._rows = 0
         self._bounds: dict[str, tuple[Any, Any]] = {}
         self._nulls: dict[str, int] = {}
         self._zones: dict[str, str | None] = {}  # of the columns that are times
 
-    def write(self, columns: Mapping[str, pa.Array | pa.ChunkedArray], rows: int) -> None:
-        """Write rows; columns that are not given are null."""
+    def write(
+        self, columns: Mapping[str, pa.Array | pa.ChunkedArray], rows: int, group_rows: int | None = None
+    ) -> None:
+        """Write rows; columns that are not given are null. In: group_rows  of a group of rows; None: all are one."""
         arrays = [_as(columns.get(field.name), field.type, rows) for field in self._schema]
         if self._writer is None:
             statistics = self._encoding.statistics
+            # Parquet writes page by page, and each call of Python waits for the threads that run Python.
+            self._stream = pa.BufferedOutputStream(pa.PythonFile(self._sink, mode="w"), BUFFER_BYTES)
             self._writer = pq.ParquetWriter(
-                self._sink,
+                self._stream,
                 self._schema,
                 compression="snappy",
                 use_dictionary=[
@@ -85,8 +92,11 @@ class DataFileWriter:
                 write_statistics=True if statistics is None else list(statistics),
                 store_schema=False,
                 store_decimal_as_integer=True,  # where it has few digits, as Spark does
+                metadata_collector=self._footers,
             )
-        self._writer.write_table(pa.Table.from_arrays(arrays, schema=self._schema), row_group_size=rows)
+        self._writer.write_table(
+            pa.Table.from_arrays(arrays, schema=self._schema), row_group_size=group_rows or rows
+        )
         self._rows += rows
 
     def bound(self, name: str, numbers: np.ndarray, *, in_ms: bool = False) -> None:
@@ -129,7 +139,7 @@ class DataFileWriter:
         """Finish the file: its name, its bytes, and its statistics by Delta's protocol (JSON). None: it has no rows."""
         if self._writer is None:
             return None
-        self._writer.close()
+        self._end(self._writer)
         bounds = {name: self._told(name, ends) for name, ends in self._bounds.items()}
         lowest, highest = (
             {n: ends[side] for n, ends in bounds.items() if ends is not None} for side in (0, 1)
@@ -146,6 +156,16 @@ class DataFileWriter:
             "stats": json.dumps(stats, ensure_ascii=False),
         }
 
+    def _end(self, writer: pq.ParquetWriter) -> None:
+        writer.close()
+        assert self._stream is not None
+        self._stream.close()
+
+    @property
+    def footer(self) -> pq.FileMetaData:
+        """The footer of the file; it has one once it is closed."""
+        return self._footers[0]
+
     def _told(self, name: str, ends: tuple[Any, Any]) -> tuple[Any, Any] | None:
         """Bounds as Delta writes them; None: it has no text for them that every reader understands."""
         if name not in self._zones:
@@ -157,10 +177,12 @@ class DataFileWriter:
 
     def remove(self) -> None:
         """Leave nothing behind."""
-        if self._writer is not None:
-            self._writer.close()
-            self._sink.finish()
-        small_files.delete(self._sink.uri)
+        try:
+            if self._writer is not None:
+                self._end(self._writer)
+                self._sink.finish()
+        finally:
+            small_files.delete(self._sink.uri)
 
 
 class Sink:

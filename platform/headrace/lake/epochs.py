@@ -8,9 +8,9 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
-from headrace.lake.fence import MENDING, foreign
+from headrace.lake.fence import MENDING, ForeignCommitError, foreign
 from headrace.lake.history import LostHistoryError, looking_back
 
 if TYPE_CHECKING:
@@ -50,6 +50,30 @@ def _epochs(table: LakeTable, newest: int, *, mends: bool) -> Mapping[str, int]:
     return epochs
 
 
+def foreign_commits(table: LakeTable) -> list[CommitFile]:
+    """The commits by somebody else for which a new writer would refuse the table, in its order; none: it would not."""
+    if not table.exists:
+        return []
+
+    def found(newest: int) -> list[CommitFile]:
+        others: list[CommitFile] = []
+        for each in table.commits_back(newest):
+            if each is None:
+                break
+            if each.fence is None:
+                others.append(each)
+            elif not (each.record or {}).get(MENDING):
+                return others[::-1]
+        return []  # no writer of ours is known, so there is nobody whose rows they could have changed
+
+    commits = looking_back(table, found)
+    try:
+        require_undone(commits)
+    except ForeignCommitError:
+        return [commit for commit in commits if commit.changes_data]
+    return []
+
+
 def require_undone(commits: Sequence[CommitFile]) -> None:
     """Refuse commits by somebody else that changed rows, unless the later ones put back exactly the files of before.
 
@@ -68,12 +92,21 @@ def require_undone(commits: Sequence[CommitFile]) -> None:
 
 
 def _balance(commits: Sequence[CommitFile]) -> Counter[str]:
-    """For each file how often it was added, less how often it was removed."""
+    """For each file how often it was added, less how often it was removed; other deletion vectors make it another file."""
     found: Counter[str] = Counter()
     for commit in commits:
-        found.update(str(action["path"]) for action in commit.added)
-        found.subtract(str(action["path"]) for action in commit.removed)
+        found.update(map(_identity, commit.added))
+        found.subtract(map(_identity, commit.removed))
     return found
+
+
+def _identity(action: Mapping[str, Any]) -> str:
+    vector = action.get("deletionVector")
+    return (
+        action["path"]
+        if not vector
+        else f"{action['path']} {vector['pathOrInlineDv']} {vector.get('offset')}"
+    )
 
 
 def newest_fenced(table: LakeTable) -> CommitFile | None:

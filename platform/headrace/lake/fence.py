@@ -219,6 +219,6 @@ def foreign(found: CommitFile) -> ForeignCommitError:
         f"{found.table}: version {found.version} ({found.operation or 'unknown operation'}) changed the table, "
         "and Headrace did not write it.",
         detail=f"It {'changes rows' if found.changes_data else 'changes columns, properties or the protocol'}.",
-        hint=f"Restore the table to version {found.version - 1}, or rebuild it: "
-        "see docs/guides/operating.md, 'Foreign hands'.",
+        hint="Stop the stream and run `headrace repair` with the topic: it undoes the change. "
+        f"Or restore the table to version {found.version - 1}. See docs/guides/operating.md, 'Foreign hands'.",
     )

@@ -20,6 +20,7 @@ import pyarrow as pa
 from headrace.lake import small_files
 from headrace.lake.commit_file import CommitFile, commit_uri, read_commit
 from headrace.lake.data_file import time_text
+from headrace.lake.features import vectors_refused
 
 REMEMBERED = 8  # versions before the newest whose files are still known
 LOOK_SECONDS = 10.0  # between looks at whether the history behind the snapshot is still there
@@ -99,6 +100,8 @@ class IncrementalSnapshot:
                     self._snapshot = None  # its history was cleaned, or another table stands there
             now = self._read_anew() if self._snapshot is None else self._snapshot
             while (found := read_commit(self._uri, now.version + 1)) is not None:
+                if any(action.get("deletionVector") for action in found.added):
+                    raise vectors_refused(self._uri)
                 # Where columns change, what their bounds mean may be another.
                 now = self._read_anew() if found.changes_table else _after(now, found, self._times())
                 self._recent[now.version] = now
@@ -107,8 +110,8 @@ class IncrementalSnapshot:
             return now
 
     def _read_anew(self) -> Snapshot:
-        version, listed = self._load()
-        found = Snapshot(version, dict(_listed(listed)))
+        version, files = self._load()
+        found = Snapshot(version, dict(listed(files)))
         self._recent = {version: found}
         return found
 
@@ -169,7 +172,8 @@ def _moment(value: str) -> int:
     return int(np.datetime64(value.rstrip("Z").replace(" ", "T"), "us").astype(np.int64))
 
 
-def _listed(files: pa.Table) -> Iterable[tuple[str, DataFile]]:
+def listed(files: pa.Table) -> Iterable[tuple[str, DataFile]]:
+    """The files of a version, by name, as delta-rs lists them (`get_add_actions`, flattened)."""
     bounds: dict[str, dict[str, list[Any]]] = {"min": {}, "max": {}}
     for name in files.column_names:
         side, _, column = name.partition(".")

@@ -17,8 +17,9 @@ import pyarrow as pa
 
 from headrace.lake.commit_file import CommitFile, read_commit
 from headrace.lake.data_file import NewFile
+from headrace.lake.features import require_readable
 from headrace.lake.fence import MENDS
-from headrace.lake.snapshot import DataFile, IncrementalSnapshot, Snapshot
+from headrace.lake.snapshot import DataFile, IncrementalSnapshot, Snapshot, listed
 from headrace.lake.storage import delta_uri, storage_options
 
 if TYPE_CHECKING:
@@ -81,6 +82,13 @@ class LakeTable:
     def snapshot_at(self, version: int) -> Snapshot | None:
         """A version that was the newest not long ago; None: its files are not remembered."""
         return self._snapshot.at(version)
+
+    def files_at(self, version: int) -> Mapping[str, DataFile]:
+        """The files of a version, read anew from Delta's log; older ones need a history that is not cleaned."""
+        from deltalake import DeltaTable
+
+        past = DeltaTable(delta_uri(self.uri), version=version, storage_options=storage_options(self.uri))
+        return dict(listed(pa.table(past.get_add_actions(flatten=True))))
 
     @property
     def version(self) -> int:
@@ -234,6 +242,7 @@ class LakeTable:
     def _load(self) -> tuple[int, pa.Table]:
         """Takes no lock: whoever holds that of the handle may ask for a snapshot."""
         handle = self._open()
+        require_readable(self.uri, handle)
         columns = pa.schema(handle.schema().to_arrow())
         self._times = frozenset(field.name for field in columns if pa.types.is_timestamp(field.type))
         self._handle = handle

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 import pyarrow as pa
 
 from headrace.errors import TerminalError
+from headrace.lake.features import require_writable
 from headrace.lake.kinds import PINNED
 from headrace.lake.storage import delta_uri, storage_options
 from headrace.lake.table import LakeTable, no_hooks, properties
@@ -58,7 +59,7 @@ def create(
     if not table.exists:
         _make(uri, schema, {**PINNED, **(settings or {})})
     found = _fields(table)
-    _require_pinned(table)
+    table.with_handle(lambda handle: require_writable(uri, handle))
     if grows is not None and _lacks(found, wanted, grows):
         _add_fields(table, schema, grows)
         found = _fields(table)
@@ -129,22 +130,6 @@ def _add_fields(table: LakeTable, schema: pa.Schema, column: str) -> None:
 
     # A role of its own: the writers of the table go on.
     TableWriter(table, "describer").commit_by(grow, {"writer": "describer"})
-
-
-def _require_pinned(table: LakeTable) -> None:
-    """Refuse a table that another platform's defaults have changed in a way that its readers here do not understand."""
-    protocol = table.with_handle(lambda handle: handle.protocol())
-    features = {*(protocol.reader_features or ()), *(protocol.writer_features or ())}
-    configuration = table.with_handle(lambda handle: dict(handle.metadata().configuration))
-    refused = features & {"deletionVectors", "columnMapping"}
-    if configuration.get("delta.columnMapping.mode", "none") != "none":
-        refused.add("columnMapping")
-    if refused:
-        raise TerminalError(
-            f"The table at {table.uri} uses {', '.join(sorted(refused))}, which Headrace does not write.",
-            detail="Nothing was changed.",
-            hint="See docs/upgrading.md, 'Headrace itself'.",
-        )
 
 
 def _require_same(uri: str, found: list[dict[str, Any]], wanted: list[dict[str, Any]]) -> None:

@@ -26,18 +26,21 @@ from headrace import lake as lakes
 from headrace.description import quote
 from headrace.errors import TerminalError
 from headrace.lifecycle.backfill_plan import STAGES, BackfillPlan, DayVerdict
+from headrace.lifecycle.compare_rows import compare_rows, differing_rows
 from headrace.lifecycle.sink_corrections import SinkVerdict, correct_sinks
 from headrace.log.clock import SystemClock
 from headrace.nodes.node_tables import Base, base_of, read_logs, read_progress, results_writer
 from headrace.nodes.opening import Opening, Standing, read_opening, stand
 from headrace.nodes.operator_frames import operator_of
+from headrace.spark.comparable import comparable_rows
 from headrace.spark.merge import exchange
 from headrace.spark.session import pipeline_session
-from headrace.writing.lease import Lease, take_lease_patiently
+from headrace.writing.lease import Lease
+from headrace.writing.lease_waits import take_lease_patiently
 from headrace.writing.right_rows import right_rows_of_results, right_rows_of_table
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping, Sequence
+    from collections.abc import Callable, Collection, Mapping, Sequence
 
     from pyspark.sql import Column as Expr
     from pyspark.sql import DataFrame, SparkSession
@@ -54,10 +57,18 @@ class Backfill:
     """Recomputes some days of a node; the stream may run meanwhile."""
 
     def __init__(
-        self, spark: SparkSession, lake: Lake, node: Node, days: Sequence[dt.date] | None = None
+        self,
+        spark: SparkSession,
+        lake: Lake,
+        node: Node,
+        days: Sequence[dt.date] | None = None,
+        *,
+        whole: bool = False,
     ) -> None:
         """Prepare; `days` are UTC days of the rows (of `window_start`), None is every day; current results have none.
 
+        In:     whole  True: current results are brought to where the node stands, and changes in its state count no more.
+                       Nothing may write meanwhile
         Raises: TerminalError when the node has never run.
         """
         self._spark, self._lake, self.node = pipeline_session(spark), lake, node
@@ -72,17 +83,20 @@ class Backfill:
             days = ()
         self._chosen = None if days is None else tuple(sorted(set(days)))
         self.sinks: tuple[SinkVerdict, ...] = ()  # what the last swap made of them
+        self._whole = whole and not self._operator.appended
 
     @cached_property
     def days(self) -> tuple[dt.date | None, ...]:
         """The days chosen; without a choice those that have rows, recomputed or stored; None is the whole table."""
+        if not self._operator.appended or self._chosen is not None:
+            return self._days(frozenset())
+        return self._days(frozenset({*self._by_day(self._recomputed), *self._by_day(self._stored())}))
+
+    def _days(self, found: Collection[dt.date | None]) -> tuple[dt.date | None, ...]:
+        """See `days`. In: found  those that have rows."""
         if not self._operator.appended:
             return (None,)
-        if self._chosen is not None:
-            return self._chosen
-        return tuple(
-            sorted(day for day in {*self._by_day(self._recomputed), *self._by_day(self._stored())} if day)
-        )
+        return tuple(sorted(day for day in found if day)) if self._chosen is None else self._chosen
 
     def plan(self) -> BackfillPlan:
         """What `run` will read and do."""
@@ -107,6 +121,7 @@ class Backfill:
         *,
         swap: bool = True,
         on_stage: Callable[[str], None] = lambda stage: None,
+        before_swap: Callable[[DataFrame], None] = lambda differing: None,
         lease: Lease | None = None,
         correct: bool = True,
     ) -> list[DayVerdict]:
@@ -114,8 +129,9 @@ class Backfill:
 
         Sinks that can be corrected are put right before it: a backfill that dies in between finds the same again.
 
-        In:     lease    of the node's backfills, if the caller holds it
-                correct  False: sinks keep what they have
+        In:     before_swap  called with the rows that differ; `__side` is `log` or `table`
+                lease        of the node's backfills, if the caller holds it
+                correct      False: sinks keep what they have
         Raises: LeaseHeldError when another backfill of the node is running; TransientError when a sink's store is away.
         """
         name = self.node.required_name
@@ -123,15 +139,15 @@ class Backfill:
         try:
             self._begin_anew()
             on_stage(STAGES[0])
-            recomputed = self._recomputed
+            recomputed, stored = self._recomputed, self._stored()
             on_stage(STAGES[1])
-            counts = self._by_day(recomputed)
-            on_stage(STAGES[2])
-            stored = self._stored()
-            stored_counts = self._by_day(stored)
-            differing = _differences(recomputed, stored).persist()
-            different, examples = self._by_day(differing), self._examples(differing)
-            swapped = swap and bool(different)
+            found = compare_rows(recomputed, stored, self._day(), lambda: on_stage(STAGES[2]))
+            self.days = self._days(found.days)
+            differing = found.differing.persist() if found.odd else found.differing
+            different = self._by_day(differing) if found.odd else Counter()
+            examples = self._examples(differing) if different else {}
+            swapped = swap and (bool(different) or self._whole)
+            before_swap(differing)
             if swapped:
                 on_stage(STAGES[3])
                 held.check()
@@ -148,8 +164,8 @@ class Backfill:
             DayVerdict(
                 day,
                 equal=not different[day],
-                rows_recomputed=counts[day],
-                rows_stored=stored_counts[day],
+                rows_recomputed=found.recomputed[day],
+                rows_stored=found.stored[day],
                 rows_differing=different[day],
                 first_differences=tuple(examples.get(day, ())),
                 swapped=swapped and bool(different[day]),
@@ -157,9 +173,14 @@ class Backfill:
             for day in self.days
         ]
 
+    def rehearse(self) -> None:
+        """Compare no rows: Spark refuses here what it would refuse in `run`."""
+        none = comparable_rows(self._stored().limit(0))
+        self._examples(differing_rows(none, none))
+
     @cached_property
     def _recomputed(self) -> DataFrame:
-        return self._standing.results.where(self._in_days()).persist()
+        return self._standing.results.where(self._in_days())
 
     @cached_property
     def _standing(self) -> Standing:
@@ -170,8 +191,6 @@ class Backfill:
         """Let go of what was folded, as far as it was."""
         known = vars(self)
         if "_recomputed" in known:
-            self.days  # noqa: B018 - known before what it is read from goes
-            self._recomputed.unpersist()
             del self._recomputed
         if "_standing" in known:
             self._standing.release()
@@ -195,7 +214,8 @@ class Backfill:
     @property
     def _upto_ms(self) -> Mapping[str, int]:
         """How far the log is folded into what is compared."""
-        return self.progress.upto_ms if self._operator.appended else self._base.upto_ms
+        here = self._operator.appended or self._whole
+        return self.progress.upto_ms if here else self._base.upto_ms
 
     def _take_lease(self, name: str) -> Lease:
         """The stream folds current results under the same lease, for a second or two."""
@@ -279,6 +299,9 @@ class Backfill:
         table = lakes.open_table(self._lake.table(name))
         days = {"days": [str(day) for day in self.days if day]}
         record = {"writer": f"backfill/{name}", **days, **lakes.carried(table, [writer])}
+        if self._whole:  # as if all of the state's changes had been folded (see `Bases`)
+            folded = {"batch": self.progress.batch, "upto_ms": dict(self.progress.upto_ms)}
+            record = {"writer": writer, **folded}
         exchange(
             lakes.TableWriter(table, lakes.MAINTAINER, carries=[writer], mends=True),
             changes,
@@ -292,14 +315,6 @@ def verify(
 ) -> list[DayVerdict]:
     """Recompute and compare; change nothing."""
     return Backfill(spark, lake, node, days).run(swap=False)
-
-
-def _differences(recomputed: DataFrame, stored: DataFrame) -> DataFrame:
-    """The rows that only one side has, whole; `__side` is `log` or `table`. Duplicates count."""
-    columns = [F.col(quote(name)) for name in stored.columns]
-    log, table = recomputed.select(columns), stored.select(columns)
-    only_log = log.exceptAll(table).withColumn("__side", F.lit("log"))
-    return only_log.unionByName(table.exceptAll(log).withColumn("__side", F.lit("table")))
 
 
 def _ms(day: dt.date) -> int:

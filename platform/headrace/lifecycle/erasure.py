@@ -7,19 +7,23 @@ erased records no more.
 
 Nothing may write meanwhile: the leases of the log, of its nodes and of their backfills are held throughout. The order
 survives a crash: whatever is done already is found done when the erasure is run again, and the rest is done then.
-  1. each node completes the micro-batch that a crash had interrupted, and folds what it has not folded;
+  1. each node completes the micro-batch that a crash had interrupted, and folds what it has not folded; Spark is asked
+     whether it can compare its rows;
   2. the log's rows are blanked in one commit;
-  3. for each node: results that differ are swapped, its state and what it remembers of unusable records are written anew,
-     then refused rows go.
+  3. for each node: refused rows of the key and of results that differ go, these results are swapped, then its state and what
+     it remembers of unusable records are written anew.
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
+from functools import reduce
+from operator import and_
 from typing import TYPE_CHECKING
 
 from pyspark.sql import functions as F
+from pyspark.sql import types as T
 
 from headrace import lake as lakes
 from headrace.errors import TerminalError
@@ -37,7 +41,7 @@ from headrace.sequence.log_columns import DEAD_LETTER
 from headrace.spark.json_rows import as_json
 from headrace.spark.lake_rows import read, rewrite
 from headrace.spark.session import pipeline_session
-from headrace.writing.lease import nothing_writes
+from headrace.writing.lease_waits import nothing_writes
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -112,6 +116,8 @@ class Erasure:
         with nothing_writes(self._spark, self._lake, self._topic, self._nodes, self._clock) as backfills:
             self._require_whole_log()
             present = [node for node in self._nodes if settled(self._spark, self._lake, node)]
+            for node in present:
+                Backfill(self._spark, self._lake, node).rehearse()
             self._drop_rebuilds()  # they have read the key; they begin again
             yield self._log()
             for node in present:
@@ -155,19 +161,25 @@ class Erasure:
 
     def _node(self, node: Node, lease: Lease) -> Iterator[Erased]:
         spark, lake, name = self._spark, self._lake, node.required_name
-        path = lake.table(name)
-        before = read(spark, path, lakes.open_table(path).version)
-        Backfill(spark, lake, node).run(lease=lease, correct=False)
-        after = read(spark, path, lakes.open_table(path).version)
-        gone = before.exceptAll(after).persist()
-        yield Erased(name, "results", gone.count(), "gone, or computed anew without the erased records")
+        done: list[Erased] = []
+
+        def before_swap(differing: DataFrame) -> None:
+            """Refused rows go first: should a crash come in between, nobody would know which results had changed."""
+            gone, note = (
+                differing.where("__side = 'table'"),
+                "gone, or computed anew without the erased records",
+            )
+            done.extend([Erased(name, "results", gone.count(), note), *self._refused(node, gone)])
+
+        Backfill(spark, lake, node).run(lease=lease, before_swap=before_swap, correct=False)
+        results, *refused = done
+        yield results
         state = write_state_anew(spark, lake, node)
         note = f"written anew: {state.before:,} rows became {state.after:,}"
         yield Erased(name, "state", max(0, state.before - state.after), note)
         if state.unusable:
             yield Erased(name, "unusable records", state.unusable, "gone with their reasons")
-        yield from self._refused(node, gone)
-        gone.unpersist()
+        yield from refused
         for sink in node.sinks:
             yield Erased(
                 name, f"store of {sink.name}", None, "holds what was delivered to it: erase it there"
@@ -184,10 +196,9 @@ class Erasure:
             before = read(spark, path).count()
             concerned = F.col("identity").isin([row["identity"] for row in identities.collect()])
             if values.keys() <= set(node.columns):
-                named = F.lit(True)
-                for column, text in values.items():
-                    named = named & (F.get_json_object("row", f"$['{column}']") == text)
-                concerned = concerned | named
+                texts = T.StructType([T.StructField(column, T.StringType()) for column in values])
+                row = F.from_json("row", texts)
+                concerned = concerned | reduce(and_, (row[name] == text for name, text in values.items()))
             maintainer = lakes.TableWriter(lakes.open_table(path), lakes.MAINTAINER)
             rewrite(spark, maintainer, concerned, {"writer": f"erasure/{node.required_name}"})
             after = read(spark, path).count()

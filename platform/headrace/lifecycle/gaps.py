@@ -8,7 +8,7 @@ from headrace.log.clock import SystemClock
 from headrace.log.sequencer import Sequencer
 from headrace.spark.kafka import KafkaTopic, lost_offsets
 from headrace.spark.session import pipeline_session
-from headrace.writing.lease import take_lease
+from headrace.writing.lease_waits import take_lease_patiently
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -27,10 +27,10 @@ def accept_gap(
     Raises: LeaseHeldError while the topic's stream runs; TerminalError when the topic was deleted and created again.
     """
     clock, session = SystemClock(), pipeline_session(spark)
-    lease = take_lease(session, lake.lease(f"log/{topic.name}"), f"Log '{topic.name}'", clock)
+    lease = take_lease_patiently(session, lake.lease(f"log/{topic.name}"), f"Log '{topic.name}'", clock)
     try:
         sequencer = Sequencer(session, topic, lake.log(topic.name), clock)
-        on_broker = KafkaTopic(topic.name, kafka)
+        on_broker = KafkaTopic(topic.name, kafka.of(topic.options))
         sequencer.reads_from(on_broker.topic_id())
         needed = dict.fromkeys(on_broker.partitions(), 0)
         needed |= {p: state.next_offset for p, state in sequencer.state.partitions.items()}

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 from headrace.log.clock import SystemClock
 from headrace.log.sequencer import Sequencer
 from headrace.spark.session import pipeline_session
-from headrace.writing.lease import take_lease
+from headrace.writing.lease_waits import take_lease_patiently
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -26,7 +26,7 @@ def reset_guard(
     Raises: LeaseHeldError while the topic's stream runs; TerminalError when its guard does not know that root.
     """
     clock, session = SystemClock(), pipeline_session(spark)
-    lease = take_lease(session, lake.lease(f"log/{topic.name}"), f"Log '{topic.name}'", clock)
+    lease = take_lease_patiently(session, lake.lease(f"log/{topic.name}"), f"Log '{topic.name}'", clock)
     try:
         sequencer = Sequencer(session, topic, lake.log(topic.name), clock)
         return sequencer.reset_guard(root_topic, root_partition)

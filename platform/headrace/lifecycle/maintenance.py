@@ -32,7 +32,8 @@ from headrace.nodes.topics import topics_of
 from headrace.nodes.unusable_table import unusable_uri
 from headrace.spark.merge import FOLDER as CHANGES_FOLDER
 from headrace.spark.session import pipeline_session
-from headrace.writing.lease import LeaseHeldError, held_since_ms, take_lease_patiently
+from headrace.writing.lease import LeaseHeldError, held_since_ms
+from headrace.writing.lease_waits import take_lease_patiently
 from headrace.writing.state_upkeep import StateUpkeep
 from headrace.writing.table_upkeep import pack_log
 

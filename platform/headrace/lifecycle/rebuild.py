@@ -22,7 +22,8 @@ from headrace.lake.swap import replace_table
 from headrace.nodes.evolution import REBUILT, OtherDescriptionError
 from headrace.nodes.node_tables import read_progress, results_writer, write_description
 from headrace.nodes.unusable_table import UnusableTable
-from headrace.writing.lease import LeaseHeldError, take_lease, take_lease_patiently
+from headrace.writing.lease import LeaseHeldError, take_lease
+from headrace.writing.lease_waits import take_lease_patiently
 from headrace.writing.node_runner import NodeRunner
 from headrace.writing.redeliver import can_be_put_right, put_right
 

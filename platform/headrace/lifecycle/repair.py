@@ -1,13 +1,17 @@
-"""Repair of a log that has lost commits: they are put back, and the tables made of the log are computed anew.
+"""Repair of a log that has lost commits, and of tables whose rows somebody else has changed.
 
 Law: afterwards the chain of commits is whole (see `headrace.log.chain`), no row that was there has changed, and the tables
-of each node are those that the log leads to. A lost commit comes back
+of each node are those that the log leads to.
+
+What somebody else did to rows, as by a `RESTORE`, is undone first: in the log, then in each node's tables (see
+`headrace.lake.undo`). Where files are deleted that would have to come back, a node's tables are computed anew; a log is
+refused. Then a lost commit of the log comes back
 
 1. from files, if they still lie in the table's folder although no version names them: as it was, row by row;
 2. else from Kafka: its records are sequenced anew, from where the commit before left the log to where the next one began.
    They get commit times between the two. What a person or the clock had decided in it is gone.
 
-Nothing is changed before it is known that everything can be put back, and nothing may write meanwhile: the leases of the
+No commit is put back before it is known that all can be, and nothing may write meanwhile: the leases of the
 log, of its nodes and of their backfills are held throughout. If it is broken off, run it again.
 """
 
@@ -20,6 +24,8 @@ from pyspark.sql import functions as F
 
 from headrace import lake as lakes
 from headrace.errors import TerminalError
+from headrace.lake import small_files
+from headrace.lake.undo import FilesGoneError, undo_foreign
 from headrace.lifecycle.anew import settled, write_state_anew
 from headrace.lifecycle.backfill import Backfill
 from headrace.log.chain import read_chain
@@ -29,15 +35,17 @@ from headrace.log.learn_guard import learn
 from headrace.log.record_writer import RecordWriter
 from headrace.log.resets import resets_in, since_last_reset
 from headrace.log.stray_commits import StrayCommits
-from headrace.nodes.node_tables import read_progress, settled_ms, undescribed
+from headrace.nodes.node_tables import read_progress, results_writer, settled_ms, undescribed
+from headrace.nodes.unusable_table import unusable_uri
 from headrace.sequence.log_columns import log_schema
 from headrace.sequence.log_state import PartitionState
 from headrace.sequence.replays.guards import new_guard
 from headrace.spark.kafka import KafkaTopic, lost_offsets, read_offsets
+from headrace.spark.kafka_client import KafkaReader, spark_refused
 from headrace.spark.lake_rows import read
 from headrace.spark.one_task import table_schema
 from headrace.spark.session import pipeline_session
-from headrace.writing.lease import nothing_writes
+from headrace.writing.lease_waits import nothing_writes
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -49,8 +57,11 @@ if TYPE_CHECKING:
     from headrace.lake.paths import Lake
     from headrace.log.chain import Gap
     from headrace.log.clock import Clock
+    from headrace.log.record_writer import WrittenRecords
+    from headrace.sequence.log_state import LogState
     from headrace.sequence.replays.guards import Guard
     from headrace.spark.kafka import KafkaSettings
+    from headrace.writing.lease import Lease
 
 GAPS_MAX = 10_000  # in one run
 
@@ -84,7 +95,7 @@ class Repair:
         self._spark, self._lake, self._topic = pipeline_session(spark), lake, topic
         self._nodes = [node for node in nodes if topic in node.topics]
         self._described = {node.required_name for node in nodes}
-        self._settings, self._kafka = kafka, KafkaTopic(topic.name, kafka)
+        self._settings, self._kafka = kafka, KafkaTopic(topic.name, kafka.of(topic.options))
         self._clock, self._path = clock or SystemClock(), lake.log(topic.name)
         self._schema = table_schema(log_schema(topic))
 
@@ -95,6 +106,8 @@ class Repair:
                 TerminalError, before anything is changed, when Kafka lacks what is gone, or is another topic
         """
         with nothing_writes(self._spark, self._lake, self._topic, self._nodes, self._clock) as backfills:
+            log = f"log/{self._topic.name}"
+            yield from _undone(self._path, log, log)
             gaps = read_chain(read(self._spark, self._path), at_most=GAPS_MAX).gaps
             stray = StrayCommits(self._path, self._topic) if gaps else None
             found = [(gap, stray.between(gap) if stray is not None else None) for gap in gaps]
@@ -103,16 +116,33 @@ class Repair:
                 yield self._put_back(gap, files)
             since_ms = min((gap.after_ms for gap in gaps), default=None)
             for node in self._nodes:
-                if self._is_concerned(node, since_ms):
-                    settled(self._spark, self._lake, node)
-                    Backfill(self._spark, self._lake, node).run(
-                        lease=backfills[node.required_name], correct=False
-                    )
-                    write_state_anew(self._spark, self._lake, node)
-                    yield Repaired(node.required_name, "its tables were computed anew from the log")
+                yield from self._mended(node, since_ms, backfills[node.required_name])
         if gaps:
             for name in undescribed(self._spark, self._lake, self._described):
                 yield Repaired(name, "not described here: if it reads the topic, repair it there too")
+
+    def _mended(self, node: Node, since_ms: int | None, lease: Lease) -> Iterator[Repaired]:
+        """Undo what others did to a node's tables; compute them anew where that cannot be, or the log is another."""
+        name, lost = node.required_name, False
+        for uri, writer in (
+            (self._lake.table(name), results_writer(node)),
+            (self._lake.state(name), f"node/{name}"),
+            (unusable_uri(self._lake, node), f"unusable/{name}"),
+        ):
+            try:
+                yield from _undone(uri, writer, name)
+            except FilesGoneError:
+                lost = True
+                if writer.startswith("unusable/"):  # it only repeats what the log tells
+                    small_files.delete(uri)
+                    lakes.forget(uri)
+        if not lost and not self._is_concerned(node, since_ms):
+            return
+        if not lost:
+            settled(self._spark, self._lake, node)
+        Backfill(self._spark, self._lake, node, whole=lost).run(lease=lease, correct=False)
+        write_state_anew(self._spark, self._lake, node)
+        yield Repaired(name, "its tables were computed anew from the log")
 
     def _is_concerned(self, node: Node, since_ms: int | None) -> bool:
         """Whether a node has read beyond what was lost, or beyond what the log now holds."""
@@ -162,9 +192,7 @@ class Repair:
         times = _commit_times(gap)
         after = before.after(times[0], [])
         if gap.offsets:
-            raw = read_offsets(self._spark, self._topic, self._settings, gap.offsets)
-            work = RecordWriter(self._topic, self._path, self._schema)
-            written = work.write(raw, before, self._guard_at(gap.after_ms), times[0])
+            written = self._sequence_anew(gap, before, times[0])
             files, records = list(written.files), written.records
             after = before.after(times[0], written.ends)
         ends = {
@@ -183,6 +211,17 @@ class Repair:
             previous, after = row.next, row.after
         return files, records
 
+    def _sequence_anew(self, gap: Gap, before: LogState, at_ms: int) -> WrittenRecords:
+        raw = read_offsets(self._spark, self._topic, self._settings, gap.offsets)
+        work, guard = RecordWriter(self._topic, self._path, self._schema), self._guard_at(gap.after_ms)
+        try:
+            return work.write(raw, before, guard, at_ms)
+        except Exception as error:
+            if not spark_refused(error):
+                raise
+        records = KafkaReader(self._topic.name, self._settings).read(gap.offsets)
+        return work.write(records, before, guard, at_ms)
+
     def _guard_at(self, at_ms: int) -> Guard | None:
         """The replay guard as it was after a commit."""
         guard = new_guard(self._topic.replay_guard)
@@ -190,6 +229,14 @@ class Repair:
             return None
         log = read(self._spark, self._path).where(F.col("ingested_at") <= F.timestamp_millis(F.lit(at_ms)))
         return learn(guard, log.where(since_last_reset(resets_in(log))))
+
+
+def _undone(uri: str, writer: str, of: str) -> Iterator[Repaired]:
+    """Undo what somebody else did to the rows of a table; of `writer` the newest record stays known."""
+    done = undo_foreign(lakes.open_table(uri), {"writer": f"repair/{writer}"}, [writer])
+    if done:
+        table = "its log" if of.startswith("log/") else f"its table at {uri}"
+        yield Repaired(of, f"{table} has the rows of before again, {', '.join(done)} is undone")
 
 
 def _commit_times(gap: Gap) -> list[int]:

@@ -33,7 +33,7 @@ from headrace.nodes.unusable_table import UnusableTable
 from headrace.sequence.log_columns import CONTROL
 from headrace.spark.lake_rows import read, rewrite
 from headrace.spark.session import pipeline_session
-from headrace.writing.lease import nothing_writes
+from headrace.writing.lease_waits import nothing_writes
 from headrace.writing.node_runner import NodeRunner
 
 if TYPE_CHECKING:

@@ -26,7 +26,19 @@ from headrace.sequence.sequence_records import NAMES, VALUES, Sequencer, judge
 from headrace.sequence.stream_time import is_new
 from headrace.spark import workers
 
-COLUMNS = ("partition", "offset", "key", "value", "timestamp", NAMES, VALUES)  # of what comes to a task
+# What comes to a task, one row per record.
+RECORDS = pa.schema(
+    [
+        ("partition", pa.int32()),
+        ("offset", pa.int64()),
+        ("key", pa.binary()),
+        ("value", pa.binary()),
+        ("timestamp", pa.int64()),
+        (NAMES, pa.list_(pa.string())),
+        (VALUES, pa.list_(pa.binary())),
+    ]
+)
+COLUMNS = tuple(RECORDS.names)
 ENCODING = Encoding(
     repeating=frozenset({"kind", "topic", "root_topic", "path"}),
     different=frozenset({"offset", "timestamp", "stream_time", "root_offset", "headers.list.element.value"}),
@@ -61,15 +73,18 @@ class RecordTask:
              `guard`, what `merge_guards` takes
         """
         workers.settle()
+        yield pa.RecordBatch.from_pydict({"report": [json.dumps(self.report(batches))]})
+
+    def report(self, batches: Iterable[pa.RecordBatch]) -> dict[str, Any]:
+        """The same report, in the process that calls this. In: batches  as for `__call__`."""
         work = _Work(self)
         try:
             for records in in_chunks(batches):
                 work.take(records)
-            report = work.finish()
+            return work.finish()
         except BaseException:
             work.give_up()
             raise
-        yield pa.RecordBatch.from_pydict({"report": [json.dumps(report)]})
 
 
 def merge_guards(before: Guard | None, reported: Iterable[Mapping[str, Any] | None]) -> Guard | None:

@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
+import pyarrow as pa
+from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
 from headrace.lake import NewFile, small_files
@@ -20,8 +23,7 @@ from headrace.spark.one_task import reports_of
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
-    import pyarrow as pa
-    from pyspark.sql import DataFrame, SparkSession
+    from pyspark.sql import SparkSession
 
     from headrace.description import Topic
     from headrace.sequence.log_state import LogState
@@ -34,6 +36,10 @@ ARROW = "spark.sql.execution.arrow"
 BOTH = {f"{ARROW}.useLargeVarTypes": "false"}
 BY_BYTES = BOTH | {f"{ARROW}.maxRecordsPerBatch": "10000", f"{ARROW}.maxBytesPerBatch": str(64 << 20)}
 BY_ROWS = BOTH | {f"{ARROW}.maxRecordsPerBatch": "1000", f"{ARROW}.maxBytesPerBatch": str(2**31 - 1)}
+
+# Rows for Spark's tasks; or, where Spark cannot read the records, batches as `RecordTask` takes them, by partition and
+# offset. These are sequenced in this process.
+Records = DataFrame | Iterable[pa.RecordBatch]
 
 
 @dataclass(frozen=True)
@@ -70,7 +76,7 @@ class RecordWriter:
 
     def write(
         self,
-        raw: DataFrame,
+        raw: Records,
         state: LogState,
         guard: Guard | None,
         at_ms: int,
@@ -80,24 +86,21 @@ class RecordWriter:
     ) -> WrittenRecords:
         """Sequence and write the records of a commit.
 
-        In: raw           as Spark's Kafka source delivers them; offsets that the log holds are passed over
+        In: raw           as Spark's Kafka source delivers them: tasks sequence and write them. Or batches (see `Records`):
+                          this process does it. Offsets that the log holds are
+                          passed over
             state, guard  before the commit
             in_order      each partition lies in one task, in the order of its offsets
             one_task      the records are few: use one task
         """
-        spark = raw.sparkSession
-        self._end_batches(spark, BY_ROWS if self._is_small else BY_BYTES)
-        rows = self._columns.of(raw)
-        if isinstance(guard, ExactGuard):
-            rows = rows.coalesce(1).sortWithinPartitions("partition", "offset")
-        elif in_order:
-            rows = rows.coalesce(1 if one_task else spark.sparkContext.defaultParallelism)
-        else:
-            rows = rows.repartition(1 if one_task else spark.sparkContext.defaultParallelism, "partition")
-            rows = rows.sortWithinPartitions("partition", "offset")
         task = RecordTask(self._of, state, guard, at_ms, self._schema, self._path)
-        reports = reports_of(rows, task, COLUMNS)
-        self._require_whole_partitions(reports)
+        if isinstance(raw, DataFrame):
+            self._end_batches(raw.sparkSession, BY_ROWS if self._is_small else BY_BYTES)
+            rows = self._distributed(raw, guard, in_order=in_order, one_task=one_task)
+            reports = reports_of(rows, task, COLUMNS)
+            self._require_whole_partitions(reports)
+        else:
+            reports = [task.report(raw)]
         if any(each["records"] for each in reports):
             self._is_small = max(each["largest"] for each in reports) <= SMALL_RECORD_BYTES
         return WrittenRecords(
@@ -108,6 +111,18 @@ class RecordWriter:
             [LastRow(*end) for each in reports for end in each["ends"]],
             merge_guards(guard, (each["guard"] for each in reports)),
         )
+
+    def _distributed(
+        self, raw: DataFrame, guard: Guard | None, *, in_order: bool, one_task: bool
+    ) -> DataFrame:
+        """The records with COLUMNS, in the tasks that sequence them."""
+        rows, tasks = self._columns.of(raw), raw.sparkSession.sparkContext.defaultParallelism
+        if isinstance(guard, ExactGuard):
+            return rows.coalesce(1).sortWithinPartitions("partition", "offset")
+        if in_order:
+            return rows.coalesce(1 if one_task else tasks)
+        rows = rows.repartition(1 if one_task else tasks, "partition")
+        return rows.sortWithinPartitions("partition", "offset")
 
     def _end_batches(self, spark: SparkSession, settings: Mapping[str, str]) -> None:
         """Each query has a session of its own."""

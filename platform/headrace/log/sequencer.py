@@ -24,7 +24,7 @@ from headrace.log.decision_rows import Decision, write_decisions
 from headrace.log.guard import GuardStore
 from headrace.log.limits import limits_entry
 from headrace.log.promise import read_promise, write_promise
-from headrace.log.record_writer import RecordWriter
+from headrace.log.record_writer import Records, RecordWriter
 from headrace.log.recovery import recover
 from headrace.log.resets import control_entry
 from headrace.log.ticks import due_ticks
@@ -36,7 +36,7 @@ from headrace.spark.one_task import table_schema
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterator, Mapping, Sequence, Set
 
-    from pyspark.sql import DataFrame, SparkSession
+    from pyspark.sql import SparkSession
 
     from headrace.description import Topic
     from headrace.lake import NewFile
@@ -95,10 +95,10 @@ class Sequencer:
         self._steady_ms = self._began_ms = clock.steady_ms()
         self.sound = True  # False while it is not known whether a commit went through
 
-    def append(self, raw: DataFrame, *, in_order: bool = False, one_task: bool = False) -> Appended:
+    def append(self, raw: Records, *, in_order: bool = False, one_task: bool = False) -> Appended:
         """Commit one micro-batch of Kafka records.
 
-        In: raw       as Spark's Kafka source delivers it (see `columns.KAFKA`); offsets already held are passed over
+        In: raw       see `RecordWriter.write`; offsets already held are passed over
             in_order  each partition lies in one task, in the order of its offsets
             one_task  they are few: one task is enough
         """

@@ -18,10 +18,12 @@ from headrace.engine.feeds import NodeRows
 from headrace.engine.operators import NodeOperator, operator_of
 from headrace.engine.output_tables import output_tables
 from headrace.engine.spark_fold import SparkFold, computed_columns
+from headrace.errors import DescriptionError
 from headrace.fold.changes.collect import CHANGES, RESULTS
 from headrace.fold.contract import KEY
 from headrace.fold.relations.tree import Grower, repeated_values, selection_of
 from headrace.fold.totals.merge_totals import RECORDS
+from headrace.sequence.parse.types import has_maps
 from headrace.spark.frames import local_frame
 from headrace.spark.one_task import arrow_schema, table_schema
 
@@ -86,7 +88,10 @@ class BoundOperator:
 
 
 def bound(spark: SparkSession, node: Node) -> BoundOperator:
-    """The operator of a node. It is made once for each description."""
+    """The operator of a node. It is made once for each description.
+
+    Raises: DescriptionError when a MAP that SQL computes would tell its rows apart
+    """
     # A bound that shuts a stream down alters no row, so a fingerprint says nothing of it.
     policy = policy_of(node) if is_suppressed(node) else None
     tells = tells_changes(node)
@@ -95,13 +100,26 @@ def bound(spark: SparkSession, node: Node) -> BoundOperator:
         rows = NodeRows(spark, node)
         inputs = {name: feed.schema for name, feed in rows.packed.feeds.items()}
         columns = _computed_columns(spark, node, inputs) if isinstance(node, Join | TableAggregate) else {}
-        _KNOWN[known] = BoundOperator(rows, operator_of(node, rows.columns, changes=tells, computed=columns))
+        made = BoundOperator(rows, operator_of(node, rows.columns, changes=tells, computed=columns))
+        _require_comparable(node, made.result_schema)
+        _KNOWN[known] = made
     return _KNOWN[known]
 
 
 def tells_changes(node: Node) -> bool:
     """Whether each change of its results is wanted: for sinks, if the results are revised. Its state is the same."""
     return bool(node.sinks) and node.day_column is None
+
+
+def _require_comparable(node: Node, results: pa.Schema) -> None:
+    """What a description tells of types is refused when described; of what SQL computes, Spark alone knows the type."""
+    for name in node.identity:
+        if name in results.names and has_maps(results.field(name).type):
+            raise DescriptionError(
+                f"Node '{node.required_name}': column '{name}' tells its rows apart and holds a MAP.",
+                detail="MAPs cannot be compared.",
+                hint="Group by its entries that matter, each as a column of its own.",
+            )
 
 
 def _computed_columns(

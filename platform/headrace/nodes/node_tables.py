@@ -27,6 +27,7 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
     from headrace.description import Node, Topic
+    from headrace.lake import LakeTable
     from headrace.lake.paths import Lake
 
 
@@ -168,6 +169,23 @@ def require_log_reaches(spark: SparkSession, lake: Lake, name: str, topic: Topic
             f"Node '{name}' has read the log of '{topic.name}' beyond its end: the log has lost commits.",
             detail=f"It has read through commit time {read_ms}, and the log ends at {end_ms} (ms since 1970).",
             hint=f"Stop the stream and run: headrace repair {topic.name}.",
+        )
+
+
+def require_state_reaches(results: LakeTable, writer: str, name: str, progress: Progress) -> None:
+    """Refuse to go on where a node's results go further than its state: rows of theirs would come again.
+
+    In:     writer  who signs the commits of the results (see `results_writer`)
+    Law:    results are written before the state: they are ahead of it by one micro-batch at most, which is repeated
+    Raises: TerminalError: the state's folder was put back to an earlier moment, and that of the results was not
+    """
+    commit = last_commit(results, writer)
+    batch = progress.batch if commit is None else int(commit.record["batch"])
+    if batch > progress.batch + 1:
+        raise TerminalError(
+            f"Node '{name}': its results go further than its state, which has lost commits.",
+            detail=f"The results hold micro-batch {batch}, and the state ends with {progress.batch}.",
+            hint="Put the files of both tables back to the same moment, or delete both: they are built from the log.",
         )
 
 

@@ -52,7 +52,7 @@ def open_windows(of: BoundOperator, state: DataFrame, clock: Clock) -> DataFrame
 
 
 def open_records(of: BoundOperator, state: DataFrame, clock: Clock) -> DataFrame | None:
-    """How many records of each partition are open: TOPIC, PARTITION, RECORDS, several rows of each; None: none can be."""
+    """How many records of each partition are open: TOPIC, PARTITION, RECORDS, one row per task; None: none can be."""
     kernel = of.operator.kernel
     match kernel:
         case TimeLimit():
@@ -128,12 +128,18 @@ def _running_sessions(kernel: Sessions, tables: Tables) -> pa.Table:
 
 
 def _open_records(kernel: Any, clock: Clock, table: str, tables: Tables) -> pa.Table:
-    found: pa.Table = kernel.open_records(tables[table], clock)
-    return found.rename_columns([TOPIC, PARTITION, RECORDS])
+    return _counted(kernel.open_records(tables[table], clock))
 
 
 def _open_waits(kernel: TimeLimit, tables: Tables) -> pa.Table:
-    return kernel.open_records(tables[ENTRIES]).rename_columns([TOPIC, PARTITION, RECORDS])
+    return _counted(kernel.open_records(tables[ENTRIES]))
+
+
+def _counted(rows: pa.Table) -> pa.Table:
+    """The sum of each partition. In: TOPIC, PARTITION and a number of records."""
+    named = rows.rename_columns([TOPIC, PARTITION, RECORDS])
+    sums = named.group_by([TOPIC, PARTITION]).aggregate([(RECORDS, "sum")])
+    return sums.rename_columns({f"{RECORDS}_sum": RECORDS})
 
 
 def _worth(kernel: TimeLimit, tables: Tables) -> pa.Table:

@@ -10,7 +10,7 @@ from headrace.streams import buffered
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from headrace.streams.stream_runtime import StreamStatus
+    from headrace.streams.stream_status import StreamStatus
 
 Number = int | float
 V = TypeVar("V")
@@ -32,7 +32,7 @@ MEANINGS: Mapping[str, str] = {
     "batch_seconds": "How long the last trigger with records took.",
     "trigger_seconds": "The shortest time between two micro-batches.",
     "state_bytes": "Size of the state tables.",
-    "state_bytes_read": "Bytes of the state tables that the last micro-batch read.",
+    "state_bytes_read": "Bytes of the state's files that the last micro-batch read; 0: it remembered all.",
     "failures": "Failures in a row of a query that restarts.",
     "stream_time_seconds": "The lowest stream time of the non-empty partitions, in seconds since 1970.",
     "stream_time_behind_seconds": "How far stream time is behind the wall clock.",

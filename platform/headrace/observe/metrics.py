@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
     from prometheus_client.metrics_core import Metric
 
-    from headrace.streams.stream_runtime import StreamStatus
+    from headrace.streams.stream_status import StreamStatus
 
 logger = structlog.get_logger(__name__)
 COUNTED = {  # that only grow within a run; the client adds `_total`
@@ -28,7 +28,7 @@ COUNTED = {  # that only grow within a run; the client adds `_total`
     "suppression_emit_early_total": "suppression_emit_early",
     **{name: name for name in FATES.values()},
 }
-STATES = ("running", "restarting", "failed", "stopped")
+STATES = ("running", "waiting", "restarting", "failed", "stopped", "ended")
 
 
 class MetricsEndpoint(Collector):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from functools import reduce
 from typing import TYPE_CHECKING
 
@@ -19,6 +20,7 @@ from headrace.nodes.unusable_table import logs_and_unusable
 from headrace.sequence.log_columns import DEAD_LETTER, ERASED
 from headrace.spark.frames import local_frame
 from headrace.spark.lake_rows import read_table
+from headrace.spark.session import pinned
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
@@ -34,8 +36,8 @@ class Views:
     """Reads what a node has written, as of its last micro-batch."""
 
     def __init__(self, spark: SparkSession, lake: Lake) -> None:
-        """Read with this session, below this lake."""
-        self._spark, self._lake = spark, lake
+        """Read below this lake, with this session or one beside it that has the settings results depend on."""
+        self._spark, self._lake = pinned(spark), lake
 
     def read(self, node: Node) -> DataFrame:
         """The node's results: final windows if suppressed, else every window as of now; the current totals.
@@ -146,14 +148,13 @@ class Views:
 def fates_of(node: Node, held: Held, progress: Progress) -> Mapping[tuple[str, int], Mapping[str, int]]:
     """For each topic and partition the records that met each fate, as of a snapshot."""
     open_rows = None if held.state is None else operator_of(node).open_records(held.state, progress)
-    still: dict[tuple[str, int], int] = {}
-    if open_rows is not None:
-        counted = open_rows.groupBy("__topic", "__partition").agg(F.sum("__records").alias("records"))
-        still = {(r["__topic"], r["__partition"]): r["records"] for r in counted.collect()}
+    still: Counter[tuple[str, int]] = Counter()
+    for row in [] if open_rows is None else open_rows.collect():
+        still[row["__topic"], row["__partition"]] += row["__records"]
     fates = {}
     for topic, partitions in progress.records.items():
         for number, known in partitions.items():
-            waiting = still.get((topic, int(number)), 0)
+            waiting = still[topic, int(number)]
             counts = {**known, OPEN: waiting, USED: known.get(KEPT, 0) - waiting}
             fates[topic, int(number)] = {fate: counts.get(fate, 0) for fate in FATES}
     return fates

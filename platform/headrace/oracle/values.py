@@ -1,7 +1,7 @@
 """Values of rows: which are equal, in what order they stand, and how they are shown.
 
 Law: null is lowest and NaN the highest number; -0.0 is 0.0; texts go by their bytes; an array comes before those that it
-begins.
+begins. A MAP is a list of pairs (name, value), as Arrow gives it; the order of its entries does not matter.
 """
 
 from __future__ import annotations
@@ -23,6 +23,8 @@ def ordered(value: Any) -> Any:
         return (1, 1, 0.0) if math.isnan(value) else (1, 0, value + 0.0)
     if isinstance(value, Mapping):
         return (1, *map(ordered, value.values()))
+    if isinstance(value, list) and value and isinstance(value[0], tuple):
+        return (1, *sorted(map(ordered, value)))
     if isinstance(value, list | tuple):
         return (1, *map(ordered, value))
     return (1, value)

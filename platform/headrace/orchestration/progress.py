@@ -1,8 +1,8 @@
-"""Progress of the queries as events of their assets.
+"""Report the progress of queries as events of their assets.
 
-Law: one observation per asset and interval, whatever the number of micro-batches; a change of state may come
-a little sooner, at most four times an interval. An event costs SQLite 4 to 9 kB (see `benchmarks/RESULTS.md`), so
-the interval is short only while a run is young and someone is likely to watch.
+Law: one observation per asset and interval, whatever the number of micro-batches. A change of state is reported sooner, at
+most four times per interval. An event costs SQLite 4 to 9 kB (see `benchmarks/RESULTS.md`), so the interval is short only
+while a run is young and someone is likely to watch.
 """
 
 from __future__ import annotations
@@ -15,19 +15,18 @@ from dagster import AssetKey, AssetMaterialization, AssetObservation, MetadataVa
 from headrace.observe.figures import numbers
 from headrace.orchestration.carry import materialize
 from headrace.orchestration.keys import DATA_VERSION_TAG
-from headrace.streams.supervised import FAILURES_MAX
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
     from dagster import AssetCheckKey, AssetExecutionContext
 
-    from headrace.streams.stream_runtime import StreamStatus
+    from headrace.streams.stream_status import StreamStatus
 
 
 @dataclass(frozen=True)
 class Cadence:
-    """How often an asset speaks, in seconds: at first, and once the run has settled."""
+    """The time between two events of an asset, in seconds: at first, and once the run has settled."""
 
     first: float
     settled: float
@@ -40,13 +39,13 @@ class Cadence:
 
 @dataclass
 class Throttle:
-    """When each asset may speak again; `now` in seconds since the run began."""
+    """Decides when the next event of each asset is due; `now` is in seconds since the run began."""
 
     cadence: Cadence
     _last: dict[str, tuple[float, str]] = field(default_factory=dict)
 
     def due(self, asset: str, state: str, now: float) -> bool:
-        """Whether to speak now; taken as spoken when true."""
+        """True if an event is due now; the caller then reports it."""
         spoken_at, spoken_state = self._last.get(asset, (None, None))
         if spoken_at is not None:
             interval = self.cadence.interval(now)
@@ -57,7 +56,7 @@ class Throttle:
 
 
 class ProgressReporter:
-    """Turns what `poll` says into log lines, observations and, more rarely, materializations."""
+    """Turns the statuses of a poll into log lines, observations and, more rarely, materializations."""
 
     def __init__(
         self,
@@ -68,10 +67,10 @@ class ProgressReporter:
         observe: Cadence,
         materialize: Cadence,
     ) -> None:
-        """Say nothing yet.
+        """Report nothing yet.
 
-        In: versions  data versions by asset: they change with the description, not with new rows
-            checks    by asset, those whose verdicts outlive a materialization
+        In: versions  data versions by asset; they change with the description, not with new rows
+            checks    by asset, the checks whose verdicts a materialization keeps
         """
         self._context, self._versions, self._checks = context, versions, checks
         self._observe, self._materialize = Throttle(observe), Throttle(materialize)
@@ -79,7 +78,7 @@ class ProgressReporter:
         self._states: dict[str, tuple[str, int]] = {}
 
     def report(self, statuses: Sequence[StreamStatus], *, now: float, wall: float) -> None:
-        """Say what is due.
+        """Report the events that are due.
 
         In: now   seconds since the run began
             wall  seconds since 1970
@@ -92,7 +91,7 @@ class ProgressReporter:
                 self._materialize_now(status, wall)
 
     def farewell(self, statuses: Sequence[StreamStatus], *, wall: float) -> None:
-        """One last word on each asset, so that its page does not call an ended stream running."""
+        """Report the last state of each asset, so that its page does not show a stopped stream as running."""
         for status in statuses:
             self._log_change(status)
             self._observe_now(status, wall)
@@ -122,16 +121,20 @@ class ProgressReporter:
         self._states[status.asset] = seen
         log = self._context.log
         if status.state == "failed":
-            then = "is tried once a minute" if status.failures >= FAILURES_MAX else "stays stopped"
-            log.error(f"{status.asset} has failed and {then}; the others go on. {status.error}")
+            then = "is tried again automatically" if status.tried_again else "stays stopped"
+            log.error(f"{status.asset} has failed and {then}; the other queries run on. {status.error}")
         elif status.error and status.state == "restarting":
             log.warning(f"{status.asset} restarts after failure {status.failures}: {status.error}")
+        elif status.state == "ended":
+            log.error(f"{status.asset} has ended. {status.error}")
+        elif status.state == "waiting":
+            log.warning(f"{status.asset}: {status.error}")
         else:
             log.info(f"{status.asset} is {status.state}.")
 
 
 def figures(status: StreamStatus, wall: float) -> dict[str, Any]:
-    """What the asset's page shows and plots; what is not known is left out."""
+    """The metadata that the asset's page shows and plots; unknown figures are left out."""
     shown: dict[str, Any] = {"state": status.state, **numbers(status, wall), "error": status.error}
     if "stream_time_seconds" in shown:
         shown["stream_time"] = MetadataValue.timestamp(shown.pop("stream_time_seconds"))

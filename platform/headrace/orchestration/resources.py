@@ -82,7 +82,7 @@ def session(spark: LazyPySparkResource, log: logging.Logger) -> SparkSession:
     here = str(spark.spark_config["spark.master"]).startswith("local")
     if here:
         spark_jars()
-    log.info("Starting Spark: 10 to 40 seconds, if this process has none yet.")
+    log.info("Starting Spark. This takes 10 to 40 seconds, unless this process has a session already.")
     if not here:
         build_session(spark.spark_config)  # with what executors need; the resource joins this session
     started: SparkSession = spark.spark_session

@@ -7,7 +7,7 @@
 | running, but silent for a minute | declare it failed |
 | CANCELED since the sensor was switched on | leave it: a person stopped it |
 | CANCELED because Dagster goes down (tag `headrace/stopped_by`) | start, but not while it goes down |
-| FAILURE | start, after 10 s, 20 s, 40 s … at most 10 minutes |
+| FAILURE | start, after 5 s, 10 s, 20 s … at most 10 minutes |
 
 Switching the sensor off and on forgets cancellations and failures.
 """
@@ -34,7 +34,7 @@ from headrace.orchestration.keys import SHUTDOWN_TAG, STREAM_TAG
 from headrace.orchestration.pipeline import Pipeline
 
 LOOK_EVERY_SECONDS = 10
-BACKOFF_SECONDS, BACKOFF_SECONDS_MAX = 10.0, 600.0
+BACKOFF_SECONDS, BACKOFF_SECONDS_MAX = 5.0, 600.0
 HEALTHY_SECONDS = 600.0  # a run that lasted so long before it failed does not add to the back-off
 STARTUP_SECONDS_MAX = 180.0  # between STARTED and the first heartbeat
 SHUTDOWN_SECONDS = 20.0  # what Dagster is given to be gone after its last stream

@@ -1,4 +1,4 @@
-"""How far Spark has come with what it computes, told in a run's log."""
+"""Report in a run's log how many tasks of the current stages Spark has finished."""
 
 import logging
 import threading
@@ -14,7 +14,7 @@ EVERY_SECONDS = 10.0
 def told_progress(
     spark: SparkSession, log: logging.Logger, every_seconds: float = EVERY_SECONDS
 ) -> Iterator[None]:
-    """While entered, say now and then how many tasks of the stages under way are done; nothing is said of short work."""
+    """While entered, log every few seconds how many tasks of the current stages are done; short work is not logged."""
     ended = threading.Event()
 
     def tell() -> None:
@@ -35,7 +35,7 @@ def told_progress(
 
 
 def under_way(spark: SparkSession) -> str:
-    """The tasks of the stages that Spark computes now; empty when it computes nothing."""
+    """The finished tasks of the current stages in words; empty when Spark runs no stage."""
     tracker = spark.sparkContext.statusTracker()
     stages = [
         info for stage in tracker.getActiveStageIds() if (info := tracker.getStageInfo(stage)) is not None
@@ -43,4 +43,4 @@ def under_way(spark: SparkSession) -> str:
     if not stages:
         return ""
     done, tasks = (sum(getattr(info, name) for info in stages) for name in ("numCompletedTasks", "numTasks"))
-    return f"Spark has done {done:,} of {tasks:,} tasks of what it computes now."
+    return f"Spark has finished {done:,} of {tasks:,} tasks of the current stages."

@@ -1,7 +1,8 @@
 """The body of a stream run: poll the queries each second until asked to stop or time to rotate.
 
 How it ends: interrupted, it drains and is CANCELED (a person's choice); after `rotate_after_hours` it drains
-and SUCCEEDS (the sensor starts the next); when every query has failed for good it FAILS with the causes.
+and SUCCEEDS (the sensor starts the next); when every query has failed for good it FAILS with the causes; when Spark's
+JVM ends it FAILS within seconds (the sensor starts the next).
 """
 
 import time
@@ -23,7 +24,9 @@ from headrace.orchestration.pipeline import Pipeline
 from headrace.orchestration.progress import Cadence, ProgressReporter
 from headrace.orchestration.resources import LakeResource, session
 from headrace.spark.kafka import KafkaSettings
-from headrace.streams.stream_runtime import StreamRuntime, StreamStatus
+from headrace.streams.jvm_process import JvmEndedError
+from headrace.streams.stream_runtime import StreamRuntime
+from headrace.streams.stream_status import StreamStatus
 from headrace.streams.trigger import trigger_set
 from headrace.writing.rate_limited import RateLimited
 
@@ -165,7 +168,7 @@ class _Watch:
         """Poll and report until stopped, then drain; whatever happens, the queries are drained."""
         queries = len(self._context.selected_asset_keys)
         self._context.log.info(
-            f"Spark runs. Starting {queries} queries, one after the other: some seconds each; then each says how it fares."
+            f"Spark is running. Starting {queries} queries, one after another; each takes some seconds."
         )
         began = time.monotonic()
         rotate_at = began + self._config.rotate_after_hours * 3600
@@ -174,6 +177,8 @@ class _Watch:
                 self._follow_trigger()
                 statuses = self._runtime.poll()
                 self._report(statuses, time.monotonic() - began)
+                if self._runtime.jvm_ended:
+                    break  # `drain` raises
                 _fail_if_all_failed(statuses)
                 stop.wait(POLL_SECONDS)
         finally:
@@ -182,6 +187,8 @@ class _Watch:
     def _report(self, statuses: Sequence[StreamStatus], age: float) -> None:
         for listen in self._listeners:
             listen(statuses)
+        if self._runtime.jvm_ended:
+            return  # the last word follows at once, and tables cannot be read any more
         self._progress.report(statuses, now=age, wall=time.time())
         for status in statuses:
             if status.asset in self._days:
@@ -190,21 +197,36 @@ class _Watch:
             table.report()
 
     def _drain(self, stop: StopRequest) -> None:
-        why = stop.reason or "it is time for a fresh run"
-        self._context.log.info(f"Draining ({why}): micro-batches finish, what the logs hold is folded.")
+        if self._runtime.jvm_ended:
+            self._context.log.error("Spark's JVM has ended: the streams cannot be drained.")
+        else:
+            why = stop.reason or "it is time for a fresh run"
+            self._context.log.info(
+                f"Draining ({why}): micro-batches end, then the nodes fold what the logs hold."
+            )
         close = self._config.close_batches_on_stop and stop.reason is not None
-        self._runtime.drain(self._config.drain_timeout_seconds, close_batches=close)
+        try:
+            self._runtime.drain(self._config.drain_timeout_seconds, close_batches=close)
+        except JvmEndedError as error:
+            if stop.reason is None:
+                raise dg.Failure(str(error), allow_retries=False) from error
+            self._context.log.error(f"The run stops, but its streams were not drained. {error}")
+        finally:
+            self._say_farewell()
+
+    def _say_farewell(self) -> None:
         statuses = self._runtime.poll()
         for listen in self._listeners:
             listen(statuses)
         self._progress.farewell(statuses, wall=time.time())
-        for table in self._tables:
-            table.report(last=True)
+        if not self._runtime.jvm_ended:
+            for table in self._tables:
+                table.report(last=True)
 
 
 def _fail_if_all_failed(statuses: Sequence[StreamStatus]) -> None:
-    if statuses and all(status.state == "failed" for status in statuses):
+    if statuses and all(status.state in ("failed", "ended") for status in statuses):
         causes = {status.asset: status.error or "unknown" for status in statuses}
         told = "\n".join(f"{asset}: {error}" for asset, error in causes.items())
-        text = f"Every query of this run has failed for good.\n{told}"
+        text = f"Every query of this run has failed.\n{told}"
         raise dg.Failure(text, metadata=causes, allow_retries=False)

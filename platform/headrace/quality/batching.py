@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 
 from pyspark.sql import functions as F
 
+from headrace.description import quote
 from headrace.description.durations import format_duration
 from headrace.fold.fates import KEPT
 from headrace.nodes.opening import read_opening
@@ -132,7 +133,7 @@ def no_batch_lost_or_repeated(spark: SparkSession, lake: Lake, books: Books, nod
 
 def _by_group(spark: SparkSession, lake: Lake, books: Books, node: Batches) -> dict[str, int]:
     """Records of each group: those kept from the log, less those in batches and in open ones."""
-    by, operator = list(node.by), operator_of(node)
+    by, operator = [quote(name) for name in node.by], operator_of(node)
     opening = read_opening(spark, lake, node)
     decided = operator.decide(*logs_and_unusable(spark, lake, node, books.progress.upto_ms))
     since = (F.col("__fate") == KEPT) & (F.col("__ingested_ms") > operator.frontier_ms(opening.progress))
@@ -147,10 +148,10 @@ def _by_group(spark: SparkSession, lake: Lake, books: Books, node: Batches) -> d
     if books.held.state is not None:
         still = operator.waiting(books.held.state, books.progress)
         sides = sides.unionByName(still.select(*by, (-one).alias("__surplus")))
-    groups = sides.groupBy(*by).agg(F.sum("__surplus").alias("surplus"))
+    groups = sides.groupBy(*by).agg(F.sum("__surplus").alias("__too_many"))
     row = groups.agg(
-        F.coalesce(F.sum(F.when(F.col("surplus") > 0, F.col("surplus"))), F.lit(0)).alias("lost"),
-        F.coalesce(F.sum(F.when(F.col("surplus") < 0, -F.col("surplus"))), F.lit(0)).alias("twice"),
+        F.coalesce(F.sum(F.when(F.col("__too_many") > 0, F.col("__too_many"))), F.lit(0)).alias("lost"),
+        F.coalesce(F.sum(F.when(F.col("__too_many") < 0, -F.col("__too_many"))), F.lit(0)).alias("twice"),
     ).first()
     assert row is not None
     return {NO_BATCH: row["lost"], TWO_BATCHES: row["twice"]}

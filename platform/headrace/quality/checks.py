@@ -32,6 +32,7 @@ from headrace.quality.results import (
     node_checks,
 )
 from headrace.quality.suites import Outcome, judge
+from headrace.spark.session import pinned
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -53,6 +54,7 @@ def check_log(
 
     In: docs  a local folder for the pages; `index.html` in it lists all assets ever checked there
     """
+    spark = pinned(spark)
     log = profile(spark, lake, topic)
     checks = [
         chain.no_log_commit_missing(spark, log.rows, topic.name),
@@ -89,7 +91,7 @@ def check_node(
             verdicts  of the days already recomputed; None: recompute every day now, and swap nothing
     Raises: TerminalError when the node's state was written by another description of it.
     """
-    name = node.required_name
+    spark, name = pinned(spark), node.required_name
     books = open_books(spark, lake, node)
     days = _verify(spark, lake, books) if verdicts is None else verdicts
     judged = {

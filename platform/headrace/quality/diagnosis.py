@@ -73,7 +73,7 @@ def diagnose(spark: SparkSession, lake: Lake, books: Books) -> Diagnosis:
     kept = _kept(spark, lake, books).persist()
     differing = _differing_windows(kept.where("__closed"), books).persist()
     try:
-        largest = F.abs(F.col("in_log") - F.col("in_results")).desc()
+        largest = F.abs(F.col("__in_log") - F.col("__in_results")).desc()
         worst = differing.orderBy(largest, "__start").limit(WINDOWS_SHOWN).collect()
         days = (
             differing.select(F.to_date(F.timestamp_millis("__start")).alias("day"))
@@ -93,8 +93,8 @@ def diagnose(spark: SparkSession, lake: Lake, books: Books) -> Diagnosis:
 
 
 def _window_difference(row: dict[str, Any], books: Books) -> WindowDifference:
-    group, partitions = group_text(row, books.node.identity[:-1]), tuple(sorted(row["partitions"]))
-    return WindowDifference(group, row["__start"], partitions, row["in_log"], row["in_results"])
+    group, partitions = group_text(row, books.node.identity[:-1]), tuple(sorted(row["__partitions"]))
+    return WindowDifference(group, row["__start"], partitions, row["__in_log"], row["__in_results"])
 
 
 def _kept(spark: SparkSession, lake: Lake, books: Books) -> DataFrame:
@@ -119,22 +119,26 @@ def _differing_windows(closed: DataFrame, books: Books) -> DataFrame:
     groups = [F.col(quote(name)) for name in books.node.identity[:-1]]
     partition = F.concat_ws(" partition ", "__topic", F.col("__partition").cast("string"))
     log = closed.select(
-        *groups, "__start", F.lit(1).alias("in_log"), F.lit(0).alias("in_results"), partition.alias("at")
+        *groups,
+        "__start",
+        F.lit(1).alias("__in_log"),
+        F.lit(0).alias("__in_results"),
+        partition.alias("__at"),
     )
     start = F.unix_millis("window_start").alias("__start")
-    nowhere = F.lit(None).cast("string").alias("at")
+    nowhere = F.lit(None).cast("string").alias("__at")
     results = books.results.select(
-        *groups, start, F.lit(0).alias("in_log"), F.col("__records").alias("in_results"), nowhere
+        *groups, start, F.lit(0).alias("__in_log"), F.col("__records").alias("__in_results"), nowhere
     )
     return (
         log.unionByName(results)
         .groupBy(*groups, "__start")
         .agg(
-            F.sum("in_log").alias("in_log"),
-            F.sum("in_results").alias("in_results"),
-            F.collect_set("at").alias("partitions"),
+            F.sum("__in_log").alias("__in_log"),
+            F.sum("__in_results").alias("__in_results"),
+            F.collect_set("__at").alias("__partitions"),
         )
-        .where("in_log <> in_results")
+        .where("__in_log <> __in_results")
     )
 
 

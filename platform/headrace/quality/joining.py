@@ -14,6 +14,7 @@ from headrace.quality.claims import Check, Finding, at_most
 from headrace.quality.join_sides import JoinSides
 from headrace.quality.ratios import below
 from headrace.quality.words import counted, group_text, joined, short
+from headrace.spark.comparable import comparable_rows
 from headrace.spark.frames import local_frame
 
 if TYPE_CHECKING:
@@ -22,6 +23,7 @@ if TYPE_CHECKING:
     from headrace.quality.books import Books
 
 SHOWN = 3
+JOINED, STORED = "__joined", "__stored"  # columns beside the user's
 PARTS = 1_000_000  # of the left keys, by hash: the finest sample
 
 
@@ -38,14 +40,13 @@ def join_equals_recomputation(books: Books, sample: float) -> Check:
         )
     key = [F.col(quote(column)) for column in node.identity]
     chosen = F.pmod(F.xxhash64(*key), F.lit(PARTS)) < int(sample * PARTS)
-    row = F.struct(*(F.col(quote(column)) for column in node.columns))
     assert books.held.state is not None
     sides = JoinSides.in_state(books.held.state, node)
-    both = {"joined": sides.rejoined(), "stored": books.results}
-    joined_rows, stored = (rows.where(chosen).select(*key, row.alias(side)) for side, rows in both.items())
+    both = {JOINED: sides.rejoined(), STORED: books.results}
+    joined_rows, stored = (_as_structs(rows.where(chosen), node, side) for side, rows in both.items())
     how = "full_outer" if sides.are_whole else "left_outer"
     compared = joined_rows.join(stored, [*node.identity], how)
-    differs = ~F.col("joined").eqNullSafe(F.col("stored"))
+    differs = ~F.col(JOINED).eqNullSafe(F.col(STORED))
     counts = compared.agg(F.count(F.lit(1)).alias("keys"), F.count_if(differs).alias("differing")).first()
     assert counts is not None
     keys, differing = counts["keys"], counts["differing"]
@@ -66,6 +67,13 @@ def join_equals_recomputation(books: Books, sample: float) -> Check:
         )
 
     return Check(name, at_most(frame, "differing", 0), explain)
+
+
+def _as_structs(rows: DataFrame, node: Join, name: str) -> DataFrame:
+    """The node's identity, and its columns as one struct that can be compared."""
+    row = F.struct(*(F.col(quote(column)) for column in node.columns))
+    whole = comparable_rows(rows.select(row.alias(name)))
+    return whole.select(*(F.col(name)[column].alias(column) for column in node.identity), name)
 
 
 def no_orphans_above(spark: SparkSession, books: Books, limit: float) -> Check:
@@ -97,7 +105,7 @@ def _commonest(orphans: DataFrame, node: Join) -> str:
 def _difference(row: dict[str, object], node: Join) -> str:
     """Which key differs, and in which columns."""
     key = group_text(row, node.identity)
-    ours, theirs = row["joined"], row["stored"]
+    ours, theirs = row[JOINED], row[STORED]
     if not isinstance(ours, dict) or not isinstance(theirs, dict):
         return f"{key} ({'missing' if theirs is None else 'too many'})"
     pairs = [

@@ -131,7 +131,7 @@ class Decoder:
         words = f"lies more than {format_duration(self._of.max_future_ms)} ahead of its ingestion"
         ahead = np.flatnonzero(numbers > latest_ms)
         if len(ahead):
-            different, which = np.unique(np.minimum(numbers[ahead], LAST_TIMESTAMP_MS), return_inverse=True)
+            different, which = np.unique(numbers[ahead], return_inverse=True)
             reasons.add_each(ahead, which, [f"timestamp: {_shown(ms)} {words}" for ms in different.tolist()])
         return np.where(absent, NOTHING, numbers) if absent.any() else numbers
 
@@ -266,6 +266,8 @@ def _marks(mask: pa.Array) -> np.ndarray:
 
 
 def _shown(ms: int) -> str:
-    """A moment as people write it, without trailing zeros."""
+    """A moment as people write it, without trailing zeros; as the number that it is, if the calendar ends before it."""
+    if ms > LAST_TIMESTAMP_MS:
+        return f"{ms} ms"
     text = str(np.datetime64(ms, "ms")).replace("T", " ")
     return text.rstrip("0").rstrip(".") if "." in text else text

@@ -21,10 +21,13 @@ from headrace.errors import DescriptionError, TerminalError
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
+    from headrace.description.node import Node
     from headrace.description.sink import Delivery
 
 DSN_VARIABLE = "HEADRACE_POSTGRES_DSN"
 CONNECTIONS_MAX = 4
+NAME_BYTES_MAX = 63
+_SYSTEM_COLUMNS = frozenset({"tableoid", "xmin", "cmin", "xmax", "cmax", "ctid"})
 _VARIABLE = re.compile(r"[A-Z_][A-Z0-9_]*")
 _TABLE = re.compile(
     r"[A-Za-z_][A-Za-z0-9_]{0,47}"
@@ -73,6 +76,16 @@ class PostgresSink:
     def name(self) -> str:
         """Tells the sinks of a node apart."""
         return f"postgres-{self.table}"
+
+    def check(self, node: Node) -> None:
+        """Raise DescriptionError for a column whose name PostgreSQL would cut short or keeps for itself."""
+        for name in node.columns:
+            if name in _SYSTEM_COLUMNS or len(name.encode()) > NAME_BYTES_MAX:
+                why = "one of its own" if name in _SYSTEM_COLUMNS else f"longer than {NAME_BYTES_MAX} bytes"
+                raise DescriptionError(
+                    f"PostgresSink '{self.table}': PostgreSQL takes no column '{name}': the name is {why}.",
+                    hint="Give the column another name before it is grouped or aggregated: .with_column('name', …).",
+                )
 
     def deliver(self, rows: DataFrame, delivery: Delivery) -> None:
         """Put the rows into the table (see `Sink.deliver`)."""

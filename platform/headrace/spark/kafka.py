@@ -4,15 +4,14 @@ from __future__ import annotations
 
 import json
 from functools import cached_property
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from confluent_kafka import IsolationLevel, KafkaError, KafkaException, TopicCollection, TopicPartition
 from confluent_kafka.admin import AdminClient, ConfigResource, OffsetSpec  # type: ignore[attr-defined]
-from pydantic import SecretStr
-from pydantic_settings import BaseSettings, SettingsConfigDict
 from tenacity import retry, retry_if_exception_type, stop_after_attempt, wait_exponential_jitter
 
 from headrace.errors import TerminalError, TransientError
+from headrace.spark.kafka_settings import FIELDS, KafkaSettings
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
@@ -21,6 +20,7 @@ if TYPE_CHECKING:
 
     from headrace.description import Topic
 
+__all__ = ["KafkaSettings", "KafkaTopic", "source_options"]
 TIMEOUT_SECONDS = 5
 RECORD_BYTES_MAX = 1_048_588  # Kafka's default for a topic
 NO_TOPIC_ID = "A" * 22  # sixteen zero bytes, in base 64
@@ -36,50 +36,6 @@ class LostOffsetsError(TerminalError):
 
 class TopicBehindError(TransientError):
     """Kafka's records end before the log does."""
-
-
-class KafkaSettings(BaseSettings):
-    """How to reach Kafka; read from the environment (`HEADRACE_KAFKA_…`), secrets included."""
-
-    model_config = SettingsConfigDict(env_prefix="HEADRACE_KAFKA_")
-
-    bootstrap_servers: str = "127.0.0.1:9092"
-    security_protocol: str | None = None
-    sasl_mechanism: str | None = None
-    username: str | None = None
-    password: SecretStr | None = None
-
-    def client_options(self) -> dict[str, str]:
-        """For librdkafka."""
-        options = self._shared()
-        if self.username and self.password:
-            options |= {"sasl.username": self.username, "sasl.password": self.password.get_secret_value()}
-        return options
-
-    def spark_options(self) -> dict[str, str]:
-        """For Spark's Kafka source; only committed records are read."""
-        options = {f"kafka.{key}": value for key, value in self._shared().items()}
-        if self.username and self.password:
-            scram = (self.sasl_mechanism or "").startswith("SCRAM")
-            module = (
-                f"org.apache.kafka.common.security.{'scram.Scram' if scram else 'plain.Plain'}LoginModule"
-            )
-            user, secret = _quoted(self.username), _quoted(self.password.get_secret_value())
-            options["kafka.sasl.jaas.config"] = f"{module} required username={user} password={secret};"
-        return options | {"kafka.isolation.level": "read_committed"}
-
-    def _shared(self) -> dict[str, str]:
-        options = {"bootstrap.servers": self.bootstrap_servers}
-        if self.security_protocol:
-            options["security.protocol"] = self.security_protocol
-        if self.sasl_mechanism:
-            options["sasl.mechanism"] = self.sasl_mechanism
-        return options
-
-
-def _quoted(text: str) -> str:
-    escaped = text.replace("\\", "\\\\").replace('"', '\\"')
-    return f'"{escaped}"'
 
 
 patiently = retry(
@@ -99,6 +55,9 @@ class KafkaTopic:
         In: options  of librdkafka, beside the settings and before them
         """
         self.name, self.settings, self.options = name, settings, dict(options or {})
+        self._said: set[str] = (
+            set()
+        )  # by the client while nobody waited for an answer, such as why TLS failed
 
     @patiently
     def partitions(self) -> list[int]:
@@ -172,14 +131,23 @@ class KafkaTopic:
     def _admin(self) -> AdminClient:
         # One client for all questions: librdkafka drops the answers of a client that is gone.
         # Its own log is silenced: what matters comes back as errors, said in our words.
-        return AdminClient({**self.settings.client_options(), **self.options, "log_level": 2})
+        own: dict[str, Any] = {"log_level": 2, "error_cb": lambda error: self._said.add(error.str())}
+        return AdminClient({**self.settings.client_options(), **self.options, **own})
 
     def _unreachable(self, error: Exception) -> BrokerUnreachableError:
+        if "_admin" in vars(self):  # it may be its making that failed
+            self._admin.poll(0)
         return BrokerUnreachableError(
             f"Topic '{self.name}': Kafka at {self.settings.bootstrap_servers} does not answer.",
-            detail=str(error),
+            detail="; ".join([str(error), *sorted(self._said)]),
             hint="Start the broker or correct HEADRACE_KAFKA_BOOTSTRAP_SERVERS; the stream tries again by itself.",
         )
+
+
+def source_options(topic: Topic, settings: KafkaSettings) -> dict[str, str]:
+    """How Spark's Kafka source reaches a topic: by the settings, those of the topic before them."""
+    more = {f"kafka.{name}": value for name, value in topic.options.items() if name not in FIELDS}
+    return settings.of(topic.options).spark_options() | more
 
 
 def read_offsets(
@@ -188,14 +156,13 @@ def read_offsets(
     """Some records of a topic, once. In: offsets  for each partition the first and the last."""
     ends = ({topic.name: {str(p): each[end] + end for p, each in offsets.items()}} for end in (0, 1))
     starting, ending = map(json.dumps, ends)
-    reader = spark.read.format("kafka").options(**settings.spark_options())
+    reader = spark.read.format("kafka").options(**source_options(topic, settings))
     return reader.options(
         assign=json.dumps({topic.name: sorted(offsets)}),
         startingOffsets=starting,
         endingOffsets=ending,
         includeHeaders="true",
         failOnDataLoss="true",
-        **{f"kafka.{name}": value for name, value in topic.options.items()},
     ).load()
 
 

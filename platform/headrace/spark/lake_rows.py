@@ -11,6 +11,7 @@ import pyarrow as pa
 from pyspark.sql import functions as F
 
 from headrace import lake
+from headrace.description import quote
 from headrace.errors import TerminalError
 from headrace.lake import NewFile
 from headrace.lake.storage import is_local, spark_uri
@@ -140,15 +141,10 @@ def _changed(rows: DataFrame, hits: Column, changed: Mapping[str, Column] | None
         return rows.where(~hits)
     marked = rows.withColumn("__hit", hits)
     values = {
-        name: F.when(F.col("__hit"), value).otherwise(F.col(quoted(name))).alias(name)
+        name: F.when(F.col("__hit"), value).otherwise(F.col(quote(name))).alias(name)
         for name, value in changed.items()
     }
-    return marked.select(*(values.get(name, F.col(quoted(name))) for name in rows.columns))
-
-
-def quoted(name: str) -> str:
-    """A column's name as Spark's SQL takes it."""
-    return "`" + name.replace("`", "``") + "`"
+    return marked.select(*(values.get(name, F.col(quote(name))) for name in rows.columns))
 
 
 def read(spark: SparkSession, uri: str, version: int | None = None) -> DataFrame:

@@ -9,12 +9,15 @@ from typing import TYPE_CHECKING
 
 from pyspark.sql import SparkSession
 
-from headrace.lake.storage import executor_environment, hadoop_settings
+from headrace.errors import TerminalError
+from headrace.lake.storage import REDACTED, executor_environment, hadoop_settings
 from headrace.spark.jvm import java_class, remember_often
 from headrace.spark.lake_rows import LOCAL_FILES_MAX
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
+
+    from pyspark import SparkConf
 
 # The JVM never compiles a method of more than 8,000 bytes; generated ones, the hottest there are, grow longer. Each time
 # that the room for classes grows all is collected. What a loop makes hot its second compiler still takes at once; of the
@@ -33,10 +36,11 @@ LARGE_HEAP = " -XX:G1HeapRegionSize=8m -XX:InitiatingHeapOccupancyPercent=70 -XX
 SMALL_HEAP = " -XX:+UseParallelGC -XX:NewRatio=1"
 # With two collectors a JVM refuses to start.
 OF_ANY_JVM = ("JDK_JAVA_OPTIONS", "JAVA_TOOL_OPTIONS", "_JAVA_OPTIONS")
+DELTA = "io.delta.sql.DeltaSparkSessionExtension"
 # To be set when the session is built: without Delta's no table can be read; the last keeps PySpark from telling the JVM
 # where each column expression stands in the source, which is a tenth of a small batch.
 AT_START = {
-    "spark.sql.extensions": "io.delta.sql.DeltaSparkSessionExtension",
+    "spark.sql.extensions": DELTA,
     "spark.sql.catalog.spark_catalog": "org.apache.spark.sql.delta.catalog.DeltaCatalog",
     "spark.python.sql.dataFrameDebugging.enabled": "false",
     # Of the classes that Spark generates it keeps a hundred, fewer than a node and its log use in one micro-batch: each was
@@ -47,10 +51,11 @@ AT_START = {
     # A pattern and a long text can exhaust a thread's stack. Spark would end the whole JVM for it, again with each attempt;
     # so the task fails alone, and the record is found. A JVM without memory still ends, by its own option.
     "spark.executor.killOnFatalError.depth": "0",
+    "spark.redaction.regex": REDACTED,
     "spark.driver.extraJavaOptions": JVM + LARGE_HEAP,
     "spark.executor.extraJavaOptions": JVM + LARGE_HEAP,
 }
-# Settings that results or the never-kill rule depend on; `pipeline_session` sets them on any session.
+# Settings that results or the never-kill rule depend on; `pipeline_session` sets them on a session of its own.
 SEMANTICS = {
     "spark.sql.session.timeZone": "UTC",
     # Bad input never kills a stream: an expression that cannot be computed is null, not an exception.
@@ -58,9 +63,38 @@ SEMANTICS = {
     "spark.sql.caseSensitive": "false",
     # Which records a node cannot use is not for a platform's defaults to decide.
     "spark.sql.mapKeyDedupPolicy": "EXCEPTION",
-    # A commit without rows still carries its record: a micro-batch of ticks alone makes progress too.
-    "spark.databricks.delta.skipRecordingEmptyCommits": "false",
+    "spark.sql.decimalOperations.allowPrecisionLoss": "true",
+    "spark.sql.timestampType": "TIMESTAMP_LTZ",
+    "spark.sql.storeAssignmentPolicy": "ANSI",
+    "spark.sql.parser.escapedStringLiterals": "false",
+    "spark.sql.parser.quotedRegexColumnNames": "false",
+    # `${env:HOME}` in an expression would be replaced by what this machine has there.
+    "spark.sql.variable.substitute": "false",
+    "spark.sql.jsonGenerator.ignoreNullFields": "true",
+    # A file that is gone or broken is an error, never an absence of rows.
+    "spark.sql.files.ignoreCorruptFiles": "false",
+    "spark.sql.files.ignoreMissingFiles": "false",
+    "spark.sql.parquet.binaryAsString": "false",
+    "spark.sql.parquet.datetimeRebaseModeInRead": "CORRECTED",
+    "spark.sql.parquet.int96RebaseModeInRead": "CORRECTED",
+    # By default a timestamp has 12 bytes, which Parquet neither orders nor encodes as numbers.
+    "spark.sql.parquet.outputTimestampType": "TIMESTAMP_MICROS",
 }
+# Of Spark's other SQL settings those that a platform may configure: they alter how fast rows come, never which. Every other
+# one has Spark's own default in a pipeline's session. Spark's views choose by such a list, too (`ViewHelper`).
+CONFIGURABLE = (
+    *("adaptive.", "autoBroadcastJoinThreshold", "broadcast", "catalog.", "cbo.", "codegen.", "debug."),
+    *("defaultCatalog", "event.", "exchange.", "execution.", "files.max", "files.min", "files.open", "hive."),
+    *("inMemoryColumnarStorage.", "join.", "maxMetadataStringLength", "maxPlanStringLength", "optimizer."),
+    *("redaction.", "shuffle.", "sort.", "sources.bucketing.", "sources.parallelPartitionDiscovery."),
+    *("statistics.", "streaming.", "thriftServer.", "ui."),
+)
+# Below those, what decides on values: how they pass between Spark and Python's functions.
+CONVERTING = tuple(f"execution.{name}." for name in ("arrow", "pandas", "pythonUDF", "pythonUDTF"))
+SQL = "spark.sql."
+# A conf of our own: the session that has it was made by `pipeline_session`.
+PINNED = "spark.headrace.pinned"
+DATABRICKS = "spark.databricks.clusterUsageTags.sparkVersion"  # set there, where Delta is built in
 LAKE = "HEADRACE_LAKE"
 SHUFFLES = "spark.sql.shuffle.partitions"
 CLUSTER_TASKS = 16  # where the master's URL does not say how many cores there are
@@ -74,8 +108,6 @@ SMALL_BATCHES = {
     "spark.databricks.delta.allFilesInCrc.enabled": "false",
     "spark.databricks.delta.stats.skipping": "true",
     "spark.sql.streaming.metricsEnabled": "false",
-    # By default a timestamp has 12 bytes, which Parquet neither orders nor encodes as numbers.
-    "spark.sql.parquet.outputTimestampType": "TIMESTAMP_MICROS",
     "spark.sql.maxPlanStringLength": "10000",
 }
 LOADING_DEFAULTS = ("mapred.JobConf", "yarn.conf.YarnConfiguration", "hdfs.HdfsConfiguration")
@@ -181,19 +213,50 @@ def _forget_yarn(spark: SparkSession) -> None:
 
 
 def pipeline_session(spark: SparkSession, *, interpreted: bool = False) -> SparkSession:
-    """A sibling of `spark` (same cluster, own SQL settings) with the settings that results depend on.
+    """A sibling of `spark` (same cluster, own SQL settings) on which nothing decides on results but what stands here.
 
-    Others that were configured when Spark started stay as they are. Hadoop's, which all share, lose what none needs.
+    Whoever began `spark` may have set anything: on the session itself, which a sibling does not see, or when Spark started.
+    Of these `SEMANTICS` overrides some, `CONFIGURABLE` stay, and all other SQL settings get Spark's default. `spark` itself
+    keeps its settings. Those of Hadoop, which all share, lose what none needs.
 
-    In: interpreted  True when micro-batches hold a handful of rows, as in tests
+    In:     interpreted  True when micro-batches hold a handful of rows, as in tests
+    Law:    two sessions of one version of Spark compute the same rows of the same rows, however each was configured
+    Raises: TerminalError when Spark was started without Delta, which cannot be added later
     """
-    session, configured = spark.newSession(), spark.sparkContext.getConf()
-    master = str(spark.sparkContext.master)
+    configured = spark.sparkContext.getConf()
+    _require_delta(configured)
+    session, master = spark.newSession(), str(spark.sparkContext.master)
     remember_often(session)
     if not master.startswith("yarn"):
         _forget_yarn(session)
+    for key in session.conf.getAll:
+        if _decides_on_rows(key) and session.conf.isModifiable(key):
+            session.conf.unset(key)
     chosen = {SHUFFLES: str(tasks_for(master)), **SMALL_BATCHES}
     chosen = {key: value for key, value in chosen.items() if not configured.contains(key)}
-    for key, value in (SEMANTICS | chosen | (INTERPRETED if interpreted else {})).items():
+    own = {**SEMANTICS, PINNED: "true"}
+    for key, value in (own | chosen | (INTERPRETED if interpreted else {})).items():
         session.conf.set(key, value)
     return session
+
+
+def pinned(spark: SparkSession) -> SparkSession:
+    """`spark` itself if `pipeline_session` made it, else a sibling of it that it makes."""
+    return spark if spark.conf.get(PINNED, None) == "true" else pipeline_session(spark)
+
+
+def _decides_on_rows(key: str) -> bool:
+    name = key.removeprefix(SQL)
+    return name != key and (name.startswith(CONVERTING) or not name.startswith(CONFIGURABLE))
+
+
+def _require_delta(configured: SparkConf) -> None:
+    extensions = configured.get("spark.sql.extensions", "") or ""
+    if DELTA not in extensions and not configured.contains(DATABRICKS):
+        raise TerminalError(
+            "Spark was started without Delta, so it cannot read the lake.",
+            detail=f"spark.sql.extensions is '{extensions}'; it can only be set before Spark starts.",
+            hint="Start it with the settings of headrace.spark.session.spark_conf, or add "
+            f"spark.sql.extensions={DELTA} and "
+            "spark.sql.catalog.spark_catalog=org.apache.spark.sql.delta.catalog.DeltaCatalog.",
+        )

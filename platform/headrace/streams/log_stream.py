@@ -23,15 +23,17 @@ from headrace.spark.kafka import (
     lost_offsets,
     require_no_loss,
     require_same_topic,
+    source_options,
 )
-from headrace.streams.supervised import RATE_SECONDS
+from headrace.streams.refused_batches import RefusedBatches
+from headrace.streams.supervised import LEASE_ORPHAN_SECONDS, RATE_SECONDS
 from headrace.streams.supervised_query import SupervisedQuery
 from headrace.writing.lease import Lease, take_lease
 from headrace.writing.requests import carry_out
-from headrace.writing.scheduling import CommitSchedule
+from headrace.writing.scheduling import Coming, CommitSchedule
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Collection, Sequence
+    from collections.abc import Callable, Collection
 
     from pyspark.sql import DataFrame, SparkSession
     from pyspark.sql.streaming.readwriter import DataStreamWriter
@@ -89,7 +91,7 @@ class LogStream(SupervisedQuery):
         self.readers: list[NodeStream] = []  # woken by each commit
         self.schedule = CommitSchedule()
         self._spark, self._lake, self._clock, self._on_step = spark, lake, clock, on_step
-        self._settings, self._kafka = kafka, KafkaTopic(topic.name, kafka)
+        self._settings, self._kafka = kafka, KafkaTopic(topic.name, kafka.of(topic.options))
         self._longest_wait_ms, self.trigger_ms, self._tick_every_ms = (
             longest_wait_ms,
             trigger_ms,
@@ -102,12 +104,17 @@ class LogStream(SupervisedQuery):
         self._tick_under_way = threading.Lock()
         self._came: deque[tuple[float, int]] = deque()
         self._few = self._many = False
+        self._refused = RefusedBatches(self._kafka, kafka, offsets_max=RECORDS_PER_TRIGGER)
 
     def open(self) -> DataStreamWriter:
         """Recover the log's state, refuse a silent gap, and read on from the next offsets."""
         partitions = self._kafka.partitions()
         lease = take_lease(
-            self._spark, self._lake.lease(f"log/{self.name}"), f"Log '{self.name}'", self._clock
+            self._spark,
+            self._lake.lease(f"log/{self.name}"),
+            f"Log '{self.name}'",
+            self._clock,
+            orphan_seconds=LEASE_ORPHAN_SECONDS,
         )
         self._lease = lease
         sequencer = Sequencer(
@@ -134,14 +141,15 @@ class LogStream(SupervisedQuery):
         self.sequencer = sequencer
         self._start_ticking()
         starting = {str(p): next_offsets.get(p, EARLIEST) for p in partitions}
-        reader = self._spark.readStream.format("kafka").options(**self._settings.spark_options())
+        reader = self._spark.readStream.format("kafka").options(
+            **FETCHING | source_options(self.topic, self._settings)
+        )
         reader = reader.options(
             subscribe=self.name,
             startingOffsets=json.dumps({self.name: starting}),
             includeHeaders="true",
             failOnDataLoss="true",
             maxOffsetsPerTrigger=str(RECORDS_PER_TRIGGER),
-            **FETCHING | {f"kafka.{name}": value for name, value in self.topic.options.items()},
         )
         return reader.load().writeStream.trigger(processingTime=f"{self.trigger_ms} milliseconds")
 
@@ -159,7 +167,9 @@ class LogStream(SupervisedQuery):
         number of records is not known beforehand: after a small micro-batch the next one is expected to be small too.
         """
         assert self.sequencer is not None
-        appended = self.sequencer.append(batch, in_order=True, one_task=self._few)
+        by_spark = partial(self.sequencer.append, batch, in_order=True, one_task=self._few)
+        appended = self._refused.append(self.sequencer, by_spark, self._position, self._closing.is_set)
+        self.trigger_skipped |= self._closing.is_set()  # then not all of it may have been appended
         few_partitions = len(self.sequencer.state.partitions) <= FEW_PARTITIONS
         self._many = appended.records >= MANY_RECORDS
         self._few = few_partitions and appended.records <= FEW_RECORDS
@@ -168,13 +178,13 @@ class LogStream(SupervisedQuery):
         self.replays += appended.replays
         return appended.records
 
-    def _trigger(self, batch: DataFrame, batch_id: int) -> None:
+    def _trigger(self, batch: DataFrame, batch_id: int, opening: int) -> None:
         with self.schedule.at_work():
-            super()._trigger(batch, batch_id)
+            super()._trigger(batch, batch_id, opening)
         if any(reader.state == "running" for reader in self.readers):
             self.schedule.rest(lambda: self._ends, hurried=self._many)
 
-    def ask(self, *, spare_core: bool) -> int | None:
+    def ask(self, *, spare_core: bool) -> Coming | None:
         """A node that reads it is ready to fold (see `CommitSchedule.ask`)."""
         return self.schedule.ask(self.trigger_ms / 1000, spare_core=spare_core)
 
@@ -327,19 +337,3 @@ class LogStream(SupervisedQuery):
             read = (json.loads(progress.json)["sources"][0].get("endOffset") or {}).get(self.name, {})
             position |= {int(p): max(offset, position.get(int(p), 0)) for p, offset in read.items()}
         return position
-
-
-def drain_together(logs: Sequence[LogStream], closing: Collection[str]) -> None:
-    """Drain logs so that a node that reads several of them in one order can read each to its end.
-
-    In: closing  the topics whose logs record that open batches close here
-    """
-    for log in logs:
-        log.halt()
-        if log.name in closing:
-            log.record_last(Sequencer.drain)
-    settled_ms = max((log.settled_ms() for log in logs if log.promises), default=0)
-    for log in logs:
-        if log.promises:
-            log.record_last(lambda sequencer: sequencer.promise(settled_ms))
-        log.drain()

@@ -22,6 +22,7 @@ from headrace.nodes.node_tables import frontier_ms, require_log_reaches
 from headrace.sequence.log_columns import DEAD_LETTER, RECORD
 from headrace.streams.buffered import BufferFigures
 from headrace.streams.log_watch import LogWatch, log_version
+from headrace.streams.supervised import LEASE_ORPHAN_SECONDS
 from headrace.streams.supervised_loop import SupervisedLoop
 from headrace.writing.background import BackgroundTask
 from headrace.writing.lease import Lease, LeaseHeldError, take_lease
@@ -96,7 +97,11 @@ class NodeStream(SupervisedLoop):
     def open(self) -> None:
         """Take the lease, and recover the node's progress."""
         lease = take_lease(
-            self._spark, self._lake.lease(f"node/{self.name}"), f"Node '{self.name}'", self._clock
+            self._spark,
+            self._lake.lease(f"node/{self.name}"),
+            f"Node '{self.name}'",
+            self._clock,
+            orphan_seconds=LEASE_ORPHAN_SECONDS,
         )
         self._lease, on_step = lease, partial(self._before_commit, lease)
         self._rebuild = rebuild_due(self._spark, self.node, self._lake, self._clock, on_step=on_step)
@@ -173,18 +178,39 @@ class NodeStream(SupervisedLoop):
 
     def _fold(self, runner: NodeRunner) -> bool:
         """Fold all that came until now, as one micro-batch, in its turn; False if none is due or there is nothing new."""
-        with self._turns.taken(lambda: self._ends) as mine:
-            if mine and runner.due(self._clock.now_ms()):
-                spare = self._turns.spare
-                for log, number in [(log, log.ask(spare_core=spare)) for log in self.logs]:
-                    if number is not None:
-                        log.schedule.wait_for(number)
-                if runner.advance():
-                    return True
-                self._behind = False
+        for gave_back in (False, True):
+            with self._turns.taken(lambda: self._ends, first=gave_back) as mine:
+                if not mine or not runner.due(self._clock.now_ms()):
+                    break
+                at_work = [] if gave_back else self._ask_logs()
+                if not at_work:
+                    if runner.advance():
+                        return True
+                    self._behind = False
+                    break
+            for log, number in at_work:
+                log.schedule.wait_for(number)
         for log in self.logs:
             log.schedule.go_on()
         return False
+
+    @property
+    def busy(self) -> bool:
+        """Whether a micro-batch is under way, or upkeep, which writes the same tables."""
+        return super().busy or self._upkeep.under_way
+
+    def _ask_logs(self) -> Sequence[tuple[LogStream, int]]:
+        """Ask the logs for what came until now, and wait for those that begin for this node: they work in its turn.
+
+        Out: those that are at work without it, and the numbers of their micro-batches
+        """
+        spare = self._turns.spare
+        asked = [(log, log.ask(spare_core=spare)) for log in self.logs]
+        coming = [(log, found) for log, found in asked if found is not None]
+        for log, found in coming:
+            if found.begun:
+                log.schedule.wait_for(found.number)
+        return [(log, found.number) for log, found in coming if not found.begun]
 
     def mended(self) -> bool:
         """Whether the node was full, and its limits have been set in the log since."""

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import time
-from dataclasses import dataclass, field
 from functools import partial
 from typing import TYPE_CHECKING
 
@@ -23,9 +22,12 @@ from headrace.nodes.topics import (
 )
 from headrace.nodes.unusable_table import unusable_uri
 from headrace.spark.session import pipeline_session, tasks_for
-from headrace.streams.log_stream import LogStream, drain_together
+from headrace.streams.drain_logs import drain_together
+from headrace.streams.jvm_process import JvmProcess
+from headrace.streams.log_stream import LogStream
 from headrace.streams.log_watch import log_version
 from headrace.streams.node_stream import NodeStream
+from headrace.streams.stream_status import StreamStatus
 from headrace.writing.scheduling import Turns
 from headrace.writing.table_upkeep import TableUpkeep
 
@@ -42,55 +44,7 @@ if TYPE_CHECKING:
     from headrace.streams.supervised import Supervised
 
 
-@dataclass(frozen=True)
-class StreamStatus:
-    """One query as of a poll.
-
-    kind, name      `log` and a topic's name, or `stream` and a node's
-    state           running, restarting (waits out a back-off), failed (a person must act), stopped
-    rows_total      records handled since the runtime started; `rows_per_second` over the last half minute
-    lag_records     records that wait: in Kafka for a log, in its logs for a node (counted every 10 s); None: not known
-    lag_seconds     how far behind in commit time; None: not known
-    stream_time_ms  the lowest stream time of the non-empty partitions
-    batches         commits since the beginning
-    fates           records by fate since the beginning (for a log: record, dead_letter, replay since the start)
-    read_ms         for a node the lowest commit time through which its logs are folded; None: nothing yet
-    batch_seconds   how long the last trigger with records took; None: none had any
-    state_bytes     of a node's state tables, once a minute; None: not known, or a log
-    state_bytes_read  of these the last micro-batch read so many; None: there was none since the start, or a log
-    input_rows_per_second  of a log what came into the topic, over the last half minute; None: not known, or a node
-    throttle_seconds  how long a node may wait on purpose
-    buffer          of a node with a time limit what waits in it, under Kafka Streams' names (see `runtime.buffered`)
-    limits          of a suppressed node those in force as of its progress
-    trigger_seconds the shortest time between two micro-batches
-    """
-
-    kind: str
-    name: str
-    state: str
-    error: str | None
-    failures: int
-    rows_total: int
-    rows_per_second: float
-    lag_records: int | None
-    lag_seconds: float | None
-    stream_time_ms: int | None
-    batches: int
-    fates: Mapping[str, int]
-    read_ms: int | None = None
-    batch_seconds: float | None = None
-    state_bytes: int | None = None
-    state_bytes_read: int | None = None
-    input_rows_per_second: float | None = None
-    throttle_seconds: float = 0.0
-    buffer: Mapping[str, float] = field(default_factory=dict)
-    limits: Mapping[str, float] = field(default_factory=dict)
-    trigger_seconds: float | None = None
-
-    @property
-    def asset(self) -> str:
-        """`log/<topic>` or `stream/<node>`."""
-        return f"{self.kind}/{self.name}"
+JVM_ENDS_SECONDS = 1.0  # between the first call that fails, and the end of the JVM's process
 
 
 class StreamRuntime:
@@ -163,30 +117,84 @@ class StreamRuntime:
         if not self._logs and not self._streams:
             known = ", ".join([f"log/{s.name}" for s in logs] + [f"stream/{s.name}" for s in streams])
             raise DescriptionError(f"None of {sorted(only or ())} is known.", hint=f"There are: {known}.")
+        self._jvm = JvmProcess(session, self._end_with_jvm)
+        self._polled = self._drained = False
+
+    @property
+    def jvm_ended(self) -> bool:
+        """True once Spark's JVM has ended: every query has, and this process can open none again."""
+        return self._jvm.ended
 
     def poll(self) -> list[StreamStatus]:
-        """Open what should run and does not, and say how each query fares. Never raises."""
+        """Open what should run and does not, and say how each query fares. Never raises.
+
+        After the JVM has ended every query that had not finished is `ended`, and only what stays true is said of it.
+        """
+        if not self._polled:
+            self._polled = True
+            self._jvm.watch()
+        if not self._jvm.has_ended():
+            try:
+                self._keep_running()
+                return self._statuses()
+            except Exception:
+                if not self._jvm.ends_within(JVM_ENDS_SECONDS):
+                    raise
+        self._end_with_jvm()
+        return [status.as_of_the_end() for status in self._statuses()]
+
+    def _keep_running(self) -> None:
         for log in self._logs:
             log.keep_running()
         for stream in self._streams:
             if stream.state == "running" or self._has_logs(stream):
                 stream.keep_running()
         self._upkeep.keep()
+
+    def _statuses(self) -> list[StreamStatus]:
         return [self._log_status(log) for log in self._logs] + [self._node_status(s) for s in self._streams]
 
     def drain(self, timeout_seconds: float = 60, *, close_batches: bool = False) -> None:
         """Let micro-batches finish, fold what the logs hold, give back the leases.
 
-        In: timeout_seconds  after it the nodes stop where they are; the next start reads on from there
-            close_batches    record in the logs that open batches close here; else they wait for the next start
+        In:     timeout_seconds  after it the nodes stop where they are; the next start reads on from there
+                close_batches    record in the logs that open batches close here; else they wait for the next start
+        Raises: JvmEndedError when Spark's JVM ended before: what the logs still hold is not folded. Leases are given back.
         """
+        if self._drained:
+            return
         deadline = time.monotonic() + timeout_seconds
+        try:
+            if not self._jvm.has_ended():
+                self._drain(deadline, close_batches)
+        except Exception:
+            if not self._jvm.ends_within(JVM_ENDS_SECONDS):
+                raise
+        if self._jvm.has_ended():
+            self._let_go(deadline)
+            raise self._jvm.error()
+        self._jvm.let_go()
+        self._drained = True
+
+    def _drain(self, deadline: float, close_batches: bool) -> None:
         drain_together(self._logs, self._batched if close_batches else ())
         for stream in self._streams:
             if time.monotonic() < deadline:
                 stream.finish(deadline)
             stream.drain()
         self._upkeep.end()
+
+    def _end_with_jvm(self) -> None:
+        """Called by the thread that watches the JVM, as soon as it has ended; again where a failure came between."""
+        for query in (*self._logs, *self._streams):
+            query.end_with_jvm(self._jvm.error())
+
+    def _let_go(self, deadline: float) -> None:
+        """Give back the leases of queries whose JVM has ended."""
+        self._end_with_jvm()
+        self._upkeep.end()
+        for query in (*self._logs, *self._streams):
+            query.let_go(deadline)
 
     def set_trigger(self, trigger_ms: int) -> None:
         """Change the time between two micro-batches. Call it with each poll: a log changes between two of them."""
@@ -198,12 +206,14 @@ class StreamRuntime:
     ) -> list[StreamStatus]:
         """Poll until every log has read to Kafka's end and every node to its logs' end.
 
-        Raises: TransientError when the time runs out or a query failed for good.
+        Raises: TransientError when the time runs out or a query failed for good; JvmEndedError when Spark's JVM has ended.
         """
         deadline = time.monotonic() + timeout_seconds
         targets: dict[str, int] | None = None
         while time.monotonic() < deadline:
             statuses = self.poll()
+            if self.jvm_ended:
+                raise self._jvm.error()
             failed = [f"{status.asset}: {status.error}" for status in statuses if status.state == "failed"]
             if failed:
                 raise TransientError("A stream failed for good.", detail="; ".join(failed))
@@ -304,6 +314,7 @@ def _status(query: Supervised, trouble: Exception | None, **measured: object) ->
         rows_per_second=query.rows_per_second(),
         batch_seconds=query.batch_seconds,
         trigger_seconds=query.trigger_ms / 1000,
+        tried_again=not query.finished,
         **measured,  # type: ignore[arg-type]
     )
 

@@ -14,7 +14,9 @@ from typing import TYPE_CHECKING
 import structlog
 
 from headrace.errors import HeadraceError, TerminalError
-from headrace.writing.lease import LeaseNotExpiredError
+from headrace.streams.jvm_process import JvmEndedError
+from headrace.writing.lease import LeaseHeldError
+from headrace.writing.lease_waits import LeaseWait
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -25,6 +27,8 @@ FAILURES_MAX = (
     10  # in a row, about five minutes: from then on the state is `failed`, and it is still opened again
 )
 RATE_SECONDS = 30.0
+LEASE_RETRY_SECONDS = 2.0
+LEASE_ORPHAN_SECONDS = 1.0  # for the JVM of a killed process to end; others are polled in the same thread
 
 
 class Supervised(ABC):
@@ -46,6 +50,7 @@ class Supervised(ABC):
         self._closing = threading.Event()  # a person or the runtime ends it
         self._busy = threading.Lock()  # held while a micro-batch is under way
         self._retry_at = 0.0
+        self._lease_wait: LeaseWait | None = None
         self._counted: deque[tuple[float, int]] = deque(maxlen=200)
 
     @property
@@ -69,6 +74,11 @@ class Supervised(ABC):
     def set_trigger(self, trigger_ms: int) -> None:
         """Change the time between two micro-batches; the counters are kept. Call it again until `trigger_ms` shows it."""
 
+    @property
+    def busy(self) -> bool:
+        """Whether work of an earlier start is still under way, although it runs no more."""
+        return self._busy.locked()
+
     def own_failure(self) -> BaseException | None:
         """Why it ended, if no micro-batch failed."""
         return None
@@ -79,26 +89,31 @@ class Supervised(ABC):
 
     @property
     def state(self) -> str:
-        """`running`, `restarting`, `failed` (a person must act) or `stopped`.
+        """One of `running`, `waiting`, `restarting`, `failed`, `stopped`, `ended`, as `StreamStatus` explains them.
 
         A failure that may pass is followed by another try for ever, once a minute at last, for it may pass at night. After
-        `FAILURES_MAX` failures in a row the state is `failed` all the same, so that somebody looks.
+        `FAILURES_MAX` failures in a row the state is `failed` all the same, so that somebody looks. A lease that a living
+        process keeps for a minute is such a failure, too; the stream goes on as soon as the lease is free.
         """
+        if self.finished and isinstance(self.error, JvmEndedError):
+            return "ended"
         if self.finished:
             return "failed" if isinstance(self.error, TerminalError) else "stopped"
         if self.running:
             return "running"
+        if self._lease_wait is not None:
+            return "failed" if isinstance(self.error, LeaseHeldError) else "waiting"
         return "failed" if self.failures >= FAILURES_MAX else "restarting"
 
     def keep_running(self) -> None:
         """Open it if it does not run and its back-off has passed. Never raises.
 
-        A micro-batch of its own that is still under way is waited for: opened beside it, the next one would read and
-        write the same rows again.
+        While a micro-batch of its own is still under way, or upkeep, nothing happens: a second writer beside it would read
+        and write the same rows again.
         """
         if self.state == "failed" and not self._closing.is_set() and self.mended():
             self.finished, self.error, self.failures, self._retry_at = False, None, 0, 0.0
-        if self.finished or self.running or self._busy.locked():
+        if self.finished or self.running or self.busy:
             return
         if self._begun:
             self._failed(self._cause or self.own_failure() or RuntimeError("the stream stopped by itself"))
@@ -108,6 +123,8 @@ class Supervised(ABC):
         try:
             self.begin()
             self._begun = True
+            if self._lease_wait is not None:
+                self._lease_wait = self.error = None
             logger.info("stream started", kind=self.kind, name=self.name)
         except Exception as error:
             self._failed(error)
@@ -130,6 +147,22 @@ class Supervised(ABC):
         """End it because of an error found outside its micro-batches; `keep_running` then sees why."""
         self._end_with(error)
         self.stop()
+
+    def end_with_jvm(self, error: JvmEndedError) -> None:
+        """End it for good in this process, at once: nothing is waited for, and `let_go` gives back what it holds."""
+        if not self.finished:
+            self._cause = self.error = error
+            self.finished = True
+
+    def let_go(self, deadline: float) -> None:
+        """Give back what `begin` took, after the micro-batch under way has failed, too; by a monotonic deadline.
+
+        A lease that is kept is free once this process has ended.
+        """
+        self._closing.set()
+        if self._busy.acquire(timeout=max(0.0, deadline - time.monotonic())):
+            self._busy.release()
+            self._release()
 
     def rows_per_second(self) -> float:
         """Rows handled, averaged over the last half minute."""
@@ -165,13 +198,26 @@ class Supervised(ABC):
         self.went_well()
 
     def _failed(self, error: BaseException) -> None:
+        if isinstance(error, LeaseHeldError):
+            self._wait_for_lease(error)
+            return
+        self._lease_wait = None
         self.error, self.failures = error, self.failures + 1
         self._release()
-        self.finished = isinstance(error, TerminalError) and not isinstance(error, LeaseNotExpiredError)
+        self.finished = isinstance(error, TerminalError)
         self._retry_at = time.monotonic() + min(2.0**self.failures, BACKOFF_SECONDS_MAX)
         logger.error(
             "stream failed", kind=self.kind, name=self.name, failures=self.failures, error=str(error)[:2000]
         )
+
+    def _wait_for_lease(self, refused: LeaseHeldError) -> None:
+        """Try again soon: the holder may be dead, or about to end. No failure is counted."""
+        if self._lease_wait is None:
+            logger.info("stream waits for a lease", kind=self.kind, name=self.name, held=str(refused))
+        self._lease_wait = LeaseWait.after(self._lease_wait, refused)
+        self._release()
+        self.error = self._lease_wait.as_error()
+        self._retry_at = time.monotonic() + LEASE_RETRY_SECONDS
 
     def _release(self) -> None:
         self._begun = False

@@ -9,8 +9,12 @@ import math
 import threading
 import time
 from abc import abstractmethod
+from typing import TYPE_CHECKING
 
 from headrace.streams.supervised import Supervised
+
+if TYPE_CHECKING:
+    from headrace.streams.jvm_process import JvmEndedError
 
 
 class SupervisedLoop(Supervised):
@@ -65,6 +69,12 @@ class SupervisedLoop(Supervised):
             self._changed.notify_all()
         if self._thread.is_alive() and self._thread is not threading.current_thread():
             self._thread.join()
+
+    def end_with_jvm(self, error: JvmEndedError) -> None:
+        """Wake the thread, too, so that it ends."""
+        super().end_with_jvm(error)
+        with self._changed:
+            self._changed.notify_all()
 
     def set_trigger(self, trigger_ms: int) -> None:
         """Change the time between two micro-batches, at once; the loop goes on."""

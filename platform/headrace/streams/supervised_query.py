@@ -4,14 +4,18 @@ from __future__ import annotations
 
 import tempfile
 from abc import abstractmethod
+from functools import partial
 from typing import TYPE_CHECKING
 
 from headrace.streams.supervised import Supervised
+from headrace.writing.lease import LeaseLostError
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
     from pyspark.sql.streaming.query import StreamingQuery
     from pyspark.sql.streaming.readwriter import DataStreamWriter
+
+    from headrace.streams.jvm_process import JvmEndedError
 
 
 class SupervisedQuery(Supervised):
@@ -22,6 +26,7 @@ class SupervisedQuery(Supervised):
         super().__init__()
         self.query: StreamingQuery | None = None
         self.trigger_skipped = False  # True if Spark counted a trigger that we skipped
+        self._opening = 0  # how often the query was given up: late triggers of an earlier start do nothing
         self._scratch: tempfile.TemporaryDirectory[str] | None = None
 
     @abstractmethod
@@ -45,13 +50,19 @@ class SupervisedQuery(Supervised):
         self._scratch = tempfile.TemporaryDirectory(
             prefix=f"headrace-{self.name}-", ignore_cleanup_errors=True
         )
-        writer = writer.foreachBatch(self._trigger).option("checkpointLocation", f"file:{self._scratch.name}")
+        writer = writer.foreachBatch(partial(self._trigger, opening=self._opening))
+        writer = writer.option("checkpointLocation", f"file:{self._scratch.name}")
         self.query = writer.queryName(f"{self.kind}/{self.name}").start()
 
     def stop(self) -> None:
         """Let Spark stop the query; it waits for the trigger under way."""
         if self.query is not None:
             self.query.stop()
+
+    def end_with_jvm(self, error: JvmEndedError) -> None:
+        """Forget the query, too: nobody answers for it."""
+        super().end_with_jvm(error)
+        self.query = None
 
     def own_failure(self) -> BaseException | None:
         """What Spark says: its source may fail between two micro-batches."""
@@ -68,9 +79,18 @@ class SupervisedQuery(Supervised):
         self.trigger_ms, self.finished = trigger_ms, False
         self._closing.clear()
 
-    def _trigger(self, batch: DataFrame, batch_id: int) -> None:
-        """What Spark calls. An error raised here ends the query a moment later; no micro-batch begins meanwhile."""
+    def _trigger(self, batch: DataFrame, batch_id: int, opening: int) -> None:
+        """What Spark calls. An error raised here ends the query a moment later; no micro-batch begins meanwhile.
+
+        In:     opening  which start of the query this trigger belongs to
+        Raises: LeaseLostError when Spark calls so late that the query has been given up, and perhaps opened again.
+        """
         with self._busy:
+            if opening != self._opening:
+                late = f"{self.kind}/{self.name}: a micro-batch of an earlier query came late; it is dropped."
+                raise LeaseLostError(
+                    late, hint="Nothing is lost: the query that replaced it reads the same records."
+                )
             if self._closing.is_set():
                 self.trigger_skipped = (
                     True  # nothing is lost: the next start reads on from our own last commit
@@ -81,6 +101,8 @@ class SupervisedQuery(Supervised):
             self._handle(lambda: self.work(batch))
 
     def _release(self) -> None:
+        with self._busy:
+            self._opening += 1  # triggers that come from here on are too late
         super()._release()
         if self._scratch is not None:
             self._scratch.cleanup()

@@ -7,7 +7,10 @@ import json
 from collections import Counter
 from typing import TYPE_CHECKING, Any
 
+import pyarrow as pa
+
 from headrace.errors import DescriptionError
+from headrace.log.record_task import RECORDS
 from headrace.sequence.log_columns import KAFKA
 from headrace.spark.frames import local_frame
 
@@ -19,6 +22,8 @@ if TYPE_CHECKING:
     from headrace.description import Topic
 
     Bytes = Mapping[str, Any] | bytes | str | None
+
+EPOCH, MILLISECOND = dt.datetime.fromtimestamp(0, dt.UTC), dt.timedelta(milliseconds=1)
 
 
 class PipedTopic:
@@ -36,7 +41,7 @@ class PipedTopic:
         """Append one record to a partition; its offset."""
         offset = self._next_offset[partition]
         self._next_offset[partition] += 1
-        stamp = dt.datetime.fromtimestamp(0, dt.UTC) + dt.timedelta(milliseconds=timestamp_ms)
+        stamp = EPOCH + timestamp_ms * MILLISECOND
         sent = [(name, text.encode() if isinstance(text, str) else text) for name, text in headers.items()]
         self._rows.append(
             (self._key(key), _encoded(value), self.topic.name, partition, offset, stamp, sent or None)
@@ -47,6 +52,21 @@ class PipedTopic:
         """All records added since the last call, in their order in one task, a row each as `KAFKA`; None: there are none."""
         rows, self._rows = self._rows, []
         return local_frame(spark, rows, KAFKA).coalesce(1) if rows else None
+
+    def __len__(self) -> int:
+        """How many records were added since the last call of `take` or `take_here`."""
+        return len(self._rows)
+
+    def take_here(self) -> list[pa.RecordBatch]:
+        """What `take` gives, by partition and offset, as a task of Spark gets it (see `RECORDS`)."""
+        rows, self._rows = self._rows, []
+        found = []
+        for key, value, _, partition, offset, stamp, headers in sorted(rows, key=lambda row: row[3:5]):
+            names, values = ([*part] for part in zip(*headers, strict=True)) if headers else ([], [])
+            found.append((partition, offset, key, value, (stamp - EPOCH) // MILLISECOND, names, values))
+        columns = [*zip(*found, strict=True)] or [()] * len(RECORDS)
+        arrays = [pa.array(column, of.type) for column, of in zip(columns, RECORDS, strict=True)]
+        return [pa.RecordBatch.from_arrays(arrays, schema=RECORDS)]
 
     def _key(self, key: Bytes) -> bytes | None:
         if isinstance(key, dict) and self.topic.scalar_key:

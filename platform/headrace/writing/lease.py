@@ -1,9 +1,10 @@
 """Leases: one writer for each log and node, and a second one is told who the first is.
 
 A lease is a file `<epoch>.claim.json`, created only if it does not exist. Whoever creates the next epoch holds the lease; a
-holder that was overtaken notices before its next commit and stops. A holder renews its lease by itself, also while it
-has nothing to commit. On one machine it holds it as long as its process lives, whatever the clock says: one that was
-only slow is not overtaken, one that was killed is not waited for (but its Spark is, which may still be committing).
+holder that was overtaken notices before its next commit and stops. A background thread renews the lease every 10 s, also
+while there is nothing to commit. On one machine a process holds its lease for as long as it lives, whatever the clock says:
+nobody overtakes a process that is only slow. The lease of a killed process is free as soon as its JVM has ended, too,
+because the JVM may still be committing. A lease from another machine is free when it was not renewed for 60 s.
 """
 
 from __future__ import annotations
@@ -12,12 +13,10 @@ import os
 import socket
 import threading
 import time
-from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 import structlog
-from tenacity import Retrying, retry_if_exception_type, stop_after_delay, wait_fixed
 
 from headrace.errors import TerminalError
 from headrace.lake import small_files
@@ -25,22 +24,51 @@ from headrace.spark.jvm import java_class
 from headrace.writing.processes import born, is_gone, process_space, runs
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Mapping
 
     from pyspark.sql import SparkSession
 
-    from headrace.description import Node, Topic
-    from headrace.lake.paths import Lake
     from headrace.log.clock import Clock
 
 logger = structlog.get_logger(__name__)
 EXPIRES_MS = 60_000
 RENEWED_EVERY_MS = 10_000
-ORPHAN_SECONDS = 30.0  # how long the Spark of a killed process may take to end
+ORPHAN_SECONDS = 30.0  # how long the JVM of a killed process may take to end
+
+
+@dataclass(frozen=True)
+class Holder:
+    """Who holds a lease, as its files say.
+
+    process     as messages name it
+    epoch       of the lease
+    taken_ms    when the process took the lease, in ms since 1970
+    renewed_ms  when it last renewed the lease; the same as `taken_ms` if it never did
+    expires_in_seconds  when others may take the lease unless it is renewed; None: the process lives on this machine
+    """
+
+    process: str
+    epoch: int
+    taken_ms: int
+    renewed_ms: int
+    expires_in_seconds: float | None
 
 
 class LeaseHeldError(TerminalError):
-    """Another writer holds the lease."""
+    """Another writer holds the lease; `holder` says who, and is None if that was not looked up."""
+
+    def __init__(
+        self,
+        message: str,
+        *,
+        detail: str | None = None,
+        hint: str | None = None,
+        writer: str = "It",
+        holder: Holder | None = None,
+    ) -> None:
+        super().__init__(message, detail=detail, hint=hint)
+        self.writer = writer
+        self.holder = holder
 
 
 class LeaseNotExpiredError(LeaseHeldError):
@@ -109,15 +137,20 @@ _HELD: dict[str, Lease] = {}  # of this process, by folder
 _HELD_LOCK = threading.Lock()
 
 
-def take_lease(spark: SparkSession, folder: str, writer: str, clock: Clock) -> Lease:
+def take_lease(
+    spark: SparkSession, folder: str, writer: str, clock: Clock, *, orphan_seconds: float | None = None
+) -> Lease:
     """Become the one writer, and stay it until the lease is released.
 
-    In:     folder  where this writer's leases lie; `writer` names it in messages
+    In:     folder          where this writer's leases lie; `writer` names it in messages
+            orphan_seconds  how long to wait for the JVM of a killed process to end; None: `ORPHAN_SECONDS`
     Raises: LeaseHeldError when another process holds it and is alive.
     """
     epoch = _newest_epoch(folder)
     if epoch:
-        _require_free(folder, epoch, writer, clock)
+        _require_free(
+            folder, epoch, writer, clock, ORPHAN_SECONDS if orphan_seconds is None else orphan_seconds
+        )
     now_ms = clock.now_ms()
     spark_pid = java_class(spark, "java.lang.ProcessHandle").current().pid()
     claim = {
@@ -132,7 +165,9 @@ def take_lease(spark: SparkSession, folder: str, writer: str, clock: Clock) -> L
     with _HELD_LOCK:
         if not small_files.write_json(_claim(folder, epoch + 1), claim, overwrite=False):
             raise LeaseNotExpiredError(
-                f"{writer}: another process took the lease at the same moment.", hint="Try again."
+                f"{writer}: another process took the lease at the same moment.",
+                hint="Try again.",
+                writer=writer,
             )
         lease = _HELD[folder] = Lease(folder, writer, epoch + 1, clock, now_ms)
     try:
@@ -142,49 +177,6 @@ def take_lease(spark: SparkSession, folder: str, writer: str, clock: Clock) -> L
         lease.release()
         raise
     return lease.keep()
-
-
-def take_lease_patiently(
-    spark: SparkSession, folder: str, writer: str, clock: Clock, patience_seconds: float
-) -> Lease:
-    """Take a lease that others hold for seconds; tries once a second.
-
-    Raises: LeaseHeldError when it is still held after the patience.
-    """
-    for attempt in Retrying(
-        retry=retry_if_exception_type(LeaseHeldError),
-        stop=stop_after_delay(patience_seconds),
-        wait=wait_fixed(1),
-        reraise=True,
-    ):
-        with attempt:
-            return take_lease(spark, folder, writer, clock)
-    raise AssertionError("unreachable: the last attempt raises")
-
-
-@contextmanager
-def nothing_writes(
-    spark: SparkSession, lake: Lake, topic: Topic, nodes: Sequence[Node], clock: Clock
-) -> Iterator[dict[str, Lease]]:
-    """Hold the leases of a topic's log, of nodes that read it, of their backfills and rebuilds while entered.
-
-    Out:    the leases of the backfills, by node
-    Raises: LeaseHeldError while a stream, backfill, rebuild or maintenance of these tables runs; then none is held.
-    """
-    with ExitStack() as stack:
-
-        def held(of: str, writer: str) -> Lease:
-            lease = take_lease(spark, lake.lease(of), writer, clock)
-            stack.callback(lease.release)
-            return lease
-
-        held(f"log/{topic.name}", f"Log '{topic.name}'")
-        backfills = {}
-        for name in (node.required_name for node in nodes):
-            held(f"node/{name}", f"Node '{name}'")
-            held(f"rebuild/{name}", f"Rebuild of '{name}'")
-            backfills[name] = held(f"backfill/{name}", f"Backfill of '{name}'")
-        yield backfills
 
 
 def held_since_ms(folder: str, clock: Clock) -> int | None:
@@ -205,23 +197,34 @@ def _holder(folder: str, epoch: int, clock: Clock) -> tuple[dict[str, Any], int 
     return holder, clock.now_ms() - renewed_ms if renewed_ms else None
 
 
-def _require_free(folder: str, epoch: int, writer: str, clock: Clock) -> None:
+def _require_free(folder: str, epoch: int, writer: str, clock: Clock, orphan_seconds: float) -> None:
     holder, silent_ms = _holder(folder, epoch, clock)
     if silent_ms is None or _left_by_this_process(folder, holder):
         return
+    visible = _ours_to_see(holder)
     if _alive(holder, silent_ms):
-        error = LeaseHeldError if _ours_to_see(holder) else LeaseNotExpiredError
+        error = LeaseHeldError if visible else LeaseNotExpiredError
+        renewed_ms = clock.now_ms() - silent_ms
         raise error(
             f"{writer} is already being written by process {holder.get('pid')} on {holder.get('host')}.",
             detail=f"Its lease (epoch {epoch}) was last renewed {max(0, silent_ms) / 1000:.0f} s ago.",
             hint=f"Stop that run first; a lease left by a lost machine expires after {EXPIRES_MS // 1000} s.",
+            writer=writer,
+            holder=_told(holder, epoch, renewed_ms, None if visible else (EXPIRES_MS - silent_ms) / 1000),
         )
-    if _ours_to_see(holder) and not _orphan_ends(holder):
+    if visible and not _orphan_ends(holder, orphan_seconds):
         raise LeaseHeldError(
             f"{writer} was being written by process {holder.get('pid')} on {holder.get('host')}, which is dead; "
             f"its Spark, process {holder.get('spark_pid')}, is not.",
             hint="Stop that process first: it may still be committing.",
+            writer=writer,
+            holder=_told({**holder, "pid": holder.get("spark_pid")}, epoch, clock.now_ms() - silent_ms, None),
         )
+
+
+def _told(claim: Mapping[str, Any], epoch: int, renewed_ms: int, expires_in_seconds: float | None) -> Holder:
+    process = f"process {claim.get('pid')} on {claim.get('host')}"
+    return Holder(process, epoch, int(claim.get("taken_ms", renewed_ms)), renewed_ms, expires_in_seconds)
 
 
 def _alive(holder: dict[str, Any], silent_ms: int) -> bool:
@@ -245,8 +248,8 @@ def _ours_to_see(holder: dict[str, Any]) -> bool:
     return here is not None and (holder.get("host"), holder.get("space")) == (socket.gethostname(), here)
 
 
-def _orphan_ends(holder: dict[str, Any]) -> bool:
-    deadline = time.monotonic() + ORPHAN_SECONDS
+def _orphan_ends(holder: dict[str, Any], patience_seconds: float) -> bool:
+    deadline = time.monotonic() + patience_seconds
     while runs(holder["spark_pid"], holder["spark_born"]):
         if time.monotonic() > deadline:
             return False

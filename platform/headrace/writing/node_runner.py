@@ -30,6 +30,8 @@ from headrace.nodes.node_tables import (
     frontier_ms,
     note_description,
     read_progress,
+    require_state_reaches,
+    results_writer,
     settled_ms,
     slices_of,
 )
@@ -83,6 +85,7 @@ class NodeRunner:
         if self.operator.appended:
             self._results_writer = TableWriter(results, lakes.APPENDER, carries=[self._writer])
         self.progress = read_progress(spark, lake, node)
+        require_state_reaches(results, results_writer(node), self.name, self.progress)
         self.unread = 0  # the micro-batches through which changes in the state are read by nobody any more
         note_description(spark, lake, node)
         self._repeating = True

@@ -4,6 +4,9 @@ If all of them worked at once, each would take several times as long, in many sm
 ones. So only as many nodes fold at once as there are cores, in the order in which they became ready. Records that arrive
 meanwhile become one micro-batch of the log, just before a node folds them. If a core is spare, the log and the node work at
 the same time.
+
+A turn stands for a core. A log has no turns: the node that makes it begin lends it its own, and waits. If a log is at work
+already, the nodes that wait for it need no core, so they hold no turn meanwhile; each gets the next one that is free.
 """
 
 from __future__ import annotations
@@ -13,6 +16,7 @@ import threading
 import time
 from collections import deque
 from contextlib import contextmanager
+from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
@@ -39,11 +43,17 @@ class Turns:
         self._changed = threading.Condition()
 
     @contextmanager
-    def taken(self, given_up: Callable[[], bool]) -> Iterator[bool]:
-        """A turn for as long as the context lasts; False if the caller gave up before its turn came."""
+    def taken(self, given_up: Callable[[], bool], *, first: bool = False) -> Iterator[bool]:
+        """A turn for as long as the context lasts; False if the caller gave up before its turn came.
+
+        In: first  it is the next one, before all that wait: the caller has waited for a turn, and gave it back unused
+        """
         me = object()
         with self._changed:
-            self._waiting.append(me)
+            if first:
+                self._waiting.appendleft(me)
+            else:
+                self._waiting.append(me)
             while not (mine := self._is_next(me)) and not given_up():
                 self._changed.wait(LOOK_SECONDS)
             self._waiting.remove(me)
@@ -70,6 +80,18 @@ class Turns:
     def _free(self) -> bool:
         since = time.monotonic() - TURN_SECONDS
         return sum(at > since for at in self._began.values()) < self._at_once
+
+
+@dataclass(frozen=True)
+class Coming:
+    """A micro-batch of a log that is worth waiting for.
+
+    number  see `CommitSchedule.wait_for`
+    begun   True if the node that asked has made it begin; else it had begun, or another node has
+    """
+
+    number: int
+    begun: bool
 
 
 class CommitSchedule:
@@ -115,8 +137,8 @@ class CommitSchedule:
             self._resting, self._restless = False, self._finished
             self._changed.notify_all()
 
-    def ask(self, trigger_seconds: float, *, spare_core: bool) -> int | None:
-        """A node is ready to fold; returns the number of the micro-batch to wait for, None if there is none.
+    def ask(self, trigger_seconds: float, *, spare_core: bool) -> Coming | None:
+        """A node is ready to fold; returns the micro-batch to wait for, None if there is none.
 
         In: spare_core  a core is free for the log while the node folds what is there
         """
@@ -126,7 +148,7 @@ class CommitSchedule:
                 coming = self._finished + 1
                 if at_once:
                     self._restless = coming
-                return None if at_once else coming
+                return None if at_once else Coming(coming, begun=False)
             if not self._resting and at_once:
                 self._restless = self._finished  # it is about to rest
             if not self._resting or (now - self._ended < RECENT_SECONDS and not at_once):
@@ -136,7 +158,7 @@ class CommitSchedule:
             if at_once or now - self._began < trigger_seconds:
                 return None
             self._asked = now
-            return self._finished + 1
+            return Coming(self._finished + 1, begun=True)
 
     def wait_for(self, number: int) -> None:
         """Wait until the micro-batch of this number is done; if none begins soon, there is nothing to read."""

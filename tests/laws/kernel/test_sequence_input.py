@@ -115,11 +115,11 @@ CASES: dict[str, tuple[str, bytes | None, bytes | None, int, Any]] = {
     "a decimal too large": ("typed", b'{"a": 1, "b": "x"}', b'{"ms": 8, "d": 12345.67}', 5, FITS),
     "ms before 1970": ("typed", b'{"a": 1, "b": "x"}', b'{"ms": -8}', 5, "timestamp: before 1970"),
     "ms beyond the calendar": (
-        "typed", b'{"a": 1, "b": "x"}', b'{"ms": 9223372036854775807}', 5, "timestamp: 9999-12-31 23:59:59.999 lies more than",
+        "typed", b'{"a": 1, "b": "x"}', b'{"ms": 9223372036854775807}', 5, "timestamp: 9223372036854775807 ms lies more than",
     ),
     "a decimal is rounded half up": ("typed", b'{"a": 1, "b": "x"}', b'{"ms": 8, "d": "-1.255"}', 5, {"d": Decimal("-1.26")}),
     # times: every form in which a time may come
-    "Kafka's timestamp is absurd": ("plain", b"k", b"{}", 2**63 - 1, "timestamp: 9999-12-31 23:59:59.999 lies more than"),
+    "Kafka's timestamp is absurd": ("plain", b"k", b"{}", 2**63 - 1, "timestamp: 9223372036854775807 ms lies more than"),
     "Kafka's timestamp is as absurd": ("plain", b"k", b"{}", -(2**63), "timestamp: before 1970"),
     "Kafka has no timestamp": ("plain", b"k", b"{}", -1, "timestamp: before 1970"),
     "a time in seconds": ("strict", b"k", b'{"x": 1, "at": 7}', 5, {"at": EPOCH + dt.timedelta(seconds=7)}),

@@ -53,7 +53,7 @@ def victim(
     *,
     at: str | None = None,
     time: int = 1,
-    script: str = "tests/crashes/victim.py",
+    script: str = "tests/faults/victim.py",
     more: Sequence[str] = (),
 ) -> Iterator[Victim]:
     """Run a victim; whatever is left of it at the end is killed. Spark's JVM goes with its Python process."""

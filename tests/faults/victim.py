@@ -1,6 +1,6 @@
 """A real stream process that kills itself with SIGKILL at a numbered commit step, or runs until it is told to end.
 
-    python tests/crashes/victim.py BOOTSTRAP LAKE TOPIC --at "after outputs" --time 2
+    python tests/faults/victim.py BOOTSTRAP LAKE TOPIC --at "after outputs" --time 2
 
 With a master of the kind `local-cluster[2,1,1024]` it kills its executors there, and lives on.
 

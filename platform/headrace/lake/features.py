@@ -1,0 +1,75 @@
+"""Features of Delta that a platform's defaults or other hands switch on: which tables are read and written here.
+
+Law: rows are read by the names of files and columns alone. So a table whose files have deletion vectors, or whose columns
+have other names in the files, is refused, and never read wrongly. A table with a feature that delta-rs does not write is
+refused before any write.
+
+Delta never takes a feature back without a trace: `DROP FEATURE` adds `checkpointProtection`, which delta-rs does not write.
+So a table may keep the features of deletion vectors and column mapping in its protocol, as long as it does not use them.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from headrace.errors import TerminalError
+
+if TYPE_CHECKING:
+    from deltalake import DeltaTable
+
+VECTORS, MAPPING = "deletionVectors", "columnMapping"
+ENABLE_VECTORS, MAPPING_MODE = "delta.enableDeletionVectors", "delta.columnMapping.mode"
+WRITTEN = {
+    *("appendOnly", "invariants", "checkConstraints", "changeDataFeed", "generatedColumns", "timestampNtz"),
+    *("variantType", VECTORS, MAPPING),
+}
+
+
+def require_readable(uri: str, table: DeltaTable) -> None:
+    """Refuse a version of a table whose rows are not all that its files hold.
+
+    Raises: TerminalError with the commands that put it right
+    """
+    configuration = table.metadata().configuration
+    if configuration.get(MAPPING_MODE, "none") != "none":
+        raise _refusal(uri, MAPPING, f"ALTER TABLE {{}} SET TBLPROPERTIES ('{MAPPING_MODE}' = 'none')")
+    if _uses_vectors(table):
+        raise vectors_refused(uri)
+
+
+def require_writable(uri: str, table: DeltaTable) -> None:
+    """The same, and refuse a table to which delta-rs could not add a commit, or another client could add deletion vectors.
+
+    Raises: TerminalError
+    """
+    require_readable(uri, table)
+    if str(table.metadata().configuration.get(ENABLE_VECTORS, "false")).lower() == "true":
+        raise vectors_refused(uri)
+    unknown = {*(table.protocol().writer_features or ())} - WRITTEN
+    if unknown:
+        raise TerminalError(
+            f"The table at {uri} uses {', '.join(sorted(unknown))}, which Headrace does not write.",
+            detail="Nothing was changed. When a feature is dropped, Delta keeps a trace of it in the protocol.",
+            hint="A node's tables: delete them, and the stream builds them from the log. A log: put its files back "
+            "from a backup, or read the topic into a new lake. See docs/guides/operating.md, 'Foreign hands'.",
+        )
+
+
+def vectors_refused(uri: str) -> TerminalError:
+    """The error for a table with deletion vectors, or that may get some at any time."""
+    off = f"ALTER TABLE {{}} SET TBLPROPERTIES ('{ENABLE_VECTORS}' = 'false')"
+    return _refusal(uri, VECTORS, f"{off}; REORG TABLE {{}} APPLY (PURGE)")
+
+
+def _uses_vectors(table: DeltaTable) -> bool:
+    if VECTORS not in (table.protocol().reader_features or ()):
+        return False
+    return any(batch.num_rows for batch in table.deletion_vectors())
+
+
+def _refusal(uri: str, feature: str, commands: str) -> TerminalError:
+    return TerminalError(
+        f"The table at {uri} uses {feature}, which Headrace does not write.",
+        detail="Nothing was changed.",
+        hint=f"Let Spark run: {commands.replace('{}', f'delta.`{uri}`')}. Do not drop the feature: that leaves another one.",
+    )

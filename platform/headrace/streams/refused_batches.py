@@ -1,0 +1,83 @@
+"""Micro-batches that Spark's Kafka source refuses for a timestamp: Kafka's client reads at least the same records.
+
+After such a micro-batch the next one probably holds such records too: Spark is not asked, until Kafka's client finds none.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import structlog
+
+from headrace.log.sequencer import Appended
+from headrace.spark.kafka_client import KafkaReader, spark_refused
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator, Mapping
+
+    from headrace.log.sequencer import Sequencer
+    from headrace.spark.kafka import KafkaSettings, KafkaTopic
+
+logger = structlog.get_logger(__name__)
+
+
+class RefusedBatches:
+    """Reads them, of one topic."""
+
+    def __init__(self, kafka: KafkaTopic, settings: KafkaSettings, *, offsets_max: int) -> None:
+        """In: offsets_max  of a micro-batch of Spark's, and of a log commit."""
+        self._kafka, self._settings, self._offsets_max = kafka, settings, offsets_max
+        self._expected = False
+
+    def append(
+        self,
+        sequencer: Sequencer,
+        by_spark: Callable[[], Appended],
+        position: Callable[[], Mapping[int, int]],
+        stops: Callable[[], bool],
+    ) -> Appended:
+        """Append what the micro-batch under way holds, by Spark or, if it refuses, in this process.
+
+        In: by_spark  appends it, or raises
+            position  where it begins, or before
+            stops     asked before each log commit; if it is true, not all may have been appended
+        """
+        if not self._expected:
+            try:
+                return by_spark()
+            except Exception as error:
+                if not spark_refused(error):
+                    raise
+                logger.warning(
+                    "Spark cannot read a timestamp, so Kafka's client reads", topic=self._kafka.name
+                )
+        return self._by_client(sequencer, position(), stops)
+
+    def _by_client(
+        self, sequencer: Sequencer, position: Mapping[int, int], stops: Callable[[], bool]
+    ) -> Appended:
+        reader, sums = KafkaReader(self._kafka.name, self._settings), [0, 0, 0]
+        for piece in self._pieces(position):
+            if stops():
+                break
+            added = sequencer.append(reader.read(piece))
+            for place, number in enumerate((added.records, added.dead_letters, added.replays)):
+                sums[place] += number
+        self._expected = reader.refusable > 0
+        return Appended(*sums)
+
+    def _pieces(self, position: Mapping[int, int]) -> Iterator[dict[int, tuple[int, int]]]:
+        """For each log commit the first and last offset of each partition.
+
+        Spark does not say where its micro-batch ends, but it takes no more than `offsets_max` of a partition (and one, for
+        it rounds up). What is read beyond its end, the sequencer passes over in the next micro-batch.
+        """
+        new = set(self._kafka.partitions()) - position.keys()
+        left = {**position, **(self._kafka.earliest(new) if new else {})}
+        most = {p: first + self._offsets_max + 1 for p, first in left.items()}
+        ends = {p: min(end, most[p]) for p, end in self._kafka.ends(left).items()}
+        while left := {p: first for p, first in left.items() if first < ends[p]}:
+            share = max(1, self._offsets_max // len(left))
+            nexts = {p: min(first + share, ends[p]) for p, first in left.items()}
+            yield {p: (first, nexts[p] - 1) for p, first in left.items()}
+            left = nexts

@@ -1,0 +1,80 @@
+"""How one query of a stream run fares."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+
+@dataclass(frozen=True)
+class StreamStatus:
+    """One query as of a poll.
+
+    kind, name      `log` and a topic's name, or `stream` and a node's
+    state           running, waiting (for a lease that another process holds), restarting (waits out a back-off), failed (a
+                    person must act), stopped, ended (with Spark's JVM; what could have changed since is not known)
+    rows_total      records handled since the runtime started; `rows_per_second` over the last half minute
+    lag_records     records that wait: in Kafka for a log, in its logs for a node (counted every 10 s); None: not known
+    lag_seconds     how far behind in commit time; None: not known
+    stream_time_ms  the lowest stream time of the non-empty partitions
+    batches         commits since the beginning
+    fates           records by fate since the beginning (for a log: record, dead_letter, replay since the start)
+    read_ms         for a node the lowest commit time through which its logs are folded; None: nothing yet
+    batch_seconds   how long the last trigger with records took; None: none had any
+    state_bytes     of a node's state tables, once a minute; None: not known, or a log
+    state_bytes_read  of these the last micro-batch read so many; None: there was none since the start, or a log
+    input_rows_per_second  of a log what came into the topic, over the last half minute; None: not known, or a node
+    throttle_seconds  how long a node may wait on purpose
+    buffer          of a node with a time limit what waits in it, under Kafka Streams' names (see `streams.buffered`)
+    limits          of a suppressed node those in force as of its progress
+    trigger_seconds the shortest time between two micro-batches
+    tried_again     False once only a person can start it again
+    """
+
+    kind: str
+    name: str
+    state: str
+    error: str | None
+    failures: int
+    rows_total: int
+    rows_per_second: float
+    lag_records: int | None
+    lag_seconds: float | None
+    stream_time_ms: int | None
+    batches: int
+    fates: Mapping[str, int]
+    read_ms: int | None = None
+    batch_seconds: float | None = None
+    state_bytes: int | None = None
+    state_bytes_read: int | None = None
+    input_rows_per_second: float | None = None
+    throttle_seconds: float = 0.0
+    buffer: Mapping[str, float] = field(default_factory=dict)
+    limits: Mapping[str, float] = field(default_factory=dict)
+    trigger_seconds: float | None = None
+    tried_again: bool = True
+
+    @property
+    def asset(self) -> str:
+        """`log/<topic>` or `stream/<node>`."""
+        return f"{self.kind}/{self.name}"
+
+    def as_of_the_end(self) -> StreamStatus:
+        """The status of a query that has ended with the JVM: what is committed stays true, what was measured is unknown."""
+        if self.state != "ended":
+            return self
+        return replace(
+            self,
+            rows_per_second=0.0,
+            input_rows_per_second=None,
+            lag_records=None,
+            lag_seconds=None,
+            stream_time_ms=None,
+            batch_seconds=None,
+            state_bytes=None,
+            state_bytes_read=None,
+            buffer={},
+        )

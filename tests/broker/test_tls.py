@@ -1,0 +1,124 @@
+"""A broker that speaks TLS, is signed by a private authority, and asks for its clients' certificates."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import pytest
+from confluent_kafka import Consumer
+
+import headrace as hr
+from headrace.lake.paths import Lake
+from headrace.local.broker import Broker
+from headrace.local.broker_config import HOST, free_port
+from headrace.local.topics import create_topics
+from headrace.spark.kafka import BrokerUnreachableError, KafkaSettings, KafkaTopic, source_options
+from headrace.spark.session import spark_conf
+from headrace.streams.stream_runtime import StreamRuntime
+from tests.broker.certificates import PASSWORD, Certificates, certificates
+from tests.broker.harness import PATIENCE_S, produce, rows_of
+from tests.broker.pipeline import counts_of, minutes
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+pytestmark = pytest.mark.broker
+
+
+class TlsBroker(Broker):
+    """A broker with a second listener, for clients with a certificate; the tests prepare topics by the first."""
+
+    def __init__(self, data_dir: Path, made: Certificates) -> None:
+        super().__init__(data_dir)
+        self.made, self.tls_port = made, free_port()
+
+    @property
+    def tls_servers(self) -> str:
+        return f"{HOST}:{self.tls_port}"
+
+    def _write_properties(self) -> Path:
+        path = super()._write_properties()
+        text = path.read_text()
+        for name in ("listeners", "advertised.listeners"):
+            text = text.replace(f"\n{name}=", f"\n{name}=SSL://{HOST}:{self.tls_port},")
+        text = text.replace("protocol.map=", "protocol.map=SSL:SSL,")
+        text += "ssl.client.auth=required\nssl.keystore.type=PEM\nssl.truststore.type=PEM\n"
+        text += f"ssl.keystore.location={self.made.broker}\nssl.truststore.location={self.made.authority}\n"
+        path.write_text(text)
+        return path
+
+
+@pytest.fixture(scope="module")
+def broker(tmp_path_factory: pytest.TempPathFactory) -> Iterator[TlsBroker]:
+    folder = tmp_path_factory.mktemp("tls")
+    with TlsBroker(folder / "kafka", certificates(folder / "certificates")) as running:
+        create_topics(running.bootstrap_servers, {"readings": 1, "counts": 1})
+        yield running
+
+
+@pytest.fixture
+def settings(broker: TlsBroker, monkeypatch: pytest.MonkeyPatch) -> KafkaSettings:
+    """As an operator sets them: the sinks read them there, too."""
+    for name, value in {
+        "BOOTSTRAP_SERVERS": broker.tls_servers,
+        "SECURITY_PROTOCOL": "SSL",
+        "SSL_CA_LOCATION": broker.made.authority,
+        "SSL_CERTIFICATE_LOCATION": broker.made.client,
+        "SSL_KEY_LOCATION": broker.made.client_key,
+        "SSL_KEY_PASSWORD": PASSWORD,
+    }.items():
+        monkeypatch.setenv(f"HEADRACE_KAFKA_{name}", str(value))
+    return KafkaSettings()
+
+
+def test_log_and_sink_go_over_tls_with_a_private_authority_and_a_client_certificate(
+    spark: SparkSession, broker: TlsBroker, settings: KafkaSettings, tmp_path: Path
+) -> None:
+    produce(broker, "readings", minutes(0, 0, 9))
+    lake, node = Lake(f"file:{tmp_path}/lake"), counts_of("readings").to(hr.KafkaSink("counts"))
+    runtime = StreamRuntime(spark, lake, [node], kafka=settings, trigger_ms=100)
+    try:
+        runtime.run_until_caught_up(PATIENCE_S, poll_seconds=0.1)
+    finally:
+        runtime.drain(timeout_seconds=30)
+    log = spark.read.format("delta").load(lake.log("readings")).where("offset IS NOT NULL")
+    assert [row[0] for row in rows_of(log.select("offset"))] == [*range(10)]
+    assert delivered(broker) > 0
+
+
+def delivered(broker: TlsBroker) -> int:
+    """The records that the sink has sent, read by the plain listener."""
+    reading = {"group.id": "test", "auto.offset.reset": "earliest"}
+    consumer = Consumer({"bootstrap.servers": broker.bootstrap_servers, **reading})
+    consumer.subscribe(["counts"])
+    try:
+        return len(consumer.consume(1, timeout=30))
+    finally:
+        consumer.close()
+
+
+def test_neither_key_nor_password_stands_in_a_plan(
+    spark: SparkSession, broker: TlsBroker, settings: KafkaSettings
+) -> None:
+    topic = hr.Topic("readings", value="value DOUBLE")
+    options = source_options(topic, settings)
+    key = options["kafka.ssl.keystore.key"]
+    assert "-----BEGIN PRIVATE KEY-----" in key, (
+        "the JVM's client reads no encrypted key, so it is given this"
+    )
+    reader = spark.read.format("kafka").options(**options, subscribe="readings")
+    shown = [reader.load()._jdf.queryExecution().toString(), repr(settings), str(settings)]
+    # What Spark shows of options passes this pattern.
+    shown += [name for name in options if not re.search(spark_conf()["spark.redaction.regex"], name)]
+    for secret in (key.splitlines()[1], PASSWORD):
+        assert not any(secret in text for text in shown)
+    assert "kafka.ssl.keystore.key" not in shown
+
+
+def test_what_tls_refuses_is_said_in_the_error(broker: TlsBroker, settings: KafkaSettings) -> None:
+    stranger = settings.model_copy(update={"ssl_ca_location": None})
+    with pytest.raises(BrokerUnreachableError, match="certificate verify failed"):
+        KafkaTopic("readings", stranger).partitions()

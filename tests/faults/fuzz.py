@@ -1,0 +1,236 @@
+"""Malformed records of a grammar, through a real broker and every format: keys, values, headers and timestamps.
+
+    python tests/faults/fuzz.py BOOTSTRAP LAKE TOPIC --seed 7 --records 10000
+
+Each record is generated with no regard to what becomes of it; the oracles say that. It prints `judged` and a verdict.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import sys
+import time
+from collections import Counter
+from collections.abc import Iterator
+from dataclasses import asdict, dataclass
+from random import Random
+from typing import TYPE_CHECKING, Any
+
+from confluent_kafka import Producer
+
+import headrace as hr
+from headrace.lake.paths import Lake
+from headrace.lake.storage import spark_uri
+from headrace.spark.jars import spark_jars
+from headrace.spark.kafka import KafkaSettings
+from headrace.spark.session import build_session, spark_conf
+from headrace.streams.stream_runtime import StreamRuntime
+from tests.faults.traffic import CHAIN, NOON_MS, YEAR_2100_MS
+from tests.faults.verdict import Delivered, Verdict, delivered, judge_node
+from tests.faults.victim import CONF
+from tests.laws.kernel.json_texts import COLUMNS, an_object
+from tests.laws.kernel.test_sequence_json import ddl, exactly
+from tests.oracle import json_oracle
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+    from headrace.description import Node
+
+PARTITIONS = 3
+KEY: dict[str, Any] = {"k": "STRING", "n": "INT"}
+BLANKS = " \t\r\n"
+# The last moment that a timestamp can be written for, and the first that is beyond.
+TIMES_MS = (
+    1,
+    999,
+    NOON_MS,
+    NOON_MS,
+    NOON_MS,
+    NOON_MS,
+    YEAR_2100_MS,
+    253_402_300_799_999,
+    253_402_300_800_000,
+)
+BYTES = (
+    b"",
+    b"{",
+    b"}",
+    b"{}",
+    b"\xff\xfe",
+    b"\x00",
+    b"null",
+    b"[]",
+    b'"a"',
+    b"1",
+    b"{}{}",
+    b"\xc3(",
+    b"\xed\xa0\x80",
+    b"{" * 3000,
+)
+CHAINS = ('[["a",0,1]]', '[["a", 0, 12, 3]]', ' [["b",1,5],["c",2,7]] ')
+NO_CHAINS = (
+    "",
+    "[]",
+    "{}",
+    '[["a",0]]',
+    '[["a",0,-1]]',
+    '[["a b",0,1]]',
+    '[["a",0,1],]',
+    "\x00",
+    '[["a",01,1]]',
+    "[[]]",
+    "é",
+)
+
+
+@dataclass(frozen=True)
+class Fuzzed:
+    """A record as it is produced."""
+
+    partition: int
+    key: bytes | None
+    value: bytes | None
+    headers: list[tuple[str, str | bytes | None]]
+    timestamp_ms: int
+
+
+def node_of(topic: str) -> Node:
+    """Counts of each key, of whatever can be read."""
+    columns = ", ".join(f"`{name}` {ddl(of)}" for name, of in COLUMNS.items())
+    readings = hr.Topic(
+        topic,
+        key="k STRING, n INT",
+        value=columns,
+        idle_timeout=None,
+        replay_guard=hr.ReplayGuard(mode="exact"),
+    )
+    counts = readings.group_by("k", "n").aggregate(rows=hr.count(), latest=hr.last("l"), longest=hr.max("s"))
+    return counts.named("fuzzed")
+
+
+def records(random: Random, number: int) -> Iterator[Fuzzed]:
+    """So many records of the grammar."""
+    for _ in range(number):
+        headers: list[tuple[str, str | bytes | None]] = []
+        odd = random.random()
+        if odd < 0.1:
+            headers = [(CHAIN, random.choice(CHAINS + NO_CHAINS))]
+        elif odd < 0.2:
+            headers = [("", b"\xff"), ("other", None), (CHAIN.upper(), b"[")]
+        yield Fuzzed(
+            random.randrange(PARTITIONS),
+            _text(random, KEY, plain=b'{"k": "a", "n": 1}'),
+            _text(random, COLUMNS, plain=b'{"s": "a", "l": 7}'),
+            headers,
+            random.choice(TIMES_MS),
+        )
+
+
+def _text(random: Random, columns: dict[str, Any], plain: bytes) -> bytes | None:
+    """A text of the grammar; some have bytes changed, some are cut, some are other things."""
+    draw = random.random()
+    if draw < 0.3:
+        return plain
+    if draw < 0.36:
+        return None
+    if draw < 0.46:
+        return random.choice(BYTES)
+    text = an_object(random, columns).encode("utf-8", "surrogatepass")
+    if draw < 0.6 and text:
+        at = random.randrange(len(text))
+        text = random.choice(
+            [text[:at], text[:at] + bytes([random.randrange(256)]) + text[at + 1 :], text + text[at:]]
+        )
+    return text
+
+
+def produce(bootstrap: str, topic: str, random: Random, number: int) -> None:
+    """Send so many records, and return when the broker has all of them."""
+    producer = Producer({"bootstrap.servers": bootstrap, "linger.ms": 20, "acks": "all"})
+    for record in records(random, number):
+        while True:
+            try:
+                producer.produce(
+                    topic,
+                    record.value,
+                    record.key,
+                    partition=record.partition,
+                    timestamp=record.timestamp_ms,
+                    headers=record.headers,
+                )
+                break
+            except BufferError:
+                producer.poll(0.5)
+    left = producer.flush(120)
+    assert left == 0, f"{left} records are not on the broker"
+
+
+def read_by(raw: bytes | None, columns: dict[str, Any]) -> dict[str, Any] | str | None:
+    """What the oracle reads; a text when it is malformed."""
+    if raw is None:
+        return None
+    try:
+        text = raw.decode()
+    except UnicodeDecodeError:
+        return "not UTF-8"
+    trimmed = text.strip(BLANKS)
+    if not (trimmed.startswith("{") and trimmed.endswith("}")):
+        return "not an object"
+    return json_oracle.read(text, columns)
+
+
+def wanted(sent: Delivered, now_ms: int) -> tuple[str, Any, Any]:
+    """The kind of the log's row, its key and its value."""
+    key, value = read_by(sent.key, KEY), read_by(sent.value, COLUMNS)
+    late = sent.timestamp_ms > now_ms
+    chain = None if sent.chain is None else sent.chain.decode()
+    if isinstance(key, str) or isinstance(value, str) or late or chain in NO_CHAINS:
+        return "dead_letter", None, None
+    return "record", exactly(key), exactly(value)
+
+
+def fuzzed(spark: SparkSession, lake: Lake, bootstrap: str, topic: str, seed: int, number: int) -> Verdict:
+    """Send records, run the stream until it has caught up, and judge: each is in the log once, as the oracles have it."""
+    node = node_of(topic)
+    produce(bootstrap, topic, Random(seed), number)
+    runtime = StreamRuntime(
+        spark, lake, [node], kafka=KafkaSettings(bootstrap_servers=bootstrap), trigger_ms=100
+    )
+    runtime.run_until_caught_up(600, poll_seconds=0.1)
+    runtime.drain()
+    sys.setrecursionlimit(20_000)  # the oracle goes down with the nesting of a text
+    verdict, now_ms = Verdict(), time.time_ns() // 1_000_000 + 3_600_000
+    sent = delivered(bootstrap, topic)
+    verdict.records = len(sent)
+    expected = Counter(repr((s.partition, s.offset, *wanted(s, now_ms))) for s in sent)
+    log = spark.read.format("delta").load(spark_uri(lake.log(topic))).where("offset IS NOT NULL")
+    rows = log.select("partition", "offset", "kind", "key", "value").toArrow().to_pylist()
+    found = Counter(
+        repr(
+            (row["partition"], row["offset"], row["kind"])
+            + ((None, None) if row["kind"] == "dead_letter" else (exactly(row["key"]), exactly(row["value"])))
+        )
+        for row in rows
+    )
+    verdict.compare(f"log of {topic}", expected, found)
+    judge_node(verdict, spark, lake, node)
+    return verdict
+
+
+def main() -> None:
+    """Fuzz one topic."""
+    parser = argparse.ArgumentParser()
+    for name in ("bootstrap", "lake", "topic"):
+        parser.add_argument(name)
+    parser.add_argument("--seed", type=int, required=True)
+    parser.add_argument("--records", type=int, required=True)
+    given = parser.parse_args()
+    spark = build_session(spark_conf(spark_jars(), lake=given.lake) | CONF, "fuzz")
+    found = fuzzed(spark, Lake(given.lake), given.bootstrap, given.topic, given.seed, given.records)
+    print("judged " + json.dumps(asdict(found)), flush=True)
+
+
+if __name__ == "__main__":
+    main()

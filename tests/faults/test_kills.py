@@ -1,0 +1,67 @@
+"""One life, killed at every kind of commit step, and twice in a row: the tables are the oracle's, and the sinks hold each row once.
+
+`make faults` lives many more, at every step of every operator and sink, at random moments.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import pytest
+
+from headrace.lake.paths import Lake
+from headrace.local.broker import Broker
+from headrace.local.postgres import Postgres
+from tests.faults.lives import Life, Place
+from tests.faults.stream import Order
+
+if TYPE_CHECKING:
+    pass
+
+pytestmark = [pytest.mark.broker, pytest.mark.slow]
+
+READINGS = "log/{}-readings"
+# Where each process dies, and at which time that it gets there. The log's first commit records where it starts.
+KILLS = [
+    (READINGS, "before log commit", 1),
+    (READINGS, "after log commit", 1),
+    (READINGS, "before log commit", 3),
+    ("stream/final", "before outputs", 2),
+    (READINGS, "after log commit", 3),
+    ("stream/totals", "after outputs", 2),
+    ("stream/joined", "after outputs", 1),
+    ("stream/joined", "after outputs", 1),  # while it repeats what the one before had written
+    ("kafka-{}-results", "after delivery", 1),
+    ("postgres-{}_batches", "before delivery", 1),
+    ("stream/batches", "after state", 2),
+]
+ON_S3 = [(READINGS, "after log commit", 3), ("stream/sessions", "after outputs", 2)]
+
+
+def lived(place: Place, kills: list[tuple[str, str, int]], readings: int) -> None:
+    """Die at each of these steps, with new traffic before it."""
+    with Life(place, seed=34) as life:
+        for asset, step, number in kills:
+            life.traffic(readings)
+            wanted = asset.format(place.prefix), step
+            assert life.killed(Order(*wanted, number)) == ": ".join(wanted)
+        life.traffic(readings)
+        assert life.drained().words == []
+
+
+@pytest.mark.postgres
+def test_killed_at_every_commit_step_a_pipeline_leaves_what_the_oracle_finds(
+    kafka: Broker, postgres: Postgres, lake: Lake, tmp_path: Path
+) -> None:
+    names = ("final", "totals", "batches", "joined")
+    place = Place(kafka.bootstrap_servers, lake.root, "killed", tmp_path, names)
+    lived(place, KILLS, readings=60)
+
+
+@pytest.mark.s3
+def test_with_its_lake_on_s3_a_killed_pipeline_leaves_what_the_oracle_finds(
+    kafka: Broker, s3_root: str, tmp_path: Path
+) -> None:
+    place = Place(kafka.bootstrap_servers, s3_root, "killed_on_s3", tmp_path, ("sessions", "latest"))
+    lived(place, ON_S3, readings=60)

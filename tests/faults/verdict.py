@@ -1,0 +1,315 @@
+"""What a life has left behind, against what Kafka delivered: the log, the books, each node's table, each sink.
+
+- conservation: every record that Kafka delivered is in the log once, with the kind and the stream time that plain Python gives it;
+- the books of each node balance, and are those of a fold of the whole log in one go;
+- each table is the one that the oracle makes of the log;
+- each sink holds the rows of its node's table, each once.
+"""
+
+from __future__ import annotations
+
+import datetime as dt
+import json
+import os
+import pickle
+import time
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import psycopg
+from confluent_kafka import Consumer, TopicPartition
+from psycopg import sql
+from psycopg.rows import dict_row
+
+import headrace as hr
+from headrace.lake.storage import spark_uri
+from headrace.lifecycle.oracle_check import verify_keys
+from headrace.nodes.held import Held
+from headrace.nodes.node_tables import read_progress
+from headrace.nodes.opening import read_opening, stand
+from headrace.observe.views import Views, fates_of
+from headrace.quality.books import open_books
+from headrace.spark.json_rows import as_json
+from tests.faults.pipeline import pipeline, table
+from tests.faults.traffic import CHAIN
+from tests.oracle import guard_oracle
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+    from headrace.description import Node
+    from headrace.lake.paths import Lake
+
+ALL = 100_000  # keys: more than there are
+DAY_MS = 86_400_000
+Position = tuple[int, int]
+
+
+@dataclass
+class Verdict:
+    """What was found.
+
+    records      that Kafka delivered
+    rows         that were compared, over tables and sinks
+    lost         records not in the log, and rows that a table or a sink lacks
+    doubled      records in the log twice, and rows that a table or a sink should not have, or has twice
+    unaccounted  records on which the books of a node do not agree with its log, or with a fold of the log in one go
+    words        about each of these
+    """
+
+    records: int = 0
+    rows: int = 0
+    lost: int = 0
+    doubled: int = 0
+    unaccounted: int = 0
+    words: list[str] = field(default_factory=list)
+
+    @property
+    def holds(self) -> bool:
+        """Whether nothing is wrong."""
+        return not self.words
+
+    def compare(self, what: str, wanted: Counter[Any], found: Counter[Any]) -> None:
+        """Count what differs."""
+        missing, extra = wanted - found, found - wanted
+        self.rows += wanted.total()
+        self.lost += missing.total()
+        self.doubled += extra.total()
+        for word, rows in (("lacks", missing), ("has, and should not,", extra)):
+            if rows:
+                self.words.append(f"{what} {word} {rows.total()}: {list(rows)[:3]}")
+
+
+@dataclass(frozen=True)
+class Delivered:
+    """A record as Kafka delivers it to a reader of committed records."""
+
+    partition: int
+    offset: int
+    key: bytes | None
+    value: bytes | None
+    timestamp_ms: int
+    chain: bytes | None
+
+
+def judge(
+    spark: SparkSession,
+    lake: Lake,
+    prefix: str,
+    bootstrap: str,
+    names: Sequence[str],
+    *,
+    revised: bool = False,
+    gone: str | None = None,
+) -> Verdict:
+    """Judge all that some nodes and their logs have left behind.
+
+    In: revised  whether the nodes are those of the revised pipeline
+        gone     a file of records, by topic, that Kafka delivered and has deleted since (see `remember`)
+    """
+    verdict, nodes = Verdict(), pipeline(prefix, bootstrap, revised=revised)
+    remembered: dict[str, list[Delivered]] = pickle.loads(Path(gone).read_bytes()) if gone else {}
+    read = {topic for name in names for topic in nodes[name].topics}
+    for topic in sorted(read, key=lambda topic: topic.name):
+        records = [*delivered(bootstrap, topic.name), *remembered.get(topic.name, [])]
+        sent = {(record.partition, record.offset): record for record in records}
+        judge_log(verdict, spark, lake, topic, [sent[at] for at in sorted(sent)])
+    for name in names:
+        judge_node(verdict, spark, lake, nodes[name])
+        judge_sinks(verdict, spark, lake, nodes[name], prefix, bootstrap)
+    return verdict
+
+
+def delivered(bootstrap: str, topic: str) -> list[Delivered]:
+    """All records of a topic, in the order of its partitions; none of a transaction that was aborted."""
+    settings = {"bootstrap.servers": bootstrap, "group.id": "verdict", "enable.auto.commit": False}
+    settings |= {
+        "isolation.level": "read_committed",
+        "enable.partition.eof": False,
+        "auto.offset.reset": "earliest",
+    }
+    consumer, found = Consumer(settings), list[Delivered]()
+    for partition in sorted(consumer.list_topics(topic, timeout=10).topics[topic].partitions):
+        place = TopicPartition(topic, partition, 0)
+        _, end = consumer.get_watermark_offsets(place, timeout=10)
+        consumer.assign([place])
+        deadline = time.monotonic() + 60
+        while (position := max(consumer.position([place])[0].offset, 0)) < end:
+            assert time.monotonic() < deadline, f"{topic}/{partition}: at {position} of {end}"
+            for message in consumer.consume(10_000, timeout=0.5):
+                assert message.error() is None, message.error()
+                chain = dict(message.headers() or []).get(CHAIN)
+                at, moment = message.offset(), message.timestamp()[1]
+                assert at is not None
+                raw = chain.encode() if isinstance(chain, str) else chain
+                found.append(Delivered(partition, at, message.key(), message.value(), moment, raw))
+    consumer.close()
+    return found
+
+
+def remember(
+    path: Path, bootstrap: str, topics: Iterable[str], known: Path | None = None
+) -> dict[str, dict[int, int]]:
+    """Keep in a file what Kafka has delivered so far, before it deletes some of it.
+
+    In:  known  a file of earlier ones
+    Out: by topic and partition the offset after the last of them
+    """
+    earlier: dict[str, list[Delivered]] = pickle.loads(known.read_bytes()) if known else {}
+    all_of = {topic: [*earlier.get(topic, []), *delivered(bootstrap, topic)] for topic in topics}
+    path.write_bytes(pickle.dumps(all_of))
+    return {
+        topic: {
+            p: max(r.offset for r in records if r.partition == p) + 1 for p in {r.partition for r in records}
+        }
+        for topic, records in all_of.items()
+    }
+
+
+def judge_log(
+    verdict: Verdict, spark: SparkSession, lake: Lake, topic: hr.Topic, sent: Sequence[Delivered]
+) -> None:
+    """Every record is in the log once, of the kind and at the stream time that plain Python gives it."""
+    log = spark.read.format("delta").load(spark_uri(lake.log(topic.name)))
+    columns = ("partition", "offset", "kind", "replay", "unix_millis(timestamp)", "unix_millis(stream_time)")
+    rows = (
+        log.where("kind <> 'control'")
+        .selectExpr("unix_millis(ingested_at)", *columns)
+        .orderBy("ingested_at", "partition", "offset")
+        .collect()
+    )
+    found = Counter((row[1], row[2]) for row in rows if row[2] is not None)
+    verdict.records += len(sent)
+    verdict.compare(f"log of {topic.name}", Counter((s.partition, s.offset) for s in sent), found)
+    kinds = _kinds(topic, sent)
+    of_rows = {(row[1], row[2]): (row[3], bool(row[4]), row[5]) for row in rows if row[2] is not None}
+    verdict.compare(f"kinds in {topic.name}", Counter(kinds.items()), Counter(of_rows.items()))
+    times = Counter((row[0], row[1], row[2], row[6]) for row in rows)
+    verdict.compare(f"stream times in {topic.name}", Counter(_stream_times(rows)), times)
+
+
+def _kinds(topic: hr.Topic, sent: Sequence[Delivered]) -> dict[Position, tuple[str, bool, int]]:
+    """Of each record whether it is dead, whether it is a replay, and its event time."""
+    latest_ms = time.time_ns() // 1_000_000 + DAY_MS
+    dead = {(s.partition, s.offset) for s in sent if _is_dead(s) or s.timestamp_ms > latest_ms}
+    replays = set[Position]()
+    if topic.replay_guard is not None:
+        arrivals = [
+            guard_oracle.Delivery(
+                s.partition,
+                s.offset,
+                [tuple(entry) for entry in json.loads(s.chain)] if s.chain else None,
+                (s.partition, s.offset) in dead,
+            )
+            for s in sent
+        ]
+        replays = guard_oracle.monotone(topic.name, [arrivals])
+    return {
+        (at := (s.partition, s.offset)): (
+            "dead_letter" if at in dead else "record",
+            at in replays,
+            s.timestamp_ms,
+        )
+        for s in sent
+    }
+
+
+def _is_dead(sent: Delivered) -> bool:
+    """Whether the value is no JSON; those of this traffic fit their types otherwise."""
+    try:
+        json.loads(sent.value or b"null")
+    except ValueError:
+        return True
+    return False
+
+
+def _stream_times(rows: Sequence[Any]) -> Iterable[tuple[Any, ...]]:
+    """The stream time of each row, and of ticks what they say: the highest so far, from the lowest at the last commit's end on."""
+    now: dict[int, int] = {}
+    lowest, at = None, None
+    for ingested, partition, offset, kind, replay, event, stream in rows:
+        if ingested != at:
+            lowest, at = min(now.values(), default=None), ingested
+        if kind == "tick":
+            now[partition] = stream
+        elif kind == "record" and not replay:
+            now[partition] = max(ms for ms in (event, now.get(partition, lowest)) if ms is not None)
+        yield ingested, partition, offset, now.get(partition)
+
+
+def judge_node(verdict: Verdict, spark: SparkSession, lake: Lake, node: Node) -> None:
+    """The table is the oracle's; the books balance, and are those of a fold in one go."""
+    name = node.required_name
+    checked = verify_keys(spark, lake, node, ALL)
+    verdict.rows += checked.rows_equal
+    if not checked.equal:
+        mine = sum(line.startswith("oracle") for line in checked.first_differences)
+        verdict.lost += checked.rows_differing if mine else 0
+        verdict.doubled += 0 if mine else checked.rows_differing
+        verdict.words.append(f"{name} is not the oracle's: {checked.first_differences}")
+    books = open_books(spark, lake, node)
+    progress = read_progress(spark, lake, node)
+    again = stand(spark, lake, node, progress.upto_ms, read_opening(spark, lake, node))
+    try:
+        in_one_go = fates_of(node, Held(again.results, again.state), again.progress)
+        ledger = {(a.topic, a.partition): dict(a.fates) for a in books.accounts}
+        for account in books.accounts:
+            wrong = abs(account.delivered - account.accounted)
+            wrong += sum(
+                abs(ledger[account.topic, account.partition][fate] - number)
+                for fate, number in in_one_go.get((account.topic, account.partition), {}).items()
+            )
+            verdict.unaccounted += wrong
+            if wrong:
+                verdict.words.append(f"books of {name}: {account}, and in one go {dict(in_one_go)}")
+    finally:
+        again.release()
+
+
+def judge_sinks(
+    verdict: Verdict, spark: SparkSession, lake: Lake, node: Node, prefix: str, bootstrap: str
+) -> None:
+    """What each sink holds is the node's table."""
+    for sink in node.sinks:
+        frame = Views(spark, lake).read(node)
+        if isinstance(sink, hr.KafkaSink):
+            wanted = [row[0] for row in frame.select(as_json(node.columns)).collect()]
+            held = guarded(bootstrap, sink.topic)
+        else:
+            wanted = [_plain(row.asDict()) for row in frame.collect()]
+            held = [_plain(row) for row in in_postgres(table(prefix, node.required_name))]
+        verdict.compare(f"{sink.name} of {node.required_name}", Counter(wanted), Counter(held))
+
+
+def guarded(bootstrap: str, topic: str) -> list[str]:
+    """The values of a sink's topic as a reader with a monotone guard takes them."""
+    found, highest = list[str](), dict[tuple[Any, ...], tuple[int, ...]]()
+    for record in delivered(bootstrap, topic):
+        entry = json.loads(record.chain or b"[]")[0]
+        path, at = (entry[0], entry[1], record.partition), tuple(entry[2:])
+        if at > highest.get(path, (-1,)):
+            highest[path] = at
+            found.append((record.value or b"").decode())
+    return found
+
+
+def in_postgres(name: str) -> list[dict[str, Any]]:
+    """The rows of a sink's table; none when no delivery has made it."""
+    with psycopg.connect(os.environ["HEADRACE_POSTGRES_DSN"]) as connection:
+        if connection.execute("SELECT to_regclass(%s)", [name]).fetchone() == (None,):
+            return []
+        cursor = connection.cursor(row_factory=dict_row)
+        return cursor.execute(sql.SQL("SELECT * FROM {}").format(sql.Identifier(name))).fetchall()
+
+
+def _plain(row: Mapping[str, Any]) -> str:
+    """A row as text, without what is nested: its numbers are in other columns."""
+    values = {
+        name: value.astimezone(dt.UTC).isoformat() if isinstance(value, dt.datetime) else value
+        for name, value in row.items()
+        if not name.startswith("__") and not isinstance(value, list | dict)
+    }
+    return repr(sorted(values.items()))
