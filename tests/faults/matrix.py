@@ -24,7 +24,8 @@ import typer
 from tests.faults import results
 from tests.faults.results import BROKEN, HELD, Line
 from tests.faults.servers import FILE, S3, Servers
-from tests.faults.trials import FAULTS, Fault, Setting
+from tests.faults.trials import FAULTS, Fault, Outcome, Setting
+from tests.faults.verdict import Verdict
 
 SEEDS = 1_000_000
 
@@ -44,7 +45,12 @@ def tried(servers: Servers, name: str, fault: Fault, storage: str, seed: int) ->
     """Live one life, and keep what was found."""
     print(f"{name}, lake on {storage}, seed {seed}", flush=True)
     setting = Setting(servers, storage, seed, lambda words: print(f"  {words}", flush=True))
-    outcome = fault.trial(setting)
+    try:
+        outcome = fault.trial(setting)
+    except (
+        AssertionError
+    ) as error:  # it never came to a verdict: a stream did not go on, or not as it is promised
+        outcome = Outcome(Verdict(words=[f"{type(error).__name__}: {str(error)[-2000:]}"]), 0)
     verdict = outcome.verdict
     line = Line(
         name,

@@ -76,6 +76,7 @@ def test_a_stream_over_three_buckets_and_a_backfill_over_one_set_the_same_apart(
     drive: Drive, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     driver, random = drive(*NODES), Random(5)
+    monkeypatch.setattr(spark_fold, "is_for_driver", lambda told, buckets, master: False)
     monkeypatch.setattr(spark_fold, "buckets_for", lambda slices, tasks: 3)
     for cut in range(2):
         pipe(driver, random, cut)

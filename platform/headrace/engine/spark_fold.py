@@ -16,6 +16,8 @@ from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
+from py4j.protocol import Py4JJavaError
+from pyspark.errors import PySparkException
 from pyspark.sql import functions as F
 from pyspark.sql.types import StructType
 
@@ -72,7 +74,9 @@ class SparkFold:
         """Fold an increment: what it leads to, and its clocks. In: unusable  see `NodeRows.computed_frame`."""
         buckets = buckets_for(told.slices.values(), spark.sparkContext.defaultParallelism)
         if self._folds_here(told, buckets, spark.sparkContext.master or ""):
-            return self._fold_here(told, self._computed_here(spark, told, unusable))
+            rows = self._computed_here(spark, told, unusable)
+            if rows is not None:
+                return self._fold_here(told, rows)
         tasks = self._tasks(told, buckets)
         frame = self.rows.computed_frame(spark, told.slices, unusable)
         computed = None if frame is None else self.rows.computed
@@ -119,12 +123,15 @@ class SparkFold:
 
     def _computed_here(
         self, spark: SparkSession, told: Increment, unusable: Sequence[Unusable] | None
-    ) -> Mapping[str, pa.Table]:
-        """The rows that SQL computes, by feed. Spark needs no worker of Python for them, unless a step is in Python."""
+    ) -> Mapping[str, pa.Table] | None:
+        """The rows that SQL computes, by feed; None: this failed, and tasks shall say why. Without a worker of Python."""
         frame = self.rows.computed_frame(spark, told.slices, unusable) if self.rows.computed.feeds else None
         if frame is None:
             return self.rows.computed.empty()
-        return self.rows.computed.unpacked(frame.coalesce(1).toArrow())
+        try:
+            return self.rows.computed.unpacked(frame.coalesce(1).toArrow())
+        except (PySparkException, Py4JJavaError):
+            return None  # the error may lack its cause, by which an unusable record is told
 
     def _fold_here(
         self, told: Increment, computed: Mapping[str, pa.Table] | None = None

@@ -9,8 +9,9 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cached_property, reduce
 from hashlib import blake2b
+from operator import and_
 from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
@@ -165,7 +166,7 @@ class _Check:
             known = known.where(~F.col(REFUSED))
         everywhere = known.select(*columns).union(self.table.select(*columns)).distinct()
         if not isinstance(self.node, Lookup):  # which takes records without a key, too
-            everywhere = everywhere.dropna()
+            everywhere = everywhere.where(reduce(and_, (column.isNotNull() for column in columns)))
         order = F.xxhash64(F.lit(seed), *columns)
         found: pa.Table = everywhere.orderBy(order, *columns).limit(number).toArrow()
         return found
