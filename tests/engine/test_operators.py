@@ -38,7 +38,7 @@ NODES: list[tuple[Any, type, bool]] = [
     (GROUPED.window(hr.session("2 minutes"), grace=0).aggregate(n=hr.count()), sessions.Sessions, False),
     (GROUPED.window(hr.session("2 minutes"), grace="1 minute").aggregate(n=hr.last("n")), sessions.Sessions, False),
     (COUNTS, totals.Totals, False),
-    (COUNTS, relations.Relations, True),
+    (COUNTS, totals.Totals, True),
     (ONE.table(), tables.Tables, False),
     (ONE.merge(TWO).table("timestamp").where("n > 0"), tables.Tables, True),
     (ONE.table().join(TABLE, on="ref"), relations.Relations, True),
@@ -78,6 +78,13 @@ def test_a_node_has_an_operator_whose_tables_the_lake_can_hold(
     for name, schema in stored.items():
         lake.create(str(tmp_path / name), schema)
     assert operator.revises == (node.day_column is None or kind is relations.Relations)
+
+
+def test_a_table_that_gains_a_sink_goes_on_from_the_state_that_it_has() -> None:
+    revised = [node for node, _, _ in NODES if node.day_column is None]
+    assert len(revised) > 5
+    for node in revised:
+        assert made(node, True).layout.schema == made(node, False).layout.schema
 
 
 def test_what_tells_changes_apart_needs_all_topics_through_one_commit_time() -> None:

@@ -53,7 +53,7 @@ def test_the_partition_is_the_one_that_kafkas_own_client_chooses(spark: SparkSes
 def test_columns_may_have_odd_names(spark: SparkSession) -> None:
     odd, other = "a`'\"b.c %s{};(x)\\$:SELECT", "ü.`"
     frame = local_frame(
-        spark, [("s", 1, False, NOON, 1, 0)], f"{quote(odd)} STRING, {quote(other)} INT, {OWN}"
+        spark, [("s", 1, False, NOON, 1, b"", 0)], f"{quote(odd)} STRING, {quote(other)} INT, {OWN}"
     )
     (one,), (both,) = (records(frame, identity).collect() for identity in ((odd,), (odd, other)))
     assert one["key"] == b"s"
