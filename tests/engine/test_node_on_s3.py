@@ -28,7 +28,9 @@ def test_a_node_goes_on_after_a_crash_and_is_compacted(s3_root: str) -> None:
     operator = operator_of(LATEST, {"result": columns}, changes=True)
 
     def opened() -> NodeState:
+        """As in a new process: nothing is remembered."""
         lake.forget()
+        forget_state()
         return NodeState(NodeTables.create(operator, f"{s3_root}/state", {"changes": f"{s3_root}/changes"}))
 
     state = opened()
