@@ -41,10 +41,10 @@ def revision() -> str:
     return head.stdout.strip() + ("+" if changed.stdout.strip() else "")
 
 
-def tried(servers: Servers, name: str, fault: Fault, storage: str, seed: int) -> Line:
+def tried(servers: Servers, name: str, fault: Fault, storage: str, seed: int, times: int | None) -> Line:
     """Live one life, and keep what was found."""
     print(f"{name}, lake on {storage}, seed {seed}", flush=True)
-    setting = Setting(servers, storage, seed, lambda words: print(f"  {words}", flush=True))
+    setting = Setting(servers, storage, seed, lambda words: print(f"  {words}", flush=True), times)
     try:
         outcome = fault.trial(setting)
     except (
@@ -82,6 +82,9 @@ def main(
     ] = None,
     trials: Annotated[int | None, typer.Option(help="Lives, in place of what is still missing.")] = None,
     minutes: Annotated[float | None, typer.Option(help="Begin no trial after these.")] = None,
+    times: Annotated[
+        int | None, typer.Option(min=1, help="How often a fault comes in one life; a short life costs less.")
+    ] = None,
     storage: Annotated[list[str] | None, typer.Option(help="file or s3; may be given again.")] = None,
     table: Annotated[bool, typer.Option("--table", help="Write the table, and try nothing.")] = False,
 ) -> None:
@@ -107,7 +110,9 @@ def main(
                     break
                 print(f"{name}: {done:,} of {fault.wanted:,}", flush=True)
                 places = [each for each in fault.storages if each in (storage or fault.storages)]
-                line = tried(servers, name, fault, places[lived % len(places)], seed)
+                if not places:
+                    raise typer.BadParameter(f"{name} is tried with a lake on {fault.storages[0]} alone")
+                line = tried(servers, name, fault, places[lived % len(places)], seed, times)
                 seed, lived, broken = seed + 1, lived + 1, broken + (line.outcome == BROKEN)
     sys.exit(1 if broken else 0)
 

@@ -16,7 +16,7 @@ from tests.faults.s3_proxy import S3Proxy, Weather
 from tests.faults.servers import Servers
 from tests.faults.small_disk import SmallDisk
 from tests.faults.stream import Order
-from tests.faults.traffic import produce_in_transactions
+from tests.faults.traffic import produce, produce_in_transactions
 from tests.faults.verdict import Verdict, remember
 
 AWAY_S = 60.0
@@ -81,7 +81,7 @@ def created_anew(life: Life, servers: Servers) -> Verdict:
     remember(gone, life.place.bootstrap, [topic])
     delete_topic(servers.broker, topic)
     create_topics(life.place.bootstrap, {topic: PARTITIONS["readings"]})
-    life.traffic(10)
+    produce(life.place.bootstrap, life.place.prefix, [s for s in life.portion(20) if s.topic == "readings"])
     process = life.next()
     process.go(Order())
     assert process.reaches("Kafka's records end before the log does"), process.said()[-4000:]

@@ -43,6 +43,11 @@ class Setting:
     storage: str
     seed: int
     say: Callable[[str], None]
+    times: int | None = None  # that the fault is to come in one life, in place of the trial's own number
+
+    def often(self, usual: int) -> int:
+        """How often the fault is to come in one life."""
+        return usual if self.times is None else self.times
 
     @property
     def random(self) -> Random:
@@ -80,59 +85,59 @@ def some_nodes(seed: int) -> tuple[str, ...]:
 
 
 def kills(setting: Setting) -> Outcome:
-    """One round: at every commit step of four nodes, of their logs and sinks, at random moments, and again in recovery."""
+    """At every commit step of four nodes, of their logs and sinks, at random moments, and again in recovery."""
     place = setting.place(some_nodes(setting.seed))
     with Life(place, setting.seed, setting.say) as life:
-        verdict = live(life, orders(place, setting.random))
+        verdict = live(life, orders(place, setting.random)[: setting.times])
         return Outcome(verdict, life.times, life.recoveries)
 
 
 def stops(setting: Setting) -> Outcome:
-    """Six stops of whoever writes four nodes and their logs."""
+    """Stops of whoever writes four nodes and their logs."""
     with _life(setting, some_nodes(setting.seed), LEASED) as life:
-        return _outcome(life, stopped(life, setting.random, 6))
+        return _outcome(life, stopped(life, setting.random, setting.often(6)))
 
 
 def at_once(setting: Setting) -> Outcome:
-    """Four pairs of processes."""
+    """Pairs of processes."""
     with _life(setting, some_nodes(setting.seed)) as life:
-        return _outcome(life, together(life, setting.random, 4))
+        return _outcome(life, together(life, setting.random, setting.often(4)))
 
 
 def work_beside(setting: Setting) -> Outcome:
     """Backfills and maintenance of four nodes, beside streams that are killed, and killed themselves."""
     with _life(setting, some_nodes(setting.seed)) as life:
-        return _outcome(life, beside(life, setting.random, 6))
+        return _outcome(life, beside(life, setting.random, setting.often(6)))
 
 
 def rebuilds(setting: Setting) -> Outcome:
     """The description of nodes changes, and changes back; each rebuild is killed at one of its steps."""
     with _life(setting, ("limited", "early", "latest")) as life:
-        return _outcome(life, rebuilt(life, setting.random, 6))
+        return _outcome(life, rebuilt(life, setting.random, setting.often(6)))
 
 
 def broker_away(setting: Setting) -> Outcome:
     """The broker is killed, and comes back after a minute."""
     with _life(setting, some_nodes(setting.seed)) as life:
-        return _outcome(life, away(life, setting.servers.broker, setting.random, 2))
+        return _outcome(life, away(life, setting.servers.broker, setting.random, setting.often(2)))
 
 
 def postgres_away(setting: Setting) -> Outcome:
     """PostgreSQL is killed, and comes back after a minute."""
     with _life(setting, ("final", "totals", "batches")) as life:
-        return _outcome(life, away(life, setting.servers.postgres, setting.random, 2))
+        return _outcome(life, away(life, setting.servers.postgres, setting.random, setting.often(2)))
 
 
 def partitions_added(setting: Setting) -> Outcome:
-    """Three partitions are added."""
+    """Partitions are added."""
     with _life(setting, some_nodes(setting.seed)) as life:
-        return _outcome(life, widened(life, setting.random, 3))
+        return _outcome(life, widened(life, setting.random, setting.often(3)))
 
 
 def transactions_aborted(setting: Setting) -> Outcome:
-    """Twenty transactions are aborted."""
+    """Transactions are aborted."""
     with _life(setting, some_nodes(setting.seed)) as life:
-        return _outcome(life, aborted(life, setting.random, 20))
+        return _outcome(life, aborted(life, setting.random, setting.often(20)))
 
 
 def topic_created_anew(setting: Setting) -> Outcome:
@@ -142,9 +147,9 @@ def topic_created_anew(setting: Setting) -> Outcome:
 
 
 def retention_overtakes(setting: Setting) -> Outcome:
-    """Kafka deletes records that the log lacks, twice."""
+    """Kafka deletes records that the log lacks."""
     with _life(setting, some_nodes(setting.seed)) as life:
-        return _outcome(life, overtaken(life, setting.servers, setting.random, 2))
+        return _outcome(life, overtaken(life, setting.servers, setting.random, setting.often(2)))
 
 
 def _weather(begins: Callable[[Weather], None], times: int) -> Callable[[Setting], Outcome]:
@@ -153,7 +158,7 @@ def _weather(begins: Callable[[Weather], None], times: int) -> Callable[[Setting
             place = setting.place(some_nodes(setting.seed))
             place = replace(place, env=place.env | {"AWS_ENDPOINT_URL": proxy.endpoint})
             with Life(place, setting.seed, setting.say) as life:
-                return _outcome(life, bad_weather(life, proxy, begins, times))
+                return _outcome(life, bad_weather(life, proxy, begins, setting.often(times)))
 
     return trial
 
@@ -171,18 +176,18 @@ def _lost(weather: Weather) -> None:
 
 
 def disk_full(setting: Setting) -> Outcome:
-    """The lake's disk is full three times; with each spare room another write stops in its middle."""
+    """The lake's disk is full; with each spare room another write stops in its middle."""
     place = setting.place(some_nodes(setting.seed))
     with SmallDisk(place.folder / "disk") as disk:
         place = replace(place, lake=f"file:{disk.folder}/lake")
         with Life(place, setting.seed, setting.say) as life:
-            return _outcome(life, full(life, disk, setting.random, 3))
+            return _outcome(life, full(life, disk, setting.random, setting.often(3)))
 
 
 def clock(setting: Setting) -> Outcome:
-    """The clock goes a day ahead and back three times."""
+    """The clock goes a day ahead and back."""
     with _life(setting, some_nodes(setting.seed)) as life:
-        return _outcome(life, clock_moved(life, setting.random, 6))
+        return _outcome(life, clock_moved(life, setting.random, setting.often(6)))
 
 
 def malformed(setting: Setting) -> Outcome:
