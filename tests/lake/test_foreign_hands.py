@@ -5,6 +5,7 @@ from __future__ import annotations
 import shutil
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
+from unittest.mock import patch
 
 import pytest
 
@@ -190,8 +191,12 @@ def test_a_restore_is_undone_by_a_repair_and_where_files_are_gone_tables_are_com
     place.sql(f"RESTORE {{table}} TO VERSION AS OF {place.older()}")
     with pytest.raises(lakes.ForeignCommitError, match="headrace repair"):
         place.goes_on_anew(8)
-    (said,) = place.repaired()
-    assert "has the rows of before again, RESTORE (version " in said
+    if place.kind == "log":  # a backfill would take good rows out of the results
+        with pytest.raises(lakes.ForeignCommitError, match="RESTORE"):
+            Backfill(place.spark, place.lake, COUNTS).run()
+    told = place.repaired()
+    assert "has the rows of before again, RESTORE (version " in told[0]
+    assert len(told) == (3 if place.kind == "log" else 1)  # both nodes may have read the log meanwhile
     assert lakes.open_table(place.path).snapshot().files.keys() == files.keys()
     assert place.repaired() == []
     place.goes_on_anew(10)
@@ -206,9 +211,30 @@ def test_a_restore_is_undone_by_a_repair_and_where_files_are_gone_tables_are_com
         with pytest.raises(FilesGoneError, match="somebody took out of it are deleted"):
             place.repaired()
         return
+    with (
+        patch("headrace.lifecycle.repair.write_state_anew", side_effect=KeyboardInterrupt),
+        pytest.raises(KeyboardInterrupt),
+    ):
+        place.repaired()
     (said,) = place.repaired()
     assert said.endswith("its tables were computed anew from the log.")
+    assert not any(small_files.exists(place.lake.repairing(name)) for name in ("counts", "totals"))
     place.goes_on_anew(12)
+    place.is_right(place.records())
+
+
+@pytest.mark.parametrize("place", ["appended results"], indirect=True)
+def test_results_that_were_rewritten_as_they_were_are_accepted_by_a_repair(place: Place) -> None:
+    """The files of before are gone, and no row differs."""
+    before = lakes.open_table(place.path).snapshot().files
+    rows = place.spark.read.format("delta").load(place.path)
+    rows.write.format("delta").mode("overwrite").save(place.path)
+    for name in before:
+        small_files.delete(f"{place.path}/{name}")
+    (said,) = place.repaired()
+    assert said.endswith("its tables were computed anew from the log.")
+    assert place.repaired() == []
+    place.goes_on_anew(8)
     place.is_right(place.records())
 
 

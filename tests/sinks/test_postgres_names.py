@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from operator import itemgetter
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -29,10 +30,8 @@ def test_columns_may_have_odd_names(
     sink, columns = hr.PostgresSink("odd"), (key, long, value)
     to = delivery(tmp_path, *columns, identity=(key, long))
     sink.deliver(made(spark, schema, [("a", 1, {ODD: 1}), ("b", 2, None)]), to)
-    assert {tuple(row[name] for name in columns) for row in held(database, "odd")} == {
-        ("a", 1, {ODD: 1}),
-        ("b", 2, None),
-    }
+    stored = (tuple(row[name] for name in columns) for row in held(database, "odd"))
+    assert sorted(stored, key=itemgetter(1)) == [("a", 1, {ODD: 1}), ("b", 2, None)]
     gone = made(spark, schema, [("a", 1, None)], sequence=2).withColumn("__deleted", F.lit(True))
     sink.deliver(gone, to)
     sink.deliver(made(spark, schema, [("b", 2, {ODD: 3})], sequence=3), to)

@@ -8,6 +8,7 @@ they are used, for their runtime does not survive a fork, and PySpark forks its 
 """
 
 from headrace.lake.data_file import DataFileWriter, Encoding, NewFile
+from headrace.lake.epochs import require_own_rows
 from headrace.lake.fence import (
     APPENDER,
     MAINTAINER,
@@ -46,4 +47,5 @@ __all__ = [
     "forget",
     "last_commit",
     "open_table",
+    "require_own_rows",
 ]

@@ -74,6 +74,18 @@ def foreign_commits(table: LakeTable) -> list[CommitFile]:
     return []
 
 
+def require_own_rows(table: LakeTable) -> None:
+    """Refuse to read rows that somebody else has put there, or has left of ours.
+
+    A writer of ours commits nothing after such a change, so it is among the newest commits.
+
+    Raises: ForeignCommitError
+    """
+    others = foreign_commits(table)
+    if others:
+        raise foreign(others[0])
+
+
 def require_undone(commits: Sequence[CommitFile]) -> None:
     """Refuse commits by somebody else that changed rows, unless the later ones put back exactly the files of before.
 

@@ -54,6 +54,10 @@ class Lake:
         """The file that holds the node's planned micro-batch."""
         return f"{self._nodes}/state/{node}/plan.json"
 
+    def repairing(self, node: str) -> str:
+        """The file that says that the node's tables have to be computed anew, until they are."""
+        return f"{self._nodes}/state/{node}/repairing.json"
+
     def changes(self, node: str) -> str:
         """The folder of the changes that the node's sinks are being given."""
         return f"{self._nodes}/state/{node}/changes"

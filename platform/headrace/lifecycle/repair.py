@@ -103,11 +103,12 @@ class Repair:
         """Repair; says of one gap and one node after the other what was done.
 
         Raises: LeaseHeldError, before anything is changed, while a stream, backfill, rebuild or maintenance runs;
-                TerminalError, before anything is changed, when Kafka lacks what is gone, or is another topic
+                TerminalError, before a commit is put back, when Kafka lacks what is gone, or is another topic
         """
         with nothing_writes(self._spark, self._lake, self._topic, self._nodes, self._clock) as backfills:
             log = f"log/{self._topic.name}"
-            yield from _undone(self._path, log, log)
+            undone = [*_undone(self._path, log, log)]
+            yield from undone
             gaps = read_chain(read(self._spark, self._path), at_most=GAPS_MAX).gaps
             stray = StrayCommits(self._path, self._topic) if gaps else None
             found = [(gap, stray.between(gap) if stray is not None else None) for gap in gaps]
@@ -115,6 +116,10 @@ class Repair:
             for gap, files in found:
                 yield self._put_back(gap, files)
             since_ms = min((gap.after_ms for gap in gaps), default=None)
+            if undone:
+                since_ms = (
+                    0  # a node that folded the log meanwhile may have passed over rows, or taken others
+                )
             for node in self._nodes:
                 yield from self._mended(node, since_ms, backfills[node.required_name])
         if gaps:
@@ -123,7 +128,9 @@ class Repair:
 
     def _mended(self, node: Node, since_ms: int | None, lease: Lease) -> Iterator[Repaired]:
         """Undo what others did to a node's tables; compute them anew where that cannot be, or the log is another."""
-        name, lost = node.required_name, False
+        name = node.required_name
+        mark = self._lake.repairing(name)
+        lost = small_files.exists(mark)  # a repair that was broken off had found files gone
         for uri, writer in (
             (self._lake.table(name), results_writer(node)),
             (self._lake.state(name), f"node/{name}"),
@@ -133,6 +140,7 @@ class Repair:
                 yield from _undone(uri, writer, name)
             except FilesGoneError:
                 lost = True
+                small_files.write_json(mark, {"table": uri})
                 if writer.startswith("unusable/"):  # it only repeats what the log tells
                     small_files.delete(uri)
                     lakes.forget(uri)
@@ -140,9 +148,18 @@ class Repair:
             return
         if not lost:
             settled(self._spark, self._lake, node)
-        Backfill(self._spark, self._lake, node, whole=lost).run(lease=lease, correct=False)
+        verdicts = Backfill(self._spark, self._lake, node, whole=lost).run(lease=lease, correct=False)
+        if lost and not any(verdict.swapped for verdict in verdicts):
+            self._accept_results(node)
         write_state_anew(self._spark, self._lake, node)
+        small_files.delete(mark)
         yield Repaired(name, "its tables were computed anew from the log")
+
+    def _accept_results(self, node: Node) -> None:
+        """Commit that the results are right as they are: others rewrote them, and changed no row."""
+        table, writer = lakes.open_table(self._lake.table(node.required_name)), results_writer(node)
+        maintainer = lakes.TableWriter(table, lakes.MAINTAINER, carries=[writer], mends=True)
+        maintainer.append([], {"writer": f"repair/{node.required_name}", **lakes.carried(table, [writer])})
 
     def _is_concerned(self, node: Node, since_ms: int | None) -> bool:
         """Whether a node has read beyond what was lost, or beyond what the log now holds."""
@@ -170,7 +187,7 @@ class Repair:
                 detail="; ".join(
                     ", ".join(gap.stretches) for gap, gone in zip(needed, lost, strict=True) if gone
                 ),
-                hint="Nothing was changed. Restore the table's files from a backup, or read the topic into a new lake.",
+                hint="No commit was put back. Restore the table's files from a backup, or read the topic into a new lake.",
             )
 
     def _put_back(self, gap: Gap, files: Sequence[NewFile] | None) -> Repaired:

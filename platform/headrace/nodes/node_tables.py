@@ -12,7 +12,7 @@ from headrace.description.fingerprint import differences
 from headrace.engine.log_slices import LogSlice
 from headrace.engine.state_layout import TABLE
 from headrace.errors import TerminalError
-from headrace.lake import last_commit, open_table, small_files
+from headrace.lake import last_commit, open_table, require_own_rows, small_files
 from headrace.log.commit_row import without_commit_rows
 from headrace.log.promise import read_promise
 from headrace.nodes.evolution import GOES_ON, REBUILT, OtherDescriptionError, outcome_of
@@ -201,7 +201,12 @@ def read_log(
 def slices_of(
     lake: Lake, node: Node, after_ms: Mapping[str, int], upto_ms: Mapping[str, int]
 ) -> dict[str, LogSlice]:
-    """The same rows of each topic of a node, as tasks read them."""
+    """The same rows of each topic of a node, as tasks read them.
+
+    Raises: ForeignCommitError when somebody else has changed rows of a log: what was folded of it could not be undone
+    """
+    for topic in node.topics:
+        require_own_rows(open_table(lake.log(topic.name)))
     return {
         topic.name: LogSlice.of(lake.log(topic.name), after_ms.get(topic.name, 0), upto_ms[topic.name])
         for topic in node.topics
