@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import threading
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -239,6 +240,7 @@ def test_what_is_remembered_is_bounded_and_that_used_longest_ago_leaves(
 
 
 def test_the_bytes_of_a_group_are_all_that_it_keeps_alive(tmp_path: Path) -> None:
+    gc.collect()  # of the whole process: what other tests have left goes now, not between two looks
     before = pa.total_allocated_bytes()
     written(tmp_path, [*range(5_000)])
     held = pa.total_allocated_bytes() - before
@@ -251,6 +253,7 @@ def test_a_group_that_is_left_of_a_file_keeps_no_other_alive(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(state_groups, "GROUPS", ByteCache(20_000))
+    gc.collect()  # of the whole process: what other tests have left goes now, not between two looks
     before = pa.total_allocated_bytes()
     file = written(tmp_path, [*range(5_000)])
     assert 0 < pa.total_allocated_bytes() - before <= state_groups.GROUPS.bytes

@@ -56,7 +56,7 @@ def times(lines: Iterable[Line], fault: str) -> int:
 
 
 def table(lines: Sequence[Line], promises: Mapping[str, str]) -> str:
-    """The matrix in Markdown: one row for each fault and storage that was tried.
+    """The matrix in Markdown: one row for each fault and storage that was tried, and one for each fault that was not.
 
     In: promises  what is promised by fault, in the order of the rows
     """
@@ -65,6 +65,8 @@ def table(lines: Sequence[Line], promises: Mapping[str, str]) -> str:
         "| --- | --- | --- | ---: | ---: | ---: | ---: | ---: | ---: | --- |",
     ]
     for fault, promise in promises.items():
+        if not any(line.fault == fault for line in lines):
+            rows.append(f"| {fault} | {promise} | - | 0 | 0 | - | - | - | - | - |")
         for storage in sorted({line.storage for line in lines if line.fault == fault}):
             some = [line for line in lines if (line.fault, line.storage) == (fault, storage)]
             figures = (

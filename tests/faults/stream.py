@@ -4,7 +4,8 @@
 
 It prints `begun` when it opens its first tables, `committed` after its first commit, `dies at …` before it kills itself, `caught
 up` when it has folded all that Kafka holds, and `failed …` with the reason before it ends because a query failed for good. With a
-draining order it prints `judged` and a verdict at the end. Nothing is cleaned up on the way out of any other.
+draining order it prints `judged` and a verdict at the end. Beside a stream it prints `EQUAL` of each backfill that found the
+stream's rows, and `DIFFERENT` before a backfill swaps others in. Nothing is cleaned up on the way out of any other.
 """
 
 from __future__ import annotations
@@ -16,6 +17,7 @@ import signal
 import threading
 import time
 from dataclasses import asdict, dataclass
+from functools import partial
 from itertools import count
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -38,12 +40,16 @@ from tests.faults.verdict import judge
 from tests.faults.victim import CONF
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from pyspark.sql import DataFrame, SparkSession
 
     from headrace.description import Node
+    from headrace.lifecycle.backfill_plan import DayVerdict
     from headrace.sinks import Delivery, Sink
 
 RECORDS_PER_COMMIT = 24
+EQUAL, DIFFERENT = "a backfill found the same", "A BACKFILL FOUND OTHER ROWS"
 BEFORE_DELIVERY, AFTER_DELIVERY = "before delivery", "after delivery"
 PATIENCE_S = 240.0
 
@@ -204,18 +210,30 @@ def run(
         time.sleep(0.2)
 
 
+def tell_difference(node: Node, differing: DataFrame) -> None:
+    """Print that rows differ before they are swapped: whoever looks at the tables afterwards finds no difference any more."""
+    if rows := differing.take(5):
+        print(f"{DIFFERENT}: {node.required_name}: {rows}", flush=True)
+
+
+def told(name: str, verdicts: Sequence[DayVerdict]) -> str:
+    """What a backfill found, in a line that holds `EQUAL` or `DIFFERENT`, or neither when there was nothing to compare."""
+    if different := [verdict for verdict in verdicts if not verdict.equal]:
+        return f"{DIFFERENT}: {name}: {different}"
+    rows = sum(verdict.rows_stored for verdict in verdicts)
+    return f"{EQUAL}: {name}, {rows} rows" if rows else f"backfilled {name}: there are no rows yet"
+
+
 def work_beside(spark: SparkSession, lake: Lake, nodes: list[Node]) -> None:
     """Backfill and maintain without end; what is refused, for somebody else holds a lease, is tried again."""
     for number in count(1):
         for node in nodes:
             try:
-                verdicts = Backfill(spark, lake, node).run()
+                verdicts = Backfill(spark, lake, node).run(before_swap=partial(tell_difference, node))
             except (TerminalError, TransientError) as error:
                 print(f"not backfilled: {error}", flush=True)
                 continue
-            print(
-                f"backfilled {node.name}", "equal" if all(v.equal for v in verdicts) else verdicts, flush=True
-            )
+            print(told(node.required_name, verdicts), flush=True)
         for done in Maintenance(spark, lake, nodes).run():
             print(f"maintained {done.of} {done.what} {done.skipped or ''}", flush=True)
         print(f"round {number}", flush=True)

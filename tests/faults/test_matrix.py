@@ -6,12 +6,17 @@ from collections import Counter
 from dataclasses import replace
 from pathlib import Path
 from random import Random
+from signal import SIGKILL
+from time import monotonic
 
 import pytest
 
-from tests.faults.lives import NODE_STEPS, Place, orders, targets
+from headrace.lifecycle.backfill_plan import DayVerdict
+from tests.faults.beside import equal_backfills
+from tests.faults.lives import CAUGHT_UP, NODE_STEPS, REST, Life, Place, live, orders, targets
 from tests.faults.pipeline import NAMES, pipeline
 from tests.faults.results import BEGIN, END, HELD, Line, append, kept, times, write_table
+from tests.faults.stream import Order, told
 from tests.faults.traffic import portion
 from tests.faults.trials import some_nodes
 from tests.faults.verdict import Verdict
@@ -67,5 +72,51 @@ def test_the_table_adds_up_what_was_found(tmp_path: Path) -> None:
         "| --- | --- | --- | ---: | ---: | ---: | ---: | ---: | ---: | --- |",
         "| SIGKILL | nothing lost | file | 25 | 2 | 8,000 | 3 | 0 | 0 | 3.0 s, 9.0 s |",
         "| SIGKILL | nothing lost | s3 | 20 | 1 | 4,000 | 0 | 0 | 0 | 2.0 s, 3.0 s |",
-        "",
+        "| never tried | much | - | 0 | 0 | - | - | - | - | - |",
     ]
+
+
+def test_a_backfill_that_found_other_rows_fails_its_trial() -> None:
+    same = DayVerdict(None, True, 3, 3, 0, (), swapped=False)
+    other = DayVerdict(None, False, 3, 3, 1, ("log has (1)",), swapped=True)
+    assert equal_backfills("\n".join([told("final", [same, same]), told("totals", [same]), "round 1"])) == 2
+    with pytest.raises(AssertionError, match="totals"):
+        equal_backfills("\n".join([told("final", [same]), told("totals", [same, other])]))
+
+
+class Dying:
+    """A process that has said something, and is dead or, if it was at rest first, alive."""
+
+    began = ended = 0.0
+
+    def __init__(self, where: str) -> None:
+        self.process, self.orders, self._where = self, list[Order](), where
+
+    def go(self, order: Order) -> None:
+        self.orders.append(order)
+        self.began = monotonic()
+
+    def said(self) -> str:
+        return CAUGHT_UP if self._where == REST else f"dies at {self._where}\n"
+
+    def poll(self) -> int | None:
+        return None if self._where == REST else -SIGKILL
+
+    def end(self) -> int:
+        return -SIGKILL
+
+
+def test_a_kill_whose_step_never_came_is_none_and_is_tried_again_at_its_first_time(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(Place, "made", lambda place: place)
+    life = Life(PLACE, 1)
+    every = [Dying(where) for where in (REST, "stream/final: after state", REST, REST, "a moment")]
+    left = iter(every)
+    monkeypatch.setattr(life, "next", lambda: next(left))
+    monkeypatch.setattr(life, "traffic", lambda readings: None)
+    monkeypatch.setattr(life, "drained", Verdict)
+    step = Order("stream/final", "after state", 2)
+    live(life, [step, Order(after_s=1.0), step])
+    assert [order.time for dying in every for order in dying.orders] == [2, 1, 1, 2, 1]
+    assert (life.times, life.rests) == (2, 3)

@@ -77,7 +77,7 @@ def test_a_run_whose_jvm_is_killed_fails_at_once_and_the_next_goes_on(world: Wor
         assert (shown["state"], shown["rows_per_second"]) == ("ended", 0)
         assert f"Spark's JVM (process {jvm}) has ended." in shown["error"]
         assert shown.keys().isdisjoint({"lag_records", "lag_seconds", "stream_time", "batch_seconds"})
-    assert seconds < 15, stream.said.read_text()[-5000:]
+    assert seconds < 60, stream.said.read_text()[-5000:]
 
     pipeline = pipeline_of([counts_of(world.topic)], partitions_start="2024-04-01")
     assert isinstance(supervise(world.instance, pipeline, 0.0, killed_at + 20), dg.RunRequest)
