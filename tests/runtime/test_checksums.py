@@ -9,8 +9,11 @@ import pytest
 from pyspark.sql import functions as F
 
 from headrace.spark.checksums import checksums
+from headrace.spark.comparable import comparable_rows
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from pyspark.sql import SparkSession
 
 COLUMNS = "day INT, a STRING, b STRING, n DECIMAL(9, 2), texts ARRAY<STRING>, more ARRAY<STRUCT<x: INT, y: ARRAY<INT>>>"
@@ -61,3 +64,38 @@ def test_a_part_without_rows_has_no_sum(spark: SparkSession) -> None:
     """Its days are told by the other side."""
     with pytest.raises(KeyError):
         sums(spark, ROW)[2]
+
+
+VALUES: tuple[tuple[str, Sequence[str]], ...] = (
+    ("FLOAT", ("0.0F", "-1.5F", "FLOAT('NaN')", "FLOAT('Infinity')", "NULL")),
+    ("DOUBLE", ("0.0D", "-1.5D", "DOUBLE('NaN')", "NULL")),
+    ("ARRAY<DOUBLE>", ("array(0.0D)", "array(DOUBLE('NaN'))", "array(NULL)", "array()", "NULL")),
+    ("BINARY", ("X''", "X'00'", "X'0000'", "NULL")),
+    ("TIMESTAMP", ("TIMESTAMP '2024-05-01 12:00:00Z'", "TIMESTAMP '2024-05-01 12:00:00.000001Z'", "NULL")),
+    ("STRUCT<x: INT, y: INT>", ("struct(1, NULL)", "struct(NULL, 1)", "struct(NULL, NULL)", "NULL")),
+    ("MAP<STRING, INT>", ("map('a', 1)", "map('a', NULL)", "map('a', 1, 'b', 2)", "map()", "NULL")),
+)
+EQUAL = (
+    ("DOUBLE", "0.0D", "-0.0D"),
+    ("ARRAY<DOUBLE>", "array(0.0D)", "array(-0.0D)"),
+    ("MAP<STRING, INT>", "map('a', 1, 'b', 2)", "map('b', 2, 'a', 1)"),
+)
+
+
+def test_values_of_each_type_are_told_apart_as_comparisons_tell_them(spark: SparkSession) -> None:
+    """One row for each value: all of them differ but those that Spark's comparisons and the kernel take for equal."""
+    cases = [(of, value) for of, values in VALUES for value in values]
+    cases += [(of, value) for of, *values in EQUAL for value in values]
+    types = [of for of, _ in VALUES]
+    rows = ", ".join(
+        f"({number}, {', '.join(value if of == each else 'NULL' for each in types)}, '{of}')"
+        for number, (of, value) in enumerate(cases)
+    )
+    cast = (f"CAST(c{number} AS {of}) AS c{number}" for number, of in enumerate(types))
+    names = ", ".join(f"c{number}" for number in range(len(types)))
+    frame = spark.sql(f"SELECT day, {', '.join(cast)}, of FROM VALUES {rows} AS t(day, {names}, of)")
+    found = checksums(comparable_rows(frame), frame.columns[1:], F.col("day"))
+    sums = [found[number] for number in range(len(cases))]
+    apart = sum(len(values) for _, values in VALUES)
+    assert len({*sums[:apart]}) == apart
+    assert sums[apart::2] == sums[apart + 1 :: 2]

@@ -4,14 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, ClassVar
 
 import pytest
 from pyspark.sql import functions as F
 
 import headrace as hr
 from headrace.description import WindowedAggregate, quote
-from headrace.lifecycle.backfill import verify
+from headrace.lifecycle.backfill import Backfill, verify
 from headrace.lifecycle.erasure import Erasure
 from headrace.lifecycle.oracle_check import verify_keys
 from headrace.observe.views import Views
@@ -24,7 +24,7 @@ from tests.laws.kernel.names import nodes, topics
 from tests.runtime.test_maps import tamper
 
 if TYPE_CHECKING:
-    from pyspark.sql import DataFrame, SparkSession
+    from pyspark.sql import DataFrame, Row, SparkSession
 
     from headrace.description import Node
 
@@ -45,6 +45,19 @@ class Refusing:
         record_refusals(rows, delivery, refused, "the store")
 
 
+class Correctable:
+    """A sink that holds nothing, and remembers how it was corrected."""
+
+    name = "correctable"
+    corrected: ClassVar[list[Row]] = []
+
+    def deliver(self, rows: DataFrame, delivery: Delivery) -> None:
+        pass
+
+    def correct(self, rows: DataFrame, delivery: Delivery, through: int) -> None:
+        self.corrected[:] = rows.collect()
+
+
 def described() -> dict[str, Node]:
     """Nodes of every kind, one with steps before it, one with a selection."""
     known = nodes(ODD)
@@ -58,6 +71,7 @@ def described() -> dict[str, Node]:
         .aggregate(**{f"{ODD}|": hr.sum("in_log")})
         .suppress(hr.until_window_closes())
         .to(Refusing())
+        .to(Correctable())
     )
     values = (f"left.{quote(NUMBER)} AS `joined`", f"right.{quote('R' + ODD)} AS {quote(ODD + ' x')}")
     selected = t.table().join(u.table(), on=REFERS, select=values)
@@ -107,6 +121,11 @@ def test_what_differs_is_found_and_swapped_and_a_key_is_erased(driver: TestDrive
         check for check in check_node(spark, lake, NODES["stepped"], str(tmp_path)) if not check.passed
     )
     assert (found.name, f"{ODD}|" in found.sentence) == ("backfill_equals_stream", True)
+    Backfill(spark, lake, NODES["stepped"]).run()
+    assert {row[f"{ODD}|"] for row in Correctable.corrected} <= {*range(80)}, "the recomputed rows"
+    assert {row[ODD] for row in Correctable.corrected} == {"gone", "stays"}
+    assert verify(spark, lake, NODES["stepped"])[0].equal
+    tamper(driver, NODES["stepped"], f"{ODD}|", F.lit(-1).cast("bigint"))
     refused = lake.refused("stepped", "refusing")
     assert any("gone" in row["row"] for row in read(spark, refused).collect())
     list(Erasure(spark, lake, some, topics(ODD)[0], "gone").run())

@@ -108,6 +108,32 @@ def test_two_sinks_of_a_node_have_two_names() -> None:
         totals().to(hr.PostgresSink("t")).to(hr.PostgresSink("t"))
 
 
+class Own:
+    """A sink of somebody's own, whose `held` is not what Headrace calls."""
+
+    name = "own"
+
+    def deliver(self, rows: Any, delivery: Any) -> None: ...
+
+    def correct(self, rows: Any, delivery: Any, through: int) -> None: ...
+
+    def held(self) -> None: ...
+
+
+class Held(Own):
+    """`held` is no method."""
+
+    held: Any = "nothing"
+
+
+@pytest.mark.parametrize("sink", [Own(), Held()])
+def test_a_method_of_the_protocol_with_other_parameters_is_refused(sink: Any) -> None:
+    with pytest.raises(
+        DescriptionError, match=r"has `held`, which cannot be called as held\(spark, delivery\)"
+    ):
+        totals().to(sink)
+
+
 def test_describing_imports_neither_spark_nor_a_client() -> None:
     code = (
         "import sys, headrace as hr; hr.KafkaSink('t'); hr.PostgresSink('t'); "

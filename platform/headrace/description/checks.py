@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import replace
+from inspect import signature
 from typing import TYPE_CHECKING, Any
 
 from headrace.description.aggregates import ARITHMETIC, ORDERED, Aggregate
@@ -14,6 +15,14 @@ from headrace.errors import DescriptionError
 
 if TYPE_CHECKING:
     from headrace.description.sink import Sink
+
+# What Headrace calls of a sink, and with what: see `description.sink`.
+SINK_METHODS = {
+    "deliver": ("rows", "delivery"),
+    "held": ("spark", "delivery"),
+    "correct": ("rows", "delivery", "through"),
+    "check": ("node",),
+}
 
 
 def checked_aggregates(
@@ -93,14 +102,40 @@ def checked_owners(owners: object) -> tuple[str, ...]:
 
 
 def checked_sinks(sinks: Sequence[Any]) -> tuple[Sink, ...]:
-    """The sinks as a tuple; raises DescriptionError when one cannot deliver, or two have one name."""
+    """The sinks as a tuple.
+
+    Raises: DescriptionError when one cannot deliver, has a method of the protocol with other parameters, or two have one
+            name.
+    """
     for sink in sinks:
         if isinstance(sink, type) or not callable(getattr(sink, "deliver", None)):
             raise DescriptionError(
                 f"to: {a_value(sink)} is no sink.", hint="Write for example .to(hr.KafkaSink('totals'))."
             )
+        for method, arguments in SINK_METHODS.items():
+            _check_method(sink, method, arguments)
     names = [sink.name for sink in sinks]
     for name in names:
         if names.count(name) > 1:
             raise DescriptionError(f"to: two sinks are named '{name}'.", hint="Deliver to it once.")
     return tuple(sinks)
+
+
+def _check_method(sink: object, method: str, arguments: Sequence[str]) -> None:
+    """Of a method that a sink may have."""
+    found = getattr(sink, method, None)
+    if found is None:
+        return
+    called = f"{method}({', '.join(arguments)})"
+    try:
+        if callable(found):
+            signature(found).bind(*arguments)
+            return
+    except ValueError:  # built into Python: it does not tell its parameters
+        return
+    except TypeError:
+        pass
+    raise DescriptionError(
+        f"to: {a_value(sink)} has `{method}`, which cannot be called as {called}.",
+        hint=f"Sinks have it with these parameters (see hr.Sink); rename `{method}` if it is for something else.",
+    )

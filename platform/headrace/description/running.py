@@ -46,7 +46,10 @@ class RunningAggregate(Relation):
         super().__post_init__()
 
     def throttle(self, every: Duration) -> RunningAggregate:
-        """Conflate: persist and emit at most once in each interval of commit time; a drain brings it up to date.
+        """Work the totals out at most once in each interval of commit time; a drain brings them up to date.
+
+        The table is written and read less often. Sinks get the same rows as without it, one for each group and log commit,
+        all of an interval at its end.
 
         Raises: DescriptionError when the duration is zero or the aggregate is throttled already.
         """

@@ -44,8 +44,9 @@ class Sink(Protocol):
         In:     rows  `delivery.columns`; `__deleted` BOOLEAN (the identity is gone, other columns are null); `__timestamp`
                 TIMESTAMP (event time); `__sequence` BIGINT, the log commit that caused the row; `__place` BINARY, its place
                 among the rows of that commit, compared byte by byte; `__ordinal` INT, its rank by place. Of two rows of an
-                identity the newer one has the higher sequence and place. A table gives one row for each identity and log
-                commit, so a delivery may hold several rows of an identity, in any order
+                identity the one with the higher sequence is newer, and of one sequence the one with the higher place. A
+                table gives one row for each identity and log commit, so a delivery may hold several rows of an identity, in
+                any order
         Raises: TransientError when the store is away: the stream waits, and delivers the same rows again.
         """
         ...
@@ -72,7 +73,7 @@ class CorrectableSink(Sink, Protocol):
         """Make the store hold of each identity what its row says; return when it does for good.
 
         In:     rows     as for `deliver`, one row for each identity: the row that the store should hold; `__deleted` if it
-                         should hold none
+                         should hold none. `__ordinal` only tells rows of one sequence apart
                 through  a sequence. What the store holds with a higher `__sequence` is newer and stays. Everything else of
                          these identities gives way, also if it looks newer than the row; other identities stay as they are
         Raises: TransientError when the store is away. The same correction again changes nothing.

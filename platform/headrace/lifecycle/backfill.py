@@ -29,11 +29,13 @@ from headrace.lifecycle.backfill_plan import STAGES, BackfillPlan, DayVerdict
 from headrace.lifecycle.compare_rows import compare_rows, differing_rows
 from headrace.lifecycle.sink_corrections import SinkVerdict, correct_sinks
 from headrace.log.clock import SystemClock
-from headrace.nodes.node_tables import Base, base_of, read_logs, read_progress, results_writer
+from headrace.nodes.current_results import pending
+from headrace.nodes.node_tables import Base, base_of, read_logs, read_progress, results_writer, snapshot
 from headrace.nodes.opening import Opening, Standing, read_opening, stand
 from headrace.nodes.operator_frames import operator_of
 from headrace.spark.comparable import comparable_rows
 from headrace.spark.merge import exchange
+from headrace.spark.same_rows import rows_not_of, rows_of
 from headrace.spark.session import pipeline_session
 from headrace.writing.lease import Lease
 from headrace.writing.lease_waits import take_lease_patiently
@@ -144,18 +146,20 @@ class Backfill:
             found = compare_rows(recomputed, stored, self._day(), lambda: on_stage(STAGES[2]))
             self.days = self._days(found.days)
             differing = found.differing.persist() if found.odd else found.differing
-            different = self._by_day(differing) if found.odd else Counter()
-            examples = self._examples(differing) if different else {}
-            swapped = swap and (bool(different) or self._whole)
-            before_swap(differing)
-            if swapped:
-                on_stage(STAGES[3])
-                held.check()
-                if correct and self.node.sinks:
-                    self.sinks = self._correct_sinks(recomputed, differing)
+            try:
+                different = self._by_day(differing) if found.odd else Counter()
+                examples = self._examples(differing) if different else {}
+                swapped = swap and (bool(different) or self._whole)
+                before_swap(differing)
+                if swapped:
+                    on_stage(STAGES[3])
                     held.check()
-                self._swap(recomputed, differing)
-            differing.unpersist()
+                    if correct and self.node.sinks:
+                        self.sinks = self._correct_sinks(recomputed, differing)
+                        held.check()
+                    self._swap(recomputed, differing)
+            finally:
+                differing.unpersist()
         finally:
             if lease is None:
                 held.release()
@@ -276,13 +280,15 @@ class Backfill:
         """Let the sinks hold what the table holds after the swap."""
         node, identity = self.node, [*self._operator.identity]
         if not self._operator.appended:
-            through_ms = min((self._upto_ms.get(topic.name, 0) for topic in node.topics), default=0)
+            held, progress = snapshot(self._spark, self._lake, node)
+            through_ms = self._operator.frontier_ms(progress)
+            if held.state is not None and not self._whole:  # of what has changed since, sinks have later rows
+                differing = rows_not_of(differing, pending(held.state, held.folded), node.identity)
             right = right_rows_of_table(node, self._standing.state, differing, through_ms)
             return correct_sinks(self._lake, node, right, through_ms)
         through_ms = self._operator.frontier_ms(self.progress)
-        rows = differing.select(*(F.col(quote(name)) for name in identity)).distinct()
-        stays = self._base.read(self._spark).join(rows, identity, "left_anti")
-        comes = recomputed.join(rows, identity, "left_semi")
+        stays = rows_not_of(self._base.read(self._spark), differing, identity)
+        comes = rows_of(recomputed, differing, identity)
         after = stays.unionByName(comes, allowMissingColumns=True)
         right = right_rows_of_results(node, after, differing, through_ms)
         return correct_sinks(self._lake, node, right, through_ms)
@@ -291,7 +297,7 @@ class Backfill:
         """One MERGE: every copy of a differing window goes, the recomputed one comes."""
         identity = [*self._operator.identity]
         windows = differing.select(*(F.col(quote(name)) for name in identity)).distinct()
-        come = recomputed.join(windows, identity, "left_semi").select("*", F.lit(True).alias("__insert"))
+        come = rows_of(recomputed, windows, identity).withColumn("__insert", F.lit(True))
         go = windows.withColumn("__insert", F.lit(False))
         changes = come.unionByName(go, allowMissingColumns=True)
         name = self.node.required_name

@@ -1,7 +1,8 @@
 """What a backfill makes of a node's sinks: rows that they were given and that are not right are put right, or counted.
 
 Law: after a correction a sink holds of each identity that differed what the node's table holds of it after the swap, or what
-the stream has delivered since. Of other identities nothing is sent.
+the stream has delivered since. Of other identities nothing is sent, nor of those that have changed since the base of current
+results: of these the stream has delivered later rows.
 """
 
 from __future__ import annotations
@@ -36,9 +37,10 @@ class SinkVerdict:
     @property
     def in_words(self) -> str:
         """What was done, and what to do."""
-        which = f"{self.replaced:,} rows that changed and {self.removed:,} that should not be there"
+        changed = "1 row" if self.replaced == 1 else f"{self.replaced:,} rows"
+        which = f"{changed} that changed and {self.removed:,} that should not be there"
         if self.corrected:
-            return f"sink `{self.sink}` was corrected: {which}."
+            return f"sink `{self.sink}` was corrected: {which}. Rows of these that it holds as newer stay."
         return (
             f"sink `{self.sink}` cannot be corrected: it keeps what it was given of {which}. "
             "Tell its readers, or give it a new topic and run `headrace redeliver`."

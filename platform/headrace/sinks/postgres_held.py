@@ -18,6 +18,7 @@ from headrace.errors import TransientError
 from headrace.sinks.postgres_session import connect, explained, session
 from headrace.sinks.postgres_tables import columns_of, listed
 from headrace.spark.lake_rows import read
+from headrace.spark.same_rows import rows_not_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator
@@ -44,7 +45,8 @@ _TYPES = {
 def held_rows(spark: SparkSession, dsn: str, table: str, delivery: Delivery) -> DataFrame:
     """The identities in the table, one row for each, and those of rows that it has refused.
 
-    Out: streamed by one executor task, whatever the table's size; when there is no table yet, what was refused
+    Out: streamed by one executor task, whatever the table's size, with its types; when there is no table yet, what was
+         refused, as texts
     """
     store = f"PostgreSQL's table '{table}'"
     name = sql.Identifier(*table.split("."))
@@ -62,9 +64,7 @@ def held_rows(spark: SparkSession, dsn: str, table: str, delivery: Delivery) -> 
     if not lakes.exists(delivery.refused):
         return held
     refused = read(spark, delivery.refused).select(F.from_json("identity", schema).alias("row"))
-    return held.unionByName(
-        refused.select("row.*").distinct().join(held, list(delivery.identity), "left_anti")
-    )
+    return held.unionByName(rows_not_of(refused.select("row.*").distinct(), held, delivery.identity))
 
 
 def _spark_type(postgres: str) -> T.DataType:

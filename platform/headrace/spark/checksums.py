@@ -53,17 +53,25 @@ def checksums(rows: DataFrame, columns: Sequence[str], by: Column) -> Mapping[An
 
 
 def _hashes(rows: DataFrame, columns: Sequence[str]) -> list[Column]:
-    told = [part for name in columns for part in _told(F.col(quote(name)), rows.schema[name].dataType)]
-    return [F.xxhash64(F.lit(seed), *told).alias(f"hash{seed}") for seed in SEEDS]
+    return [_hash(rows, columns, seed).alias(f"hash{seed}") for seed in SEEDS]
 
 
-def _told(value: Column, of: T.DataType) -> list[Column]:
-    """What is hashed of a value, so that values which differ have different lists of numbers and texts."""
+def _hash(rows: DataFrame, columns: Sequence[str], seed: int) -> Column:
+    told = (_told(F.col(quote(name)), rows.schema[name].dataType, seed) for name in columns)
+    return F.xxhash64(F.lit(seed), *(part for parts in told for part in parts))
+
+
+def _told(value: Column, of: T.DataType, seed: int) -> list[Column]:
+    """What is hashed of a value, so that values which differ have different lists of numbers and texts.
+
+    An array's elements are hashed one by one, each with the seed: so two that collide with one seed do not with another.
+    """
     if isinstance(of, T.StructType):
-        fields = (_told(value.getField(field.name), field.dataType) for field in of)
+        fields = (_told(value.getField(field.name), field.dataType, seed) for field in of)
         return [value.isNull(), *(part for parts in fields for part in parts)]
     if isinstance(of, T.ArrayType):
         element = of.elementType
-        return [F.size(value), F.transform(value, lambda each: F.xxhash64(*_told(each, element)))]
+        hashes = F.transform(value, lambda each: F.xxhash64(F.lit(seed), *_told(each, element, seed)))
+        return [F.coalesce(F.size(value), F.lit(-1)), hashes]
     assert not isinstance(of, T.MapType)
     return [value.isNull(), value]

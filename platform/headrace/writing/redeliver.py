@@ -2,7 +2,8 @@
 
 Law: the rows are those that the stream delivered, with the same identities and the same place in the log's order, so a
 sink that holds some of them already is not changed by them. A sink that can be corrected, and say what it holds, holds
-afterwards exactly what the node does: rows that the node does not have are deleted there.
+afterwards exactly what the node does: rows that the node does not have are deleted there. Of a table with revised rows it
+gets the current ones, all at the log commit through which the node is folded: whatever comes later is newer.
 """
 
 from __future__ import annotations
@@ -21,6 +22,7 @@ from headrace.nodes.node_tables import snapshot
 from headrace.nodes.operator_frames import operator_of
 from headrace.nodes.sink_rows import SEQUENCE
 from headrace.spark.lake_rows import read
+from headrace.spark.same_rows import rows_not_of
 from headrace.spark.session import pipeline_session
 from headrace.writing.right_rows import right_rows_as_of, right_rows_of_results
 
@@ -111,8 +113,7 @@ def put_right(spark: SparkSession, lake: Lake, node: Node, sink: Sink) -> Redeli
     through_ms = operator.frontier_ms(progress)
     rows = held.results if operator.appended else operator.read(held, progress)
     identity = [F.col(quote(name)) for name in node.identity]
-    known = sink.held(spark, delivery).select(*identity)
-    touched = rows.select(*identity).unionByName(known)
+    touched = rows.select(*identity).unionByName(_held(spark, sink, delivery, rows))
     right = (right_rows_of_results if operator.appended else right_rows_as_of)(
         node, rows, touched, through_ms
     ).persist()
@@ -133,8 +134,7 @@ def _to(
         sink.deliver(rows, delivery)
         return Redelivered(sink.name, count, count)
     assert isinstance(sink, ReadableSink)
-    known = sink.held(spark, delivery).select(*(F.col(quote(name)) for name in node.identity)).distinct()
-    lacking = rows.join(known, list(node.identity), "left_anti").select(*rows.columns).persist()
+    lacking = rows_not_of(rows, _held(spark, sink, delivery, rows), node.identity).persist()
     try:
         missing = lacking.count()
         if missing:
@@ -144,13 +144,21 @@ def _to(
         lacking.unpersist()
 
 
+def _held(spark: SparkSession, sink: ReadableSink, delivery: Delivery, rows: DataFrame) -> DataFrame:
+    """The identities that a sink holds, with the types that they have in the node's rows."""
+    held = sink.held(spark, delivery)
+    return held.select(
+        *(F.col(quote(name)).try_cast(rows.schema[name].dataType).alias(name) for name in delivery.identity)
+    )
+
+
 def _rows(spark: SparkSession, lake: Lake, node: Node, days: Sequence[dt.date] | None) -> DataFrame:
     """Rows for sinks. A row's place is counted among those that were final at the same moment, so these are all read."""
     operator, name = operator_of(node), node.required_name
     if node.day_column is None:
         raise TerminalError(
             f"Node '{name}' has revised rows, which belong to no day: they cannot be delivered again by day.",
-            hint="Deliver all of them to a sink that can be corrected; others get rows as they change.",
+            hint="Deliver all of them, to a sink that has both `correct` and `held`; others get rows as they change.",
         )
     _require_run(lake, node)
     table = read(spark, lake.table(name))

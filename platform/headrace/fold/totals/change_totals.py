@@ -1,6 +1,6 @@
 """The changes of totals: each group before a log commit and after it.
 
-Law (L23): a change is one row per group and log commit that has records of the group. It follows from the totals before the
+Law (L31): a change is one row per group and log commit that has records of the group. It follows from the totals before the
 commit and from the commit's records, so it does not depend on the micro-batch in which the commit was folded.
 """
 
