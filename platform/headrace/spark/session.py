@@ -6,6 +6,7 @@ import os
 import re
 import sys
 from typing import TYPE_CHECKING
+from weakref import WeakKeyDictionary
 
 from pyspark.sql import SparkSession
 
@@ -51,6 +52,7 @@ AT_START = {
     # A pattern and a long text can exhaust a thread's stack. Spark would end the whole JVM for it, again with each attempt;
     # so the task fails alone, and the record is found. A JVM without memory still ends, by its own option.
     "spark.executor.killOnFatalError.depth": "0",
+    "spark.sql.artifact.isolation.enabled": "false",
     "spark.redaction.regex": REDACTED,
     "spark.driver.extraJavaOptions": JVM + LARGE_HEAP,
     "spark.executor.extraJavaOptions": JVM + LARGE_HEAP,
@@ -70,6 +72,8 @@ SEMANTICS = {
     "spark.sql.parser.quotedRegexColumnNames": "false",
     # `${env:HOME}` in an expression would be replaced by what this machine has there.
     "spark.sql.variable.substitute": "false",
+    # Files that are added to a session are for it alone, so each session would have Python workers of its own, of 45 MB.
+    "spark.sql.artifact.isolation.enabled": "false",
     "spark.sql.jsonGenerator.ignoreNullFields": "true",
     # A file that is gone or broken is an error, never an absence of rows.
     "spark.sql.files.ignoreCorruptFiles": "false",
@@ -241,8 +245,15 @@ def pipeline_session(spark: SparkSession, *, interpreted: bool = False) -> Spark
 
 
 def pinned(spark: SparkSession) -> SparkSession:
-    """`spark` itself if `pipeline_session` made it, else a sibling of it that it makes."""
-    return spark if spark.conf.get(PINNED, None) == "true" else pipeline_session(spark)
+    """`spark` itself if `pipeline_session` made it, else a sibling of it, which is made once."""
+    if spark.conf.get(PINNED, None) == "true":
+        return spark
+    if spark not in _PINNED:
+        _PINNED[spark] = pipeline_session(spark)
+    return _PINNED[spark]
+
+
+_PINNED: WeakKeyDictionary[SparkSession, SparkSession] = WeakKeyDictionary()
 
 
 def _decides_on_rows(key: str) -> bool:
