@@ -5,19 +5,25 @@ The host that a client has signed is handed on as it is, so that signatures stay
 
 from __future__ import annotations
 
+import asyncio
 import threading
-import time
-from dataclasses import dataclass, field
-from http.client import HTTPConnection, HTTPResponse
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from collections.abc import Mapping
+from dataclasses import dataclass
 from random import Random
 from types import TracebackType
-from urllib.parse import urlsplit
+
+from aiohttp import ClientSession, TCPConnector, web
+from multidict import CIMultiDict
+from yarl import URL
 
 from headrace.local.broker_config import HOST
 
-HOPS = {"connection", "keep-alive", "transfer-encoding", "expect"}  # of one connection, not of the request
+# Of one connection, not of the request; and the length, which is told anew.
+HOPS = {"connection", "keep-alive", "transfer-encoding", "expect", "content-length"}
+CLIENTS_OWN = ("Accept", "Accept-Encoding", "Content-Type", "User-Agent")  # none is added to what was signed
 UNAVAILABLE = b'<?xml version="1.0" encoding="UTF-8"?><Error><Code>SlowDown</Code><Message>Reduce your request rate.</Message></Error>'
+BODY_BYTES_MAX = 1 << 30
+PATIENCE_S = 30.0
 
 
 @dataclass
@@ -34,13 +40,11 @@ class Weather:
     slow_s: float = 0.0
     lost: float = 0.0
     disturbed: int = 0
-    _lock: threading.Lock = field(default_factory=threading.Lock)
 
     def strikes(self, share: float) -> bool:
-        """Decide about one request, and count it."""
-        with self._lock:
-            struck = self.random.random() < share
-            self.disturbed += struck
+        """Decide about one request, and count it. Called by the proxy's thread alone."""
+        struck = self.random.random() < share
+        self.disturbed += struck
         return struck
 
     def clear(self) -> None:
@@ -49,101 +53,83 @@ class Weather:
 
 
 class S3Proxy:
-    """A proxy in front of an S3 server, in threads of this process."""
+    """A proxy in front of an S3 server, in a thread of this process."""
 
     def __init__(self, endpoint: str, seed: int) -> None:
         """In: endpoint  the server's own, as `http://host:port`."""
         self.weather = Weather(Random(seed))
-        behind, weather = urlsplit(endpoint).netloc, self.weather
-
-        class Handler(_Handler):
-            pass
-
-        Handler.behind, Handler.weather = behind, weather
-        self._server = ThreadingHTTPServer((HOST, 0), Handler)
-        self._server.daemon_threads = True
-        self._thread = threading.Thread(target=self._server.serve_forever, daemon=True, name="s3-proxy")
+        self._behind, self._port = endpoint.rstrip("/"), 0
+        self._loop, self._over = asyncio.new_event_loop(), asyncio.Event()
+        self._open = threading.Event()
+        self._thread = threading.Thread(target=self._run, daemon=True, name="s3-proxy")
 
     @property
     def endpoint(self) -> str:
         """The URL at which clients reach it."""
-        return f"http://{HOST}:{self._server.server_address[1]}"
+        return f"http://{HOST}:{self._port}"
 
     def __enter__(self) -> S3Proxy:
         self._thread.start()
+        assert self._open.wait(PATIENCE_S), "the proxy does not open"
         return self
 
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        self._server.shutdown()
-        self._server.server_close()
+        self._loop.call_soon_threadsafe(self._over.set)
+        self._thread.join(PATIENCE_S)
+
+    def _run(self) -> None:
+        asyncio.set_event_loop(self._loop)
+        self._loop.run_until_complete(self._serve())
+        self._loop.close()
+
+    async def _serve(self) -> None:
+        app = web.Application(client_max_size=BODY_BYTES_MAX)
+        app.router.add_route("*", "/{path:.*}", self._answer)
+        runner = web.AppRunner(app, access_log=None, auto_decompress=False, shutdown_timeout=1.0)
+        connector = TCPConnector(force_close=True, limit=0)
+        async with ClientSession(connector=connector, auto_decompress=False) as self._session:
+            await runner.setup()
+            await web.TCPSite(runner, HOST, 0).start()
+            self._port = runner.addresses[0][1]
+            self._open.set()
+            await self._over.wait()
+            await runner.cleanup()
+
+    async def _answer(self, request: web.Request) -> web.Response:
+        body, weather = await request.read(), self.weather
+        if weather.slow_s and weather.strikes(1.0):
+            await asyncio.sleep(weather.slow_s)
+        if weather.unavailable and weather.strikes(weather.unavailable):
+            headers = {"Content-Type": "application/xml", "Retry-After": "1"}
+            return web.Response(status=503, headers=headers, body=UNAVAILABLE)
+        answer = await self._handed_on(request, body)
+        put = request.method == "PUT" and answer.status == 200
+        if put and weather.lost and weather.strikes(weather.lost) and request.transport is not None:
+            request.transport.close()  # it went through, and nobody says so
+        return answer
+
+    async def _handed_on(self, request: web.Request, body: bytes) -> web.Response:
+        headers = _own(request.headers)
+        if body or request.method in ("PUT", "POST"):
+            headers["Content-Length"] = str(len(body))
+        async with self._session.request(
+            request.method,
+            URL(self._behind + request.raw_path, encoded=True),
+            headers=headers,
+            data=body or None,
+            skip_auto_headers=CLIENTS_OWN,
+            allow_redirects=False,
+        ) as answer:
+            found, read = _own(answer.headers), await answer.read()
+            if request.method == "HEAD" and "Content-Length" in answer.headers:
+                found["Content-Length"] = answer.headers[
+                    "Content-Length"
+                ]  # of the body that it does not have
+            return web.Response(status=answer.status, headers=found, body=read or None)
 
 
-class _Handler(BaseHTTPRequestHandler):
-    protocol_version = "HTTP/1.1"
-    behind: str
-    weather: Weather
-
-    def do_GET(self) -> None:
-        self._pass_on()
-
-    do_HEAD = do_PUT = do_POST = do_DELETE = do_GET  # noqa: N815
-
-    def log_message(self, format: str, *args: object) -> None:
-        """Print nothing."""
-
-    def _pass_on(self) -> None:
-        body = self._body()
-        if self.weather.slow_s and self.weather.strikes(1.0):
-            time.sleep(self.weather.slow_s)
-        if self.weather.unavailable and self.weather.strikes(self.weather.unavailable):
-            self._answer(503, [("Content-Type", "application/xml"), ("Retry-After", "1")], UNAVAILABLE)
-            return
-        connection = HTTPConnection(self.behind, timeout=60)
-        try:
-            connection.putrequest(self.command, self.path, skip_host=True, skip_accept_encoding=True)
-            for name, value in self.headers.items():
-                if name.lower() not in HOPS | {"content-length"}:
-                    connection.putheader(name, value)
-            if body or self.command in ("PUT", "POST"):
-                connection.putheader("Content-Length", str(len(body)))
-            connection.endheaders(body or None)
-            answer = connection.getresponse()
-            read = answer.read()
-        finally:
-            connection.close()
-        if (
-            self.command == "PUT"
-            and answer.status == 200
-            and self.weather.lost
-            and self.weather.strikes(self.weather.lost)
-        ):
-            self.close_connection = True  # it went through, and nobody says so
-            return
-        self._answer(answer.status, self._headers(answer), read)
-
-    def _body(self) -> bytes:
-        if "chunked" not in (self.headers.get("Transfer-Encoding") or ""):
-            return self.rfile.read(int(self.headers.get("Content-Length") or 0))
-        found = b""
-        while size := int(self.rfile.readline().split(b";")[0], 16):
-            found += self.rfile.read(size)
-            self.rfile.readline()
-        self.rfile.readline()
-        return found
-
-    def _headers(self, answer: HTTPResponse) -> list[tuple[str, str]]:
-        """Those of the answer; of a HEAD the length is that of the body that it does not have."""
-        own = HOPS | (set() if self.command == "HEAD" else {"content-length"})
-        return [(name, value) for name, value in answer.getheaders() if name.lower() not in own]
-
-    def _answer(self, status: int, headers: list[tuple[str, str]], body: bytes) -> None:
-        self.send_response_only(status)
-        for name, value in headers:
-            self.send_header(name, value)
-        if self.command != "HEAD" and status not in (204, 304):
-            self.send_header("Content-Length", str(len(body)))
-        self.end_headers()
-        if self.command != "HEAD":
-            self.wfile.write(body)
+def _own(headers: Mapping[str, str]) -> CIMultiDict[str]:
+    """The headers that go on with a message."""
+    return CIMultiDict((name, value) for name, value in headers.items() if name.lower() not in HOPS)
