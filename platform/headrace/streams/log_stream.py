@@ -168,7 +168,9 @@ class LogStream(SupervisedQuery):
         """
         assert self.sequencer is not None
         by_spark = partial(self.sequencer.append, batch, in_order=True, one_task=self._few)
-        appended = self._refused.append(self.sequencer, by_spark, self._position, self._closing.is_set)
+        appended = self._refused.append(
+            self.sequencer, by_spark, self._position, self._spark_ended, self._closing.is_set
+        )
         self.trigger_skipped |= self._closing.is_set()  # then not all of it may have been appended
         few_partitions = len(self.sequencer.state.partitions) <= FEW_PARTITIONS
         self._many = appended.records >= MANY_RECORDS
@@ -327,13 +329,19 @@ class LogStream(SupervisedQuery):
     def _position(self) -> dict[int, int]:
         """The next offset of each partition, transaction markers passed over where Spark has passed over them.
 
-        Spark's offsets are not used once a trigger was skipped while the query closed: its records were not written.
+        Spark's offsets are not used once a trigger was skipped while the query closed, for its records were not written,
+        nor while Kafka's client reads in Spark's place.
         """
         assert self.sequencer is not None
         position = {p: s.next_offset for p, s in self.sequencer.state.partitions.items()}
-        query = self.query
-        progress = query.lastProgress if query is not None else None
-        if progress is not None and not self.trigger_skipped:
-            read = (json.loads(progress.json)["sources"][0].get("endOffset") or {}).get(self.name, {})
-            position |= {int(p): max(offset, position.get(int(p), 0)) for p, offset in read.items()}
+        if not self.trigger_skipped and not self._refused.read_the_last:
+            position |= {p: max(end, position.get(p, 0)) for p, end in self._spark_ended().items()}
         return position
+
+    def _spark_ended(self) -> dict[int, int]:
+        """Where Spark's last micro-batch ended, by partition; empty: it has had none."""
+        progress = self.query.lastProgress if self.query is not None else None
+        if progress is None:
+            return {}
+        read = (json.loads(progress.json)["sources"][0].get("endOffset") or {}).get(self.name, {})
+        return {int(p): offset for p, offset in read.items()}

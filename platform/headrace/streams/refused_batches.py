@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 import structlog
 
 from headrace.log.sequencer import Appended
-from headrace.spark.kafka_client import KafkaReader, spark_refused
+from headrace.spark.kafka_client import KafkaReader, RecordsNotReadError, spark_refused
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping
@@ -29,23 +29,35 @@ class RefusedBatches:
         """In: offsets_max  of a micro-batch of Spark's, and of a log commit."""
         self._kafka, self._offsets_max = kafka, offsets_max
         self._expected = False
+        self._reached: Mapping[int, int] | None = None
+
+    @property
+    def read_the_last(self) -> bool:
+        """Whether Kafka's client read the newest micro-batch, so that Spark's offsets say nothing of the log."""
+        return self._reached is not None
 
     def append(
         self,
         sequencer: Sequencer,
         by_spark: Callable[[], Appended],
         position: Callable[[], Mapping[int, int]],
+        ended: Callable[[], Mapping[int, int]],
         stops: Callable[[], bool],
     ) -> Appended:
         """Append what the micro-batch under way holds, by Spark or, if it refuses, in this process.
 
-        In: by_spark  appends it, or raises
-            position  where it begins, or before
-            stops     asked before each log commit; if it is true, not all may have been appended
+        In:     by_spark  appends it, or raises
+                position  where it begins, or before
+                ended     where Spark's last micro-batch ended
+                stops     asked before each log commit; if it is true, not all may have been appended
+        Raises: RecordsNotReadError when Spark's last micro-batch held more than Kafka's client knew of
         """
+        self._require_all_read(ended())
         if not self._expected:
             try:
-                return by_spark()
+                appended = by_spark()
+                self._reached = None
+                return appended
             except Exception as error:
                 if not spark_refused(error):
                     raise
@@ -53,6 +65,17 @@ class RefusedBatches:
                     "Spark cannot read a timestamp, so Kafka's client reads", topic=self._kafka.name
                 )
         return self._by_client(sequencer, position(), stops)
+
+    def _require_all_read(self, ended: Mapping[int, int]) -> None:
+        """A partition that was added at that moment may have been known to Spark alone."""
+        reached = self._reached or {}
+        missed = {p: end for p, end in ended.items() if end > reached.get(p, 0)}
+        if self.read_the_last and missed:
+            raise RecordsNotReadError(
+                f"Topic '{self._kafka.name}': Spark's micro-batch held records that Kafka's client was not told of.",
+                detail=f"It ended at {missed}, by partition; the client read through {dict(reached)}.",
+                hint="The stream begins again by itself where its log ends.",
+            )
 
     def _by_client(
         self, sequencer: Sequencer, position: Mapping[int, int], stops: Callable[[], bool]
@@ -77,6 +100,7 @@ class RefusedBatches:
         left = {**position, **(self._kafka.earliest(new) if new else {})}
         most = {p: first + self._offsets_max + 1 for p, first in left.items()}
         ends = {p: min(end, most[p]) for p, end in self._kafka.ends(left).items()}
+        self._reached = ends
         while left := {p: first for p, first in left.items() if first < ends[p]}:
             share = max(1, self._offsets_max // len(left))
             nexts = {p: min(first + share, ends[p]) for p, first in left.items()}
