@@ -100,6 +100,7 @@ def test_totals_over_several_topics_are_read_in_one_order_only_for_a_sink() -> N
         assert operator_of(totals(clicks).to(sink)).ordered
         assert not operator_of(totals().to(sink)).ordered
     assert not operator_of(totals(clicks)).ordered
+    assert operator_of(totals(clicks), for_sinks=True).ordered
 
 
 def test_two_sinks_of_a_node_have_two_names() -> None:

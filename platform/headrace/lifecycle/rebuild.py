@@ -68,7 +68,9 @@ class Rebuild:
             self._lease = take_lease(spark, lake.lease(f"rebuild/{name}"), f"Rebuild of '{name}'", clock)
         except LeaseHeldError as error:
             raise TransientError(str(error), hint="It is waited for.") from error
-        self.runner = NodeRunner(spark, replace(node, sinks=()), self._beside)
+        # It delivers nothing, but stops where sinks can be put right: at one log commit of all topics.
+        alone = replace(node, sinks=())
+        self.runner = NodeRunner(spark, alone, self._beside, for_sinks=bool(node.sinks))
 
     def advance(self) -> bool:
         """Fold what the logs hold beyond it; False when there is nothing new."""

@@ -236,7 +236,7 @@ class Repair:
         except Exception as error:
             if not spark_refused(error):
                 raise
-        records = KafkaReader(self._topic.name, self._settings).read(gap.offsets)
+        records = KafkaReader(self._topic.name, self._kafka.settings).read(gap.offsets)
         return work.write(records, before, guard, at_ms)
 
     def _guard_at(self, at_ms: int) -> Guard | None:

@@ -85,9 +85,9 @@ class FoldedIncrement:
 class OperatorFrames:
     """The operator of one node."""
 
-    def __init__(self, node: Node) -> None:
-        """Nothing is asked of Spark yet."""
-        self.node = node
+    def __init__(self, node: Node, *, for_sinks: bool = False) -> None:
+        """Nothing is asked of Spark yet. In: see `operator_of`."""
+        self.node, self._for_sinks = node, for_sinks or bool(node.sinks)
 
     @property
     def appended(self) -> bool:
@@ -112,7 +112,7 @@ class OperatorFrames:
     @property
     def ordered(self) -> bool:
         """Whether an increment takes all topics through one commit time: what leaves the node is in the log's order."""
-        return len(self.node.topics) > 1 and (self.appended or bool(self.node.sinks))
+        return len(self.node.topics) > 1 and (self.appended or self._for_sinks)
 
     @property
     def uncuttable(self) -> str:
@@ -268,9 +268,12 @@ class OperatorFrames:
         return bound(frame.sparkSession, self.node)
 
 
-def operator_of(node: Node) -> OperatorFrames:
-    """The operator of a node."""
-    return OperatorFrames(node)
+def operator_of(node: Node, *, for_sinks: bool = False) -> OperatorFrames:
+    """The operator of a node.
+
+    In: for_sinks  True: its logs are read in the order that sinks need, also if the node has none itself
+    """
+    return OperatorFrames(node, for_sinks=for_sinks)
 
 
 def _session(logs: Mapping[str, DataFrame]) -> SparkSession:

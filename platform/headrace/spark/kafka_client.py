@@ -65,7 +65,7 @@ class KafkaReader:
     def read(self, offsets: Mapping[int, tuple[int, int]]) -> Iterator[pa.RecordBatch]:
         """Committed records, as `RecordTask` takes them, by partition and offset.
 
-        In:     offsets  for each partition the first and the last; Kafka has committed all of them
+        In:     offsets  for each partition the first and the last; Kafka has given out all of them
         Raises: RecordsNotReadError
         """
         options = self._settings.client_options() | READING | {"group.id": f"headrace-{self._topic}"}

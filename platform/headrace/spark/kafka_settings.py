@@ -155,8 +155,8 @@ class KafkaSettings(BaseSettings):
 
 def _pem(name: str, path: str) -> str:
     try:
-        text = Path(path).read_text(encoding="ascii")
-    except (OSError, ValueError) as error:
+        text = Path(path).read_text(encoding="ascii", errors="replace")  # comments may hold anything
+    except OSError as error:
         raise TerminalError(
             f"Kafka: {name} '{path}' cannot be read as a PEM file.",
             detail=str(error),

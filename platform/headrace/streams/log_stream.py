@@ -104,7 +104,7 @@ class LogStream(SupervisedQuery):
         self._tick_under_way = threading.Lock()
         self._came: deque[tuple[float, int]] = deque()
         self._few = self._many = False
-        self._refused = RefusedBatches(self._kafka, kafka, offsets_max=RECORDS_PER_TRIGGER)
+        self._refused = RefusedBatches(self._kafka, offsets_max=RECORDS_PER_TRIGGER)
 
     def open(self) -> DataStreamWriter:
         """Recover the log's state, refuse a silent gap, and read on from the next offsets."""

@@ -1,6 +1,7 @@
-"""Micro-batches that Spark's Kafka source refuses for a timestamp: Kafka's client reads at least the same records.
+"""Reads, by Kafka's client, the micro-batches that Spark's Kafka source refuses for a timestamp.
 
-After such a micro-batch the next one probably holds such records too: Spark is not asked, until Kafka's client finds none.
+The client reads at least the same records. The next micro-batch probably holds such timestamps, too: the client reads until
+it finds none, then Spark is asked again.
 """
 
 from __future__ import annotations
@@ -16,17 +17,17 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping
 
     from headrace.log.sequencer import Sequencer
-    from headrace.spark.kafka import KafkaSettings, KafkaTopic
+    from headrace.spark.kafka import KafkaTopic
 
 logger = structlog.get_logger(__name__)
 
 
 class RefusedBatches:
-    """Reads them, of one topic."""
+    """Reads the refused micro-batches of one topic."""
 
-    def __init__(self, kafka: KafkaTopic, settings: KafkaSettings, *, offsets_max: int) -> None:
+    def __init__(self, kafka: KafkaTopic, *, offsets_max: int) -> None:
         """In: offsets_max  of a micro-batch of Spark's, and of a log commit."""
-        self._kafka, self._settings, self._offsets_max = kafka, settings, offsets_max
+        self._kafka, self._offsets_max = kafka, offsets_max
         self._expected = False
 
     def append(
@@ -56,7 +57,7 @@ class RefusedBatches:
     def _by_client(
         self, sequencer: Sequencer, position: Mapping[int, int], stops: Callable[[], bool]
     ) -> Appended:
-        reader, sums = KafkaReader(self._kafka.name, self._settings), [0, 0, 0]
+        reader, sums = KafkaReader(self._kafka.name, self._kafka.settings), [0, 0, 0]
         for piece in self._pieces(position):
             if stops():
                 break

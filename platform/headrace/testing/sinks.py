@@ -176,7 +176,7 @@ class SinkKit:
         rows = self._rows("several", version=1)
         newer = [replace(row, version=2) for row in rows[:3]]
         last = [replace(newer[0], version=3), replace(newer[1], deleted=True)]
-        at = self._deliver([*rows, *newer, *last], commits=3)
+        at = self._deliver([*rows, *newer, *last], commits=3, newest_first=True)
         wanted = [last[0], newer[2], *rows[3:]]
         self._expect("of_several_rows_of_an_identity_the_newest_stays", wanted)
         self._deliver([*rows, *newer, *last], at, commits=3)
@@ -270,25 +270,29 @@ class SinkKit:
         self._sequence += 1
         return self._sequence
 
-    def _deliver(self, rows: list[Made], sequence: int | None = None, *, commits: int = 1) -> int:
-        """Deliver rows as a micro-batch of some log commits, spread over tasks; the place of the first commit."""
+    def _deliver(
+        self, rows: list[Made], sequence: int | None = None, *, commits: int = 1, newest_first: bool = False
+    ) -> int:
+        """Deliver rows as a micro-batch of some log commits; the place of the first commit."""
         at = self._next() if sequence is None else sequence
         self._sequence = max(self._sequence, at + commits - 1)
-        self._sink.deliver(self._frame(rows, at, commits), self._delivery)
+        self._sink.deliver(self._frame(rows, at, commits, newest_first=newest_first), self._delivery)
         return at
 
     def _correct(self, rows: list[Made], sequence: int, through: int) -> None:
         assert isinstance(self._sink, CorrectableSink)
         self._sink.correct(self._frame(rows, sequence), self._delivery, through)
 
-    def _frame(self, rows: list[Made], at: int, commits: int = 1) -> DataFrame:
-        """The rows as a sink gets them. Of an identity each further row is of the next commit."""
+    def _frame(self, rows: list[Made], at: int, commits: int = 1, *, newest_first: bool = False) -> DataFrame:
+        """The rows as a sink gets them, spread over tasks. Of an identity each further row is of the next commit."""
         values, seen = [], Counter[tuple[str, int]]()
         for ordinal, row in enumerate(rows):
             commit = seen[row.claim, row.number]
             assert commit < commits, "more rows of an identity than commits"
             seen[row.claim, row.number] += 1
             values.append(_values(row, at + commit, ordinal))
+        if newest_first:
+            return local_frame(self._spark, values[::-1], SCHEMA).coalesce(1)
         return local_frame(self._spark, values, SCHEMA).repartition(3)
 
     def _expect(self, claim: str, rows: list[Made]) -> None:

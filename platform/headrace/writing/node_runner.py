@@ -66,12 +66,15 @@ class NodeRunner:
         lake: Lake,
         *,
         on_step: Callable[[str], None] = lambda step: None,
+        for_sinks: bool = False,
     ) -> None:
         """Open the node's tables, creating them if need be, and recover its progress.
 
-        In: on_step  called with each numbered step's name; it may raise to stop there
+        In: on_step    called with each numbered step's name; it may raise to stop there
+            for_sinks  see `operator_of`
         """
-        self.node, self.name, self.operator = node, node.required_name, operator_of(node)
+        self.node, self.name = node, node.required_name
+        self.operator = operator_of(node, for_sinks=for_sinks)
         self._spark, self._lake, self._on_step = spark, lake, on_step
         self._writer = f"node/{self.name}"
         self._of = bound(spark, node)
