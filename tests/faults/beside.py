@@ -17,7 +17,7 @@ def beside(life: Life, random: Random, times: int) -> Verdict:
     A time counts when a backfill was beside the stream that found what the stream had written.
     """
     life.traffic()
-    life.killed(Order(step="after state"))  # before it there is nothing to backfill
+    _built(life, revised=False)  # before it there is nothing to backfill
     done = 0
     for _ in range(times):
         life.traffic()
@@ -48,21 +48,21 @@ def rebuilt(life: Life, random: Random, times: int) -> Verdict:
     """
     revised = False
     life.traffic()
-    _built(life, revised)
+    _built(life, revised=revised)
     for _ in range(times):
         step = random.choice(["before swap", "after results", "before outputs", "after state"])
         for time_of_step in (random.choice([1, 2]), 1):
             revised = not revised
             life.traffic()
             where = life.killed(Order(step=step, time=time_of_step, revised=revised))
-            _built(life, revised)
+            _built(life, revised=revised)
             if where != REST:
                 break
     life.traffic()
     return life.drained(Order(drain=True, revised=revised))
 
 
-def _built(life: Life, revised: bool) -> None:
+def _built(life: Life, *, revised: bool) -> None:
     """Run a process of this description until it has caught up."""
     process = life.next()
     process.go(Order(revised=revised))

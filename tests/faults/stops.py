@@ -13,6 +13,7 @@ from tests.faults.lives import CAUGHT_UP, PATIENCE_S, Life, Process
 from tests.faults.stream import Order
 from tests.faults.verdict import Verdict
 
+WAITS = "waits for a lease"
 LEASE_MS = 2_000
 LEASED = ("--lease-ms", str(LEASE_MS))
 
@@ -60,19 +61,25 @@ def _ends(life: Life, process: Process) -> str:
 
 
 def together(life: Life, random: Random, pairs: int) -> Verdict:
-    """Start two processes at the same moment; each log and node has one writer, and each process may get some of them."""
+    """Start two processes at the same moment; each log and node has one writer, and each process may get some of them.
+
+    If each has some, each waits for the other's leases. They work on for some seconds, and are killed.
+    """
     for number in range(pairs):
         life.traffic()
         both = [life.next(), life.next()]
         for process in random.sample(both, 2):
             process.go(Order())
         began, deadline = time.monotonic(), time.monotonic() + PATIENCE_S
-        while any(process.process.poll() is None for process in both) and not any(
-            CAUGHT_UP in process.said() for process in both
+        while (
+            any(process.process.poll() is None for process in both)
+            and not any(CAUGHT_UP in process.said() for process in both)
+            and not all(WAITS in process.said() for process in both)
         ):
             assert time.monotonic() < deadline, [process.said()[-2000:] for process in both]
             time.sleep(0.05)
         life.recoveries.append(time.monotonic() - began)
+        time.sleep(random.uniform(0, 4))
         for process in both:
             process.end()
         life.times += 1
