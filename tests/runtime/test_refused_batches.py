@@ -67,7 +67,8 @@ def test_records_of_a_partition_that_spark_alone_knew_of_are_not_passed_over(
         return batches.append(log, refuse, lambda: position, lambda: ended, lambda: False)
 
     assert append({0: 0}, {}).records == 5
-    assert batches.read_the_last
+    assert batches.written({0: 4, 1: 3}) == {0: 4}  # Spark alone knew of partition 1
+    assert batches.written({0: 7}) == {0: 5}  # the client read no further
     assert append({0: 5}, {0: 4}).records == 5
     assert log.given == [{0: (0, 3)}, {0: (4, 4)}, {0: (5, 8)}, {0: (9, 9)}]
     with pytest.raises(RecordsNotReadError, match=re.escape("It ended at {1: 3}, by partition")):

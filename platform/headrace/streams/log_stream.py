@@ -329,13 +329,14 @@ class LogStream(SupervisedQuery):
     def _position(self) -> dict[int, int]:
         """The next offset of each partition, transaction markers passed over where Spark has passed over them.
 
-        Spark's offsets are not used once a trigger was skipped while the query closed, for its records were not written,
-        nor while Kafka's client reads in Spark's place.
+        Spark's offsets are not used once a trigger was skipped while the query closed, for its records were not written.
+        Where Kafka's client read in Spark's place, they count as far as the client read.
         """
         assert self.sequencer is not None
         position = {p: s.next_offset for p, s in self.sequencer.state.partitions.items()}
-        if not self.trigger_skipped and not self._refused.read_the_last:
-            position |= {p: max(end, position.get(p, 0)) for p, end in self._spark_ended().items()}
+        if not self.trigger_skipped:
+            written = self._refused.written(self._spark_ended())
+            position |= {p: max(end, position.get(p, 0)) for p, end in written.items()}
         return position
 
     def _spark_ended(self) -> dict[int, int]:

@@ -31,10 +31,12 @@ class RefusedBatches:
         self._expected = False
         self._reached: Mapping[int, int] | None = None
 
-    @property
-    def read_the_last(self) -> bool:
-        """Whether Kafka's client read the newest micro-batch, so that Spark's offsets say nothing of the log."""
-        return self._reached is not None
+    def written(self, ended: Mapping[int, int]) -> Mapping[int, int]:
+        """How far the log has all records, markers of transactions passed over. In: ended  where Spark's last batch did."""
+        reached = self._reached
+        if reached is None:
+            return ended
+        return {p: min(end, reached[p]) for p, end in ended.items() if p in reached}
 
     def append(
         self,
@@ -68,9 +70,11 @@ class RefusedBatches:
 
     def _require_all_read(self, ended: Mapping[int, int]) -> None:
         """A partition that was added at that moment may have been known to Spark alone."""
-        reached = self._reached or {}
+        reached = self._reached
+        if reached is None:
+            return
         missed = {p: end for p, end in ended.items() if end > reached.get(p, 0)}
-        if self.read_the_last and missed:
+        if missed:
             raise RecordsNotReadError(
                 f"Topic '{self._kafka.name}': Spark's micro-batch held records that Kafka's client was not told of.",
                 detail=f"It ended at {missed}, by partition; the client read through {dict(reached)}.",
