@@ -83,9 +83,7 @@ def test_records_that_are_gone_from_a_commit_are_counted(ground: Ground) -> None
     assert "holds 5 of its 6 records" in chain.sentence
 
 
-def test_a_record_that_stands_twice_in_the_log_is_named_and_not_to_be_backfilled(
-    ground: Ground,
-) -> None:
+def test_a_record_that_stands_twice_in_the_log_is_named_and_its_repair_told(ground: Ground) -> None:
     log = ground.lake.log("readings")
     ground.append(ground.read(log).where("partition = 1 AND offset = 2"), log)
     duplicate = ground.log()["no_duplicate_offset"]
@@ -96,6 +94,17 @@ def test_a_record_that_stands_twice_in_the_log_is_named_and_not_to_be_backfilled
     assert results[BOOKS].sentence.startswith(
         "readings partition 1 delivered 8 records and the ledger has 7, 1 too few; rows were added"
     )
+    assert not results[PARITY].passed
+    assert "reading_counts could not be compared" in results[PARITY].sentence
+    assert "(WRITE) changed the table, and Headrace did not write it" in results[PARITY].sentence
+    assert "headrace repair" in results[PARITY].sentence
+
+
+def test_a_log_without_commits_that_a_node_has_read_is_not_to_be_backfilled_from(ground: Ground) -> None:
+    for _ in range(2):
+        ground.undo_last_commit(ground.lake.log("readings"))
+    results = ground.node(verdicts=None)
+    assert not results[BOOKS].passed
     assert not results[PARITY].passed
     assert "backfill nothing before every_offset_accounted_for holds" in results[PARITY].sentence
 

@@ -133,6 +133,8 @@ def _verify(spark: SparkSession, lake: Lake, books: Books) -> Sequence[DayVerdic
         return verify(spark, lake, books.node)
     except LeaseHeldError:
         return f"{name} could not be compared: a backfill of it is running; run the check again after it."
+    except lakes.ForeignCommitError as error:
+        return f"{name} could not be compared: {error}"
 
 
 def _report(
