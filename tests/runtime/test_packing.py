@@ -11,6 +11,7 @@ from delta.tables import DeltaTable
 
 import headrace as hr
 from headrace import lake as lakes
+from headrace.engine.state_groups import GROUPS
 from headrace.lifecycle.backfill import Backfill
 from headrace.observe.views import Views
 from headrace.spark.lake_rows import read
@@ -77,16 +78,21 @@ def seen(line: Line, node: WindowedAggregate) -> tuple[list[tuple[Any, ...]], ..
 
 def test_a_micro_batch_tells_how_much_of_the_state_it_read(spark: SparkSession, lake: Lake) -> None:
     line = Line(spark, lake, BY_SENSOR.aggregate(n=hr.count()).named("counts"))
+
+    def fold(*sensors: str) -> None:
+        for sensor in sensors:
+            line.pipe("2024-05-01 12:00:00", sensor)
+        line.commit()
+        line.fold()
+
     assert line.runner.state_bytes_read is None
-    for number in range(5_000):
-        line.pipe("2024-05-01 12:00:00", f"s{number}")
-    line.commit()
-    line.fold()
+    fold(*(f"s{number}" for number in range(5_000)))
     assert line.runner.state_bytes_read == 0  # there was none
+    fold("s7")
+    assert line.runner.state_bytes_read == 0  # this process remembers what it has written
     line.runner.maintain()
-    line.pipe("2024-05-01 12:00:01", "s7")
-    line.commit()
-    line.fold()
+    GROUPS.clear()
+    fold("s8")
     assert 0 < (line.runner.state_bytes_read or 0) < line.runner.state_bytes() / 2
 
 
