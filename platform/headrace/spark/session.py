@@ -52,7 +52,6 @@ AT_START = {
     # A pattern and a long text can exhaust a thread's stack. Spark would end the whole JVM for it, again with each attempt;
     # so the task fails alone, and the record is found. A JVM without memory still ends, by its own option.
     "spark.executor.killOnFatalError.depth": "0",
-    "spark.sql.artifact.isolation.enabled": "false",
     "spark.redaction.regex": REDACTED,
     "spark.driver.extraJavaOptions": JVM + LARGE_HEAP,
     "spark.executor.extraJavaOptions": JVM + LARGE_HEAP,
@@ -72,8 +71,6 @@ SEMANTICS = {
     "spark.sql.parser.quotedRegexColumnNames": "false",
     # `${env:HOME}` in an expression would be replaced by what this machine has there.
     "spark.sql.variable.substitute": "false",
-    # Files that are added to a session are for it alone, so each session would have Python workers of its own, of 45 MB.
-    "spark.sql.artifact.isolation.enabled": "false",
     "spark.sql.jsonGenerator.ignoreNullFields": "true",
     # A file that is gone or broken is an error, never an absence of rows.
     "spark.sql.files.ignoreCorruptFiles": "false",
@@ -86,12 +83,13 @@ SEMANTICS = {
 }
 # Of Spark's other SQL settings those that a platform may configure: they alter how fast rows come, never which. Every other
 # one has Spark's own default in a pipeline's session. Spark's views choose by such a list, too (`ViewHelper`).
-CONFIGURABLE = (
-    *("adaptive.", "autoBroadcastJoinThreshold", "broadcast", "catalog.", "cbo.", "codegen.", "debug."),
-    *("defaultCatalog", "event.", "exchange.", "execution.", "files.max", "files.min", "files.open", "hive."),
-    *("inMemoryColumnarStorage.", "join.", "maxMetadataStringLength", "maxPlanStringLength", "optimizer."),
-    *("redaction.", "shuffle.", "sort.", "sources.bucketing.", "sources.parallelPartitionDiscovery."),
-    *("statistics.", "streaming.", "thriftServer.", "ui."),
+CONFIGURABLE = tuple(
+    """
+    adaptive. artifact. autoBroadcastJoinThreshold broadcast catalog. cbo. codegen. debug. defaultCatalog event.
+    exchange. execution. files.max files.min files.open hive. inMemoryColumnarStorage. join.
+    maxMetadataStringLength maxPlanStringLength optimizer. redaction. shuffle. sort. sources.bucketing.
+    sources.parallelPartitionDiscovery. statistics. streaming. thriftServer. ui.
+    """.split()
 )
 # Below those, what decides on values: how they pass between Spark and Python's functions.
 CONVERTING = tuple(f"execution.{name}." for name in ("arrow", "pandas", "pythonUDF", "pythonUDTF"))
@@ -113,6 +111,8 @@ SMALL_BATCHES = {
     "spark.databricks.delta.stats.skipping": "true",
     "spark.sql.streaming.metricsEnabled": "false",
     "spark.sql.maxPlanStringLength": "10000",
+    # Files that are added to a session are for it alone, so each session would have Python workers of its own, of 45 MB.
+    "spark.sql.artifact.isolation.enabled": "false",
 }
 LOADING_DEFAULTS = ("mapred.JobConf", "yarn.conf.YarnConfiguration", "hdfs.HdfsConfiguration")
 HADOOP_DEFAULTS = {"yarn-default.xml", "mapred-default.xml"}
