@@ -22,23 +22,11 @@ from headrace.sequence.log_state import LogState
 from headrace.sequence.replays.exact import ExactGuard
 from headrace.sequence.replays.guards import Guard
 from headrace.sequence.replays.monotone import MonotoneGuard
-from headrace.sequence.sequence_records import NAMES, VALUES, Sequencer, judge
+from headrace.sequence.sequence_records import RECORDS, VALUES, Sequencer, judge
 from headrace.sequence.stream_time import is_new
 from headrace.spark import workers
 
-# What comes to a task, one row per record.
-RECORDS = pa.schema(
-    [
-        ("partition", pa.int32()),
-        ("offset", pa.int64()),
-        ("key", pa.binary()),
-        ("value", pa.binary()),
-        ("timestamp", pa.int64()),
-        (NAMES, pa.list_(pa.string())),
-        (VALUES, pa.list_(pa.binary())),
-    ]
-)
-COLUMNS = tuple(RECORDS.names)
+COLUMNS = tuple(RECORDS.names)  # of what comes to a task
 ENCODING = Encoding(
     repeating=frozenset({"kind", "topic", "root_topic", "path"}),
     different=frozenset({"offset", "timestamp", "stream_time", "root_offset", "headers.list.element.value"}),

@@ -37,8 +37,8 @@ BOTH = {f"{ARROW}.useLargeVarTypes": "false"}
 BY_BYTES = BOTH | {f"{ARROW}.maxRecordsPerBatch": "10000", f"{ARROW}.maxBytesPerBatch": str(64 << 20)}
 BY_ROWS = BOTH | {f"{ARROW}.maxRecordsPerBatch": "1000", f"{ARROW}.maxBytesPerBatch": str(2**31 - 1)}
 
-# Rows for Spark's tasks; or, where Spark cannot read the records, batches as `RecordTask` takes them, by partition and
-# offset. These are sequenced in this process.
+# Rows as Spark's Kafka source delivers them, which tasks sequence; or batches as `RECORDS`, by partition and offset, which
+# this process sequences.
 Records = DataFrame | Iterable[pa.RecordBatch]
 
 
@@ -86,9 +86,7 @@ class RecordWriter:
     ) -> WrittenRecords:
         """Sequence and write the records of a commit.
 
-        In: raw           as Spark's Kafka source delivers them: tasks sequence and write them. Or batches (see `Records`):
-                          this process does it. Offsets that the log holds are
-                          passed over
+        In: raw           see `Records`; offsets that the log holds are passed over
             state, guard  before the commit
             in_order      each partition lies in one task, in the order of its offsets
             one_task      the records are few: use one task

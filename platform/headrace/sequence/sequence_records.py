@@ -22,6 +22,18 @@ from headrace.sequence.replays.guards import Guard
 from headrace.sequence.stream_time import assign_stream_time, last_rows, new_in_order
 
 NAMES, VALUES = "header_names", "header_values"
+# Raw records on their way to a sequencer, one row per record.
+RECORDS = pa.schema(
+    [
+        ("partition", pa.int32()),
+        ("offset", pa.int64()),
+        ("key", pa.binary()),
+        ("value", pa.binary()),
+        ("timestamp", pa.int64()),
+        (NAMES, pa.list_(pa.string())),
+        (VALUES, pa.list_(pa.binary())),
+    ]
+)
 
 
 @dataclass(frozen=True)

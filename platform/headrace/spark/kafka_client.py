@@ -13,6 +13,7 @@ import pyarrow as pa
 from confluent_kafka import Consumer, KafkaError, KafkaException, TopicPartition
 
 from headrace.errors import TransientError
+from headrace.sequence.sequence_records import RECORDS
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
@@ -24,17 +25,6 @@ if TYPE_CHECKING:
 ROWS_MAX, BYTES_MAX = 10_000, 4 << 20  # of records that are handed on at once
 PATIENCE_SECONDS = 60  # without a record
 SPARK_MS_MAX = (2**63 - 1) // 1000
-SCHEMA = pa.schema(
-    [
-        ("partition", pa.int32()),
-        ("offset", pa.int64()),
-        ("key", pa.binary()),
-        ("value", pa.binary()),
-        ("timestamp", pa.int64()),
-        ("header_names", pa.list_(pa.string())),
-        ("header_values", pa.list_(pa.binary())),
-    ]
-)
 READING = {
     "isolation.level": "read_committed",
     "enable.auto.commit": False,
@@ -63,7 +53,7 @@ class KafkaReader:
         self.refusable = 0  # of the records that were read: those whose timestamp Spark refuses
 
     def read(self, offsets: Mapping[int, tuple[int, int]]) -> Iterator[pa.RecordBatch]:
-        """Committed records, as `RecordTask` takes them, by partition and offset.
+        """Committed records, as `RECORDS`, by partition and offset.
 
         In:     offsets  for each partition the first and the last; Kafka has given out all of them
         Raises: RecordsNotReadError
@@ -139,5 +129,5 @@ def _batch_of(messages: Sequence[Message]) -> pa.RecordBatch:
         [[name for name, _ in pairs] for pairs in headers],
         [[value for _, value in pairs] for pairs in headers],
     ]
-    arrays = [pa.array(column, field.type) for column, field in zip(columns, SCHEMA, strict=True)]
-    return pa.RecordBatch.from_arrays(arrays, schema=SCHEMA)
+    arrays = [pa.array(column, field.type) for column, field in zip(columns, RECORDS, strict=True)]
+    return pa.RecordBatch.from_arrays(arrays, schema=RECORDS)

@@ -45,9 +45,7 @@ if TYPE_CHECKING:
 
 T = TypeVar("T")
 UNFOLDED_MAX = 3  # small, so that tests of current results read a base and changes beside it
-HERE_MAX = (
-    10_000  # records that the driver sequences itself: a task of Spark takes a tenth of a second to start
-)
+HERE_MAX = 10_000  # records that the driver sequences itself: a task takes a tenth of a second to start
 STEPS = ("before outputs", "after outputs", "after state")
 
 

@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING, Any
 import pyarrow as pa
 
 from headrace.errors import DescriptionError
-from headrace.log.record_task import RECORDS
 from headrace.sequence.log_columns import KAFKA
+from headrace.sequence.sequence_records import RECORDS
 from headrace.spark.frames import local_frame
 
 if TYPE_CHECKING:
