@@ -30,7 +30,7 @@ def accept_gap(
     lease = take_lease_patiently(session, lake.lease(f"log/{topic.name}"), f"Log '{topic.name}'", clock)
     try:
         sequencer = Sequencer(session, topic, lake.log(topic.name), clock)
-        on_broker = KafkaTopic(topic.name, kafka.of(topic.options))
+        on_broker = KafkaTopic.of(topic, kafka)
         sequencer.reads_from(on_broker.topic_id())
         needed = dict.fromkeys(on_broker.partitions(), 0)
         needed |= {p: state.next_offset for p, state in sequencer.state.partitions.items()}

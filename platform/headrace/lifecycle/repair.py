@@ -95,7 +95,7 @@ class Repair:
         self._spark, self._lake, self._topic = pipeline_session(spark), lake, topic
         self._nodes = [node for node in nodes if topic in node.topics]
         self._described = {node.required_name for node in nodes}
-        self._settings, self._kafka = kafka, KafkaTopic(topic.name, kafka.of(topic.options))
+        self._settings, self._kafka = kafka, KafkaTopic.of(topic, kafka)
         self._clock, self._path = clock or SystemClock(), lake.log(topic.name)
         self._schema = table_schema(log_schema(topic))
 
@@ -115,11 +115,8 @@ class Repair:
             self._require_in_kafka([gap for gap, files in found if files is None])
             for gap, files in found:
                 yield self._put_back(gap, files)
-            since_ms = min((gap.after_ms for gap in gaps), default=None)
-            if undone:
-                since_ms = (
-                    0  # a node that folded the log meanwhile may have passed over rows, or taken others
-                )
+            # A node that folded a log which others had changed may have passed over rows, or taken others.
+            since_ms = 0 if undone else min((gap.after_ms for gap in gaps), default=None)
             for node in self._nodes:
                 yield from self._mended(node, since_ms, backfills[node.required_name])
         if gaps:

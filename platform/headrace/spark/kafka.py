@@ -55,9 +55,13 @@ class KafkaTopic:
         In: options  of librdkafka, beside the settings and before them
         """
         self.name, self.settings, self.options = name, settings, dict(options or {})
-        self._said: set[str] = (
-            set()
-        )  # by the client while nobody waited for an answer, such as why TLS failed
+        # What the client said while nobody waited for an answer, such as why TLS failed.
+        self._said: set[str] = set()
+
+    @classmethod
+    def of(cls, topic: Topic, settings: KafkaSettings) -> KafkaTopic:
+        """A described topic, reached by its own settings before the others."""
+        return cls(topic.name, settings.of(topic.options))
 
     @patiently
     def partitions(self) -> list[int]:

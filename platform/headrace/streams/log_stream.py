@@ -91,7 +91,7 @@ class LogStream(SupervisedQuery):
         self.readers: list[NodeStream] = []  # woken by each commit
         self.schedule = CommitSchedule()
         self._spark, self._lake, self._clock, self._on_step = spark, lake, clock, on_step
-        self._settings, self._kafka = kafka, KafkaTopic(topic.name, kafka.of(topic.options))
+        self._settings, self._kafka = kafka, KafkaTopic.of(topic, kafka)
         self._longest_wait_ms, self.trigger_ms, self._tick_every_ms = (
             longest_wait_ms,
             trigger_ms,
