@@ -277,9 +277,14 @@ def test_what_a_platform_switches_on_is_refused_by_every_reader_until_the_named_
             place.spark.sql(command)
 
     place.sql("OPTIMIZE {table}")  # a file of several rows: some of them can be deleted by a vector
+    known = lakes.open_table(place.path)
+    known.snapshot()
     place.sql("ALTER TABLE {table} SET TBLPROPERTIES ('delta.enableDeletionVectors' = 'true')")
     place.sql("DELETE FROM {table} WHERE window_start < '2024-05-01 12:02:00'")
+    with pytest.raises(TerminalError, match="uses deletionVectors"):
+        known.snapshot()
     run_what_it_says(refused_with("deletionVectors"))
+    assert known.snapshot().files, "who has met the vectors reads on after they were purged"
     with pytest.raises(lakes.ForeignCommitError, match="DELETE"):
         place.opened_anew()
     assert "DELETE (version" in place.repaired()[0]

@@ -9,7 +9,7 @@ from functools import cached_property
 from typing import Any
 
 from headrace.lake import small_files
-from headrace.lake.fence import FENCE
+from headrace.lake.fence import FENCE, MENDING
 
 
 @dataclass(frozen=True)
@@ -41,6 +41,11 @@ class CommitFile:
         """Role, epoch, token and epochs of its writer; None: a commit of somebody else, or of the first round."""
         found: Mapping[str, Any] | None = (self.record or {}).get(FENCE)
         return found
+
+    @property
+    def vouches(self) -> bool:
+        """True if it is ours, and its writer found all rows before it to be ours, too."""
+        return self.fence is not None and not (self.record or {}).get(MENDING)
 
     @property
     def operation(self) -> str:

@@ -10,7 +10,7 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
-from headrace.lake.fence import MENDING, ForeignCommitError, foreign
+from headrace.lake.fence import foreign
 from headrace.lake.history import LostHistoryError, looking_back
 
 if TYPE_CHECKING:
@@ -41,7 +41,7 @@ def _epochs(table: LakeTable, newest: int, *, mends: bool) -> Mapping[str, int]:
             raise LostHistoryError(table, newest - number, "its writers")
         if found.fence is not None:
             epochs = epochs or found.fence["epochs"]
-            if not (found.record or {}).get(MENDING):
+            if found.vouches:
                 require_undone([] if mends else others[::-1])
                 return epochs
             continue  # its writer may have ended before it put anything right
@@ -60,28 +60,24 @@ def foreign_commits(table: LakeTable) -> list[CommitFile]:
         for each in table.commits_back(newest):
             if each is None:
                 break
+            if each.vouches:
+                return others[::-1]
             if each.fence is None:
                 others.append(each)
-            elif not (each.record or {}).get(MENDING):
-                return others[::-1]
         return []  # no writer of ours is known, so there is nobody whose rows they could have changed
 
-    commits = looking_back(table, found)
-    try:
-        require_undone(commits)
-    except ForeignCommitError:
-        return [commit for commit in commits if commit.changes_data]
-    return []
+    return _not_undone(looking_back(table, found))
 
 
 def require_own_rows(table: LakeTable) -> None:
     """Refuse to read rows that somebody else has put there, or has left of ours.
 
-    A writer of ours commits nothing after such a change, so it is among the newest commits.
+    A writer of ours commits nothing after such a change, so it is among the newest commits. They are read only if the
+    newest one that is known does not vouch for those before it.
 
     Raises: ForeignCommitError
     """
-    others = foreign_commits(table)
+    others = [] if table.is_vouched_for else foreign_commits(table)
     if others:
         raise foreign(others[0])
 
@@ -92,15 +88,21 @@ def require_undone(commits: Sequence[CommitFile]) -> None:
     In:     commits  in the table's order, none of them fenced
     Raises: ForeignCommitError
     """
+    others = _not_undone(commits)
+    if others:
+        raise foreign(others[0])
+
+
+def _not_undone(commits: Sequence[CommitFile]) -> list[CommitFile]:
+    """Those that changed rows; none: they changed nothing together. In: see `require_undone`."""
     changing = [commit for commit in commits if commit.changes_data]
     if not changing:
-        return
+        return []
     between = [commit for commit in commits if changing[0].version <= commit.version <= changing[-1].version]
     compacted = {path for commit in between if not commit.changes_data for path in _balance([commit])}
     alone = _balance(changing)
     is_undone = not any(alone.values()) and not compacted & alone.keys()
-    if not is_undone and any(_balance(between).values()):
-        raise foreign(changing[0])
+    return changing if not is_undone and any(_balance(between).values()) else []
 
 
 def _balance(commits: Sequence[CommitFile]) -> Counter[str]:
@@ -114,11 +116,8 @@ def _balance(commits: Sequence[CommitFile]) -> Counter[str]:
 
 def _identity(action: Mapping[str, Any]) -> str:
     vector = action.get("deletionVector")
-    return (
-        action["path"]
-        if not vector
-        else f"{action['path']} {vector['pathOrInlineDv']} {vector.get('offset')}"
-    )
+    suffix = f" {vector['pathOrInlineDv']} {vector.get('offset')}" if vector else ""
+    return f"{action['path']}{suffix}"
 
 
 def newest_fenced(table: LakeTable) -> CommitFile | None:

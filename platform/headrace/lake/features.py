@@ -34,7 +34,7 @@ def require_readable(uri: str, table: DeltaTable) -> None:
     if configuration.get(MAPPING_MODE, "none") != "none":
         raise _refusal(uri, MAPPING, f"ALTER TABLE {{}} SET TBLPROPERTIES ('{MAPPING_MODE}' = 'none')")
     if _uses_vectors(table):
-        raise vectors_refused(uri)
+        raise _vectors_refused(uri)
 
 
 def require_writable(uri: str, table: DeltaTable) -> None:
@@ -44,7 +44,7 @@ def require_writable(uri: str, table: DeltaTable) -> None:
     """
     require_readable(uri, table)
     if str(table.metadata().configuration.get(ENABLE_VECTORS, "false")).lower() == "true":
-        raise vectors_refused(uri)
+        raise _vectors_refused(uri)
     unknown = {*(table.protocol().writer_features or ())} - WRITTEN
     if unknown:
         raise TerminalError(
@@ -55,7 +55,7 @@ def require_writable(uri: str, table: DeltaTable) -> None:
         )
 
 
-def vectors_refused(uri: str) -> TerminalError:
+def _vectors_refused(uri: str) -> TerminalError:
     """The error for a table with deletion vectors, or that may get some at any time."""
     off = f"ALTER TABLE {{}} SET TBLPROPERTIES ('{ENABLE_VECTORS}' = 'false')"
     return _refusal(uri, VECTORS, f"{off}; REORG TABLE {{}} APPLY (PURGE)")

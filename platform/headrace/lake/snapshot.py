@@ -20,7 +20,6 @@ import pyarrow as pa
 from headrace.lake import small_files
 from headrace.lake.commit_file import CommitFile, commit_uri, read_commit
 from headrace.lake.data_file import time_text
-from headrace.lake.features import vectors_refused
 
 REMEMBERED = 8  # versions before the newest whose files are still known
 LOOK_SECONDS = 10.0  # between looks at whether the history behind the snapshot is still there
@@ -89,6 +88,7 @@ class IncrementalSnapshot:
         self._snapshot: Snapshot | None = None
         self._look_at = 0.0
         self._recent: dict[int, Snapshot] = {}
+        self._is_vouched_for = False
         self._lock = threading.RLock()
 
     def now(self) -> Snapshot:
@@ -100,10 +100,10 @@ class IncrementalSnapshot:
                     self._snapshot = None  # its history was cleaned, or another table stands there
             now = self._read_anew() if self._snapshot is None else self._snapshot
             while (found := read_commit(self._uri, now.version + 1)) is not None:
-                if any(action.get("deletionVector") for action in found.added):
-                    raise vectors_refused(self._uri)
-                # Where columns change, what their bounds mean may be another.
-                now = self._read_anew() if found.changes_table else _after(now, found, self._times())
+                # Where columns change, what their bounds mean may be another. With vectors the table has to be judged.
+                odd = found.changes_table or any(action.get("deletionVector") for action in found.added)
+                now = self._read_anew() if odd else _after(now, found, self._times())
+                self._is_vouched_for = found.vouches and now.version == found.version
                 self._recent[now.version] = now
                 self._recent.pop(now.version - REMEMBERED, None)
             self._snapshot = now
@@ -112,13 +112,18 @@ class IncrementalSnapshot:
     def _read_anew(self) -> Snapshot:
         version, files = self._load()
         found = Snapshot(version, dict(listed(files)))
-        self._recent = {version: found}
+        self._recent, self._is_vouched_for = {version: found}, False
         return found
 
     def at(self, version: int) -> Snapshot | None:
         """A version that was the newest not long ago; None: its files are not remembered."""
         now = self.now()
         return now if now.version == version else self._recent.get(version)
+
+    @property
+    def is_vouched_for(self) -> bool:
+        """See `LakeTable`."""
+        return self._is_vouched_for
 
     @property
     def known_version(self) -> int:

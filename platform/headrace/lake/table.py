@@ -83,6 +83,11 @@ class LakeTable:
         """A version that was the newest not long ago; None: its files are not remembered."""
         return self._snapshot.at(version)
 
+    @property
+    def is_vouched_for(self) -> bool:
+        """True if the newest version seen so far is ours, and so are all rows before it; asks nobody."""
+        return self._snapshot.is_vouched_for
+
     def files_at(self, version: int) -> Mapping[str, DataFile]:
         """The files of a version, read anew from Delta's log; older ones need a history that is not cleaned."""
         from deltalake import DeltaTable

@@ -35,11 +35,11 @@ class FilesGoneError(TerminalError):
 
 
 def undo_foreign(table: LakeTable, record: Mapping[str, Any], carries: Sequence[str]) -> list[str]:
-    """Undo every commit by somebody else that changed rows and was not undone; what they were, as `RESTORE (version 7)`.
+    """Undo every commit by somebody else that changed rows and was not undone.
 
     In:     record   of the commit that undoes them
             carries  the writers whose newest records are repeated
-    Out:    nothing: there was none, and no commit was made
+    Out:    their names, such as `RESTORE (version 7)`; none: there was none, and no commit was made
     Raises: FilesGoneError, before anything is changed
     """
     commits = foreign_commits(table)

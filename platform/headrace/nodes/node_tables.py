@@ -205,12 +205,13 @@ def slices_of(
 
     Raises: ForeignCommitError when somebody else has changed rows of a log: what was folded of it could not be undone
     """
-    for topic in node.topics:
-        require_own_rows(open_table(lake.log(topic.name)))
-    return {
+    slices = {
         topic.name: LogSlice.of(lake.log(topic.name), after_ms.get(topic.name, 0), upto_ms[topic.name])
         for topic in node.topics
     }
+    for each in slices.values():
+        require_own_rows(open_table(each.uri))
+    return slices
 
 
 def read_logs(
