@@ -51,6 +51,11 @@ class Increment:
     batch: int
     outputs: Mapping[str, str]
 
+    @property
+    def log_bytes(self) -> int:
+        """The size of the log's files."""
+        return sum(each.bytes for each in self.slices.values())
+
 
 @dataclass(frozen=True)
 class Report:

@@ -117,7 +117,7 @@ class SparkFold:
             return True
         if len(self._stages(each=False)) > 1:  # SQL computes columns between two steps
             return False
-        if self.rows.computed.feeds and sum(each.bytes for each in told.slices.values()) > HERE_BYTES:
+        if self.rows.computed.feeds and told.log_bytes > HERE_BYTES:
             return False
         return is_for_driver(told, buckets, master)
 
@@ -190,9 +190,8 @@ def is_for_driver(told: Increment, buckets: int, master: str) -> bool:
     """
     if buckets == 1 and is_local(master):
         return True
-    log_bytes = sum(each.bytes for each in told.slices.values())
     state_bytes = sum(file.size for file in told.source.files.values())
-    return log_bytes <= HERE_BYTES and state_bytes <= HERE_STATE_BYTES
+    return told.log_bytes <= HERE_BYTES and state_bytes <= HERE_STATE_BYTES
 
 
 def buckets_for(slices: Iterable[LogSlice], tasks: int) -> int:

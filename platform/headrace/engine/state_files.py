@@ -6,6 +6,7 @@ such row.
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field, replace
@@ -17,7 +18,7 @@ import pyarrow.compute as pc
 
 from headrace.engine.state_groups import StateFile, StateGroup
 from headrace.engine.state_layout import TABLE, TIME, StateLayout
-from headrace.engine.state_parquet import FOOTERS
+from headrace.engine.state_parquet import ANY, FOOTERS, pairs
 from headrace.fold.contract import BATCH, HASH, KEY, Needs
 from headrace.lake import DataFile, DataFileWriter, Encoding, LakeTable, NewFile
 from headrace.lake.snapshot import data_file
@@ -94,11 +95,10 @@ def read_state(
         remember  whether what is read of files is worth remembering (see `state_groups`)
     """
     wanted = [part for part in _parts(need, hashes) if not part.is_empty]
-    files = {
-        f"{source.uri}/{name}": file.size
-        for name, file in source.of(table, hashes).files.items()
-        if any(part.may_be_in(_bounds(file, HASH), _bounds(file, TIME)) for part in wanted)
-    }
+    known = source.of(table, hashes).files
+    bounds = (pairs([_bounds(file, column) for file in known.values()]) for column in (HASH, TIME))
+    near = itertools.compress(known.items(), _may_be_in(wanted, *bounds))
+    files = {f"{source.uri}/{name}": file.size for name, file in near}
 
     def read(file: tuple[str, int]) -> tuple[list[StateGroup], int]:
         return _read_file(*file, layout, table, wanted, remember=remember)
@@ -205,19 +205,8 @@ class _Part:
     def is_empty(self) -> bool:
         return self.hashes is not None and not len(self.hashes)
 
-    def may_be_in(self, hashes: Bounds | None, times: Bounds | None) -> bool:
-        """Whether rows with a hash and a time within bounds may be needed; None: the bounds are not known."""
-        if times is not None and self.times is not None and not _overlap(times, self.times):
-            return False
-        if hashes is None:
-            return True
-        if self.hashes is None:
-            return _overlap(hashes, (self.first, self.last))
-        at = int(np.searchsorted(self.hashes, hashes[0]))
-        return at < len(self.hashes) and int(self.hashes[at]) <= hashes[1]
-
-    def may_be_in_groups(self, hashes: np.ndarray, times: np.ndarray) -> np.ndarray:
-        """The same of many groups of rows. In: hashes, times  a row for each with the lowest and the highest."""
+    def may_be_in(self, hashes: np.ndarray, times: np.ndarray) -> np.ndarray:
+        """Which files, or groups of rows, may have needed rows. In: hashes, times  the bounds of each (see `pairs`)."""
         if self.hashes is None:
             found = (hashes[:, 0] <= self.last) & (hashes[:, 1] >= self.first)
         else:
@@ -257,12 +246,17 @@ def _read_file(
     footer, size = FOOTERS.of(uri, file_size)
     if table not in footer.columns:
         return [], size
-    mine = np.zeros(len(footer.hashes), bool)
-    for part in wanted:
-        mine |= part.may_be_in_groups(footer.hashes, footer.times)
-    numbers = np.flatnonzero(mine).tolist()
+    numbers = np.flatnonzero(_may_be_in(wanted, footer.hashes, footer.times)).tolist()
     groups, read = StateFile(uri, layout, table).read(file_size, footer, numbers, remember=remember)
     return groups, size + read
+
+
+def _may_be_in(wanted: Sequence[_Part], hashes: np.ndarray, times: np.ndarray) -> np.ndarray:
+    """See `_Part.may_be_in`."""
+    found = np.zeros(len(hashes), bool)
+    for part in wanted:
+        found |= part.may_be_in(hashes, times)
+    return found
 
 
 def _needed(groups: Iterable[StateGroup], wanted: Sequence[_Part]) -> Iterator[pa.Table]:
@@ -289,10 +283,6 @@ def _filtered(groups: Sequence[StateGroup], wanted: Sequence[_Part]) -> pa.Table
     return rows if mine.all() else rows.combine_chunks().filter(pa.array(mine))
 
 
-def _bounds(file: DataFile, column: str) -> Bounds | None:
+def _bounds(file: DataFile, column: str) -> Bounds:
     lowest, highest = file.lowest.get(column), file.highest.get(column)
-    return None if lowest is None or highest is None else (int(lowest), int(highest))
-
-
-def _overlap(one: Bounds, other: Bounds) -> bool:
-    return one[0] <= other[1] and other[0] <= one[1]
+    return ANY if lowest is None or highest is None else (int(lowest), int(highest))

@@ -26,10 +26,10 @@ ANY = (-(1 << 63), (1 << 63) - 1)  # the bounds where a file does not tell them
 
 @dataclass(frozen=True)
 class Footer:
-    """What the footer of a file says.
+    """The footer of a file, and what a read asks of it.
 
     columns       the names at the top level
-    hashes, times for each group of rows the lowest and the highest value, one row per group
+    hashes, times of each group of rows the bounds (see `pairs`)
     """
 
     parquet: pq.FileMetaData
@@ -42,8 +42,7 @@ class Footer:
         """Look at all groups once."""
         groups = [parquet.row_group(number) for number in range(parquet.num_row_groups)]
         hashes, times = (
-            np.array([_bounds(group, place) for group in groups], np.int64).reshape(-1, 2)
-            for place in (HASH_PLACE, TIME_PLACE)
+            pairs([_bounds(group, place) for group in groups]) for place in (HASH_PLACE, TIME_PLACE)
         )
         return cls(parquet, frozenset(parquet.schema.to_arrow_schema().names), hashes, times)
 
@@ -84,7 +83,7 @@ class Footers:
 
     @property
     def bytes(self) -> int:
-        """What all of them take in memory."""
+        """The memory that all of them take."""
         return self._known.bytes
 
     def clear(self) -> None:
@@ -93,6 +92,11 @@ class Footers:
 
 
 FOOTERS = Footers()
+
+
+def pairs(bounds: Sequence[tuple[int, int]]) -> np.ndarray:
+    """Bounds side by side: one row for each, with the lowest and the highest value."""
+    return np.array(bounds, np.int64).reshape(-1, 2)
 
 
 def read_groups(uri: str, size: int, footer: Footer, groups: Sequence[int]) -> tuple[pa.Table, int]:
