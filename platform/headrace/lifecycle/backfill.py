@@ -42,7 +42,7 @@ from headrace.writing.lease_waits import take_lease_patiently
 from headrace.writing.right_rows import right_rows_of_results, right_rows_of_table
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Collection, Mapping, Sequence
+    from collections.abc import Callable, Iterable, Mapping, Sequence
 
     from pyspark.sql import Column as Expr
     from pyspark.sql import DataFrame, SparkSession
@@ -90,15 +90,13 @@ class Backfill:
     @cached_property
     def days(self) -> tuple[dt.date | None, ...]:
         """The days chosen; without a choice those that have rows, recomputed or stored; None is the whole table."""
-        if not self._operator.appended or self._chosen is not None:
-            return self._days(frozenset())
-        return self._days(frozenset({*self._by_day(self._recomputed), *self._by_day(self._stored())}))
+        return self._days(lambda: {*self._by_day(self._recomputed), *self._by_day(self._stored())})
 
-    def _days(self, found: Collection[dt.date | None]) -> tuple[dt.date | None, ...]:
-        """See `days`. In: found  those that have rows."""
+    def _days(self, with_rows: Callable[[], Iterable[dt.date | None]]) -> tuple[dt.date | None, ...]:
+        """See `days`. In: with_rows  the days that have rows; asked if none was chosen."""
         if not self._operator.appended:
             return (None,)
-        return tuple(sorted(day for day in found if day)) if self._chosen is None else self._chosen
+        return tuple(sorted(day for day in with_rows() if day)) if self._chosen is None else self._chosen
 
     def plan(self) -> BackfillPlan:
         """What `run` will read and do."""
@@ -144,7 +142,7 @@ class Backfill:
             recomputed, stored = self._recomputed, self._stored()
             on_stage(STAGES[1])
             found = compare_rows(recomputed, stored, self._day(), lambda: on_stage(STAGES[2]))
-            self.days = self._days(found.days)
+            self.days = self._days(lambda: found.days)
             differing = found.differing.persist() if found.odd else found.differing
             try:
                 different = self._by_day(differing) if found.odd else Counter()
@@ -182,7 +180,7 @@ class Backfill:
         none = comparable_rows(self._stored().limit(0))
         self._examples(differing_rows(none, none))
 
-    @cached_property
+    @property
     def _recomputed(self) -> DataFrame:
         return self._standing.results.where(self._in_days())
 
@@ -193,10 +191,7 @@ class Backfill:
 
     def _release(self) -> None:
         """Let go of what was folded, as far as it was."""
-        known = vars(self)
-        if "_recomputed" in known:
-            del self._recomputed
-        if "_standing" in known:
+        if "_standing" in vars(self):
             self._standing.release()
             del self._standing
 

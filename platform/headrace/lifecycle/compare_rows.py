@@ -1,7 +1,7 @@
 """The rows that a log leads to beside the rows that a table holds, day by day.
 
-Law: a day is equal if the checksums of both sides are (`spark.checksums`). Of the other days all rows are compared, and
-duplicates count. So the work of an equal day is one pass over each side, and no row is moved.
+Law: a day is equal if both sides have the same checksum (`spark.checksums`). On other days all rows are compared, and
+duplicates count. So an equal day takes one pass over each side, and moves no row.
 """
 
 from __future__ import annotations

@@ -11,8 +11,8 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from headrace.description.sink import CorrectableSink
-from headrace.fold.contract import DELETED
 from headrace.writing.redeliver import delivery_of
+from headrace.writing.right_rows import counted
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
@@ -54,15 +54,11 @@ def correct_sinks(lake: Lake, node: Node, right: DataFrame, through_ms: int) -> 
             through_ms  the last log commit that `right` takes into account
     Raises: TransientError when a store is away: then nothing may be swapped yet, so that the backfill can be run again.
     """
-    rows = right.persist()
-    try:
-        counted = {row[DELETED]: row["count"] for row in rows.groupBy(DELETED).count().collect()}
+    with counted(right) as (rows, replaced, removed):
         found = []
         for sink in node.sinks:
             can = isinstance(sink, CorrectableSink)
             if isinstance(sink, CorrectableSink):
                 sink.correct(rows, delivery_of(lake, node, sink), through_ms)
-            found.append(SinkVerdict(sink.name, counted.get(False, 0), counted.get(True, 0), corrected=can))
+            found.append(SinkVerdict(sink.name, replaced, removed, corrected=can))
         return tuple(found)
-    finally:
-        rows.unpersist()

@@ -17,14 +17,13 @@ from headrace import lake as lakes
 from headrace.description import quote
 from headrace.description.sink import CorrectableSink, Delivery, ReadableSink
 from headrace.errors import TerminalError
-from headrace.fold.contract import DELETED
 from headrace.nodes.node_tables import snapshot
 from headrace.nodes.operator_frames import operator_of
 from headrace.nodes.sink_rows import SEQUENCE
 from headrace.spark.lake_rows import read
 from headrace.spark.same_rows import rows_not_of
 from headrace.spark.session import pipeline_session
-from headrace.writing.right_rows import right_rows_as_of, right_rows_of_results
+from headrace.writing.right_rows import counted, right_rows_as_of, right_rows_of_results
 
 if TYPE_CHECKING:
     import datetime as dt
@@ -114,16 +113,10 @@ def put_right(spark: SparkSession, lake: Lake, node: Node, sink: Sink) -> Redeli
     rows = held.results if operator.appended else operator.read(held, progress)
     identity = [F.col(quote(name)) for name in node.identity]
     touched = rows.select(*identity).unionByName(_held(spark, sink, delivery, rows))
-    right = (right_rows_of_results if operator.appended else right_rows_as_of)(
-        node, rows, touched, through_ms
-    ).persist()
-    try:
-        counted = {row[DELETED]: row["count"] for row in right.groupBy(DELETED).count().collect()}
+    right_rows = right_rows_of_results if operator.appended else right_rows_as_of
+    with counted(right_rows(node, rows, touched, through_ms)) as (right, there, gone):
         sink.correct(right, delivery, through_ms)
-        there = counted.get(False, 0)
-        return Redelivered(sink.name, there, there, counted.get(True, 0))
-    finally:
-        right.unpersist()
+        return Redelivered(sink.name, there, there, gone)
 
 
 def _to(

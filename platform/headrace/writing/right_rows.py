@@ -7,6 +7,7 @@ row of that commit has the same.
 
 from __future__ import annotations
 
+from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
 from pyspark.sql import Window
@@ -20,6 +21,8 @@ from headrace.nodes.sink_rows import ORDINAL, PLACE, SEQUENCE, TIMESTAMP, change
 from headrace.spark.same_rows import rows_not_of, rows_of
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
+
     from pyspark.sql import Column, DataFrame
 
     from headrace.description import Node
@@ -51,6 +54,17 @@ def right_rows_as_of(node: Node, current: DataFrame, touched: DataFrame, through
     rows = current.select(*(F.col(quote(name)) for name in node.columns), F.lit(False).alias(DELETED))
     gone = _gone(node, rows, _identities(node, touched))
     return _as_of(node, rows.unionByName(gone, allowMissingColumns=True), through_ms)
+
+
+@contextmanager
+def counted(right: DataFrame) -> Iterator[tuple[DataFrame, int, int]]:
+    """Right rows, worked out once; how many a sink should hold, and how many identities it should not hold."""
+    rows = right.persist()
+    try:
+        found = {row[DELETED]: row["count"] for row in rows.groupBy(DELETED).count().collect()}
+        yield rows, found.get(False, 0), found.get(True, 0)
+    finally:
+        rows.unpersist()
 
 
 def _with_gone(node: Node, rows: DataFrame, identities: DataFrame, through_ms: int) -> DataFrame:
