@@ -92,28 +92,19 @@ def kills(setting: Setting) -> Outcome:
         return Outcome(verdict, life.times, life.recoveries)
 
 
-def stops(setting: Setting) -> Outcome:
-    """Stops of whoever writes four nodes and their logs."""
-    with _life(setting, some_nodes(setting.seed), LEASED) as life:
-        return _outcome(life, stopped(life, setting.random, setting.often(6)))
+def _again(
+    fault: Callable[[Life, Random, int], Verdict],
+    times: int,
+    names: tuple[str, ...] | None = None,
+    arguments: tuple[str, ...] = (),
+) -> Callable[[Setting], Outcome]:
+    """A trial: one life, in which a fault comes again and again. In: names  of the nodes; None: the seed chooses four."""
 
+    def trial(setting: Setting) -> Outcome:
+        with _life(setting, names or some_nodes(setting.seed), arguments) as life:
+            return _outcome(life, fault(life, setting.random, setting.often(times)))
 
-def at_once(setting: Setting) -> Outcome:
-    """Pairs of processes."""
-    with _life(setting, some_nodes(setting.seed)) as life:
-        return _outcome(life, together(life, setting.random, setting.often(4)))
-
-
-def work_beside(setting: Setting) -> Outcome:
-    """Backfills and maintenance of four nodes, beside streams that are killed, and killed themselves."""
-    with _life(setting, some_nodes(setting.seed)) as life:
-        return _outcome(life, beside(life, setting.random, setting.often(6)))
-
-
-def rebuilds(setting: Setting) -> Outcome:
-    """The description of nodes changes, and changes back; each rebuild is killed at one of its steps."""
-    with _life(setting, ("limited", "early", "latest")) as life:
-        return _outcome(life, rebuilt(life, setting.random, setting.often(6)))
+    return trial
 
 
 def broker_away(setting: Setting) -> Outcome:
@@ -126,18 +117,6 @@ def postgres_away(setting: Setting) -> Outcome:
     """PostgreSQL is killed, and comes back after a minute."""
     with _life(setting, ("final", "totals", "batches")) as life:
         return _outcome(life, away(life, setting.servers.postgres, setting.random, setting.often(2)))
-
-
-def partitions_added(setting: Setting) -> Outcome:
-    """Partitions are added."""
-    with _life(setting, some_nodes(setting.seed)) as life:
-        return _outcome(life, widened(life, setting.random, setting.often(3)))
-
-
-def transactions_aborted(setting: Setting) -> Outcome:
-    """Transactions are aborted."""
-    with _life(setting, some_nodes(setting.seed)) as life:
-        return _outcome(life, aborted(life, setting.random, setting.often(20)))
 
 
 def topic_created_anew(setting: Setting) -> Outcome:
@@ -184,12 +163,6 @@ def disk_full(setting: Setting) -> Outcome:
             return _outcome(life, full(life, disk, setting.random, setting.often(3)))
 
 
-def clock(setting: Setting) -> Outcome:
-    """The clock goes a day ahead and back."""
-    with _life(setting, some_nodes(setting.seed)) as life:
-        return _outcome(life, clock_moved(life, setting.random, setting.often(6)))
-
-
 def malformed(setting: Setting) -> Outcome:
     """Ten thousand records of a grammar."""
     topic = f"fuzzed-{setting.seed}-{setting.servers.number()}"
@@ -234,16 +207,22 @@ ON_DISK = (FILE,)
 FAULTS = {
     "SIGKILL": Fault("nothing lost, nothing doubled; the next process goes on", 300, kills),
     "crash in the kernel": Fault("the same tables in any cuts", 10_000, kernel_crashes, ON_DISK),
-    "SIGSTOP past the lease": Fault("who was overtaken adds no row", 200, stops),
-    "two at once": Fault("each log and node has one writer", 20, at_once),
-    "backfill and maintenance beside": Fault("neither changes a row, nor stops the stream", 30, work_beside),
-    "rebuild, killed": Fault("the old tables, or the new ones whole", 30, rebuilds),
+    "SIGSTOP past the lease": Fault(
+        "who was overtaken adds no row", 200, _again(stopped, 6, arguments=LEASED)
+    ),
+    "two at once": Fault("each log and node has one writer", 20, _again(together, 4)),
+    "backfill and maintenance beside": Fault(
+        "neither changes a row, nor stops the stream", 30, _again(beside, 6)
+    ),
+    "rebuild, killed": Fault(
+        "the old tables, or the new ones whole", 30, _again(rebuilt, 6, ("limited", "early", "latest"))
+    ),
     "broker killed, 60 s away": Fault("the stream waits, and goes on by itself", 10, broker_away),
     "PostgreSQL killed, 60 s away": Fault(
         "the node waits, its log goes on; each row there once", 10, postgres_away
     ),
-    "partition added": Fault("read from its first record", 12, partitions_added),
-    "transaction aborted": Fault("none of its records is read", 100, transactions_aborted),
+    "partition added": Fault("read from its first record", 12, _again(widened, 3)),
+    "transaction aborted": Fault("none of its records is read", 100, _again(aborted, 20)),
     "topic created anew": Fault(
         "refused, with what to do; none of its records is taken", 6, topic_created_anew
     ),
@@ -256,7 +235,9 @@ FAULTS = {
     "S3 is slow": Fault("the stream is slow", 500, _weather(_slow, 100), (S3,)),
     "S3's answer to a put is lost": Fault("the put counts once", 200, _weather(_lost, 40), (S3,)),
     "disk full": Fault("the stream waits, and goes on when there is room", 20, disk_full, ON_DISK),
-    "clock a day ahead, and back": Fault("commit times only grow; nothing waits for the clock", 30, clock),
+    "clock a day ahead, and back": Fault(
+        "commit times only grow; nothing waits for the clock", 30, _again(clock_moved, 6)
+    ),
     "malformed record": Fault(
         "in the log once, as a dead letter or as it reads", 100_000, malformed, ON_DISK
     ),
