@@ -8,8 +8,11 @@ import pytest
 
 from headrace.spark.session import pipeline_session
 from tests.broker.harness import lake
+from tests.runtime.supervising import Loop, Query, Stubbed
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
+
     from pyspark.sql import SparkSession
 
 __all__ = ["lake"]
@@ -19,3 +22,12 @@ __all__ = ["lake"]
 def interpreted(spark: SparkSession) -> SparkSession:
     """The process's session; Java is neither generated nor compiled for a few rows."""
     return pipeline_session(spark, interpreted=True)
+
+
+@pytest.fixture(params=[Query, Loop])
+def stream(request: pytest.FixtureRequest) -> Iterator[Stubbed]:
+    """A query, then a loop, whose work a test hands in."""
+    made: Stubbed = request.param()
+    yield made
+    made.does = lambda: 1
+    made.drain()

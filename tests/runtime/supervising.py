@@ -34,6 +34,22 @@ def raise_(error: BaseException) -> Any:
     raise error
 
 
+def held_up(stream: Stubbed, then: Callable[[], int]) -> threading.Event:
+    """Open a stream and begin a micro-batch; it ends as `then` once the event is set."""
+    begun, go_on = threading.Event(), threading.Event()
+
+    def work() -> int:
+        begun.set()
+        go_on.wait(LONG)
+        return then()
+
+    stream.does = work
+    stream.keep_running()
+    stream.begin_batch()
+    assert begun.wait(LONG)
+    return go_on
+
+
 class SparkStub:
     """Stands in for Spark's writer and query: `stop` waits for the trigger under way, as Spark's does."""
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import subprocess
 import sys
-import threading
 import time
 from collections.abc import Iterator
 from types import SimpleNamespace
@@ -20,7 +19,7 @@ from headrace.streams.jvm_process import JvmEndedError, JvmProcess
 from headrace.streams.stream_runtime import StreamRuntime
 from headrace.writing.lease import held_since_ms
 from tests.runtime.line import Line
-from tests.runtime.supervising import LONG, Loop, Query, Stubbed, raise_, until
+from tests.runtime.supervising import LONG, Stubbed, held_up, raise_, until
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -78,30 +77,12 @@ def test_the_end_of_the_process_is_told_once_and_at_once(
     assert lines[1].startswith("Noticed at 20")
 
 
-@pytest.fixture(params=[Query, Loop])
-def stream(request: pytest.FixtureRequest) -> Iterator[Stubbed]:
-    made: Stubbed = request.param()
-    yield made
-    made.does = lambda: 1
-    made.drain()
-
-
 ENDED = JvmEndedError("Spark's JVM (process 7) has ended.")
 
 
 @pytest.mark.fast
 def test_a_query_ends_with_the_jvm_at_once_and_is_not_opened_again(stream: Stubbed) -> None:
-    begun, go_on = threading.Event(), threading.Event()
-
-    def work() -> int:
-        begun.set()
-        go_on.wait(LONG)
-        raise ConnectionRefusedError("Py4J: nobody listens")
-
-    stream.does = work
-    stream.keep_running()
-    stream.begin_batch()
-    assert begun.wait(LONG)
+    go_on = held_up(stream, lambda: raise_(ConnectionRefusedError("Py4J: nobody listens")))
     stream.end_with_jvm(ENDED)
     assert (stream.state, stream.error) == ("ended", ENDED), "a micro-batch under way is not waited for"
     stream.let_go(time.monotonic())

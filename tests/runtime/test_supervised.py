@@ -4,28 +4,17 @@ from __future__ import annotations
 
 import threading
 import time
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pytest
 
 from headrace.errors import TerminalError, TransientError
 from headrace.writing.lease import Holder, LeaseHeldError
-from tests.runtime.supervising import LONG, Loop, Query, Stubbed, fail_at_work, raise_, until
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
+from tests.runtime.supervising import LONG, Query, Stubbed, fail_at_work, held_up, raise_, until
 
 pytestmark = pytest.mark.fast
 
 NOW_MS = 1_714_564_800_000  # 2024-05-01 12:00:00 UTC
-
-
-@pytest.fixture(params=[Query, Loop])
-def stream(request: pytest.FixtureRequest) -> Iterator[Stubbed]:
-    made: Stubbed = request.param()
-    yield made
-    made.does = lambda: 1
-    made.drain()
 
 
 @pytest.fixture
@@ -274,17 +263,8 @@ def test_that_something_cannot_be_given_back_stops_nothing(
 def test_the_error_that_ends_a_stream_is_not_hidden_by_the_one_that_its_end_causes(
     stream: Stubbed, clock: list[float]
 ) -> None:
-    error, begun, go_on = TerminalError("The buffer is full."), threading.Event(), threading.Event()
-
-    def work() -> int:
-        begun.set()
-        go_on.wait(LONG)
-        raise RuntimeError("interrupted, for the query is stopped")
-
-    stream.does = work
-    stream.keep_running()
-    stream.begin_batch()
-    begun.wait(LONG)
+    error = TerminalError("The buffer is full.")
+    go_on = held_up(stream, lambda: raise_(RuntimeError("interrupted, for the query is stopped")))
     giving_up = threading.Thread(target=stream.give_up, args=[error])
     giving_up.start()
     until(lambda: stream.error is error)
@@ -297,17 +277,7 @@ def test_the_error_that_ends_a_stream_is_not_hidden_by_the_one_that_its_end_caus
 def test_a_stream_is_not_opened_again_before_its_own_micro_batch_has_ended(
     stream: Stubbed, clock: list[float]
 ) -> None:
-    begun, go_on = threading.Event(), threading.Event()
-
-    def work() -> int:
-        begun.set()
-        go_on.wait(LONG)
-        return 1
-
-    stream.does = work
-    stream.keep_running()
-    stream.begin_batch()
-    begun.wait(LONG)
+    go_on = held_up(stream, lambda: 1)
     stream._end_with(TransientError("The source is away."))
     if isinstance(stream, Query):
         stream.spark.isActive = False  # Spark ends it, and what it called goes on
