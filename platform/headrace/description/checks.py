@@ -122,7 +122,7 @@ def checked_sinks(sinks: Sequence[Any]) -> tuple[Sink, ...]:
 
 
 def _check_method(sink: object, method: str, arguments: Sequence[str]) -> None:
-    """Of a method that a sink may have."""
+    """Refuse a method of the protocol that does not take what Headrace passes. In: arguments  their names."""
     found = getattr(sink, method, None)
     if found is None:
         return

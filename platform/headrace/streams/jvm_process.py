@@ -1,6 +1,7 @@
 """The process of Spark's JVM, and a thread that notices its end.
 
-Law: `ended` is set within two seconds of the end of the JVM, and nothing waits for an answer of the JVM meanwhile.
+Law: `ended` is set within two seconds of the end of the JVM. Nothing waits for an answer of the JVM meanwhile, unless its
+process cannot be seen from here: then the JVM is asked, and one that hangs is waited for.
 
 Queries of a JVM that has ended cannot be opened again in this process: PySpark starts one JVM for each Python process.
 """
@@ -85,9 +86,7 @@ class JvmProcess:
             return runs(self.pid, self._born)
         try:
             self._system.nanoTime()
-        except (
-            Exception
-        ):  # Py4J raises several kinds when nobody answers; a JVM that lives always answers this
+        except Exception:  # of several kinds, when nobody answers; a JVM that lives always answers this
             return False
         return True
 

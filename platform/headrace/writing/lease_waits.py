@@ -36,9 +36,8 @@ if TYPE_CHECKING:
 
 logger = structlog.get_logger(__name__)
 RETRY_SECONDS = 1.0  # between two attempts to take a lease that is held
-WAIT_SECONDS = (
-    EXPIRES_MS / 1000
-)  # how long a stream waits for a holder that lives before it calls this a failure
+# How long a stream waits for a holder that lives before it calls this a failure.
+WAIT_SECONDS = EXPIRES_MS / 1000
 
 
 @dataclass(frozen=True)

@@ -44,7 +44,7 @@ class MergeTotals:
         )
 
     def of_rows(self, kept: pa.Table, *, per_commit: bool = False) -> pa.Table:
-        """What records add.
+        """The totals of some records alone.
 
         In:  kept        rows with KEY and HASH
         Out: one row per group; per group and log commit if `per_commit`
