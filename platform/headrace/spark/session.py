@@ -83,13 +83,12 @@ SEMANTICS = {
 }
 # Of Spark's other SQL settings those that a platform may configure: they alter how fast rows come, never which. Every other
 # one has Spark's own default in a pipeline's session. Spark's views choose by such a list, too (`ViewHelper`).
-CONFIGURABLE = tuple(
-    """
-    adaptive. artifact. autoBroadcastJoinThreshold broadcast catalog. cbo. codegen. debug. defaultCatalog event.
-    exchange. execution. files.max files.min files.open hive. inMemoryColumnarStorage. join.
-    maxMetadataStringLength maxPlanStringLength optimizer. redaction. shuffle. sort. sources.bucketing.
-    sources.parallelPartitionDiscovery. statistics. streaming. thriftServer. ui.
-    """.split()
+CONFIGURABLE = (
+    *("adaptive.", "artifact.", "autoBroadcastJoinThreshold", "broadcast", "catalog.", "cbo.", "codegen."),
+    *("debug.", "defaultCatalog", "event.", "exchange.", "execution.", "files.max", "files.min"),
+    *("files.open", "hive.", "inMemoryColumnarStorage.", "join.", "maxMetadataStringLength"),
+    *("maxPlanStringLength", "optimizer.", "redaction.", "shuffle.", "sort.", "sources.bucketing."),
+    *("sources.parallelPartitionDiscovery.", "statistics.", "streaming.", "thriftServer.", "ui."),
 )
 # Below those, what decides on values: how they pass between Spark and Python's functions.
 CONVERTING = tuple(f"execution.{name}." for name in ("arrow", "pandas", "pythonUDF", "pythonUDTF"))
