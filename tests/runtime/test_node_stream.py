@@ -10,10 +10,13 @@ from typing import TYPE_CHECKING
 import pytest
 
 import headrace as hr
+from headrace import lake as lakes
 from headrace.errors import TransientError
 from headrace.log.clock import SystemClock
 from headrace.observe.views import Views
+from headrace.spark.kafka import KafkaSettings
 from headrace.streams.node_stream import NodeStream
+from headrace.streams.stream_runtime import StreamRuntime
 from headrace.writing.lease import LeaseLostError
 from headrace.writing.scheduling import Turns
 from tests.runtime.line import Line
@@ -189,3 +192,26 @@ def test_what_a_throttled_node_may_not_fold_yet_is_folded_when_its_interval_begi
         assert (stream.state, stream.failures) == ("running", 0)
     finally:
         stream.drain()
+
+
+def test_storage_that_is_away_while_logs_are_looked_for_is_told_by_the_status_and_asked_again(
+    line: Line, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    feed(line)
+    away = True
+
+    def open_table(uri: str) -> lakes.LakeTable:
+        if away:
+            raise TransientError(f"Storage '{uri}': the store did not do as asked (503).")
+        return looked_for(uri)
+
+    looked_for = lakes.open_table
+    monkeypatch.setattr(lakes, "open_table", open_table)
+    kafka = KafkaSettings(bootstrap_servers="localhost:1")
+    runtime = StreamRuntime(
+        line.spark, line.lake, [TOTALS], kafka=kafka, trigger_ms=20, only=["stream/totals"]
+    )
+    until_true(lambda: "503" in (runtime.poll()[0].error or ""))
+    away = False
+    until_true(lambda: runtime.poll()[0].rows_total == 1)
+    runtime.drain()

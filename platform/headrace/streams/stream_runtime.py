@@ -147,7 +147,7 @@ class StreamRuntime:
         for log in self._logs:
             log.keep_running()
         for stream in self._streams:
-            if stream.state == "running" or self._has_logs(stream):
+            if stream.state == "running" or self._may_have_logs(stream):
                 stream.keep_running()
         self._upkeep.keep()
 
@@ -249,8 +249,13 @@ class StreamRuntime:
             yield self._lake.table(stream.name)
             yield unusable_uri(self._lake, stream.node)
 
-    def _has_logs(self, stream: NodeStream) -> bool:
-        return all(log_version(self._spark, self._lake, topic) >= 0 for topic in stream.node.topics)
+    def _may_have_logs(self, stream: NodeStream) -> bool:
+        """Whether the node can be opened. Also where storage does not answer: opening it then says so, and is tried again."""
+        topics = stream.node.topics
+        lowest, trouble = _measured(
+            lambda: min(log_version(self._spark, self._lake, each) for each in topics)
+        )
+        return trouble is not None or (lowest is not None and lowest >= 0)
 
     def _log_status(self, log: LogStream) -> StreamStatus:
         state = log.sequencer.state if log.sequencer is not None else None
