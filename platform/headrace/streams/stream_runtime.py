@@ -250,7 +250,7 @@ class StreamRuntime:
             yield unusable_uri(self._lake, stream.node)
 
     def _may_have_logs(self, stream: NodeStream) -> bool:
-        """Whether the node can be opened. Also where storage does not answer: opening it then says so, and is tried again."""
+        """Whether the node can be opened; also if storage does not answer, for opening it says why and is tried again."""
         topics = stream.node.topics
         lowest, trouble = _measured(
             lambda: min(log_version(self._spark, self._lake, each) for each in topics)
