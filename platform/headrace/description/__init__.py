@@ -8,9 +8,12 @@ from headrace.description.aggregates import (
     first,
     last,
     max,
+    max_by,
     min,
+    min_by,
     stddev,
     sum,
+    top,
     variance,
 )
 from headrace.description.batches import Batches
@@ -63,7 +66,7 @@ __all__ = [
     "SessionWindows", "SlidingWindows", "Step", "Stream", "Suppressed", "Table", "TableAggregate", "TimeWindows",
     "Topic", "Transform", "UntilTimeLimit", "UntilWindowCloses", "Where", "WindowedAggregate", "WindowedStream",
     "WithColumn", "avg", "collect", "count", "duration_ms", "first", "format_duration", "hopping", "is_decimal",
-    "is_floating", "is_integral", "is_numeric", "last", "max", "min", "parse_ddl", "parse_expression", "quote",
-    "session", "sliding", "stddev", "sum", "to_ddl", "tumbling", "until_time_limit", "until_window_closes",
-    "variance",
+    "is_floating", "is_integral", "is_numeric", "last", "max", "max_by", "min", "min_by", "parse_ddl",
+    "parse_expression", "quote", "session", "sliding", "stddev", "sum", "to_ddl", "top", "tumbling",
+    "until_time_limit", "until_window_closes", "variance",
 ]  # fmt: skip
