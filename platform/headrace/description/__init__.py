@@ -19,6 +19,7 @@ from headrace.description.expressions import Expression, parse_expression
 from headrace.description.grouped import GroupedStream, WindowedStream
 from headrace.description.join import Join
 from headrace.description.lookup import Lookup
+from headrace.description.named_stream import NamedStream
 from headrace.description.node import Node
 from headrace.description.regrouped import GroupedTable, TableAggregate
 from headrace.description.relation import Relation
@@ -59,7 +60,7 @@ from headrace.description.windows import (
 
 __all__ = [
     "Aggregate", "Batches", "Bound", "Branch", "Column", "Duration", "Expression", "GroupedStream", "GroupedTable",
-    "Join", "Lookup", "Node", "Relation", "ReplayGuard", "ResultColumn", "RunningAggregate", "Select",
+    "Join", "Lookup", "NamedStream", "Node", "Relation", "ReplayGuard", "ResultColumn", "RunningAggregate", "Select",
     "SessionWindows", "SlidingWindows", "Step", "Stream", "Suppressed", "Table", "TableAggregate", "TimeWindows",
     "Topic", "Transform", "UntilTimeLimit", "UntilWindowCloses", "Where", "WindowedAggregate", "WindowedStream",
     "WithColumn", "avg", "collect", "count", "duration_ms", "first", "format_duration", "hopping", "is_decimal",
