@@ -47,6 +47,7 @@ from headrace.description.suppression import (
 )
 from headrace.description.table import Table
 from headrace.description.topic import Topic
+from headrace.description.topology import Topology, describe
 from headrace.description.windowed import WindowedAggregate
 from headrace.description.windows import (
     SessionWindows,
@@ -62,8 +63,8 @@ __all__ = [
     "Aggregate", "Batches", "Bound", "Branch", "Column", "Duration", "Expression", "GroupedStream", "GroupedTable",
     "Join", "Lookup", "NamedStream", "Node", "Relation", "ReplayGuard", "ResultColumn", "RunningAggregate", "Select",
     "SessionWindows", "SlidingWindows", "Step", "Stream", "Suppressed", "Table", "TableAggregate", "TimeWindows",
-    "Topic", "Transform", "UntilTimeLimit", "UntilWindowCloses", "Where", "WindowedAggregate", "WindowedStream",
-    "WithColumn", "avg", "collect", "count", "duration_ms", "first", "format_duration", "hopping", "is_decimal",
+    "Topic", "Topology", "Transform", "UntilTimeLimit", "UntilWindowCloses", "Where", "WindowedAggregate", "WindowedStream",
+    "WithColumn", "avg", "collect", "count", "describe", "duration_ms", "first", "format_duration", "hopping", "is_decimal",
     "is_floating", "is_integral", "is_numeric", "last", "max", "min", "parse_ddl", "parse_expression", "quote",
     "session", "sliding", "stddev", "sum", "to_ddl", "tumbling", "until_time_limit", "until_window_closes",
     "variance",
