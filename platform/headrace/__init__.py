@@ -16,6 +16,7 @@ from headrace.description import (
     avg,
     collect,
     count,
+    describe,
     first,
     hopping,
     last,
@@ -39,7 +40,7 @@ from headrace.sinks import CorrectableSink, Delivery, KafkaSink, PostgresSink, S
 __all__ = [
     "CorrectableSink", "Delivery", "DescriptionError", "HeadraceError", "KafkaSink", "PostgresSink", "ReplayGuard",
     "SessionWindows", "Sink", "SlidingWindows", "TerminalError", "TimeWindows", "Topic", "TransientError",
-    "UntilTimeLimit", "UntilWindowCloses", "avg", "collect", "count", "first", "hopping", "last", "max", "max_by",
-    "min", "min_by", "session", "sliding", "stddev", "sum", "top", "tumbling", "until_time_limit",
+    "UntilTimeLimit", "UntilWindowCloses", "avg", "collect", "count", "describe", "first", "hopping", "last", "max",
+    "max_by", "min", "min_by", "session", "sliding", "stddev", "sum", "top", "tumbling", "until_time_limit",
     "until_window_closes", "variance",
 ]  # fmt: skip

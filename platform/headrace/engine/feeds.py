@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING
 import pyarrow as pa
 from pyspark.sql import functions as F
 
-from headrace.description import Batches, Lookup, Relation, Suppressed, Table, quote
+from headrace.description import Batches, Lookup, NamedStream, Relation, Suppressed, Table, quote
 from headrace.description.feeds import RECORDS, Feed, feeds_of, leaves_of
 from headrace.engine.log_slices import LogSlice, Origin
 from headrace.engine.operators import feed_schema
@@ -274,6 +274,8 @@ def _columns_read(node: Node, feed: str) -> Sequence[str]:
             return _columns_read(node.updated, feed)
         case Batches():
             return (*node.by, *node.collect)
+        case NamedStream():
+            return node.columns
         case Relation():
             leaf = leaves_of(node)[feed]
             if isinstance(leaf, Table):

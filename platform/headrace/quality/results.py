@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
-from headrace.description import Batches, Join, Lookup, Suppressed, WindowedAggregate
+from headrace.description import Batches, Join, Lookup, NamedStream, Suppressed, WindowedAggregate
 from headrace.errors import DescriptionError
 
 if TYPE_CHECKING:
@@ -83,7 +83,7 @@ def node_checks(node: Node) -> Mapping[str, str]:
         return BATCH_CHECKS
     if isinstance(node, Join):
         return JOIN_CHECKS
-    if isinstance(node, Suppressed | Lookup):
+    if isinstance(node, Suppressed | Lookup | NamedStream):
         return SUPPRESSED_CHECKS
     return WINDOW_CHECKS if isinstance(node, WindowedAggregate) else CURRENT_CHECKS
 
