@@ -73,6 +73,12 @@ def test_the_graph_of_the_demo_is_as_reviewed(snapshot: SnapshotAssertion) -> No
     assert graph_of(defs) == snapshot(extension_class=JSONSnapshotExtension)
 
 
+def test_a_table_says_what_it_is_made_of() -> None:
+    (spec,) = table_asset(reading_counts, pipeline_of([reading_counts], partitions_start="2026-11-01")).specs
+    assert str(hr.describe(reading_counts)) in str(spec.metadata["made of"].value)
+    assert "flowchart LR" in str(spec.metadata["picture"].value)
+
+
 def test_the_workspace_loads_as_the_webserver_loads_it() -> None:
     command = [sys.executable, "-m", "dagster", "definitions", "validate", "-w", "workspace.yaml"]
     environment = os.environ | {"PYTHONPATH": str(ROOT / "platform")}

@@ -8,9 +8,12 @@ from headrace.description.aggregates import (
     first,
     last,
     max,
+    max_by,
     min,
+    min_by,
     stddev,
     sum,
+    top,
     variance,
 )
 from headrace.description.batches import Batches
@@ -19,6 +22,7 @@ from headrace.description.expressions import Expression, parse_expression
 from headrace.description.grouped import GroupedStream, WindowedStream
 from headrace.description.join import Join
 from headrace.description.lookup import Lookup
+from headrace.description.named_stream import NamedStream
 from headrace.description.node import Node
 from headrace.description.regrouped import GroupedTable, TableAggregate
 from headrace.description.relation import Relation
@@ -46,6 +50,7 @@ from headrace.description.suppression import (
 )
 from headrace.description.table import Table
 from headrace.description.topic import Topic
+from headrace.description.topology import Topology, describe
 from headrace.description.windowed import WindowedAggregate
 from headrace.description.windows import (
     SessionWindows,
@@ -59,11 +64,11 @@ from headrace.description.windows import (
 
 __all__ = [
     "Aggregate", "Batches", "Bound", "Branch", "Column", "Duration", "Expression", "GroupedStream", "GroupedTable",
-    "Join", "Lookup", "Node", "Relation", "ReplayGuard", "ResultColumn", "RunningAggregate", "Select",
+    "Join", "Lookup", "NamedStream", "Node", "Relation", "ReplayGuard", "ResultColumn", "RunningAggregate", "Select",
     "SessionWindows", "SlidingWindows", "Step", "Stream", "Suppressed", "Table", "TableAggregate", "TimeWindows",
-    "Topic", "Transform", "UntilTimeLimit", "UntilWindowCloses", "Where", "WindowedAggregate", "WindowedStream",
-    "WithColumn", "avg", "collect", "count", "duration_ms", "first", "format_duration", "hopping", "is_decimal",
-    "is_floating", "is_integral", "is_numeric", "last", "max", "min", "parse_ddl", "parse_expression", "quote",
-    "session", "sliding", "stddev", "sum", "to_ddl", "tumbling", "until_time_limit", "until_window_closes",
-    "variance",
+    "Topic", "Topology", "Transform", "UntilTimeLimit", "UntilWindowCloses", "Where", "WindowedAggregate",
+    "WindowedStream", "WithColumn", "avg", "collect", "count", "describe", "duration_ms", "first", "format_duration",
+    "hopping", "is_decimal", "is_floating", "is_integral", "is_numeric", "last", "max", "max_by", "min", "min_by",
+    "parse_ddl", "parse_expression", "quote", "session", "sliding", "stddev", "sum", "to_ddl", "top", "tumbling",
+    "until_time_limit", "until_window_closes", "variance",
 ]  # fmt: skip

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from headrace.description.aggregates import ARITHMETIC, Aggregate
+from headrace.description.aggregates import ARITHMETIC, RANKED, Aggregate
 from headrace.description.checks import checked_aggregates
 from headrace.description.grouping import grouped_columns, grouping_columns
 from headrace.description.relation import Relation, require_side
@@ -16,7 +16,14 @@ from headrace.errors import DescriptionError
 if TYPE_CHECKING:
     from headrace.description.topic import Topic
 
-OF_TABLES = ("count", *ARITHMETIC, "min", "max", "collect")  # kinds that a row can be taken out of again
+OF_TABLES = (
+    "count",
+    *ARITHMETIC,
+    "min",
+    "max",
+    "collect",
+    *RANKED,
+)  # kinds that a row can be taken out of again
 
 
 @dataclass(frozen=True)
@@ -29,7 +36,8 @@ class GroupedTable:
     def aggregate(self, **aggregates: Aggregate) -> TableAggregate:
         """One row per group, with a column for each aggregate over the rows that are in the table now.
 
-        `hr.collect` gives the values in the order of the rows' keys.
+        `hr.collect` gives the values in the order of the rows' keys; where `hr.max_by` and the like find rows equal, the
+        one with the lowest key is the first.
         """
         return TableAggregate(self.table, self.by, tuple(aggregates.items()))
 
@@ -39,7 +47,8 @@ class TableAggregate(Relation):
     """Aggregates over the current rows of a table: one row per group that has rows.
 
     What a row contributed is taken back when it changes or goes. A row with a null in a group column is in no group; an
-    input that is out of range counts as null. `collect` goes by the table's key.
+    input that is out of range counts as null. Where an aggregate of a stream goes by position, this one goes by the
+    table's key.
 
     Out: columns `by`, then the aggregates by name.
     Law: a function of the table's rows, and so of the logs of its topics alone.

@@ -20,6 +20,8 @@ from headrace.errors import DescriptionError
 
 if TYPE_CHECKING:
     from headrace.description.lookup import Lookup
+    from headrace.description.named_stream import NamedStream
+    from headrace.description.sink import Sink
     from headrace.description.topic import Topic
 
 __all__ = ["Branch", "RowOperators", "Select", "Step", "Stream", "Transform", "Where", "WithColumn"]
@@ -32,6 +34,21 @@ class RowOperators(ABC):
     @abstractmethod
     def stream(self) -> Stream:
         """This, as a stream."""
+
+    def named(self, name: str, description: str = "", owners: tuple[str, ...] = ()) -> NamedStream:
+        """Make a node of the stream: its rows are appended to a table of this name, each once.
+
+        Raises: DescriptionError when a transform left the columns unknown
+        """
+        from headrace.description.named_stream import NamedStream  # a named stream holds a stream
+
+        return NamedStream(self.stream, name=name, description=description, owners=owners)
+
+    def to(self, sink: Sink) -> NamedStream:
+        """Deliver the stream's rows to a sink; `named` gives the node its name."""
+        from headrace.description.named_stream import NamedStream
+
+        return NamedStream(self.stream, sinks=(sink,))
 
     def where(self, expression: str) -> Stream:
         """Keep the records for which the SQL expression is true."""

@@ -17,6 +17,7 @@ from headrace.description import (
     Batches,
     Join,
     Lookup,
+    NamedStream,
     Node,
     RunningAggregate,
     SessionWindows,
@@ -37,6 +38,7 @@ from headrace.fold.columns import int64
 from headrace.fold.contract import BATCH, HASH, KEY, ROW_COLUMNS, StateTable, Step
 from headrace.fold.keys import group
 from headrace.fold.lookups import LookupInLog, LookupInTime
+from headrace.fold.records import Records
 from headrace.fold.relations import Relations
 from headrace.fold.sessions import Sessions
 from headrace.fold.tables import Tables
@@ -167,4 +169,6 @@ def _kernel(
         case Lookup(as_of=as_of):
             lookup = LookupInTime if as_of == AS_OF_EVENT else LookupInLog
             return lookup.of(node, inputs[RECORDS], inputs[VERSIONS])
+        case NamedStream():
+            return Records.of(node)
     raise AssertionError(f"a node of another kind: {type(node)}")

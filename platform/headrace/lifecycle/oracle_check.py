@@ -23,6 +23,7 @@ from headrace.description import (
     Batches,
     Join,
     Lookup,
+    NamedStream,
     Relation,
     RunningAggregate,
     SessionWindows,
@@ -143,6 +144,8 @@ class _Check:
         match self.node:
             case Batches():
                 return self.node.by
+            case NamedStream():
+                return self.node.identity or self.node.comparable_columns
             case Suppressed():
                 return self.node.by
             case Relation():

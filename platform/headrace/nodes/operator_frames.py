@@ -17,6 +17,7 @@ from pyspark.sql import functions as F
 from headrace.description import (
     Batches,
     Lookup,
+    NamedStream,
     RunningAggregate,
     SessionWindows,
     Suppressed,
@@ -98,7 +99,7 @@ class OperatorFrames:
     def identity(self) -> tuple[str, ...]:
         """The columns that tell one row of the result table from all others."""
         match self.node:
-            case Lookup():
+            case Lookup() | NamedStream():
                 return POSITION
             case Suppressed():
                 return (*self.node.identity, PARTITION, "__opened_offset")
@@ -107,7 +108,7 @@ class OperatorFrames:
     @property
     def clock(self) -> str:
         """The log's column by which a record belongs to a day of the results."""
-        return "ingested_at" if isinstance(self.node, Batches | Lookup) else "timestamp"
+        return "ingested_at" if isinstance(self.node, Batches | Lookup | NamedStream) else "timestamp"
 
     @property
     def ordered(self) -> bool:

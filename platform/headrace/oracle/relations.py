@@ -149,7 +149,7 @@ def _repeated(node: Join) -> list[tuple[str, str, str]] | None:
 def _grouped(node: TableAggregate, rows: Rows) -> Rows:
     """By group the aggregates of its rows; a row without a group counts nowhere, and what does not fit counts as null."""
     members: dict[Identity, list[tuple[Identity, Version]]] = defaultdict(list)
-    for key in sorted(rows):  # `collect` goes by the key
+    for key in sorted(rows):  # where a stream goes by position, a table goes by its key
         version = rows[key]
         group = [version.value[name] for name in node.by]
         if None not in group:
@@ -161,8 +161,8 @@ def _grouped(node: TableAggregate, rows: Rows) -> Rows:
         for name, aggregate in node.aggregates:
             total = Total(aggregate)
             for _, version in own:
-                value = True if aggregate.column is None else version.value[aggregate.column]
-                total.add(value if usable(value, aggregate) else None)
+                value, *ranks = [version.value[column] for column in aggregate.columns] or [True]
+                total.add(value if usable(value, aggregate) else None, *ranks)
             worth[name] = total.value()
         made_of = frozenset((key, version.made_of) for key, version in own)
         found[group_key] = Version(made_of, by | worth)

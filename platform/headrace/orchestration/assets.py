@@ -5,7 +5,7 @@ from collections.abc import Iterator
 import dagster as dg
 from dagster_pyspark import LazyPySparkResource
 
-from headrace.description import Node, Topic
+from headrace.description import Node, Topic, describe
 from headrace.orchestration.backfills import BackfillConfig, backfill
 from headrace.orchestration.columns import log_table_schema, result_table_schema
 from headrace.orchestration.keys import log_key, op_name, stream_key, table_key
@@ -105,6 +105,8 @@ def _table_spec(node: Node, pipeline: Pipeline) -> dg.AssetSpec:
         metadata={
             SCHEMA: result_table_schema(node),
             "table": f"tables/{node.required_name} below the lake's root",
+            "made of": dg.MetadataValue.md(f"```\n{describe(node)}\n```"),
+            "picture": dg.MetadataValue.md(f"```mermaid\n{describe(node).mermaid}\n```"),
         },
     )
 

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
-from headrace.description import Batches, Join, Lookup, Suppressed, WindowedAggregate
+from headrace.description import Batches, Join, Lookup, NamedStream, Suppressed, WindowedAggregate
 from headrace.description.join import OUTER
 from headrace.errors import DescriptionError
 
@@ -86,7 +86,7 @@ def node_checks(node: Node) -> Mapping[str, str]:
         return BATCH_CHECKS
     if isinstance(node, Join):
         return OUTER_CHECKS if node.how == OUTER else JOIN_CHECKS
-    if isinstance(node, Suppressed | Lookup):
+    if isinstance(node, Suppressed | Lookup | NamedStream):
         return SUPPRESSED_CHECKS
     return WINDOW_CHECKS if isinstance(node, WindowedAggregate) else CURRENT_CHECKS
 

@@ -44,6 +44,9 @@ PICKED: dict[str, Any] = {
     "total": hr.sum("amount"),
     "highest": hr.max("amount"),
     "amounts": hr.collect("amount", max_items=50),
+    "largest": hr.max_by("id", by="amount"),
+    "smallest": hr.min_by("parent", by="amount"),
+    "three": hr.top(3, "id", by="amount"),
 }
 SUMS = {"n": hr.count(), "total": hr.sum("amount"), "mean": hr.avg("amount")}
 

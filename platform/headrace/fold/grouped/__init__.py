@@ -4,7 +4,8 @@ Law (L20): partials are sums over the rows of a group, so they form an abelian g
 partials of the row before from its group, and adds those of the row after to its group. The partials after a commit are
 those of the rows that the table has after it, whatever came and went in between. A group is there while it has rows.
 
-min, max and collect are no sums. They pick rows, so the state keeps the rows of each group beside it (see `group_members`).
+min, max, collect and the like are no sums. They pick rows, so the state keeps the rows of each group beside it (see
+`group_members`).
 Source: Kafka Streams, KGroupedTable (adder and subtractor).
 """
 

@@ -66,7 +66,7 @@ class GroupedMembers(GroupedRows):
         self.columns = pa.schema([*self.by, *(results[name] for name in self.shown)])
         kept = self.state[self._state].schema
         groups = pa.schema([*kept, *(pick.field for pick in self.picks)])
-        read = {pick.column: pa.field(pick.column, pick.of) for pick in self.picks}
+        read = {column.name: column for pick in self.picks for column in pick.read}
         own = [(MEMBER, pa.binary()), (DELETED, pa.bool_()), (INGESTED, pa.int64())]
         self.read = pa.schema([*read.values()])
         self.state = {

@@ -102,7 +102,7 @@ class Grower:
         return Branch(part, columns, (*left.leaves, *right.leaves), tuple(stations), level)
 
     def _groups(self, node: TableAggregate, part: str) -> Branch:
-        read = [aggregate.column for _, aggregate in node.aggregates if aggregate.column is not None]
+        read = [column for _, aggregate in node.aggregates for column in aggregate.columns]
         spelled = [node.table.shape.resolve(name, "aggregate") for name in read]
         rows = self.branch(node.table, below(part, ROWS), (*node.by, *spelled))
         added = [(name, each) for name, each in node.aggregates if each.kind not in PICKED]
