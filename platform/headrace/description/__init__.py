@@ -24,6 +24,7 @@ from headrace.description.join import Join
 from headrace.description.lookup import Lookup
 from headrace.description.named_stream import NamedStream
 from headrace.description.node import Node
+from headrace.description.refined import Refined
 from headrace.description.regrouped import GroupedTable, TableAggregate
 from headrace.description.relation import Relation
 from headrace.description.replay import ReplayGuard
@@ -64,8 +65,8 @@ from headrace.description.windows import (
 
 __all__ = [
     "Aggregate", "Batches", "Bound", "Branch", "Column", "Duration", "Expression", "GroupedStream", "GroupedTable",
-    "Join", "Lookup", "NamedStream", "Node", "Relation", "ReplayGuard", "ResultColumn", "RunningAggregate", "Select",
-    "SessionWindows", "SlidingWindows", "Step", "Stream", "Suppressed", "Table", "TableAggregate", "TimeWindows",
+    "Join", "Lookup", "NamedStream", "Node", "Refined", "Relation", "ReplayGuard", "ResultColumn", "RunningAggregate",
+    "Select", "SessionWindows", "SlidingWindows", "Step", "Stream", "Suppressed", "Table", "TableAggregate", "TimeWindows",
     "Topic", "Topology", "Transform", "UntilTimeLimit", "UntilWindowCloses", "Where", "WindowedAggregate",
     "WindowedStream", "WithColumn", "avg", "collect", "count", "describe", "duration_ms", "first", "format_duration",
     "hopping", "is_decimal", "is_floating", "is_integral", "is_numeric", "last", "max", "max_by", "min", "min_by",

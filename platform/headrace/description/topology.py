@@ -14,6 +14,7 @@ from headrace.description.join import Join
 from headrace.description.lookup import Lookup
 from headrace.description.named_stream import NamedStream
 from headrace.description.node import Node
+from headrace.description.refined import Refined
 from headrace.description.regrouped import TableAggregate
 from headrace.description.running import RunningAggregate
 from headrace.description.steps import Select, Step, Transform, Where, WithColumn
@@ -120,6 +121,9 @@ def _operators(node: Node) -> tuple[Part, ...]:
                     OPERATOR, f"by {listed(node.by)}: {_aggregates(node.aggregates)}", _operators(node.table)
                 ),
             )
+        case Refined():
+            (made,) = _operators(node.table)
+            return (reduce(lambda part, step: Part(OPERATOR, _step(step), (part,)), node.steps, made),)
         case Table():
             return (_table(node),)
         case Join():

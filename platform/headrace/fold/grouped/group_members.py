@@ -70,7 +70,7 @@ class GroupedMembers(GroupedRows):
         own = [(MEMBER, pa.binary()), (DELETED, pa.bool_()), (INGESTED, pa.int64())]
         self.read = pa.schema([*read.values()])
         self.state = {
-            self._state: StateTable(groups, (HASH, KEY), NewestOf((KEY,))),
+            self._state: StateTable(groups, (HASH, KEY), NewestOf((KEY,)), expired=of_deleted),
             self._members: StateTable(
                 pa.schema([*read.values(), *KEYS, *own]),
                 (HASH, KEY, MEMBER),
