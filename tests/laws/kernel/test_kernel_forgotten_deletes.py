@@ -7,6 +7,7 @@ import pytest
 
 import headrace as hr
 from headrace.fold.contract import BATCH, ROW_COLUMNS, Clock, Times
+from headrace.fold.keys import with_keys
 from headrace.fold.tables import Tables
 from headrace.fold.tables.table_step import ROWS
 
@@ -26,7 +27,7 @@ def rows(*records: tuple[str, int | None, int, int]) -> pa.Table:
         for fate in ["tombstone" if amount is None else None]
     ]
     arrays = [pa.array(c, f.type) for c, f in zip([*zip(*columns, strict=True)], SCHEMA, strict=True)]
-    return pa.Table.from_arrays(arrays, schema=SCHEMA)
+    return with_keys(pa.Table.from_arrays(arrays, schema=SCHEMA), ["id"])
 
 
 def clock(stream_ms: int) -> Clock:
