@@ -113,6 +113,15 @@ def test_what_reads_a_node_is_told_all_that_it_gives_in_any_cuts_and_through_any
     live(driver, lambda step: driver.cut([]))  # all nodes fold the whole log at the end
     assert tables(driver) == found
 
+    driver.erase("readings", "b")  # and what was made of it, and what was made of that
+    assert all(row[0] != "b" for name, rows in tables(driver).items() if name != "sites" for row in rows)
+    assert [row[:2] for row in tables(driver)["sites"]] == [("north", 8 * 15)]
+    pipe(driver, 60, "a", 7)
+    driver.cut()
+    for node in NODES:
+        name = node.required_name
+        assert sorted(driver.backfill(name).collect()) == sorted(driver.read(name).collect()), name
+
 
 def test_a_node_that_is_read_has_to_be_there_and_has_known_types(drive: Drive) -> None:
     with pytest.raises(hr.DescriptionError, match="reads node 'counts', which is not among the nodes"):

@@ -1,6 +1,6 @@
 """The log of a node: its final rows as records, for other nodes to read. It has one partition.
 
-Law: the log follows from the node's table and from the logs of its topics alone, and says nothing of how these were cut.
+Law (L32): the log follows from the node's table and from the logs of its topics alone, and says nothing of how these were cut.
 - A row is a record of the log commit that made it final. Within a commit rows stand by their place (see `sink_rows`).
 - After the records of each log commit stands a tick with the stream time after it: the highest closing time so far (L4),
   less how long the node waits. A record has the stream time after the commit before its own.
@@ -29,6 +29,7 @@ from headrace.errors import TerminalError
 from headrace.fold.columns import int64, moments
 from headrace.fold.json_size import json_size
 from headrace.lake import kinds
+from headrace.lake.alter import rewritable
 from headrace.lake.data_file import DataFileWriter, Encoding, NewFile
 from headrace.log.promise import read_promise, write_promise
 from headrace.nodes.opening import read_opening
@@ -68,6 +69,17 @@ def node_log(spark: SparkSession, lake: Lake, node: Node, *, is_read: bool) -> N
     return NodeLog(spark, lake, node) if is_read or lakes.exists(lake.log(output_name(node))) else None
 
 
+def tell_anew(spark: SparkSession, lake: Lake, node: Node) -> bool:
+    """Write the log of a node anew, once its tables were computed anew; nothing may write meanwhile.
+
+    Out: False: nobody reads the node
+    """
+    log = node_log(spark, lake, node, is_read=False)
+    if log is not None:
+        log.begin_anew()
+    return log is not None
+
+
 class NodeLog:
     """Writes the log of one node. Exactly one may be open for a node; the caller holds the lease."""
 
@@ -99,22 +111,35 @@ class NodeLog:
     def follow(self, progress: Progress) -> bool:
         """Append what the node has given through its progress; False if there is nothing new."""
         upto_ms = min((progress.upto_ms.get(topic.name, 0) for topic in self._node.topics), default=0)
-        before = self.reached
-        if upto_ms <= before.ingested_at_ms:
+        if upto_ms <= self.reached.ingested_at_ms:
             return False
+        files, after = self._told(self.reached, upto_ms)
+        self._writer.append(files, self._record(after))
+        self.reached = after
+        return True
+
+    def begin_anew(self) -> None:
+        """Tell all of it again, in place of what was told, as the tables have it now."""
+        table, through_ms = lakes.open_table(self._uri), self.reached.ingested_at_ms
+        files, after = self._told(Reached(), through_ms)
+        signed = {"writer": f"anew/{self._name}", **lakes.carried(table, [self._name])}
+        maintainer = lakes.TableWriter(table, lakes.MAINTAINER, carries=[self._name], mends=True)
+        with rewritable(maintainer, signed):
+            maintainer.replace(table.snapshot().files, files, self._record(after), changes_data=True)
+        self.reached = after
+
+    def _record(self, reached: Reached) -> dict[str, Any]:
+        return {"writer": self._name, "ingested_at_ms": reached.ingested_at_ms, "reached": vars(reached)}
+
+    def _told(self, before: Reached, upto_ms: int) -> tuple[list[NewFile], Reached]:
+        """Files with what the node has given through a commit time, and where its log stands then."""
         commits, closing_ms = self._closings(before, upto_ms)
         rows = self._rows(before.ingested_at_ms, upto_ms)
         at_ms, stream = _stream_times(before, commits, self._node.longest_wait_ms)
-        files = [
-            file
-            for file in (self._records(rows, before, at_ms, stream), self._ticks(at_ms, stream[1:]))
-            if file is not None
-        ]
+        made = self._records(rows, before, at_ms, stream), self._ticks(at_ms, stream[1:])
         after_ms = None if stream[-1] is None else int(stream[-1])
         after = Reached(upto_ms, before.next_offset + rows.num_rows, after_ms, closing_ms)
-        self._writer.append(files, {"writer": self._name, "ingested_at_ms": upto_ms, "reached": vars(after)})
-        self.reached = after
-        return True
+        return [file for file in made if file is not None], after
 
     def promise(self, through_ms: int) -> None:
         """Promise that no later row will lie at or before a commit time, if that is news (see `headrace.log.promise`)."""
@@ -158,9 +183,9 @@ class NodeLog:
         parts = [self._wanted.empty_table()]
         for name, file in table.snapshot().within(SEQUENCE, after_ms + 1, upto_ms).items():
             with open_parquet(f"{table.uri}/{name}", file.size, None) as parquet:
-                there = [each for each in self._wanted.names if each in parquet.schema_arrow.names]
-                parts.append(parquet.read(columns=there).select(there))
-        rows = pa.concat_tables(parts, promote_options="default").combine_chunks()
+                found = parquet.read(columns=self._wanted.names)
+            parts.append(_as(found, self._wanted))
+        rows = pa.concat_tables(parts).combine_chunks()
         sequence = int64(rows[SEQUENCE])
         rows = rows.filter(pa.array((sequence > after_ms) & (sequence <= upto_ms)))
         order = [SEQUENCE, *(name for name in order_of_rows(self._node) if name in rows.column_names)]
@@ -254,3 +279,14 @@ def _moments(times_ms: np.ndarray) -> pa.Array:
 
 def _fields(structs: pa.Array) -> dict[str, Any]:
     return {each.name: column for each, column in zip(structs.type, structs.flatten(), strict=True)}
+
+
+def _as(rows: pa.Table, schema: pa.Schema) -> pa.Table:
+    """The columns of a schema; other writers give texts other types, and leave out columns without values."""
+    columns = [
+        rows[each.name].cast(each.type)
+        if each.name in rows.column_names
+        else pa.nulls(rows.num_rows, each.type)
+        for each in schema
+    ]
+    return pa.table(columns, schema=schema)
