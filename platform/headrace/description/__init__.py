@@ -8,9 +8,12 @@ from headrace.description.aggregates import (
     first,
     last,
     max,
+    max_by,
     min,
+    min_by,
     stddev,
     sum,
+    top,
     variance,
 )
 from headrace.description.batches import Batches
@@ -67,6 +70,6 @@ __all__ = [
     "TableAggregate", "TimeWindows", "Topic", "Topology", "Transform", "UntilTimeLimit", "UntilWindowCloses", "Where",
     "WindowedAggregate", "WindowedStream", "WithColumn", "avg", "collect", "count", "describe", "duration_ms",
     "first", "format_duration", "hopping", "is_decimal", "is_floating", "is_integral", "is_numeric", "last", "max",
-    "min", "output_name", "parse_ddl", "parse_expression", "quote", "session", "sliding", "stddev", "sum", "to_ddl",
-    "tumbling", "until_time_limit", "until_window_closes", "variance", "written_by",
+    "max_by", "min", "min_by", "output_name", "parse_ddl", "parse_expression", "quote", "session", "sliding",
+    "stddev", "sum", "to_ddl", "top", "tumbling", "until_time_limit", "until_window_closes", "variance", "written_by",
 ]  # fmt: skip

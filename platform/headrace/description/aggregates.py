@@ -16,7 +16,10 @@ if TYPE_CHECKING:
     from headrace.description.shape import Shape
 
 ARITHMETIC = ("sum", "avg", "variance", "stddev")
-ORDERED = ("min", "max", "first", "last", "collect")
+RANKED = ("max_by", "min_by", "top")
+BOUNDED = ("collect", "top")
+# Kinds that compare values or positions. Once a row counts, it cannot be taken out again.
+ORDERED = ("min", "max", "first", "last", "collect", *RANKED)
 KINDS = ("count", *ARITHMETIC, *ORDERED)
 SCALE_DEFAULT = 6
 SCALE_MAX = 12
@@ -24,21 +27,27 @@ SCALE_MAX = 12
 
 @dataclass(frozen=True)
 class Aggregate:
-    """One aggregate: kind, input column (None: `count` of all records), the decimals kept of a float, and a bound
-    on how many values it keeps (`collect` alone has one).
+    """One aggregate.
+
+    kind       one of `KINDS`
+    column     the input column; None: `count` of all records
+    scale      the decimals that are kept of a float
+    max_items  how many values `collect` and `top` keep
+    by         the column by which `max_by`, `min_by` and `top` rank records
     """
 
     kind: str
     column: str | None
     scale: int
     max_items: int | None = None
+    by: str | None = None
 
     def __post_init__(self) -> None:
         if self.kind not in KINDS:
             raise DescriptionError(
                 f"aggregate: unknown kind {a_value(self.kind)}; kinds are {listed(KINDS)}."
             )
-        self._check_column()
+        self._check_columns()
         if (
             isinstance(self.scale, bool)
             or not isinstance(self.scale, int)
@@ -48,23 +57,43 @@ class Aggregate:
                 f"{self.kind}: scale {a_value(self.scale)} is not a whole number from 0 to {SCALE_MAX}.",
                 hint="Scale is the number of decimals to which each float is rounded; 6 is the default.",
             )
-        if (self.kind == "collect") != (type(self.max_items) is int and self.max_items > 0):
+        if (self.kind in BOUNDED) != (type(self.max_items) is int and self.max_items > 0):
+            bound = "n" if self.kind == "top" else "max_items"
             raise DescriptionError(
-                f"{self.kind}: max_items {a_value(self.max_items)} is not a positive number of values to keep.",
-                hint="Write for example hr.collect('value', max_items=100).",
+                f"{self.kind}: {bound} {a_value(self.max_items)} is not a positive number of values to keep.",
+                hint=f"Write for example {_EXAMPLES.get(self.kind, _EXAMPLES['collect'])}.",
             )
+
+    @property
+    def columns(self) -> tuple[str, ...]:
+        """The columns that it reads: the input column, then the one that ranks."""
+        return tuple(name for name in (self.column, self.by) if name is not None)
 
     def rules(self) -> dict[str, Any]:
         """What its result depends on, as JSON."""
         return {name: value for name, value in asdict(self).items() if value is not None or name == "column"}
 
-    def _check_column(self) -> None:
-        nameless = self.column is None and self.kind == "count"
-        if not nameless and (not isinstance(self.column, str) or not self.column.strip()):
-            raise DescriptionError(
-                f"{self.kind}: {a_value(self.column)} is not a column name.",
-                hint=f"Write for example hr.{self.kind}('value').",
-            )
+    def _check_columns(self) -> None:
+        example = _EXAMPLES.get(self.kind, f"hr.{self.kind}('value')")
+        for name, column, needed in (
+            ("", self.column, self.kind != "count"),
+            ("by ", self.by, self.kind in RANKED),
+        ):
+            if column is None and not needed:
+                continue
+            if not isinstance(column, str) or not column.strip() or (name and not needed):
+                raise DescriptionError(
+                    f"{self.kind}: {name}{a_value(column)} is not a column name.",
+                    hint=f"Write for example {example}.",
+                )
+
+
+_EXAMPLES = {
+    "collect": "hr.collect('value', max_items=100)",
+    "max_by": "hr.max_by('page', by='seconds')",
+    "min_by": "hr.min_by('page', by='seconds')",
+    "top": "hr.top(3, 'page', by='seconds')",
+}
 
 
 def count(column: str | None = None) -> Aggregate:
@@ -117,13 +146,46 @@ def collect(column: str, max_items: int) -> Aggregate:
     return Aggregate("collect", column, 0, max_items)
 
 
+def max_by(value: str, by: str) -> Aggregate:
+    """The `value`, null too, in the record with the highest `by`; of several such the first in the log's order.
+
+    A record whose `by` is null does not count. NaN is the highest number.
+    """
+    return Aggregate("max_by", value, 0, by=by)
+
+
+def min_by(value: str, by: str) -> Aggregate:
+    """The `value`, null too, in the record with the lowest `by`; of several such the first in the log's order.
+
+    A record whose `by` is null does not count. NaN is the highest number.
+    """
+    return Aggregate("min_by", value, 0, by=by)
+
+
+def top(n: int, value: str, by: str) -> Aggregate:
+    """An array of `value`, null too, in the `n` records with the highest `by`, the highest first.
+
+    Records with the same `by` stand in the log's order. A record whose `by` is null does not count.
+    """
+    return Aggregate("top", value, 0, n, by)
+
+
 def aggregate_column(shape: Shape, name: str, aggregate: Aggregate) -> ResultColumn:
     """The column that an aggregate makes of a stream of this shape."""
     if aggregate.column is None:
         return ResultColumn(name, "BIGINT", "Number of records.")
+    return ResultColumn(name, _result_type(shape, aggregate.kind, aggregate.column), _meaning(aggregate))
+
+
+def _meaning(aggregate: Aggregate) -> str:
+    match aggregate.kind:
+        case "max_by" | "min_by":
+            best = "highest" if aggregate.kind == "max_by" else "lowest"
+            return f"`{aggregate.column}` of the record with the {best} `{aggregate.by}`."
+        case "top":
+            return f"`{aggregate.column}` of the {aggregate.max_items} records with the highest `{aggregate.by}`."
     bound = f", the first {aggregate.max_items}" if aggregate.max_items else ""
-    meaning = f"{aggregate.kind.capitalize()} of `{aggregate.column}`{bound}."
-    return ResultColumn(name, _result_type(shape, aggregate.kind, aggregate.column), meaning)
+    return f"{aggregate.kind.capitalize()} of `{aggregate.column}`{bound}."
 
 
 def _result_type(shape: Shape, kind: str, column: str) -> str:
@@ -133,7 +195,7 @@ def _result_type(shape: Shape, kind: str, column: str) -> str:
         return "BIGINT"
     if kind in ("avg", "variance", "stddev"):
         return "DOUBLE"
-    if kind == "collect":
+    if kind in BOUNDED:
         return f"ARRAY<{of}>" if known else of
     if kind != "sum" or not known:
         return of

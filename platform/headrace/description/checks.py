@@ -65,8 +65,12 @@ def _checked(name: str, aggregate: object, shape: Shape) -> Aggregate:
         return aggregate
     what = f"aggregate: {name}={aggregate.kind}('{aggregate.column}')"
     column = shape.resolve(aggregate.column, what)
-    _check_type(aggregate.kind, column, shape, what)
-    return replace(aggregate, column=column)
+    if aggregate.by is None:
+        _check_type(aggregate.kind, column, shape, what)
+        return replace(aggregate, column=column)
+    by = shape.resolve(aggregate.by, f"{what}: by")
+    _check_order(by, shape, f"{what}: by")
+    return replace(aggregate, column=column, by=by)
 
 
 def _check_type(kind: str, column: str, shape: Shape, what: str) -> None:
@@ -78,7 +82,13 @@ def _check_type(kind: str, column: str, shape: Shape, what: str) -> None:
             f"{what}: column '{column}' is {known.type}, not a number.",
             hint=f"If it holds numbers: .with_column('{column}', 'try_cast({column} AS DOUBLE)').",
         )
-    if kind in ORDERED and "MAP<" in known.type:
+    if kind in ORDERED:
+        _check_order(column, shape, what)
+
+
+def _check_order(column: str, shape: Shape, what: str) -> None:
+    known = shape.type_of(column)
+    if known is not None and "MAP<" in known.type:
         raise DescriptionError(
             f"{what}: column '{column}' is {known.type}, and maps have no order.",
             hint="Take one of its entries with .with_column(…).",

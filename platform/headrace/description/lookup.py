@@ -9,7 +9,7 @@ from headrace.description.durations import duration_ms, format_duration
 from headrace.description.emitting import Emitting
 from headrace.description.fingerprint import rules_of
 from headrace.description.grouping import key_of, require_known_columns
-from headrace.description.join import HOWS, LEFT
+from headrace.description.join import INNER, LEFT
 from headrace.description.schema import ResultColumn
 from headrace.description.table import Table
 from headrace.description.wording import a_value, listed
@@ -21,6 +21,7 @@ if TYPE_CHECKING:
 
 LOG, EVENT = "log", "event"
 AS_OF = (LOG, EVENT)
+HOWS = (INNER, LEFT)
 
 
 @dataclass(frozen=True)

@@ -137,7 +137,7 @@ class WindowedAggregate(Relation):
     def rules(self) -> dict[str, Any]:
         """Stream, groups, windows, grace, aggregates and suppression."""
         return rules_of(
-            self.stream, (*self.by, *(a.column for _, a in self.aggregates if a.column is not None))
+            self.stream, (*self.by, *(name for _, a in self.aggregates for name in a.columns))
         ) | {
             "by": self.by,
             "window": asdict(self.window),

@@ -280,7 +280,7 @@ def _columns_read(node: Node, feed: str) -> Sequence[str]:
             leaf = leaves_of(node)[feed]
             if isinstance(leaf, Table):
                 return leaf.columns
-            read = [aggregate.column for _, aggregate in leaf.aggregates if aggregate.column is not None]  # type: ignore[attr-defined]
+            read = [name for _, aggregate in leaf.aggregates for name in aggregate.columns]  # type: ignore[attr-defined]
             return (*leaf.by, *read)  # type: ignore[attr-defined]
     raise AssertionError(f"a node of another kind: {type(node)}")
 

@@ -57,7 +57,8 @@ def _scale(value: Any) -> int:
 class Total:
     """One aggregate. Values are added in the log's order.
 
-    known  how many were not null; like: one of these
+    known   how many were not null; like: one of these
+    ranked  of max_by, min_by and top the values so far, the best first, each with what ranks it
     """
 
     aggregate: Aggregate
@@ -68,10 +69,14 @@ class Total:
     chosen: Any = None
     begun: bool = False
     collected: list[Any] = field(default_factory=list)
+    ranked: list[tuple[Any, Any]] = field(default_factory=list)
 
-    def add(self, value: Any) -> None:
-        """Add a value that is usable; a null too."""
+    def add(self, value: Any, by: Any = None) -> None:
+        """Add a value that is usable; a null too. In: by  what ranks it."""
         kind = self.aggregate.kind
+        if self.aggregate.by is not None:
+            self._rank(value, by)
+            return
         if kind == "last" or (kind == "first" and not self.begun):
             self.chosen = value
         self.begun = True
@@ -88,9 +93,27 @@ class Total:
         elif kind == "collect" and self.known <= (self.aggregate.max_items or 0):
             self.collected.append(value)
 
+    def _rank(self, value: Any, by: Any) -> None:
+        """Insert a value behind those that rank as high."""
+        if by is None:
+            return
+        lowest_first = self.aggregate.kind == "min_by"
+        place = 0
+        for _, other in self.ranked:
+            ahead = ordered(by) < ordered(other) if lowest_first else ordered(by) > ordered(other)
+            if ahead:
+                break
+            place += 1
+        self.ranked.insert(place, (value, by))
+        del self.ranked[self.aggregate.max_items or 1 :]
+
     def value(self) -> Any:
         """What it is worth now."""
         match self.aggregate.kind:
+            case "max_by" | "min_by":
+                return self.ranked[0][0] if self.ranked else None
+            case "top":
+                return [value for value, _ in self.ranked]
             case "count":
                 return self.known
             case "collect":
@@ -141,8 +164,7 @@ class Group:
     def add(self, row: Row) -> Group:
         """Add a record; the group itself."""
         for _, total in self.totals:
-            column = total.aggregate.column
-            total.add(True if column is None else row.values[column])
+            total.add(*([row.values[name] for name in total.aggregate.columns] or [True]))
         self.records, self.last = self.records + 1, row
         self.event_ms = row.time_ms if self.event_ms is None else max(self.event_ms, row.time_ms)
         return self
@@ -162,8 +184,8 @@ class Group:
 
 
 def aggregated(values: Iterable[Any], aggregate: Aggregate) -> Any:
-    """The value of an aggregate over values in the log's order."""
+    """The value of an aggregate over values in the log's order; over pairs, of one that ranks values by others."""
     total = Total(aggregate)
     for value in values:
-        total.add(value)
+        total.add(*(value if aggregate.by is not None else (value,)))
     return total.value()

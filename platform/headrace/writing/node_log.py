@@ -1,6 +1,6 @@
 """The log of a node: its final rows as records, for other nodes to read. It has one partition.
 
-Law (L32): the log follows from the node's table and from the logs of its topics alone, and says nothing of how these were cut.
+Law (L32): the log follows from the node's table and from the logs of its topics alone, however these were cut.
 - A row is a record of the log commit that made it final. Within a commit rows stand by their place (see `sink_rows`).
 - After the records of each log commit stands a tick with the stream time after it: the highest closing time so far (L4),
   less how long the node waits. A record has the stream time after the commit before its own.
@@ -22,7 +22,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from headrace import lake as lakes
-from headrace.description import NodeOutput, output_name, written_by
+from headrace.description import Batches, NodeOutput, output_name, written_by
 from headrace.engine.log_slices import LogSlice, Origin
 from headrace.engine.state_parquet import open_parquet
 from headrace.errors import TerminalError
@@ -212,7 +212,7 @@ class NodeLog:
             "ingested_at": moments(commit),
             "kind": pa.repeat(pa.scalar(RECORD), number),
             "offset": pa.array(np.arange(before.next_offset, before.next_offset + number), pa.int64()),
-            "timestamp": pc.multiply(rows[TIMESTAMP], 1_000).cast(MOMENT),
+            "timestamp": self._event_times(rows),
             "stream_time": _moments(stream[np.searchsorted(at_ms, commit)]),
             "tombstone": pa.repeat(pa.scalar(False), number),
             "size_bytes": pa.array(json_size(_fields(values)), pa.int32()),
@@ -221,6 +221,11 @@ class NodeLog:
         if self.topic.key_columns:
             columns["key"] = self._struct(rows, "key")
         return self._written(columns, number)
+
+    def _event_times(self, rows: pa.Table) -> pa.ChunkedArray:
+        if isinstance(self._node, Batches):  # it has waited for the wall clock, not for stream time
+            return rows["closed_at"].cast(MOMENT)
+        return pc.multiply(rows[TIMESTAMP], 1_000).cast(MOMENT)
 
     def _ticks(self, at_ms: np.ndarray, stream: np.ndarray) -> NewFile | None:
         number = len(at_ms)

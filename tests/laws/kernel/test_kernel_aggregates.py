@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import datetime as dt
 import math
 import os
 from decimal import Decimal
@@ -14,6 +15,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+import headrace as hr
 from headrace.description import Aggregate
 from headrace.fold.aggregates import Aggregates
 from headrace.fold.contract import INGESTED, OFFSET, PARTITION, TOPIC
@@ -151,6 +153,67 @@ def test_extremes_and_order_do_not_depend_on_cuts(name: str, data: st.DataObject
         for kind, each in kinds.items():
             expected = aggregated(mine, each)
             assert repr(found[group][kind]) == repr(expected), (kind, mine)
+
+
+RANKING = ORDERED | {
+    "long": TYPES["long"],
+    "float": TYPES["float"],
+    "moment": (pa.timestamp("us", "UTC"), st.datetimes(timezones=st.just(dt.UTC))),
+    "struct": (
+        pa.struct([("a", pa.float64()), ("b", pa.string())]),
+        st.fixed_dictionaries(
+            {"a": st.sampled_from([-0.0, 0.0, math.nan, None]), "b": st.none() | st.just("x")}
+        ),
+    ),
+}
+CARRIED = RANKING | {
+    "map": (pa.map_(pa.string(), pa.int64()), st.lists(st.tuples(st.sampled_from("ab"), LONGS), max_size=2)),
+    "bytes": (pa.binary(), st.binary(max_size=2)),
+}
+
+
+@EXAMPLES
+@given(st.sampled_from(sorted(CARRIED)), st.sampled_from(sorted(RANKING)), st.data())
+def test_ranked_values_do_not_depend_on_cuts(name: str, by: str, data: st.DataObject) -> None:
+    of, values = CARRIED[name]
+    by_type, ranks = RANKING[by]
+    few = data.draw(st.lists(ranks, min_size=1, max_size=3))  # so that many are equal
+    kinds = {kind: Aggregate(kind, "value", 0, by="rank") for kind in ("max_by", "min_by")}
+    kinds["top"] = Aggregate("top", "value", 0, 2, "rank")
+    drawn = data.draw(
+        st.lists(st.tuples(st.none() | values, st.none() | ranks | st.sampled_from(few)), max_size=14)
+    )
+    rows = rows_of([value for value, _ in drawn], of)
+    rows = rows.append_column("rank", pa.array([rank for _, rank in drawn], by_type, from_pandas=False))
+    aggregates = Aggregates.of([*kinds.items()], rows.schema)
+    codes = data.draw(st.lists(st.integers(0, 2), min_size=rows.num_rows, max_size=rows.num_rows))
+    found = folded(rows, codes, 3, aggregates, data).to_pylist()
+    pairs = [*zip(rows["value"].to_pylist(), rows["rank"].to_pylist(), strict=True)]
+    for group in range(3):
+        mine = [pair for pair, code in zip(pairs, codes, strict=True) if code == group]
+        for kind, each in kinds.items():
+            assert repr(found[group][kind]) == repr(aggregated(mine, each)), (kind, mine)
+
+
+def test_of_records_that_rank_as_high_the_first_in_the_log_is_taken() -> None:
+    rows = pa.table(
+        {
+            INGESTED: [9, 9, 8, 8, 8],
+            TOPIC: ["t"] * 5,
+            PARTITION: pa.array([0, 0, 1, 0, 0], pa.int32()),
+            OFFSET: [4, 3, 0, 1, 2],
+            "value": ["fourth", "third", "second", "first", None],
+            "rank": [-0.0, 0.0, 0.0, None, -1.0],
+        }
+    )
+    asked = [
+        ("best", hr.max_by("value", "rank")),
+        ("worst", hr.min_by("value", "rank")),
+        ("two", hr.top(2, "value", "rank")),
+    ]
+    aggregates = Aggregates.of(asked, rows.schema)
+    (found,) = pa.table(aggregates.finish(aggregates.partials(rows, np.zeros(5, np.int64), 1))).to_pylist()
+    assert found == {"best": "second", "worst": None, "two": ["second", "third"]}
 
 
 @EXAMPLES

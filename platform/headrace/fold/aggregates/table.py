@@ -12,24 +12,28 @@ import pyarrow as pa
 from headrace.fold.aggregates.extremes import Extreme
 from headrace.fold.aggregates.kind import Inputs, Kind, whole
 from headrace.fold.aggregates.ordered import ByPosition, Collect
+from headrace.fold.aggregates.ranked import BestBy, Top
 from headrace.fold.aggregates.sums import Avg, Count, Sum, Variance
 from headrace.fold.positions import POSITION
 
 if TYPE_CHECKING:
     from headrace.description import Aggregate
 
-# Of each kind how it is made for a column of a type.
-KINDS: dict[str, Callable[[Aggregate, str, pa.DataType], Kind]] = {
-    "sum": lambda aggregate, column, of: Sum(column, of, aggregate.scale),
-    "avg": lambda aggregate, column, of: Avg(column, of, aggregate.scale),
-    "variance": lambda aggregate, column, of: Variance(column, of, aggregate.scale, root=False),
-    "stddev": lambda aggregate, column, of: Variance(column, of, aggregate.scale, root=True),
-    "count": lambda aggregate, column, of: Count(column),
-    "min": lambda aggregate, column, of: Extreme(column, of, highest=False),
-    "max": lambda aggregate, column, of: Extreme(column, of, highest=True),
-    "first": lambda aggregate, column, of: ByPosition(column, of, last=False),
-    "last": lambda aggregate, column, of: ByPosition(column, of, last=True),
-    "collect": lambda aggregate, column, of: Collect(column, of, aggregate.max_items or 0),
+# Of each kind how it is made for the columns that it reads, each with its name and type.
+KINDS: dict[str, Callable[..., Kind]] = {
+    "sum": lambda aggregate, of: Sum(of.name, of.type, aggregate.scale),
+    "avg": lambda aggregate, of: Avg(of.name, of.type, aggregate.scale),
+    "variance": lambda aggregate, of: Variance(of.name, of.type, aggregate.scale, root=False),
+    "stddev": lambda aggregate, of: Variance(of.name, of.type, aggregate.scale, root=True),
+    "count": lambda aggregate, *of: Count(of[0].name if of else None),
+    "min": lambda aggregate, of: Extreme(of.name, of.type, highest=False),
+    "max": lambda aggregate, of: Extreme(of.name, of.type, highest=True),
+    "first": lambda aggregate, of: ByPosition(of.name, of.type, last=False),
+    "last": lambda aggregate, of: ByPosition(of.name, of.type, last=True),
+    "collect": lambda aggregate, of: Collect(of.name, of.type, aggregate.max_items),
+    "max_by": lambda aggregate, value, by: BestBy(value, by, highest=True),
+    "min_by": lambda aggregate, value, by: BestBy(value, by, highest=False),
+    "top": lambda aggregate, value, by: Top(value, by, aggregate.max_items),
 }
 
 
@@ -132,11 +136,14 @@ def spelling(schema: pa.Schema, name: str) -> str:
 
 
 def _kind(aggregate: Aggregate, inputs: pa.Schema) -> Kind:
-    if aggregate.column is None:
-        return Count(None)
-    column = spelling(inputs, aggregate.column)
+    return KINDS[aggregate.kind](aggregate, *(_field(inputs, name) for name in aggregate.columns))
+
+
+def _field(inputs: pa.Schema, name: str) -> pa.Field:
+    """A column, without a dictionary."""
+    column = spelling(inputs, name)
     of = inputs.field(column).type
-    return KINDS[aggregate.kind](aggregate, column, of.value_type if pa.types.is_dictionary(of) else of)
+    return pa.field(column, of.value_type if pa.types.is_dictionary(of) else of)
 
 
 def _parts(partials: pa.Table | Mapping[str, pa.Array], name: str, kind: Kind) -> dict[str, pa.Array]:
