@@ -36,7 +36,12 @@ TICKERS = topic("tickers", "exchange STRING, owner STRING, founded INT", "symbol
 EXCHANGES = topic("exchanges", "city STRING, street STRING, opened INT", "market STRING")
 ONE, TWO = (topic(name, "ref STRING, also STRING, amount INT", "id STRING") for name in ("one", "two"))
 HELD, KNOWN, PLACES = POSITIONS.table(), TICKERS.table(), EXCHANGES.table()
-SUMS = {"n": hr.count(), "total": hr.sum("amount"), "mean": hr.avg("amount")}
+SUMS = {
+    "n": hr.count(),
+    "total": hr.sum("amount"),
+    "mean": hr.avg("amount"),
+    "half": hr.quantiles("amount", at=[0.5]),
+}
 
 
 def table_subjects() -> list[Subject]:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import datetime as dt
 import math
 import os
+import sys
 from decimal import Decimal
 from fractions import Fraction
 from typing import Any
@@ -27,7 +28,21 @@ pytestmark = pytest.mark.fast
 EXAMPLES = settings(max_examples=int(os.environ.get("HEADRACE_EXAMPLES", "50")), deadline=None)
 DOUBLES = st.one_of(
     st.sampled_from([0.1, 0.7, -0.0, 0.0, 5e-7, 1.5e-6, -5e-7, 2.675, 1e15 + 0.1, -1e15, 1e21, 9.5e21, 1e22]),
-    st.sampled_from([math.nan, math.inf, -math.inf, 1e300, 999999999.9999999, 0.5, 2.5, -2.5, 1.7e9]),
+    st.sampled_from(
+        [
+            math.nan,
+            math.inf,
+            -math.inf,
+            1e300,
+            sys.float_info.max,
+            5e-324,
+            999999999.9999999,
+            0.5,
+            2.5,
+            -2.5,
+            1.7e9,
+        ]
+    ),
     st.floats(-1e6, 1e6),
     st.floats(),
     st.tuples(st.integers(-(10**9), 10**9), st.integers(0, 13)).map(lambda pair: pair[0] / 10 ** pair[1]),
@@ -75,6 +90,14 @@ def rows_of(values: list[Any], of: pa.DataType) -> pa.Table:
 def folded(
     rows: pa.Table, codes: list[int], groups: int, aggregates: Aggregates, data: st.DataObject
 ) -> pa.Table:
+    """The results, merged along a cut."""
+    merged = partials_of(rows, codes, groups, aggregates, data)
+    return pa.table(aggregates.finish(merged), schema=pa.schema(aggregates.results))
+
+
+def partials_of(
+    rows: pa.Table, codes: list[int], groups: int, aggregates: Aggregates, data: st.DataObject
+) -> pa.Table:
     """Cut anywhere into partials, merge some of them, then all; in any order."""
     order = np.array(data.draw(st.permutations(range(rows.num_rows))), np.int64)
     cuts = sorted(data.draw(st.lists(st.integers(0, rows.num_rows), max_size=3)))
@@ -94,7 +117,7 @@ def folded(
             [mine, *which[2:]],
         )
     merged = aggregates.merge(pa.concat_tables(tables), np.concatenate(which), groups)
-    return pa.table(aggregates.finish(merged), schema=pa.schema(aggregates.results))
+    return pa.table(merged, schema=pa.schema(aggregates.fields))
 
 
 def rounded(value: float, scale: int) -> Fraction | None:
@@ -216,17 +239,112 @@ def test_of_records_that_rank_as_high_the_first_in_the_log_is_taken() -> None:
     assert found == {"best": "second", "worst": None, "two": ["second", "third"]}
 
 
+COUNTED = RANKING | {"bytes": CARRIED["bytes"], "short": TYPES["short"]}
+
+
+@EXAMPLES
+@given(st.sampled_from(sorted(COUNTED)), st.data())
+def test_distinct_values_are_counted_in_any_cut(name: str, data: st.DataObject) -> None:
+    of, values = COUNTED[name]
+    asked = {"exact": hr.count_distinct("value")}
+    if not pa.types.is_nested(of):
+        asked |= {f"about_{error}": hr.approx_count_distinct("value", error) for error in (0.25, 0.02)}
+    check_in_two_cuts(asked, of, values, data)
+
+
+@EXAMPLES
+@given(st.sampled_from(sorted(TYPES)), st.sampled_from([0.0001, 0.01, 0.1]), st.data())
+def test_quantiles_are_those_of_rounded_numbers_in_any_cut(
+    name: str, error: float, data: st.DataObject
+) -> None:
+    of, values = TYPES[name]
+    at = data.draw(
+        st.lists(st.integers(0, 1_000_000).map(lambda each: each / 1_000_000), min_size=1, max_size=4)
+    )
+    check_in_two_cuts({"parts": hr.quantiles("value", at=[*at, 0.5, 0, 1], error=error)}, of, values, data)
+
+
+def check_in_two_cuts(
+    asked: dict[str, Aggregate], of: pa.DataType, values: st.SearchStrategy[Any], data: st.DataObject
+) -> None:
+    """Partials are merged along two cuts. Both lead to the same state, and to what the oracle finds."""
+    few = data.draw(st.lists(values, min_size=1, max_size=4))
+    rows = rows_of(data.draw(st.lists(st.none() | values | st.sampled_from(few), max_size=14)), of)
+    aggregates = Aggregates.of([*asked.items()], rows.schema)
+    codes = data.draw(st.lists(st.integers(0, 2), min_size=rows.num_rows, max_size=rows.num_rows))
+    merged, others = (partials_of(rows, codes, 3, aggregates, data) for _ in range(2))
+    assert merged.equals(others)
+    found = pa.table(aggregates.finish(merged), schema=pa.schema(aggregates.results)).to_pylist()
+    for group in range(3):
+        mine = [value for value, code in zip(rows["value"].to_pylist(), codes, strict=True) if code == group]
+        for name, each in asked.items():
+            assert repr(found[group][name]) == repr(aggregated(mine, each)), (name, mine)
+
+
+def test_an_estimate_is_as_exact_as_stated() -> None:
+    """A standard error is a share of two thirds of all estimates; of these none is four of them away."""
+    counts, found = [1, 10, 300, 4_000, 50_000, 200_000], []
+    values = np.arange(sum(counts)) * 7_919
+    codes = np.repeat(np.arange(len(counts)), counts)
+    rows = pa.table({"value": pa.array(np.concatenate([values, values[::3]]))})
+    for error in (0.1, 0.02, 0.005):
+        aggregates = Aggregates.of([("n", hr.approx_count_distinct("value", error))], rows.schema)
+        parts = aggregates.partials(rows, np.concatenate([codes, codes[::3]]), len(counts))
+        estimates = np.array(aggregates.finish(parts)["n"].to_pylist())
+        found += [*(np.abs(estimates / np.array(counts) - 1) / error)]
+        assert max(map(len, parts["__n_registers"].to_pylist())) <= (1.04 / error) ** 2 * 2
+    assert max(found) < 4
+    assert np.mean(np.array(found) < 1) > 0.6
+
+
+def test_estimates_of_many_values_stay_what_they_are() -> None:
+    """Registers stand in the state, and estimates in tables: neither may change with a new version."""
+    values = [f"visitor {number}" for number in range(20_000)]
+    rows = pa.table({"value": pa.array(values)})
+    asked = hr.approx_count_distinct("value", 0.01)
+    aggregates = Aggregates.of([("n", asked)], rows.schema)
+    parts = aggregates.partials(rows, np.zeros(len(values), np.int64), 1)
+    (found,) = aggregates.finish(parts)["n"].to_pylist()
+    assert found == aggregated(values, asked) == 20_168
+
+
+@pytest.mark.parametrize("error", [0.0001, 0.003, 0.01, 0.1])
+def test_a_quantile_is_as_exact_as_stated(error: float) -> None:
+    chance = np.random.default_rng(3)
+    numbers = np.concatenate(
+        [chance.lognormal(5, 4, 5_000), -chance.lognormal(-9, 3, 3_001), [0.0, sys.float_info.max, 5e-300]]
+    )
+    at = [0, 0.001, 0.25, 0.374, 0.375, 0.5, 0.99, 0.999999, 1]
+    rows = pa.table({"value": pa.array(numbers)})
+    aggregates = Aggregates.of([("parts", hr.quantiles("value", at=at, error=error))], rows.schema)
+    parts = aggregates.partials(rows, np.zeros(len(numbers), np.int64), 1)
+    (found,) = aggregates.finish(parts)["parts"].to_pylist()
+    ordered = np.sort(numbers)
+    for quantile, each in zip(at, found, strict=True):
+        exactly_there = ordered[max(math.ceil(Fraction(str(quantile)) * len(ordered)), 1) - 1]
+        assert abs(each - exactly_there) <= error * abs(exactly_there), quantile
+
+
+def test_small_whole_numbers_are_quantiles_as_they_are() -> None:
+    rows = pa.table({"value": pa.array([*range(-128, 129)])})
+    at = [0, 0.25, 0.5, 0.75, 1]
+    aggregates = Aggregates.of([("parts", hr.quantiles("value", at=at))], rows.schema)
+    (found,) = aggregates.finish(aggregates.partials(rows, np.zeros(257, np.int64), 1))["parts"].to_pylist()
+    assert found == [-128, -64, 0, 64, 128]
+
+
 @EXAMPLES
 @given(st.sampled_from(["double", "long", "decimal"]), st.data())
 def test_rows_can_be_taken_out_again(name: str, data: st.DataObject) -> None:
     of, values = TYPES[name]
     kinds = ("count", "sum", "avg", "variance", "stddev")
     asked = {kind: Aggregate(kind, "value", 6) for kind in kinds}
+    asked["quantiles"] = hr.quantiles("value", at=[0, 0.5, 1])
     drawn = data.draw(st.lists(values, min_size=1, max_size=10))
     drawn = [value for value in drawn if all(usable(value, each) for each in asked.values())]
     out = data.draw(st.lists(st.booleans(), min_size=len(drawn), max_size=len(drawn)))
     rows = rows_of(drawn, of)
-    aggregates = Aggregates.of([(kind, Aggregate(kind, "value", 6)) for kind in kinds], rows.schema)
+    aggregates = Aggregates.of([*asked.items()], rows.schema)
     assert aggregates.invertible
     schema = pa.schema(aggregates.fields)
     everything = pa.table(aggregates.partials(rows, np.zeros(rows.num_rows, np.int64), 1), schema=schema)
@@ -235,8 +353,11 @@ def test_rows_can_be_taken_out_again(name: str, data: st.DataObject) -> None:
         pa.table(aggregates.partials(gone, np.zeros(gone.num_rows, np.int64), 1), schema=schema)
     )
     both = pa.concat_tables([everything, pa.table(minus, schema=schema)])
-    (found,) = pa.table(aggregates.finish(aggregates.merge(both, np.zeros(2, np.int64), 1))).to_pylist()
-    left = rows.filter(pa.array([not each for each in out], pa.bool_()))["value"].to_pylist()
+    merged = pa.table(aggregates.merge(both, np.zeros(2, np.int64), 1), schema=schema)
+    (found,) = pa.table(aggregates.finish(merged)).to_pylist()
+    rest = rows.filter(pa.array([not each for each in out], pa.bool_()))
+    assert merged.equals(pa.table(aggregates.partials(rest, np.zeros(len(rest), np.int64), 1), schema=schema))
+    left = rest["value"].to_pylist()
     assert all(same(found[kind], aggregated(left, each)) for kind, each in asked.items())
 
 

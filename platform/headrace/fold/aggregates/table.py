@@ -9,9 +9,12 @@ from typing import TYPE_CHECKING
 import numpy as np
 import pyarrow as pa
 
+from headrace.fold.aggregates.cardinality import ApproxCountDistinct
+from headrace.fold.aggregates.distinct import CountDistinct
 from headrace.fold.aggregates.extremes import Extreme
 from headrace.fold.aggregates.kind import Inputs, Kind, whole
 from headrace.fold.aggregates.ordered import ByPosition, Collect
+from headrace.fold.aggregates.quantiles import Quantiles
 from headrace.fold.aggregates.ranked import BestBy, Top
 from headrace.fold.aggregates.sums import Avg, Count, Sum, Variance
 from headrace.fold.positions import POSITION
@@ -31,6 +34,9 @@ KINDS: dict[str, Callable[..., Kind]] = {
     "first": lambda aggregate, of: ByPosition(of.name, of.type, last=False),
     "last": lambda aggregate, of: ByPosition(of.name, of.type, last=True),
     "collect": lambda aggregate, of: Collect(of.name, of.type, aggregate.max_items),
+    "count_distinct": lambda aggregate, of: CountDistinct(of.name, of.type),
+    "approx_count_distinct": lambda aggregate, of: ApproxCountDistinct(of.name, of.type, aggregate.error),
+    "quantiles": lambda aggregate, of: Quantiles(of.name, of.type, aggregate.at, aggregate.error),
     "max_by": lambda aggregate, value, by: BestBy(value, by, highest=True),
     "min_by": lambda aggregate, value, by: BestBy(value, by, highest=False),
     "top": lambda aggregate, value, by: Top(value, by, aggregate.max_items),
