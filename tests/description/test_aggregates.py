@@ -71,9 +71,11 @@ def test_top_keeps_a_positive_number_of_values(n: Any) -> None:
 @pytest.mark.parametrize(
     "aggregate", [hr.max_by("page", "seconds"), hr.min_by("page", "seconds"), hr.top(2, "page", "seconds")]
 )
-def test_what_cannot_be_taken_back_is_refused_of_a_table(aggregate: Any) -> None:
-    with refused(f"best={aggregate.kind}('page') of a table", "cannot be taken back"):
-        VISITS.table().group_by("page").aggregate(best=aggregate)
+def test_a_table_has_aggregates_by_rank_and_needs_their_columns(aggregate: Any) -> None:
+    best = VISITS.table().group_by("page").aggregate(best=aggregate)
+    assert best.result_columns[-1].type == ("ARRAY<STRING>" if aggregate.kind == "top" else "STRING")
+    with refused("by: column 'seconds' does not exist"):
+        VISITS.select("visitor", "page").table().group_by("page").aggregate(best=aggregate)
 
 
 def test_counts_are_whole_numbers_and_quantiles_are_an_array() -> None:

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 from headrace.description.durations import duration_ms, format_duration
 from headrace.description.fingerprint import rules_of
 from headrace.description.grouping import key_of, require_known_columns
-from headrace.description.join import HOWS, LEFT
+from headrace.description.join import INNER, LEFT
 from headrace.description.node import Node
 from headrace.description.schema import ResultColumn
 from headrace.description.table import Table
@@ -21,6 +21,7 @@ if TYPE_CHECKING:
 
 LOG, EVENT = "log", "event"
 AS_OF = (LOG, EVENT)
+HOWS = (INNER, LEFT)
 
 
 @dataclass(frozen=True)

@@ -47,6 +47,16 @@ class CountDistinct(Kind):
         """See `Kind.finish`."""
         return pc.list_value_length(parts[VALUES]).fill_null(0).cast(pa.int64())
 
+    def running(self, parts: Parts, segment: np.ndarray) -> pa.Array:
+        """See `Kind.running`. A set is never held for each row: a row adds the values that no row before it had."""
+        keys, row = items_of(parts[VALUES], np.arange(len(segment)))
+        numbers = comparable(keys)
+        order = np.lexsort((row, numbers, segment[row]))
+        new = begins(segment[row[order]]) | begins(numbers[order])
+        through = np.cumsum(np.bincount(row[order[new]], minlength=len(segment)))
+        start = np.searchsorted(segment, segment)
+        return pa.array(through - np.concatenate([[0], through])[start], pa.int64())
+
 
 def _sets(keys: pa.Array, codes: np.ndarray, groups: int) -> pa.Array:
     """The keys of each group, each once, sorted."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -126,6 +126,16 @@ class Aggregates:
     def finish(self, partials: pa.Table | Mapping[str, pa.Array]) -> dict[str, pa.Array]:
         """The results by name, of partials."""
         return {name: kind.finish(_parts(partials, name, kind)) for name, kind in self.kinds.items()}
+
+    def running(
+        self, partials: pa.Table | Mapping[str, pa.Array], segment: np.ndarray
+    ) -> tuple[dict[str, pa.Array], Aggregates]:
+        """The results through each row of its segment, of kinds with a shorter way than merging; and the other kinds."""
+        found = {
+            name: kind.running(_parts(partials, name, kind), segment) for name, kind in self.kinds.items()
+        }
+        others = {name: kind for name, kind in self.kinds.items() if found[name] is None}
+        return {name: each for name, each in found.items() if each is not None}, replace(self, kinds=others)
 
     def _each(self, parts: Callable[[str, Kind], Mapping[str, pa.Array]]) -> dict[str, pa.Array]:
         return {
