@@ -159,7 +159,7 @@ def _table(node: Table) -> Part:
 
 
 def _aggregates(aggregates: Sequence[tuple[str, Aggregate]]) -> str:
-    return listed([f"{name} = {each.kind}({each.column or ''})" for name, each in aggregates])
+    return listed([f"{name} = {each.in_words}" for name, each in aggregates])
 
 
 def _of_stream(stream: Stream) -> tuple[Part, ...]:
