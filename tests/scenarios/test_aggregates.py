@@ -18,6 +18,9 @@ KEPT: dict[str, Any] = {
     "longest": hr.max_by("page", by="seconds"),
     "shortest": hr.min_by("tags", by="seconds"),
     "two": hr.top(2, "page", by="seconds"),
+    "pages": hr.count_distinct("page"),
+    "about": hr.approx_count_distinct("page", error=0.1),
+    "parts": hr.quantiles("seconds", at=[0.5, 1]),
 }
 GROUPED = VISITS.group_by()
 NODES = [

@@ -50,7 +50,7 @@ def feeds_of(node: Node) -> dict[str, Feed]:
         case Lookup():
             return {
                 RECORDS: Feed(node.stream),
-                VERSIONS: _feed(node.table),
+                VERSIONS: _feed(node.right),
             }
         case Suppressed():
             return {RESULT: _feed(node.updated)}

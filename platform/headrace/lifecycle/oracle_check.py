@@ -196,7 +196,7 @@ class _Check:
             case Lookup():
                 plain[RECORDS] = feeds.of_keys(RECORDS, keys)
                 refers = [tuple(row[name] for name in node.on) for row in plain[RECORDS]]
-                plain[VERSIONS] = feeds.of_keys(VERSIONS, self._references(VERSIONS, node.table.key, refers))
+                plain[VERSIONS] = feeds.of_keys(VERSIONS, self._references(VERSIONS, node.right.key, refers))
             case Suppressed():
                 assert keys is not None
                 plain[RESULT] = feeds.of_partitions(RESULT, keys)

@@ -13,6 +13,7 @@ from decimal import ROUND_HALF_UP, Decimal, localcontext
 from fractions import Fraction
 from typing import TYPE_CHECKING, Any
 
+from headrace.oracle.sketches import estimated, quantiles
 from headrace.oracle.values import moment, ordered, plain
 
 if TYPE_CHECKING:
@@ -22,6 +23,7 @@ if TYPE_CHECKING:
 Described = Sequence[tuple[str, "Aggregate"]]
 ADDED = ("sum", "avg", "variance", "stddev")
 SQUARED = ("variance", "stddev")
+SEEN = ("count_distinct", "approx_count_distinct", "quantiles")
 
 
 def usable(value: Any, aggregate: Aggregate) -> bool:
@@ -58,6 +60,7 @@ class Total:
     """One aggregate. Values are added in the log's order.
 
     known   how many were not null; like: one of these
+    seen    what count_distinct, approx_count_distinct and quantiles look at in the end
     ranked  of max_by, min_by and top the values so far, the best first, each with what ranks it
     """
 
@@ -70,6 +73,7 @@ class Total:
     begun: bool = False
     collected: list[Any] = field(default_factory=list)
     ranked: list[tuple[Any, Any]] = field(default_factory=list)
+    seen: list[Any] = field(default_factory=list)
 
     def add(self, value: Any, by: Any = None) -> None:
         """Add a value that is usable; a null too. In: by  what ranks it."""
@@ -90,6 +94,8 @@ class Total:
         elif kind in ("min", "max"):
             better = self.known == 1 or (ordered(value) < ordered(self.chosen)) == (kind == "min")
             self.chosen = value if better else self.chosen
+        elif kind in SEEN:
+            self.seen.append(value)
         elif kind == "collect" and self.known <= (self.aggregate.max_items or 0):
             self.collected.append(value)
 
@@ -116,6 +122,12 @@ class Total:
                 return [value for value, _ in self.ranked]
             case "count":
                 return self.known
+            case "count_distinct":
+                return len({ordered(value) for value in self.seen})
+            case "approx_count_distinct":
+                return estimated(self.seen, self.aggregate.error or 0)
+            case "quantiles":
+                return quantiles(self.seen, self.aggregate.at or (), self.aggregate.error or 0)
             case "collect":
                 return [*self.collected]
             case "first" | "last":

@@ -22,6 +22,12 @@ RANKED: dict[str, Any] = {
     "three": hr.top(3, "item", by="rank"),
     "two": hr.top(2, "rank", by="item"),
 }
+DISTINCT: dict[str, Any] = {
+    "items": hr.count_distinct("item"),
+    "ranks": hr.count_distinct("rank"),
+    "about": hr.approx_count_distinct("rank", error=0.1),
+    "parts": hr.quantiles("rank", at=[0.5, 0, 0.9]),
+}
 
 
 def item_and_rank(number: int) -> Any:

@@ -48,7 +48,12 @@ PICKED: dict[str, Any] = {
     "smallest": hr.min_by("parent", by="amount"),
     "three": hr.top(3, "id", by="amount"),
 }
-SUMS = {"n": hr.count(), "total": hr.sum("amount"), "mean": hr.avg("amount")}
+SUMS = {
+    "n": hr.count(),
+    "total": hr.sum("amount"),
+    "mean": hr.avg("amount"),
+    "half": hr.quantiles("amount", at=[0.5]),
+}
 
 
 def table_subjects() -> list[Subject]:

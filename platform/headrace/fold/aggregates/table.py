@@ -3,15 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 import numpy as np
 import pyarrow as pa
 
+from headrace.fold.aggregates.cardinality import ApproxCountDistinct
+from headrace.fold.aggregates.distinct import CountDistinct
 from headrace.fold.aggregates.extremes import Extreme
 from headrace.fold.aggregates.kind import Inputs, Kind, whole
 from headrace.fold.aggregates.ordered import ByPosition, Collect
+from headrace.fold.aggregates.quantiles import Quantiles
 from headrace.fold.aggregates.ranked import BestBy, Top
 from headrace.fold.aggregates.sums import Avg, Count, Sum, Variance
 from headrace.fold.positions import POSITION
@@ -31,6 +34,9 @@ KINDS: dict[str, Callable[..., Kind]] = {
     "first": lambda aggregate, of: ByPosition(of.name, of.type, last=False),
     "last": lambda aggregate, of: ByPosition(of.name, of.type, last=True),
     "collect": lambda aggregate, of: Collect(of.name, of.type, aggregate.max_items),
+    "count_distinct": lambda aggregate, of: CountDistinct(of.name, of.type),
+    "approx_count_distinct": lambda aggregate, of: ApproxCountDistinct(of.name, of.type, aggregate.error),
+    "quantiles": lambda aggregate, of: Quantiles(of.name, of.type, aggregate.at, aggregate.error),
     "max_by": lambda aggregate, value, by: BestBy(value, by, highest=True),
     "min_by": lambda aggregate, value, by: BestBy(value, by, highest=False),
     "top": lambda aggregate, value, by: Top(value, by, aggregate.max_items),
@@ -120,6 +126,16 @@ class Aggregates:
     def finish(self, partials: pa.Table | Mapping[str, pa.Array]) -> dict[str, pa.Array]:
         """The results by name, of partials."""
         return {name: kind.finish(_parts(partials, name, kind)) for name, kind in self.kinds.items()}
+
+    def running(
+        self, partials: pa.Table | Mapping[str, pa.Array], segment: np.ndarray
+    ) -> tuple[dict[str, pa.Array], Aggregates]:
+        """The results through each row of its segment, of kinds with a shorter way than merging; and the other kinds."""
+        found = {
+            name: kind.running(_parts(partials, name, kind), segment) for name, kind in self.kinds.items()
+        }
+        others = {name: kind for name, kind in self.kinds.items() if found[name] is None}
+        return {name: each for name, each in found.items() if each is not None}, replace(self, kinds=others)
 
     def _each(self, parts: Callable[[str, Kind], Mapping[str, pa.Array]]) -> dict[str, pa.Array]:
         return {
