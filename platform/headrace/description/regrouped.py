@@ -23,6 +23,7 @@ OF_TABLES = (
     "max",
     "collect",
     *RANKED,
+    "count_distinct",
     "quantiles",
 )  # kinds that a row can be taken out of again
 

@@ -48,6 +48,7 @@ PICKED: dict[str, Any] = {
     "smallest": hr.min_by("parent", by="amount"),
     "three": hr.top(3, "id", by="amount"),
 }
+SOME: dict[str, Any] = {name: PICKED[name] for name in ("n", "first_two", "highest")}
 SUMS = {
     "n": hr.count(),
     "total": hr.sum("amount"),
@@ -140,6 +141,9 @@ def group_subjects() -> list[Subject]:
         "groups_of_a_join": joined.group_by("exchange").aggregate(**SUMS).join(PLACES, on="exchange", how="left"),
         "market": markets.group_by("market").aggregate(n=hr.count(), total=hr.sum("both")),
         "picked": HELD.group_by("ticker").aggregate(**PICKED),
+        "distinct": HELD.group_by("ticker").aggregate(
+            amounts=hr.count_distinct("amount"), parents=hr.count_distinct("parent"), **SOME
+        ),
         "picked_of_a_join": joined.group_by("exchange").aggregate(latest=hr.max("owner"), **PICKED),
         "picked_of_groups": HELD.group_by("ticker", "parent").aggregate(**PICKED).group_by("ticker")
         .aggregate(lowest=hr.max("lowest"), parents=hr.collect("parent", max_items=9)),

@@ -26,7 +26,7 @@ from headrace.fold.columns import MOMENT
 from headrace.fold.grouped import ByGroupOfRow, GroupedMembers, GroupedRows
 from headrace.fold.grouped.contributions import ROWS as NUMBER
 from headrace.fold.grouped.contributions import ByGroup
-from headrace.fold.grouped.picks import PICKED, picks_of
+from headrace.fold.grouped.from_rows import FROM_ROWS, found_from_rows
 from headrace.fold.joins import ForeignKeyJoin, OuterJoin
 from headrace.fold.joins.computed_values import ComputedValues
 from headrace.fold.joins.sides import MATCHED
@@ -117,14 +117,17 @@ class Grower:
         read = [column for _, aggregate in node.aggregates for column in aggregate.columns]
         spelled = [node.table.shape.resolve(name, "aggregate") for name in read]
         rows = self.branch(node.table, below(part, ROWS), (*node.by, *spelled))
-        added = [(name, each) for name, each in node.aggregates if each.kind not in PICKED]
+        added = [(name, each) for name, each in node.aggregates if each.kind not in FROM_ROWS]
         aggregates = Aggregates.of((*added, (NUMBER, count())), rows.columns)
         by = pa.schema([rows.columns.field(name) for name in node.by])
         if len(added) == len(node.aggregates):
             route = ByGroup(node.by, aggregates, self.per_commit)
             station = GroupedRows(part, rows.part, by, aggregates, route, self.per_commit)
         else:
-            names, picks = [name for name, _ in node.aggregates], picks_of(node.aggregates, rows.columns)
+            names, picks = (
+                [name for name, _ in node.aggregates],
+                found_from_rows(node.aggregates, rows.columns),
+            )
             each = ByGroupOfRow(node.by, tuple(spelled))
             station = GroupedMembers(
                 part, rows.part, by, aggregates, each, self.per_commit, picks=picks, shown=names
