@@ -135,11 +135,11 @@ def test_a_node_that_is_read_has_to_be_there_and_has_known_types(drive: Drive) -
 
 def test_limits_are_set_for_nodes_that_read_topics(drive: Drive) -> None:
     limited = (
-        PAIRS.group_by("sensor")
+        ENRICHED.group_by("sensor")
         .aggregate(n=hr.count())
         .suppress(hr.until_time_limit("1 minute"))
         .named("limited")
     )
-    driver = drive(limited, PAIRS)
-    with pytest.raises(hr.DescriptionError, match="node 'limited' reads node 'pairs', and no topic of Kafka"):
+    driver = drive(limited, ENRICHED)
+    with pytest.raises(hr.DescriptionError, match="node 'limited' reads node 'enriched', and no topic of Kafka"):
         driver.set_limits("limited", max_records=3)
