@@ -27,6 +27,8 @@ from headrace.description.join import Join
 from headrace.description.lookup import Lookup
 from headrace.description.named_stream import NamedStream
 from headrace.description.node import Node
+from headrace.description.node_output import NodeOutput, output_name, written_by
+from headrace.description.refined import Refined
 from headrace.description.regrouped import GroupedTable, TableAggregate
 from headrace.description.relation import Relation
 from headrace.description.replay import ReplayGuard
@@ -67,11 +69,12 @@ from headrace.description.windows import (
 
 __all__ = [
     "Aggregate", "Batches", "Bound", "Branch", "Column", "Duration", "Expression", "GroupedStream", "GroupedTable",
-    "Join", "Lookup", "NamedStream", "Node", "Relation", "ReplayGuard", "ResultColumn", "RunningAggregate", "Select",
-    "SessionWindows", "SlidingWindows", "Step", "Stream", "Suppressed", "Table", "TableAggregate", "TimeWindows",
-    "Topic", "Topology", "Transform", "UntilTimeLimit", "UntilWindowCloses", "Where", "WindowedAggregate",
-    "WindowedStream", "WithColumn", "approx_count_distinct", "avg", "collect", "count", "count_distinct", "describe",
-    "duration_ms", "first", "format_duration", "hopping", "is_decimal", "is_floating", "is_integral", "is_numeric",
-    "last", "max", "max_by", "min", "min_by", "parse_ddl", "parse_expression", "quantiles", "quote", "session",
-    "sliding", "stddev", "sum", "to_ddl", "top", "tumbling", "until_time_limit", "until_window_closes", "variance",
+    "Join", "Lookup", "NamedStream", "Node", "NodeOutput", "Refined", "Relation", "ReplayGuard", "ResultColumn",
+    "RunningAggregate", "Select", "SessionWindows", "SlidingWindows", "Step", "Stream", "Suppressed", "Table",
+    "TableAggregate", "TimeWindows", "Topic", "Topology", "Transform", "UntilTimeLimit", "UntilWindowCloses", "Where",
+    "WindowedAggregate", "WindowedStream", "WithColumn", "approx_count_distinct", "avg", "collect", "count",
+    "count_distinct", "describe", "duration_ms", "first", "format_duration", "hopping", "is_decimal", "is_floating",
+    "is_integral", "is_numeric", "last", "max", "max_by", "min", "min_by", "output_name", "parse_ddl",
+    "parse_expression", "quantiles", "quote", "session", "sliding", "stddev", "sum", "to_ddl", "top", "tumbling",
+    "until_time_limit", "until_window_closes", "variance", "written_by",
 ]  # fmt: skip

@@ -55,11 +55,11 @@ def differences(stored: Any, described: Any, where: str = "") -> list[str]:
 def _branch(branch: Branch, needed: Iterable[str]) -> dict[str, Any]:
     topic, read = branch.topic, _read(branch, needed)
     value = [column for column in topic.value_columns if read is None or column.name.lower() in read]
-    return {
+    return topic.rules() | {
         "topic": topic.name,
         "key": to_ddl(topic.key_columns),
         "value": to_ddl(tuple(value)),
-        "steps": [_step(step) for step in branch.steps],
+        "steps": [step_rules(step) for step in branch.steps],
     }
 
 
@@ -73,7 +73,8 @@ def _read(branch: Branch, needed: Iterable[str]) -> frozenset[str] | None:
     return frozenset(read)
 
 
-def _step(step: Step) -> dict[str, Any]:
+def step_rules(step: Step) -> dict[str, Any]:
+    """A row-wise step, as JSON."""
     kind = type(step).__name__
     if not isinstance(step, Transform):
         return {"step": kind, **asdict(step)}

@@ -5,12 +5,12 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
+from headrace.description.emitting import Emitting
 from headrace.description.fingerprint import rules_of
 from headrace.description.grouping import common_key, require_known_columns
-from headrace.description.node import Node
 from headrace.description.schema import ResultColumn
 from headrace.description.sink import CorrectableSink
-from headrace.description.stream import RowOperators, Stream
+from headrace.description.stream import Stream
 from headrace.description.wording import listed
 from headrace.errors import DescriptionError
 
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True)
-class NamedStream(Node, RowOperators):
+class NamedStream(Emitting):
     """The records of a stream after its row-wise steps: appended to a table, and sent to sinks, once.
 
     In:  rows  the stream. What is made of the node is made of this stream: a name changes no result
@@ -43,7 +43,11 @@ class NamedStream(Node, RowOperators):
 
     @property
     def stream(self) -> Stream:
-        """The stream itself."""
+        """What it is made of."""
+        return self.rows
+
+    def as_stream(self) -> Stream:
+        """The stream itself: a name changes nothing of what is made of it."""
         return self.rows
 
     @property

@@ -10,7 +10,7 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from headrace.description.expressions import Expression, parse_expression
-from headrace.description.schema import Column, refuse_repeats, refuse_reserved
+from headrace.description.schema import Column, parse_type, refuse_repeats, refuse_reserved
 from headrace.description.shape import Shape, shape_of
 from headrace.description.wording import a_value
 from headrace.errors import DescriptionError
@@ -39,6 +39,11 @@ class Where:
         """The columns that it reads."""
         return predicate(self.expression, "where").columns
 
+    @property
+    def texts(self) -> tuple[str, ...]:
+        """Its SQL."""
+        return (self.expression,)
+
 
 @dataclass(frozen=True)
 class Select:
@@ -63,7 +68,7 @@ class Select:
         refuse_reserved(names, "select")
 
     def applied_to(self, shape: Shape) -> Shape:
-        """The columns that the expressions name; a type stays known where a column is merely repeated."""
+        """The columns that the expressions name; a type is known where a column is merely repeated, or cast."""
         columns, types = [], {}
         for parsed in self._parsed():
             shape.require(parsed.columns, f"select({parsed.sql!r})")
@@ -79,6 +84,11 @@ class Select:
     def reads(self) -> frozenset[str]:
         """The columns that it reads."""
         return frozenset().union(*(parsed.columns for parsed in self._parsed()))
+
+    @property
+    def texts(self) -> tuple[str, ...]:
+        """Its SQL."""
+        return self.expressions
 
     def _parsed(self) -> list[Expression]:
         return [parse_expression(expression, "select") for expression in self.expressions]
@@ -101,7 +111,7 @@ class WithColumn:
         _refuse_alias(self._parsed(), f"with_column('{self.name}')")
 
     def applied_to(self, shape: Shape) -> Shape:
-        """The columns with this one; its type is known only where it repeats another."""
+        """The columns with this one; its type is known where it repeats another, or is cast."""
         parsed = self._parsed()
         shape.require(parsed.columns, f"with_column('{self.name}', {self.expression!r})")
         types = {name: column for name, column in shape.types.items() if name.lower() != self.name.lower()}
@@ -116,6 +126,11 @@ class WithColumn:
     def reads(self) -> frozenset[str]:
         """The columns that it reads."""
         return self._parsed().columns
+
+    @property
+    def texts(self) -> tuple[str, ...]:
+        """Its SQL."""
+        return (self.expression,)
 
     def _columns(self, before: tuple[str, ...] | None) -> tuple[str, ...] | None:
         if before is None:
@@ -160,6 +175,9 @@ Step = Where | Select | WithColumn | Transform
 
 
 def _typed_as(parsed: Expression, name: str, shape: Shape) -> dict[str, Column]:
+    """The column that an expression makes, if its type is known."""
+    if parsed.type is not None:
+        return {name: Column(name, parse_type(parsed.type, f"the type of '{name}'"), nullable=True)}
     known = shape.type_of(parsed.source) if parsed.source else None
     return {name: replace(known, name=name)} if known else {}
 

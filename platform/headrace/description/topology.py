@@ -14,6 +14,8 @@ from headrace.description.join import Join
 from headrace.description.lookup import Lookup
 from headrace.description.named_stream import NamedStream
 from headrace.description.node import Node
+from headrace.description.node_output import written_by
+from headrace.description.refined import Refined
 from headrace.description.regrouped import TableAggregate
 from headrace.description.running import RunningAggregate
 from headrace.description.steps import Select, Step, Transform, Where, WithColumn
@@ -120,6 +122,9 @@ def _operators(node: Node) -> tuple[Part, ...]:
                     OPERATOR, f"by {listed(node.by)}: {_aggregates(node.aggregates)}", _operators(node.table)
                 ),
             )
+        case Refined():
+            (made,) = _operators(node.table)
+            return (reduce(lambda part, step: Part(OPERATOR, _step(step), (part,)), node.steps, made),)
         case Table():
             return (_table(node),)
         case Join():
@@ -127,7 +132,7 @@ def _operators(node: Node) -> tuple[Part, ...]:
             return (Part(OPERATOR, words, (*_operators(node.left), *_operators(node.right))),)
         case Lookup():
             words = f"{node.how} lookup on {listed(node.on)}, as of the {node.as_of}"
-            return (Part(OPERATOR, words, (*_of_stream(node.stream), *_operators(node.table))),)
+            return (Part(OPERATOR, words, (*_of_stream(node.stream), *_operators(node.right))),)
         case Suppressed():
             return (Part(OPERATOR, f"suppress, {node.policy.in_words}", _operators(node.updated)),)
         case Batches():
@@ -171,6 +176,8 @@ def _of_branch(branch: Branch) -> Part:
 
 
 def _topic(topic: Topic) -> Part:
+    if (node := written_by(topic)) is not None:
+        return _of_node(node)
     keys, values = ([column.name for column in some] for some in (topic.key_columns, topic.value_columns))
     return Part(TOPIC, f"topic {topic.name} ({f'key {listed(keys)}; ' if keys else ''}{listed(values)})")
 

@@ -269,7 +269,7 @@ def _columns_read(node: Node, feed: str) -> Sequence[str]:
     match node:
         case Lookup():
             assert node.stream.columns is not None
-            return node.stream.columns if feed == RECORDS else node.table.columns
+            return node.stream.columns if feed == RECORDS else node.right.columns
         case Suppressed():
             return _columns_read(node.updated, feed)
         case Batches():

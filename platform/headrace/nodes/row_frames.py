@@ -20,6 +20,7 @@ from headrace.fold.lookups.count_fates import once
 from headrace.fold.relations import Relations
 from headrace.fold.sessions import Sessions
 from headrace.fold.sliding import SlidingWindows
+from headrace.fold.tables import Tables
 from headrace.fold.windows import Windows
 from headrace.spark.one_task import made_of
 
@@ -65,6 +66,8 @@ def late(
             return _made(bound, rows, partial(_late_for_sessions, kernel), whole=True)
         case LookupInTime():
             return _made(bound, rows, partial(_late_lookups, kernel), whole=False)
+        case Tables() if kernel.rows.forget_ms is not None:
+            return _made(bound, rows, partial(_late, kernel), whole=False)
     return None
 
 
@@ -99,7 +102,7 @@ def _decide(kernel: Any, feeds: Feeds) -> pa.Table:
     return found.select(names)
 
 
-def _late(kernel: Windows, feeds: Feeds) -> pa.Table:
+def _late(kernel: Windows | Tables, feeds: Feeds) -> pa.Table:
     return kernel.late(feeds[RESULT])
 
 

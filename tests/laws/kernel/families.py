@@ -19,6 +19,7 @@ from tests.laws.kernel.relation_subjects import (
     narrow,
     references,
     referring,
+    refined_subjects,
     side_subjects,
     table_subjects,
 )
@@ -78,6 +79,7 @@ def families() -> list[Family]:
         Family("time limits", limit_subjects(), worlds(whole, pa.int64(), controls=("set_limits",), limits=limits_set())),
         Family("joins", join_subjects(), referring("positions", "tickers", "exchanges"), 2),
         Family("groups of tables", group_subjects(), referring("positions", "tickers", "exchanges"), 2),
+        Family("steps after tables", refined_subjects(), referring("positions", "tickers", "exchanges"), 2),
         Family("aggregates as sides", side_subjects(), referring("sales", "shops"), 2),
         Family("lookups in the log", lookup_subjects(), asked),
         Family("lookups in event time", event_lookup_subjects(), asked),
