@@ -199,7 +199,13 @@ def refined_subjects() -> list[Subject]:
 
 SALES = topic("sales", "shop STRING, clerk STRING, amount INT", "id STRING")
 SHOPS = topic("shops", "city STRING, street STRING, opened INT", "shop STRING")
-SIDES: dict[str, Any] = {"n": hr.count(), "total": hr.sum("amount"), "newest": hr.last("amount")}
+SIDES: dict[str, Any] = {
+    "n": hr.count(),
+    "total": hr.sum("amount"),
+    "newest": hr.last("amount"),
+    "best": hr.max_by("clerk", by="amount"),
+    "clerks": hr.count_distinct("clerk"),
+}
 
 
 def side_subjects() -> list[Subject]:
