@@ -36,6 +36,7 @@ from headrace.description.schema import (
     to_ddl,
 )
 from headrace.description.stream import Branch, Select, Step, Stream, Transform, Where, WithColumn
+from headrace.description.stream_join import StreamJoin
 from headrace.description.suppressed import Suppressed
 from headrace.description.suppression import (
     Bound,
@@ -60,8 +61,8 @@ from headrace.description.windows import (
 __all__ = [
     "Aggregate", "Batches", "Bound", "Branch", "Column", "Duration", "Expression", "GroupedStream", "GroupedTable",
     "Join", "Lookup", "Node", "Relation", "ReplayGuard", "ResultColumn", "RunningAggregate", "Select",
-    "SessionWindows", "SlidingWindows", "Step", "Stream", "Suppressed", "Table", "TableAggregate", "TimeWindows",
-    "Topic", "Transform", "UntilTimeLimit", "UntilWindowCloses", "Where", "WindowedAggregate", "WindowedStream",
+    "SessionWindows", "SlidingWindows", "Step", "Stream", "StreamJoin", "Suppressed", "Table", "TableAggregate",
+    "TimeWindows", "Topic", "Transform", "UntilTimeLimit", "UntilWindowCloses", "Where", "WindowedAggregate", "WindowedStream",
     "WithColumn", "avg", "collect", "count", "duration_ms", "first", "format_duration", "hopping", "is_decimal",
     "is_floating", "is_integral", "is_numeric", "last", "max", "min", "parse_ddl", "parse_expression", "quote",
     "session", "sliding", "stddev", "sum", "to_ddl", "tumbling", "until_time_limit", "until_window_closes",

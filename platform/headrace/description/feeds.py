@@ -11,6 +11,7 @@ from headrace.description.lookup import Lookup
 from headrace.description.regrouped import TableAggregate
 from headrace.description.relation import Relation
 from headrace.description.running import RunningAggregate
+from headrace.description.stream_join import StreamJoin
 from headrace.description.suppressed import Suppressed
 from headrace.description.table import Table
 from headrace.description.windowed import WindowedAggregate
@@ -20,7 +21,7 @@ if TYPE_CHECKING:
     from headrace.description.stream import Stream
 
 RESULT = "result"
-LEFT, RIGHT, ROWS = "left", "right", "rows"  # the sides of a relation
+LEFT, RIGHT, ROWS = "left", "right", "rows"  # the sides of a relation, or of a join of streams
 RECORDS, VERSIONS = "records", "versions"  # the feeds of a lookup
 
 
@@ -50,6 +51,8 @@ def feeds_of(node: Node) -> dict[str, Feed]:
                 RECORDS: Feed(node.stream),
                 VERSIONS: _feed(node.table),
             }
+        case StreamJoin():
+            return {LEFT: Feed(node.left), RIGHT: Feed(node.right)}
         case Suppressed():
             return {RESULT: _feed(node.updated)}
         case Relation():

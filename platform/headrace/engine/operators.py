@@ -21,13 +21,14 @@ from headrace.description import (
     RunningAggregate,
     SessionWindows,
     SlidingWindows,
+    StreamJoin,
     Suppressed,
     Table,
     TableAggregate,
     TimeWindows,
     WindowedAggregate,
 )
-from headrace.description.feeds import RECORDS, RESULT, VERSIONS, Feed, feeds_of
+from headrace.description.feeds import LEFT, RECORDS, RESULT, RIGHT, VERSIONS, Feed, feeds_of
 from headrace.description.lookup import EVENT as AS_OF_EVENT
 from headrace.engine.state_layout import StateLayout
 from headrace.fold import sliding
@@ -39,6 +40,7 @@ from headrace.fold.keys import group
 from headrace.fold.lookups import LookupInLog, LookupInTime
 from headrace.fold.relations import Relations
 from headrace.fold.sessions import Sessions
+from headrace.fold.stream_joins import StreamJoins
 from headrace.fold.tables import Tables
 from headrace.fold.tables.decide_records import PASSES
 from headrace.fold.time_limits import TimeLimit
@@ -96,6 +98,8 @@ def rows_for(kernel: Any, feeds: Mapping[str, pa.Table]) -> pa.Table:
             return kernel.packed(feeds)
         case LookupInLog() | LookupInTime():
             return kernel.decide(feeds[RECORDS], feeds[VERSIONS])
+        case StreamJoins():
+            return kernel.decide(feeds[LEFT], feeds[RIGHT])
     return feeds[RESULT]
 
 
@@ -167,4 +171,6 @@ def _kernel(
         case Lookup(as_of=as_of):
             lookup = LookupInTime if as_of == AS_OF_EVENT else LookupInLog
             return lookup.of(node, inputs[RECORDS], inputs[VERSIONS])
+        case StreamJoin():
+            return StreamJoins.of(node, inputs[LEFT], inputs[RIGHT])
     raise AssertionError(f"a node of another kind: {type(node)}")

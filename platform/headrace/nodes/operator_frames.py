@@ -19,6 +19,7 @@ from headrace.description import (
     Lookup,
     RunningAggregate,
     SessionWindows,
+    StreamJoin,
     Suppressed,
     WindowedAggregate,
     quote,
@@ -28,6 +29,7 @@ from headrace.engine.fold_stages import Increment
 from headrace.errors import DescriptionError
 from headrace.fold.changes.collect import CHANGES, RESULTS
 from headrace.fold.contract import DELETED, PARTITION
+from headrace.fold.stream_joins.join_records import PARTNER
 from headrace.fold.time_limits.count_waiting import COUNTS, WAITING
 from headrace.nodes import state_views
 from headrace.nodes.bound_operator import bound
@@ -100,6 +102,8 @@ class OperatorFrames:
         match self.node:
             case Lookup():
                 return POSITION
+            case StreamJoin():
+                return (*POSITION, *PARTNER)
             case Suppressed():
                 return (*self.node.identity, PARTITION, "__opened_offset")
         return self.node.identity
@@ -107,7 +111,7 @@ class OperatorFrames:
     @property
     def clock(self) -> str:
         """The log's column by which a record belongs to a day of the results."""
-        return "ingested_at" if isinstance(self.node, Batches | Lookup) else "timestamp"
+        return "ingested_at" if isinstance(self.node, Batches | Lookup | StreamJoin) else "timestamp"
 
     @property
     def ordered(self) -> bool:

@@ -20,6 +20,7 @@ from headrace.fold.lookups.count_fates import once
 from headrace.fold.relations import Relations
 from headrace.fold.sessions import Sessions
 from headrace.fold.sliding import SlidingWindows
+from headrace.fold.stream_joins import StreamJoins
 from headrace.fold.windows import Windows
 from headrace.spark.one_task import made_of
 
@@ -63,8 +64,8 @@ def late(
         case Sessions():
             rows = _by_partition(bound, rows)
             return _made(bound, rows, partial(_late_for_sessions, kernel), whole=True)
-        case LookupInTime():
-            return _made(bound, rows, partial(_late_lookups, kernel), whole=False)
+        case LookupInTime() | StreamJoins():
+            return _made(bound, rows, partial(_late_decided, kernel), whole=False)
     return None
 
 
@@ -91,6 +92,8 @@ def _decide(kernel: Any, feeds: Feeds) -> pa.Table:
     match kernel:
         case LookupInLog() | LookupInTime():
             return once(rows).select(ROW_COLUMNS.names)
+        case StreamJoins():
+            return rows.select(ROW_COLUMNS.names)
         case Relations():
             found: pa.Table = kernel.decide(rows)
             return found
@@ -112,5 +115,5 @@ def _late_for_sessions(kernel: Sessions, feeds: Feeds) -> pa.Table:
     return kernel.late(rows, Times(Clock(), Clock()))
 
 
-def _late_lookups(kernel: LookupInTime, feeds: Feeds) -> pa.Table:
+def _late_decided(kernel: LookupInTime | StreamJoins, feeds: Feeds) -> pa.Table:
     return kernel.late(rows_for(kernel, feeds))

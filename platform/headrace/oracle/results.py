@@ -12,6 +12,7 @@ from headrace.description import (
     RunningAggregate,
     SessionWindows,
     SlidingWindows,
+    StreamJoin,
     Suppressed,
     WindowedAggregate,
 )
@@ -20,6 +21,7 @@ from headrace.oracle.batches import batches
 from headrace.oracle.lookups import lookup
 from headrace.oracle.sessions import sessions
 from headrace.oracle.sliding import sliding
+from headrace.oracle.stream_joins import stream_join
 from headrace.oracle.time_limits import time_limit
 from headrace.oracle.totals import totals
 from headrace.oracle.windows import windows
@@ -41,6 +43,8 @@ def results(node: Node, log: Log, wanted: Callable[[Identity], bool] = lambda ke
     match node:
         case Lookup():
             return lookup(node, log)
+        case StreamJoin():
+            return stream_join(node, log)
         case Batches():
             return batches(node, log)
         case Suppressed():
