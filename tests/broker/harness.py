@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pytest
-from confluent_kafka import Producer, TopicPartition
+from confluent_kafka import ConsumerGroupTopicPartitions, Producer, TopicPartition
 from confluent_kafka.admin import AdminClient
 from confluent_kafka.admin._config import AlterConfigOpType, ConfigEntry, ConfigResource
 from pyspark.sql import functions as F
@@ -108,6 +108,14 @@ def delete_records(broker: Broker, topic: str, before: Mapping[int, int]) -> Non
     positions = [TopicPartition(topic, partition, offset) for partition, offset in before.items()]
     for future in admin.delete_records(positions).values():
         future.result(30)
+
+
+def group_offsets(broker: Broker, group: str, topic: str) -> dict[int, int]:
+    """The offsets that a consumer group has of a topic's partitions."""
+    admin = AdminClient({"bootstrap.servers": broker.bootstrap_servers})
+    asked = admin.list_consumer_group_offsets([ConsumerGroupTopicPartitions(group)])
+    found = asked[group].result(30).topic_partitions
+    return {place.partition: place.offset for place in found if place.topic == topic}
 
 
 def set_topic(broker: Broker, topic: str, settings: Mapping[str, str]) -> None:

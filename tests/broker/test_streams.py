@@ -17,7 +17,7 @@ from headrace.lifecycle.backfill import Backfill
 from headrace.local.broker import Broker
 from headrace.local.topics import add_partitions
 from headrace.observe.views import Views
-from tests.broker.harness import delete_records, produce, running, set_topic, transactional
+from tests.broker.harness import delete_records, group_offsets, produce, running, set_topic, transactional
 from tests.broker.pipeline import NOON_MS, Record, minutes, reading
 
 if TYPE_CHECKING:
@@ -78,6 +78,7 @@ def test_partitions_added_while_it_is_down_are_read_from_their_beginning(
     with running(spark, lake, kafka, topic, start="latest") as run:
         run.catch_up()
     assert run.offsets() == {0: [5, 6, 7, 8, 9], 1: [0, 1, 2, 3, 4]}
+    assert group_offsets(kafka, "headrace", topic) == {0: 10, 1: 5}, "dashboards of consumer lag show none"
 
 
 def test_aborted_records_never_appear_and_markers_are_no_loss(
@@ -94,6 +95,7 @@ def test_aborted_records_never_appear_and_markers_are_no_loss(
     assert run.fates() == {"used": 6, "open": 2}
     assert run.results() == run.recomputed()
 
+    assert group_offsets(kafka, "headrace", topic) == {0: 16}
     # Retention takes the markers at the end too: they were read, so nothing that the log needs is lost.
     delete_records(kafka, topic, {0: 16})
     with running(spark, lake, kafka, topic) as run:

@@ -73,10 +73,21 @@ def test_what_cannot_be_joined_is_refused() -> None:
         POSITIONS.join(TICKERS, on="amount")
     with refused("join: on names ticker, client, and the key of the right table is ticker"):
         POSITIONS.join(TICKERS, on=("ticker", "client"))
-    with refused("join: how 'outer' does not exist", "inner, left"):
-        POSITIONS.join(TICKERS, on="ticker", how="outer")
+    with refused("join: how 'full' does not exist", "inner, left, outer"):
+        POSITIONS.join(TICKERS, on="ticker", how="full")
     with refused("on the right is no table", "topic.table()"):
         POSITIONS.join(hr.Topic("t", key="ticker STRING", value="a INT"), on="ticker")  # type: ignore[arg-type]
+
+
+def test_a_full_outer_join_is_by_the_keys_of_both_tables() -> None:
+    join = TICKERS.join(
+        hr.Topic("prices", key="symbol STRING", value="price DOUBLE").table(), "TICKER", "outer"
+    )
+    assert join.columns == ("ticker", "name", "founded", "price")
+    assert join.identity == ("ticker",)
+    assert join.in_words == "One row per ticker of either table, by ticker; always of the latest rows."
+    with refused("how='outer' is by the keys of both tables: on names ticker", "table is id", "how='left'"):
+        POSITIONS.join(TICKERS, on="ticker", how="outer")
 
 
 def test_a_table_is_grouped_by_its_columns_and_the_result_is_a_table_by_group() -> None:
@@ -89,11 +100,19 @@ def test_a_table_is_grouped_by_its_columns_and_the_result_is_a_table_by_group() 
     assert totals.fingerprint() != POSITIONS.group_by("client").aggregate(n=hr.count()).fingerprint()
 
 
+def test_aggregates_that_pick_rows_have_the_types_of_their_columns() -> None:
+    picked = POSITIONS.group_by("ticker").aggregate(
+        highest=hr.max("amount"), clients=hr.collect("client", max_items=3)
+    )
+    assert [column.type for column in picked.result_columns] == ["STRING", "INT", "ARRAY<STRING>"]
+
+
 def test_aggregates_that_cannot_give_a_row_back_are_refused() -> None:
-    with refused(
-        "lowest=min('amount') of a table", "cannot be taken back", "count, sum, avg, variance and stddev"
-    ):
-        POSITIONS.group_by("ticker").aggregate(lowest=hr.min("amount"))
+    for newest in (hr.last("amount"), hr.first("amount")):
+        with refused(
+            f"newest={newest.kind}('amount') of a table", "no order in which they came", "min, max, collect"
+        ):
+            POSITIONS.group_by("ticker").aggregate(newest=newest)
     with refused("group_by: no columns"):
         POSITIONS.group_by().aggregate(n=hr.count())
     with refused("column 'tikcer' does not exist", "ticker"):

@@ -73,6 +73,22 @@ def test_the_graph_of_the_demo_is_as_reviewed(snapshot: SnapshotAssertion) -> No
     assert graph_of(defs) == snapshot(extension_class=JSONSnapshotExtension)
 
 
+def test_a_table_says_what_it_is_made_of() -> None:
+    (spec,) = table_asset(reading_counts, pipeline_of([reading_counts], partitions_start="2026-11-01")).specs
+    assert str(hr.describe(reading_counts)) in str(spec.metadata["made of"].value)
+    assert "flowchart LR" in str(spec.metadata["picture"].value)
+
+
+def test_the_stream_of_a_node_that_reads_a_node_depends_on_its_stream() -> None:
+    quiet = reading_counts.as_stream().where("n < 4").named("quiet_sensors")
+    pipeline = pipeline_of([quiet, reading_counts], partitions_start="2026-11-01")
+    specs = {spec.key.to_user_string(): spec for spec in streaming_assets(pipeline).specs}
+    assert [*specs] == ["log/readings", "stream/quiet_sensors", "stream/reading_counts"]
+    assert [dep.asset_key.to_user_string() for dep in specs["stream/quiet_sensors"].deps] == [
+        "stream/reading_counts"
+    ]
+
+
 def test_the_workspace_loads_as_the_webserver_loads_it() -> None:
     command = [sys.executable, "-m", "dagster", "definitions", "validate", "-w", "workspace.yaml"]
     environment = os.environ | {"PYTHONPATH": str(ROOT / "platform")}

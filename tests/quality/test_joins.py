@@ -7,12 +7,14 @@ from typing import TYPE_CHECKING
 import pytest
 
 import headrace as hr
+from headrace.lifecycle.oracle_check import verify_keys
 from headrace.quality import CheckResult, Thresholds, check_node
 from tests.conftest import Drive
 
 if TYPE_CHECKING:
     from pathlib import Path
 
+    from headrace.description import Join
     from headrace.testing import TestDriver
 
 pytestmark = pytest.mark.spark
@@ -22,9 +24,16 @@ TICKERS = hr.Topic("tickers", key="ticker STRING", value="name STRING").table()
 ENRICHED = POSITIONS.join(TICKERS, on="ticker", how="left").named("enriched")
 
 
-def check(driver: TestDriver, docs: Path, **thresholds: float) -> dict[str, CheckResult]:
+BIDS, ASKS = (hr.Topic(name, key="ticker STRING", value="price INT").table() for name in ("bids", "asks"))
+NAMES = ("left.price AS bid", "right.price AS ask", "lower(ticker) AS ticker_name")
+QUOTES = BIDS.join(ASKS, on="ticker", how="outer", select=NAMES).named("quotes")
+
+
+def check(
+    driver: TestDriver, docs: Path, node: Join = ENRICHED, **thresholds: float
+) -> dict[str, CheckResult]:
     limits = Thresholds(**thresholds)  # type: ignore[arg-type]
-    found = check_node(driver.spark, driver._lake, ENRICHED, str(docs), thresholds=limits, verdicts=())
+    found = check_node(driver.spark, driver._lake, node, str(docs), thresholds=limits, verdicts=())
     return {result.name: result for result in found}
 
 
@@ -60,3 +69,24 @@ def test_a_join_is_compared_with_its_sides_and_says_which_keys_differ(drive: Dri
     )
     sampled = check(driver, tmp_path, orphan_ratio_max=0.5, join_sample_ratio=0.5)
     assert 0 < int(sampled["join_equals_recomputation"].metadata["keys"]) < 20
+
+
+def test_a_full_outer_join_is_compared_with_its_sides_and_with_the_oracle(
+    drive: Drive, tmp_path: Path
+) -> None:
+    driver = drive(QUOTES)
+    for topic, tickers in (("bids", "ABC"), ("asks", "BCD")):
+        for ticker in tickers:
+            driver.pipe(topic, key=ticker, value={"price": len(topic) + ord(ticker)}, timestamp_ms=1)
+    driver.cut()
+    driver.pipe("bids", key="B", value=None, timestamp_ms=2)
+    driver.pipe("asks", key="D", value=None, timestamp_ms=2)
+    driver.cut()
+    rows = [("A", 69, None, "a"), ("B", None, 70, "b"), ("C", 71, 71, "c")]
+    assert sorted(driver.read("quotes").collect()) == rows
+    found = check(driver, tmp_path, QUOTES)
+    assert found["join_equals_recomputation"].passed
+    assert found["join_equals_recomputation"].metadata["keys"] == 3
+    assert "no_orphans_above" not in found
+    verdict = verify_keys(driver.spark, driver._lake, QUOTES, 10)
+    assert (verdict.equal, verdict.rows_equal) == (True, 3)

@@ -41,8 +41,7 @@ class Line:
 
     @cached_property
     def _piped(self) -> PipedTopic:
-        known = {p: s.next_offset for p, s in self.sequencer.state.partitions.items()}
-        return PipedTopic(self.topic, known)
+        return PipedTopic(self.topic, self.sequencer.state.next_offsets)
 
     def pipe(self, time: str, sensor: str = "s1", value: float | None = 1.0, partition: int = 0) -> None:
         """One reading at a time in UTC; without a value a tombstone."""

@@ -2,15 +2,21 @@
 
 from headrace.description.aggregates import (
     Aggregate,
+    approx_count_distinct,
     avg,
     collect,
     count,
+    count_distinct,
     first,
     last,
     max,
+    max_by,
     min,
+    min_by,
+    quantiles,
     stddev,
     sum,
+    top,
     variance,
 )
 from headrace.description.batches import Batches
@@ -19,7 +25,9 @@ from headrace.description.expressions import Expression, parse_expression
 from headrace.description.grouped import GroupedStream, WindowedStream
 from headrace.description.join import Join
 from headrace.description.lookup import Lookup
+from headrace.description.named_stream import NamedStream
 from headrace.description.node import Node
+from headrace.description.node_output import NodeOutput, output_name, written_by
 from headrace.description.regrouped import GroupedTable, TableAggregate
 from headrace.description.relation import Relation
 from headrace.description.replay import ReplayGuard
@@ -47,6 +55,7 @@ from headrace.description.suppression import (
 )
 from headrace.description.table import Table
 from headrace.description.topic import Topic
+from headrace.description.topology import Topology, describe
 from headrace.description.windowed import WindowedAggregate
 from headrace.description.windows import (
     SessionWindows,
@@ -60,11 +69,12 @@ from headrace.description.windows import (
 
 __all__ = [
     "Aggregate", "Batches", "Bound", "Branch", "Column", "Duration", "Expression", "GroupedStream", "GroupedTable",
-    "Join", "Lookup", "Node", "Relation", "ReplayGuard", "ResultColumn", "RunningAggregate", "Select",
-    "SessionWindows", "SlidingWindows", "Step", "Stream", "StreamJoin", "Suppressed", "Table", "TableAggregate",
-    "TimeWindows", "Topic", "Transform", "UntilTimeLimit", "UntilWindowCloses", "Where", "WindowedAggregate", "WindowedStream",
-    "WithColumn", "avg", "collect", "count", "duration_ms", "first", "format_duration", "hopping", "is_decimal",
-    "is_floating", "is_integral", "is_numeric", "last", "max", "min", "parse_ddl", "parse_expression", "quote",
-    "session", "sliding", "stddev", "sum", "to_ddl", "tumbling", "until_time_limit", "until_window_closes",
-    "variance",
+    "Join", "Lookup", "NamedStream", "Node", "NodeOutput", "Relation", "ReplayGuard", "ResultColumn",
+    "RunningAggregate", "Select", "SessionWindows", "SlidingWindows", "Step", "Stream", "StreamJoin", "Suppressed",
+    "Table", "TableAggregate", "TimeWindows", "Topic", "Topology", "Transform", "UntilTimeLimit", "UntilWindowCloses",
+    "Where", "WindowedAggregate", "WindowedStream", "WithColumn", "approx_count_distinct", "avg", "collect", "count",
+    "count_distinct", "describe", "duration_ms", "first", "format_duration", "hopping", "is_decimal", "is_floating",
+    "is_integral", "is_numeric", "last", "max", "max_by", "min", "min_by", "output_name", "parse_ddl",
+    "parse_expression", "quantiles", "quote", "session", "sliding", "stddev", "sum", "to_ddl", "top", "tumbling",
+    "until_time_limit", "until_window_closes", "variance", "written_by",
 ]  # fmt: skip

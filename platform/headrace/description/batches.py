@@ -7,9 +7,9 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from headrace.description.durations import duration_ms, format_duration
+from headrace.description.emitting import Emitting
 from headrace.description.fingerprint import rules_of
 from headrace.description.grouping import group_column, grouping_columns
-from headrace.description.node import Node
 from headrace.description.schema import ResultColumn, quote, refuse_repeats, refuse_reserved
 from headrace.description.wording import a_value
 from headrace.errors import DescriptionError
@@ -23,7 +23,7 @@ _BATCH_COLUMNS = ("batch_id", "events", "records", "opened_at", "closed_at", "cl
 
 
 @dataclass(frozen=True)
-class Batches(Node):
+class Batches(Emitting):
     """Batches of each group's records, each delivered whole.
 
     Out: columns `by`, `batch_id`, `events` (array of struct of the collected columns), `records`, `opened_at`,

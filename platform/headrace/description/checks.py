@@ -7,7 +7,7 @@ from dataclasses import replace
 from inspect import signature
 from typing import TYPE_CHECKING, Any
 
-from headrace.description.aggregates import ARITHMETIC, ORDERED, Aggregate
+from headrace.description.aggregates import NUMERIC, ORDERED, Aggregate
 from headrace.description.schema import is_numeric, refuse_reserved
 from headrace.description.shape import Shape
 from headrace.description.wording import a_value, listed
@@ -65,20 +65,35 @@ def _checked(name: str, aggregate: object, shape: Shape) -> Aggregate:
         return aggregate
     what = f"aggregate: {name}={aggregate.kind}('{aggregate.column}')"
     column = shape.resolve(aggregate.column, what)
-    _check_type(aggregate.kind, column, shape, what)
-    return replace(aggregate, column=column)
+    if aggregate.by is None:
+        _check_type(aggregate.kind, column, shape, what)
+        return replace(aggregate, column=column)
+    by = shape.resolve(aggregate.by, f"{what}: by")
+    _check_order(by, shape, f"{what}: by")
+    return replace(aggregate, column=column, by=by)
 
 
 def _check_type(kind: str, column: str, shape: Shape, what: str) -> None:
     known = shape.type_of(column)
     if known is None:
         return
-    if kind in ARITHMETIC and not is_numeric(known.type):
+    if kind in NUMERIC and not is_numeric(known.type):
         raise DescriptionError(
             f"{what}: column '{column}' is {known.type}, not a number.",
             hint=f"If it holds numbers: .with_column('{column}', 'try_cast({column} AS DOUBLE)').",
         )
-    if kind in ORDERED and "MAP<" in known.type:
+    if kind == "approx_count_distinct" and "<" in known.type:
+        raise DescriptionError(
+            f"{what}: column '{column}' is {known.type}, and values of several parts are not estimated.",
+            hint="Take one of the parts with .with_column(…), or write hr.count_distinct.",
+        )
+    if kind in ORDERED:
+        _check_order(column, shape, what)
+
+
+def _check_order(column: str, shape: Shape, what: str) -> None:
+    known = shape.type_of(column)
+    if known is not None and "MAP<" in known.type:
         raise DescriptionError(
             f"{what}: column '{column}' is {known.type}, and maps have no order.",
             hint="Take one of its entries with .with_column(…).",

@@ -30,7 +30,8 @@ class Expression:
 
     `source` is the column that it merely repeats, as in "value" or "value AS v", otherwise None; `aliased`
     says whether its name comes from "AS name". `paths` are the columns with the fields named after them; `repeats` is
-    the path that it merely repeats, otherwise empty.
+    the path that it merely repeats, otherwise empty. `type` is what a CAST makes of it, or BOOLEAN of a condition, as
+    sqlglot writes it; None where only Spark knows.
     """
 
     sql: str
@@ -40,6 +41,7 @@ class Expression:
     aliased: bool = False
     paths: frozenset[tuple[str, ...]] = frozenset()
     repeats: tuple[str, ...] = ()
+    type: str | None = None
 
 
 def parse_expression(sql: str, what: str) -> Expression:
@@ -73,7 +75,16 @@ def _read(sql: str, what: str) -> Expression:
         isinstance(tree, exp.Alias),
         paths,
         repeats,
+        _type_of(inner),
     )
+
+
+def _type_of(tree: exp.Expr) -> str | None:
+    while isinstance(tree, exp.Paren):
+        tree = tree.this
+    if isinstance(tree, exp.Cast):
+        return str(tree.to.sql(dialect="spark"))
+    return "BOOLEAN" if isinstance(tree, exp.Predicate) else None
 
 
 def _path(column: exp.Column) -> tuple[str, ...]:

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 from headrace.description.batches import Batches
 from headrace.description.join import Join
 from headrace.description.lookup import Lookup
+from headrace.description.named_stream import NamedStream
 from headrace.description.regrouped import TableAggregate
 from headrace.description.relation import Relation
 from headrace.description.running import RunningAggregate
@@ -49,7 +50,7 @@ def feeds_of(node: Node) -> dict[str, Feed]:
         case Lookup():
             return {
                 RECORDS: Feed(node.stream),
-                VERSIONS: _feed(node.table),
+                VERSIONS: _feed(node.right),
             }
         case StreamJoin():
             return {LEFT: Feed(node.left), RIGHT: Feed(node.right)}
@@ -76,5 +77,5 @@ def below(part: str, side: str) -> str:
 
 
 def _feed(leaf: Node) -> Feed:
-    assert isinstance(leaf, Table | RunningAggregate | WindowedAggregate | Batches)
+    assert isinstance(leaf, Table | RunningAggregate | WindowedAggregate | Batches | NamedStream)
     return Feed(leaf.stream, leaf.conditions, deletes=True) if isinstance(leaf, Table) else Feed(leaf.stream)

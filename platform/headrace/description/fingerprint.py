@@ -55,7 +55,7 @@ def differences(stored: Any, described: Any, where: str = "") -> list[str]:
 def _branch(branch: Branch, needed: Iterable[str]) -> dict[str, Any]:
     topic, read = branch.topic, _read(branch, needed)
     value = [column for column in topic.value_columns if read is None or column.name.lower() in read]
-    return {
+    return topic.rules() | {
         "topic": topic.name,
         "key": to_ddl(topic.key_columns),
         "value": to_ddl(tuple(value)),

@@ -23,6 +23,13 @@ _FIXES = {
 }
 
 
+def common_key(stream: Stream) -> tuple[str, ...]:
+    """The columns of the record key; none if the stream's topics have different ones, or a step has dropped some."""
+    first, *others = (tuple(column.name for column in topic.key_columns) for topic in stream.topics)
+    kept = stream.columns is None or set(first) <= set(stream.columns)
+    return first if kept and all(key == first for key in others) else ()
+
+
 def key_of(stream: Stream, what: str = "group_by") -> tuple[str, ...]:
     """The columns of the record key, on which all the stream's topics must agree; `what` needs them.
 

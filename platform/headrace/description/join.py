@@ -16,8 +16,8 @@ if TYPE_CHECKING:
     from headrace.description.expressions import Expression
     from headrace.description.topic import Topic
 
-INNER, LEFT = "inner", "left"
-HOWS = (INNER, LEFT)
+INNER, LEFT, OUTER = "inner", "left", "outer"
+HOWS = (INNER, LEFT, OUTER)
 _SETTLE = "Say which: select=('…', 'left.{0} AS left_{0}', 'right.{0} AS right_{0}')."
 
 
@@ -26,12 +26,14 @@ class Join(Relation):
     """A foreign-key join: for each row of the left table the row of the right table that it refers to.
 
     In:  on         columns of the left table that hold the right table's key; one that is null refers to nothing
-         how        "inner": rows without a match are left out; "left": they stay, with nulls
+         how        "inner": rows without a match are left out; "left": they stay, with nulls; "outer": rows of the right
+                    table without a match stay, too; `on` is then the key of the left table
          broadcast  the right table is small: each task reads it whole
          selection  SQL over both sides; None: all columns
-    Out: the columns of the left table, then those of the right table that are not in its key. One row per left key.
+    Out: the columns of the left table, then those of the right table that are not in its key. One row per left key; with
+         "outer" one per key of either table.
     Law: a function of the latest left rows and the latest right rows, and so of the logs of its topics alone.
-    Source: Kafka Streams, KIP-213.
+    Source: Kafka Streams, KIP-213; KTable.outerJoin.
     """
 
     left: Relation
@@ -95,7 +97,9 @@ class Join(Relation):
     @property
     def in_words(self) -> str:
         """One sentence for people."""
-        which = "that has a match" if self.how == INNER else "with its match or nulls"
+        which = {INNER: "that has a match", LEFT: "with its match or nulls", OUTER: "of either table"}[
+            self.how
+        ]
         return (
             f"One row per {listed(self.identity)} {which}, by {listed(self.on)}; always of the latest rows."
         )
@@ -130,6 +134,12 @@ class Join(Relation):
                     f"join: '{name}' is {mine.type} on the left and '{theirs}' is {other.type} on the right.",
                     hint=f"Cast it before: .with_column('{name}', 'CAST({name} AS {other.type})').table().",
                 )
+        if self.how == OUTER and self.on != self.left.identity:
+            raise DescriptionError(
+                f"join: how='outer' is by the keys of both tables: on names {listed(self.on)}, and the key of the left "
+                f"table is {listed(self.left.identity)}.",
+                hint="Name its columns in their order; by other columns join with how='left'.",
+            )
 
     def _refuse_clashes(self) -> None:
         for column in self._right_values:

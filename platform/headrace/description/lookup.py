@@ -6,10 +6,10 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from headrace.description.durations import duration_ms, format_duration
+from headrace.description.emitting import Emitting
 from headrace.description.fingerprint import rules_of
 from headrace.description.grouping import key_of, require_known_columns
-from headrace.description.join import HOWS, LEFT
-from headrace.description.node import Node
+from headrace.description.join import INNER, LEFT
 from headrace.description.schema import ResultColumn
 from headrace.description.table import Table
 from headrace.description.wording import a_value, listed
@@ -21,10 +21,11 @@ if TYPE_CHECKING:
 
 LOG, EVENT = "log", "event"
 AS_OF = (LOG, EVENT)
+HOWS = (INNER, LEFT)
 
 
 @dataclass(frozen=True)
-class Lookup(Node):
+class Lookup(Emitting):
     """A lookup: each record of a stream with the row of a table that it refers to.
 
     In:  on          columns of the stream that hold the table's key; one that is null refers to nothing
@@ -41,16 +42,16 @@ class Lookup(Node):
     """
 
     stream: Stream
-    table: Table
+    right: Table
     on: tuple[str, ...]
     how: str = LEFT
     as_of: str = LOG
     history_ms: int | None = None
 
     def __post_init__(self) -> None:
-        if not isinstance(self.table, Table):
+        if not isinstance(self.right, Table):
             raise DescriptionError(
-                f"lookup: {a_value(self.table)} is no table of a topic.", hint="Write topic.table()."
+                f"lookup: {a_value(self.right)} is no table of a topic.", hint="Write topic.table()."
             )
         if self.how not in HOWS:
             raise DescriptionError(
@@ -60,7 +61,7 @@ class Lookup(Node):
         columns = require_known_columns(self.stream, "lookup")
         self._check_on()
         names = {name.lower() for name in columns}
-        for name in self.table.values:
+        for name in self.right.values:
             if name.lower() in names:
                 raise DescriptionError(
                     f"lookup: the stream and the table both have a column '{name}'.",
@@ -71,7 +72,7 @@ class Lookup(Node):
     @property
     def topics(self) -> tuple[Topic, ...]:
         """The topics of the stream and of the table."""
-        return tuple(dict.fromkeys((*self.stream.topics, *self.table.topics)))
+        return tuple(dict.fromkeys((*self.stream.topics, *self.right.topics)))
 
     @property
     def identity(self) -> tuple[str, ...]:
@@ -92,14 +93,14 @@ class Lookup(Node):
     def result_columns(self) -> tuple[ResultColumn, ...]:
         """The columns of the stream, then the values of the table."""
         assert self.stream.columns is not None
-        key, shape = self.table.identity, self.stream.shape
+        key, shape = self.right.identity, self.stream.shape
         own = [(name, shape.type_of(name)) for name in self.stream.columns]
         return (
             *(
                 ResultColumn(name, known.type if known else "computed", "Of the record.")
                 for name, known in own
             ),
-            *(column for column in self.table.result_columns if column.name not in key),
+            *(column for column in self.right.result_columns if column.name not in key),
         )
 
     @property
@@ -116,7 +117,7 @@ class Lookup(Node):
         event = {"as_of": EVENT, "history_ms": self.history_ms} if self.as_of == EVENT else {}
         return event | {
             "lookup": rules_of(self.stream, self.stream.columns),
-            "table": self.table.rules(),
+            "table": self.right.rules(),
             "on": self.on,
             "how": self.how,
         }
@@ -139,7 +140,7 @@ class Lookup(Node):
             )
 
     def _check_on(self) -> None:
-        shape, key = self.stream.shape, self.table.identity
+        shape, key = self.stream.shape, self.right.identity
         object.__setattr__(self, "on", tuple(shape.resolve(name, "lookup: on") for name in self.on))
         if len(self.on) != len(key):
             raise DescriptionError(
@@ -147,7 +148,7 @@ class Lookup(Node):
                 hint="Name one column of the stream for each, in that order.",
             )
         for name, theirs in zip(self.on, key, strict=True):
-            mine, other = shape.type_of(name), self.table.shape.type_of(theirs)
+            mine, other = shape.type_of(name), self.right.shape.type_of(theirs)
             if mine and other and mine.type != other.type:
                 raise DescriptionError(
                     f"lookup: '{name}' is {mine.type} and the table's '{theirs}' is {other.type}.",

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from headrace.description.aggregates import ORDERED, Aggregate
+from headrace.description.aggregates import ARITHMETIC, RANKED, Aggregate
 from headrace.description.checks import checked_aggregates
 from headrace.description.grouping import grouped_columns, grouping_columns
 from headrace.description.relation import Relation, require_side
@@ -16,6 +16,16 @@ from headrace.errors import DescriptionError
 if TYPE_CHECKING:
     from headrace.description.topic import Topic
 
+OF_TABLES = (
+    "count",
+    *ARITHMETIC,
+    "min",
+    "max",
+    "collect",
+    *RANKED,
+    "quantiles",
+)  # kinds that a row can be taken out of again
+
 
 @dataclass(frozen=True)
 class GroupedTable:
@@ -25,7 +35,11 @@ class GroupedTable:
     by: tuple[str, ...]
 
     def aggregate(self, **aggregates: Aggregate) -> TableAggregate:
-        """One row per group, with a column for each aggregate over the rows that are in the table now."""
+        """One row per group, with a column for each aggregate over the rows that are in the table now.
+
+        `hr.collect` gives the values in the order of the rows' keys; where `hr.max_by` and the like find rows equal, the
+        one with the lowest key is the first.
+        """
         return TableAggregate(self.table, self.by, tuple(aggregates.items()))
 
 
@@ -34,7 +48,8 @@ class TableAggregate(Relation):
     """Aggregates over the current rows of a table: one row per group that has rows.
 
     What a row contributed is taken back when it changes or goes. A row with a null in a group column is in no group; an
-    input that is out of range counts as null.
+    input that is out of range counts as null. Where an aggregate of a stream goes by position, this one goes by the
+    table's key.
 
     Out: columns `by`, then the aggregates by name.
     Law: a function of the table's rows, and so of the logs of its topics alone.
@@ -51,11 +66,10 @@ class TableAggregate(Relation):
         object.__setattr__(self, "by", by)
         object.__setattr__(self, "aggregates", checked_aggregates(self.table.shape, self.aggregates, by))
         for name, aggregate in self.aggregates:
-            if aggregate.kind in ORDERED:
+            if aggregate.kind not in OF_TABLES:
                 raise DescriptionError(
-                    f"aggregate: {name}={aggregate.kind}('{aggregate.column}') of a table: when a row goes, what it "
-                    "contributed cannot be taken back.",
-                    hint="Of tables there are count, sum, avg, variance and stddev.",
+                    f"aggregate: {name}={aggregate.kind}('{aggregate.column}') of a table: {_why(aggregate.kind)}",
+                    hint=f"Of tables there are {listed(OF_TABLES)}.",
                 )
         super().__post_init__()
 
@@ -91,3 +105,10 @@ class TableAggregate(Relation):
             "by": self.by,
             "aggregates": [[name, aggregate.rules()] for name, aggregate in self.aggregates],
         }
+
+
+def _why(kind: str) -> str:
+    """Why a kind of aggregate does not exist for tables."""
+    if kind in ("first", "last"):
+        return "the rows of a table have keys, and no order in which they came."
+    return "when a row goes, what it contributed cannot be taken back."

@@ -54,7 +54,8 @@ class Relation(Node):
         """Join with the row of another table that columns of this one refer to.
 
         In:     on         the column, or columns, that hold the key of `right`; null refers to nothing
-                how        "inner": only rows with a match; "left": all rows of this table
+                how        "inner": only rows with a match; "left": all rows of this table; "outer": all rows of both, if
+                           `on` is the key of this one
                 broadcast  whether `right` is small enough to be sent whole to every task
                 select     SQL over the columns of both sides, as `left.name` and `right.name` where they clash
         Raises: DescriptionError naming what does not fit.

@@ -98,7 +98,7 @@ class RunningAggregate(Relation):
     def rules(self) -> dict[str, Any]:
         """Stream, groups and aggregates."""
         return rules_of(
-            self.stream, (*self.by, *(a.column for _, a in self.aggregates if a.column is not None))
+            self.stream, (*self.by, *(name for _, a in self.aggregates for name in a.columns))
         ) | {
             "running": True,
             "by": self.by,

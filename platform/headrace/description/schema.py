@@ -57,6 +57,12 @@ def parse_ddl(ddl: str, what: str) -> tuple[Column, ...]:
     return columns
 
 
+def parse_type(ddl: str, what: str) -> str:
+    """A type as `Column` has it. In: as for `parse_ddl`, the type alone."""
+    (column,) = parse_ddl(f"x {ddl}", what)
+    return column.type
+
+
 def refuse_repeats(names: Iterable[str], what: str) -> None:
     """Raise DescriptionError when two names are equal without regard to case, as Spark compares them."""
     seen: dict[str, str] = {}

@@ -10,7 +10,7 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from headrace.description.expressions import Expression, parse_expression
-from headrace.description.schema import Column, refuse_repeats, refuse_reserved
+from headrace.description.schema import Column, parse_type, refuse_repeats, refuse_reserved
 from headrace.description.shape import Shape, shape_of
 from headrace.description.wording import a_value
 from headrace.errors import DescriptionError
@@ -63,7 +63,7 @@ class Select:
         refuse_reserved(names, "select")
 
     def applied_to(self, shape: Shape) -> Shape:
-        """The columns that the expressions name; a type stays known where a column is merely repeated."""
+        """The columns that the expressions name; a type is known where a column is merely repeated, or cast."""
         columns, types = [], {}
         for parsed in self._parsed():
             shape.require(parsed.columns, f"select({parsed.sql!r})")
@@ -101,7 +101,7 @@ class WithColumn:
         _refuse_alias(self._parsed(), f"with_column('{self.name}')")
 
     def applied_to(self, shape: Shape) -> Shape:
-        """The columns with this one; its type is known only where it repeats another."""
+        """The columns with this one; its type is known where it repeats another, or is cast."""
         parsed = self._parsed()
         shape.require(parsed.columns, f"with_column('{self.name}', {self.expression!r})")
         types = {name: column for name, column in shape.types.items() if name.lower() != self.name.lower()}
@@ -160,6 +160,9 @@ Step = Where | Select | WithColumn | Transform
 
 
 def _typed_as(parsed: Expression, name: str, shape: Shape) -> dict[str, Column]:
+    """The column that an expression makes, if its type is known."""
+    if parsed.type is not None:
+        return {name: Column(name, parse_type(parsed.type, f"the type of '{name}'"), nullable=True)}
     known = shape.type_of(parsed.source) if parsed.source else None
     return {name: replace(known, name=name)} if known else {}
 

@@ -6,10 +6,10 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from headrace.description.durations import format_duration
+from headrace.description.emitting import Emitting
 from headrace.description.fingerprint import rules_of
 from headrace.description.grouping import grouping_columns, require_known_columns
 from headrace.description.join import INNER, LEFT
-from headrace.description.node import Node
 from headrace.description.schema import ResultColumn
 from headrace.description.wording import a_value, listed
 from headrace.errors import DescriptionError
@@ -23,7 +23,7 @@ STREAM_HOWS = (INNER, LEFT, OUTER)
 
 
 @dataclass(frozen=True)
-class StreamJoin(Node):
+class StreamJoin(Emitting):
     """A join of two streams: the pairs of records with one key whose event times differ by at most `within`.
 
     In:  on         columns that both streams have; a record in which one of them is null has no partner

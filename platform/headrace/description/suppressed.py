@@ -5,8 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
+from headrace.description.emitting import Emitting
 from headrace.description.grouping import refuse_regrouping
-from headrace.description.node import Node
 from headrace.description.running import RunningAggregate
 from headrace.description.suppression import UntilTimeLimit
 from headrace.description.table import TIMESTAMP, Table
@@ -23,7 +23,7 @@ Updated = RunningAggregate | WindowedAggregate | Table
 
 
 @dataclass(frozen=True)
-class Suppressed(Node):
+class Suppressed(Emitting):
     """What an aggregate or a table is worth each time that a wait is over; rows are appended and never revised.
 
     In:  updated  what makes the updates; its groups are the record key, for each partition is suppressed by itself

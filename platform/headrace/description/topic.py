@@ -7,13 +7,15 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from datetime import datetime
 from functools import cached_property
+from typing import Any
 
 from headrace.description.durations import Duration, duration_ms
 from headrace.description.kafka_settings import KafkaSettings
 from headrace.description.replay import ReplayGuard
+from headrace.description.row_operators import StreamOperators
 from headrace.description.schema import Column, parse_ddl
 from headrace.description.start import normalised_start, start_ms
-from headrace.description.stream import Branch, RowOperators, Stream
+from headrace.description.stream import Branch, Stream
 from headrace.description.wording import a_value, did_you_mean, listed
 from headrace.errors import DescriptionError
 
@@ -23,7 +25,7 @@ _EVENT_TIME_TYPES = ("TIMESTAMP", "BIGINT")
 
 
 @dataclass(frozen=True, eq=False)
-class Topic(RowOperators):
+class Topic(StreamOperators):
     """A Kafka topic, described; nothing is read until a runtime is given it.
 
     In: `key`, `value`: columns as DDL (`key=None`: records without a key; one STRING column: plain UTF-8);
@@ -70,6 +72,10 @@ class Topic(RowOperators):
         """The topic's records as they are."""
         return Stream((Branch(self, ()),), self.columns)
 
+    @property
+    def _flow(self) -> Stream:
+        return self.stream
+
     @cached_property
     def key_columns(self) -> tuple[Column, ...]:
         """The columns of the record key; none when records have no key."""
@@ -90,6 +96,10 @@ class Topic(RowOperators):
     def columns(self) -> tuple[str, ...]:
         """The names of the columns: those of the key, then those of the value that are not in the key."""
         return tuple(self.types)
+
+    def rules(self) -> dict[str, Any]:
+        """What its records depend on beside Kafka: nothing."""
+        return {}
 
     @property
     def idle_timeout_ms(self) -> int | None:

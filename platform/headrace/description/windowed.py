@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any, overload
 from headrace.description.aggregates import Aggregate, aggregate_column
 from headrace.description.checks import checked_aggregates
 from headrace.description.durations import duration_ms, format_duration
+from headrace.description.emitting import stream_of
 from headrace.description.fingerprint import rules_of
 from headrace.description.grouping import group_column, grouping_columns, refuse_regrouping
 from headrace.description.relation import Relation
@@ -70,6 +71,18 @@ class WindowedAggregate(Relation):
             return suppressed(self, policy)
         return replace(self, suppression=policy)
 
+    def as_stream(self) -> Stream:
+        """The windows that are final, each once, as they close. The node needs a name, and has to be suppressed.
+
+        Raises: DescriptionError when it is not, or the type of a column is known to Spark alone
+        """
+        if self.suppression is None:
+            raise DescriptionError(
+                f"Windows of '{self.name}' that are not suppressed are revised: they are no stream.",
+                hint="Write .suppress(hr.until_window_closes()) before it is named.",
+            )
+        return stream_of(self)
+
     @property
     def no_side(self) -> tuple[str, str] | None:
         """Of sliding windows and sessions it takes several records to say which there are."""
@@ -124,7 +137,7 @@ class WindowedAggregate(Relation):
     def rules(self) -> dict[str, Any]:
         """Stream, groups, windows, grace, aggregates and suppression."""
         return rules_of(
-            self.stream, (*self.by, *(a.column for _, a in self.aggregates if a.column is not None))
+            self.stream, (*self.by, *(name for _, a in self.aggregates for name in a.columns))
         ) | {
             "by": self.by,
             "window": asdict(self.window),

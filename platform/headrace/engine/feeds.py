@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING
 import pyarrow as pa
 from pyspark.sql import functions as F
 
-from headrace.description import Batches, Lookup, Relation, StreamJoin, Suppressed, Table, quote
+from headrace.description import Batches, Lookup, NamedStream, Relation, StreamJoin, Suppressed, Table, quote
 from headrace.description.feeds import LEFT, RECORDS, Feed, feeds_of, leaves_of
 from headrace.engine.log_slices import LogSlice, Origin
 from headrace.engine.operators import feed_schema
@@ -269,18 +269,20 @@ def _columns_read(node: Node, feed: str) -> Sequence[str]:
     match node:
         case Lookup():
             assert node.stream.columns is not None
-            return node.stream.columns if feed == RECORDS else node.table.columns
+            return node.stream.columns if feed == RECORDS else node.right.columns
         case StreamJoin():
             return (node.left if feed == LEFT else node.right).columns or ()
         case Suppressed():
             return _columns_read(node.updated, feed)
         case Batches():
             return (*node.by, *node.collect)
+        case NamedStream():
+            return node.columns
         case Relation():
             leaf = leaves_of(node)[feed]
             if isinstance(leaf, Table):
                 return leaf.columns
-            read = [aggregate.column for _, aggregate in leaf.aggregates if aggregate.column is not None]  # type: ignore[attr-defined]
+            read = [name for _, aggregate in leaf.aggregates for name in aggregate.columns]  # type: ignore[attr-defined]
             return (*leaf.by, *read)  # type: ignore[attr-defined]
     raise AssertionError(f"a node of another kind: {type(node)}")
 

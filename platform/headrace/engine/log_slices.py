@@ -81,6 +81,19 @@ class LogSlice:
         empty = pa.schema([(name, origin.type) for name, origin in columns.items()]).empty_table()
         return pa.concat_tables([empty, *parts]).combine_chunks()
 
+    def commit_rows(self) -> list[tuple[int, str]]:
+        """Of each log commit its time in ms, and the JSON of its commit row; in order."""
+        found: list[tuple[int, str]] = []
+        for name, size in self.files.items():
+            with open_parquet(f"{self.uri}/{name}", size, None) as file:
+                groups = [n for n in range(file.num_row_groups) if self._may_have(file.metadata.row_group(n))]
+                rows = file.read_row_groups(groups, columns=[INGESTED_AT, COMMIT_ROWS])
+            said = pc.starts_with(rows[COMMIT_ROWS], PREFIX).fill_null(False).to_numpy()
+            rows = rows.filter(pa.array(said & self._within(rows)))
+            at_ms = int64(rows[INGESTED_AT].cast(pa.int64())) // 1_000
+            found += zip(at_ms.tolist(), rows[COMMIT_ROWS].to_pylist(), strict=True)
+        return sorted(found)
+
     def _read(self, name: str, size: int, columns: Mapping[str, Origin]) -> Iterator[pa.Table]:
         with open_parquet(f"{self.uri}/{name}", size, None) as file:
             wanted = {INGESTED_AT, COMMIT_ROWS, *(".".join(origin.path) for origin in columns.values())}
@@ -109,10 +122,13 @@ class LogSlice:
         )
         return first <= self.through_ms and last > self.after_ms
 
-    def _mine(self, rows: pa.Table) -> np.ndarray:
+    def _within(self, rows: pa.Table) -> np.ndarray:
         at_us = int64(rows[INGESTED_AT].cast(pa.int64()))
-        mine: np.ndarray = (at_us >= (self.after_ms + 1) * 1_000) & (at_us <= self.through_ms * 1_000 + 999)
-        said = rows[COMMIT_ROWS]
+        found: np.ndarray = (at_us >= (self.after_ms + 1) * 1_000) & (at_us <= self.through_ms * 1_000 + 999)
+        return found
+
+    def _mine(self, rows: pa.Table) -> np.ndarray:
+        mine, said = self._within(rows), rows[COMMIT_ROWS]
         if said.null_count < len(said):
             mine = mine & ~pc.starts_with(said, PREFIX).fill_null(False).to_numpy()
         return mine

@@ -17,6 +17,7 @@ from headrace.description import (
     Batches,
     Join,
     Lookup,
+    NamedStream,
     Node,
     RunningAggregate,
     SessionWindows,
@@ -38,6 +39,7 @@ from headrace.fold.columns import int64
 from headrace.fold.contract import BATCH, HASH, KEY, ROW_COLUMNS, StateTable, Step
 from headrace.fold.keys import group
 from headrace.fold.lookups import LookupInLog, LookupInTime
+from headrace.fold.records import Records
 from headrace.fold.relations import Relations
 from headrace.fold.sessions import Sessions
 from headrace.fold.stream_joins import StreamJoins
@@ -173,4 +175,6 @@ def _kernel(
             return lookup.of(node, inputs[RECORDS], inputs[VERSIONS])
         case StreamJoin():
             return StreamJoins.of(node, inputs[LEFT], inputs[RIGHT])
+        case NamedStream():
+            return Records.of(node)
     raise AssertionError(f"a node of another kind: {type(node)}")

@@ -219,6 +219,11 @@ def computed_columns(selections: Mapping[str, Selection], rows: DataFrame) -> Da
             for name, carried in side.items()
             if name.lower() not in sides
         }
+        plain |= {
+            name.lower(): F.col(quote(carried)).alias(name)
+            for name, carried in selection.key.items()
+            if name.lower() not in sides
+        }
         values = (F.expr(sql).alias(f"{part}:{name}") for name, sql in selection.values.items())
         both = rows.select("*", *structs, *plain.values())
         rows = both.select(*(F.col(quote(name)) for name in names), *values)

@@ -10,6 +10,7 @@ class Lake:
     """Paths below one root URI (a local folder, or any file system that Spark can reach).
 
     `logs/<topic>` the log · `tables/<node>` results · `state/<node>` state, plan, rules and opening balance ·
+    `node_logs/<node>/<fingerprint>` what a node gives to others ·
     `beside/<node>` what is folded from the log beside these ·
     `rebuilds/<node>/<fingerprint>` the same of a node that is rebuilt ·
     `refused/<node>/<sink>` what a sink's store refused · `requests/<topic>` what a log's writer is asked to record ·
@@ -31,8 +32,9 @@ class Lake:
         return f"{self.root}/rebuilds/{node}"
 
     def log(self, topic: str) -> str:
-        """The Delta table of a topic's log."""
-        return f"{self.root}/logs/{topic}"
+        """The Delta table of a topic's log. What a node gives is the topic `<node>@<fingerprint>`."""
+        node, at, generation = topic.partition("@")
+        return f"{self.root}/node_logs/{node}/{generation}" if at else f"{self.root}/logs/{topic}"
 
     def table(self, node: str) -> str:
         """The Delta table of a node's results."""

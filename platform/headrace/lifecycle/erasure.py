@@ -37,11 +37,13 @@ from headrace.log.clock import SystemClock
 from headrace.log.erasure import blanked, is_of_key, key_bytes, key_values
 from headrace.nodes.node_tables import undescribed
 from headrace.nodes.opening import read_opening
+from headrace.nodes.topics import nodes_below
 from headrace.sequence.log_columns import DEAD_LETTER
 from headrace.spark.json_rows import as_json
 from headrace.spark.lake_rows import read, rewrite
 from headrace.spark.session import pipeline_session
 from headrace.writing.lease_waits import nothing_writes
+from headrace.writing.node_log import tell_anew
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -103,7 +105,7 @@ class Erasure:
         Raises: TerminalError when the topic has no key, or this is none of it.
         """
         self._spark, self._lake, self._topic = pipeline_session(spark), lake, topic
-        self._nodes = [node for node in nodes if topic in node.topics]
+        self._nodes = nodes_below(topic, nodes)
         self._described = {node.required_name for node in nodes}
         self._raw = key_bytes(topic, key)
         self._clock = clock or SystemClock()
@@ -180,6 +182,8 @@ class Erasure:
         if state.unusable:
             yield Erased(name, "unusable records", state.unusable, "gone with their reasons")
         yield from refused
+        if tell_anew(spark, lake, node):
+            yield Erased(name, "log", None, "what other nodes read of it is written anew")
         for sink in node.sinks:
             yield Erased(
                 name, f"store of {sink.name}", None, "holds what was delivered to it: erase it there"

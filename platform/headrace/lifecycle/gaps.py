@@ -33,7 +33,7 @@ def accept_gap(
         on_broker = KafkaTopic.of(topic, kafka)
         sequencer.reads_from(on_broker.topic_id())
         needed = dict.fromkeys(on_broker.partitions(), 0)
-        needed |= {p: state.next_offset for p, state in sequencer.state.partitions.items()}
+        needed |= sequencer.state.next_offsets
         lost = lost_offsets(needed, on_broker.earliest(needed))
         if lost:
             sequencer.accept_gap({partition: end for partition, (_, end) in lost.items()})

@@ -20,6 +20,7 @@ from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from headrace import lake as lakes
+from headrace.description import output_name
 from headrace.errors import DescriptionError
 from headrace.lake import small_files
 from headrace.lake.upkeep import compact, small
@@ -138,7 +139,8 @@ class Maintenance:
             "state": lake.state(name),
             "unusable": unusable_uri(lake, node),
         }
-        paths = {**tables, **refused}
+        output = output_name(node)
+        paths = {**tables, "log": lake.log(output), **refused}
         present = {what: path for what, path in paths.items() if lakes.exists(path)}
         try:
             with self._alone(name):
@@ -147,6 +149,9 @@ class Maintenance:
                     work = partial(self._compact, path, f"maintenance/{name}", writers.get(what, []))
                     if what == "state":
                         work = partial(self._pack_state, node)
+                    if what == "log":
+                        signed = f"maintenance/{name}"
+                        work = partial(self._compact, path, signed, [f"log/{output}"], is_log=True)
                     yield self._upkeep(name, what, path, work if compact else None, vacuum)
         except LeaseHeldError as error:
             for what, path in present.items():

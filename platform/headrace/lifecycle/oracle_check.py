@@ -23,6 +23,7 @@ from headrace.description import (
     Batches,
     Join,
     Lookup,
+    NamedStream,
     Relation,
     RunningAggregate,
     SessionWindows,
@@ -34,8 +35,9 @@ from headrace.description import (
     quote,
 )
 from headrace.description.feeds import LEFT, RECORDS, RESULT, RIGHT, ROWS, VERSIONS, below
+from headrace.description.join import OUTER
 from headrace.errors import TerminalError
-from headrace.lifecycle.oracle_feeds import Feeds, clocks_of, leftmost, semi_join
+from headrace.lifecycle.oracle_feeds import Feeds, clocks_of, joins_of, leftmost, semi_join
 from headrace.nodes.node_tables import snapshot
 from headrace.nodes.opening import read_opening
 from headrace.nodes.operator_frames import operator_of
@@ -119,7 +121,7 @@ class _Check:
         wanted = self._replayed(keys)
         table = self.table if keys is None else semi_join(self.table, self.spark.createDataFrame(keys))
         stored: Rows = table.toArrow().to_pylist()
-        if keys is None:  # groups of a table: only all its rows tell which there are
+        if keys is None:  # only all rows tell which keys there are
             chosen = _lowest({self._key(row) for row in (*wanted, *stored)}, number, seed)
             wanted, stored = ([row for row in rows if self._key(row) in chosen] for rows in (wanted, stored))
             return self._compared(len(chosen), wanted, stored)
@@ -127,7 +129,7 @@ class _Check:
 
     @cached_property
     def part(self) -> str | None:
-        """The feed whose rows have the keys; None: keys are groups of a table's rows."""
+        """The feed whose rows have the keys; None: keys are groups of a table's rows, or come from both sides of a join."""
         match self.node:
             case Lookup():
                 return RECORDS
@@ -135,7 +137,8 @@ class _Check:
                 return LEFT
             case Relation():
                 part, leaf = leftmost(self.node)
-                return None if isinstance(leaf, TableAggregate) else part
+                needs_all = any(join.how == OUTER for _, join in joins_of(self.node))
+                return None if needs_all or isinstance(leaf, TableAggregate) else part
         return RESULT
 
     @cached_property
@@ -144,6 +147,8 @@ class _Check:
         match self.node:
             case Batches():
                 return self.node.by
+            case NamedStream():
+                return self.node.identity or self.node.comparable_columns
             case Suppressed():
                 return self.node.by
             case Relation():
@@ -193,7 +198,7 @@ class _Check:
             case Lookup():
                 plain[RECORDS] = feeds.of_keys(RECORDS, keys)
                 refers = [tuple(row[name] for name in node.on) for row in plain[RECORDS]]
-                plain[VERSIONS] = feeds.of_keys(VERSIONS, self._references(VERSIONS, node.table.key, refers))
+                plain[VERSIONS] = feeds.of_keys(VERSIONS, self._references(VERSIONS, node.right.key, refers))
             case StreamJoin():
                 plain[LEFT] = feeds.of_keys(LEFT, keys)
                 plain[RIGHT] = feeds.of_keys(
@@ -225,9 +230,9 @@ class _Check:
                 plain[part] = self.feeds.of_keys(part, keys)
 
     def _right_keys(self, node: Join, part: str, refers: Sequence[tuple[Any, ...]]) -> pa.Table | None:
-        """The right keys that left rows refer to; None: all, for they are groups of a table's rows."""
+        """The right keys that left rows refer to; None: all, for they are groups, or stand in the result by themselves."""
         feed, leaf = leftmost(node.right, below(part, RIGHT))
-        if isinstance(leaf, TableAggregate):
+        if node.how == OUTER or isinstance(leaf, TableAggregate):
             return None
         names, of = _group_of(leaf), node.right.identity
         own = [tuple(key[of.index(name)] for name in names) for key in refers]

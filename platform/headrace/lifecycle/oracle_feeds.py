@@ -18,6 +18,7 @@ from headrace.engine.fold_increment import selections_of
 from headrace.engine.spark_fold import computed_columns
 from headrace.fold.relations.station_step import StationStep
 from headrace.nodes.bound_operator import bound
+from headrace.oracle.relations import key_of_pair
 from headrace.sequence.log_columns import CONTROL
 from headrace.spark.row_steps import RAW
 
@@ -26,7 +27,7 @@ if TYPE_CHECKING:
 
     from headrace.description import Node, Relation
     from headrace.engine.unusable import Unusable
-    from headrace.oracle.log import Values
+    from headrace.oracle.log import Pair, Values
 
 BEFORE = "__before_ms"
 NUMBER = "__number"
@@ -89,14 +90,16 @@ class Feeds:
         plain: list[dict[str, Any]] = table.to_pylist()
         return plain
 
-    def values_of_joins(self, join: Join, pairs: Sequence[tuple[Values, Values | None]]) -> Sequence[Values]:
+    def values_of_joins(self, join: Join, pairs: Sequence[Pair]) -> Sequence[Values]:
         """The values of a join's `select`, which SQL computes (see `oracle.Log`)."""
         part = next(part for part, each in joins_of(self.node) if each == join)
         selection, types = self._selections[part]
         rows: list[dict[str, Any]] = []
         for number, (left, right) in enumerate(pairs):
-            carried = {carry: left[name] for name, carry in selection.left.items()}
+            carried = {carry: left and left[name] for name, carry in selection.left.items()}
             carried |= {carry: right and right[name] for name, carry in selection.right.items()}
+            key = key_of_pair(join, (left, right))
+            carried |= {carry: key[name] for name, carry in selection.key.items()}
             rows.append({NUMBER: number, **carried})
         schema = pa.schema([(NUMBER, pa.int64()), *types])
         frame = self.spark.createDataFrame(pa.Table.from_pylist(rows, schema))
@@ -118,6 +121,7 @@ class Feeds:
                     for side, names in both
                     for name, carry in names.items()
                 ]
+                types += [of.field(name).with_name(carry) for name, carry in selection.key.items()]
                 found[part] = selection, types
         return found
 

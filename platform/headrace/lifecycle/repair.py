@@ -23,6 +23,7 @@ from typing import TYPE_CHECKING
 from pyspark.sql import functions as F
 
 from headrace import lake as lakes
+from headrace.description import output_name
 from headrace.errors import TerminalError
 from headrace.lake import small_files
 from headrace.lake.undo import FilesGoneError, undo_foreign
@@ -36,6 +37,7 @@ from headrace.log.record_writer import RecordWriter
 from headrace.log.resets import resets_in, since_last_reset
 from headrace.log.stray_commits import StrayCommits
 from headrace.nodes.node_tables import read_progress, results_writer, settled_ms, undescribed
+from headrace.nodes.topics import nodes_below
 from headrace.nodes.unusable_table import unusable_uri
 from headrace.sequence.log_columns import log_schema
 from headrace.sequence.log_state import PartitionState
@@ -46,6 +48,7 @@ from headrace.spark.lake_rows import read
 from headrace.spark.one_task import table_schema
 from headrace.spark.session import pipeline_session
 from headrace.writing.lease_waits import nothing_writes
+from headrace.writing.node_log import tell_anew
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -93,7 +96,7 @@ class Repair:
     ) -> None:
         """In: nodes  all that there are."""
         self._spark, self._lake, self._topic = pipeline_session(spark), lake, topic
-        self._nodes = [node for node in nodes if topic in node.topics]
+        self._nodes = nodes_below(topic, nodes)
         self._described = {node.required_name for node in nodes}
         self._settings, self._kafka = kafka, KafkaTopic.of(topic, kafka)
         self._clock, self._path = clock or SystemClock(), lake.log(topic.name)
@@ -117,14 +120,24 @@ class Repair:
                 yield self._put_back(gap, files)
             # A node that folded a log which others had changed may have passed over rows, or taken others.
             since_ms = 0 if undone else min((gap.after_ms for gap in gaps), default=None)
+            anew: set[str] = set()
             for node in self._nodes:
-                yield from self._mended(node, since_ms, backfills[node.required_name])
+                reads_anew = any(each.name in anew for each in node.topics)
+                done = [*self._mended(node, since_ms, backfills[node.required_name], reads_anew=reads_anew)]
+                if done:
+                    anew.add(output_name(node))
+                yield from done
         if gaps:
             for name in undescribed(self._spark, self._lake, self._described):
                 yield Repaired(name, "not described here: if it reads the topic, repair it there too")
 
-    def _mended(self, node: Node, since_ms: int | None, lease: Lease) -> Iterator[Repaired]:
-        """Undo what others did to a node's tables; compute them anew where that cannot be, or the log is another."""
+    def _mended(
+        self, node: Node, since_ms: int | None, lease: Lease, *, reads_anew: bool
+    ) -> Iterator[Repaired]:
+        """Undo what others did to a node's tables; compute them anew where that cannot be, or a log is another.
+
+        In: reads_anew  whether a node that it reads was mended
+        """
         name = node.required_name
         mark = self._lake.repairing(name)
         lost = small_files.exists(mark)  # a repair that was broken off had found files gone
@@ -132,6 +145,7 @@ class Repair:
             (self._lake.table(name), results_writer(node)),
             (self._lake.state(name), f"node/{name}"),
             (unusable_uri(self._lake, node), f"unusable/{name}"),
+            (self._lake.log(output_name(node)), f"log/{output_name(node)}"),
         ):
             try:
                 yield from _undone(uri, writer, name)
@@ -141,7 +155,7 @@ class Repair:
                 if writer.startswith("unusable/"):  # it only repeats what the log tells
                     small_files.delete(uri)
                     lakes.forget(uri)
-        if not lost and not self._is_concerned(node, since_ms):
+        if not lost and not reads_anew and not self._is_concerned(node, since_ms):
             return
         if not lost:
             settled(self._spark, self._lake, node)
@@ -149,6 +163,7 @@ class Repair:
         if lost and not any(verdict.swapped for verdict in verdicts):
             self._accept_results(node)
         write_state_anew(self._spark, self._lake, node)
+        tell_anew(self._spark, self._lake, node)
         small_files.delete(mark)
         yield Repaired(name, "its tables were computed anew from the log")
 

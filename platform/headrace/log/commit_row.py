@@ -44,7 +44,7 @@ class CommitRow:
     @property
     def next(self) -> dict[int, int]:
         """For each partition the next offset after it."""
-        return {p: state.next_offset for p, state in self.after.partitions.items()}
+        return self.after.next_offsets
 
     def to_json(self) -> str:
         """The row's JSON."""

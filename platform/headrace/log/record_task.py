@@ -127,7 +127,7 @@ class _Work:
         """A record that the log lacks is taken, or its partition came out of order, and it would be lost."""
         if taken == records.num_rows:
             return
-        starts = {p: at.next_offset for p, at in self._task.state.partitions.items()}
+        starts = self._task.state.next_offsets
         new = is_new(records["partition"].to_numpy(), records["offset"].to_numpy(), starts)
         if int(new.sum()) != taken:
             raise ValueError(

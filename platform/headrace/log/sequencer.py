@@ -335,7 +335,7 @@ class Sequencer:
         self, files: Sequence[NewFile], after: LogState, guard: Guard | None, records: int = 0
     ) -> None:
         """Commit files that are written, with the row that says where the log stands after them."""
-        previous = {p: state.next_offset for p, state in self.state.partitions.items()}
+        previous = self.state.next_offsets
         said = CommitRow(after, previous, records)
         row = write_commit_row(self._path, self._schema, self.topic.name, said)
         entry = self._guard_store.entry(guard)

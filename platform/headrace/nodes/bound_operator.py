@@ -154,6 +154,7 @@ def _columns_of(spark: SparkSession, node: Join, part: str, sides: Mapping[str, 
             for side, names in ((LEFT, selection.left), (RIGHT, selection.right))
             for column, name in names.items()
         ]
+        + [keys[place].with_name(name) for place, name in enumerate(selection.key.values())]
     )
     nothing = local_frame(spark, [], from_arrow_schema(carried))
     made = arrow_schema(computed_columns({part: selection}, nothing).schema)

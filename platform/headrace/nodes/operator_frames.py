@@ -17,6 +17,7 @@ from pyspark.sql import functions as F
 from headrace.description import (
     Batches,
     Lookup,
+    NamedStream,
     RunningAggregate,
     SessionWindows,
     StreamJoin,
@@ -100,7 +101,7 @@ class OperatorFrames:
     def identity(self) -> tuple[str, ...]:
         """The columns that tell one row of the result table from all others."""
         match self.node:
-            case Lookup():
+            case Lookup() | NamedStream():
                 return POSITION
             case StreamJoin():
                 return (*POSITION, *PARTNER)
@@ -111,7 +112,8 @@ class OperatorFrames:
     @property
     def clock(self) -> str:
         """The log's column by which a record belongs to a day of the results."""
-        return "ingested_at" if isinstance(self.node, Batches | Lookup | StreamJoin) else "timestamp"
+        by_commit = isinstance(self.node, Batches | Lookup | NamedStream | StreamJoin)
+        return "ingested_at" if by_commit else "timestamp"
 
     @property
     def ordered(self) -> bool:

@@ -43,7 +43,7 @@ THERE, NULL, END = (bytearray([byte]) for byte in (0x00, 0xFF, 0x00))  # so null
 
 def final_rows(node: Node, results: DataFrame) -> DataFrame:
     """Rows of appended results. In, Out: see `OperatorFrames.emitted`."""
-    return _placed(node, results, _order(node))
+    return _placed(node, results, order_of_rows(node))
 
 
 def changed_rows(node: Node, changes: DataFrame) -> DataFrame:
@@ -51,7 +51,7 @@ def changed_rows(node: Node, changes: DataFrame) -> DataFrame:
     return _placed(node, changes, (*POSITION, TIMESTAMP, KEY))
 
 
-def _order(node: Node) -> Sequence[str]:
+def order_of_rows(node: Node) -> Sequence[str]:
     """In which order rows of one commit go."""
     match node:
         case WindowedAggregate(window=SessionWindows()):

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from headrace.description import Batches
+from headrace.description import Batches, NodeOutput, written_by
 from headrace.errors import DescriptionError
 from headrace.nodes.operator_frames import operator_of
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Mapping, Sequence
 
     from headrace.description import Node, Topic
 
@@ -28,10 +28,50 @@ def topic_named(nodes: Sequence[Node], name: str) -> Topic:
 
 
 def topics_of(nodes: Sequence[Node]) -> dict[str, Topic]:
-    """The topics of some nodes by name.
+    """The topics of some nodes by name: those of Kafka, whose logs sequencers write.
 
-    Raises: DescriptionError when one topic is described in two ways, or two nodes share a name.
+    Raises: DescriptionError when one topic is described in two ways, two nodes share a name, or a node reads one that is
+            not among these.
     """
+    return {name: topic for name, topic in _read_by(nodes).items() if written_by(topic) is None}
+
+
+def upstream_first(nodes: Sequence[Node]) -> list[Node]:
+    """The nodes, each behind those that it reads; else in their order.
+
+    Raises: as `topics_of`
+    """
+    _read_by(nodes)
+    found: dict[str, Node] = {}
+
+    def add(node: Node) -> None:
+        for topic in node.topics:
+            if (writer := written_by(topic)) is not None:
+                add(writer)
+        found.setdefault(node.required_name, node)
+
+    for node in nodes:
+        add(node)
+    return [*found.values()]
+
+
+def is_read(node: Node, nodes: Sequence[Node]) -> bool:
+    """Whether some nodes read another one."""
+    return any(written_by(topic) == node for each in nodes for topic in each.topics)
+
+
+def nodes_below(topic: Topic, nodes: Sequence[Node]) -> list[Node]:
+    """The nodes that read a topic, and those that read them, and so on."""
+    found: list[Node] = []
+    for node in upstream_first(nodes):
+        writers = [written_by(each) for each in node.topics]
+        if topic in node.topics or any(writer in found for writer in writers if writer is not None):
+            found.append(node)
+    return found
+
+
+def _read_by(nodes: Sequence[Node]) -> dict[str, Topic]:
+    """What some nodes read by name."""
     names = [node.required_name for node in nodes]
     twice = sorted({name for name in names if names.count(name) > 1})
     if twice:
@@ -46,13 +86,36 @@ def topics_of(nodes: Sequence[Node]) -> dict[str, Topic]:
                     f"Topic '{topic.name}' is described in two ways.",
                     hint="Describe it once and share the description.",
                 )
+            writer = written_by(topic)
+            if writer is not None and writer not in nodes:
+                raise DescriptionError(
+                    f"Node '{node.required_name}' reads node '{writer.name}', which is not among the nodes.",
+                    hint=f"Add that one to them; there are: {', '.join(sorted(names))}.",
+                )
     return topics
 
 
 def ordered_topics(nodes: Sequence[Node]) -> list[str]:
     """The topics whose logs a node reads in one order with others."""
-    ordered = (node for node in nodes if operator_of(node).ordered and len(node.topics) > 1)
-    return sorted({topic.name for node in ordered for topic in node.topics})
+    ordered = [node for node in nodes if operator_of(node).ordered and len(node.topics) > 1]
+    return sorted({topic.name for node in ordered for topic in _of_kafka(node)})
+
+
+def reached_by(topic: Topic, frontiers: Mapping[str, int]) -> int:
+    """How far a log reaches once the logs of Kafka's topics reach so far, and all nodes have folded them."""
+    writer = written_by(topic)
+    if writer is None:
+        return frontiers.get(topic.name, 0)
+    return min(reached_by(each, frontiers) for each in writer.topics)
+
+
+def _of_kafka(node: Node) -> list[Topic]:
+    """The topics of Kafka that a node reads, through others, too."""
+    found = []
+    for topic in node.topics:
+        writer = written_by(topic)
+        found += [topic] if writer is None else _of_kafka(writer)
+    return found
 
 
 def topics_beside(topic: Topic, nodes: Sequence[Node]) -> frozenset[str]:
@@ -62,20 +125,31 @@ def topics_beside(topic: Topic, nodes: Sequence[Node]) -> frozenset[str]:
 
 
 def longest_wait_ms(topic: Topic, nodes: Sequence[Node]) -> int:
-    """The longest that any of these nodes waits for the topic's stream time."""
-    return max((node.longest_wait_ms for node in nodes if topic in node.topics), default=0)
+    """The longest that any of these nodes waits for the topic's stream time; one that reads another waits behind it."""
+
+    found = 0
+    for node in nodes:
+        if topic in node.topics:
+            behind = NodeOutput.of(node) if is_read(node, nodes) else None
+            found = max(found, node.longest_wait_ms + (longest_wait_ms(behind, nodes) if behind else 0))
+    return found
 
 
 def wall_waits_ms(topic: Topic, nodes: Sequence[Node]) -> tuple[int, ...]:
     """How long these nodes wait for wall-clock time after a record of the topic; none that do not."""
-    return tuple(
-        node.longest_wall_wait_ms for node in nodes if topic in node.topics and node.longest_wall_wait_ms
-    )
+    below = nodes_below(topic, nodes)
+    return tuple(node.longest_wall_wait_ms for node in below if node.longest_wall_wait_ms)
 
 
 def batched_topics(nodes: Sequence[Node]) -> frozenset[str]:
     """The topics of which some node makes batches: these a drain concerns."""
-    return frozenset(topic.name for node in nodes if isinstance(node, Batches) for topic in node.topics)
+    return frozenset(
+        topic.name
+        for node in nodes
+        if isinstance(node, Batches)
+        for topic in node.topics
+        if written_by(topic) is None
+    )
 
 
 def tick_every_ms(topic: Topic, nodes: Sequence[Node]) -> int:

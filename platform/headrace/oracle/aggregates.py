@@ -13,6 +13,7 @@ from decimal import ROUND_HALF_UP, Decimal, localcontext
 from fractions import Fraction
 from typing import TYPE_CHECKING, Any
 
+from headrace.oracle.sketches import estimated, quantiles
 from headrace.oracle.values import moment, ordered, plain
 
 if TYPE_CHECKING:
@@ -22,6 +23,7 @@ if TYPE_CHECKING:
 Described = Sequence[tuple[str, "Aggregate"]]
 ADDED = ("sum", "avg", "variance", "stddev")
 SQUARED = ("variance", "stddev")
+SEEN = ("count_distinct", "approx_count_distinct", "quantiles")
 
 
 def usable(value: Any, aggregate: Aggregate) -> bool:
@@ -57,7 +59,9 @@ def _scale(value: Any) -> int:
 class Total:
     """One aggregate. Values are added in the log's order.
 
-    known  how many were not null; like: one of these
+    known   how many were not null; like: one of these
+    seen    what count_distinct, approx_count_distinct and quantiles look at in the end
+    ranked  of max_by, min_by and top the values so far, the best first, each with what ranks it
     """
 
     aggregate: Aggregate
@@ -68,10 +72,15 @@ class Total:
     chosen: Any = None
     begun: bool = False
     collected: list[Any] = field(default_factory=list)
+    ranked: list[tuple[Any, Any]] = field(default_factory=list)
+    seen: list[Any] = field(default_factory=list)
 
-    def add(self, value: Any) -> None:
-        """Add a value that is usable; a null too."""
+    def add(self, value: Any, by: Any = None) -> None:
+        """Add a value that is usable; a null too. In: by  what ranks it."""
         kind = self.aggregate.kind
+        if self.aggregate.by is not None:
+            self._rank(value, by)
+            return
         if kind == "last" or (kind == "first" and not self.begun):
             self.chosen = value
         self.begun = True
@@ -85,14 +94,40 @@ class Total:
         elif kind in ("min", "max"):
             better = self.known == 1 or (ordered(value) < ordered(self.chosen)) == (kind == "min")
             self.chosen = value if better else self.chosen
+        elif kind in SEEN:
+            self.seen.append(value)
         elif kind == "collect" and self.known <= (self.aggregate.max_items or 0):
             self.collected.append(value)
+
+    def _rank(self, value: Any, by: Any) -> None:
+        """Insert a value behind those that rank as high."""
+        if by is None:
+            return
+        lowest_first = self.aggregate.kind == "min_by"
+        place = 0
+        for _, other in self.ranked:
+            ahead = ordered(by) < ordered(other) if lowest_first else ordered(by) > ordered(other)
+            if ahead:
+                break
+            place += 1
+        self.ranked.insert(place, (value, by))
+        del self.ranked[self.aggregate.max_items or 1 :]
 
     def value(self) -> Any:
         """What it is worth now."""
         match self.aggregate.kind:
+            case "max_by" | "min_by":
+                return self.ranked[0][0] if self.ranked else None
+            case "top":
+                return [value for value, _ in self.ranked]
             case "count":
                 return self.known
+            case "count_distinct":
+                return len({ordered(value) for value in self.seen})
+            case "approx_count_distinct":
+                return estimated(self.seen, self.aggregate.error or 0)
+            case "quantiles":
+                return quantiles(self.seen, self.aggregate.at or (), self.aggregate.error or 0)
             case "collect":
                 return [*self.collected]
             case "first" | "last":
@@ -141,8 +176,7 @@ class Group:
     def add(self, row: Row) -> Group:
         """Add a record; the group itself."""
         for _, total in self.totals:
-            column = total.aggregate.column
-            total.add(True if column is None else row.values[column])
+            total.add(*([row.values[name] for name in total.aggregate.columns] or [True]))
         self.records, self.last = self.records + 1, row
         self.event_ms = row.time_ms if self.event_ms is None else max(self.event_ms, row.time_ms)
         return self
@@ -162,8 +196,8 @@ class Group:
 
 
 def aggregated(values: Iterable[Any], aggregate: Aggregate) -> Any:
-    """The value of an aggregate over values in the log's order."""
+    """The value of an aggregate over values in the log's order; over pairs, of one that ranks values by others."""
     total = Total(aggregate)
     for value in values:
-        total.add(value)
+        total.add(*(value if aggregate.by is not None else (value,)))
     return total.value()

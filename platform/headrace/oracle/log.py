@@ -17,7 +17,8 @@ Place = tuple[int, str, int, int]  # commit time, topic, partition, offset
 Partition = tuple[str, int]  # topic and number
 Values = dict[str, Any]
 Clocks = Sequence[tuple[int, Mapping[Partition, int]]]
-Compute = Callable[["Join", Sequence[tuple[Values, Values | None]]], Sequence[Values]]
+Pair = tuple[Values | None, Values | None]  # a left and a right row; one of them may be missing
+Compute = Callable[["Join", Sequence[Pair]], Sequence[Values]]
 AT_THE_END = 1 << 62  # of ticks and control rows: behind the records of their commit
 
 

@@ -28,10 +28,10 @@ def lookup(node: Lookup, log: Log) -> Results:
     found = Results()
     versions: dict[Identity, list[Row]] = defaultdict(list)
     for row in log.feeds[VERSIONS]:
-        fate = refused_by_table(row, node.table.key)
+        fate = refused_by_table(row, node.right.key)
         found.met(row, fate or USED)
         if fate is None:
-            versions[identity(row.values[name] for name in node.table.key)].append(row)
+            versions[identity(row.values[name] for name in node.right.key)].append(row)
     times = log.lowest(topic.name for topic in node.topics)
     answered = []
     for record in log.feeds[RECORDS]:
@@ -60,7 +60,7 @@ def _answer(node: Lookup, versions: Sequence[Row], record: Row, at_ms: int) -> R
         by: Callable[[Row], object] = lambda row: (row.event_ms or 0, row.place)  # noqa: E731
     else:
         candidates = [version for version in versions if version.place < record.place]
-        by = lambda row: order(node.table, row)  # noqa: E731
+        by = lambda row: order(node.right, row)  # noqa: E731
     last = max(candidates, key=by, default=None)  # type: ignore[arg-type]
     return None if last is None or deletes(last) else last
 
@@ -88,7 +88,7 @@ def _note(found: Results, record: Row, fate: str) -> None:
 def _shown(node: Lookup, at_ms: int, record: Row, row: Row | None) -> Values:
     assert node.stream.columns is not None
     own = {name: record.values[name] for name in node.stream.columns}
-    theirs = {name: None if row is None else row.values[name] for name in node.table.values}
+    theirs = {name: None if row is None else row.values[name] for name in node.right.values}
     place = {
         "__topic": record.topic,
         "__partition": record.partition,

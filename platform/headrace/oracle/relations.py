@@ -13,10 +13,11 @@ from typing import TYPE_CHECKING, NamedTuple
 from headrace.description import Join, RunningAggregate, Table, TableAggregate, WindowedAggregate
 from headrace.description.feeds import LEFT, RESULT, RIGHT, ROWS, below, leaves_of
 from headrace.description.join import LEFT as LEFT_JOIN
+from headrace.description.join import OUTER
 from headrace.oracle import windows
 from headrace.oracle.aggregates import Group, Total, usable
 from headrace.oracle.fates import LATE, USED, refused, refused_by_table
-from headrace.oracle.log import AT_THE_END, Log, Place, Results, Row, Values
+from headrace.oracle.log import AT_THE_END, Log, Pair, Place, Results, Row, Values
 from headrace.oracle.tables import latest, shown
 from headrace.oracle.values import Identity, identity, plain
 
@@ -81,39 +82,48 @@ def rows_at(node: Relation, log: Log, upto_ms: int, part: str = RESULT) -> Rows:
 
 
 def _joined(node: Join, log: Log, upto_ms: int, part: str) -> Rows:
-    """Each left row with the right row that it refers to."""
+    """Each left row with the right row that it refers to; of a full outer join right rows by themselves, too."""
     left = rows_at(node.left, log, upto_ms, below(part, LEFT))
     right = rows_at(node.right, log, upto_ms, below(part, RIGHT))
-    pairs: dict[Identity, tuple[Version, Version | None]] = {}
+    pairs: dict[Identity, tuple[Version | None, Version | None]] = {}
     for key, version in left.items():
         refers = [version.value[name] for name in node.on]
         match = None if None in refers else right.get(identity(refers))
-        if match is not None or node.how == LEFT_JOIN:
+        if match is not None or node.how in (LEFT_JOIN, OUTER):
             pairs[key] = version, match
-    values = _values(node, [(one.value, other and other.value) for one, other in pairs.values()], log)
+    if node.how == OUTER:
+        pairs |= {key: (None, version) for key, version in right.items() if key not in left}
+    both = [(one and one.value, other and other.value) for one, other in pairs.values()]
     return {
-        key: Version((one.made_of, other and other.made_of), value)
-        for (key, (one, other)), value in zip(pairs.items(), values, strict=True)
+        key: Version((one and one.made_of, other and other.made_of), value)
+        for (key, (one, other)), value in zip(pairs.items(), _values(node, both, log), strict=True)
     }
 
 
-def _values(node: Join, pairs: list[tuple[Values, Values | None]], log: Log) -> list[Values]:
-    """The rows of pairs: the left key, then what is selected."""
+def _values(node: Join, pairs: list[Pair], log: Log) -> list[Values]:
+    """The rows of pairs: the key, then what is selected."""
     repeated = _repeated(node)
     if repeated is None:
         assert log.compute is not None, "SQL computes values of this join: pass `compute`"
         computed = log.compute(node, pairs)
-        return [
-            {name: left[name] for name in node.identity} | dict(value)
-            for (left, _), value in zip(pairs, computed, strict=True)
-        ]
+        return [key_of_pair(node, pair) | dict(value) for pair, value in zip(pairs, computed, strict=True)]
     found = []
     for left, right in pairs:
-        row = {name: left[name] for name in node.identity}
+        row = key_of_pair(node, (left, right))
         for name, side, column in repeated:
-            row[name] = left[column] if side == LEFT else right and right[column]
+            own = left if side == LEFT else right
+            row[name] = own and own[column]
         found.append(row)
     return found
+
+
+def key_of_pair(node: Join, pair: Pair) -> Values:
+    """The key of a join's row: that of the left row or, if there is none, that of the right one."""
+    left, right = pair
+    if left is not None:
+        return {name: left[name] for name in node.identity}
+    assert right is not None
+    return {name: right[other] for name, other in zip(node.identity, node.right.identity, strict=True)}
 
 
 def _repeated(node: Join) -> list[tuple[str, str, str]] | None:
@@ -139,7 +149,8 @@ def _repeated(node: Join) -> list[tuple[str, str, str]] | None:
 def _grouped(node: TableAggregate, rows: Rows) -> Rows:
     """By group the aggregates of its rows; a row without a group counts nowhere, and what does not fit counts as null."""
     members: dict[Identity, list[tuple[Identity, Version]]] = defaultdict(list)
-    for key, version in rows.items():
+    for key in sorted(rows):  # where a stream goes by position, a table goes by its key
+        version = rows[key]
         group = [version.value[name] for name in node.by]
         if None not in group:
             members[identity(group)].append((key, version))
@@ -150,8 +161,8 @@ def _grouped(node: TableAggregate, rows: Rows) -> Rows:
         for name, aggregate in node.aggregates:
             total = Total(aggregate)
             for _, version in own:
-                value = True if aggregate.column is None else version.value[aggregate.column]
-                total.add(value if usable(value, aggregate) else None)
+                value, *ranks = [version.value[column] for column in aggregate.columns] or [True]
+                total.add(value if usable(value, aggregate) else None, *ranks)
             worth[name] = total.value()
         made_of = frozenset((key, version.made_of) for key, version in own)
         found[group_key] = Version(made_of, by | worth)

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 from headrace.description import (
     Batches,
     Lookup,
+    NamedStream,
     Relation,
     RunningAggregate,
     SessionWindows,
@@ -19,6 +20,7 @@ from headrace.description import (
 from headrace.oracle import relations
 from headrace.oracle.batches import batches
 from headrace.oracle.lookups import lookup
+from headrace.oracle.records import records
 from headrace.oracle.sessions import sessions
 from headrace.oracle.sliding import sliding
 from headrace.oracle.stream_joins import stream_join
@@ -45,6 +47,8 @@ def results(node: Node, log: Log, wanted: Callable[[Identity], bool] = lambda ke
             return lookup(node, log)
         case StreamJoin():
             return stream_join(node, log)
+        case NamedStream():
+            return records(node, log)
         case Batches():
             return batches(node, log)
         case Suppressed():

@@ -5,7 +5,7 @@ from collections.abc import Iterator
 import dagster as dg
 from dagster_pyspark import LazyPySparkResource
 
-from headrace.description import Node, Topic
+from headrace.description import Node, Topic, describe, written_by
 from headrace.orchestration.backfills import BackfillConfig, backfill
 from headrace.orchestration.columns import log_table_schema, result_table_schema
 from headrace.orchestration.keys import log_key, op_name, stream_key, table_key
@@ -78,7 +78,7 @@ def _stream_spec(node: Node, pipeline: Pipeline) -> dg.AssetSpec:
     name = node.required_name
     return dg.AssetSpec(
         stream_key(node),
-        deps=[log_key(topic) for topic in node.topics],
+        deps=[log_key(t) if (of := written_by(t)) is None else stream_key(of) for t in node.topics],
         group_name=pipeline.group,
         kinds={"spark", "stream"},
         description=(
@@ -105,6 +105,8 @@ def _table_spec(node: Node, pipeline: Pipeline) -> dg.AssetSpec:
         metadata={
             SCHEMA: result_table_schema(node),
             "table": f"tables/{node.required_name} below the lake's root",
+            "made of": dg.MetadataValue.md(f"```\n{describe(node)}\n```"),
+            "picture": dg.MetadataValue.md(f"```mermaid\n{describe(node).mermaid}\n```"),
         },
     )
 

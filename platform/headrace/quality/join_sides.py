@@ -11,10 +11,10 @@ from pyspark.sql import functions as F
 
 from headrace.description import quote
 from headrace.description.feeds import RESULT
-from headrace.description.join import INNER
+from headrace.description.join import LEFT, OUTER
 from headrace.engine.spark_fold import computed_columns
 from headrace.fold.contract import DELETED
-from headrace.fold.joins import ForeignKeyJoin
+from headrace.fold.joins import ForeignKeyJoin, OuterJoin
 from headrace.fold.joins.refer import LEFT_KEY
 from headrace.fold.relations import Relations
 from headrace.fold.relations.leaf import TableStation
@@ -25,9 +25,10 @@ from headrace.nodes.bound_operator import bound
 from headrace.nodes.current_results import newest, rows_of_table
 
 if TYPE_CHECKING:
-    from pyspark.sql import DataFrame
+    from pyspark.sql import Column, DataFrame
 
     from headrace.description import Join
+    from headrace.fold.changes.station import Selection
     from headrace.nodes.bound_operator import BoundOperator
 
 
@@ -52,22 +53,23 @@ class JoinSides:
         kernel = of.operator.kernel
         assert isinstance(kernel, Relations)
         stations = [s for step in kernel.steps if isinstance(step, StationStep) for s in step.stations]
-        join = next(s for s in stations if isinstance(s, ForeignKeyJoin) and s.part == RESULT)
+        join = next(s for s in stations if isinstance(s, ForeignKeyJoin | OuterJoin) and s.part == RESULT)
         left, right = join.state
         tables = (s for s in stations if isinstance(s, TableStation) and s.part == join.left)
-        whole = next((name for table in tables for name in table.state), None)
+        whole = next((name for table in tables for name in table.state), None) if node.how != OUTER else None
         return cls(of, node, state, (left, right), whole)
 
     @property
     def are_whole(self) -> bool:
         """Whether left rows that refer to no key are there, too."""
-        return self.left is not None or self.node.how == INNER
+        return self.left is not None or self.node.how != LEFT
 
     def rejoined(self) -> DataFrame:
         """The rows of the join anew, whatever stands in the result table: the node's columns, one row per left row."""
         node, carried = self.node, selection_of(self.node, RESULT, pa.schema([]))
         left = rows_of_table(self.state, self.left or self.refers[0])
-        left = newest(left) if self.left else newest(left, LEFT_KEY)
+        by_reference = not self.left and self.node.how != OUTER
+        left = newest(left, LEFT_KEY) if by_reference else newest(left)
         right = newest(rows_of_table(self.state, self.refers[1]))
         mine, theirs = (
             rows.where(~F.col(DELETED)).select(*(F.col(quote(n)).alias(as_) for n, as_ in names.items()))
@@ -80,10 +82,20 @@ class JoinSides:
         if node.selection is None:
             values = {name: f"left.{quote(name)}" for name in node.left.values}
             values |= {name: f"right.{quote(name)}" for name in node.right.values}
-        told = computed_columns({RESULT: replace(carried, values=values)}, both)
-        keys = (F.col(quote(carried.left[name])).alias(name) for name in node.identity)
+        key = {name: f"{RESULT}:{name}" for name in node.identity}
+        whole = both.select("*", *(column.alias(key[name]) for name, column in self._keys(carried).items()))
+        told = computed_columns({RESULT: replace(carried, values=values)}, whole)
+        keys = (F.col(quote(carry)).alias(name) for name, carry in key.items())
         named = (F.col(quote(f"{RESULT}:{name}")).alias(name) for name in node.columns if name in values)
         return told.select(*keys, *named)
+
+    def _keys(self, carried: Selection) -> dict[str, Column]:
+        """The key columns of the join, of rows with those of both sides."""
+        left = {name: F.col(quote(carried.left[name])) for name in self.node.identity}
+        if self.node.how != OUTER:
+            return left
+        pairs = zip(left.items(), self.node.right.identity, strict=True)
+        return {name: F.coalesce(mine, F.col(quote(carried.right[other]))) for (name, mine), other in pairs}
 
     def orphans(self) -> DataFrame:
         """The left rows that refer to a right row, with `__orphan`: that row does not exist."""

@@ -6,7 +6,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
-from headrace.description import Batches, Join, Lookup, Suppressed, WindowedAggregate
+from headrace.description import Batches, Join, Lookup, NamedStream, Suppressed, WindowedAggregate
+from headrace.description.join import OUTER
 from headrace.errors import DescriptionError
 
 if TYPE_CHECKING:
@@ -62,6 +63,8 @@ JOIN_CHECKS: Mapping[str, str] = {
     "no_orphans_above": "Few of the left rows refer to a right row that does not exist.",
     **PARITY,
 }
+# In a full outer join no row refers to another one.
+OUTER_CHECKS: Mapping[str, str] = {n: claim for n, claim in JOIN_CHECKS.items() if n != "no_orphans_above"}
 SUPPRESSED_CHECKS: Mapping[str, str] = {**CONSERVATION, **PARITY}
 CLAIMS = {**LOG_CHECKS, **GUARD_CHECKS, **WINDOW_CHECKS, **BATCH_CHECKS, **CURRENT_CHECKS, **JOIN_CHECKS}
 SEVERITIES: Mapping[str, str] = {
@@ -82,8 +85,8 @@ def node_checks(node: Node) -> Mapping[str, str]:
     if isinstance(node, Batches):
         return BATCH_CHECKS
     if isinstance(node, Join):
-        return JOIN_CHECKS
-    if isinstance(node, Suppressed | Lookup):
+        return OUTER_CHECKS if node.how == OUTER else JOIN_CHECKS
+    if isinstance(node, Suppressed | Lookup | NamedStream):
         return SUPPRESSED_CHECKS
     return WINDOW_CHECKS if isinstance(node, WindowedAggregate) else CURRENT_CHECKS
 

@@ -38,6 +38,11 @@ class LogState:
     limits_ms: Mapping[str, int] = field(default_factory=dict)
     topic_id: str | None = None
 
+    @property
+    def next_offsets(self) -> dict[int, int]:
+        """For each partition the offset after the last record."""
+        return {partition: state.next_offset for partition, state in self.partitions.items()}
+
     def lowest_stream_ms(self) -> int | None:
         """The lowest stream time of the non-empty partitions; None before the first event time."""
         return min((s.stream_ms for s in self.partitions.values() if s.stream_ms is not None), default=None)

@@ -48,7 +48,8 @@ class KafkaSink:
     Out:    value      JSON of all columns, nulls too, as `hr.Topic(value=…)` reads it; null for a row that is gone
             timestamp  the row's event time
             header     `[[node, partition, sequence, ordinal]]`: a new source chain, for results of a node with state
-            partition  the one in which Kafka's own producers put the key; one ordered task for each
+            partition  the one in which Kafka's own producers put the key, or, of rows without a key, their place; one
+                       ordered task for each
     Law:    nothing in a record depends on micro-batches. Positions increase strictly along each partition and a repeated
             delivery repeats them, so a consumer that reads with `hr.ReplayGuard` takes each result once, after any crash.
             When the topic is given more partitions, keys move as with any producer. A partition starts a path of its
@@ -140,14 +141,16 @@ class KafkaSink:
         chain = F.format_string(
             f'[["{delivery.node}",%d,%d,%d]]', F.col("partition"), F.col("sequence"), F.col("ordinal")
         )
+        key = self._key(rows, delivery)
         keyed = rows.select(
-            self._key(rows, delivery).alias("key"),
+            key.alias("key"),
+            (key if self._names(delivery) else F.col("__place")).alias("spread"),
             F.when(~F.col("__deleted"), as_json(delivery.columns).cast("binary")).alias("value"),
             F.unix_millis("__timestamp").alias("timestamp_ms"),
             F.col("__sequence").alias("sequence"),
             F.col("__ordinal").alias("ordinal"),
         )
-        placed = keyed.withColumn("partition", target_partition(F.col("key"), partitions))
+        placed = keyed.withColumn("partition", target_partition(F.col("spread"), partitions))
         tasks = min(partitions, rows.sparkSession.sparkContext.defaultParallelism)
         return (
             placed.repartitionById(tasks, F.col("partition") % tasks)
@@ -162,10 +165,15 @@ class KafkaSink:
         from headrace.description import quote
         from headrace.spark.json_rows import as_json
 
-        names = tuple(self.key or delivery.identity)
+        names = self._names(delivery)
+        if not names:
+            return F.lit(None).cast("binary")
         if len(names) == 1 and isinstance(rows.schema[names[0]].dataType, T.StringType):
             return F.col(quote(names[0])).cast("binary")
         return as_json(names).cast("binary")
+
+    def _names(self, delivery: Delivery) -> tuple[str, ...]:
+        return tuple(self.key or delivery.identity)
 
     def _kafka(self) -> KafkaTopic:
         from headrace.spark.kafka import KafkaSettings as FromEnvironment

@@ -6,11 +6,18 @@ import json
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
-from confluent_kafka import IsolationLevel, KafkaError, KafkaException, TopicCollection, TopicPartition
+from confluent_kafka import (
+    ConsumerGroupTopicPartitions,
+    IsolationLevel,
+    KafkaError,
+    KafkaException,
+    TopicCollection,
+    TopicPartition,
+)
 from confluent_kafka.admin import AdminClient, ConfigResource, OffsetSpec  # type: ignore[attr-defined]
 from tenacity import retry, retry_if_exception_type, stop_after_attempt, wait_exponential_jitter
 
-from headrace.errors import TerminalError, TransientError
+from headrace.errors import HeadraceError, TerminalError, TransientError
 from headrace.spark.kafka_settings import FIELDS, KafkaSettings
 
 if TYPE_CHECKING:
@@ -23,6 +30,8 @@ if TYPE_CHECKING:
 __all__ = ["KafkaSettings", "KafkaTopic", "source_options"]
 TIMEOUT_SECONDS = 5
 RECORD_BYTES_MAX = 1_048_588  # Kafka's default for a topic
+# Kinds of errors that say that nobody has answered.
+NO_ANSWER = {KafkaError._TRANSPORT, KafkaError._TIMED_OUT, KafkaError._ALL_BROKERS_DOWN}
 NO_TOPIC_ID = "A" * 22  # sixteen zero bytes, in base 64
 
 
@@ -105,6 +114,34 @@ class KafkaTopic:
         partitions = list(partitions)
         found, ends = self._offsets(partitions, OffsetSpec.for_timestamp(time_ms)), self.ends(partitions)
         return {p: offset if offset >= 0 else ends[p] for p, offset in found.items()}
+
+    def commit_offsets(self, group: str, offsets: Mapping[int, int]) -> None:
+        """Make these the offsets of a consumer group that has no members.
+
+        Raises: BrokerUnreachableError; TerminalError when the group may not be written, or has members
+        """
+        places = [TopicPartition(self.name, p, offset) for p, offset in sorted(offsets.items())]
+        asked = self._admin.alter_consumer_group_offsets(
+            [ConsumerGroupTopicPartitions(group, places)], request_timeout=TIMEOUT_SECONDS
+        )
+        try:
+            found = asked[group].result(TIMEOUT_SECONDS + 2)
+        except TimeoutError as error:
+            raise self._unreachable(error) from error
+        except KafkaException as error:
+            raise self._group_refused(group, error) from error
+        for place in found.topic_partitions:
+            if place.error is not None:
+                raise self._group_refused(group, KafkaException(place.error))
+
+    def _group_refused(self, group: str, error: KafkaException) -> HeadraceError:
+        if error.args[0].code() in NO_ANSWER or error.args[0].retriable():
+            return self._unreachable(error)
+        return TerminalError(
+            f"Topic '{self.name}': consumer group '{group}' does not take offsets.",
+            detail=str(error),
+            hint="Let the client write the group, or name another one by HEADRACE_KAFKA_GROUP; an empty name tells none.",
+        )
 
     @patiently
     def record_bytes_max(self) -> int:

@@ -50,12 +50,14 @@ class KafkaSettings(BaseSettings):
         ssl_certificate_location  PEM file of the client's own certificate and those that sign it
         ssl_key_location          PEM file of its private key; may be the file of the certificate
         ssl_key_password          of an encrypted key
+        group                     consumer group to which logs tell how far they have read; empty: none is told
         password, ssl_key_password may also be given as `dagster.EnvVar`
     """
 
     model_config = SettingsConfigDict(env_prefix="HEADRACE_KAFKA_")
 
     bootstrap_servers: str = "127.0.0.1:9092"
+    group: str = "headrace"
     security_protocol: str | None = None
     sasl_mechanism: str | None = None
     username: str | None = None

@@ -25,6 +25,7 @@ from headrace.spark.kafka import (
     require_same_topic,
     source_options,
 )
+from headrace.streams.consumer_group import ConsumerGroup
 from headrace.streams.refused_batches import RefusedBatches
 from headrace.streams.supervised import LEASE_ORPHAN_SECONDS, RATE_SECONDS
 from headrace.streams.supervised_query import SupervisedQuery
@@ -92,11 +93,8 @@ class LogStream(SupervisedQuery):
         self.schedule = CommitSchedule()
         self._spark, self._lake, self._clock, self._on_step = spark, lake, clock, on_step
         self._settings, self._kafka = kafka, KafkaTopic.of(topic, kafka)
-        self._longest_wait_ms, self.trigger_ms, self._tick_every_ms = (
-            longest_wait_ms,
-            trigger_ms,
-            tick_every_ms,
-        )
+        self._longest_wait_ms, self._tick_every_ms = longest_wait_ms, tick_every_ms
+        self.trigger_ms = trigger_ms
         self._wall_waits_ms, self.promises = tuple(wall_waits_ms), promises
         self._beside_ms = beside_ms
         self._lease: Lease | None = None
@@ -104,6 +102,7 @@ class LogStream(SupervisedQuery):
         self._tick_under_way = threading.Lock()
         self._came: deque[tuple[float, int]] = deque()
         self._few = self._many = False
+        self._group = ConsumerGroup(self._kafka)
         self._refused = RefusedBatches(self._kafka, offsets_max=RECORDS_PER_TRIGGER)
 
     def open(self) -> DataStreamWriter:
@@ -132,7 +131,7 @@ class LogStream(SupervisedQuery):
         self._require_readers_within()
         if sequencer.state.batch == 0:
             sequencer.start_at(first_offsets(self.topic, self._kafka, partitions))
-        next_offsets = {p: s.next_offset for p, s in sequencer.state.partitions.items()}
+        next_offsets = sequencer.state.next_offsets
         require_same_topic(self.name, next_offsets, self._kafka.ends(partitions))
         needed = (
             dict.fromkeys(partitions, 0) | next_offsets
@@ -215,6 +214,7 @@ class LogStream(SupervisedQuery):
         try:
             if lease is not None and sequencer is not None and sequencer.sound:
                 sequencer.pass_over(self._position())
+                self._group.tell(sequencer.state.next_offsets, at_once=True)
         finally:
             self._lease = None
             if lease is not None:
@@ -284,6 +284,7 @@ class LogStream(SupervisedQuery):
                     self._tick(sequencer, frozenset(), stop)
                 if self.promises and sequencer.now_ms() >= sequencer.settled_ms + self.trigger_ms:
                     self._promise(sequencer, stop)
+                self._group.tell(sequencer.state.next_offsets)
                 if time.monotonic() >= look_at:
                     look_at = time.monotonic() + self._tick_every_ms / 1000
                     sequencer.reads_from(self._kafka.topic_id())
@@ -333,7 +334,7 @@ class LogStream(SupervisedQuery):
         Where Kafka's client read in Spark's place, they count as far as the client read.
         """
         assert self.sequencer is not None
-        position = {p: s.next_offset for p, s in self.sequencer.state.partitions.items()}
+        position = self.sequencer.state.next_offsets
         if not self.trigger_skipped:
             written = self._refused.written(self._spark_ended())
             position |= {p: max(end, position.get(p, 0)) for p, end in written.items()}

@@ -19,6 +19,7 @@ from headrace.fold.fates import NOT_RECORDS
 from headrace.lifecycle.live_limits import limits_known
 from headrace.lifecycle.rebuild import Rebuild, rebuild_due
 from headrace.nodes.node_tables import frontier_ms, require_log_reaches
+from headrace.nodes.topics import reached_by
 from headrace.sequence.log_columns import DEAD_LETTER, RECORD
 from headrace.streams.buffered import BufferFigures
 from headrace.streams.log_watch import LogWatch, log_version
@@ -66,6 +67,7 @@ class NodeStream(SupervisedLoop):
         trigger_ms: int,
         turns: Turns,
         upkeep: Turns,
+        is_read: bool = False,
         on_step: Callable[[str], None] = lambda step: None,
     ) -> None:
         """Nothing runs yet.
@@ -73,6 +75,7 @@ class NodeStream(SupervisedLoop):
         In: trigger_ms  between looks at the logs, and between the beginnings of two micro-batches
             turns       at folding, shared by all nodes of a session
             upkeep      at background work, likewise
+            is_read     whether other nodes read this one
         """
         super().__init__()
         self.name, self.node = node.required_name, node
@@ -83,6 +86,8 @@ class NodeStream(SupervisedLoop):
         self._rebuild: Rebuild | None = None
         self._fold_at = time.monotonic() + FOLD_SECONDS
         self.logs: list[LogStream] = []  # those of the same session that it reads: each calls `check_now`
+        self.readers: list[NodeStream] = []  # of the same session: each is woken
+        self._is_read = is_read
         self._turns = turns
         self._behind = True  # whether the logs may hold rows that are not folded
         self._watch = LogWatch(partial(log_version, spark, lake))
@@ -108,12 +113,15 @@ class NodeStream(SupervisedLoop):
         if self._rebuild is not None:
             self.runner = self._rebuild.runner
         else:
-            self.runner = NodeRunner(self._spark, self.node, self._lake, on_step=on_step)
+            self.runner = self._new_runner(on_step)
             for topic in self.node.topics:
                 require_log_reaches(self._spark, self._lake, self.name, topic, self.runner.progress)
         self._upkeep.error = None
         self.buffer = BufferFigures()
         self._raised = RateLimited(self._limits_since, LIMITS_READ_EVERY_SECONDS)
+
+    def _new_runner(self, on_step: Callable[[str], None]) -> NodeRunner:
+        return NodeRunner(self._spark, self.node, self._lake, on_step=on_step, is_read=self._is_read)
 
     def due(self) -> bool:
         """Whether a log has rows whose turn has come, or upkeep is due."""
@@ -173,7 +181,7 @@ class NodeStream(SupervisedLoop):
                 self._rebuild = None
                 assert self._lease is not None
                 on_step = partial(self._before_commit, self._lease)
-                self.runner = NodeRunner(self._spark, self.node, self._lake, on_step=on_step)
+                self.runner = self._new_runner(on_step)
                 return
 
     def _fold(self, runner: NodeRunner) -> bool:
@@ -185,6 +193,8 @@ class NodeStream(SupervisedLoop):
                 at_work = [] if gave_back else self._ask_logs()
                 if not at_work:
                     if runner.advance():
+                        for reader in self.readers:
+                            reader.check_now()
                         return True
                     self._behind = False
                     break
@@ -311,7 +321,7 @@ class NodeStream(SupervisedLoop):
         if self.runner is None or self._rebuild is not None:
             return False
         upto_ms = self.runner.progress.upto_ms
-        return all(upto_ms.get(t.name, 0) >= targets.get(t.name, 0) for t in self.node.topics)
+        return all(upto_ms.get(t.name, 0) >= reached_by(t, targets) for t in self.node.topics)
 
     def _before_commit(self, lease: Lease, step: str) -> None:
         """Each step is bound to the lease under which its runner was opened: one left over commits nothing."""

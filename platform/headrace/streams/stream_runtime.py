@@ -6,6 +6,7 @@ import time
 from functools import partial
 from typing import TYPE_CHECKING
 
+from headrace.description import written_by
 from headrace.description.limits import is_suppressed, limited, policy_of
 from headrace.errors import DescriptionError, TransientError
 from headrace.lifecycle.live_limits import limits_shown
@@ -13,11 +14,13 @@ from headrace.log.clock import SystemClock
 from headrace.nodes.operator_frames import operator_of
 from headrace.nodes.topics import (
     batched_topics,
+    is_read,
     longest_wait_ms,
     ordered_topics,
     tick_every_ms,
     topics_beside,
     topics_of,
+    upstream_first,
     wall_waits_ms,
 )
 from headrace.nodes.unusable_table import unusable_uri
@@ -70,6 +73,7 @@ class StreamRuntime:
         """
         session = pipeline_session(spark)
         clock = clock or SystemClock()
+        nodes = upstream_first(nodes)
         self._topics = topics_of(nodes)
         self._batched = batched_topics(nodes)
         ordered = ordered_topics(nodes)
@@ -102,6 +106,7 @@ class StreamRuntime:
                 trigger_ms=trigger_ms,
                 turns=turns,
                 upkeep=upkeep,
+                is_read=is_read(node, nodes),
                 on_step=partial(on_step, f"stream/{node.required_name}"),
             )
             for node in nodes
@@ -114,6 +119,7 @@ class StreamRuntime:
             log.readers = [s for s in self._streams if log.topic in s.node.topics]
         for stream in self._streams:
             stream.logs = [log for log in self._logs if stream in log.readers]
+            stream.readers = [s for s in self._streams if stream.node in map(written_by, s.node.topics)]
         if not self._logs and not self._streams:
             known = ", ".join([f"log/{s.name}" for s in logs] + [f"stream/{s.name}" for s in streams])
             raise DescriptionError(f"None of {sorted(only or ())} is known.", hint=f"There are: {known}.")
@@ -234,6 +240,9 @@ class StreamRuntime:
         """The paths of the logs that are written here."""
         for log in self._logs:
             yield self._lake.log(log.name)
+        for stream in self._streams:
+            if stream.runner is not None and stream.runner.log is not None:
+                yield self._lake.log(stream.runner.log.topic.name)
 
     def _appended_to(self) -> Iterator[str]:
         """The paths of the result tables to which rows are only appended here."""

@@ -21,10 +21,12 @@ from headrace.log.commit_row import without_commit_rows
 from headrace.log.sequencer import Sequencer
 from headrace.nodes.topics import (
     batched_topics,
+    is_read,
     longest_wait_ms,
     ordered_topics,
     topics_beside,
     topics_of,
+    upstream_first,
     wall_waits_ms,
 )
 from headrace.observe.views import Views
@@ -72,7 +74,7 @@ class TestDriver:
         self.spark = pipeline_session(base, interpreted=True)
         self._folder = Path(tempfile.mkdtemp(prefix="headrace-"))
         self._clock = ManualClock(SystemClock().now_ms())
-        self._nodes = {node.required_name: node for node in nodes}
+        self._nodes = {node.required_name: node for node in upstream_first(nodes)}
         self._topics = topics_of(nodes)
         self._begin("0")
         shutil.copytree(self._folder / "0", self._folder / "empty")
@@ -122,7 +124,8 @@ class TestDriver:
 
         In: nodes  only these run, the others catch up at a later cut: the same log, cut differently. None: all
         """
-        running = list(self._nodes) if nodes is None else [self._node(name).required_name for name in nodes]
+        asked = set(self._nodes) if nodes is None else {self._node(name).required_name for name in nodes}
+        running = [name for name in self._nodes if name in asked]
         for name, piped in self._piped.items():
             if len(piped):
                 here = is_sequenced_here(len(piped))
@@ -277,7 +280,13 @@ class TestDriver:
         self._runners = {name: self._open_runner(node) for name, node in self._nodes.items()}
 
     def _open_runner(self, node: Node) -> NodeRunner:
-        return NodeRunner(self.spark, node, self._lake, on_step=partial(self._on_step, node.required_name))
+        return NodeRunner(
+            self.spark,
+            node,
+            self._lake,
+            on_step=partial(self._on_step, node.required_name),
+            is_read=is_read(node, [*self._nodes.values()]),
+        )
 
     def _on_step(self, node: str, step: str) -> None:
         for crash in [(step, node), (step, None)]:

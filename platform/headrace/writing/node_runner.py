@@ -39,6 +39,7 @@ from headrace.nodes.operator_frames import operator_of
 from headrace.nodes.unusable_table import UnusableTable
 from headrace.spark import one_task
 from headrace.spark.lake_rows import rows_of_files
+from headrace.writing.node_log import node_log
 from headrace.writing.redeliver import delivery_of
 from headrace.writing.state_upkeep import StateUpkeep
 
@@ -67,11 +68,13 @@ class NodeRunner:
         *,
         on_step: Callable[[str], None] = lambda step: None,
         for_sinks: bool = False,
+        is_read: bool = False,
     ) -> None:
         """Open the node's tables, creating them if need be, and recover its progress.
 
         In: on_step    called with each numbered step's name; it may raise to stop there
             for_sinks  see `operator_of`
+            is_read    whether other nodes read it
         """
         self.node, self.name = node, node.required_name
         self.operator = operator_of(node, for_sinks=for_sinks)
@@ -105,11 +108,14 @@ class NodeRunner:
         self._unusable = UnusableTable(spark, lake, node)
         self._known = KnownUnusable(self._unusable.read, trusted=True)
         one_task.settings(spark)
+        self.log = node_log(spark, lake, node, is_read=is_read) if self.operator.appended else None
+        self._tell_readers()
 
     def advance(self) -> bool:
         """Fold what the logs hold beyond the progress, or a part of it; False when there is nothing new."""
         plan = self._plan()
         if plan is None:
+            self._promise_readers()
             return False
         progress, upto_ms = self.progress, plan["upto_ms"]
         slices = slices_of(self._lake, self.node, progress.upto_ms, upto_ms)
@@ -120,7 +126,18 @@ class NodeRunner:
         self._write(found, self._shortened(plan, found.progress))
         self.progress, self._repeating = found.progress, False
         self.state_bytes_read = found.state_bytes_read
+        self._tell_readers()
         return True
+
+    def _tell_readers(self) -> None:
+        if self.log is not None:
+            self.log.follow(self.progress)
+
+    def _promise_readers(self) -> None:
+        """All is folded: what its logs promise, the node does."""
+        if self.log is not None:
+            settled = min(settled_ms(self._spark, self._lake, topic) for topic in self.node.topics)
+            self.log.promise(settled)
 
     def _remember(self, found: Sequence[Unusable]) -> None:
         self._unusable.add(found)

@@ -9,6 +9,7 @@ from typing import Any
 import pyarrow as pa
 from hypothesis import strategies as st
 
+from tests.laws.kernel.aggregate_subjects import DISTINCT, RANKED, VALUE, item_and_rank, subjects_with
 from tests.laws.kernel.logs import Choose, World, worlds
 from tests.laws.kernel.relation_subjects import (
     event_lookup_subjects,
@@ -33,6 +34,7 @@ from tests.laws.kernel.subjects import (
     limits_set,
     session_subjects,
     sliding_subjects,
+    stream_subjects,
     topic,
     total_subjects,
     whole,
@@ -70,6 +72,9 @@ def families() -> list[Family]:
         Family("totals", total_subjects(T.stream, T.merge(U)), two_topics),
         of_numbers("totals of doubles", total_subjects, "DOUBLE", double, pa.float64()),
         of_numbers("totals of decimals", total_subjects, "DECIMAL(12,3)", decimal, pa.decimal128(12, 3)),
+        Family("ranked values", subjects_with(RANKED), worlds(item_and_rank, VALUE), 2),
+        Family("distinct values", subjects_with(DISTINCT), worlds(item_and_rank, VALUE), 2),
+        Family("streams", stream_subjects(), two_topics, 1),
         Family("tables", table_subjects(), referring("one", "two")),
         Family("batches", batch_subjects(), worlds(whole, pa.int64(), ("t", "u"), log_commits=(2, 3), **drained)),  # type: ignore[arg-type]
         Family("time limits", limit_subjects(), worlds(whole, pa.int64(), controls=("set_limits",), limits=limits_set())),

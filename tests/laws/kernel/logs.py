@@ -3,15 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import Any
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 from hypothesis import strategies as st
 
-from headrace.fold.contract import FATE, INGESTED, OFFSET, ROW_COLUMNS, TOPIC, Clock, Times
+from headrace.fold.contract import FATE, INGESTED, OFFSET, ROW_COLUMNS, STREAM, TOPIC, Clock, Times
+from headrace.fold.fates import with_column
 from tests.oracle.log_oracle import Arrival, Commit, Log, sequence
 
 SECOND = 1_000
@@ -41,11 +43,15 @@ class Sequenced:
 
 @dataclass
 class World:
-    """What a node reads. `value`: the type of the column `value`, beside `key` STRING."""
+    """What a node reads. `value`: the type of the column `value`, beside `key` STRING.
+
+    `lag_ms`: so far stream time is behind; in the logs of nodes it is behind the event times of their rows.
+    """
 
     logs: list[Sequenced]
     value: pa.DataType
     key: pa.DataType = field(default_factory=pa.string)
+    lag_ms: int = 0
 
     @property
     def topics(self) -> list[str]:
@@ -58,7 +64,7 @@ class World:
 
     def of(self, *topics: str) -> World:
         """The same with some topics alone."""
-        return World([each for each in self.logs if each.topic in topics], self.value, self.key)
+        return replace(self, logs=[each for each in self.logs if each.topic in topics])
 
     def commits(self, topic: str | None = None) -> list[int]:
         """The commit times, rising; each once."""
@@ -82,7 +88,9 @@ class World:
             if read:
                 known[each.topic] = read[-1]
             after = [times for at, times in each.log.clocks if at <= end]
-            stream.update({(each.topic, p): ms for p, ms in (after[-1] if after else {}).items()})
+            stream.update(
+                {(each.topic, p): ms - self.lag_ms for p, ms in (after[-1] if after else {}).items()}
+            )
         return Clock(known, stream)
 
     @cached_property
@@ -91,7 +99,8 @@ class World:
         rows = [row for each in self.logs for row in _rows(each)]
         columns = [*zip(*rows, strict=True)] or [()] * len(self.schema)
         arrays = [pa.array(c, f.type, from_pandas=False) for c, f in zip(columns, self.schema, strict=True)]
-        return pa.Table.from_arrays(arrays, schema=self.schema)
+        rows = pa.Table.from_arrays(arrays, schema=self.schema)
+        return with_column(rows, STREAM, pc.subtract(rows[STREAM], self.lag_ms))
 
     def between(self, rows: pa.Table, after: Mapping[str, int], upto: Mapping[str, int]) -> pa.Table:
         """Of rows of these logs those that were committed after some commit times and through others."""
@@ -247,7 +256,7 @@ def worlds(
             commits.append(Commit(now + 1, some))
         log = sequence(commits, draw(st.sampled_from([None, 5 * SECOND, 60 * SECOND])), longest_wait)
         logs.append(Sequenced(topic, log, _decided(draw, log, now, controls, limits)))
-    return World(logs, of)
+    return World(logs, of, lag_ms=draw(st.sampled_from([0, 0, 4 * SECOND, 20 * SECOND])))
 
 
 def _decided(

@@ -25,6 +25,7 @@ from headrace.fold.tables.decide_records import PASSES
 from tests.laws.kernel.logs import World
 
 Values = Mapping[str, Any]
+Pair = tuple[Values | None, Values | None]
 
 
 @dataclass(frozen=True)
@@ -33,7 +34,7 @@ class Computed:
 
     part     of the join in its relation
     columns  of the join
-    value    of a pair of a left and a right row (None: no match) each value
+    value    of a pair of a left and a right row (None: there is none) each value
     """
 
     part: str
@@ -47,14 +48,19 @@ class Computed:
             for row in rows.to_pylist():
                 left = {name: row[carried] for name, carried in selection.left.items()}
                 right = {name: row[carried] for name, carried in selection.right.items()}
-                pairs.append((left, right if row[selection.matched] else None))
+                pairs.append(
+                    (
+                        left if any(value is not None for value in left.values()) else None,
+                        right if row[selection.matched] else None,
+                    )
+                )
             found = [self.value(*pair) for pair in pairs]
             for name in selection.values:
                 of = self.columns.field(name).type
                 rows = rows.append_column(f"{part}:{name}", pa.array([row[name] for row in found], of))
         return rows
 
-    def for_oracle(self, join: Join, pairs: Sequence[tuple[Values, Values | None]]) -> list[Values]:
+    def for_oracle(self, join: Join, pairs: Sequence[Pair]) -> list[Values]:
         """As `oracle.Log` asks for it."""
         return [self.value(*pair) for pair in pairs]
 

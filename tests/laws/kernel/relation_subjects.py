@@ -36,7 +36,24 @@ TICKERS = topic("tickers", "exchange STRING, owner STRING, founded INT", "symbol
 EXCHANGES = topic("exchanges", "city STRING, street STRING, opened INT", "market STRING")
 ONE, TWO = (topic(name, "ref STRING, also STRING, amount INT", "id STRING") for name in ("one", "two"))
 HELD, KNOWN, PLACES = POSITIONS.table(), TICKERS.table(), EXCHANGES.table()
-SUMS = {"n": hr.count(), "total": hr.sum("amount"), "mean": hr.avg("amount")}
+# Of these some pick rows, and none of the others is one of the state's sums alone.
+PICKED: dict[str, Any] = {
+    "first_two": hr.collect("id", max_items=2),
+    "n": hr.count(),
+    "lowest": hr.min("amount"),
+    "total": hr.sum("amount"),
+    "highest": hr.max("amount"),
+    "amounts": hr.collect("amount", max_items=50),
+    "largest": hr.max_by("id", by="amount"),
+    "smallest": hr.min_by("parent", by="amount"),
+    "three": hr.top(3, "id", by="amount"),
+}
+SUMS = {
+    "n": hr.count(),
+    "total": hr.sum("amount"),
+    "mean": hr.avg("amount"),
+    "half": hr.quantiles("amount", at=[0.5]),
+}
 
 
 def table_subjects() -> list[Subject]:
@@ -66,10 +83,24 @@ def of_market(left: Any, right: Any) -> dict[str, Any]:
     }
 
 
-COMPUTED = Computed(
-    "rows",
-    pa.schema([("id", pa.string()), ("market", pa.string()), ("both", pa.int64()), ("parent", pa.string())]),
-    of_market,
+def of_either(left: Any, right: Any) -> dict[str, Any]:
+    """The same where the left row may be missing."""
+    return of_market(left or {"amount": None, "parent": None}, right)
+
+
+def of_a_join(part: str, value: Any) -> Computed:
+    """The values of a join whose select is MARKET, BOTH and `parent`."""
+    names = ("id", pa.string()), ("market", pa.string()), ("both", pa.int64()), ("parent", pa.string())
+    return Computed(part, pa.schema([*names]), value)
+
+
+COMPUTED = of_a_join("rows", of_market)
+BOTH_SIDES = (
+    "left.amount AS amount",
+    "left.exchange AS of_ticker",
+    "right.exchange AS exchange",
+    "city",
+    "left.owner AS o",
 )
 
 
@@ -84,10 +115,18 @@ def join_subjects() -> list[Subject]:
         "self_join": HELD.join(HELD, on="parent", how="left", select=selected),
         "chain": HELD.join(KNOWN, on="ticker").join(PLACES, on="exchange", how="left"),
         "nested": HELD.join(KNOWN.join(PLACES, on="exchange"), on="ticker", how="left"),
-    }
-    return [Subject(name, node.named(name), changes=True) for name, node in nodes.items()] + [
-        Subject(f"{name}_current", nodes[name].named(name), apart=True) for name in ("inner", "left")
-    ]
+        "outer": HELD.join(KNOWN, on="id", how="outer"),
+        "outer_by_time": POSITIONS.table("timestamp").join(TICKERS.table("timestamp").where("founded > 0"), "id", "outer"),
+        "outer_of_joins": HELD.join(KNOWN, on="ticker").join(KNOWN.join(PLACES, on="exchange"), "id", "outer", select=BOTH_SIDES),
+        "outer_of_groups": HELD.group_by("ticker").aggregate(n=hr.count()).join(KNOWN, on="ticker", how="outer"),
+        "after_outer": HELD.join(KNOWN, on="id", how="outer").join(PLACES, on="exchange", how="left"),
+    }  # fmt: skip
+    computed = HELD.join(KNOWN, on="id", how="outer", select=(MARKET, BOTH, "parent"))
+    return [
+        *(Subject(name, node.named(name), changes=True) for name, node in nodes.items()),
+        Subject("outer_computed", computed.named("computed"), changes=True, computed=of_a_join("result", of_either)),
+        *(Subject(f"{n}_current", nodes[n].named(n), apart=True) for n in ("inner", "left", "outer")),
+    ]  # fmt: skip
 
 
 def group_subjects() -> list[Subject]:
@@ -97,11 +136,15 @@ def group_subjects() -> list[Subject]:
         "groups": HELD.group_by("ticker").aggregate(n=hr.count(), spread=hr.variance("amount")),
         "groups_of_a_join": joined.group_by("exchange").aggregate(**SUMS).join(PLACES, on="exchange", how="left"),
         "market": markets.group_by("market").aggregate(n=hr.count(), total=hr.sum("both")),
+        "picked": HELD.group_by("ticker").aggregate(**PICKED),
+        "picked_of_a_join": joined.group_by("exchange").aggregate(latest=hr.max("owner"), **PICKED),
+        "picked_of_groups": HELD.group_by("ticker", "parent").aggregate(**PICKED).group_by("ticker")
+        .aggregate(lowest=hr.max("lowest"), parents=hr.collect("parent", max_items=9)),
     }  # fmt: skip
     return [
         Subject(n, node.named(n), changes=True, computed=COMPUTED if n == "market" else None)
         for n, node in nodes.items()
-    ] + [Subject("current_groups", nodes["groups"].named("groups"))]
+    ] + [Subject(f"current_{n}", nodes[n].named(n)) for n in ("groups", "picked")]
 
 
 SALES = topic("sales", "shop STRING, clerk STRING, amount INT", "id STRING")

@@ -109,6 +109,13 @@ def session_subjects() -> list[Subject]:
     return made
 
 
+def stream_subjects() -> list[Subject]:
+    return [
+        Subject(f"stream_of_{number}", stream.named("stream"))
+        for number, stream in enumerate((T, T.merge(U)), 1)
+    ]
+
+
 def batch_subjects() -> list[Subject]:
     limits: list[dict[str, Any]] = [
         {"max_records": 1},

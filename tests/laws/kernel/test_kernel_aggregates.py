@@ -14,85 +14,16 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+import headrace as hr
 from headrace.description import Aggregate
 from headrace.fold.aggregates import Aggregates
-from headrace.fold.contract import INGESTED, OFFSET, PARTITION, TOPIC
 from headrace.fold.exact import as_decimals, exactly, limbs_of, to_doubles, to_integers
 from headrace.oracle.aggregates import aggregated, exact, usable
+from tests.laws.kernel.partials import DOUBLES, ORDERED, TYPES, folded, rows_of
 
 pytestmark = pytest.mark.fast
 
 EXAMPLES = settings(max_examples=int(os.environ.get("HEADRACE_EXAMPLES", "50")), deadline=None)
-DOUBLES = st.one_of(
-    st.sampled_from([0.1, 0.7, -0.0, 0.0, 5e-7, 1.5e-6, -5e-7, 2.675, 1e15 + 0.1, -1e15, 1e21, 9.5e21, 1e22]),
-    st.sampled_from([math.nan, math.inf, -math.inf, 1e300, 999999999.9999999, 0.5, 2.5, -2.5, 1.7e9]),
-    st.floats(-1e6, 1e6),
-    st.floats(),
-    st.tuples(st.integers(-(10**9), 10**9), st.integers(0, 13)).map(lambda pair: pair[0] / 10 ** pair[1]),
-)
-LONGS = st.one_of(st.integers(-5, 5), st.integers(-(2**63), 2**63 - 1))
-TYPES: dict[str, tuple[pa.DataType, st.SearchStrategy[Any]]] = {
-    "double": (pa.float64(), DOUBLES),
-    "float": (pa.float32(), st.floats(width=32)),
-    "long": (pa.int64(), LONGS),
-    "short": (pa.int16(), st.integers(-(2**15), 2**15 - 1)),
-    "decimal": (
-        pa.decimal128(12, 3),
-        st.decimals(-999_999_999, 999_999_999, places=3),
-    ),
-    "wide": (
-        pa.decimal128(38, 10),
-        st.one_of(st.decimals(-(10**27), 10**27, places=10), st.decimals(-(10**5), 10**5, places=10)),
-    ),
-    "deep": (pa.decimal128(38, 30), st.decimals(-2, 2, places=30)),
-}
-ORDERED: dict[str, tuple[pa.DataType, st.SearchStrategy[Any]]] = {
-    "text": (pa.string(), st.text(st.sampled_from("abü\x00"), max_size=3)),
-    "date": (pa.date32(), st.dates()),
-    "flag": (pa.bool_(), st.booleans()),
-    "decimal": (pa.decimal128(12, 3), st.decimals(-999, 999, places=3)),
-    "double": (pa.float64(), DOUBLES),
-    "list": (pa.list_(pa.int64()), st.lists(st.integers(-2, 2), max_size=3)),
-}
-
-
-def rows_of(values: list[Any], of: pa.DataType) -> pa.Table:
-    """Rows in the log's order."""
-    n = len(values)
-    return pa.table(
-        {
-            INGESTED: pa.array([7 + i // 5 for i in range(n)], pa.int64()),
-            TOPIC: pa.array([f"t{i // 3 % 2}" for i in range(n)], pa.string()),
-            PARTITION: pa.array([1 + i % 2 for i in range(n)], pa.int32()),
-            OFFSET: pa.array(range(n), pa.int64()),
-            "value": pa.array(values, of, from_pandas=False),
-        }
-    ).sort_by([(name, "ascending") for name in (INGESTED, TOPIC, PARTITION, OFFSET)])
-
-
-def folded(
-    rows: pa.Table, codes: list[int], groups: int, aggregates: Aggregates, data: st.DataObject
-) -> pa.Table:
-    """Cut anywhere into partials, merge some of them, then all; in any order."""
-    order = np.array(data.draw(st.permutations(range(rows.num_rows))), np.int64)
-    cuts = sorted(data.draw(st.lists(st.integers(0, rows.num_rows), max_size=3)))
-    tables, which = [], []
-    for begin, end in zip([0, *cuts], [*cuts, rows.num_rows], strict=True):
-        part = order[begin:end]
-        mine, dense = np.unique(np.array(codes, np.int64)[part], return_inverse=True)
-        found = aggregates.partials(rows.take(pa.array(part)), dense, len(mine))
-        tables.append(pa.table(found, schema=pa.schema(aggregates.fields)))
-        which.append(mine)
-    if len(tables) > 2:
-        both = np.concatenate(which[:2])
-        mine, dense = np.unique(both, return_inverse=True)
-        merged = aggregates.merge(pa.concat_tables(tables[:2]), dense, len(mine))
-        tables, which = (
-            [pa.table(merged, schema=pa.schema(aggregates.fields)), *tables[2:]],
-            [mine, *which[2:]],
-        )
-    merged = aggregates.merge(pa.concat_tables(tables), np.concatenate(which), groups)
-    return pa.table(aggregates.finish(merged), schema=pa.schema(aggregates.results))
 
 
 def rounded(value: float, scale: int) -> Fraction | None:
@@ -159,11 +90,12 @@ def test_rows_can_be_taken_out_again(name: str, data: st.DataObject) -> None:
     of, values = TYPES[name]
     kinds = ("count", "sum", "avg", "variance", "stddev")
     asked = {kind: Aggregate(kind, "value", 6) for kind in kinds}
+    asked["quantiles"] = hr.quantiles("value", at=[0, 0.5, 1])
     drawn = data.draw(st.lists(values, min_size=1, max_size=10))
     drawn = [value for value in drawn if all(usable(value, each) for each in asked.values())]
     out = data.draw(st.lists(st.booleans(), min_size=len(drawn), max_size=len(drawn)))
     rows = rows_of(drawn, of)
-    aggregates = Aggregates.of([(kind, Aggregate(kind, "value", 6)) for kind in kinds], rows.schema)
+    aggregates = Aggregates.of([*asked.items()], rows.schema)
     assert aggregates.invertible
     schema = pa.schema(aggregates.fields)
     everything = pa.table(aggregates.partials(rows, np.zeros(rows.num_rows, np.int64), 1), schema=schema)
@@ -172,8 +104,11 @@ def test_rows_can_be_taken_out_again(name: str, data: st.DataObject) -> None:
         pa.table(aggregates.partials(gone, np.zeros(gone.num_rows, np.int64), 1), schema=schema)
     )
     both = pa.concat_tables([everything, pa.table(minus, schema=schema)])
-    (found,) = pa.table(aggregates.finish(aggregates.merge(both, np.zeros(2, np.int64), 1))).to_pylist()
-    left = rows.filter(pa.array([not each for each in out], pa.bool_()))["value"].to_pylist()
+    merged = pa.table(aggregates.merge(both, np.zeros(2, np.int64), 1), schema=schema)
+    (found,) = pa.table(aggregates.finish(merged)).to_pylist()
+    rest = rows.filter(pa.array([not each for each in out], pa.bool_()))
+    assert merged.equals(pa.table(aggregates.partials(rest, np.zeros(len(rest), np.int64), 1), schema=schema))
+    left = rest["value"].to_pylist()
     assert all(same(found[kind], aggregated(left, each)) for kind, each in asked.items())
 
 

@@ -153,7 +153,7 @@ def stream_times(
     for partition, offset in times:
         last[partition] = max(offset, last.get(partition, offset))
     state = found[-1].state
-    assert {p: s.next_offset for p, s in state.partitions.items()} == {p: at + 1 for p, at in last.items()}
+    assert state.next_offsets == {p: at + 1 for p, at in last.items()}
     assert {p: s.stream_ms for p, s in state.partitions.items()} == {
         p: times[p, at] for p, at in last.items()
     }

@@ -39,14 +39,18 @@ class Extreme(Kind):
         if values.null_count:
             rows = np.flatnonzero(values.is_valid().to_numpy(zero_copy_only=False))
             values, codes = values.take(pa.array(rows)), codes[rows]
-        direct = is_sortable(values.type)
-        numbers = sortable(values) if direct else ranks(values)
+        numbers = comparable(values)
         best = (highest_by if self.highest else lowest_by)(codes, groups, numbers)
-        if direct:
+        if is_sortable(values.type):
             none = np.ones(groups, bool)
             none[codes] = False
             return from_sortable(np.where(none, 0, best), values.type, none)
         return canonical(values.take(row_with(best, codes, numbers, np.arange(len(values)))))
+
+
+def comparable(values: pa.Array) -> np.ndarray:
+    """Numbers (int64) that compare as values without nulls do; of any type. Those of two arrays do not compare."""
+    return sortable(values) if is_sortable(values.type) else ranks(values)
 
 
 def ranks(values: pa.Array) -> np.ndarray:

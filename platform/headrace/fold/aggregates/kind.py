@@ -84,6 +84,13 @@ class Kind(ABC):
     def finish(self, parts: Parts) -> pa.Array:
         """The values of partials."""
 
+    def running(self, parts: Parts, segment: np.ndarray) -> pa.Array | None:
+        """For each row the value of its segment through it; None: there is no shorter way than to merge partials.
+
+        In: segment  of each row the number of its segment, rising
+        """
+        return None
+
     def negate(self, parts: Parts) -> Parts:
         """Partials that take away what these add. Raises: TypeError if the kind is not invertible."""
         raise TypeError(f"{type(self).__name__} cannot take rows out again")

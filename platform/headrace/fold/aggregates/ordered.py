@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import numpy as np
 import pyarrow as pa
-import pyarrow.compute as pc
 
 from headrace.fold.aggregates.kind import Inputs, Kind, Parts, highest_by, lowest_by, row_with
+from headrace.fold.aggregates.nested import fields_of, first_of_each, items_of, lists_of, structs_of
 from headrace.fold.positions import FIELDS, order_of
 
 AT, ITEMS, VALUE = "at", "items", "value"
@@ -33,7 +33,7 @@ class ByPosition(Kind):
         picked = self._best(rows.order(), codes, groups)
         columns = rows.position() | {VALUE: rows.column(self.columns[0])}
         return {
-            AT: _structs({name: column.take(picked) for name, column in columns.items()}, picked.is_null())
+            AT: structs_of({name: column.take(picked) for name, column in columns.items()}, picked.is_null())
         }
 
     def merge(self, parts: Parts, codes: np.ndarray, groups: int) -> Parts:
@@ -41,12 +41,12 @@ class ByPosition(Kind):
         at = parts[AT]
         there = np.flatnonzero(at.is_valid().to_numpy(zero_copy_only=False))
         kept = at.take(pa.array(there))
-        picked = self._best(order_of(_fields(kept)), codes[there], groups)
+        picked = self._best(order_of(fields_of(kept)), codes[there], groups)
         return {AT: kept.take(picked)}
 
     def finish(self, parts: Parts) -> pa.Array:
         """See `Kind.finish`."""
-        return _fields(parts[AT])[VALUE]
+        return fields_of(parts[AT])[VALUE]
 
     def _best(self, order: np.ndarray, codes: np.ndarray, groups: int) -> pa.Array:
         best = (highest_by if self.last else lowest_by)(codes, groups, order)
@@ -71,45 +71,22 @@ class Collect(Kind):
         picked, which = self._first(rows.order()[kept], codes[kept])
         at = pa.array(kept[picked])
         return {
-            ITEMS: _lists(
-                _structs({name: column.take(at) for name, column in columns.items()}), which, groups
+            ITEMS: lists_of(
+                structs_of({name: column.take(at) for name, column in columns.items()}), which, groups
             )
         }
 
     def merge(self, parts: Parts, codes: np.ndarray, groups: int) -> Parts:
         """See `Kind.merge`."""
-        lists = parts[ITEMS]
-        lengths = pc.list_value_length(lists).fill_null(0).to_numpy(zero_copy_only=False)
-        items = lists.flatten()
-        picked, which = self._first(order_of(_fields(items)), np.repeat(codes, lengths))
-        return {ITEMS: _lists(items.take(pa.array(picked)), which, groups)}
+        items, which = items_of(parts[ITEMS], codes)
+        picked, which = self._first(order_of(fields_of(items)), which)
+        return {ITEMS: lists_of(items.take(pa.array(picked)), which, groups)}
 
     def finish(self, parts: Parts) -> pa.Array:
         """See `Kind.finish`."""
-        lists = parts[ITEMS]
-        lengths = pc.list_value_length(lists).fill_null(0).to_numpy(zero_copy_only=False)
-        ends = pa.array(np.concatenate([[0], np.cumsum(lengths)]), pa.int32())
-        return pa.ListArray.from_arrays(ends, _fields(lists.flatten())[VALUE])
+        items, which = items_of(parts[ITEMS], np.arange(len(parts[ITEMS])))
+        return lists_of(fields_of(items)[VALUE], which, len(parts[ITEMS]))
 
     def _first(self, order: np.ndarray, codes: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         """The rows that stay, by group and position, and the group of each."""
-        rows = np.lexsort((order, codes))
-        sorted_codes = codes[rows]
-        begins = np.searchsorted(sorted_codes, sorted_codes)
-        stay = np.arange(len(rows)) - begins < self.max_items
-        return rows[stay], sorted_codes[stay]
-
-
-def _structs(columns: dict[str, pa.Array], null: pa.Array | None = None) -> pa.Array:
-    fields = [*FIELDS, pa.field(VALUE, columns[VALUE].type)]
-    mask = null if null is not None and pc.any(null).as_py() else None
-    return pa.StructArray.from_arrays([columns[field.name] for field in fields], fields=fields, mask=mask)
-
-
-def _fields(structs: pa.Array) -> dict[str, pa.Array]:
-    return {field.name: column for field, column in zip(structs.type, structs.flatten(), strict=True)}
-
-
-def _lists(items: pa.Array, which: np.ndarray, groups: int) -> pa.Array:
-    ends = np.concatenate([[0], np.cumsum(np.bincount(which, minlength=groups))])
-    return pa.ListArray.from_arrays(pa.array(ends, pa.int32()), items)
+        return first_of_each(np.lexsort((order, codes)), codes, self.max_items)

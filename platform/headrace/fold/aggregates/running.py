@@ -1,4 +1,4 @@
-"""Partials of a segment through each of its rows."""
+"""Partials of a segment through each of its rows, and what they are worth."""
 
 from __future__ import annotations
 
@@ -8,6 +8,14 @@ import pyarrow as pa
 from headrace.fold.aggregates.kind import whole
 from headrace.fold.aggregates.table import Aggregates
 from headrace.fold.segments import numbered
+
+
+def running_values(aggregates: Aggregates, rows: pa.Table, first: np.ndarray) -> dict[str, pa.Array]:
+    """For each row the results of its segment through it. In: see `running_partials`."""
+    found, others = aggregates.running(rows, numbered(first))
+    if others.kinds:
+        found |= others.finish(running_partials(others, rows, first))
+    return {name: found[name] for name in aggregates.kinds}
 
 
 def running_partials(aggregates: Aggregates, rows: pa.Table, first: np.ndarray) -> dict[str, pa.Array]:

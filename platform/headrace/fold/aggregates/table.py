@@ -3,33 +3,43 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 import numpy as np
 import pyarrow as pa
 
+from headrace.fold.aggregates.cardinality import ApproxCountDistinct
+from headrace.fold.aggregates.distinct import CountDistinct
 from headrace.fold.aggregates.extremes import Extreme
 from headrace.fold.aggregates.kind import Inputs, Kind, whole
 from headrace.fold.aggregates.ordered import ByPosition, Collect
+from headrace.fold.aggregates.quantiles import Quantiles
+from headrace.fold.aggregates.ranked import BestBy, Top
 from headrace.fold.aggregates.sums import Avg, Count, Sum, Variance
 from headrace.fold.positions import POSITION
 
 if TYPE_CHECKING:
     from headrace.description import Aggregate
 
-# Of each kind how it is made for a column of a type.
-KINDS: dict[str, Callable[[Aggregate, str, pa.DataType], Kind]] = {
-    "sum": lambda aggregate, column, of: Sum(column, of, aggregate.scale),
-    "avg": lambda aggregate, column, of: Avg(column, of, aggregate.scale),
-    "variance": lambda aggregate, column, of: Variance(column, of, aggregate.scale, root=False),
-    "stddev": lambda aggregate, column, of: Variance(column, of, aggregate.scale, root=True),
-    "count": lambda aggregate, column, of: Count(column),
-    "min": lambda aggregate, column, of: Extreme(column, of, highest=False),
-    "max": lambda aggregate, column, of: Extreme(column, of, highest=True),
-    "first": lambda aggregate, column, of: ByPosition(column, of, last=False),
-    "last": lambda aggregate, column, of: ByPosition(column, of, last=True),
-    "collect": lambda aggregate, column, of: Collect(column, of, aggregate.max_items or 0),
+# Of each kind how it is made for the columns that it reads, each with its name and type.
+KINDS: dict[str, Callable[..., Kind]] = {
+    "sum": lambda aggregate, of: Sum(of.name, of.type, aggregate.scale),
+    "avg": lambda aggregate, of: Avg(of.name, of.type, aggregate.scale),
+    "variance": lambda aggregate, of: Variance(of.name, of.type, aggregate.scale, root=False),
+    "stddev": lambda aggregate, of: Variance(of.name, of.type, aggregate.scale, root=True),
+    "count": lambda aggregate, *of: Count(of[0].name if of else None),
+    "min": lambda aggregate, of: Extreme(of.name, of.type, highest=False),
+    "max": lambda aggregate, of: Extreme(of.name, of.type, highest=True),
+    "first": lambda aggregate, of: ByPosition(of.name, of.type, last=False),
+    "last": lambda aggregate, of: ByPosition(of.name, of.type, last=True),
+    "collect": lambda aggregate, of: Collect(of.name, of.type, aggregate.max_items),
+    "count_distinct": lambda aggregate, of: CountDistinct(of.name, of.type),
+    "approx_count_distinct": lambda aggregate, of: ApproxCountDistinct(of.name, of.type, aggregate.error),
+    "quantiles": lambda aggregate, of: Quantiles(of.name, of.type, aggregate.at, aggregate.error),
+    "max_by": lambda aggregate, value, by: BestBy(value, by, highest=True),
+    "min_by": lambda aggregate, value, by: BestBy(value, by, highest=False),
+    "top": lambda aggregate, value, by: Top(value, by, aggregate.max_items),
 }
 
 
@@ -117,6 +127,16 @@ class Aggregates:
         """The results by name, of partials."""
         return {name: kind.finish(_parts(partials, name, kind)) for name, kind in self.kinds.items()}
 
+    def running(
+        self, partials: pa.Table | Mapping[str, pa.Array], segment: np.ndarray
+    ) -> tuple[dict[str, pa.Array], Aggregates]:
+        """The results through each row of its segment, of kinds with a shorter way than merging; and the other kinds."""
+        found = {
+            name: kind.running(_parts(partials, name, kind), segment) for name, kind in self.kinds.items()
+        }
+        others = {name: kind for name, kind in self.kinds.items() if found[name] is None}
+        return {name: each for name, each in found.items() if each is not None}, replace(self, kinds=others)
+
     def _each(self, parts: Callable[[str, Kind], Mapping[str, pa.Array]]) -> dict[str, pa.Array]:
         return {
             f"__{name}_{suffix}": part
@@ -132,11 +152,14 @@ def spelling(schema: pa.Schema, name: str) -> str:
 
 
 def _kind(aggregate: Aggregate, inputs: pa.Schema) -> Kind:
-    if aggregate.column is None:
-        return Count(None)
-    column = spelling(inputs, aggregate.column)
+    return KINDS[aggregate.kind](aggregate, *(_field(inputs, name) for name in aggregate.columns))
+
+
+def _field(inputs: pa.Schema, name: str) -> pa.Field:
+    """A column, without a dictionary."""
+    column = spelling(inputs, name)
     of = inputs.field(column).type
-    return KINDS[aggregate.kind](aggregate, column, of.value_type if pa.types.is_dictionary(of) else of)
+    return pa.field(column, of.value_type if pa.types.is_dictionary(of) else of)
 
 
 def _parts(partials: pa.Table | Mapping[str, pa.Array], name: str, kind: Kind) -> dict[str, pa.Array]:

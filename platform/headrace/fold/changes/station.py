@@ -8,8 +8,9 @@ from dataclasses import dataclass, field
 
 import pyarrow as pa
 
+from headrace.fold.aggregates.kind import whole
 from headrace.fold.changes.ordering import int64, last_of_each, order
-from headrace.fold.contract import BATCH, INGESTED, Needs, StateTable, Times
+from headrace.fold.contract import BATCH, DELETED, INGESTED, Clock, Needs, StateTable, Times
 from headrace.fold.keys import combined, group
 
 Ports = Mapping[str, pa.Table]
@@ -63,6 +64,7 @@ class Selection:
     matched      column that says whether there is a right row
     values       by name the SQL over both sides
     types        the columns of the join, these values among them
+    key          of a full outer join the columns of its key, which are those of a side that may not be there
     """
 
     part: str
@@ -71,6 +73,7 @@ class Selection:
     matched: str
     values: Mapping[str, str]
     types: pa.Schema
+    key: Mapping[str, str] = field(default_factory=dict)
 
 
 class Station(ABC):
@@ -117,3 +120,8 @@ class NewestOf:
         codes = combined(*(group(rows[name]).codes for name in self.identity)).codes
         by_age = order(int64(rows[BATCH]), int64(rows[INGESTED]))
         return rows.take(pa.array(last_of_each(codes, by_age)))
+
+
+def of_deleted(rows: pa.Table, after: Clock) -> pa.Array:
+    """Rows that are gone: no fold reads them (see `StateTable.expired`)."""
+    return whole(rows[DELETED])

@@ -10,7 +10,7 @@ import pyarrow as pa
 
 from headrace.fold.aggregates import Aggregates
 from headrace.fold.aggregates.kind import highest_by
-from headrace.fold.changes.deltas import AFTER, KEYS, SIGN, commits, with_signs
+from headrace.fold.changes.deltas import AFTER, BEFORE, KEYS, SIGN, commits, with_signs
 from headrace.fold.changes.ordering import PLACE, int64, last_of_each, order, places
 from headrace.fold.changes.station import Route
 from headrace.fold.contract import EVENT, KEY
@@ -38,22 +38,25 @@ class ByGroup(Route):
 
     def of(self, deltas: pa.Table) -> pa.Table:
         """One row for each group and commit; its place is the latest, its event time the highest of the changes."""
-        there = np.ones(deltas.num_rows, bool)
-        for name in self.by:
-            there &= deltas[name].is_valid().to_numpy()
-        deltas = deltas if there.all() else deltas.filter(pa.array(there))
-        deltas = with_keys(deltas.combine_chunks(), self.by)
-        parts = [self._partials(with_signs(deltas, sign), sign) for sign in (-AFTER, AFTER)]
-        return merged(pa.concat_tables(parts), self.by, self.aggregates, per_commit=self.per_commit)
+        deltas = with_keys(in_groups(deltas, self.by), self.by)
+        return contributed(deltas, self.by, self.aggregates, per_commit=self.per_commit)
 
-    def _partials(self, rows: pa.Table, sign: int) -> pa.Table:
-        """The partials of rows, or what takes them away."""
-        found = partials_of(rows, self.by, self.aggregates, per_commit=self.per_commit)
-        if sign == AFTER:
-            return found
-        for name, column in self.aggregates.negate(found).items():
-            found = with_column(found, name, column)
-        return found
+
+def in_groups(deltas: pa.Table, by: Sequence[str]) -> pa.Table:
+    """The rows that are in a group: those without a null in a group column."""
+    there = np.ones(deltas.num_rows, bool)
+    for name in by:
+        there &= deltas[name].is_valid().to_numpy()
+    return (deltas if there.all() else deltas.filter(pa.array(there))).combine_chunks()
+
+
+def contributed(deltas: pa.Table, by: Sequence[str], aggregates: Aggregates, *, per_commit: bool) -> pa.Table:
+    """What changes of rows, with the KEY of their group, add to each group in each commit and take from it, in one row."""
+    there = partials_of(with_signs(deltas, AFTER), by, aggregates, per_commit=per_commit)
+    gone = partials_of(with_signs(deltas, BEFORE), by, aggregates, per_commit=per_commit)
+    for name, column in aggregates.negate(gone).items():
+        gone = with_column(gone, name, column)
+    return merged(pa.concat_tables([gone, there]), by, aggregates, per_commit=per_commit)
 
 
 def partials_of(rows: pa.Table, by: Sequence[str], aggregates: Aggregates, *, per_commit: bool) -> pa.Table:

@@ -13,7 +13,7 @@ from headrace.fold.aggregates import Aggregates
 from headrace.fold.aggregates.running import running_partials
 from headrace.fold.changes.deltas import AFTER, BEFORE, INTERNAL, KEYS, SIGN, commits, delta_schema, signed
 from headrace.fold.changes.ordering import int64, last_of_each, order
-from headrace.fold.changes.station import Given, NewestOf, Ports, Route, Station
+from headrace.fold.changes.station import Given, NewestOf, Ports, Route, Station, of_deleted
 from headrace.fold.columns import MOMENT, moments
 from headrace.fold.contract import DELETED, EVENT, HASH, INGESTED, KEY, Needs, StateTable, Times
 from headrace.fold.fates import with_column
@@ -50,7 +50,9 @@ class GroupedRows(Station):
         self.routes: Mapping[str, Route] = {self.source: self.route}
         self.columns = group_schema(self.by, self.aggregates, windowed=self.size_ms is not None)
         kept = pa.schema([*self.by, *self.aggregates.fields, *STATE_COLUMNS])
-        self.state: Mapping[str, StateTable] = {self._state: StateTable(kept, (HASH, KEY), NewestOf((KEY,)))}
+        self.state: Mapping[str, StateTable] = {
+            self._state: StateTable(kept, (HASH, KEY), NewestOf((KEY,)), expired=of_deleted)
+        }
 
     def needs(self, came: Ports, times: Times) -> Mapping[str, Needs]:
         """The groups that are touched."""
@@ -58,7 +60,7 @@ class GroupedRows(Station):
 
     def fold(self, came: Ports, state: Ports, times: Times) -> Given:
         """See the package."""
-        adds = merged(came[self.source], self.by.names, self.aggregates, per_commit=self.per_commit)
+        adds = self._adds(came)
         known = state.get(self._state, self.state[self._state].empty())
         known = known.filter(
             pc.and_(pc.is_in(known[HASH], pa.array(distinct_hashes(adds))), pc.invert(known[DELETED]))
@@ -69,11 +71,26 @@ class GroupedRows(Station):
         for name, column in running_partials(self.aggregates, rows, lives).items():
             rows = with_column(rows, name, column)
         rows = rows.append_column(HIGHEST_EVENT, pa.array(running_max(lives, int64(rows[EVENT]))))
-        return Given(self._deltas(rows, new, first), {self._state: self._gained(rows, new)})
+        rows, also_gained = self._completed(rows, new, came, state)
+        return Given(self._deltas(rows, new, first), {self._state: self._gained(rows, new), **also_gained})
 
     @property
     def _state(self) -> str:
         return f"{self.part}_groups"
+
+    def _adds(self, came: Ports) -> pa.Table:
+        """What is added to the partials of each group in each commit."""
+        return merged(came[self.source], self.by.names, self.aggregates, per_commit=self.per_commit)
+
+    def _completed(
+        self, rows: pa.Table, new: np.ndarray, came: Ports, state: Ports
+    ) -> tuple[pa.Table, dict[str, pa.Table]]:
+        """The groups with what is no partial of theirs; and what other tables of the state gain."""
+        return rows, {}
+
+    def _values(self, groups: pa.Table) -> dict[str, pa.Array | pa.ChunkedArray]:
+        """The columns of groups that are not in their key."""
+        return shown_groups(groups, self.aggregates, self.size_ms)
 
     def _deltas(self, rows: pa.Table, new: np.ndarray, first: np.ndarray) -> pa.Table:
         """Of each new row the group before and after it. In: first  marks the first row of each group."""
@@ -88,7 +105,7 @@ class GroupedRows(Station):
         groups, caused = rows.take(pa.array(which)), rows.take(pa.array(cause))
         internal = [name for name in INTERNAL.names if name != SIGN]
         columns = {name: groups[name] for name in (*self.by.names, *KEYS.names)}
-        columns |= shown_groups(groups, self.aggregates, self.size_ms) | {n: caused[n] for n in internal}
+        columns |= self._values(groups) | {n: caused[n] for n in internal}
         if sign == AFTER:
             columns[EVENT] = groups[HIGHEST_EVENT]
         schema = delta_schema(self.columns)

@@ -7,10 +7,13 @@ commit are f of the rows before it and f of the rows after it, for the keys that
 Steps: left changes go to the bucket of the key that they refer to, beside the right rows; changes of the join go back to
 the bucket of the left key. A left row that moves to another right row leaves in one bucket and comes in another.
 Source: Kafka Streams, KIP-213 (subscription and response).
+
+A full outer join has the key of both sides, so its rows need no way back (see `outer_join`).
 """
 
 from headrace.fold.joins.match_rows import ForeignKeyJoin
 from headrace.fold.joins.orphans import orphans
+from headrace.fold.joins.outer_join import OuterJoin
 from headrace.fold.joins.refer import ByForeignKey
 
-__all__ = ["ByForeignKey", "ForeignKeyJoin", "orphans"]
+__all__ = ["ByForeignKey", "ForeignKeyJoin", "OuterJoin", "orphans"]

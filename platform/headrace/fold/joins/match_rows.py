@@ -7,26 +7,15 @@ from dataclasses import dataclass
 
 import numpy as np
 import pyarrow as pa
-import pyarrow.compute as pc
 
-from headrace.fold.changes.deltas import AFTER, BEFORE, SIGN, commits, signed
+from headrace.fold.changes.deltas import SIGN, commits
 from headrace.fold.changes.ordering import int64, last_of_each, order
-from headrace.fold.changes.station import ByOwnKey, Given, NewestOf, Ports, Route, Station
-from headrace.fold.contract import DELETED, EVENT, HASH, INGESTED, KEY, Needs, StateTable, Times
-from headrace.fold.fates import with_column
+from headrace.fold.changes.station import ByOwnKey, Given, NewestOf, Ports, Route, Station, of_deleted
+from headrace.fold.contract import HASH, KEY, Needs, StateTable, Times
 from headrace.fold.joins.refer import LEFT_KEY, ByForeignKey, refers_to_a_key
+from headrace.fold.joins.side_state import FROM_STATE, as_state, known_rows
 from headrace.fold.joins.sides import Sides, joined_columns
 from headrace.fold.keys import combined, distinct_hashes, group
-
-_FROM_STATE = pa.schema(
-    [
-        (KEY, pa.binary()),
-        (HASH, pa.int64()),
-        (DELETED, pa.bool_()),
-        (EVENT, pa.int64()),
-        (INGESTED, pa.int64()),
-    ]
-)
 
 
 @dataclass
@@ -57,11 +46,13 @@ class ForeignKeyJoin(Station):
         refer = ByForeignKey(self.on, self.inner)
         self.routes: Mapping[str, Route] = {self.left: refer, self.right: ByOwnKey()}
         self.columns = joined_columns(self)
-        left = pa.schema([*refer.columns(self.left_columns), *_FROM_STATE])
-        right = pa.schema([*self.right_columns, *_FROM_STATE])
+        left = pa.schema([*refer.columns(self.left_columns), *FROM_STATE])
+        right = pa.schema([*self.right_columns, *FROM_STATE])
         self.state: Mapping[str, StateTable] = {
-            self._left_state: StateTable(left, (HASH, KEY, LEFT_KEY), NewestOf((KEY, LEFT_KEY))),
-            self._right_state: StateTable(right, (HASH, KEY), NewestOf((KEY,))),
+            self._left_state: StateTable(
+                left, (HASH, KEY, LEFT_KEY), NewestOf((KEY, LEFT_KEY)), expired=of_deleted
+            ),
+            self._right_state: StateTable(right, (HASH, KEY), NewestOf((KEY,)), expired=of_deleted),
         }
 
     def needs(self, came: Ports, times: Times) -> Mapping[str, Needs]:
@@ -91,17 +82,11 @@ class ForeignKeyJoin(Station):
     def _known(self, state: Ports, left: pa.Table, right: pa.Table) -> tuple[pa.Table, pa.Table]:
         """The rows known that count, as rows after."""
         of_right = distinct_hashes(right)
-        wanted = {
-            self._left_state: of_right,
-            self._right_state: np.union1d(of_right, distinct_hashes(left)),
-        }
-        found = []
-        for name, hashes in wanted.items():
-            rows = state.get(name, self.state[name].empty())
-            which = pc.and_(pc.is_in(rows[HASH], pa.array(hashes)), pc.invert(rows[DELETED]))
-            rows = rows.filter(which)
-            found.append(signed(rows, np.full(rows.num_rows, AFTER)))
-        return found[0], found[1]
+        of_both = np.union1d(of_right, distinct_hashes(left))
+        return (
+            known_rows(state, self._left_state, self.state[self._left_state], of_right),
+            known_rows(state, self._right_state, self.state[self._right_state], of_both),
+        )
 
     def _left_gains(self, sides: Sides) -> pa.Table:
         rows = sides.left
@@ -110,14 +95,8 @@ class ForeignKeyJoin(Station):
         by_commit = order(commits(rows, per_commit=self.per_commit), int64(rows[SIGN]))
         codes = combined(group(rows[KEY]).codes, group(rows[LEFT_KEY]).codes).codes
         last = last_of_each(codes, by_commit)
-        return _as_state(rows.take(pa.array(last)), self.state[self._left_state].schema)
+        return as_state(rows.take(pa.array(last)), self.state[self._left_state].schema)
 
     def _right_gains(self, sides: Sides) -> pa.Table:
         rows = sides.all_right.take(pa.array(sides.versions.last()))
-        return _as_state(rows, self.state[self._right_state].schema)
-
-
-def _as_state(rows: pa.Table, schema: pa.Schema) -> pa.Table:
-    """Changes as rows of a state table."""
-    rows = with_column(rows, DELETED, pc.equal(rows[SIGN], BEFORE))
-    return rows.select(schema.names).cast(schema)
+        return as_state(rows, self.state[self._right_state].schema)

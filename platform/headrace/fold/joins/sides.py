@@ -19,20 +19,25 @@ from headrace.fold.keys import group
 MATCHED = "__matched"  # of a join whose values the caller computes: there is a right row
 
 
-class Joined(Protocol):
-    """What is joined (see `match_rows.ForeignKeyJoin`)."""
+class ByKey(Protocol):
+    """What any join has (see `match_rows.ForeignKeyJoin`)."""
 
     left_columns: pa.Schema
     right_columns: pa.Schema
-    columns: pa.Schema
     key: tuple[str, ...]
     values: tuple[tuple[str, str, str], ...]
-    inner: bool
     raw: bool
+
+
+class Joined(ByKey, Protocol):
+    """What is joined by a foreign key."""
+
+    columns: pa.Schema
+    inner: bool
     per_commit: bool
 
 
-def joined_columns(join: Joined) -> pa.Schema:
+def joined_columns(join: ByKey) -> pa.Schema:
     """The key of the left rows, then the values; MATCHED if the caller goes on from there."""
     sides = {LEFT: join.left_columns, RIGHT: join.right_columns}
     keys = [join.left_columns.field(name) for name in join.key]
@@ -54,7 +59,7 @@ class Sides:
         known_right: pa.Table,
     ) -> None:
         self.join, self.left = join, left
-        self.all_left, self.all_right = _with_known(known_left, left), _with_known(known_right, right)
+        self.all_left, self.all_right = with_known(known_left, left), with_known(known_right, right)
         of_both = pa.chunked_array([*self.all_left[KEY].chunks, *self.all_right[KEY].chunks], pa.binary())
         keys = group(of_both).codes
         new = [commits(rows, per_commit=join.per_commit) for rows in (left, right)]
@@ -151,7 +156,7 @@ class Sides:
         return int((self.right_at % self.moments.width > 0).sum())
 
 
-def _with_known(known: pa.Table, came: pa.Table) -> pa.Table:
+def with_known(known: pa.Table, came: pa.Table) -> pa.Table:
     """Rows known from before, then rows that come; what the state does not hold of them is null."""
     names = [name for name in came.column_names if name in known.column_names]
     return (

@@ -35,7 +35,7 @@ class LookupInLog:
         return cls(
             Sides.of(node, records, versions),
             node.how == INNER,
-            node.table.order_by == TIMESTAMP,
+            node.right.order_by == TIMESTAMP,
             shares_topics(node),
         )
 
@@ -54,5 +54,5 @@ class LookupInLog:
 def shares_topics(node: Lookup) -> bool:
     """Whether the stream and the table read the same topic."""
     return not {topic.name for topic in node.stream.topics}.isdisjoint(
-        topic.name for topic in node.table.topics
+        topic.name for topic in node.right.topics
     )

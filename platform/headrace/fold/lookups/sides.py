@@ -43,7 +43,7 @@ class Sides:
     def of(cls, node: Lookup, records: pa.Schema, versions: pa.Schema) -> Sides:
         """The sides of a node. In: the schemas of the stream's and of the table's rows."""
         assert node.stream.columns is not None
-        table = node.table
+        table = node.right
         fields = [pa.field(SIDE, pa.int8())]
         fields += [
             records.field(name).with_name(key) for name, key in zip(node.on, names(node.on), strict=True)

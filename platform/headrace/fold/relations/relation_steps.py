@@ -9,6 +9,7 @@ import pyarrow as pa
 
 from headrace.description import Join, Relation
 from headrace.description.feeds import RESULT
+from headrace.description.join import OUTER
 from headrace.fold.changes.deltas import Port
 from headrace.fold.changes.station import Route, Station
 from headrace.fold.contract import Step
@@ -65,8 +66,8 @@ def _level(station: tuple[int, Station]) -> int:
 
 
 def _last(node: Relation, tree: Branch) -> int:
-    """The step that shows the results: a row of a join comes from two buckets, all others are whole in theirs."""
-    return tree.level + 1 if isinstance(node, Join) else tree.level
+    """The step that shows the results: a row of a foreign-key join comes from two buckets, others are whole in theirs."""
+    return tree.level + 1 if isinstance(node, Join) and node.how != OUTER else tree.level
 
 
 @dataclass(frozen=True)

@@ -10,15 +10,16 @@ import pyarrow as pa
 from headrace.description import Join, Relation, RunningAggregate, Table, TableAggregate, WindowedAggregate
 from headrace.description.aggregates import count
 from headrace.description.feeds import LEFT, RESULT, RIGHT, ROWS, below
-from headrace.description.join import INNER
+from headrace.description.join import INNER, OUTER
 from headrace.errors import DescriptionError
 from headrace.fold.aggregates import Aggregates
 from headrace.fold.changes.station import ByOwnKey, Selection, Station
 from headrace.fold.columns import MOMENT
-from headrace.fold.grouped import GroupedRows
+from headrace.fold.grouped import ByGroupOfRow, GroupedMembers, GroupedRows
 from headrace.fold.grouped.contributions import ROWS as NUMBER
 from headrace.fold.grouped.contributions import ByGroup
-from headrace.fold.joins import ForeignKeyJoin
+from headrace.fold.grouped.picks import PICKED, picks_of
+from headrace.fold.joins import ForeignKeyJoin, OuterJoin
 from headrace.fold.joins.computed_values import ComputedValues
 from headrace.fold.joins.sides import MATCHED
 from headrace.fold.relations.aggregate_leaves import TotalsLeaf, WindowsLeaf
@@ -77,27 +78,21 @@ class Grower:
         return Branch(part, leaf.columns, (leaf,), ((1, station),), 1)
 
     def _join(self, node: Join, part: str) -> Branch:
-        left = self.branch(node.left, below(part, LEFT), node.left.columns)
+        is_outer = node.how == OUTER  # its station knows the rows before of both sides
+        left = self.branch(node.left, below(part, LEFT), None if is_outer else node.left.columns)
         right = self.branch(node.right, below(part, RIGHT))
         self._check_types(node, left, right)
         values = repeated_values(node)
         raw = values is None
         if values is None:
-            sides = ((LEFT, left.columns), (RIGHT, right.columns))
-            values = tuple((f"{side}.{name}", side, name) for side, of in sides for name in of.names)
-        station = ForeignKeyJoin(
-            part,
-            left.part,
-            right.part,
-            left.columns,
-            right.columns,
-            node.identity,
-            node.on,
-            values,
-            node.how == INNER,
-            raw,
-            self.per_commit,
-        )
+            both = ((LEFT, left.columns), (RIGHT, right.columns))
+            values = tuple((f"{side}.{name}", side, name) for side, of in both for name in of.names)
+        sides = (part, left.part, right.part, left.columns, right.columns, node.identity)
+        station: ForeignKeyJoin | OuterJoin
+        if is_outer:
+            station = OuterJoin(*sides, node.right.identity, values, raw, self.per_commit)
+        else:
+            station = ForeignKeyJoin(*sides, node.on, values, node.how == INNER, raw, self.per_commit)
         level = max(left.level, right.level) + 1
         stations: list[tuple[int, Station]] = [*left.stations, *right.stations, (level, station)]
         columns = station.columns
@@ -107,13 +102,21 @@ class Grower:
         return Branch(part, columns, (*left.leaves, *right.leaves), tuple(stations), level)
 
     def _groups(self, node: TableAggregate, part: str) -> Branch:
-        read = [aggregate.column for _, aggregate in node.aggregates if aggregate.column is not None]
+        read = [column for _, aggregate in node.aggregates for column in aggregate.columns]
         spelled = [node.table.shape.resolve(name, "aggregate") for name in read]
         rows = self.branch(node.table, below(part, ROWS), (*node.by, *spelled))
-        aggregates = Aggregates.of((*node.aggregates, (NUMBER, count())), rows.columns)
+        added = [(name, each) for name, each in node.aggregates if each.kind not in PICKED]
+        aggregates = Aggregates.of((*added, (NUMBER, count())), rows.columns)
         by = pa.schema([rows.columns.field(name) for name in node.by])
-        route = ByGroup(node.by, aggregates, self.per_commit)
-        station = GroupedRows(part, rows.part, by, aggregates, route, self.per_commit)
+        if len(added) == len(node.aggregates):
+            route = ByGroup(node.by, aggregates, self.per_commit)
+            station = GroupedRows(part, rows.part, by, aggregates, route, self.per_commit)
+        else:
+            names, picks = [name for name, _ in node.aggregates], picks_of(node.aggregates, rows.columns)
+            each = ByGroupOfRow(node.by, tuple(spelled))
+            station = GroupedMembers(
+                part, rows.part, by, aggregates, each, self.per_commit, picks=picks, shown=names
+            )
         level = rows.level + 1
         return Branch(part, station.columns, rows.leaves, (*rows.stations, (level, station)), level)
 
@@ -140,9 +143,10 @@ class Grower:
     def _check_types(self, node: Join, left: Branch, right: Branch) -> None:
         for mine, theirs in zip(node.on, node.right.identity, strict=True):
             of, other = left.columns.field(mine).type, right.columns.field(theirs).type
-            if of != other and not any(
+            wider = node.how != OUTER and any(
                 test(of) and test(other) for test in (pa.types.is_integer, pa.types.is_floating)
-            ):
+            )
+            if of != other and not wider:
                 raise DescriptionError(
                     f"join: '{mine}' is {of} on the left and '{theirs}' is {other} on the right.",
                     hint=f"Cast one of them before: .with_column('{mine}', 'CAST({mine} AS …)').table().",
@@ -185,4 +189,5 @@ def selection_of(node: Join, part: str, types: pa.Schema) -> Selection:
         for side, of in ((LEFT, node.left), (RIGHT, node.right))
     }
     values = {e.name: e.sql for e in node.selected if e.name not in node.identity}
-    return Selection(part, carried[LEFT], carried[RIGHT], f"{part}:{MATCHED}", values, types)
+    key = {name: f"{part}:{name}" for name in node.identity} if node.how == OUTER else {}
+    return Selection(part, carried[LEFT], carried[RIGHT], f"{part}:{MATCHED}", values, types, key)

@@ -10,7 +10,7 @@ import numpy as np
 import pyarrow as pa
 
 from headrace.fold.aggregates.kind import whole
-from headrace.fold.aggregates.running import running_partials
+from headrace.fold.aggregates.running import running_values
 from headrace.fold.changes.collect import BEFORE_PREFIX, SEQUENCE, TIMESTAMP, WAS_THERE
 from headrace.fold.columns import int64
 from headrace.fold.contract import DELETED, EVENT, HASH, INGESTED, KEY
@@ -35,7 +35,7 @@ def changes_of_totals(kept: pa.Table, known: pa.Table, merge: MergeTotals) -> pa
     order = np.lexsort((commit, group(rows[KEY]).codes))
     rows, is_new = rows.take(pa.array(order)), is_new[order]
     first = begins(group(rows[KEY]).codes)
-    after = merge.aggregates.finish(pa.table(running_partials(merge.aggregates, rows, first)))
+    after = running_values(merge.aggregates, rows, first)
     event_ms = running_max(first, int64(rows[EVENT]))
     now = pa.array(np.flatnonzero(is_new))
     was_there = ~first[is_new]

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from headrace.cli.describing import describe_nodes
 from headrace.errors import HeadraceError
 from headrace.settings import Settings, load_pipeline
 
@@ -21,6 +22,7 @@ app = typer.Typer(no_args_is_help=True, add_completion=False, help=__doc__)
 Pipeline = Annotated[str, typer.Option(envvar="HEADRACE_PIPELINE", help="Module that defines the nodes.")]
 Root = Annotated[str, typer.Option("--lake", envvar="HEADRACE_LAKE", help="Root URI of all tables.")]
 DEFAULTS = Settings()
+app.command("describe")(describe_nodes)
 
 
 @app.command()
@@ -342,7 +344,3 @@ def main() -> None:
     except HeadraceError as error:
         typer.secho(str(error), fg="red", err=True)
         sys.exit(2)
-
-
-if __name__ == "__main__":
-    main()

@@ -1,0 +1,35 @@
+"""Nodes whose rows are final: each is a record to whoever reads it."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from headrace.description.node import Node
+from headrace.description.row_operators import RowOperators
+
+if TYPE_CHECKING:
+    from headrace.description.stream import Stream
+
+
+def stream_of(node: Node) -> Stream:
+    """What a node gives, as a stream (see `Emitting.as_stream`)."""
+    from headrace.description.node_output import NodeOutput  # it is a topic, and topics become such nodes
+    from headrace.description.stream import Branch, Stream
+
+    output = NodeOutput.of(node)
+    return Stream((Branch(output, ()),), output.columns)
+
+
+class Emitting(Node, RowOperators):
+    """What such nodes share: they go on as streams."""
+
+    def as_stream(self) -> Stream:
+        """The rows of the node, each once, in the order in which they become final. The node needs a name.
+
+        Raises: DescriptionError when it has none, or the type of a column is known to Spark alone
+        """
+        return stream_of(self)
+
+    @property
+    def _flow(self) -> Stream:
+        return self.as_stream()

@@ -1,0 +1,94 @@
+"""Named streams: the rows of a stream as a table of their own, without any state."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from headrace.description.emitting import Emitting
+from headrace.description.fingerprint import rules_of
+from headrace.description.grouping import common_key, require_known_columns
+from headrace.description.schema import ResultColumn
+from headrace.description.sink import CorrectableSink
+from headrace.description.stream import Stream
+from headrace.description.wording import listed
+from headrace.errors import DescriptionError
+
+if TYPE_CHECKING:
+    from headrace.description.topic import Topic
+
+
+@dataclass(frozen=True)
+class NamedStream(Emitting):
+    """The records of a stream after its row-wise steps: appended to a table, and sent to sinks, once.
+
+    In:  rows  the stream. What is made of the node is made of this stream: a name changes no result
+    Out: the columns of the stream, one row per record that its steps let pass. Tombstones, replays and dead letters are
+         counted, and are no rows
+    Law: a function of the logs alone; there is no state, and nothing waits.
+    Source: Kafka Streams, KStream.to.
+    """
+
+    rows: Stream
+
+    def __post_init__(self) -> None:
+        require_known_columns(self.rows, "named")
+        super().__post_init__()
+        for sink in self.sinks:
+            if isinstance(sink, CorrectableSink) and not self.identity:
+                raise DescriptionError(
+                    f"to: the rows of this stream have no key, by which sink '{sink.name}' tells one from another.",
+                    hint="Give each topic the same key, hr.Topic(…, key='id STRING'), and keep it in .select(…).",
+                )
+
+    @property
+    def stream(self) -> Stream:
+        """What it is made of."""
+        return self.rows
+
+    def as_stream(self) -> Stream:
+        """The stream itself: a name changes nothing of what is made of it."""
+        return self.rows
+
+    @property
+    def topics(self) -> tuple[Topic, ...]:
+        """The topics of the stream."""
+        return self.rows.topics
+
+    @property
+    def identity(self) -> tuple[str, ...]:
+        """The record key, if all topics have it and the steps keep it; to a sink, a key's later row replaces the earlier."""
+        return common_key(self.rows)
+
+    @property
+    def comparable_columns(self) -> tuple[str, ...]:
+        """Those columns that are not known to hold a MAP."""
+        known = [(name, self.rows.shape.type_of(name)) for name in self.columns]
+        return tuple(name for name, column in known if column is None or "MAP<" not in column.type)
+
+    @property
+    def day_column(self) -> str:
+        """A row belongs to the day of its record's commit."""
+        return "__ingested_at"
+
+    @property
+    def result_columns(self) -> tuple[ResultColumn, ...]:
+        """The columns of the stream."""
+        assert self.rows.columns is not None
+        known = [(name, self.rows.shape.type_of(name)) for name in self.rows.columns]
+        return tuple(
+            ResultColumn(name, column.type if column else "computed", "Of the record.")
+            for name, column in known
+        )
+
+    @property
+    def in_words(self) -> str:
+        """One sentence for people."""
+        return (
+            f"One row per record of {listed([topic.name for topic in self.topics])} that its steps let pass."
+        )
+
+    def rules(self) -> dict[str, Any]:
+        """The stream and its steps."""
+        assert self.rows.columns is not None
+        return {"stream": rules_of(self.rows, self.rows.columns)}

@@ -1,0 +1,74 @@
+"""What a node gives, as a topic that other nodes read."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from headrace.description.schema import Column, to_ddl
+from headrace.description.topic import Topic
+from headrace.errors import DescriptionError
+
+if TYPE_CHECKING:
+    from headrace.description.node import Node
+
+
+@dataclass(frozen=True, eq=False)
+class NodeOutput(Topic):
+    """The rows of a node that are final, each a record. It has one partition; its log is written by the node.
+
+    In:  written_by  a node with a name, whose columns have known types
+    Out: the record key is the node's identity, the value all other columns
+    Law: the log follows from the node's rows and from the logs of its topics alone. A row's commit time is that of the log
+         commit that made it final; its stream time is the highest closing time of the commits before, less how long the
+         node waits (`longest_wait_ms`). So no row is late downstream only because its node waited for it.
+    """
+
+    written_by: Node | None = None
+
+    @classmethod
+    def of(cls, node: Node) -> NodeOutput:
+        """What a node gives.
+
+        Raises: DescriptionError when the node has no name, or the type of a column is known to Spark alone
+        """
+        columns = {each.name: Column(each.name, each.type, nullable=True) for each in node.result_columns}
+        for column in columns.values():
+            if column.type == "computed":
+                raise DescriptionError(
+                    f"Node '{node.required_name}' is read by another one, and only Spark knows the type of '{column.name}'.",
+                    hint=f"Say it where it is computed: .with_column('{column.name}', 'CAST(… AS DOUBLE)').",
+                )
+        key = [columns.pop(name) for name in node.identity if name in columns]
+        if not columns:  # a value has columns
+            columns, key = {column.name: column for column in key}, []
+        return cls(
+            output_name(node),
+            key=to_ddl(key) if key else None,
+            value=to_ddl(columns.values()),
+            idle_timeout=None,
+            written_by=node,
+        )
+
+    def rules(self) -> dict[str, Any]:
+        """What its rows depend on: the rules of its node."""
+        assert self.written_by is not None
+        return {"node": self.written_by.rules()}
+
+    def _check_name(self) -> None:
+        """It is made here."""
+
+    @property
+    def _content(self) -> tuple[object, ...]:
+        assert self.written_by is not None
+        return (*super()._content, self.written_by.fingerprint())
+
+
+def output_name(node: Node) -> str:
+    """The name of what a node gives, as a topic; Kafka has none with an `@`. Another description gives another topic."""
+    return f"{node.required_name}@{node.fingerprint()[:12]}"
+
+
+def written_by(topic: Topic) -> Node | None:
+    """The node that writes a topic's log; None: it is one of Kafka's."""
+    return topic.written_by if isinstance(topic, NodeOutput) else None

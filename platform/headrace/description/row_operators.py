@@ -1,0 +1,165 @@
+"""The row-wise operators of streams, and what streams become: of topics, streams, and nodes whose rows are final."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING, Any
+
+from headrace.description.durations import Duration, duration_ms
+from headrace.description.grouping import key_of
+from headrace.description.schema import parse_ddl
+from headrace.description.steps import Select, Transform, Where, WithColumn, predicate
+from headrace.description.table import POSITION, Table
+from headrace.description.wording import a_value
+from headrace.errors import DescriptionError
+
+if TYPE_CHECKING:
+    from headrace.description.emitting import Emitting
+    from headrace.description.grouped import GroupedStream
+    from headrace.description.lookup import Lookup
+    from headrace.description.named_stream import NamedStream
+    from headrace.description.sink import Sink
+    from headrace.description.stream import Stream
+    from headrace.description.stream_join import StreamJoin
+    from headrace.description.topic import Topic
+
+
+class RowOperators(ABC):
+    """What topics, streams, and nodes whose rows are final share; each returns a new description and changes nothing."""
+
+    @property
+    @abstractmethod
+    def _flow(self) -> Stream:
+        """This, as a stream."""
+
+    def where(self, expression: str) -> Stream:
+        """Keep the records for which the SQL expression is true."""
+        return self._flow._with_step(Where(expression))
+
+    def select(self, *expressions: str) -> Stream:
+        """Keep the columns that the SQL expressions make: names, or "expression AS name"."""
+        return self._flow._with_step(Select(expressions))
+
+    def with_column(self, name: str, expression: str) -> Stream:
+        """Add a column made by the SQL expression, or replace the one of that name."""
+        return self._flow._with_step(WithColumn(name, expression))
+
+    def transform(self, function: Callable[[Any], Any], columns: str | None = None) -> Stream:
+        """Apply a row-wise function from DataFrame to DataFrame.
+
+        In: `columns`, the DDL of what the function returns; without it names are checked only when it runs.
+        Law: the function must treat each row by itself and depend on nothing else.
+        """
+        declared = None if columns is None else parse_ddl(columns, "transform: columns")
+        return self._flow._with_step(Transform(function, declared))
+
+    def merge(self, other: Stream | Topic) -> Stream:
+        """The records of both; their columns must have the same names, in any order."""
+        if not isinstance(other, RowOperators):
+            raise DescriptionError(f"merge: {a_value(other)} is neither a topic nor a stream.")
+        from headrace.description.stream import merged  # a stream has these operators itself
+
+        return merged(self._flow, other._flow)
+
+    def branch(self, *predicates: str) -> tuple[Stream, ...]:
+        """One stream for each predicate; a record goes to the first that is true, and nowhere when none is.
+
+        Source: Kafka Streams, KStream.split.
+        """
+        if not predicates:
+            raise DescriptionError("branch: no predicates.", hint="Write .branch('value < 0', 'value >= 0').")
+        for condition in predicates:
+            self._flow.shape.require(predicate(condition, "branch").columns, f"branch({condition!r})")
+        return tuple(self.where(_first_true(predicates, index)) for index in range(len(predicates)))
+
+    def group_by(self, *columns: str) -> GroupedStream:
+        """Group by columns; by those of the record key when none is named."""
+        from headrace.description.grouped import GroupedStream  # a grouped stream holds a stream
+
+        return GroupedStream(self._flow, columns or key_of(self._flow))
+
+    def lookup(
+        self,
+        table: Table,
+        on: str | Sequence[str],
+        how: str = "left",
+        as_of: str = "log",
+        history: Duration | None = None,
+    ) -> Lookup:
+        """Give each record the row of a table that it refers to.
+
+        In:     on       the column, or columns, that hold the key of `table`; null refers to nothing
+                how      "left": every record; "inner": those that find a row
+                as_of    "log": the row that the table had at the record's place in the log; "event": the one that was valid
+                         at the record's timestamp, given when the lowest stream time of both inputs is beyond it
+                history  of "event": how far a record may be behind its partition's stream time. One further behind is late,
+                         and older versions of the table's rows are not kept. None: none is late, and all are kept
+        Raises: DescriptionError naming what does not fit.
+        """
+        from headrace.description.lookup import Lookup  # a lookup holds a stream
+
+        columns = (on,) if isinstance(on, str) else tuple(on)
+        history_ms = None if history is None else duration_ms(history, "history")
+        return Lookup(self._flow, table, columns, how, as_of, history_ms)
+
+    def join(
+        self,
+        other: Stream | Topic | Emitting,
+        on: str | Sequence[str],
+        *,
+        within: Duration,
+        grace: Duration,
+        how: str = "inner",
+    ) -> StreamJoin:
+        """Pair each record with the records of another stream that have its key and lie close to it in event time.
+
+        In:     on      the column, or columns, that both streams have; a record with a null in them has no partner
+                within  the largest difference of the two event times
+                grace   how long, in stream time, a record waits beyond `within` for records that come late
+                how     "inner": pairs; "left": also left records without a partner; "outer": also right ones
+        Raises: DescriptionError naming what does not fit.
+        """
+        from headrace.description.stream_join import StreamJoin  # a join holds streams
+
+        if not isinstance(other, RowOperators):
+            raise DescriptionError(
+                f"join: {a_value(other)} is neither a topic nor a stream.",
+                hint="For the row of a table write .lookup(table, on='…').",
+            )
+        columns = (on,) if isinstance(on, str) else tuple(on)
+        times = duration_ms(within, "within"), duration_ms(grace, "grace")
+        return StreamJoin(self._flow, other._flow, columns, *times, how)
+
+    def table(self, order_by: str = POSITION) -> Table:
+        """The latest value of every record key; tombstones delete.
+
+        In: order_by "position": the record further on in the log; "timestamp": the one with the higher event time.
+        Raises: DescriptionError when the records have no key, or a transform left the columns unknown.
+        """
+        return Table(self._flow, key_of(self._flow, "table"), order_by)
+
+
+class StreamOperators(RowOperators):
+    """The operators of streams that are no node; a name makes them one."""
+
+    def named(self, name: str, description: str = "", owners: tuple[str, ...] = ()) -> NamedStream:
+        """Make a node of the stream: its rows are appended to a table of this name, each once.
+
+        Raises: DescriptionError when a transform left the columns unknown
+        """
+        from headrace.description.named_stream import NamedStream  # a named stream holds a stream
+
+        return NamedStream(self._flow, name=name, description=description, owners=owners)
+
+    def to(self, sink: Sink) -> NamedStream:
+        """Deliver the stream's rows to a sink; `named` gives the node its name."""
+        from headrace.description.named_stream import NamedStream
+
+        return NamedStream(self._flow, sinks=(sink,))
+
+
+def _first_true(predicates: tuple[str, ...], index: int) -> str:
+    """The predicate at `index` where none before it is true; a line end closes a comment at its end."""
+    ended = [f"({condition}\n)" if "--" in condition else f"({condition})" for condition in predicates]
+    return " AND ".join([f"NOT coalesce({earlier}, false)" for earlier in ended[:index]] + [ended[index]])

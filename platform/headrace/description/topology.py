@@ -1,0 +1,215 @@
+"""What a node is made of, for people: a tree from its table back to the topics, as text and as a Mermaid picture."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, fields
+from functools import reduce
+from typing import TYPE_CHECKING
+
+from headrace.description.aggregates import Aggregate
+from headrace.description.batches import Batches
+from headrace.description.durations import format_duration
+from headrace.description.join import Join
+from headrace.description.lookup import Lookup
+from headrace.description.named_stream import NamedStream
+from headrace.description.node import Node
+from headrace.description.node_output import written_by
+from headrace.description.regrouped import TableAggregate
+from headrace.description.running import RunningAggregate
+from headrace.description.steps import Select, Step, Transform, Where, WithColumn
+from headrace.description.stream import Branch, Stream
+from headrace.description.stream_join import StreamJoin
+from headrace.description.suppressed import Suppressed
+from headrace.description.table import Table
+from headrace.description.windowed import WindowedAggregate
+from headrace.description.wording import listed
+
+if TYPE_CHECKING:
+    from headrace.description.topic import Topic
+
+TOPIC, OPERATOR, TABLE, SINK = "topic", "operator", "table", "sink"
+SHAPES = {
+    TOPIC: ("[(", ")]"),
+    OPERATOR: ("[", "]"),
+    TABLE: ("[[", "]]"),
+    SINK: (">", "]"),
+}  # Mermaid's brackets
+
+CODES = {'"': "#quot;", "#": "#35;", "<": "#lt;", ">": "#gt;", "`": "#96;", "\n": "<br>"}  # within its quotes
+
+
+@dataclass(frozen=True)
+class Part:
+    """One part of a topology.
+
+    kind    of SHAPES
+    words   what it does
+    inputs  the parts that it reads
+    """
+
+    kind: str
+    words: str
+    inputs: tuple[Part, ...] = ()
+
+
+@dataclass(frozen=True)
+class Topology:
+    """The parts of some nodes. Its text is a tree for each: a table first, then what it is made of, down to the topics."""
+
+    nodes: tuple[Node, ...]
+
+    def __str__(self) -> str:
+        """See the class."""
+        return "\n\n".join("\n".join(_lines(_of_node(node))) for node in self.nodes)
+
+    @property
+    def mermaid(self) -> str:
+        """A flow chart from the topics to the tables and sinks; what several nodes share stands there once."""
+        numbers: dict[Part, int] = {}
+        edges: dict[tuple[int, int], None] = {}
+        for node in self.nodes:
+            part = _of_node(node)
+            self._drawn(part, numbers, edges)
+            for sink in node.sinks:
+                numbers.setdefault(drawn := Part(SINK, sink.name, (part,)), len(numbers))
+                edges[numbers[part], numbers[drawn]] = None
+        boxes = (_box(number, part) for part, number in numbers.items())
+        arrows = (f"  p{one} --> p{other}" for one, other in edges)
+        return "\n".join(["flowchart LR", *boxes, *arrows])
+
+    def _drawn(self, part: Part, numbers: dict[Part, int], edges: dict[tuple[int, int], None]) -> None:
+        for each in part.inputs:
+            self._drawn(each, numbers, edges)
+        numbers.setdefault(part, len(numbers))
+        edges.update(dict.fromkeys((numbers[each], numbers[part]) for each in part.inputs))
+
+
+def describe(*nodes: Node) -> Topology:
+    """What nodes are made of: `str()` gives text, `.mermaid` a picture.
+
+    Source: Kafka Streams, Topology.describe.
+    """
+    return Topology(nodes)
+
+
+def _of_node(node: Node) -> Part:
+    sinks = f", to {listed([sink.name for sink in node.sinks])}" if node.sinks else ""
+    return Part(TABLE, f"{node.name or 'a node without a name'}{sinks}", _operators(node))
+
+
+def _operators(node: Node) -> tuple[Part, ...]:
+    """What the table of a node is made of."""
+    match node:
+        case NamedStream():
+            return _of_stream(node.rows)
+        case WindowedAggregate():
+            made = Part(OPERATOR, _windows(node), _of_stream(node.stream))
+            return (
+                (made,)
+                if node.suppression is None
+                else (Part(OPERATOR, "suppress until the window closes", (made,)),)
+            )
+        case RunningAggregate():
+            return (
+                Part(
+                    OPERATOR, f"by {listed(node.by)}: {_aggregates(node.aggregates)}", _of_stream(node.stream)
+                ),
+            )
+        case TableAggregate():
+            return (
+                Part(
+                    OPERATOR, f"by {listed(node.by)}: {_aggregates(node.aggregates)}", _operators(node.table)
+                ),
+            )
+        case Table():
+            return (_table(node),)
+        case Join():
+            words = f"{node.how} join on {listed(node.on)}"
+            return (Part(OPERATOR, words, (*_operators(node.left), *_operators(node.right))),)
+        case Lookup():
+            words = f"{node.how} lookup on {listed(node.on)}, as of the {node.as_of}"
+            return (Part(OPERATOR, words, (*_of_stream(node.stream), *_operators(node.right))),)
+        case StreamJoin():
+            times = f"within {format_duration(node.within_ms)}, grace {format_duration(node.grace_ms)}"
+            words = f"{node.how} join of streams on {listed(node.on)}, {times}"
+            return (Part(OPERATOR, words, (*_of_stream(node.left), *_of_stream(node.right))),)
+        case Suppressed():
+            return (Part(OPERATOR, f"suppress, {node.policy.in_words}", _operators(node.updated)),)
+        case Batches():
+            return (Part(OPERATOR, node.in_words.removesuffix("."), _of_stream(node.stream)),)
+    return (Part(OPERATOR, node.in_words.removesuffix("."), tuple(_inputs(node))),)
+
+
+def _inputs(node: Node) -> Iterator[Part]:
+    """Of an operator that has no words of its own here."""
+    for each in fields(node):
+        value = getattr(node, each.name)
+        if isinstance(value, Stream):
+            yield from _of_stream(value)
+        elif isinstance(value, Node):
+            yield from _operators(value)
+
+
+def _windows(node: WindowedAggregate) -> str:
+    grace = f"grace {format_duration(node.grace_ms)}"
+    return f"by {listed(node.by)} and {node.window.in_words}, {grace}: {_aggregates(node.aggregates)}"
+
+
+def _table(node: Table) -> Part:
+    made = Part(OPERATOR, f"latest row by {listed(node.key)}, by {node.order_by}", _of_stream(node.stream))
+    return reduce(
+        lambda part, condition: Part(OPERATOR, f"where {condition}", (part,)), node.conditions, made
+    )
+
+
+def _aggregates(aggregates: Sequence[tuple[str, Aggregate]]) -> str:
+    return listed([f"{name} = {each.in_words}" for name, each in aggregates])
+
+
+def _of_stream(stream: Stream) -> tuple[Part, ...]:
+    branches = tuple(map(_of_branch, stream.branches))
+    return branches if len(branches) == 1 else (Part(OPERATOR, "merge", branches),)
+
+
+def _of_branch(branch: Branch) -> Part:
+    return reduce(lambda part, step: Part(OPERATOR, _step(step), (part,)), branch.steps, _topic(branch.topic))
+
+
+def _topic(topic: Topic) -> Part:
+    if (node := written_by(topic)) is not None:
+        return _of_node(node)
+    keys, values = ([column.name for column in some] for some in (topic.key_columns, topic.value_columns))
+    return Part(TOPIC, f"topic {topic.name} ({f'key {listed(keys)}; ' if keys else ''}{listed(values)})")
+
+
+def _step(step: Step) -> str:
+    match step:
+        case Where():
+            return f"where {step.expression}"
+        case Select():
+            return f"select {listed(step.expressions)}"
+        case WithColumn():
+            return f"with column {step.name} = {step.expression}"
+        case Transform():
+            return f"transform {getattr(step.function, '__name__', 'function')}"
+
+
+def _lines(part: Part, before: str = "", after: str = "") -> Iterator[str]:
+    """A tree. In: `before` stands before its first line, `after` before all others."""
+    first, *others = part.words.splitlines() or [""]
+    yield before + first
+    yield from (after + ("│  " if part.inputs else "   ") + line for line in others)
+    for number, each in enumerate(part.inputs, 1):
+        last = number == len(part.inputs)
+        yield from _lines(each, after + ("└─ " if last else "├─ "), after + ("   " if last else "│  "))
+
+
+def _box(number: int, part: Part) -> str:
+    opening, closing = SHAPES[part.kind]
+    return f'  p{number}{opening}"{_escaped(part.words)}"{closing}'
+
+
+def _escaped(words: str) -> str:
+    """Text within Mermaid's quotes."""
+    return "".join(CODES.get(letter, letter) for letter in words)

@@ -1,0 +1,82 @@
+"""Records as they are: which are taken, and the rows that they become."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+import pyarrow as pa
+
+from headrace.description import NamedStream
+from headrace.fold.columns import int64, moments
+from headrace.fold.contract import (
+    EVENT,
+    FATE,
+    INGESTED,
+    OFFSET,
+    PARTITION,
+    TOPIC,
+    Folded,
+    Needs,
+    Scope,
+    StateTable,
+    Step,
+    Times,
+)
+from headrace.fold.fates import dead_letters, is_kept, tally_of
+from headrace.fold.lookups.answers import INGESTED_AT, SEQUENCE, TIMESTAMP
+
+
+@dataclass(frozen=True)
+class PassOn(Step):
+    """Give each record that is kept.
+
+    Out: `results`: the columns of the stream, TOPIC, PARTITION, OFFSET, `__ingested_at`, TIMESTAMP (event time) and SEQUENCE
+         (the record's commit)
+    Law: a row follows from its record alone.
+    """
+
+    columns: tuple[str, ...]
+    scope = Scope.ANYWHERE
+    state: Mapping[str, StateTable] = field(default_factory=dict)
+
+    def needs(self, rows: pa.Table, times: Times) -> Mapping[str, Needs]:
+        """Nothing."""
+        return {}
+
+    def fold(self, rows: pa.Table, state: Mapping[str, pa.Table], times: Times) -> Folded:
+        """See the class."""
+        rows = decide_records(rows)
+        kept = rows.filter(pa.array(is_kept(rows)))
+        found = {name: kept[name] for name in (*self.columns, TOPIC, PARTITION, OFFSET)}
+        found[INGESTED_AT] = moments(int64(kept[INGESTED]))
+        found |= {TIMESTAMP: kept[EVENT], SEQUENCE: kept[INGESTED]}
+        return Folded(outputs={"results": pa.table(found)}, tally=tally_of(rows))
+
+
+@dataclass(frozen=True)
+class Records:
+    """The operator of a named stream."""
+
+    columns: tuple[str, ...]
+    ordered = True  # what leaves is in the order of all topics
+
+    @classmethod
+    def of(cls, node: NamedStream) -> Records:
+        """The operator of a node."""
+        assert node.rows.columns is not None
+        return cls(node.rows.columns)
+
+    @property
+    def steps(self) -> tuple[Step, ...]:
+        """The only one."""
+        return (PassOn(self.columns),)
+
+    def decide(self, rows: pa.Table) -> pa.Table:
+        """Complete FATE: every record that is not decided yet is kept. Row by row; no row is dropped."""
+        return decide_records(rows)
+
+
+def decide_records(rows: pa.Table) -> pa.Table:
+    """See `Records.decide`."""
+    return dead_letters(rows, rows[FATE].is_null().to_numpy(zero_copy_only=False), [])

@@ -1,0 +1,297 @@
+"""The log of a node: its final rows as records, for other nodes to read. It has one partition.
+
+Law (L32): the log follows from the node's table and from the logs of its topics alone, however these were cut.
+- A row is a record of the log commit that made it final. Within a commit rows stand by their place (see `sink_rows`).
+- After the records of each log commit stands a tick with the stream time after it: the highest closing time so far (L4),
+  less how long the node waits. A record has the stream time after the commit before its own.
+
+It is written after the state of a micro-batch, from what the tables hold then. So a crash leaves it behind, never ahead,
+and the next process makes up for it.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import cached_property
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from headrace import lake as lakes
+from headrace.description import Batches, NodeOutput, output_name, written_by
+from headrace.engine.log_slices import LogSlice, Origin
+from headrace.engine.state_parquet import open_parquet
+from headrace.errors import TerminalError
+from headrace.fold.columns import int64, moments
+from headrace.fold.json_size import json_size
+from headrace.lake import kinds
+from headrace.lake.alter import rewritable
+from headrace.lake.data_file import DataFileWriter, Encoding, NewFile
+from headrace.log.promise import read_promise, write_promise
+from headrace.nodes.opening import read_opening
+from headrace.nodes.sink_rows import SEQUENCE, TIMESTAMP, order_of_rows
+from headrace.sequence.log_columns import RECORD, SKIPPING, TICK, log_schema
+from headrace.spark.one_task import table_schema
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+    from headrace.description import Node, Topic
+    from headrace.lake.paths import Lake
+    from headrace.nodes.progress import Progress
+
+MOMENT = pa.timestamp("us", "UTC")
+GROUP_ROWS = 50_000
+
+
+@dataclass(frozen=True)
+class Reached:
+    """Where a node's log stands.
+
+    ingested_at_ms  through this commit time the node's rows are in it
+    next_offset     of the next record
+    stream_ms       the stream time; None: none yet
+    closing_ms      of each topic of the node the closing time; a topic without one is missing
+    """
+
+    ingested_at_ms: int = 0
+    next_offset: int = 0
+    stream_ms: int | None = None
+    closing_ms: Mapping[str, int] = field(default_factory=dict)
+
+
+def node_log(spark: SparkSession, lake: Lake, node: Node, *, is_read: bool) -> NodeLog | None:
+    """The log of a node that others read, or once did; None: nobody has."""
+    return NodeLog(spark, lake, node) if is_read or lakes.exists(lake.log(output_name(node))) else None
+
+
+def tell_anew(spark: SparkSession, lake: Lake, node: Node) -> bool:
+    """Write the log of a node anew, once its tables were computed anew; nothing may write meanwhile.
+
+    Out: False: nobody reads the node
+    """
+    log = node_log(spark, lake, node, is_read=False)
+    if log is not None:
+        log.begin_anew()
+    return log is not None
+
+
+class NodeLog:
+    """Writes the log of one node. Exactly one may be open for a node; the caller holds the lease."""
+
+    def __init__(self, spark: SparkSession, lake: Lake, node: Node) -> None:
+        """Open the log, creating it if need be.
+
+        Raises: TerminalError when rows of the node's logs were cut off before others began to read it
+        """
+        self._lake, self._node = lake, node
+        self.topic = NodeOutput.of(node)
+        self._uri = lake.log(self.topic.name)
+        self._schema = table_schema(log_schema(self.topic))
+        is_new = not lakes.exists(self._uri)
+        if is_new and not read_opening(spark, lake, node).is_at_the_beginning:
+            raise TerminalError(
+                f"Node '{node.required_name}': rows of its logs were cut off, so what it gave then is not known.",
+                hint="Let other nodes read a new node, under another name, that does the same.",
+            )
+        table = lakes.create(self._uri, self._schema, kinds.log(SKIPPING), grows="value")
+        self._writer = lakes.TableWriter(table, lakes.APPENDER, carries=[self._name])
+        commit = lakes.last_commit(table, self._name)
+        self.reached = Reached() if commit is None else Reached(**commit.record["reached"])
+        self._promised_ms = read_promise(self._uri)
+
+    @property
+    def _name(self) -> str:
+        return f"log/{self.topic.name}"
+
+    def follow(self, progress: Progress) -> bool:
+        """Append what the node has given through its progress; False if there is nothing new."""
+        upto_ms = min((progress.upto_ms.get(topic.name, 0) for topic in self._node.topics), default=0)
+        if upto_ms <= self.reached.ingested_at_ms:
+            return False
+        files, after = self._told(self.reached, upto_ms)
+        self._writer.append(files, self._record(after))
+        self.reached = after
+        return True
+
+    def begin_anew(self) -> None:
+        """Tell all of it again, in place of what was told, as the tables have it now."""
+        table, through_ms = lakes.open_table(self._uri), self.reached.ingested_at_ms
+        files, after = self._told(Reached(), through_ms)
+        signed = {"writer": f"anew/{self._name}", **lakes.carried(table, [self._name])}
+        maintainer = lakes.TableWriter(table, lakes.MAINTAINER, carries=[self._name], mends=True)
+        with rewritable(maintainer, signed):
+            maintainer.replace(table.snapshot().files, files, self._record(after), changes_data=True)
+        self.reached = after
+
+    def _record(self, reached: Reached) -> dict[str, Any]:
+        return {"writer": self._name, "ingested_at_ms": reached.ingested_at_ms, "reached": vars(reached)}
+
+    def _told(self, before: Reached, upto_ms: int) -> tuple[list[NewFile], Reached]:
+        """Files with what the node has given through a commit time, and where its log stands then."""
+        commits, closing_ms = self._closings(before, upto_ms)
+        rows = self._rows(before.ingested_at_ms, upto_ms)
+        at_ms, stream = _stream_times(before, commits, self._node.longest_wait_ms)
+        made = self._records(rows, before, at_ms, stream), self._ticks(at_ms, stream[1:])
+        after_ms = None if stream[-1] is None else int(stream[-1])
+        after = Reached(upto_ms, before.next_offset + rows.num_rows, after_ms, closing_ms)
+        return [file for file in made if file is not None], after
+
+    def promise(self, through_ms: int) -> None:
+        """Promise that no later row will lie at or before a commit time, if that is news (see `headrace.log.promise`)."""
+        if through_ms > max(self._promised_ms, self.reached.ingested_at_ms):
+            write_promise(self._uri, through_ms)
+            self._promised_ms = through_ms
+
+    def _closings(self, before: Reached, upto_ms: int) -> tuple[list[tuple[int, int | None]], dict[str, int]]:
+        """Each log commit of the topics and the closing time after it; and that of each topic at last."""
+        told = [
+            (at_ms, topic.name, closing_ms)
+            for topic in self._node.topics
+            for at_ms, closing_ms in self._closings_of(topic, before.ingested_at_ms, upto_ms)
+        ]
+        names = {topic.name for topic in self._node.topics}
+        now, found = dict(before.closing_ms), dict[int, int | None]()
+        for at_ms, topic, closing_ms in sorted(told, key=lambda one: one[:2]):
+            if closing_ms is not None:
+                now[topic] = closing_ms
+            found[at_ms] = min(now.values()) if now.keys() == names else None
+        return [*found.items()], now
+
+    def _closings_of(self, topic: Topic, after_ms: int, upto_ms: int) -> list[tuple[int, int | None]]:
+        part = LogSlice.of(self._lake.log(topic.name), after_ms, upto_ms)
+        if written_by(topic) is None:
+            return [(at_ms, json.loads(said)["closing_ms"]) for at_ms, said in part.commit_rows()]
+        wanted = {"ingested_at": MOMENT, "stream_time": MOMENT, "kind": pa.string()}
+        columns = {name: Origin((name,), of) for name, of in wanted.items()}
+        rows = part.read(columns)
+        rows = rows.filter(pc.equal(rows["kind"], TICK))
+        times = (int64(rows[name].cast(pa.int64())) // 1_000 for name in ("ingested_at", "stream_time"))
+        known = rows["stream_time"].is_valid().to_pylist()
+        return [
+            (at, ms if there else None)
+            for at, ms, there in zip(*map(np.ndarray.tolist, times), known, strict=True)
+        ]
+
+    def _rows(self, after_ms: int, upto_ms: int) -> pa.Table:
+        """The rows of the node's table that became final, in their order."""
+        table = lakes.open_table(self._lake.table(self._node.required_name))
+        parts = [self._wanted.empty_table()]
+        for name, file in table.snapshot().within(SEQUENCE, after_ms + 1, upto_ms).items():
+            with open_parquet(f"{table.uri}/{name}", file.size, None) as parquet:
+                found = parquet.read(columns=self._wanted.names)
+            parts.append(_as(found, self._wanted))
+        rows = pa.concat_tables(parts).combine_chunks()
+        sequence = int64(rows[SEQUENCE])
+        rows = rows.filter(pa.array((sequence > after_ms) & (sequence <= upto_ms)))
+        order = [SEQUENCE, *(name for name in order_of_rows(self._node) if name in rows.column_names)]
+        return rows.sort_by([(name, "ascending") for name in order])
+
+    @cached_property
+    def _wanted(self) -> pa.Schema:
+        """The columns of the node's table that are needed."""
+        schema = lakes.open_table(self._lake.table(self._node.required_name)).columns
+        order = order_of_rows(self._node)
+        names = dict.fromkeys(
+            [*self._node.columns, *(n for n in order if n in schema.names), SEQUENCE, TIMESTAMP]
+        )
+        return pa.schema([schema.field(name) for name in names])
+
+    def _records(
+        self, rows: pa.Table, before: Reached, at_ms: np.ndarray, stream: np.ndarray
+    ) -> NewFile | None:
+        if not rows.num_rows:
+            return None
+        commit = int64(rows[SEQUENCE])
+        number, values = rows.num_rows, self._struct(rows, "value")
+        columns = self._shared(number) | {
+            "ingested_at": moments(commit),
+            "kind": pa.repeat(pa.scalar(RECORD), number),
+            "offset": pa.array(np.arange(before.next_offset, before.next_offset + number), pa.int64()),
+            "timestamp": self._event_times(rows),
+            "stream_time": _moments(stream[np.searchsorted(at_ms, commit)]),
+            "tombstone": pa.repeat(pa.scalar(False), number),
+            "size_bytes": pa.array(json_size(_fields(values)), pa.int32()),
+            "value": values,
+        }
+        if self.topic.key_columns:
+            columns["key"] = self._struct(rows, "key")
+        return self._written(columns, number)
+
+    def _event_times(self, rows: pa.Table) -> pa.ChunkedArray:
+        if isinstance(self._node, Batches):  # it has waited for the wall clock, not for stream time
+            return rows["closed_at"].cast(MOMENT)
+        return pc.multiply(rows[TIMESTAMP], 1_000).cast(MOMENT)
+
+    def _ticks(self, at_ms: np.ndarray, stream: np.ndarray) -> NewFile | None:
+        number = len(at_ms)
+        if not number:
+            return None
+        columns = self._shared(number) | {
+            "ingested_at": moments(at_ms),
+            "kind": pa.repeat(pa.scalar(TICK), number),
+            "stream_time": _moments(stream),
+        }
+        return self._written(columns, number)
+
+    def _shared(self, number: int) -> dict[str, pa.Array]:
+        return {
+            "topic": pa.repeat(pa.scalar(self.topic.name), number),
+            "partition": pa.array(np.zeros(number, np.int32)),
+            "replay": pa.repeat(pa.scalar(False), number),
+        }
+
+    def _struct(self, rows: pa.Table, side: str) -> pa.Array:
+        of = self._schema.field(side).type
+        columns = [rows[each.name].combine_chunks().cast(each.type) for each in of]
+        whole = [column.chunk(0) if isinstance(column, pa.ChunkedArray) else column for column in columns]
+        return pa.StructArray.from_arrays(whole, fields=[*of])
+
+    def _written(self, columns: Mapping[str, pa.Array], number: int) -> NewFile:
+        writer = DataFileWriter(self._uri, self._schema, Encoding(statistics=SKIPPING))
+        try:
+            writer.write(columns, number, GROUP_ROWS)
+            writer.bound_numbers({name: columns[name] for name in SKIPPING if name in columns})
+            kind = columns["kind"][0].as_py()
+            writer.bound_by("kind", kind, kind)
+            report = writer.close()
+        except BaseException:
+            writer.remove()
+            raise
+        assert report is not None
+        return NewFile(**report)
+
+
+def _stream_times(
+    before: Reached, commits: Sequence[tuple[int, int | None]], lag_ms: int
+) -> tuple[np.ndarray, np.ndarray]:
+    """The commit times; and the stream time before the first and after each: numbers, or None."""
+    stream: list[int | None] = [before.stream_ms]
+    for _, closing_ms in commits:
+        behind = None if closing_ms is None else closing_ms - lag_ms
+        known = [ms for ms in (stream[-1], behind) if ms is not None]
+        stream.append(max(known, default=None))
+    return np.array([at_ms for at_ms, _ in commits], np.int64), np.array(stream, object)
+
+
+def _moments(times_ms: np.ndarray) -> pa.Array:
+    return pa.array([None if ms is None else ms * 1_000 for ms in times_ms.tolist()], MOMENT)
+
+
+def _fields(structs: pa.Array) -> dict[str, Any]:
+    return {each.name: column for each, column in zip(structs.type, structs.flatten(), strict=True)}
+
+
+def _as(rows: pa.Table, schema: pa.Schema) -> pa.Table:
+    """The columns of a schema; other writers give texts other types, and leave out columns without values."""
+    columns = [
+        rows[each.name].cast(each.type)
+        if each.name in rows.column_names
+        else pa.nulls(rows.num_rows, each.type)
+        for each in schema
+    ]
+    return pa.table(columns, schema=schema)

@@ -1,0 +1,57 @@
+"""A node that reads a node, over a real broker: killed where it stands and started again, it misses nothing."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import TYPE_CHECKING
+
+import pytest
+
+import headrace as hr
+from headrace.lifecycle.backfill import verify
+from headrace.observe.views import Views
+from headrace.spark.kafka import KafkaSettings
+from headrace.streams.stream_runtime import StreamRuntime
+from tests.broker.harness import produce
+from tests.broker.pipeline import minutes
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+    from headrace.lake.paths import Lake
+    from headrace.local.broker import Broker
+
+pytestmark = pytest.mark.broker
+
+
+def test_alerts_on_final_counts_follow_them_over_a_restart(
+    spark: SparkSession, lake: Lake, kafka: Broker, new_topic: Callable[[int], str]
+) -> None:
+    topic = new_topic(2)
+    readings = hr.Topic(
+        topic, key="sensor_id STRING", value="sensor_id STRING, value DOUBLE", idle_timeout=None
+    )
+    counts = (
+        readings.group_by("sensor_id")
+        .window(hr.tumbling("2 minutes"), grace="1 minute")
+        .aggregate(n=hr.count())
+        .suppress(hr.until_window_closes())
+        .named("counts")
+    )
+    alerts = counts.as_stream().where("n < 4").named("alerts")
+    settings = KafkaSettings(bootstrap_servers=kafka.bootstrap_servers)
+    for first in (0, 10):
+        for partition in (0, 1):
+            produce(kafka, topic, minutes(partition, first, first + 9))
+        runtime = StreamRuntime(spark, lake, [alerts, counts], kafka=settings, trigger_ms=100)
+        try:
+            runtime.run_until_caught_up(120)
+        finally:
+            runtime.drain()
+    views = Views(spark, lake)
+    told = sorted(tuple(row) for row in views.read(alerts).collect())
+    assert told
+    assert told == sorted(
+        tuple(row) for row in views.read(counts).where("n < 4").select(*alerts.columns).collect()
+    )
+    assert all(day.equal for node in (counts, alerts) for day in verify(spark, lake, node))

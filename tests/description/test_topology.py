@@ -1,0 +1,84 @@
+"""What a node is made of, as text and as a picture."""
+
+from __future__ import annotations
+
+import re
+
+import pytest
+
+import headrace as hr
+
+pytestmark = pytest.mark.fast
+
+READINGS = hr.Topic("readings", key="sensor_id STRING", value="value DOUBLE")
+SENSORS = hr.Topic("sensors", key="sensor_id STRING", value="site STRING")
+COUNTS = (
+    READINGS.where("value >= 0")
+    .group_by("sensor_id")
+    .window(hr.tumbling("2 minutes"), grace="1 minute")
+    .aggregate(n=hr.count(), total=hr.sum("value"))
+    .suppress(hr.until_window_closes())
+    .to(hr.KafkaSink("counts"))
+    .named("reading_counts")
+)
+SITES = READINGS.lookup(SENSORS.table().where("site > ''"), on="sensor_id").named("sites")
+
+
+def test_the_text_goes_from_the_table_back_to_the_topics() -> None:
+    assert str(hr.describe(COUNTS)) == (
+        "reading_counts, to kafka-counts\n"
+        "└─ suppress until the window closes\n"
+        "   └─ by sensor_id and tumbling window of 2 minutes, grace 1 minute: n = count(), total = sum(value)\n"
+        "      └─ where value >= 0\n"
+        "         └─ topic readings (key sensor_id; value)"
+    )
+    assert str(hr.describe(SITES)) == (
+        "sites\n"
+        "└─ left lookup on sensor_id, as of the log\n"
+        "   ├─ topic readings (key sensor_id; value)\n"
+        "   └─ where site > ''\n"
+        "      └─ latest row by sensor_id, by position\n"
+        "         └─ topic sensors (key sensor_id; site)"
+    )
+
+
+def test_in_the_picture_each_part_stands_once_and_arrows_lead_to_sinks() -> None:
+    lines = hr.describe(COUNTS, SITES).mermaid.splitlines()
+    assert lines[0] == "flowchart LR"
+    boxes = {box: words for line in lines for box, words in re.findall(r'^  (p\d+)\W+"(.*)"\W+$', line)}
+    assert len({*boxes.values()}) == len(boxes)
+    named = {words: box for box, words in boxes.items()}
+    topic = named["topic readings (key sensor_id; value)"]
+    assert f"  {topic} --> {named['where value #gt;= 0']}" in lines
+    assert f"  {topic} --> {named['left lookup on sensor_id, as of the log']}" in lines
+    assert f"  {named['reading_counts, to kafka-counts']} --> {named['kafka-counts']}" in lines
+    arrows = [line for line in lines if "-->" in line]
+    assert len({*arrows}) == len(arrows) == 10
+
+
+@pytest.mark.parametrize(
+    "node",
+    [
+        READINGS.named("all"),
+        READINGS.table().named("latest"),
+        READINGS.group_by().aggregate(n=hr.count()).named("totals"),
+        READINGS.group_by().batch(max_records=3, collect=["value"]).named("batches"),
+        READINGS.table().join(SENSORS.table(), on="sensor_id").named("joined"),
+        SENSORS.table().group_by("site").aggregate(n=hr.count()).named("grouped"),
+        READINGS.group_by()
+        .aggregate(n=hr.count())
+        .suppress(hr.until_time_limit("1 minute"))
+        .named("limited"),
+    ],
+    ids=lambda node: node.name,
+)
+def test_every_kind_of_node_leads_back_to_its_topics(node: hr.description.Node) -> None:
+    text = str(hr.describe(node))
+    assert text.startswith(f"{node.name}\n└─ ")
+    assert all(f"topic {topic.name} (" in text for topic in node.topics)
+
+
+def test_text_cannot_break_out_of_the_picture() -> None:
+    odd = READINGS.where('value > 0 -- "]; <b>`\n').named("odd")
+    picture = hr.describe(odd).mermaid
+    assert "where value #gt; 0 -- #quot;]; #lt;b#gt;#96;<br>" in picture

@@ -1,0 +1,60 @@
+"""Aggregates that keep more than a number: live in any cuts, after a crash, backfilled, and by the oracle."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+import headrace as hr
+from headrace.lifecycle.oracle_check import verify_keys
+from tests.conftest import Drive
+
+pytestmark = pytest.mark.spark
+
+SECOND = 1_000
+VISITS = hr.Topic("visits", key="visitor STRING", value="page STRING, seconds DOUBLE, tags MAP<STRING, INT>")
+KEPT: dict[str, Any] = {
+    "longest": hr.max_by("page", by="seconds"),
+    "shortest": hr.min_by("tags", by="seconds"),
+    "two": hr.top(2, "page", by="seconds"),
+    "pages": hr.count_distinct("page"),
+    "about": hr.approx_count_distinct("page", error=0.1),
+    "parts": hr.quantiles("seconds", at=[0.5, 1]),
+}
+GROUPED = VISITS.group_by()
+NODES = [
+    GROUPED.aggregate(**KEPT).named("totals"),
+    GROUPED.window(hr.tumbling("10 seconds"), grace="2 seconds").aggregate(**KEPT).named("open"),
+    GROUPED.window(hr.hopping("10 seconds", "5 seconds"), grace=0)
+    .aggregate(**KEPT)
+    .suppress(hr.until_window_closes())
+    .named("final"),
+]
+PAGES = ("home", None, "cart", "home", "help", "ü")
+SECONDS = (1.5, 7.0, None, 7.0, -0.0, "NaN", 0.0)
+
+
+def test_what_aggregates_keep_is_the_same_live_backfilled_and_record_by_record(drive: Drive) -> None:
+    driver = drive(*NODES)
+    for number in range(30):
+        value = {"page": PAGES[number % 6], "seconds": SECONDS[number % 7], "tags": {"n": number % 4}}
+        driver.pipe(
+            "visits",
+            key="ab"[number % 3 % 2],
+            value=value,
+            timestamp_ms=(number * 2 + number % 5) * SECOND,
+            partition=number % 2,
+        )
+        if number == 13:
+            driver.crash("after outputs")
+        if number % 7 == 6:
+            driver.cut()
+    driver.cut()
+    for node in NODES:
+        name = node.required_name
+        live = driver.read(name)
+        assert sorted(map(str, live.collect())) == sorted(map(str, driver.backfill(name).collect()))
+        verdict = verify_keys(driver.spark, driver._lake, node, 10)
+        assert verdict.equal, verdict.first_differences
+        assert verdict.rows_equal == live.count() > 1
