@@ -7,9 +7,13 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 import headrace as hr
+from headrace.lifecycle.oracle_check import verify_keys
+from headrace.quality import check_node
 from tests.scenarios.timeline import MINUTE, fates
 
 if TYPE_CHECKING:
+    from pathlib import Path
+
     from pyspark.sql import DataFrame
 
     from headrace.sinks import Delivery
@@ -114,3 +118,33 @@ def test_inner_and_left_joins_leave_out_what_has_no_partner(drive: Drive) -> Non
     assert shown(driver, "inner_paid") == ["a order p1"]
     assert shown(driver, "left_paid") == ["a order p1", "b order -"]
     assert fates(driver.ledger("inner_paid")) == {"used": 4, "open": 2, "filtered": 1}
+
+
+def test_a_join_of_streams_is_checked_read_by_other_nodes_and_described(drive: Drive, tmp_path: Path) -> None:
+    matched = ORDERS.join(PAYMENTS, on="order_id", how="left", **TIMES).named("matched")
+    unpaid = matched.where("payment_id IS NULL").select("order_id", "amount").named("unpaid")
+    driver = drive(matched, unpaid)
+    assert "left join of streams on order_id, within 10 minutes, grace 2 minutes" in str(hr.describe(unpaid))
+    for number in range(4):
+        order(driver, f"o{number}", number)
+    payment(driver, "p1", "o1", 2)
+    payment(driver, "p2", "o2", 2)
+    driver.cut()
+    order(driver, "flush", 60)
+    payment(driver, "flush", "other", 60)
+    driver.cut()
+    assert {row["order_id"] for row in driver.read("unpaid").collect()} == {"o0", "o3"}
+    assert verify_keys(driver.spark, driver._lake, matched, 100, 0).equal
+    results = check_node(driver.spark, driver._lake, matched, str(tmp_path))
+    found = {result.name: result for result in results}
+    assert [*found] == [
+        "every_offset_accounted_for",
+        "late_drops_below",
+        "no_unmatched_above",
+        "backfill_equals_stream",
+    ]
+    assert {name for name, result in found.items() if not result.passed} == {"no_unmatched_above"}
+    assert found["no_unmatched_above"].sentence.startswith(
+        "2 of 4 rows are records without a partner, 50 % where 5 % may be;"
+    )
+    assert found["no_unmatched_above"].severity == "warn"
