@@ -81,7 +81,7 @@ def test_an_order_waits_for_its_payment_and_leaves_alone_once_when_both_topics_h
     driver.cut()
     assert len(driver.read("paid").collect()) == 2, "payments are at minute 10 still"
     payment(driver, "p4", "c", 13)  # b closes at minute 13; c is 17 minutes apart
-    driver.crash("after results")
+    driver.crash("after outputs")
     driver.cut()
     assert shown(driver, "paid") == ["a order p1", "a order p2", "b order -"]
     payment(driver, "p5", "b", 11)  # b's window has closed: it is too late for b, and not for others
@@ -145,6 +145,6 @@ def test_a_join_of_streams_is_checked_read_by_other_nodes_and_described(drive: D
     ]
     assert {name for name, result in found.items() if not result.passed} == {"no_unmatched_above"}
     assert found["no_unmatched_above"].sentence.startswith(
-        "2 of 4 rows are records without a partner, 50 % where 5 % may be;"
+        "2 of 4 rows are records without a partner, 50.00% where 5.00% may be;"
     )
     assert found["no_unmatched_above"].severity == "warn"
