@@ -7,8 +7,9 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
 from headrace import lake as lakes
+from headrace.description import written_by
 from headrace.description.limits import BOUNDS, Limits, limited, limits_of, policy_of, with_limits
-from headrace.errors import TerminalError, TransientError
+from headrace.errors import DescriptionError, TerminalError, TransientError
 from headrace.log.clock import SystemClock
 from headrace.log.limits import LimitsSet, limits_in
 from headrace.log.sequencer import Sequencer
@@ -47,8 +48,15 @@ def limits_known(spark: SparkSession, lake: Lake, node: Node) -> tuple[Policy, l
 def acceptable(spark: SparkSession, lake: Lake, node: Node, limits: Limits) -> Policy:
     """The policy that would be in force with other limits.
 
-    Raises: DescriptionError when it could not be: what is in force stays.
+    Raises: DescriptionError when it could not be: what is in force stays. Also for a node that reads another node: limits
+            stand in the log of a topic, and nobody writes there for it
     """
+    writer = written_by(node.topics[0])
+    if writer is not None:
+        raise DescriptionError(
+            f"set-limits: node '{node.required_name}' reads node '{writer.name}', and no topic of Kafka.",
+            hint="Change its description: suppress(hr.until_time_limit(…)). The node is rebuilt from its log.",
+        )
     return with_limits(limits_known(spark, lake, node)[0], limits)
 
 
