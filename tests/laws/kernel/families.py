@@ -83,7 +83,7 @@ def families() -> list[Family]:
         Family("aggregates as sides", side_subjects(), referring("sales", "shops"), 2),
         Family("lookups in the log", lookup_subjects(), asked),
         Family("lookups in event time", event_lookup_subjects(), asked),
-        Family("joins of streams", stream_join_subjects(), paid, 8),
+        Family("joins of streams", stream_join_subjects(), paid),
     ]  # fmt: skip
 
 
