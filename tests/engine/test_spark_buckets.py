@@ -35,6 +35,11 @@ NODES: list[Node] = [
     JOINED.named("joined"),
     ONE.table().join(TWO.table(), on="ref", how="left", select=COMPUTED).named("computed"),
     ONE.table().group_by("ref").aggregate(n=hr.count(), total=hr.sum("n")).named("regrouped"),
+    JOINED.with_column("sum", "n + m").where("sum > 3").select("sum", "ref AS of").named("refined"),
+    JOINED.where("m IS NULL")
+    .group_by("ref")
+    .aggregate(most=hr.max("n"), ids=hr.collect("id", 9))
+    .named("picked"),
     ONE.lookup(TWO.table(), on="ref").named("looked_up"),
     ONE.lookup(TWO.table(), on="ref", as_of="event").named("in_time"),
 ]

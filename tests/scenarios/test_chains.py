@@ -141,5 +141,7 @@ def test_limits_are_set_for_nodes_that_read_topics(drive: Drive) -> None:
         .named("limited")
     )
     driver = drive(limited, ENRICHED)
-    with pytest.raises(hr.DescriptionError, match="node 'limited' reads node 'enriched', and no topic of Kafka"):
+    with pytest.raises(
+        hr.DescriptionError, match="node 'limited' reads node 'enriched', and no topic of Kafka"
+    ):
         driver.set_limits("limited", max_records=3)

@@ -28,6 +28,7 @@ from headrace.description.lookup import Lookup
 from headrace.description.named_stream import NamedStream
 from headrace.description.node import Node
 from headrace.description.node_output import NodeOutput, output_name, written_by
+from headrace.description.refined import Refined
 from headrace.description.regrouped import GroupedTable, TableAggregate
 from headrace.description.relation import Relation
 from headrace.description.replay import ReplayGuard
@@ -69,7 +70,7 @@ from headrace.description.windows import (
 
 __all__ = [
     "Aggregate", "Batches", "Bound", "Branch", "Column", "Duration", "Expression", "GroupedStream", "GroupedTable",
-    "Join", "Lookup", "NamedStream", "Node", "NodeOutput", "Relation", "ReplayGuard", "ResultColumn",
+    "Join", "Lookup", "NamedStream", "Node", "NodeOutput", "Refined", "Relation", "ReplayGuard", "ResultColumn",
     "RunningAggregate", "Select", "SessionWindows", "SlidingWindows", "Step", "Stream", "StreamJoin", "Suppressed",
     "Table", "TableAggregate", "TimeWindows", "Topic", "Topology", "Transform", "UntilTimeLimit", "UntilWindowCloses",
     "Where", "WindowedAggregate", "WindowedStream", "WithColumn", "approx_count_distinct", "avg", "collect", "count",

@@ -9,6 +9,7 @@ from headrace.description.batches import Batches
 from headrace.description.join import Join
 from headrace.description.lookup import Lookup
 from headrace.description.named_stream import NamedStream
+from headrace.description.refined import Refined
 from headrace.description.regrouped import TableAggregate
 from headrace.description.relation import Relation
 from headrace.description.running import RunningAggregate
@@ -66,7 +67,7 @@ def leaves_of(node: Relation, part: str = RESULT) -> dict[str, Relation]:
     match node:
         case Join():
             return leaves_of(node.left, below(part, LEFT)) | leaves_of(node.right, below(part, RIGHT))
-        case TableAggregate():
+        case TableAggregate() | Refined():
             return leaves_of(node.table, below(part, ROWS))
     return {part: node}
 

@@ -59,7 +59,7 @@ def _branch(branch: Branch, needed: Iterable[str]) -> dict[str, Any]:
         "topic": topic.name,
         "key": to_ddl(topic.key_columns),
         "value": to_ddl(tuple(value)),
-        "steps": [_step(step) for step in branch.steps],
+        "steps": [step_rules(step) for step in branch.steps],
     }
 
 
@@ -73,7 +73,8 @@ def _read(branch: Branch, needed: Iterable[str]) -> frozenset[str] | None:
     return frozenset(read)
 
 
-def _step(step: Step) -> dict[str, Any]:
+def step_rules(step: Step) -> dict[str, Any]:
+    """A row-wise step, as JSON."""
     kind = type(step).__name__
     if not isinstance(step, Transform):
         return {"step": kind, **asdict(step)}

@@ -6,7 +6,7 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 from headrace.description.expressions import parse_expression
-from headrace.description.relation import Relation, require_side
+from headrace.description.relation import Refinable, Relation, require_side
 from headrace.description.schema import ResultColumn, refuse_repeats, refuse_reserved
 from headrace.description.shape import Shape
 from headrace.description.wording import a_value, listed
@@ -22,7 +22,7 @@ _SETTLE = "Say which: select=('…', 'left.{0} AS left_{0}', 'right.{0} AS right
 
 
 @dataclass(frozen=True)
-class Join(Relation):
+class Join(Refinable):
     """A foreign-key join: for each row of the left table the row of the right table that it refers to.
 
     In:  on         columns of the left table that hold the right table's key; one that is null refers to nothing

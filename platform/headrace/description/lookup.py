@@ -57,6 +57,11 @@ class Lookup(Emitting):
             raise DescriptionError(
                 f"lookup: how {a_value(self.how)} does not exist; there are {listed(HOWS)}."
             )
+        if self.right.forget_deletes_ms is not None:
+            raise DescriptionError(
+                "lookup: a table with forget_deletes_after takes no late records, and a lookup finds versions of any age.",
+                hint="Leave it out; with as_of='event', history=… bounds what is kept.",
+            )
         self._check_as_of()
         columns = require_known_columns(self.stream, "lookup")
         self._check_on()

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 from headrace.description.aggregates import ARITHMETIC, RANKED, Aggregate
 from headrace.description.checks import checked_aggregates
 from headrace.description.grouping import grouped_columns, grouping_columns
-from headrace.description.relation import Relation, require_side
+from headrace.description.relation import Refinable, Relation, require_side
 from headrace.description.schema import ResultColumn
 from headrace.description.wording import listed
 from headrace.errors import DescriptionError
@@ -23,6 +23,7 @@ OF_TABLES = (
     "max",
     "collect",
     *RANKED,
+    "count_distinct",
     "quantiles",
 )  # kinds that a row can be taken out of again
 
@@ -44,7 +45,7 @@ class GroupedTable:
 
 
 @dataclass(frozen=True)
-class TableAggregate(Relation):
+class TableAggregate(Refinable):
     """Aggregates over the current rows of a table: one row per group that has rows.
 
     What a row contributed is taken back when it changes or goes. A row with a null in a group column is in no group; an

@@ -3,15 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from headrace.description.node import Node
 from headrace.description.schema import Column
 from headrace.description.shape import Shape
+from headrace.description.steps import Select, Where, WithColumn
 from headrace.errors import DescriptionError
 
 if TYPE_CHECKING:
     from headrace.description.join import Join
+    from headrace.description.refined import Refined, RowStep
     from headrace.description.regrouped import GroupedTable
 
 
@@ -65,6 +68,34 @@ class Relation(Node):
         columns = (on,) if isinstance(on, str) else tuple(on)
         chosen: Any = None if select is None else (select,) if isinstance(select, str) else tuple(select)
         return Join(self, right, columns, how, broadcast, chosen)
+
+
+class Refinable(Relation):
+    """A table whose rows can be sent through row-wise steps; each step returns a new description."""
+
+    def where(self, expression: str) -> Refinable:
+        """Keep the rows for which the SQL expression is true; one for which it no longer is is deleted."""
+        return self._and(Where(expression))
+
+    def select(self, *expressions: str) -> Refined:
+        """Keep the key, and the columns that the SQL expressions make: names, or "expression AS name"."""
+        return self._and(Select(expressions))
+
+    def with_column(self, name: str, expression: str) -> Refined:
+        """Add a column made by the SQL expression, or replace the one of that name; not one of the key."""
+        return self._and(WithColumn(name, expression))
+
+    def _and(self, step: RowStep) -> Refined:
+        from headrace.description.refined import Refined  # which is such a table itself
+
+        kept = {
+            "name": self.name,
+            "description": self.description,
+            "owners": self.owners,
+            "sinks": self.sinks,
+        }
+        plain = replace(self, name=None, description="", owners=(), sinks=())
+        return Refined(plain, (step,), **kept)  # type: ignore[arg-type]
 
 
 def require_side(side: Relation, what: str) -> None:

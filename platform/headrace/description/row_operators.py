@@ -131,13 +131,21 @@ class RowOperators(ABC):
         times = duration_ms(within, "within"), duration_ms(grace, "grace")
         return StreamJoin(self._flow, other._flow, columns, *times, how)
 
-    def table(self, order_by: str = POSITION) -> Table:
+    def table(self, order_by: str = POSITION, forget_deletes_after: Duration | None = None) -> Table:
         """The latest value of every record key; tombstones delete.
 
-        In: order_by "position": the record further on in the log; "timestamp": the one with the higher event time.
+        In:     order_by              "position": the record further on in the log; "timestamp": the one with the higher
+                                      event time
+                forget_deletes_after  by timestamp, how long after its event time a delete is remembered, in stream time; a
+                                      record that is as far behind is late. None: for ever, and no record is late
         Raises: DescriptionError when the records have no key, or a transform left the columns unknown.
         """
-        return Table(self._flow, key_of(self._flow, "table"), order_by)
+        forget_ms = (
+            None
+            if forget_deletes_after is None
+            else duration_ms(forget_deletes_after, "forget_deletes_after")
+        )
+        return Table(self._flow, key_of(self._flow, "table"), order_by, (), forget_ms)
 
 
 class StreamOperators(RowOperators):

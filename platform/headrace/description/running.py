@@ -10,7 +10,7 @@ from headrace.description.checks import checked_aggregates
 from headrace.description.durations import Duration, duration_ms, format_duration
 from headrace.description.fingerprint import rules_of
 from headrace.description.grouping import grouped_columns, grouping_columns
-from headrace.description.relation import Relation
+from headrace.description.relation import Refinable
 from headrace.description.schema import ResultColumn
 from headrace.description.wording import a_value
 from headrace.errors import DescriptionError
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True)
-class RunningAggregate(Relation):
+class RunningAggregate(Refinable):
     """A running aggregate: one row per group.
 
     Out: columns `by`, then the aggregates by name; the table holds the current totals.

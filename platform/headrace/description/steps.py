@@ -39,6 +39,11 @@ class Where:
         """The columns that it reads."""
         return predicate(self.expression, "where").columns
 
+    @property
+    def texts(self) -> tuple[str, ...]:
+        """Its SQL."""
+        return (self.expression,)
+
 
 @dataclass(frozen=True)
 class Select:
@@ -80,6 +85,11 @@ class Select:
         """The columns that it reads."""
         return frozenset().union(*(parsed.columns for parsed in self._parsed()))
 
+    @property
+    def texts(self) -> tuple[str, ...]:
+        """Its SQL."""
+        return self.expressions
+
     def _parsed(self) -> list[Expression]:
         return [parse_expression(expression, "select") for expression in self.expressions]
 
@@ -116,6 +126,11 @@ class WithColumn:
     def reads(self) -> frozenset[str]:
         """The columns that it reads."""
         return self._parsed().columns
+
+    @property
+    def texts(self) -> tuple[str, ...]:
+        """Its SQL."""
+        return (self.expression,)
 
     def _columns(self, before: tuple[str, ...] | None) -> tuple[str, ...] | None:
         if before is None:

@@ -5,9 +5,10 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
+from headrace.description.durations import duration_ms, format_duration
 from headrace.description.fingerprint import rules_of
 from headrace.description.grouping import grouping_columns, require_known_columns
-from headrace.description.relation import Relation
+from headrace.description.relation import Refinable
 from headrace.description.schema import ResultColumn
 from headrace.description.shape import Shape
 from headrace.description.steps import predicate
@@ -25,12 +26,14 @@ ORDERS = (POSITION, TIMESTAMP)
 
 
 @dataclass(frozen=True)
-class Table(Relation):
+class Table(Refinable):
     """A table: the latest value of every key; a tombstone deletes its key.
 
     In:  order_by    which of two records of a key is the later one: "position", the one further on in the log;
                      "timestamp", the one with the higher event time, and of equal ones that further on in the log
          conditions  SQL; a row that fails one is not in the table, so a key whose latest row fails is deleted
+         forget_deletes_ms  by timestamp, how long after its event time a delete is remembered; a record that is as far
+                            behind the stream time of its partition is late. None: for ever, and none is late
     Out: columns `key`, then the other columns of the stream.
     Law: a function of the logs of its topics alone: the maximum, by that order, of each key's records.
     """
@@ -39,12 +42,14 @@ class Table(Relation):
     key: tuple[str, ...]
     order_by: str = POSITION
     conditions: tuple[str, ...] = ()
+    forget_deletes_ms: int | None = None
 
     def __post_init__(self) -> None:
         if self.order_by not in ORDERS:
             raise DescriptionError(
                 f"table: order_by {a_value(self.order_by)} does not exist; orders are {listed(ORDERS)}."
             )
+        self._check_forgetting()
         require_known_columns(self.stream, "table")
         object.__setattr__(self, "key", grouping_columns(self.stream, self.key, "table"))
         for condition in self.conditions:
@@ -98,7 +103,12 @@ class Table(Relation):
     def in_words(self) -> str:
         """One sentence for people."""
         latest = "its highest timestamp" if self.order_by == TIMESTAMP else "its latest record"
-        return f"One row per {listed(self.key)}, as of {latest}."
+        forgets = (
+            f"; deletes are forgotten after {format_duration(self.forget_deletes_ms)}"
+            if self.forget_deletes_ms
+            else ""
+        )
+        return f"One row per {listed(self.key)}, as of {latest}{forgets}."
 
     def rules(self) -> dict[str, Any]:
         """Stream, key, order and conditions."""
@@ -107,7 +117,24 @@ class Table(Relation):
             "key": self.key,
             "order_by": self.order_by,
             "conditions": self.conditions,
+            **({} if self.forget_deletes_ms is None else {"forget_deletes_ms": self.forget_deletes_ms}),
         }
+
+    def _check_forgetting(self) -> None:
+        forget_ms = self.forget_deletes_ms
+        if forget_ms is None:
+            return
+        if duration_ms(forget_ms, "forget_deletes_after") != forget_ms or not forget_ms:
+            raise DescriptionError(
+                f"table: deletes cannot be forgotten after {a_value(forget_ms)} ms.",
+                hint="Write for example forget_deletes_after='7 days'.",
+            )
+        if self.order_by != TIMESTAMP:
+            raise DescriptionError(
+                "table: forget_deletes_after is for order_by='timestamp'; by position a delete is forgotten once all topics "
+                "have been read beyond it.",
+                hint="Leave it out, or write order_by='timestamp'.",
+            )
 
 
 def _column(shape: Shape, name: str, meaning: str) -> ResultColumn:

@@ -15,6 +15,7 @@ from headrace.description.lookup import Lookup
 from headrace.description.named_stream import NamedStream
 from headrace.description.node import Node
 from headrace.description.node_output import written_by
+from headrace.description.refined import Refined
 from headrace.description.regrouped import TableAggregate
 from headrace.description.running import RunningAggregate
 from headrace.description.steps import Select, Step, Transform, Where, WithColumn
@@ -122,6 +123,9 @@ def _operators(node: Node) -> tuple[Part, ...]:
                     OPERATOR, f"by {listed(node.by)}: {_aggregates(node.aggregates)}", _operators(node.table)
                 ),
             )
+        case Refined():
+            (made,) = _operators(node.table)
+            return (reduce(lambda part, step: Part(OPERATOR, _step(step), (part,)), node.steps, made),)
         case Table():
             return (_table(node),)
         case Join():

@@ -22,7 +22,7 @@ from headrace.engine.exchange import bucket_hashes, exchanged
 from headrace.engine.log_pieces import pieces_of
 from headrace.engine.state_files import StateSource
 from headrace.engine.state_layout import StateLayout
-from headrace.fold.changes.station import Selection
+from headrace.fold.changes.station import Computing
 from headrace.fold.contract import StateTable, Step, Times
 from headrace.fold.fates import TALLY, sum_tallies
 from headrace.fold.relations.station_step import StationStep
@@ -30,7 +30,7 @@ from headrace.lake import NewFile
 
 PIECE_BYTES = 256 << 20
 BUCKET_BYTES = 64 << 20
-Compute = Callable[[Mapping[str, Selection], pa.Table], pa.Table]
+Compute = Callable[[Mapping[str, Computing], pa.Table], pa.Table]
 
 
 @dataclass(frozen=True)
@@ -185,7 +185,7 @@ class Run:
         return self.compute(selections_of(step), rows)
 
 
-def selections_of(step: Step) -> Mapping[str, Selection]:
+def selections_of(step: Step) -> Mapping[str, Computing]:
     """What SQL has to compute before a step."""
     return step.selections if isinstance(step, StationStep) else {}
 

@@ -19,6 +19,7 @@ from headrace.description import (
     Lookup,
     NamedStream,
     Node,
+    Refined,
     RunningAggregate,
     SessionWindows,
     SlidingWindows,
@@ -152,7 +153,7 @@ def _kernel(
     node: Node, inputs: Mapping[str, pa.Schema], changes: bool, computed: Mapping[str, pa.Schema] | None
 ) -> Any:
     match node:
-        case Join() | TableAggregate():
+        case Join() | TableAggregate() | Refined():
             return Relations.of(node, inputs, changes=changes, computed=computed)
         case WindowedAggregate(window=TimeWindows(), suppression=None) if changes:
             return Relations.of(node, inputs)

@@ -17,7 +17,7 @@ from headrace.engine.fold_increment import fold_increment
 from headrace.engine.operators import NodeOperator
 from headrace.engine.state_files import StateSource
 from headrace.fold.changes.collect import CHANGES, RESULTS
-from headrace.fold.changes.station import Selection
+from headrace.fold.changes.station import Computing
 from headrace.fold.contract import Clock, Times
 from headrace.fold.keys import with_keys
 from headrace.fold.sessions import Sessions
@@ -52,7 +52,7 @@ def output_schemas(operator: NodeOperator) -> dict[str, pa.Schema]:
     return {name: tables[0].schema for name, tables in found.outputs.items() if name in STORED}
 
 
-def nothing_computed(selections: Mapping[str, Selection], rows: pa.Table) -> pa.Table:
+def nothing_computed(selections: Mapping[str, Computing], rows: pa.Table) -> pa.Table:
     """What SQL computes of no rows."""
     for part, selection in selections.items():
         for name in selection.values:

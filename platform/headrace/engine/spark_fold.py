@@ -47,9 +47,10 @@ from headrace.engine.operators import NodeOperator
 from headrace.engine.output_tables import nothing_computed
 from headrace.engine.state_files import StateSource
 from headrace.engine.unusable import Unusable
-from headrace.fold.changes.station import Selection
+from headrace.fold.changes.station import Computing, Refinement, Selection
 from headrace.fold.contract import Clock, Step, Times
 from headrace.spark.one_task import mapped
+from headrace.spark.refined_rows import refined
 from headrace.spark.session import is_local
 
 if TYPE_CHECKING:
@@ -199,32 +200,32 @@ def buckets_for(slices: Iterable[LogSlice], tasks: int) -> int:
     return 1 if sum(each.bytes for each in slices) <= BUCKET_BYTES else max(1, tasks)
 
 
-def _is_computed(selections: Mapping[str, Selection], rows: pa.Table) -> pa.Table:
+def _is_computed(selections: Mapping[str, Computing], rows: pa.Table) -> pa.Table:
     """SQL has added the columns before the task got the rows."""
     return rows
 
 
-def computed_columns(selections: Mapping[str, Selection], rows: DataFrame) -> DataFrame:
-    """Add the columns of selections. In: rows  with those of both sides; all may be null."""
-    for part, selection in selections.items():
-        names = rows.columns
-        sides = {"right": selection.right, "left": selection.left}
-        structs = (
-            F.struct(*(F.col(quote(carried)).alias(name) for name, carried in side.items())).alias(which)
-            for which, side in sides.items()
-        )
-        plain = {
-            name.lower(): F.col(quote(carried)).alias(name)
-            for side in sides.values()
-            for name, carried in side.items()
-            if name.lower() not in sides
-        }
-        plain |= {
-            name.lower(): F.col(quote(carried)).alias(name)
-            for name, carried in selection.key.items()
-            if name.lower() not in sides
-        }
-        values = (F.expr(sql).alias(f"{part}:{name}") for name, sql in selection.values.items())
-        both = rows.select("*", *structs, *plain.values())
-        rows = both.select(*(F.col(quote(name)) for name in names), *values)
+def computed_columns(selections: Mapping[str, Computing], rows: DataFrame) -> DataFrame:
+    """Add the columns that SQL computes. In: rows  those of all relations; the columns of other ones are null."""
+    for part, each in selections.items():
+        rows = refined(each, rows) if isinstance(each, Refinement) else _selected(part, each, rows)
     return rows
+
+
+def _selected(part: str, selection: Selection, rows: DataFrame) -> DataFrame:
+    """Add the columns of a join's select. In: rows  with those of both sides; all may be null."""
+    names = rows.columns
+    sides = {"right": selection.right, "left": selection.left}
+    structs = (
+        F.struct(*(F.col(quote(carried)).alias(name) for name, carried in side.items())).alias(which)
+        for which, side in sides.items()
+    )
+    plain = {
+        name.lower(): F.col(quote(carried)).alias(name)
+        for side in (*sides.values(), selection.key)
+        for name, carried in side.items()
+        if name.lower() not in sides
+    }
+    values = (F.expr(sql).alias(f"{part}:{name}") for name, sql in selection.values.items())
+    both = rows.select("*", *structs, *plain.values())
+    return both.select(*(F.col(quote(name)) for name in names), *values)

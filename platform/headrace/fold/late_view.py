@@ -39,3 +39,20 @@ def late_view(
             "late_by_ms": pa.array(stream_ms - end_ms - final_ms),
         }
     )
+
+
+def late_by_age(late: pa.Table, age_ms: int) -> pa.Table:
+    """Records that were too far behind the stream time of their partition, as people see them.
+
+    In:  late    the records; age_ms: how far behind a record may be
+    Out: topic, partition, offset, timestamp, stream_time, late_by_ms (how much further it was)
+    """
+    event_ms, stream_ms = int64(late[EVENT]), int64(late[STREAM])
+    return pa.table(
+        {
+            **{name.removeprefix("__"): late[name] for name in (TOPIC, PARTITION, OFFSET)},
+            "timestamp": moments(event_ms),
+            "stream_time": moments(stream_ms),
+            "late_by_ms": pa.array(stream_ms - event_ms - age_ms),
+        }
+    )

@@ -24,6 +24,7 @@ from headrace.description import (
     Join,
     Lookup,
     NamedStream,
+    Refined,
     Relation,
     RunningAggregate,
     SessionWindows,
@@ -214,7 +215,7 @@ class _Check:
             case _:
                 plain[RESULT] = feeds.of_keys(RESULT, keys, controls=True)
         through_ms = operator_of(node).frontier_ms(self.progress)
-        return oracle.Log(plain, self._clocks, through_ms, feeds.values_of_joins)
+        return oracle.Log(plain, self._clocks, through_ms, feeds.values_of_joins, feeds.refined_rows)
 
     def _gather(self, node: Relation, part: str, keys: pa.Table | None, plain: dict[str, Rows]) -> None:
         """The rows of a relation's leaves that make its rows of some keys; None: of all keys."""
@@ -226,6 +227,8 @@ class _Check:
                 self._gather(node.right, below(part, RIGHT), self._right_keys(node, part, refers), plain)
             case TableAggregate():
                 self._gather(node.table, below(part, ROWS), None, plain)
+            case Refined():
+                self._gather(node.table, below(part, ROWS), keys, plain)
             case _:
                 plain[part] = self.feeds.of_keys(part, keys)
 
@@ -245,7 +248,8 @@ class _Check:
         return pa.Table.from_pylist([dict(zip(names, key, strict=True)) for key in known.values()], schema)
 
     def _so_far(self, plain: Mapping[str, Rows]) -> oracle.Log:
-        return oracle.Log(plain, self._clocks, compute=self.feeds.values_of_joins)
+        feeds = self.feeds
+        return oracle.Log(plain, self._clocks, compute=feeds.values_of_joins, refine=feeds.refined_rows)
 
     @cached_property
     def _clocks(self) -> oracle.log.Clocks:

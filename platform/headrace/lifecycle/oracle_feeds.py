@@ -11,11 +11,12 @@ import pyarrow as pa
 from pyspark.sql import Window
 from pyspark.sql import functions as F
 
-from headrace.description import Join, quote
+from headrace.description import Join, Refined, quote
 from headrace.description.feeds import LEFT, RESULT, RIGHT, ROWS, below, feeds_of
 from headrace.description.regrouped import TableAggregate
 from headrace.engine.fold_increment import selections_of
 from headrace.engine.spark_fold import computed_columns
+from headrace.fold.changes.station import MADE, PASSES, Refinement
 from headrace.fold.relations.station_step import StationStep
 from headrace.nodes.bound_operator import bound
 from headrace.oracle.relations import key_of_pair
@@ -107,12 +108,48 @@ class Feeds:
         names = {f"{part}:{name}": name for name in selection.values}
         return [{name: row[made_as] for made_as, name in names.items()} for row in made.to_pylist()]
 
+    def refined_rows(self, node: Refined, rows: Sequence[Values]) -> Sequence[Values | None]:
+        """What the steps after a table make of its rows, which SQL computes (see `oracle.Log`)."""
+        part = next(part for part, each in refined_of(self.node) if each == node)
+        refinement, types = self._refinements[below(part, ROWS)]
+        plain = [
+            {NUMBER: number, **{carry: row[name] for name, carry in refinement.source.items()}}
+            for number, row in enumerate(rows)
+        ]
+        schema = pa.schema([(NUMBER, pa.int64()), *types])
+        frame = self.spark.createDataFrame(pa.Table.from_pylist(plain, schema))
+        made = computed_columns({part: refinement}, frame).toArrow().sort_by(NUMBER)
+        passes = f"{refinement.part}:{PASSES}"
+        found: list[Values | None] = []
+        for row in made.to_pylist():
+            columns = {
+                name: row[f"{refinement.part}:{MADE}{name}" if origin is None else refinement.source[origin]]
+                for name, origin in node.origins.items()
+            }
+            found.append(columns if row.get(passes, True) else None)
+        return found
+
+    @cached_property
+    def _refinements(self) -> dict[str, tuple[Refinement, list[pa.Field]]]:
+        """By the part of each table that steps follow: how, and the types of its columns."""
+        found = {}
+        for step in bound(self.spark, self.node).operator.steps:
+            for part, each in selections_of(step).items():
+                if isinstance(each, Refinement):
+                    assert isinstance(step, StationStep)
+                    of = next(port.columns for port in step.arriving if port.name == part)
+                    types = [of.field(name).with_name(carry) for name, carry in each.source.items()]
+                    found[part] = each, types
+        return found
+
     @cached_property
     def _selections(self) -> dict[str, tuple[Any, list[pa.Field]]]:
         """By the part of each join whose values SQL computes: how, and the types of both sides' columns."""
         found = {}
         for step in bound(self.spark, self.node).operator.steps:
             for part, selection in selections_of(step).items():
+                if isinstance(selection, Refinement):
+                    continue
                 assert isinstance(step, StationStep)
                 of = next(port.columns for port in step.arriving if port.name == part)
                 both = ((LEFT, selection.left), (RIGHT, selection.right))
@@ -166,10 +203,28 @@ def joins_of(node: Node, part: str = RESULT) -> Iterable[tuple[str, Join]]:
             yield part, node
             yield from joins_of(node.left, below(part, LEFT))
             yield from joins_of(node.right, below(part, RIGHT))
-        case TableAggregate():
+        case TableAggregate() | Refined():
             yield from joins_of(node.table, below(part, ROWS))
 
 
+def refined_of(node: Node, part: str = RESULT) -> Iterable[tuple[str, Refined]]:
+    """The row-wise steps in a relation by their parts."""
+    match node:
+        case Join():
+            yield from refined_of(node.left, below(part, LEFT))
+            yield from refined_of(node.right, below(part, RIGHT))
+        case Refined():
+            yield part, node
+            yield from refined_of(node.table, below(part, ROWS))
+        case TableAggregate():
+            yield from refined_of(node.table, below(part, ROWS))
+
+
 def leftmost(node: Relation, part: str = RESULT) -> tuple[str, Relation]:
-    """What a chain of joins begins with."""
-    return leftmost(node.left, below(part, LEFT)) if isinstance(node, Join) else (part, node)
+    """What a chain of joins and steps begins with."""
+    match node:
+        case Join():
+            return leftmost(node.left, below(part, LEFT))
+        case Refined():
+            return leftmost(node.table, below(part, ROWS))
+    return part, node

@@ -10,7 +10,7 @@ import pyarrow as pa
 from pyspark.sql.pandas.types import from_arrow_schema
 from pyspark.sql.types import StructType
 
-from headrace.description import Join, TableAggregate
+from headrace.description import Join, Refined, TableAggregate
 from headrace.description.feeds import LEFT, RESULT, RIGHT, ROWS, below
 from headrace.description.limits import is_suppressed, policy_of
 from headrace.description.suppression import Policy
@@ -20,8 +20,9 @@ from headrace.engine.output_tables import output_tables
 from headrace.engine.spark_fold import SparkFold, computed_columns
 from headrace.errors import DescriptionError
 from headrace.fold.changes.collect import CHANGES, RESULTS
+from headrace.fold.changes.station import MADE
 from headrace.fold.contract import KEY
-from headrace.fold.relations.tree import Grower, repeated_values, selection_of
+from headrace.fold.relations.tree import Grower, refinement_of, repeated_values, selection_of
 from headrace.fold.totals.merge_totals import RECORDS
 from headrace.sequence.parse.types import has_maps
 from headrace.spark.frames import local_frame
@@ -99,7 +100,11 @@ def bound(spark: SparkSession, node: Node) -> BoundOperator:
     if known not in _KNOWN:
         rows = NodeRows(spark, node)
         inputs = {name: feed.schema for name, feed in rows.packed.feeds.items()}
-        columns = _computed_columns(spark, node, inputs) if isinstance(node, Join | TableAggregate) else {}
+        columns = (
+            _computed_columns(spark, node, inputs)
+            if isinstance(node, Join | Refined | TableAggregate)
+            else {}
+        )
         made = BoundOperator(rows, operator_of(node, rows.columns, changes=tells, computed=columns))
         _require_comparable(node, made.result_schema)
         _KNOWN[known] = made
@@ -125,10 +130,16 @@ def _require_comparable(node: Node, results: pa.Schema) -> None:
 def _computed_columns(
     spark: SparkSession, node: Relation, inputs: Mapping[str, pa.Schema], part: str = RESULT
 ) -> dict[str, pa.Schema]:
-    """For each join whose select computes values, by its part, its columns."""
+    """See `tree.Grower.computed`."""
     match node:
         case TableAggregate():
             return _computed_columns(spark, node.table, inputs, below(part, ROWS))
+        case Refined():
+            found = _computed_columns(spark, node.table, inputs, below(part, ROWS))
+            if not node.is_computed:
+                return found
+            rows = Grower(inputs, found, per_commit=False).branch(node.table, below(part, ROWS))
+            return {**found, part: _columns_made(spark, node, part, rows.columns)}
         case Join():
             found = {
                 **_computed_columns(spark, node.left, inputs, below(part, LEFT)),
@@ -143,6 +154,22 @@ def _computed_columns(
             }
             return {**found, part: _columns_of(spark, node, part, sides)}
     return {}
+
+
+def _columns_made(spark: SparkSession, node: Refined, part: str, rows: pa.Schema) -> pa.Schema:
+    """The columns that SQL computes of a table's steps. In: rows  the columns of the table."""
+    refinement = refinement_of(node, part, pa.schema([]))
+    carried = pa.schema([rows.field(name).with_name(carry) for name, carry in refinement.source.items()])
+    nothing = local_frame(spark, [], from_arrow_schema(carried))
+    made = arrow_schema(computed_columns({part: refinement}, nothing).schema)
+    before = f"{refinement.part}:"
+    return pa.schema(
+        [
+            field.with_name(field.name.removeprefix(before)).with_nullable(True)
+            for field in made
+            if field.name.startswith(before + MADE)
+        ]
+    )
 
 
 def _columns_of(spark: SparkSession, node: Join, part: str, sides: Mapping[str, pa.Schema]) -> pa.Schema:

@@ -17,6 +17,7 @@ from headrace.engine.apart import Apart, UnusableRecordsError, set_apart, still_
 from headrace.engine.fold_increment import FoldResult, selections_of
 from headrace.engine.fold_stages import Increment
 from headrace.engine.unusable import Unusable
+from headrace.fold.changes.station import Selection
 from headrace.fold.contract import Times
 from headrace.spark.step_errors import raised_for_a_row
 
@@ -81,13 +82,15 @@ def _through(told: Increment, upto_ms: Marks) -> Increment:
 
 
 def _refuse_selection(of: BoundOperator, error: Exception) -> None:
-    """Stop for a join whose select raises: its rows are made of two records, and neither is at fault alone."""
-    selections = (each for step in of.operator.steps for each in selections_of(step).values())
-    computed = [sql for selection in selections for sql in selection.values.values()]
+    """Stop for SQL of a join, or after a table, that raises: a row is made of several records, none at fault alone."""
+    selections = [each for step in of.operator.steps for each in selections_of(step).values()]
+    computed = [*dict.fromkeys(sql for selection in selections for sql in selection.values.values())]
+    of_joins = all(isinstance(each, Selection) for each in selections)
+    what = "the select of a join" if of_joins else "a step after a table, or the select of a join,"
     said = None if isinstance(error, PythonException) else raised_for_a_row(error)
     if computed and said is not None:
         raise UnusableRecordsError(
-            f"Node '{of.operator.node.name}': the select of a join raises for one of its rows: {said}",
+            f"Node '{of.operator.node.name}': {what} raises for one of its rows: {said}",
             detail=f"It computes {listed(computed)}.",
             hint="Compute it by a step of one side, which sets a record apart, or by functions that do not raise.",
         ) from error

@@ -21,6 +21,7 @@ from headrace.fold.relations import Relations
 from headrace.fold.sessions import Sessions
 from headrace.fold.sliding import SlidingWindows
 from headrace.fold.stream_joins import StreamJoins
+from headrace.fold.tables import Tables
 from headrace.fold.windows import Windows
 from headrace.spark.one_task import made_of
 
@@ -66,6 +67,8 @@ def late(
             return _made(bound, rows, partial(_late_for_sessions, kernel), whole=True)
         case LookupInTime() | StreamJoins():
             return _made(bound, rows, partial(_late_decided, kernel), whole=False)
+        case Tables() if kernel.rows.forget_ms is not None:
+            return _made(bound, rows, partial(_late, kernel), whole=False)
     return None
 
 
@@ -102,7 +105,7 @@ def _decide(kernel: Any, feeds: Feeds) -> pa.Table:
     return found.select(names)
 
 
-def _late(kernel: Windows, feeds: Feeds) -> pa.Table:
+def _late(kernel: Windows | Tables, feeds: Feeds) -> pa.Table:
     return kernel.late(feeds[RESULT])
 
 

@@ -26,8 +26,11 @@ def refused(row: Row, by: Sequence[str], aggregates: Described = ()) -> str | No
     return None if has_group and can_enter else DEAD_LETTER
 
 
-def refused_by_table(row: Row, key: Sequence[str]) -> str | None:
-    """The same of a record of a table, where a tombstone counts."""
+def refused_by_table(row: Row, key: Sequence[str], forget_ms: int | None = None) -> str | None:
+    """The same of a record of a table, where a tombstone counts. In: forget_ms  how long deletes are remembered."""
     if row.fate not in (None, TOMBSTONE):
         return row.fate
-    return None if all(row.values[name] is not None for name in key) else DEAD_LETTER
+    if any(row.values[name] is None for name in key):
+        return DEAD_LETTER
+    too_old = forget_ms is not None and row.stream_ms is not None and row.time_ms + forget_ms <= row.stream_ms
+    return LATE if too_old else None

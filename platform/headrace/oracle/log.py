@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 from headrace.description.feeds import RESULT
 
 if TYPE_CHECKING:
-    from headrace.description import Join
+    from headrace.description import Join, Refined
 
 Place = tuple[int, str, int, int]  # commit time, topic, partition, offset
 Partition = tuple[str, int]  # topic and number
@@ -19,6 +19,7 @@ Values = dict[str, Any]
 Clocks = Sequence[tuple[int, Mapping[Partition, int]]]
 Pair = tuple[Values | None, Values | None]  # a left and a right row; one of them may be missing
 Compute = Callable[["Join", Sequence[Pair]], Sequence[Values]]
+Refine = Callable[["Refined", Sequence[Values]], Sequence[Values | None]]
 AT_THE_END = 1 << 62  # of ticks and control rows: behind the records of their commit
 
 
@@ -72,12 +73,14 @@ class Log:
              rows of the logs are there, so these tell it
     through_ms  commit time through which the logs are read; None: through the last commit
     compute  the values of a join's `select` that repeat no column, for pairs of a left and a right row; SQL computes them
+    refine   what row-wise steps after a table make of its rows; None: a `where` refuses the row. SQL computes them
     """
 
     plain: Mapping[str, Iterable[Mapping[str, Any]]]
     clocks: Clocks | None = None
     through_ms: int | None = None
     compute: Compute | None = None
+    refine: Refine | None = None
 
     @cached_property
     def feeds(self) -> Mapping[str, list[Row]]:

@@ -10,7 +10,7 @@ from collections import defaultdict
 from collections.abc import Iterable
 from typing import TYPE_CHECKING, NamedTuple
 
-from headrace.description import Join, RunningAggregate, Table, TableAggregate, WindowedAggregate
+from headrace.description import Join, Refined, RunningAggregate, Table, TableAggregate, WindowedAggregate
 from headrace.description.feeds import LEFT, RESULT, RIGHT, ROWS, below, leaves_of
 from headrace.description.join import LEFT as LEFT_JOIN
 from headrace.description.join import OUTER
@@ -70,6 +70,8 @@ def rows_at(node: Relation, log: Log, upto_ms: int, part: str = RESULT) -> Rows:
             return _joined(node, log, upto_ms, part)
         case TableAggregate():
             return _grouped(node, rows_at(node.table, log, upto_ms, below(part, ROWS)))
+        case Refined():
+            return _refined(node, rows_at(node.table, log, upto_ms, below(part, ROWS)), log)
     rows = [row for row in log.feeds[part] if row.at_ms <= upto_ms]
     match node:
         case Table():
@@ -146,6 +148,21 @@ def _repeated(node: Join) -> list[tuple[str, str, str]] | None:
     return found
 
 
+def _refined(node: Refined, rows: Rows, log: Log) -> Rows:
+    """The rows that pass, with the columns that the steps make: made of what they were made of before."""
+    values = [version.value for version in rows.values()]
+    if node.is_computed:
+        assert log.refine is not None, "SQL computes columns of this table: pass `refine`"
+        made = log.refine(node, values)
+    else:
+        made = [{name: value[origin] for name, origin in node.origins.items() if origin} for value in values]
+    return {
+        key: Version(version.made_of, {name: version.value[name] for name in node.identity} | dict(value))
+        for (key, version), value in zip(rows.items(), made, strict=True)
+        if value is not None
+    }
+
+
 def _grouped(node: TableAggregate, rows: Rows) -> Rows:
     """By group the aggregates of its rows; a row without a group counts nowhere, and what does not fit counts as null."""
     members: dict[Identity, list[tuple[Identity, Version]]] = defaultdict(list)
@@ -212,7 +229,7 @@ def _windows(node: WindowedAggregate, rows: Iterable[Row], log: Log, upto_ms: in
 def _fate(leaf: Relation, row: Row) -> str:
     match leaf:
         case Table():
-            return refused_by_table(row, leaf.key) or USED
+            return refused_by_table(row, leaf.key, leaf.forget_deletes_ms) or USED
         case RunningAggregate():
             return refused(row, leaf.by, leaf.aggregates) or USED
         case WindowedAggregate():

@@ -1,7 +1,7 @@
 """Tables: the latest record of each key.
 
 Law: of a key's records the last counts, in the order of the log or of event times. A tombstone deletes the key, and so does
-a row that fails a condition of the table.
+a row that fails a condition of the table. A table that forgets deletes takes no record that is as far behind stream time.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ def latest(node: Table, rows: Iterable[Row]) -> dict[Identity, Row]:
     """Of each key the last record, if it leaves a row."""
     found: dict[Identity, Row] = {}
     for row in sorted(rows, key=lambda row: order(node, row)):
-        if refused_by_table(row, node.key) is None:
+        if refused_by_table(row, node.key, node.forget_deletes_ms) is None:
             key = identity(row.values[name] for name in node.key)
             found.pop(key, None)
             if not deletes(row):
@@ -49,4 +49,4 @@ def shown(node: Table, row: Row) -> Values:
 def note_fates(node: Table, log: Log, feed: str, found: Results) -> None:
     """The fate of each record: what has a key is used, tombstones too."""
     for row in log.feeds[feed]:
-        found.met(row, refused_by_table(row, node.key) or USED)
+        found.met(row, refused_by_table(row, node.key, node.forget_deletes_ms) or USED)

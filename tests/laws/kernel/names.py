@@ -50,6 +50,13 @@ def nodes(name: str) -> dict[str, Node]:
         "waits": by.aggregate(**sums).suppress(hr.until_time_limit("3 seconds")),
         "tables": table,
         "groups": table.group_by(refers).aggregate(**taken_back),
+        "picked": table.group_by(refers).aggregate(
+            **{f"{name}`s": hr.max(number), f"'{name}": hr.collect(refers, 3)}
+        ),
+        "outer": table.join(known, on=name, how="outer"),
+        "chosen": table.join(known, on=refers, how="left").select(
+            quote(number), f"{quote(refers)} AS {quote(name + '!')}"
+        ),
         "joins": table.join(known, on=refers, how="left"),
         "joined_totals": one.group_by(refers).aggregate(**sums).join(known, on=refers),
         "batches": by.batch(collect=(number, refers), max_records=2),

@@ -15,11 +15,12 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from headrace import oracle
-from headrace.description import Join, Node, Select, parse_expression
+from headrace.description import Join, Node, Refined, Select, parse_expression
 from headrace.description.feeds import Feed, feeds_of
 from headrace.engine.bounds import standing_limits
 from headrace.engine.operators import NodeOperator, operator_of
-from headrace.fold.changes.station import Selection
+from headrace.fold.changes.station import MADE, Computing, Refinement
+from headrace.fold.changes.station import PASSES as PASSES_STEPS
 from headrace.fold.contract import ROW_COLUMNS, TOPIC, Times
 from headrace.fold.tables.decide_records import PASSES
 from tests.laws.kernel.logs import World
@@ -30,21 +31,32 @@ Pair = tuple[Values | None, Values | None]
 
 @dataclass(frozen=True)
 class Computed:
-    """The columns of a join whose select SQL computes, once more in Python.
+    """What SQL computes of a relation, once more in Python: the select of a join, and the steps after a table.
 
-    part     of the join in its relation
-    columns  of the join
-    value    of a pair of a left and a right row (None: there is none) each value
+    part     of the join, or of the steps, in their relation
+    columns  of the join; of steps those that SQL makes, and PASSES
+    value    of a pair of a left and a right row (None: there is none), or of a row of the table, each value; None: a `where`
+             of the steps refuses the row
+    more     what else SQL computes
     """
 
     part: str
     columns: pa.Schema
     value: Any
+    more: Computed | None = None
 
-    def for_kernel(self, selections: Mapping[str, Selection], rows: pa.Table) -> pa.Table:
+    @property
+    def by_part(self) -> dict[str, Computed]:
+        """This, and what else SQL computes."""
+        return {self.part: self} | (self.more.by_part if self.more else {})
+
+    def for_kernel(self, selections: Mapping[str, Computing], rows: pa.Table) -> pa.Table:
         """As `fold_increment` asks for it."""
         for part, selection in selections.items():
-            pairs = []
+            if isinstance(selection, Refinement):
+                rows = self._refined(selection, rows)
+                continue
+            this, pairs = self.by_part[part], []
             for row in rows.to_pylist():
                 left = {name: row[carried] for name, carried in selection.left.items()}
                 right = {name: row[carried] for name, carried in selection.right.items()}
@@ -54,15 +66,41 @@ class Computed:
                         right if row[selection.matched] else None,
                     )
                 )
-            found = [self.value(*pair) for pair in pairs]
+            found = [this.value(*pair) for pair in pairs]
             for name in selection.values:
-                of = self.columns.field(name).type
+                of = this.columns.field(name).type
                 rows = rows.append_column(f"{part}:{name}", pa.array([row[name] for row in found], of))
         return rows
 
     def for_oracle(self, join: Join, pairs: Sequence[Pair]) -> list[Values]:
         """As `oracle.Log` asks for it."""
-        return [self.value(*pair) for pair in pairs]
+        this = next(each for each in self.by_part.values() if {*join.columns} <= {*each.columns.names})
+        return [this.value(*pair) for pair in pairs]
+
+    def refine(self, node: Refined, rows: Sequence[Values]) -> list[Values | None]:
+        """The same for steps after a table."""
+        this = next(each for each in self.by_part.values() if PASSES_STEPS in each.columns.names)
+        found = []
+        for row in rows:
+            made = this.value(row)
+            own = {name: row[origin] for name, origin in node.origins.items() if origin is not None}
+            found.append(None if made is None else own | made)
+        return found
+
+    def _refined(self, refinement: Refinement, rows: pa.Table) -> pa.Table:
+        this = self.by_part[refinement.part.removesuffix("_rows") if refinement.part != "rows" else "result"]
+        made = []
+        for row in rows.to_pylist():
+            own = {name: row[carried] for name, carried in refinement.source.items()}
+            there = own[refinement.key[0]] is not None
+            made.append(this.value(own) if there else None)
+        for name in refinement.types.names:
+            plain = name.removeprefix(MADE)
+            values = [one is not None if name == PASSES_STEPS else one and one[plain] for one in made]
+            rows = rows.append_column(
+                f"{refinement.part}:{name}", pa.array(values, this.columns.field(name).type)
+            )
+        return rows
 
 
 class Reading:
@@ -94,8 +132,8 @@ class Reading:
     def log(self) -> oracle.Log:
         """The same for the oracle."""
         plain = {name: rows.to_pylist() for name, rows in self.feeds.items()}
-        compute = self.computed.for_oracle if self.computed else None
-        return oracle.Log(plain, compute=compute)  # type: ignore[arg-type]
+        compute, refine = (self.computed.for_oracle, self.computed.refine) if self.computed else (None, None)
+        return oracle.Log(plain, compute=compute, refine=refine)  # type: ignore[arg-type]
 
     def _operator(self, changes: bool) -> NodeOperator:
         own = (*ROW_COLUMNS.names, PASSES)
@@ -105,7 +143,8 @@ class Reading:
         }
         key = self.node, tuple(map(str, columns.values())), changes
         if key not in _KNOWN:
-            computed = {self.computed.part: self.computed.columns} if self.computed else None
+            parts = self.computed.by_part if self.computed else {}
+            computed = {part: each.columns for part, each in parts.items()}
             _KNOWN[key] = operator_of(self.node, columns, changes=changes, computed=computed)
         return _KNOWN[key]
 

@@ -48,6 +48,7 @@ PICKED: dict[str, Any] = {
     "smallest": hr.min_by("parent", by="amount"),
     "three": hr.top(3, "id", by="amount"),
 }
+SOME: dict[str, Any] = {name: PICKED[name] for name in ("n", "first_two", "highest")}
 SUMS = {
     "n": hr.count(),
     "total": hr.sum("amount"),
@@ -62,6 +63,8 @@ def table_subjects() -> list[Subject]:
         "by_time": ONE.table("timestamp"),
         "of_two": ONE.merge(TWO).table(),
         "kept": ONE.merge(TWO).table("timestamp").where("amount > 0"),
+        "forgetful": ONE.table("timestamp", forget_deletes_after=4 * SECOND),
+        "forgetful_of_two": ONE.merge(TWO).table("timestamp", "9 seconds").where("amount > 0"),
     }
     return [
         Subject(f"{name}{'_changes' * changes}", node.named(name), changes, apart=not changes)
@@ -111,6 +114,7 @@ def join_subjects() -> list[Subject]:
         "inner": HELD.join(KNOWN, on="ticker"),
         "left": HELD.join(KNOWN, on="ticker", how="left"),
         "joined_by_time": by_time,
+        "joined_forgetful": HELD.join(TICKERS.table("timestamp", "5 seconds"), on="ticker", how="left"),
         "of_positive": HELD.where("amount > 0").join(KNOWN.where("founded > 0"), on="ticker", how="left"),
         "self_join": HELD.join(HELD, on="parent", how="left", select=selected),
         "chain": HELD.join(KNOWN, on="ticker").join(PLACES, on="exchange", how="left"),
@@ -137,6 +141,9 @@ def group_subjects() -> list[Subject]:
         "groups_of_a_join": joined.group_by("exchange").aggregate(**SUMS).join(PLACES, on="exchange", how="left"),
         "market": markets.group_by("market").aggregate(n=hr.count(), total=hr.sum("both")),
         "picked": HELD.group_by("ticker").aggregate(**PICKED),
+        "distinct": HELD.group_by("ticker").aggregate(
+            amounts=hr.count_distinct("amount"), parents=hr.count_distinct("parent"), **SOME
+        ),
         "picked_of_a_join": joined.group_by("exchange").aggregate(latest=hr.max("owner"), **PICKED),
         "picked_of_groups": HELD.group_by("ticker", "parent").aggregate(**PICKED).group_by("ticker")
         .aggregate(lowest=hr.max("lowest"), parents=hr.collect("parent", max_items=9)),
@@ -147,9 +154,58 @@ def group_subjects() -> list[Subject]:
     ] + [Subject(f"current_{n}", nodes[n].named(n)) for n in ("groups", "picked")]
 
 
+def sum_above(row: Any) -> dict[str, Any] | None:
+    """What `with_column("both", "amount + founded").where("both > 1")` makes of a row."""
+    both = None if None in (row["amount"], row["founded"]) else row["amount"] + row["founded"]
+    return {"both": both} if both is not None and both > 1 else None
+
+
+def as_x(row: Any) -> dict[str, Any] | None:
+    """The same, and `select("both AS x", …)` after it."""
+    made = sum_above(row)
+    return made and {"x": made["both"]}
+
+
+def of_several(row: Any) -> dict[str, Any] | None:
+    """What `where("n > 1")` makes of a row."""
+    return {} if row["n"] > 1 else None
+
+
+MADE_BOTH = pa.schema([("__made:both", pa.int64()), ("__made:passes", pa.bool_())])
+MADE_X = pa.schema([("__made:x", pa.int64()), ("__made:passes", pa.bool_())])
+PASSING = pa.schema([("__made:passes", pa.bool_())])
+
+
+def refined_subjects() -> list[Subject]:
+    """Row-wise steps after joins and groups, at the end of a node and on the way."""
+    joined = HELD.join(KNOWN, on="ticker", how="left")
+    above = joined.with_column("both", "amount + founded").where("both > 1")
+    several = HELD.group_by("ticker").aggregate(**SUMS).where("n > 1")
+    ends, left, rows = (Computed(part, MADE_BOTH, sum_above) for part in ("result", "left", "rows"))
+    computed: dict[str, tuple[Any, Computed | None]] = {
+        "join_above": (above, ends),
+        "chosen_above": (above.select("both AS x", "exchange"), Computed("result", MADE_X, as_x)),
+        "groups_of_several": (several, Computed("result", PASSING, of_several)),
+        "joined_above": (above.join(PLACES, on="exchange", how="left"), left),
+        "joined_right": (HELD.join(several, on="ticker", how="left"), Computed("right", PASSING, of_several)),
+        "groups_above": (above.group_by("exchange").aggregate(n=hr.count(), most=hr.max("both")), rows),
+        "chosen": (joined.select("exchange AS market", "amount"), None),
+        "chosen_of_a_table": (HELD.select("amount AS n").join(KNOWN.select("owner"), "id", "outer"), None),
+    }
+    return [Subject(n, node.named(n), changes=True, computed=of) for n, (node, of) in computed.items()] + [
+        Subject("current_above", above.named("current"), computed=ends)
+    ]
+
+
 SALES = topic("sales", "shop STRING, clerk STRING, amount INT", "id STRING")
 SHOPS = topic("shops", "city STRING, street STRING, opened INT", "shop STRING")
-SIDES: dict[str, Any] = {"n": hr.count(), "total": hr.sum("amount"), "newest": hr.last("amount")}
+SIDES: dict[str, Any] = {
+    "n": hr.count(),
+    "total": hr.sum("amount"),
+    "newest": hr.last("amount"),
+    "best": hr.max_by("clerk", by="amount"),
+    "clerks": hr.count_distinct("clerk"),
+}
 
 
 def side_subjects() -> list[Subject]:

@@ -181,6 +181,8 @@ def test_estimates_of_many_values_stay_what_they_are() -> None:
     parts = aggregates.partials(rows, np.zeros(len(values), np.int64), 1)
     (found,) = aggregates.finish(parts)["n"].to_pylist()
     assert found == aggregated(values, asked) == 20_168
+    many = pa.table(parts).take(pa.array(np.zeros(10_001, np.int64)))  # more than are estimated at once
+    assert set(aggregates.finish(many)["n"].to_pylist()) == {found}
 
 
 @pytest.mark.parametrize("error", [0.0001, 0.003, 0.01, 0.1])

@@ -27,6 +27,7 @@ BITS_MIN, BITS_MAX = 4, 18
 SPREAD = 1.04  # the standard error is this over the root of the number of registers
 RANK_BITS, HASH_BITS = 6, 64
 LIMIT = 0.7213475204444817  # 1 / (2 ln 2), of infinitely many registers
+GROUPS_AT_ONCE = 10_000  # so that a million groups take no more memory to estimate
 ROUNDS = 64  # after which neither series changes any more: see `_sigma` and `_tau`
 
 
@@ -61,13 +62,21 @@ class ApproxCountDistinct(Kind):
 
     def finish(self, parts: Parts) -> pa.Array:
         """See `Kind.finish`."""
-        groups = len(parts[REGISTERS])
-        items, which = items_of(parts[REGISTERS], np.arange(groups))
+        registers = parts[REGISTERS]
+        found = [
+            np.rint(_estimates(self._ranks(registers.slice(at, GROUPS_AT_ONCE)))).astype(np.int64)
+            for at in range(0, len(registers), GROUPS_AT_ONCE)
+        ]
+        return pa.array(np.concatenate([np.empty(0, np.int64), *found]))
+
+    def _ranks(self, registers: pa.Array) -> np.ndarray:
+        """Of each group how many registers have each rank, from 0 to the highest."""
+        groups, width = len(registers), HASH_BITS - self.bits + 2
+        items, which = items_of(registers, np.arange(groups))
         ranks = items.to_numpy(zero_copy_only=False) & ((1 << RANK_BITS) - 1)
-        width = HASH_BITS - self.bits + 2  # ranks from 0 to the highest
         counts = np.bincount(which * width + ranks, minlength=groups * width).reshape(groups, width)
         counts[:, 0] = (1 << self.bits) - counts.sum(axis=1)
-        return pa.array(np.rint(_estimates(counts.astype(np.float64))).astype(np.int64))
+        return counts.astype(np.float64)
 
 
 def _registers(hashes: np.ndarray, bits: int) -> np.ndarray:
@@ -91,7 +100,7 @@ def _highest(registers: np.ndarray, codes: np.ndarray, groups: int) -> pa.Array:
 
 def _estimates(counts: np.ndarray) -> np.ndarray:
     """The estimate of each row. In: counts  by rank how many registers have it; columns from rank 0."""
-    registers = counts[0].sum() if len(counts) else 1.0
+    registers = counts[0].sum()
     total = registers * _tau(1 - counts[:, -1] / registers)
     for rank in range(counts.shape[1] - 2, 0, -1):
         total = 0.5 * (total + counts[:, rank])

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
 
 import pyarrow as pa
 
@@ -13,6 +14,11 @@ from headrace.fold.changes.ordering import int64, last_of_each, order
 from headrace.fold.contract import BATCH, DELETED, INGESTED, Clock, Needs, StateTable, Times
 from headrace.fold.keys import combined, group
 
+if TYPE_CHECKING:
+    from headrace.description.refined import RowStep
+
+MADE = "__made:"  # before the name of a column that steps have made
+PASSES = f"{MADE}passes"  # whether a row passes each `where`
 Ports = Mapping[str, pa.Table]
 
 
@@ -76,6 +82,35 @@ class Selection:
     key: Mapping[str, str] = field(default_factory=dict)
 
 
+@dataclass(frozen=True)
+class Refinement:
+    """Row-wise steps after a relation, which the caller computes before a step takes its rows.
+
+    part    of the rows: columns are named `part:column`
+    source  columns of the relation, by the names under which the rows carry them
+    key     those that tell a row of it: they are null in rows of other relations
+    steps   of the description
+    made    the columns that are computed by the names that rows have afterwards, MADE before each
+    types   of these, and PASSES if there is a `where` among the steps
+    """
+
+    part: str
+    source: Mapping[str, str]
+    key: Sequence[str]
+    steps: Sequence[RowStep]
+    made: Sequence[str]
+    types: pa.Schema
+
+    @property
+    def values(self) -> Mapping[str, str]:
+        """The columns that are added to the rows, and the SQL that makes them, all of it together."""
+        sql = "; ".join(text for step in self.steps for text in step.texts)
+        return dict.fromkeys(self.types.names, sql)
+
+
+Computing = Selection | Refinement
+
+
 class Station(ABC):
     """A fold of changes. It holds plain values and Arrow schemas.
 
@@ -93,7 +128,7 @@ class Station(ABC):
     columns: pa.Schema
     state: Mapping[str, StateTable]
     scoped: bool = True
-    selection: Selection | None = None
+    selection: Computing | None = None
     timed: bool = False
 
     @abstractmethod

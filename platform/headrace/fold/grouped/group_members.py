@@ -16,6 +16,7 @@ from headrace.fold.changes.station import NewestOf, Ports, Route, of_deleted
 from headrace.fold.contract import DELETED, HASH, INGESTED, KEY, Needs, StateTable, Times
 from headrace.fold.grouped.alive import ends_of
 from headrace.fold.grouped.contributions import ROWS, contributed, in_groups
+from headrace.fold.grouped.distinct_values import DistinctValues
 from headrace.fold.grouped.group_rows import GroupedRows
 from headrace.fold.grouped.picks import MEMBER, Candidates, Pick
 from headrace.fold.keys import combined, distinct_hashes, group, with_keys
@@ -50,13 +51,14 @@ class GroupedMembers(GroupedRows):
 
     State: as `GroupedRows`, with what is picked; and the rows of each group, DELETED where they have left it.
     Law (L20): a group that gains rows alone is found from what was picked before. The rows of a group are read only where
-    one of them goes or changes: of the groups that a micro-batch touches in this way all rows, of others none.
+    one of them goes or changes: of the groups that a micro-batch touches in this way all rows, of others none. With
+    `count_distinct` they are read of each group that is touched.
 
-    picks  the aggregates that pick; `aggregates` has the others, and ROWS
+    picks  the aggregates that pick, or count what is distinct; `aggregates` has the others, and ROWS
     shown  the names of all aggregates, in the order of their columns
     """
 
-    picks: Sequence[Pick] = ()
+    picks: Sequence[Pick | DistinctValues] = ()
     shown: Sequence[str] = field(default_factory=tuple)
 
     def __post_init__(self) -> None:
@@ -70,7 +72,7 @@ class GroupedMembers(GroupedRows):
         own = [(MEMBER, pa.binary()), (DELETED, pa.bool_()), (INGESTED, pa.int64())]
         self.read = pa.schema([*read.values()])
         self.state = {
-            self._state: StateTable(groups, (HASH, KEY), NewestOf((KEY,))),
+            self._state: StateTable(groups, (HASH, KEY), NewestOf((KEY,)), expired=of_deleted),
             self._members: StateTable(
                 pa.schema([*read.values(), *KEYS, *own]),
                 (HASH, KEY, MEMBER),
@@ -84,8 +86,13 @@ class GroupedMembers(GroupedRows):
         rows = came[self.source]
         return {
             self._state: Needs(distinct_hashes(rows)),
-            self._members: Needs(distinct_hashes(with_signs(rows, BEFORE))),
+            self._members: Needs(self._read_whole(rows)),
         }
+
+    def _read_whole(self, changes: pa.Table) -> np.ndarray:
+        """The hashes of the groups whose rows are read."""
+        every = any(pick.needs_rows for pick in self.picks)
+        return distinct_hashes(changes if every else with_signs(changes, BEFORE))
 
     @property
     def _members(self) -> str:
@@ -104,7 +111,7 @@ class GroupedMembers(GroupedRows):
         """The groups with what they pick, and how their rows change."""
         changes = came[self.source].combine_chunks()
         groups = _Questions(rows, new, per_commit=self.per_commit)
-        losing = distinct_hashes(with_signs(changes, BEFORE))
+        losing = self._read_whole(changes)
         candidates, last = self._candidates(groups, changes, self._known_rows(state, losing))
         known = state.get(self._state, self.state[self._state].empty())
         known = known.filter(pc.invert(known[DELETED])).combine_chunks()
@@ -114,7 +121,8 @@ class GroupedMembers(GroupedRows):
             which, picked = pick.rows_of(gaining)
             begin, end = groups.bounds(whole(gaining[KEY]).take(pa.array(which)))
             asked = np.flatnonzero(end > begin)  # a caller may hand over more groups than change
-            among = _with(candidates, picked.take(pa.array(asked)), begin[asked], end[asked])
+            bounds = begin[asked], begin[asked], end[asked]  # a group is known by its first question
+            among = _with(candidates, picked.take(pa.array(asked)), *bounds)
             found = pick.among(among, int(new.sum()))
             at = np.where(new, np.cumsum(new) - 1, len(found) + before)
             both = pa.concat_arrays([found, whole(known[pick.field.name])])
@@ -148,7 +156,7 @@ class GroupedMembers(GroupedRows):
         sequence = order(at[mine], ~leaves[mine])
         last = last_of_each(combined(key[mine], member[mine]).codes, sequence)
         begin = np.maximum(at, first)
-        return Candidates(rows.take(pa.array(come)), begin[come], ends[come]), last
+        return Candidates(rows.take(pa.array(come)), first[come], begin[come], ends[come]), last
 
 
 class _Questions:
@@ -189,11 +197,14 @@ class _Questions:
         return found
 
 
-def _with(candidates: Candidates, rows: pa.Table, begin: np.ndarray, end: np.ndarray) -> Candidates:
+def _with(
+    candidates: Candidates, rows: pa.Table, group: np.ndarray, begin: np.ndarray, end: np.ndarray
+) -> Candidates:
     """The candidates, and others of which some columns alone are known."""
     own = candidates.rows.select(rows.column_names)
     return Candidates(
         pa.concat_tables([own, rows.cast(own.schema)]),
+        np.concatenate([candidates.group, group]),
         np.concatenate([candidates.begin, begin]),
         np.concatenate([candidates.end, end]),
     )

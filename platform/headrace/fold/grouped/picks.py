@@ -6,7 +6,6 @@ firsts, so a group that only gains rows is found from what was picked before; on
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -31,10 +30,12 @@ class Candidates:
     """Rows among which is picked.
 
     rows        with MEMBER and the columns that are read
+    group       of each the number of its group
     begin, end  of each the questions at which it is there (see `alive`)
     """
 
     rows: pa.Table
+    group: np.ndarray
     begin: np.ndarray
     end: np.ndarray
 
@@ -54,11 +55,12 @@ class Pick:
     value: pa.Field
     by: pa.Field | None
     most: int
+    needs_rows = False  # True if a group that only gains rows cannot be told from what was found of it before
 
     @classmethod
     def described(cls, name: str, aggregate: Aggregate, rows: pa.Schema) -> Pick:
         """An aggregate of a description. In: rows  the columns of the table."""
-        value, *by = (_plain(rows.field(spelling(rows, column))) for column in aggregate.columns)
+        value, *by = (plain_field(rows.field(spelling(rows, column))) for column in aggregate.columns)
         by = [value] if aggregate.kind in EXTREMES else by
         return cls(name, aggregate.kind, value, by[0] if by else None, aggregate.max_items or 1)
 
@@ -127,11 +129,7 @@ class Pick:
         return found
 
 
-def picks_of(aggregates: Sequence[tuple[str, Aggregate]], rows: pa.Schema) -> tuple[Pick, ...]:
-    """Those of a description that pick. In: rows  the columns of the table."""
-    return tuple(Pick.described(name, each, rows) for name, each in aggregates if each.kind in PICKED)
-
-
-def _plain(field: pa.Field) -> pa.Field:
+def plain_field(field: pa.Field) -> pa.Field:
+    """A column without a dictionary."""
     of = field.type
     return pa.field(field.name, of.value_type if pa.types.is_dictionary(of) else of)

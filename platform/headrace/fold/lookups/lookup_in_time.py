@@ -8,9 +8,9 @@ import pyarrow as pa
 
 from headrace.description import Lookup
 from headrace.description.join import INNER
-from headrace.fold.columns import int64, moments
-from headrace.fold.contract import EVENT, OFFSET, PARTITION, STREAM, TOPIC, Clock, Step
+from headrace.fold.contract import Clock, Step
 from headrace.fold.fates import LATE, has_fate
+from headrace.fold.late_view import late_by_age
 from headrace.fold.lookups.answers import Answers
 from headrace.fold.lookups.count_fates import CountFates
 from headrace.fold.lookups.find_in_time import FindInTime
@@ -65,16 +65,7 @@ class LookupInTime:
         Out: topic, partition, offset, timestamp, stream_time, late_by_ms (by how much)
         """
         late = decided.filter(pa.array(has_fate(decided, LATE)))
-        event_ms, stream_ms = int64(late[EVENT]), int64(late[STREAM])
-        history_ms = self.sides.history_ms or 0
-        return pa.table(
-            {
-                **{name.removeprefix("__"): late[name] for name in (TOPIC, PARTITION, OFFSET)},
-                "timestamp": moments(event_ms),
-                "stream_time": moments(stream_ms),
-                "late_by_ms": pa.array(stream_ms - event_ms - history_ms),
-            }
-        )
+        return late_by_age(late, self.sides.history_ms or 0)
 
     def open_records(self, waiting: pa.Table, clock: Clock) -> pa.Table:
         """The records that wait. In: merged rows of `waiting`. Out: TOPIC, PARTITION, `records`."""

@@ -75,7 +75,7 @@ class TableLeaf(Leaf):
 
     def decide(self, rows: pa.Table) -> pa.Table:
         """See `decide_records`."""
-        return decide_records(rows, self.key)
+        return decide_records(rows, self.key, self.rows.forget_ms)
 
     def prepared(self, rows: pa.Table) -> pa.Table:
         """Rows after and, of keys that are deleted, rows before of which the values are not known."""

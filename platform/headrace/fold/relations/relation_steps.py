@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 import pyarrow as pa
 
-from headrace.description import Join, Relation
+from headrace.description import Join, Refined, Relation
 from headrace.description.feeds import RESULT
 from headrace.description.join import OUTER
 from headrace.fold.changes.deltas import Port
@@ -67,7 +67,17 @@ def _level(station: tuple[int, Station]) -> int:
 
 def _last(node: Relation, tree: Branch) -> int:
     """The step that shows the results: a row of a foreign-key join comes from two buckets, others are whole in theirs."""
-    return tree.level + 1 if isinstance(node, Join) and node.how != OUTER else tree.level
+    return tree.level + 1 if _is_apart(node) else tree.level
+
+
+def _is_apart(node: Relation) -> bool:
+    """True if the row before a change and the row after it may lie in two buckets."""
+    match node:
+        case Join():
+            return node.how != OUTER
+        case Refined():  # where SQL computes something, rows are brought together for the step after it
+            return not node.is_computed and _is_apart(node.table)
+    return False
 
 
 @dataclass(frozen=True)

@@ -69,7 +69,7 @@ class StationStep(Step):
 
     def _taken(self) -> list[Port]:
         """The ports, with the columns that the caller has computed."""
-        computed = {s.part: s.columns for s in self.stations if s.selection is not None}
+        computed = {s.selection.part: s.selection.types for s in self.stations if s.selection is not None}
         return [
             Port(port.name, _union(port.columns, computed[port.name])) if port.name in computed else port
             for port in self.arriving

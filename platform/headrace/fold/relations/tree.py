@@ -7,24 +7,33 @@ from dataclasses import dataclass, replace
 
 import pyarrow as pa
 
-from headrace.description import Join, Relation, RunningAggregate, Table, TableAggregate, WindowedAggregate
+from headrace.description import (
+    Join,
+    Refined,
+    Relation,
+    RunningAggregate,
+    Table,
+    TableAggregate,
+    WindowedAggregate,
+)
 from headrace.description.aggregates import count
 from headrace.description.feeds import LEFT, RESULT, RIGHT, ROWS, below
 from headrace.description.join import INNER, OUTER
 from headrace.errors import DescriptionError
 from headrace.fold.aggregates import Aggregates
-from headrace.fold.changes.station import ByOwnKey, Selection, Station
+from headrace.fold.changes.station import MADE, ByOwnKey, Refinement, Selection, Station
 from headrace.fold.columns import MOMENT
 from headrace.fold.grouped import ByGroupOfRow, GroupedMembers, GroupedRows
 from headrace.fold.grouped.contributions import ROWS as NUMBER
 from headrace.fold.grouped.contributions import ByGroup
-from headrace.fold.grouped.picks import PICKED, picks_of
+from headrace.fold.grouped.from_rows import FROM_ROWS, found_from_rows
 from headrace.fold.joins import ForeignKeyJoin, OuterJoin
 from headrace.fold.joins.computed_values import ComputedValues
 from headrace.fold.joins.sides import MATCHED
 from headrace.fold.relations.aggregate_leaves import TotalsLeaf, WindowsLeaf
 from headrace.fold.relations.final_windows import FinalWindows
 from headrace.fold.relations.leaf import Leaf, TableLeaf, TableStation
+from headrace.fold.relations.refined_rows import RefinedRows
 from headrace.fold.tables.table_step import latest_rows_of
 from headrace.fold.windows.shape import START, Shape
 
@@ -48,7 +57,8 @@ class Grower:
     """What all parts of a tree are made with.
 
     inputs    for each leaf by its part the columns of its stream and ROW_COLUMNS; PASSES if it has conditions
-    computed  for each join whose select computes values, by its part, the columns of the join
+    computed  by its part, for each join whose select computes values the columns of the join; for steps after a table the
+              columns that SQL computes (see `refinement_of`)
     """
 
     inputs: Mapping[str, pa.Schema]
@@ -64,6 +74,8 @@ class Grower:
                 return self._join(node, part)
             case TableAggregate():
                 return self._groups(node, part)
+            case Refined():
+                return self._refined(node, part)
             case RunningAggregate():
                 return self._totals(node, part)
             case WindowedAggregate():
@@ -105,19 +117,39 @@ class Grower:
         read = [column for _, aggregate in node.aggregates for column in aggregate.columns]
         spelled = [node.table.shape.resolve(name, "aggregate") for name in read]
         rows = self.branch(node.table, below(part, ROWS), (*node.by, *spelled))
-        added = [(name, each) for name, each in node.aggregates if each.kind not in PICKED]
+        added = [(name, each) for name, each in node.aggregates if each.kind not in FROM_ROWS]
         aggregates = Aggregates.of((*added, (NUMBER, count())), rows.columns)
         by = pa.schema([rows.columns.field(name) for name in node.by])
         if len(added) == len(node.aggregates):
             route = ByGroup(node.by, aggregates, self.per_commit)
             station = GroupedRows(part, rows.part, by, aggregates, route, self.per_commit)
         else:
-            names, picks = [name for name, _ in node.aggregates], picks_of(node.aggregates, rows.columns)
+            names, picks = (
+                [name for name, _ in node.aggregates],
+                found_from_rows(node.aggregates, rows.columns),
+            )
             each = ByGroupOfRow(node.by, tuple(spelled))
             station = GroupedMembers(
                 part, rows.part, by, aggregates, each, self.per_commit, picks=picks, shown=names
             )
         level = rows.level + 1
+        return Branch(part, station.columns, rows.leaves, (*rows.stations, (level, station)), level)
+
+    def _refined(self, node: Refined, part: str) -> Branch:
+        rows = self.branch(node.table, below(part, ROWS), node.table.columns)
+        origins = {name: name for name in node.identity}
+        origins |= {name: origin for name, origin in node.origins.items() if origin is not None}
+        refinement = refinement_of(node, part, self.computed.get(part, pa.schema([])))
+        of_made = {name: refinement.types.field(f"{MADE}{name}").type for name in refinement.made}
+        fields = [
+            rows.columns.field(origins[name]).with_name(name)
+            if name in origins
+            else pa.field(name, of_made[name])
+            for name in node.columns
+        ]
+        level = rows.level + 1 if node.is_computed else rows.level
+        computed = refinement if node.is_computed else None
+        station = RefinedRows(part, rows.part, pa.schema(fields), origins, computed)
         return Branch(part, station.columns, rows.leaves, (*rows.stations, (level, station)), level)
 
     def _totals(self, node: RunningAggregate, part: str) -> Branch:
@@ -180,6 +212,14 @@ def _source(node: Join, path: tuple[str, ...]) -> tuple[str, str] | None:
     side = side_named[0] if side_named else LEFT if on_left else RIGHT
     spelled = {column.lower(): column for column in sides[side]}.get(name.lower())
     return None if spelled is None else (side, spelled)
+
+
+def refinement_of(node: Refined, part: str, types: pa.Schema) -> Refinement:
+    """What the caller computes of a table's steps. In: types  of the columns that are computed, and PASSES."""
+    source = below(part, ROWS)
+    made = [name for name in node.columns if node.origins.get(name, name) is None]
+    carried = {name: f"{source}:{name}" for name in node.table.columns}
+    return Refinement(source, carried, node.identity, node.steps, made, types)
 
 
 def selection_of(node: Join, part: str, types: pa.Schema) -> Selection:

@@ -8,17 +8,21 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from headrace.fold.aggregates.kind import whole
-from headrace.fold.contract import DELETED, FATE
-from headrace.fold.fates import TOMBSTONE, dead_letters, has_fate, is_kept, with_column
+from headrace.fold.columns import int64
+from headrace.fold.contract import DELETED, EVENT, FATE, STREAM
+from headrace.fold.fates import LATE, TOMBSTONE, dead_letters, has_fate, is_kept, with_column
 from headrace.fold.keys import canonical
+from headrace.fold.segments import NO_TIME
 
 PASSES = "__passes"  # whether a row makes all conditions of its table true; the caller adds it where there are conditions
 
 
-def decide_records(rows: pa.Table, key: Sequence[str]) -> pa.Table:
+def decide_records(rows: pa.Table, key: Sequence[str], forget_ms: int | None = None) -> pa.Table:
     """Keep every record that has a key, tombstones too.
 
-    In:  rows  the columns of the stream and ROW_COLUMNS; PASSES BOOLEAN if the table has conditions
+    In:  rows       the columns of the stream and ROW_COLUMNS; PASSES BOOLEAN if the table has conditions
+         forget_ms  how long the table remembers deletes; a record further behind the stream time of its partition, or
+                    just as far, is late. None: none is
     Out: FATE and REASON completed; DELETED: the record's key has no row after it
     Law: row by row.
     """
@@ -32,7 +36,11 @@ def decide_records(rows: pa.Table, key: Sequence[str]) -> pa.Table:
     keyless = [
         (rows[name].is_null().to_numpy(), f"key: {name} is null") for name in key if rows[name].null_count
     ]
-    return with_column(dead_letters(rows, undecided, keyless), DELETED, pa.array(deleted))
+    rows = dead_letters(rows, undecided, keyless)
+    if forget_ms is not None:
+        late = is_kept(rows) & (int64(rows[EVENT]) + forget_ms <= int64(rows[STREAM], NO_TIME))
+        rows = with_column(rows, FATE, pc.if_else(pa.array(late), LATE, rows[FATE]))
+    return with_column(rows, DELETED, pa.array(deleted))
 
 
 def kept_records(rows: pa.Table, key: Sequence[str]) -> pa.Table:

@@ -36,6 +36,7 @@ class LatestRows:
     topics        of the table
     by_timestamp  the order of two records of a key is event time, then position; False: position
     per_commit    changes are told for each commit; False: for the micro-batch as a whole
+    forget_ms     by timestamp, how long deletes are remembered after their event time; None: for ever
     """
 
     columns: pa.Schema
@@ -43,6 +44,7 @@ class LatestRows:
     topics: tuple[str, ...]
     by_timestamp: bool
     per_commit: bool = True
+    forget_ms: int | None = None
 
     @property
     def remembers(self) -> bool:
@@ -66,9 +68,18 @@ class LatestRows:
         return rows.take(pa.array(self._highest(rows, group(rows[KEY]).codes)))
 
     def expired(self, rows: pa.Table, after: Clock) -> pa.Array:
-        """Deletes that no later record can precede: by position those that all topics have been read beyond; else none."""
+        """Deletes that no later record can precede.
+
+        Law: by position those that all topics have been read beyond. By timestamp those of an event time e with
+             e + forget_ms <= L. A later record r that they would beat has e(r) <= e, and by L4 s(r) >= L; so
+             e(r) + forget_ms <= s(r), and it is late by its own row.
+        """
         if self.by_timestamp:
-            return pa.array(np.zeros(rows.num_rows, bool))
+            closing_ms = None if self.forget_ms is None else after.closing_ms(self.topics)
+            if self.forget_ms is None or closing_ms is None:
+                return pa.array(np.zeros(rows.num_rows, bool))
+            forgotten = rows[DELETED].to_numpy() & (int64(rows[EVENT]) + self.forget_ms <= closing_ms)
+            return pa.array(forgotten)
         read_ms = min(after.upto_ms.get(topic, LOWEST) for topic in self.topics)
         beyond = pc.less_equal(rows[INGESTED], read_ms)
         found = pc.and_(rows[DELETED], beyond).combine_chunks()

@@ -11,8 +11,9 @@ import pyarrow as pa
 from headrace.description.table import TIMESTAMP
 from headrace.fold.changes.collect import CHANGES, RESULTS, changes_of, latest_changes
 from headrace.fold.contract import Folded, Needs, Scope, StateTable, Step, Times
-from headrace.fold.fates import tally_of
+from headrace.fold.fates import LATE, has_fate, tally_of
 from headrace.fold.keys import distinct_hashes
+from headrace.fold.late_view import late_by_age
 from headrace.fold.tables.decide_records import decide_records, kept, kept_records
 from headrace.fold.tables.latest_rows import LatestRows
 
@@ -45,7 +46,12 @@ class Tables:
 
     def decide(self, rows: pa.Table) -> pa.Table:
         """See `decide_records`."""
-        return decide_records(rows, self.key)
+        return decide_records(rows, self.key, self.rows.forget_ms)
+
+    def late(self, rows: pa.Table) -> pa.Table:
+        """Records that a delete which is forgotten might have beaten, as `late_by_age` shows them."""
+        decided = self.decide(rows)
+        return late_by_age(decided.filter(pa.array(has_fate(decided, LATE))), self.rows.forget_ms or 0)
 
 
 class FoldTable(Step):
@@ -67,11 +73,11 @@ class FoldTable(Step):
         """The rows of the same keys, unless the latest record of a micro-batch is the latest of all."""
         if not self.rows.remembers and not self.changes:
             return {}
-        return {ROWS: Needs(distinct_hashes(kept(decide_records(rows, self.keys))))}
+        return {ROWS: Needs(distinct_hashes(kept(decide_records(rows, self.keys, self.rows.forget_ms))))}
 
     def fold(self, rows: pa.Table, state: Mapping[str, pa.Table], times: Times) -> Folded:
         """See the package."""
-        decided = decide_records(rows, self.keys)
+        decided = decide_records(rows, self.keys, self.rows.forget_ms)
         puts = self.rows.puts(self.rows.reduced(kept_records(decided, self.keys)))
         known = state.get(ROWS, self.state[ROWS].empty())
         if not self.rows.remembers and not self.changes:
@@ -90,4 +96,5 @@ def latest_rows_of(node: Table, inputs: pa.Schema, kept: Sequence[str], *, per_c
     """How the latest rows of a node are found. In: kept  the columns that the state holds."""
     columns = pa.schema([inputs.field(name) for name in node.columns])
     topics = tuple(topic.name for topic in node.topics)
-    return LatestRows(columns, tuple(kept), topics, node.order_by == TIMESTAMP, per_commit)
+    by_timestamp, forget_ms = node.order_by == TIMESTAMP, node.forget_deletes_ms
+    return LatestRows(columns, tuple(kept), topics, by_timestamp, per_commit, forget_ms)
