@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from headrace.description import Batches, NodeOutput, written_by
+from headrace.description import Batches, NodeOutput, output_name, written_by
 from headrace.errors import DescriptionError
 from headrace.nodes.operator_frames import operator_of
 
@@ -42,12 +42,13 @@ def upstream_first(nodes: Sequence[Node]) -> list[Node]:
     Raises: as `topics_of`
     """
     _read_by(nodes)
+    outputs = {output_name(node): node for node in nodes}
     found: dict[str, Node] = {}
 
     def add(node: Node) -> None:
         for topic in node.topics:
-            if (writer := written_by(topic)) is not None:
-                add(writer)
+            if topic.name in outputs:
+                add(outputs[topic.name])
         found.setdefault(node.required_name, node)
 
     for node in nodes:
@@ -55,17 +56,21 @@ def upstream_first(nodes: Sequence[Node]) -> list[Node]:
     return [*found.values()]
 
 
+def reads(node: Node, other: Node) -> bool:
+    """Whether a node reads another one. Sinks and words do not matter, for the log is the same."""
+    return any(topic.name == output_name(other) for topic in node.topics)
+
+
 def is_read(node: Node, nodes: Sequence[Node]) -> bool:
     """Whether some nodes read another one."""
-    return any(written_by(topic) == node for each in nodes for topic in each.topics)
+    return any(reads(each, node) for each in nodes)
 
 
 def nodes_below(topic: Topic, nodes: Sequence[Node]) -> list[Node]:
     """The nodes that read a topic, and those that read them, and so on."""
     found: list[Node] = []
     for node in upstream_first(nodes):
-        writers = [written_by(each) for each in node.topics]
-        if topic in node.topics or any(writer in found for writer in writers if writer is not None):
+        if topic in node.topics or any(reads(node, other) for other in found):
             found.append(node)
     return found
 
@@ -78,6 +83,7 @@ def _read_by(nodes: Sequence[Node]) -> dict[str, Topic]:
         raise DescriptionError(
             f"Two nodes are named {twice[0]!r}.", hint="Give each its own name with .named(…)."
         )
+    outputs = {output_name(node) for node in nodes}
     topics: dict[str, Topic] = {}
     for node in nodes:
         for topic in node.topics:
@@ -87,7 +93,7 @@ def _read_by(nodes: Sequence[Node]) -> dict[str, Topic]:
                     hint="Describe it once and share the description.",
                 )
             writer = written_by(topic)
-            if writer is not None and writer not in nodes:
+            if writer is not None and topic.name not in outputs:
                 raise DescriptionError(
                     f"Node '{node.required_name}' reads node '{writer.name}', which is not among the nodes.",
                     hint=f"Add that one to them; there are: {', '.join(sorted(names))}.",

@@ -6,7 +6,6 @@ import time
 from functools import partial
 from typing import TYPE_CHECKING
 
-from headrace.description import written_by
 from headrace.description.limits import is_suppressed, limited, policy_of
 from headrace.errors import DescriptionError, TransientError
 from headrace.lifecycle.live_limits import limits_shown
@@ -17,6 +16,7 @@ from headrace.nodes.topics import (
     is_read,
     longest_wait_ms,
     ordered_topics,
+    reads,
     tick_every_ms,
     topics_beside,
     topics_of,
@@ -119,7 +119,7 @@ class StreamRuntime:
             log.readers = [s for s in self._streams if log.topic in s.node.topics]
         for stream in self._streams:
             stream.logs = [log for log in self._logs if stream in log.readers]
-            stream.readers = [s for s in self._streams if stream.node in map(written_by, s.node.topics)]
+            stream.readers = [s for s in self._streams if reads(s.node, stream.node)]
         if not self._logs and not self._streams:
             known = ", ".join([f"log/{s.name}" for s in logs] + [f"stream/{s.name}" for s in streams])
             raise DescriptionError(f"None of {sorted(only or ())} is known.", hint=f"There are: {known}.")

@@ -1,0 +1,56 @@
+"""The order of nodes that read nodes, and what lies below a topic."""
+
+from __future__ import annotations
+
+import pytest
+
+import headrace as hr
+from headrace.nodes.topics import longest_wait_ms, nodes_below, topics_of, upstream_first
+
+pytestmark = pytest.mark.fast
+
+READINGS = hr.Topic("readings", key="sensor STRING", value="value INT")
+SENSORS = hr.Topic("sensors", key="sensor STRING", value="site STRING")
+COUNTS = (
+    READINGS.group_by("sensor")
+    .window(hr.tumbling("2 minutes"), grace="1 minute")
+    .aggregate(n=hr.count())
+    .suppress(hr.until_window_closes())
+    .named("counts")
+)
+QUIET = COUNTS.as_stream().where("n < 4").named("quiet")
+HOURS = (
+    COUNTS.as_stream()
+    .group_by("sensor")
+    .window(hr.tumbling("1 hour"), grace="0 minutes")
+    .aggregate(n=hr.sum("n"))
+    .suppress(hr.until_window_closes())
+    .named("hours")
+)
+ENRICHED = READINGS.lookup(SENSORS.table(), on="sensor").named("enriched")
+SITES = ENRICHED.group_by("site").aggregate(total=hr.sum("value")).named("sites")
+NODES = [QUIET, SITES, HOURS, COUNTS, ENRICHED]
+
+
+def test_a_node_that_is_read_comes_first_and_keeps_its_sinks() -> None:
+    sending = COUNTS.to(hr.KafkaSink("counts"))
+    assert upstream_first([QUIET, sending]) == [sending, QUIET]
+
+
+def test_below_a_topic_lies_what_reads_it_through_others_too() -> None:
+    assert [node.name for node in nodes_below(READINGS, NODES)] == [
+        "counts",
+        "quiet",
+        "enriched",
+        "sites",
+        "hours",
+    ]
+    assert [node.name for node in nodes_below(SENSORS, NODES)] == ["enriched", "sites"]
+    assert sorted(topics_of(NODES)) == ["readings", "sensors"]
+
+
+def test_a_topic_is_moved_on_as_long_as_the_last_node_of_a_chain_waits() -> None:
+    minute = 60_000
+    assert longest_wait_ms(READINGS, [COUNTS]) == 3 * minute
+    assert longest_wait_ms(READINGS, NODES) == (3 + 60) * minute
+    assert longest_wait_ms(SENSORS, NODES) == 0
