@@ -23,7 +23,7 @@ export UV_HTTP_TIMEOUT ?= 300
 SHORT_LIVED_JVM := -XX:TieredStopAtLevel=1 -XX:ReservedCodeCacheSize=240m -XX:+UseSerialGC -XX:MetaspaceSize=256m
 
 .DEFAULT_GOAL := help
-.PHONY: help setup demo demo-once tour test test-fast faults check guard bench lock clean again
+.PHONY: help setup demo demo-once tour test test-fast faults check guard bench cases lock clean again
 
 help: ## List what make can do
 	@awk 'BEGIN {FS = ":.*## "} /^[a-z-]+:.*## / {printf "  make %-10s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -57,6 +57,10 @@ check: guard setup ## Lint, formatting, types, layout
 
 bench: setup ## Measure catch-up; ARGS="--descriptions", "--state-reads", "--memory"; PEERS=../shared/peers: beside Kafka Streams
 	@$(BIN)/python -m benchmarks$(if $(PEERS),.kafka_streams) $(ARGS)
+
+cases: ## Write the cases of joins of streams anew with Kafka Streams; needs Maven and Java 17
+	@mvn -q -B -f tests/fixtures/kafka_streams/pom.xml compile org.codehaus.mojo:exec-maven-plugin:3.5.0:java \
+		-Dexec.mainClass=headrace.StreamJoinCases -Dexec.args=tests/fixtures
 
 lock: $(INSTALLED) ## Resolve dependencies anew: both requirements.lock files and the jars' digests
 	@$(LOCK) --extra dev --output-file requirements.lock $(ARGS)

@@ -16,7 +16,18 @@ from headrace.engine.operators import NodeOperator, operator_of
 from headrace.engine.output_tables import output_tables
 from headrace.engine.state_layout import StateLayout
 from headrace.errors import TerminalError
-from headrace.fold import batches, lookups, relations, sessions, sliding, tables, time_limits, totals, windows
+from headrace.fold import (
+    batches,
+    lookups,
+    relations,
+    sessions,
+    sliding,
+    stream_joins,
+    tables,
+    time_limits,
+    totals,
+    windows,
+)
 
 pytestmark = pytest.mark.fast
 
@@ -47,6 +58,7 @@ NODES: list[tuple[Any, type, bool]] = [
     (GROUPED.batch(collect=["n"], max_records=3), batches.BatchedSink, False),
     (ONE.lookup(TABLE, on="ref"), lookups.LookupInLog, False),
     (ONE.lookup(TABLE.where("other > 0"), on="ref", as_of="event"), lookups.LookupInTime, False),
+    (ONE.join(TWO.select("id", "n AS other"), on="id", within=0, grace=0, how="outer"), stream_joins.StreamJoins, False),
     (COUNTS.suppress(LIMIT), time_limits.TimeLimit, False),
     (TUMBLING.suppress(EARLY), time_limits.TimeLimit, False),
     (ONE.table().suppress(LIMIT), time_limits.TimeLimit, False),
@@ -89,7 +101,7 @@ def test_a_table_that_gains_a_sink_goes_on_from_the_state_that_it_has() -> None:
 
 def test_what_tells_changes_apart_needs_all_topics_through_one_commit_time() -> None:
     ordered = {number for number, (node, _, changes) in enumerate(NODES) if made(node, changes).ordered}
-    assert ordered == {10, 11, 15, 16}
+    assert ordered == {10, 11, 15, 16, 17}
 
 
 def test_conditions_of_a_table_are_computed_for_its_feed() -> None:

@@ -45,6 +45,7 @@ from headrace.description.schema import (
     to_ddl,
 )
 from headrace.description.stream import Branch, Select, Step, Stream, Transform, Where, WithColumn
+from headrace.description.stream_join import StreamJoin
 from headrace.description.suppressed import Suppressed
 from headrace.description.suppression import (
     Bound,
@@ -70,9 +71,9 @@ from headrace.description.windows import (
 __all__ = [
     "Aggregate", "Batches", "Bound", "Branch", "Column", "Duration", "Expression", "GroupedStream", "GroupedTable",
     "Join", "Lookup", "NamedStream", "Node", "NodeOutput", "Refined", "Relation", "ReplayGuard", "ResultColumn",
-    "RunningAggregate", "Select", "SessionWindows", "SlidingWindows", "Step", "Stream", "Suppressed", "Table",
-    "TableAggregate", "TimeWindows", "Topic", "Topology", "Transform", "UntilTimeLimit", "UntilWindowCloses", "Where",
-    "WindowedAggregate", "WindowedStream", "WithColumn", "approx_count_distinct", "avg", "collect", "count",
+    "RunningAggregate", "Select", "SessionWindows", "SlidingWindows", "Step", "Stream", "StreamJoin", "Suppressed",
+    "Table", "TableAggregate", "TimeWindows", "Topic", "Topology", "Transform", "UntilTimeLimit", "UntilWindowCloses",
+    "Where", "WindowedAggregate", "WindowedStream", "WithColumn", "approx_count_distinct", "avg", "collect", "count",
     "count_distinct", "describe", "duration_ms", "first", "format_duration", "hopping", "is_decimal", "is_floating",
     "is_integral", "is_numeric", "last", "max", "max_by", "min", "min_by", "output_name", "parse_ddl",
     "parse_expression", "quantiles", "quote", "session", "sliding", "stddev", "sum", "to_ddl", "top", "tumbling",

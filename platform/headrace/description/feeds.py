@@ -13,6 +13,7 @@ from headrace.description.refined import Refined
 from headrace.description.regrouped import TableAggregate
 from headrace.description.relation import Relation
 from headrace.description.running import RunningAggregate
+from headrace.description.stream_join import StreamJoin
 from headrace.description.suppressed import Suppressed
 from headrace.description.table import Table
 from headrace.description.windowed import WindowedAggregate
@@ -22,7 +23,7 @@ if TYPE_CHECKING:
     from headrace.description.stream import Stream
 
 RESULT = "result"
-LEFT, RIGHT, ROWS = "left", "right", "rows"  # the sides of a relation
+LEFT, RIGHT, ROWS = "left", "right", "rows"  # the sides of a relation, or of a join of streams
 RECORDS, VERSIONS = "records", "versions"  # the feeds of a lookup
 
 
@@ -52,6 +53,8 @@ def feeds_of(node: Node) -> dict[str, Feed]:
                 RECORDS: Feed(node.stream),
                 VERSIONS: _feed(node.right),
             }
+        case StreamJoin():
+            return {LEFT: Feed(node.left), RIGHT: Feed(node.right)}
         case Suppressed():
             return {RESULT: _feed(node.updated)}
         case Relation():

@@ -15,11 +15,13 @@ from headrace.description.wording import a_value
 from headrace.errors import DescriptionError
 
 if TYPE_CHECKING:
+    from headrace.description.emitting import Emitting
     from headrace.description.grouped import GroupedStream
     from headrace.description.lookup import Lookup
     from headrace.description.named_stream import NamedStream
     from headrace.description.sink import Sink
     from headrace.description.stream import Stream
+    from headrace.description.stream_join import StreamJoin
     from headrace.description.topic import Topic
 
 
@@ -100,6 +102,34 @@ class RowOperators(ABC):
         columns = (on,) if isinstance(on, str) else tuple(on)
         history_ms = None if history is None else duration_ms(history, "history")
         return Lookup(self._flow, table, columns, how, as_of, history_ms)
+
+    def join(
+        self,
+        other: Stream | Topic | Emitting,
+        on: str | Sequence[str],
+        *,
+        within: Duration,
+        grace: Duration,
+        how: str = "inner",
+    ) -> StreamJoin:
+        """Pair each record with the records of another stream that have its key and lie close to it in event time.
+
+        In:     on      the column, or columns, that both streams have; a record with a null in them has no partner
+                within  the largest difference of the two event times
+                grace   how long, in stream time, a record waits beyond `within` for records that come late
+                how     "inner": pairs; "left": also left records without a partner; "outer": also right ones
+        Raises: DescriptionError naming what does not fit.
+        """
+        from headrace.description.stream_join import StreamJoin  # a join holds streams
+
+        if not isinstance(other, RowOperators):
+            raise DescriptionError(
+                f"join: {a_value(other)} is neither a topic nor a stream.",
+                hint="For the row of a table write .lookup(table, on='…').",
+            )
+        columns = (on,) if isinstance(on, str) else tuple(on)
+        times = duration_ms(within, "within"), duration_ms(grace, "grace")
+        return StreamJoin(self._flow, other._flow, columns, *times, how)
 
     def table(self, order_by: str = POSITION, forget_deletes_after: Duration | None = None) -> Table:
         """The latest value of every record key; tombstones delete.

@@ -20,6 +20,7 @@ from headrace.description.regrouped import TableAggregate
 from headrace.description.running import RunningAggregate
 from headrace.description.steps import Select, Step, Transform, Where, WithColumn
 from headrace.description.stream import Branch, Stream
+from headrace.description.stream_join import StreamJoin
 from headrace.description.suppressed import Suppressed
 from headrace.description.table import Table
 from headrace.description.windowed import WindowedAggregate
@@ -133,6 +134,10 @@ def _operators(node: Node) -> tuple[Part, ...]:
         case Lookup():
             words = f"{node.how} lookup on {listed(node.on)}, as of the {node.as_of}"
             return (Part(OPERATOR, words, (*_of_stream(node.stream), *_operators(node.right))),)
+        case StreamJoin():
+            times = f"within {format_duration(node.within_ms)}, grace {format_duration(node.grace_ms)}"
+            words = f"{node.how} join of streams on {listed(node.on)}, {times}"
+            return (Part(OPERATOR, words, (*_of_stream(node.left), *_of_stream(node.right))),)
         case Suppressed():
             return (Part(OPERATOR, f"suppress, {node.policy.in_words}", _operators(node.updated)),)
         case Batches():

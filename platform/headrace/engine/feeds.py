@@ -17,8 +17,8 @@ from typing import TYPE_CHECKING
 import pyarrow as pa
 from pyspark.sql import functions as F
 
-from headrace.description import Batches, Lookup, NamedStream, Relation, Suppressed, Table, quote
-from headrace.description.feeds import RECORDS, Feed, feeds_of, leaves_of
+from headrace.description import Batches, Lookup, NamedStream, Relation, StreamJoin, Suppressed, Table, quote
+from headrace.description.feeds import LEFT, RECORDS, Feed, feeds_of, leaves_of
 from headrace.engine.log_slices import LogSlice, Origin
 from headrace.engine.operators import feed_schema
 from headrace.engine.unusable import Unusable, decided_rows, marked, open_rows
@@ -270,6 +270,8 @@ def _columns_read(node: Node, feed: str) -> Sequence[str]:
         case Lookup():
             assert node.stream.columns is not None
             return node.stream.columns if feed == RECORDS else node.right.columns
+        case StreamJoin():
+            return (node.left if feed == LEFT else node.right).columns or ()
         case Suppressed():
             return _columns_read(node.updated, feed)
         case Batches():

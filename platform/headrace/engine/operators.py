@@ -23,13 +23,14 @@ from headrace.description import (
     RunningAggregate,
     SessionWindows,
     SlidingWindows,
+    StreamJoin,
     Suppressed,
     Table,
     TableAggregate,
     TimeWindows,
     WindowedAggregate,
 )
-from headrace.description.feeds import RECORDS, RESULT, VERSIONS, Feed, feeds_of
+from headrace.description.feeds import LEFT, RECORDS, RESULT, RIGHT, VERSIONS, Feed, feeds_of
 from headrace.description.lookup import EVENT as AS_OF_EVENT
 from headrace.engine.state_layout import StateLayout
 from headrace.fold import sliding
@@ -42,6 +43,7 @@ from headrace.fold.lookups import LookupInLog, LookupInTime
 from headrace.fold.records import Records
 from headrace.fold.relations import Relations
 from headrace.fold.sessions import Sessions
+from headrace.fold.stream_joins import StreamJoins
 from headrace.fold.tables import Tables
 from headrace.fold.tables.decide_records import PASSES
 from headrace.fold.time_limits import TimeLimit
@@ -99,6 +101,8 @@ def rows_for(kernel: Any, feeds: Mapping[str, pa.Table]) -> pa.Table:
             return kernel.packed(feeds)
         case LookupInLog() | LookupInTime():
             return kernel.decide(feeds[RECORDS], feeds[VERSIONS])
+        case StreamJoins():
+            return kernel.decide(feeds[LEFT], feeds[RIGHT])
     return feeds[RESULT]
 
 
@@ -170,6 +174,8 @@ def _kernel(
         case Lookup(as_of=as_of):
             lookup = LookupInTime if as_of == AS_OF_EVENT else LookupInLog
             return lookup.of(node, inputs[RECORDS], inputs[VERSIONS])
+        case StreamJoin():
+            return StreamJoins.of(node, inputs[LEFT], inputs[RIGHT])
         case NamedStream():
             return Records.of(node)
     raise AssertionError(f"a node of another kind: {type(node)}")

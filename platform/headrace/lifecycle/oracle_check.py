@@ -28,6 +28,7 @@ from headrace.description import (
     Relation,
     RunningAggregate,
     SessionWindows,
+    StreamJoin,
     Suppressed,
     Table,
     TableAggregate,
@@ -133,6 +134,8 @@ class _Check:
         match self.node:
             case Lookup():
                 return RECORDS
+            case StreamJoin():
+                return LEFT
             case Relation():
                 part, leaf = leftmost(self.node)
                 needs_all = any(join.how == OUTER for _, join in joins_of(self.node))
@@ -171,7 +174,7 @@ class _Check:
         if REFUSED in frame.columns:
             known = known.where(~F.col(REFUSED))
         everywhere = known.select(*columns).union(self.table.select(*columns)).distinct()
-        if not isinstance(self.node, Lookup):  # which takes records without a key, too
+        if not isinstance(self.node, Lookup | StreamJoin):  # which take records without a key, too
             everywhere = everywhere.where(reduce(and_, (column.isNotNull() for column in columns)))
         order = F.xxhash64(F.lit(seed), *columns)
         found: pa.Table = everywhere.orderBy(order, *columns).limit(number).toArrow()
@@ -197,6 +200,11 @@ class _Check:
                 plain[RECORDS] = feeds.of_keys(RECORDS, keys)
                 refers = [tuple(row[name] for name in node.on) for row in plain[RECORDS]]
                 plain[VERSIONS] = feeds.of_keys(VERSIONS, self._references(VERSIONS, node.right.key, refers))
+            case StreamJoin():
+                plain[LEFT] = feeds.of_keys(LEFT, keys)
+                plain[RIGHT] = feeds.of_keys(
+                    RIGHT, None if keys is None else keys.rename_columns([*node.right_on])
+                )
             case Suppressed():
                 assert keys is not None
                 plain[RESULT] = feeds.of_partitions(RESULT, keys)

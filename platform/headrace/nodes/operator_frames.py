@@ -20,6 +20,7 @@ from headrace.description import (
     NamedStream,
     RunningAggregate,
     SessionWindows,
+    StreamJoin,
     Suppressed,
     WindowedAggregate,
     quote,
@@ -29,6 +30,7 @@ from headrace.engine.fold_stages import Increment
 from headrace.errors import DescriptionError
 from headrace.fold.changes.collect import CHANGES, RESULTS
 from headrace.fold.contract import DELETED, PARTITION
+from headrace.fold.stream_joins.join_records import PARTNER
 from headrace.fold.time_limits.count_waiting import COUNTS, WAITING
 from headrace.nodes import state_views
 from headrace.nodes.bound_operator import bound
@@ -101,6 +103,8 @@ class OperatorFrames:
         match self.node:
             case Lookup() | NamedStream():
                 return POSITION
+            case StreamJoin():
+                return (*POSITION, *PARTNER)
             case Suppressed():
                 return (*self.node.identity, PARTITION, "__opened_offset")
         return self.node.identity
@@ -108,7 +112,8 @@ class OperatorFrames:
     @property
     def clock(self) -> str:
         """The log's column by which a record belongs to a day of the results."""
-        return "ingested_at" if isinstance(self.node, Batches | Lookup | NamedStream) else "timestamp"
+        by_commit = isinstance(self.node, Batches | Lookup | NamedStream | StreamJoin)
+        return "ingested_at" if by_commit else "timestamp"
 
     @property
     def ordered(self) -> bool:

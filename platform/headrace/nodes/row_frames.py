@@ -20,6 +20,7 @@ from headrace.fold.lookups.count_fates import once
 from headrace.fold.relations import Relations
 from headrace.fold.sessions import Sessions
 from headrace.fold.sliding import SlidingWindows
+from headrace.fold.stream_joins import StreamJoins
 from headrace.fold.tables import Tables
 from headrace.fold.windows import Windows
 from headrace.spark.one_task import made_of
@@ -64,8 +65,8 @@ def late(
         case Sessions():
             rows = _by_partition(bound, rows)
             return _made(bound, rows, partial(_late_for_sessions, kernel), whole=True)
-        case LookupInTime():
-            return _made(bound, rows, partial(_late_lookups, kernel), whole=False)
+        case LookupInTime() | StreamJoins():
+            return _made(bound, rows, partial(_late_decided, kernel), whole=False)
         case Tables() if kernel.rows.forget_ms is not None:
             return _made(bound, rows, partial(_late, kernel), whole=False)
     return None
@@ -94,6 +95,8 @@ def _decide(kernel: Any, feeds: Feeds) -> pa.Table:
     match kernel:
         case LookupInLog() | LookupInTime():
             return once(rows).select(ROW_COLUMNS.names)
+        case StreamJoins():
+            return rows.select(ROW_COLUMNS.names)
         case Relations():
             found: pa.Table = kernel.decide(rows)
             return found
@@ -115,5 +118,5 @@ def _late_for_sessions(kernel: Sessions, feeds: Feeds) -> pa.Table:
     return kernel.late(rows, Times(Clock(), Clock()))
 
 
-def _late_lookups(kernel: LookupInTime, feeds: Feeds) -> pa.Table:
+def _late_decided(kernel: LookupInTime | StreamJoins, feeds: Feeds) -> pa.Table:
     return kernel.late(rows_for(kernel, feeds))

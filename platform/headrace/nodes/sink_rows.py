@@ -19,12 +19,14 @@ from headrace.description import (
     Batches,
     Lookup,
     SessionWindows,
+    StreamJoin,
     Suppressed,
     WindowedAggregate,
     quote,
 )
 from headrace.description.lookup import EVENT
 from headrace.fold.contract import DELETED, KEY, OFFSET, PARTITION, TOPIC
+from headrace.fold.stream_joins.join_records import PARTNER
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -62,6 +64,8 @@ def order_of_rows(node: Node) -> Sequence[str]:
             return (PARTITION, OFFSET, "__sub", "__opened_ms", KEY, "window_start")
         case Lookup(as_of=as_of) if as_of == EVENT:
             return (TIMESTAMP, "__ingested_at", *POSITION)
+        case StreamJoin():
+            return (*POSITION, *PARTNER)
     return POSITION
 
 

@@ -16,6 +16,8 @@ from headrace.fold.joins.orphans import orphans as orphans_among
 from headrace.fold.lookups import LookupInTime
 from headrace.fold.sessions import Sessions
 from headrace.fold.sliding import SlidingWindows
+from headrace.fold.stream_joins import StreamJoins
+from headrace.fold.stream_joins.join_records import RECORDS as OPEN
 from headrace.fold.time_limits import TimeLimit
 from headrace.fold.time_limits.settle_waits import ENTRIES
 from headrace.fold.totals.merge_totals import RECORDS
@@ -36,6 +38,7 @@ TABLE_OF: dict[type, str] = {
     Sessions: SESSIONS,
     BatchedSink: WAITING,
     LookupInTime: WAITING,
+    StreamJoins: OPEN,
     TimeLimit: ENTRIES,
 }
 
@@ -57,7 +60,7 @@ def open_records(of: BoundOperator, state: DataFrame, clock: Clock) -> DataFrame
     match kernel:
         case TimeLimit():
             return _of(of, state, partial(_open_waits, kernel), ENTRIES)
-        case Windows() | SlidingWindows() | Sessions() | BatchedSink() | LookupInTime():
+        case Windows() | SlidingWindows() | Sessions() | BatchedSink() | LookupInTime() | StreamJoins():
             table = TABLE_OF[type(kernel)]
             return _of(of, state, partial(_open_records, kernel, clock, table), table)
     return None

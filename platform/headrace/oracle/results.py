@@ -13,6 +13,7 @@ from headrace.description import (
     RunningAggregate,
     SessionWindows,
     SlidingWindows,
+    StreamJoin,
     Suppressed,
     WindowedAggregate,
 )
@@ -22,6 +23,7 @@ from headrace.oracle.lookups import lookup
 from headrace.oracle.records import records
 from headrace.oracle.sessions import sessions
 from headrace.oracle.sliding import sliding
+from headrace.oracle.stream_joins import stream_join
 from headrace.oracle.time_limits import time_limit
 from headrace.oracle.totals import totals
 from headrace.oracle.windows import windows
@@ -43,6 +45,8 @@ def results(node: Node, log: Log, wanted: Callable[[Identity], bool] = lambda ke
     match node:
         case Lookup():
             return lookup(node, log)
+        case StreamJoin():
+            return stream_join(node, log)
         case NamedStream():
             return records(node, log)
         case Batches():

@@ -104,6 +104,7 @@ def check_node(
             books, thresholds.join_sample_ratio
         ),
         "no_orphans_above": lambda: joining.no_orphans_above(spark, books, thresholds.orphan_ratio_max),
+        "no_unmatched_above": lambda: ratios.no_unmatched_above(spark, books, thresholds.unmatched_ratio_max),
         "late_drops_below": lambda: ratios.late_drops_below(spark, books, thresholds.late_ratio_max),
         "backfill_equals_stream": lambda: parity.backfill_equals_stream(
             spark, name, days, log_intact=books.log_intact

@@ -8,7 +8,10 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
+from pyspark.sql import functions as F
+
 from headrace.fold.fates import LATE
+from headrace.fold.stream_joins.join_records import PARTNER
 from headrace.quality.claims import Check, Finding, at_most
 from headrace.quality.results import Number
 from headrace.quality.words import counted, joined, percent, short
@@ -33,6 +36,20 @@ def late_drops_below(spark: SparkSession, books: Books, limit: float) -> Check:
     return below(
         "late_drops_below", spark, ("late", "late"), books.total(LATE), books.delivered, limit, advice
     )
+
+
+def no_unmatched_above(spark: SparkSession, books: Books, limit: float) -> Check:
+    """The check of a join of streams: rows without a partner against `limit`, a ratio of its rows."""
+    alone = F.count_if(F.col(PARTNER[0]).isNull())
+    counts = books.results.agg(F.count(F.lit(1)).alias("rows"), alone.alias("alone")).first()
+    assert counts is not None
+    kind = ("a record without a partner", "records without a partner")
+    advice = (
+        f"; find out what delays the partners, give {books.node.required_name} a longer time, "
+        "or raise unmatched_ratio_max"
+    )
+    numbers = counts["alone"], counts["rows"]
+    return below("no_unmatched_above", spark, kind, *numbers, limit, advice, of=("row", "rows"))
 
 
 def dead_letters_below(

@@ -6,13 +6,14 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
-from headrace.description import Batches, Join, Lookup, NamedStream, Suppressed, WindowedAggregate
-from headrace.description.join import OUTER
+from headrace.description import Batches, Join, Lookup, NamedStream, StreamJoin, Suppressed, WindowedAggregate
+from headrace.description.join import INNER, OUTER
 from headrace.errors import DescriptionError
 
 if TYPE_CHECKING:
     from headrace.description import Node, Topic
 
+RATIOS = tuple(f"{kind}_ratio_max" for kind in ("late", "dead_letter", "replay", "orphan", "unmatched"))
 ERROR, WARN = "error", "warn"
 Number = int | float | str
 
@@ -66,11 +67,24 @@ JOIN_CHECKS: Mapping[str, str] = {
 # In a full outer join no row refers to another one.
 OUTER_CHECKS: Mapping[str, str] = {n: claim for n, claim in JOIN_CHECKS.items() if n != "no_orphans_above"}
 SUPPRESSED_CHECKS: Mapping[str, str] = {**CONSERVATION, **PARITY}
-CLAIMS = {**LOG_CHECKS, **GUARD_CHECKS, **WINDOW_CHECKS, **BATCH_CHECKS, **CURRENT_CHECKS, **JOIN_CHECKS}
+PAIR_CHECKS: Mapping[str, str] = {
+    **CONSERVATION,
+    "late_drops_below": "Few of the records delivered came after the time in which they could have found a partner.",
+    **PARITY,
+}
+PAIR_CHECKS_WITH_OTHERS: Mapping[str, str] = {
+    **CONSERVATION,
+    "late_drops_below": PAIR_CHECKS["late_drops_below"],
+    "no_unmatched_above": "Few of the rows are records that found no partner.",
+    **PARITY,
+}
+_OF_NODES = (PAIR_CHECKS_WITH_OTHERS, WINDOW_CHECKS, BATCH_CHECKS, CURRENT_CHECKS, JOIN_CHECKS)
+CLAIMS = {name: claim for some in (LOG_CHECKS, GUARD_CHECKS, *_OF_NODES) for name, claim in some.items()}
 SEVERITIES: Mapping[str, str] = {
     "dead_letters_below": WARN,
     "late_drops_below": WARN,
     "no_orphans_above": WARN,
+    "no_unmatched_above": WARN,
     "replays_below": WARN,
 }
 
@@ -86,6 +100,8 @@ def node_checks(node: Node) -> Mapping[str, str]:
         return BATCH_CHECKS
     if isinstance(node, Join):
         return OUTER_CHECKS if node.how == OUTER else JOIN_CHECKS
+    if isinstance(node, StreamJoin):
+        return PAIR_CHECKS if node.how == INNER else PAIR_CHECKS_WITH_OTHERS
     if isinstance(node, Suppressed | Lookup | NamedStream):
         return SUPPRESSED_CHECKS
     return WINDOW_CHECKS if isinstance(node, WindowedAggregate) else CURRENT_CHECKS
@@ -96,6 +112,7 @@ class Thresholds:
     """How much is too much for a log or a node: ratios of the records delivered, from 0 to 1, and records in a row.
 
     orphan_ratio_max   of the left rows that refer to a right row
+    unmatched_ratio_max  of the rows of a join of streams
     join_sample_ratio  the share of the left keys that `join_equals_recomputation` compares, the same ones each time
     severities         by check: `error`, or `warn` where the tables are right but someone should look; others as they are
 
@@ -107,11 +124,12 @@ class Thresholds:
     replay_ratio_max: float = 0.05
     refused_in_a_row_max: int = 100
     orphan_ratio_max: float = 0.05
+    unmatched_ratio_max: float = 0.05
     join_sample_ratio: float = 1.0
     severities: Mapping[str, str] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
-        for name in ("late_ratio_max", "dead_letter_ratio_max", "replay_ratio_max", "orphan_ratio_max"):
+        for name in RATIOS:
             if not 0 <= getattr(self, name) <= 1:
                 raise DescriptionError(
                     f"thresholds: {name}={getattr(self, name)} is no ratio from 0 to 1.", hint="5 % is 0.05."

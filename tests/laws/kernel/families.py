@@ -21,6 +21,7 @@ from tests.laws.kernel.relation_subjects import (
     referring,
     refined_subjects,
     side_subjects,
+    stream_join_subjects,
     table_subjects,
 )
 from tests.laws.kernel.subjects import (
@@ -63,6 +64,7 @@ def families() -> list[Family]:
     )
     drained = {"controls": ("drain", "drain", "control")}
     asked = st.one_of([referring("items", "more", "orders", values=each) for each in (references, narrow)])
+    paid = st.one_of([referring("sold", "paid", "more", values=each) for each in (references, narrow)])
     return [
         Family("windows", window_subjects(T.stream, T.merge(U)), two_topics),
         of_numbers("windows of doubles", window_subjects, "DOUBLE", double, pa.float64()),
@@ -83,6 +85,7 @@ def families() -> list[Family]:
         Family("aggregates as sides", side_subjects(), referring("sales", "shops"), 2),
         Family("lookups in the log", lookup_subjects(), asked),
         Family("lookups in event time", event_lookup_subjects(), asked),
+        Family("joins of streams", stream_join_subjects(), paid),
     ]  # fmt: skip
 
 

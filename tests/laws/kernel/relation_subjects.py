@@ -259,3 +259,25 @@ def event_lookup_subjects() -> list[Subject]:
 def narrow(number: int) -> dict[str, Any]:
     """Almost every record refers to one key."""
     return {"ref": "a" if number % 8 else "b", "also": ("a", "b")[number % 2], "amount": number - 10}
+
+
+SOLD = topic("sold", "item STRING, clerk STRING, amount INT", "id STRING")
+PAID, REFUNDED = (topic(name, "item STRING, bank STRING, sum INT", "id STRING") for name in ("paid", "more"))
+SALE, PAYMENT = SOLD.select("id", "item", "amount"), PAID.select("id AS paid_id", "item", "bank", "sum")
+REFUND = REFUNDED.select("id AS paid_id", "item", "bank", "sum")
+
+
+def stream_join_subjects() -> list[Subject]:
+    """Joins of two streams, and of a stream with two merged ones, on a column of the value and on the record key."""
+    made = []
+    for how in ("inner", "left", "outer"):
+        nodes = {
+            "on_the_item": SALE.join(PAYMENT, on="item", within="4 seconds", grace="3 seconds", how=how),
+            "at_once": SALE.join(PAYMENT, on="item", within=0, grace=0, how=how),
+            "of_two": SALE.join(PAYMENT.merge(REFUND), on="item", within="9 seconds", grace=0, how=how),
+            "on_the_key": SOLD.select("id", "amount").join(
+                PAID.select("id", "sum"), on="id", within="6 seconds", grace="20 seconds", how=how
+            ),
+        }
+        made += [Subject(f"{how}_{name}", node.named("joined")) for name, node in nodes.items()]
+    return made

@@ -22,6 +22,7 @@ from headrace.fold.aggregates.running import running_values
 from headrace.fold.contract import INGESTED, OFFSET, PARTITION, TOPIC
 from headrace.fold.segments import begins
 from headrace.oracle.aggregates import aggregated
+from tests.description.refusal import refused
 from tests.laws.kernel.partials import LONGS, ORDERED, TYPES, folded, partials_of, rows_of
 
 pytestmark = pytest.mark.fast
@@ -208,3 +209,11 @@ def test_small_whole_numbers_are_quantiles_as_they_are() -> None:
     aggregates = Aggregates.of([("parts", hr.quantiles("value", at=at))], rows.schema)
     (found,) = aggregates.finish(aggregates.partials(rows, np.zeros(257, np.int64), 1))["parts"].to_pylist()
     assert found == [-128, -64, 0, 64, 128]
+
+
+def test_columns_whose_type_only_sql_knows_are_refused_when_a_node_opens() -> None:
+    inputs = pa.schema([("value", pa.struct([("a", pa.string())]))])
+    with refused("quantiles: column 'value' is struct<a: string>, not a number", "try_cast"):
+        Aggregates.of([("x", hr.quantiles("value", at=[0.5]))], inputs)
+    with refused("approx_count_distinct: column 'value' is struct<a: string>", "hr.count_distinct"):
+        Aggregates.of([("x", hr.approx_count_distinct("value"))], inputs)

@@ -18,6 +18,7 @@ from headrace.fold.keys import with_keys
 from headrace.fold.lookups import LookupInTime
 from headrace.fold.sessions import Sessions
 from headrace.fold.sliding import SlidingWindows
+from headrace.fold.stream_joins import StreamJoins
 from headrace.fold.windows import Windows
 from tests.laws.kernel.harness import Outcome, run
 from tests.laws.kernel.logs import THE_END
@@ -145,6 +146,7 @@ WAITING = {
     "Sessions": ("open_sessions", "__records"),
     "BatchedSink": ("waiting", "records"),
     "LookupInTime": ("waiting", "records"),
+    "StreamJoins": ("records", "records"),
     "TimeLimit": ("entries", "__records"),
 }
 
@@ -179,14 +181,14 @@ def _levels(found: Outcome, wanted: Iterable[tuple[int, int]]) -> dict[tuple[int
 
 def _late(kernel: Any, reading: Reading) -> Counter[tuple[Any, ...]] | None:
     """Late records, with the window that each came too late for; None: none can be late."""
-    if not isinstance(kernel, Windows | SlidingWindows | Sessions | LookupInTime):
+    if not isinstance(kernel, Windows | SlidingWindows | Sessions | LookupInTime | StreamJoins):
         return None
     rows, times = reading.increment({}, dict.fromkeys(reading.topics, THE_END))
-    by = [] if isinstance(kernel, LookupInTime) else [*kernel.shape.keys]
+    by = [] if isinstance(kernel, LookupInTime | StreamJoins) else [*kernel.shape.keys]
     match kernel:
         case Sessions():
             found = kernel.late(with_keys(rows, [*by, TOPIC, "__partition"]), times)
-        case LookupInTime():
+        case LookupInTime() | StreamJoins():
             found = kernel.late(rows)
         case _:
             found = kernel.late(with_keys(rows, by))

@@ -1,0 +1,71 @@
+"""Which records are pairs: for each record those of the other side that lie close to it, by binary search."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from headrace.fold.segments import order_within, places, ranges
+
+
+@dataclass(frozen=True)
+class Candidates:
+    """Records that may have partners, held ones first.
+
+    held       how many of them came in earlier micro-batches: two of these have been compared before
+    group      numbers from 0, the same for the same key
+    is_left    which are of the left side; `has_key`: which have a key
+    place      numbers that compare as places in the log
+    event_ms   event times; `stream_ms`: stream times, which are asked of those that have come
+    closes_ms  the stream time at which each closes
+    """
+
+    held: int
+    group: np.ndarray
+    is_left: np.ndarray
+    has_key: np.ndarray
+    place: np.ndarray
+    event_ms: np.ndarray
+    stream_ms: np.ndarray
+    closes_ms: np.ndarray
+
+
+@dataclass(frozen=True)
+class Pairs:
+    """Numbers of records: of each pair the left and the right one, which are the later and the earlier one in some order."""
+
+    left: np.ndarray
+    right: np.ndarray
+    later: np.ndarray
+    earlier: np.ndarray
+
+
+def find_pairs(of: Candidates, within_ms: int) -> Pairs:
+    """Each pair of which at least one record has come.
+
+    Law: of a key, at most `within_ms` apart in event time, and the later one comes in time for both.
+    """
+    left, right = (np.flatnonzero(side & of.has_key) for side in (of.is_left, ~of.is_left))
+    came_left, came_right = (side[side >= of.held] for side in (left, right))
+    some = [
+        _close(of, came_left, right, within_ms),
+        _close(of, left[left < of.held], came_right, within_ms),
+    ]
+    left, right = (np.concatenate(numbers) for numbers in zip(*some, strict=True))
+    swap = of.place[left] > of.place[right]
+    later, earlier = np.where(swap, left, right), np.where(swap, right, left)
+    in_time = np.minimum(of.closes_ms[left], of.closes_ms[right]) > of.stream_ms[later]
+    return Pairs(left[in_time], right[in_time], later[in_time], earlier[in_time])
+
+
+def _close(
+    of: Candidates, left: np.ndarray, right: np.ndarray, within_ms: int
+) -> tuple[np.ndarray, np.ndarray]:
+    """Pairs of a left and a right record of one key that are at most so far apart."""
+    right = right[order_within(of.group[right], of.event_ms[right])]
+    known = of.group[right], of.event_ms[right]
+    first = places(known, (of.group[left], of.event_ms[left] - within_ms), "left")
+    beyond = places(known, (of.group[left], of.event_ms[left] + within_ms), "right")
+    counts = beyond - first
+    return np.repeat(left, counts), right[ranges(first, counts)]

@@ -1,0 +1,213 @@
+"""The step of a join of streams: pairs, and records that close without a partner."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from functools import cached_property
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from headrace.fold.columns import int64, moments
+from headrace.fold.contract import (
+    EVENT,
+    HASH,
+    INGESTED,
+    KEY,
+    OFFSET,
+    PARTITION,
+    STREAM,
+    TOPIC,
+    Clock,
+    Folded,
+    Needs,
+    Scope,
+    StateTable,
+    Step,
+    Times,
+)
+from headrace.fold.fates import is_kept, tally_of
+from headrace.fold.keys import distinct_hashes, group
+from headrace.fold.positions import POSITION, order_of, position_columns
+from headrace.fold.segments import LOWEST
+from headrace.fold.stream_joins.both_sides import LEFT, RIGHT, SIDE, BothSides, taken, values
+from headrace.fold.stream_joins.find_pairs import Candidates, Pairs, find_pairs
+
+RELEASED_AT, TIMESTAMP, SEQUENCE = "__released_at", "__timestamp", "__sequence"
+CAUSE = (TOPIC, PARTITION, OFFSET)  # of a row: the record that completed it
+PARTNER = ("__partner_topic", "__partner_partition", "__partner_offset")  # the earlier record of a pair
+RECORDS, MATCHED = "records", "matched"
+
+
+@dataclass(frozen=True)
+class JoinRecords(Step):
+    """Join the records of both sides.
+
+    In:    rows as `BothSides.decide` gives them; state `records`: those that are open; `matched`: which have had a partner
+    Out:   `results`: the columns of the key, of the left and of the right side; CAUSE and PARTNER; RELEASED_AT and
+           SEQUENCE (the commit at which the row is final); TIMESTAMP (the higher event time of a pair)
+    Law:   L33.
+    """
+
+    sides: BothSides
+    topics: tuple[str, ...]
+    scope = Scope.GROUP
+
+    @property
+    def keys(self) -> tuple[str, ...]:  # type: ignore[override]
+        """The key of the join."""
+        return self.sides.on
+
+    @cached_property
+    def state(self) -> Mapping[str, StateTable]:  # type: ignore[override]
+        """`records`: one row per record that is open, written once; `matched`, if any leave alone: one per partner found."""
+        sides, rows = self.sides, self.sides.rows
+        key, hashed = pa.field(KEY, pa.binary()), pa.field(HASH, pa.int64())
+        users = (*sides.on, *sides.left, *sides.right)
+        place = [rows.field(name) for name in (EVENT, *POSITION)]
+        records = pa.schema([key, hashed, rows.field(SIDE), *(rows.field(n) for n in users), *place])
+        found = {RECORDS: StateTable(records, (EVENT, HASH), _as_they_are, EVENT, self._is_closed)}
+        if sides.alone:
+            marks = pa.schema([hashed, *place])
+            found[MATCHED] = StateTable(marks, (EVENT, HASH), _once, EVENT, self._is_closed)
+        return found
+
+    def needs(self, rows: pa.Table, times: Times) -> Mapping[str, Needs]:
+        """The records near those that come, and those that close, with their marks."""
+        came = rows.filter(pa.array(is_kept(rows)))
+        came = came.filter(pa.array(self.sides.has_key(came)))
+        near, closing = None, self._closing(times) if self.sides.alone else None
+        if came.num_rows:
+            bounds, within_ms = pc.min_max(came[EVENT]).as_py(), self.sides.within_ms
+            near = Needs(distinct_hashes(came), (bounds["min"] - within_ms, bounds["max"] + within_ms))
+        if closing is None:
+            return {} if near is None else {RECORDS: near}
+        return {RECORDS: Needs(times=closing, either=near), MATCHED: Needs(times=closing)}
+
+    def fold(self, rows: pa.Table, state: Mapping[str, pa.Table], times: Times) -> Folded:
+        """See the class."""
+        names = self.state[RECORDS].schema.names
+        kept = rows.filter(pa.array(is_kept(rows)))
+        held = state.get(RECORDS, self.state[RECORDS].empty()).select(names)
+        both = pa.concat_tables([held, kept.select(names)]).combine_chunks()
+        told = self._candidates(both, held.num_rows, int64(kept[STREAM]))
+        pairs = find_pairs(told, self.sides.within_ms)
+        results = [self._paired(both, pairs)]
+        changes = {RECORDS: self._still_open(kept, times)}
+        if self.sides.alone:
+            own = (LEFT in self.sides.alone, pairs.left), (RIGHT in self.sides.alone, pairs.right)
+            matched = np.unique(np.concatenate([side for leaves, side in own if leaves]))
+            results.append(self._alone(both, told, matched, state.get(MATCHED), times))
+            changes[MATCHED] = self._marks(both, matched, times)
+        return Folded(outputs={"results": pa.concat_tables(results)}, changes=changes, tally=tally_of(rows))
+
+    def _candidates(self, both: pa.Table, held: int, stream_ms: np.ndarray) -> Candidates:
+        event_ms = values(both, EVENT)
+        return Candidates(
+            held=held,
+            group=group(both[KEY]).codes,
+            is_left=values(both, SIDE) == LEFT,
+            has_key=self.sides.has_key(both),
+            place=order_of(position_columns(both)),
+            event_ms=event_ms,
+            stream_ms=np.concatenate([np.full(held, LOWEST), stream_ms]),
+            closes_ms=event_ms + self.sides.open_ms,
+        )
+
+    def _paired(self, both: pa.Table, pairs: Pairs) -> pa.Table:
+        """The result rows of pairs."""
+        event_ms = values(both, EVENT)
+        columns = taken(both, (*self.sides.on, *self.sides.left), pairs.left)
+        columns |= taken(both, self.sides.right, pairs.right)
+        columns |= taken(both, CAUSE, pairs.later)
+        partner = taken(both, CAUSE, pairs.earlier)
+        columns |= {name: partner[of] for name, of in zip(PARTNER, CAUSE, strict=True)}
+        latest_ms = np.maximum(event_ms[pairs.left], event_ms[pairs.right])
+        return _final(columns, latest_ms, values(both, INGESTED)[pairs.later])
+
+    def _alone(
+        self, both: pa.Table, told: Candidates, matched: np.ndarray, marks: pa.Table | None, times: Times
+    ) -> pa.Table:
+        """The result rows of records that close without a partner."""
+        before_ms, after_ms = (_lowest(clock, self.topics) for clock in (times.before, times.after))
+        alone = np.isin(values(both, SIDE), self.sides.alone)
+        alone &= (before_ms < told.closes_ms) & (told.closes_ms <= after_ms)
+        alone[matched] = False
+        which = np.flatnonzero(alone)
+        if marks is not None and marks.num_rows:
+            position = [*POSITION]
+            some = pa.concat_tables([both.select(position).take(pa.array(which)), marks.select(position)])
+            place = order_of(position_columns(some))
+            which = which[~np.isin(place[: len(which)], place[len(which) :])]
+        columns = taken(both, (*self.sides.on, *self.sides.left, *self.sides.right, *CAUSE), which)
+        for name, of in zip(PARTNER, CAUSE, strict=True):
+            columns[name] = pa.chunked_array([pa.nulls(len(which), both.schema.field(of).type)])
+        at_ms = self._closed_at(told.closes_ms[which], times)
+        return _final(columns, told.event_ms[which], at_ms)
+
+    def _closed_at(self, closes_ms: np.ndarray, times: Times) -> np.ndarray:
+        """The first commit after which the lowest stream time has reached each of these."""
+        at_ms = np.array([ms for ms, _ in times.commits], np.int64)
+        lowest_ms = np.array([_lowest(clock, self.topics) for _, clock in times.commits], np.int64)
+        return np.append(at_ms, LOWEST)[np.searchsorted(lowest_ms, closes_ms, "left")]
+
+    def _still_open(self, kept: pa.Table, times: Times) -> pa.Table:
+        """The records that came and are open after the micro-batch."""
+        schema = self.state[RECORDS].schema
+        is_open = ~self._closed(values(kept, EVENT), times.after)
+        return kept.select(schema.names).filter(pa.array(is_open)).cast(schema)
+
+    def _marks(self, both: pa.Table, matched: np.ndarray, times: Times) -> pa.Table:
+        """The records that have found a partner and are open after the micro-batch."""
+        schema = self.state[MATCHED].schema
+        still = matched[~self._closed(values(both, EVENT)[matched], times.after)]
+        return both.select(schema.names).take(pa.array(still, pa.int64())).cast(schema)
+
+    def _closing(self, times: Times) -> tuple[int, int] | None:
+        """The event times of records that close in this micro-batch; None: none can."""
+        before_ms, after_ms = (_lowest(clock, self.topics) for clock in (times.before, times.after))
+        if before_ms == after_ms:
+            return None
+        first_ms = LOWEST if before_ms == LOWEST else before_ms - self.sides.open_ms + 1
+        return first_ms, after_ms - self.sides.open_ms
+
+    def _closed(self, event_ms: np.ndarray, clock: Clock) -> np.ndarray:
+        closed: np.ndarray = event_ms + self.sides.open_ms <= _lowest(clock, self.topics)
+        return closed
+
+    def _is_closed(self, rows: pa.Table, after: Clock) -> pa.Array:
+        return pa.array(self._closed(values(rows, EVENT), after))
+
+
+def open_records(records: pa.Table, open_ms: int, clock: Clock, topics: tuple[str, ...]) -> pa.Table:
+    """How many records of each partition are open.
+
+    In:  records  merged rows of the state
+    Out: TOPIC, PARTITION, `records` BIGINT
+    """
+    rows = records.filter(pc.greater(pc.add(records[EVENT], open_ms), _lowest(clock, topics)))
+    counted = rows.group_by([TOPIC, PARTITION]).aggregate([([], "count_all")])
+    return counted.rename_columns({"count_all": "records"})
+
+
+def _final(columns: Mapping[str, pa.ChunkedArray], event_ms: np.ndarray, at_ms: np.ndarray) -> pa.Table:
+    times = {RELEASED_AT: moments(at_ms), TIMESTAMP: pa.array(event_ms), SEQUENCE: pa.array(at_ms)}
+    return pa.table({**columns, **times})
+
+
+def _lowest(clock: Clock, topics: tuple[str, ...]) -> int:
+    """The lowest stream time of all partitions; LOWEST until every topic has one."""
+    found = clock.closing_ms(topics)
+    return LOWEST if found is None else found
+
+
+def _as_they_are(rows: pa.Table) -> pa.Table:
+    return rows
+
+
+def _once(rows: pa.Table) -> pa.Table:
+    """One row of each position."""
+    _, first = np.unique(order_of(position_columns(rows)), return_index=True)
+    return rows.take(pa.array(np.sort(first)))

@@ -1,0 +1,52 @@
+"""The operator: which rows a join of streams takes, and its step."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import pyarrow as pa
+
+from headrace.description import StreamJoin
+from headrace.fold.columns import int64
+from headrace.fold.contract import EVENT, Clock, Step
+from headrace.fold.fates import LATE, has_fate
+from headrace.fold.late_view import late_view
+from headrace.fold.stream_joins.both_sides import BothSides
+from headrace.fold.stream_joins.join_records import JoinRecords, open_records
+
+
+@dataclass(frozen=True)
+class StreamJoins:
+    """Pairs of records of two streams, and records without a partner (L33).
+
+    ordered  an increment takes all topics through one commit time
+    """
+
+    sides: BothSides
+    topics: tuple[str, ...]
+    ordered = True
+
+    @classmethod
+    def of(cls, node: StreamJoin, left: pa.Schema, right: pa.Schema) -> StreamJoins:
+        """The operator of a node. In: the schemas of the rows of both feeds."""
+        return cls(BothSides.of(node, left, right), tuple(topic.name for topic in node.topics))
+
+    @property
+    def steps(self) -> tuple[Step, ...]:
+        """One: it joins."""
+        return (JoinRecords(self.sides, self.topics),)
+
+    def decide(self, left: pa.Table, right: pa.Table) -> pa.Table:
+        """Both sides in one table, decided row by row (see `BothSides.decide`)."""
+        return self.sides.decide(left, right)
+
+    def late(self, decided: pa.Table) -> pa.Table:
+        """Late records with the event times of the partners that each might have had (see `late_view`)."""
+        late = decided.filter(pa.array(has_fate(decided, LATE)))
+        event_ms, within_ms = int64(late[EVENT]), self.sides.within_ms
+        grace_ms = self.sides.open_ms - within_ms
+        return late_view(late, self.sides.on, event_ms - within_ms, event_ms + within_ms, final_ms=grace_ms)
+
+    def open_records(self, records: pa.Table, clock: Clock) -> pa.Table:
+        """The records that may still find a partner. In: merged rows of `records`. Out: TOPIC, PARTITION, `records`."""
+        return open_records(records, self.sides.open_ms, clock, self.topics)

@@ -1,0 +1,150 @@
+"""Joins of orders and payments, as a person would draw them: within ten minutes, with two minutes of grace."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+import headrace as hr
+from headrace.lifecycle.oracle_check import verify_keys
+from headrace.quality import check_node
+from tests.scenarios.timeline import MINUTE, fates
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from pyspark.sql import DataFrame
+
+    from headrace.sinks import Delivery
+    from headrace.testing import TestDriver
+    from tests.conftest import Drive
+
+pytestmark = pytest.mark.spark
+
+ORDERS = hr.Topic("orders", key="order_id STRING", value="amount INT")
+PAYMENTS = hr.Topic("payments", key="payment_id STRING", value="order_id STRING, paid INT")
+TIMES: dict[str, Any] = {"within": "10 minutes", "grace": "2 minutes"}
+
+
+class Heard:
+    """A sink that keeps each row at its place."""
+
+    name = "heard"
+
+    def __init__(self) -> None:
+        self.rows: dict[tuple[int, bytes], tuple[Any, ...]] = {}
+
+    def deliver(self, rows: DataFrame, delivery: Delivery) -> None:
+        for row in rows.select("__sequence", "__place", *delivery.columns).collect():
+            place = row["__sequence"], bytes(row["__place"])
+            assert self.rows.setdefault(place, tuple(row[2:])) == tuple(row[2:])
+
+
+def order(driver: TestDriver, key: str | None, minute: float, partition: int = 0) -> None:
+    driver.pipe(
+        "orders", key=key, value={"amount": 5}, timestamp_ms=round(minute * MINUTE), partition=partition
+    )
+
+
+def payment(driver: TestDriver, key: str, of: str | None, minute: float) -> None:
+    driver.pipe("payments", key=key, value={"order_id": of, "paid": 5}, timestamp_ms=round(minute * MINUTE))
+
+
+def shown(driver: TestDriver, name: str) -> list[str]:
+    """Rows as `order payment`, the same live, backfilled and by the oracle."""
+    rows = driver.read(name).collect()
+    assert sorted(map(repr, driver.backfill(name).collect())) == sorted(map(repr, rows))
+    return sorted(
+        f"{row['order_id']} {'-' if row['amount'] is None else 'order'} {row['payment_id'] or '-'}"
+        for row in rows
+    )
+
+
+def test_an_order_waits_for_its_payment_and_leaves_alone_once_when_both_topics_have_passed_its_window(
+    drive: Drive,
+) -> None:
+    heard = Heard()
+    paid = (
+        ORDERS.join(PAYMENTS.where("paid > 0"), on="order_id", how="outer", **TIMES).to(heard).named("paid")
+    )
+    driver = drive(paid)
+    order(driver, "a", 0)
+    order(driver, "b", 1)
+    payment(driver, "p1", "a", 3)
+    payment(driver, "p2", "a", 10)  # the last moment for an order of minute 0
+    payment(driver, "p3", "nobody", 4)
+    driver.cut()
+    assert shown(driver, "paid") == ["a order p1", "a order p2"]
+    assert fates(driver.ledger("paid")) == {"open": 5}
+    order(driver, "c", 30)
+    driver.cut()
+    assert len(driver.read("paid").collect()) == 2, "payments are at minute 10 still"
+    payment(driver, "p4", "c", 13)  # b closes at minute 13; c is 17 minutes apart
+    driver.crash("after outputs")
+    driver.cut()
+    assert shown(driver, "paid") == ["a order p1", "a order p2", "b order -"]
+    payment(driver, "p5", "b", 11)  # b's window has closed: it is too late for b, and not for others
+    payment(driver, "p6", "a", 1)  # late: its own window closed at minute 13
+    payment(driver, "p7", None, 14)  # pays no order, and leaves alone
+    driver.cut()
+    assert fates(driver.ledger("paid")) == {"used": 2, "open": 7, "late": 1}  # a and b have closed
+    late = driver.late("paid").collect()
+    assert [(row["offset"], row["order_id"], row["late_by_ms"]) for row in late] == [(5, "a", 0)]
+    order(driver, "flush", 100)
+    payment(driver, "flush", "other", 100)
+    driver.cut()
+    left = ["None - p7", "b - p5", "c - p4", "c order -", "nobody - p3"]
+    assert shown(driver, "paid") == sorted([*left, "a order p1", "a order p2", "b order -"])
+    assert len(heard.rows) == 8
+    assert sorted(map(repr, heard.rows.values())) == sorted(
+        repr(tuple(row)) for row in driver.read("paid").collect()
+    )
+
+
+def test_inner_and_left_joins_leave_out_what_has_no_partner(drive: Drive) -> None:
+    inner = ORDERS.join(PAYMENTS, on="order_id", **TIMES).named("inner_paid")
+    left = ORDERS.join(PAYMENTS, on="order_id", how="left", **TIMES).named("left_paid")
+    driver = drive(inner, left)
+    order(driver, "a", 0)
+    order(driver, "b", 0)
+    payment(driver, "p1", "a", 1)
+    payment(driver, "p2", "nobody", 1)
+    payment(driver, "p3", None, 1)
+    driver.cut()
+    order(driver, "flush", 60)
+    payment(driver, "flush", "other", 60)
+    driver.cut()
+    assert shown(driver, "inner_paid") == ["a order p1"]
+    assert shown(driver, "left_paid") == ["a order p1", "b order -"]
+    assert fates(driver.ledger("inner_paid")) == {"used": 4, "open": 2, "filtered": 1}
+
+
+def test_a_join_of_streams_is_checked_read_by_other_nodes_and_described(drive: Drive, tmp_path: Path) -> None:
+    matched = ORDERS.join(PAYMENTS, on="order_id", how="left", **TIMES).named("matched")
+    unpaid = matched.where("payment_id IS NULL").select("order_id", "amount").named("unpaid")
+    driver = drive(matched, unpaid)
+    assert "left join of streams on order_id, within 10 minutes, grace 2 minutes" in str(hr.describe(unpaid))
+    for number in range(4):
+        order(driver, f"o{number}", number)
+    payment(driver, "p1", "o1", 2)
+    payment(driver, "p2", "o2", 2)
+    driver.cut()
+    order(driver, "flush", 60)
+    payment(driver, "flush", "other", 60)
+    driver.cut()
+    assert {row["order_id"] for row in driver.read("unpaid").collect()} == {"o0", "o3"}
+    assert verify_keys(driver.spark, driver._lake, matched, 100, 0).equal
+    results = check_node(driver.spark, driver._lake, matched, str(tmp_path))
+    found = {result.name: result for result in results}
+    assert [*found] == [
+        "every_offset_accounted_for",
+        "late_drops_below",
+        "no_unmatched_above",
+        "backfill_equals_stream",
+    ]
+    assert {name for name, result in found.items() if not result.passed} == {"no_unmatched_above"}
+    assert found["no_unmatched_above"].sentence.startswith(
+        "2 of 4 rows are records without a partner, 50.00% where 5.00% may be;"
+    )
+    assert found["no_unmatched_above"].severity == "warn"
