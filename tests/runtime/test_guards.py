@@ -9,7 +9,7 @@ import pytest
 from typer.testing import CliRunner
 
 import headrace as hr
-from headrace import cli
+from headrace.cli import commands as cli
 from headrace.lifecycle import guards
 from headrace.log.clock import SystemClock
 from headrace.log.sequencer import Sequencer

@@ -9,7 +9,7 @@ import pytest
 from typer.testing import CliRunner
 
 import headrace as hr
-from headrace import cli
+from headrace.cli import commands as cli
 from headrace.description.limits import limits_of
 from headrace.lake import small_files
 from headrace.lifecycle import live_limits as limits

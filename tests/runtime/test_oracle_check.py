@@ -11,8 +11,8 @@ from delta.tables import DeltaTable
 from typer.testing import CliRunner
 
 import headrace as hr
-from headrace import cli
 from headrace import lake as lakes
+from headrace.cli import commands as cli
 from headrace.errors import TerminalError
 from headrace.lifecycle.oracle_check import KeysVerdict, verify_keys
 from headrace.testing import TestDriver

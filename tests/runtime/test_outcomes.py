@@ -8,7 +8,7 @@ import pytest
 from typer.testing import CliRunner
 
 import headrace as hr
-from headrace import cli
+from headrace.cli import commands as cli
 from headrace.lifecycle import rebuild
 from headrace.nodes.evolution import GOES_ON, REBUILT, REFUSED, outcome_of
 
