@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 import pytest
-from hypothesis import given, settings
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 import headrace as hr
@@ -125,6 +125,7 @@ def test_floats_are_rounded_half_away_from_zero_by_their_shortest_form(
 
 
 @EXAMPLES
+@example([10**38 - 1] * 3, 0)  # more than 128 bits
 @given(
     st.lists(st.none() | st.integers(-(10**38) + 1, 10**38 - 1), min_size=1, max_size=20), st.integers(0, 30)
 )
@@ -132,8 +133,8 @@ def test_decimals_of_any_size_add_up_and_become_doubles(numbers: list[int | None
     of = pa.decimal128(38, places)
     values = pa.array([None if n is None else Decimal(n) for n in numbers], pa.decimal128(38, 0)).view(of)
     known = [n for n in numbers if n is not None]
-    low, high, _ = limbs_of(values).sums(np.zeros(len(numbers), np.int64), 1)
-    total = as_decimals(low, high, pa.decimal128(38, 0)).to_pylist()
+    low, high, beyond = limbs_of(values).sums(np.zeros(len(numbers), np.int64), 1)
+    total = as_decimals(low, high, pa.decimal128(38, 0), beyond).to_pylist()
     assert total == [sum(known) if abs(sum(known)) < 10**38 else None]
     assert to_doubles(values).to_pylist() == [
         None if n is None else float(Fraction(n, 10**places)) for n in numbers
