@@ -6,19 +6,10 @@ import pytest
 
 import headrace as hr
 from headrace.nodes.topics import longest_wait_ms, nodes_below, topics_of, upstream_first
+from tests.scenarios.chained import COUNTS, ENRICHED, QUIET, READINGS, SENSORS, SITES
 
 pytestmark = pytest.mark.fast
 
-READINGS = hr.Topic("readings", key="sensor STRING", value="value INT")
-SENSORS = hr.Topic("sensors", key="sensor STRING", value="site STRING")
-COUNTS = (
-    READINGS.group_by("sensor")
-    .window(hr.tumbling("2 minutes"), grace="1 minute")
-    .aggregate(n=hr.count())
-    .suppress(hr.until_window_closes())
-    .named("counts")
-)
-QUIET = COUNTS.as_stream().where("n < 4").named("quiet")
 HOURS = (
     COUNTS.as_stream()
     .group_by("sensor")
@@ -27,8 +18,6 @@ HOURS = (
     .suppress(hr.until_window_closes())
     .named("hours")
 )
-ENRICHED = READINGS.lookup(SENSORS.table(), on="sensor").named("enriched")
-SITES = ENRICHED.group_by("site").aggregate(total=hr.sum("value")).named("sites")
 NODES = [QUIET, SITES, HOURS, COUNTS, ENRICHED]
 
 

@@ -10,6 +10,17 @@ import headrace as hr
 from headrace.engine import spark_fold
 from headrace.lifecycle.oracle_check import verify_keys
 from headrace.quality import check_node
+from tests.scenarios.chained import (
+    COUNTS,
+    ENRICHED,
+    FOURS,
+    PAIRS,
+    PER_TEN,
+    QUIET,
+    READINGS,
+    SENSORS,
+    SITES,
+)
 from tests.scenarios.timeline import MINUTE, fates
 
 if TYPE_CHECKING:
@@ -21,28 +32,6 @@ if TYPE_CHECKING:
 
 pytestmark = pytest.mark.spark
 
-READINGS = hr.Topic("readings", key="sensor STRING", value="value INT", idle_timeout=None)
-SENSORS = hr.Topic("sensors", key="sensor STRING", value="site STRING", idle_timeout=None)
-COUNTS = (
-    READINGS.group_by("sensor")
-    .window(hr.tumbling("2 minutes"), grace="1 minute")
-    .aggregate(n=hr.count())
-    .suppress(hr.until_window_closes())
-    .named("counts")
-)
-QUIET = COUNTS.as_stream().where("n < 4").named("quiet")
-PER_TEN = (
-    COUNTS.as_stream()
-    .group_by("sensor")
-    .window(hr.tumbling("10 minutes"), grace="0 minutes")
-    .aggregate(windows=hr.count(), records=hr.sum("n"))
-    .suppress(hr.until_window_closes())
-    .named("per_ten")
-)
-ENRICHED = READINGS.lookup(SENSORS.table(), on="sensor").named("enriched")
-SITES = ENRICHED.group_by("site").aggregate(total=hr.sum("value"), newest=hr.last("value")).named("sites")
-PAIRS = READINGS.group_by("sensor").batch(max_records=2, collect=["value"]).named("pairs")
-FOURS = PAIRS.group_by("sensor").batch(max_records=2, collect=["records", "batch_id"]).named("fours")
 NODES: tuple[Node, ...] = (FOURS, SITES, PER_TEN, QUIET, COUNTS, ENRICHED, PAIRS)
 
 

@@ -132,26 +132,29 @@ class Maintenance:
 
     def _node(self, node: Node, compact: bool, vacuum: bool) -> Iterator[Upkept]:
         name, lake = node.required_name, self._lake
-        writers = {"results": [results_writer(node)], "state": [f"node/{name}"]}
+        output = output_name(node)
+        writers = {
+            "results": [results_writer(node)],
+            "state": [f"node/{name}"],
+            "log": [f"log/{output}"],
+        }
         refused = {f"refused by {sink.name}": lake.refused(name, sink.name) for sink in node.sinks}
         tables = {
             "results": lake.table(name),
             "state": lake.state(name),
             "unusable": unusable_uri(lake, node),
+            "log": lake.log(output),
         }
-        output = output_name(node)
-        paths = {**tables, "log": lake.log(output), **refused}
+        paths = {**tables, **refused}
         present = {what: path for what, path in paths.items() if lakes.exists(path)}
         try:
             with self._alone(name):
                 small_files.delete(lake.beside(name))  # what a backfill that died has left
                 for what, path in present.items():
-                    work = partial(self._compact, path, f"maintenance/{name}", writers.get(what, []))
+                    signed, is_log = f"maintenance/{name}", what == "log"
+                    work = partial(self._compact, path, signed, writers.get(what, []), is_log=is_log)
                     if what == "state":
                         work = partial(self._pack_state, node)
-                    if what == "log":
-                        signed = f"maintenance/{name}"
-                        work = partial(self._compact, path, signed, [f"log/{output}"], is_log=True)
                     yield self._upkeep(name, what, path, work if compact else None, vacuum)
         except LeaseHeldError as error:
             for what, path in present.items():

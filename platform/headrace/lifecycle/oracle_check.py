@@ -38,7 +38,7 @@ from headrace.description import (
 from headrace.description.feeds import LEFT, RECORDS, RESULT, RIGHT, ROWS, VERSIONS, below
 from headrace.description.join import OUTER
 from headrace.errors import TerminalError
-from headrace.lifecycle.oracle_feeds import Feeds, clocks_of, joins_of, leftmost, semi_join
+from headrace.lifecycle.oracle_feeds import Feeds, clocks_of, leftmost, relations_in, semi_join
 from headrace.nodes.node_tables import snapshot
 from headrace.nodes.opening import read_opening
 from headrace.nodes.operator_frames import operator_of
@@ -138,7 +138,9 @@ class _Check:
                 return LEFT
             case Relation():
                 part, leaf = leftmost(self.node)
-                needs_all = any(join.how == OUTER for _, join in joins_of(self.node))
+                needs_all = any(
+                    isinstance(each, Join) and each.how == OUTER for _, each in relations_in(self.node)
+                )
                 return None if needs_all or isinstance(leaf, TableAggregate) else part
         return RESULT
 

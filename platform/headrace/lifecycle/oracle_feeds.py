@@ -2,21 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property, reduce
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import pyarrow as pa
 from pyspark.sql import Window
 from pyspark.sql import functions as F
 
-from headrace.description import Join, Refined, quote
+from headrace.description import Join, Refined, Relation, quote
 from headrace.description.feeds import LEFT, RESULT, RIGHT, ROWS, below, feeds_of
 from headrace.description.regrouped import TableAggregate
 from headrace.engine.fold_increment import selections_of
 from headrace.engine.spark_fold import computed_columns
-from headrace.fold.changes.station import MADE, PASSES, Refinement
+from headrace.fold.changes.station import MADE, PASSES, Computing, Refinement, Selection
 from headrace.fold.relations.station_step import StationStep
 from headrace.nodes.bound_operator import bound
 from headrace.oracle.relations import key_of_pair
@@ -32,6 +32,7 @@ if TYPE_CHECKING:
 
 BEFORE = "__before_ms"
 NUMBER = "__number"
+C = TypeVar("C", bound=Computing)
 
 
 @dataclass(frozen=True)
@@ -93,35 +94,25 @@ class Feeds:
 
     def values_of_joins(self, join: Join, pairs: Sequence[Pair]) -> Sequence[Values]:
         """The values of a join's `select`, which SQL computes (see `oracle.Log`)."""
-        part = next(part for part, each in joins_of(self.node) if each == join)
-        selection, types = self._selections[part]
-        rows: list[dict[str, Any]] = []
-        for number, (left, right) in enumerate(pairs):
+        part = self._part_of(join)
+        selection, types = self._read_by_sql(Selection, part)
+        rows: list[Values] = []
+        for left, right in pairs:
             carried = {carry: left and left[name] for name, carry in selection.left.items()}
             carried |= {carry: right and right[name] for name, carry in selection.right.items()}
             key = key_of_pair(join, (left, right))
-            carried |= {carry: key[name] for name, carry in selection.key.items()}
-            rows.append({NUMBER: number, **carried})
-        schema = pa.schema([(NUMBER, pa.int64()), *types])
-        frame = self.spark.createDataFrame(pa.Table.from_pylist(rows, schema))
-        made = computed_columns({part: selection}, frame).toArrow().sort_by(NUMBER)
-        names = {f"{part}:{name}": name for name in selection.values}
-        return [{name: row[made_as] for made_as, name in names.items()} for row in made.to_pylist()]
+            rows.append(carried | {carry: key[name] for name, carry in selection.key.items()})
+        made = self._computed(part, selection, types, rows)
+        return [{name: row[f"{part}:{name}"] for name in selection.values} for row in made]
 
     def refined_rows(self, node: Refined, rows: Sequence[Values]) -> Sequence[Values | None]:
         """What the steps after a table make of its rows, which SQL computes (see `oracle.Log`)."""
-        part = next(part for part, each in refined_of(self.node) if each == node)
-        refinement, types = self._refinements[below(part, ROWS)]
-        plain = [
-            {NUMBER: number, **{carry: row[name] for name, carry in refinement.source.items()}}
-            for number, row in enumerate(rows)
-        ]
-        schema = pa.schema([(NUMBER, pa.int64()), *types])
-        frame = self.spark.createDataFrame(pa.Table.from_pylist(plain, schema))
-        made = computed_columns({part: refinement}, frame).toArrow().sort_by(NUMBER)
+        part = below(self._part_of(node), ROWS)
+        refinement, types = self._read_by_sql(Refinement, part)
+        carried = [{carry: row[name] for name, carry in refinement.source.items()} for row in rows]
         passes = f"{refinement.part}:{PASSES}"
         found: list[Values | None] = []
-        for row in made.to_pylist():
+        for row in self._computed(part, refinement, types, carried):
             columns = {
                 name: row[f"{refinement.part}:{MADE}{name}" if origin is None else refinement.source[origin]]
                 for name, origin in node.origins.items()
@@ -129,37 +120,28 @@ class Feeds:
             found.append(columns if row.get(passes, True) else None)
         return found
 
-    @cached_property
-    def _refinements(self) -> dict[str, tuple[Refinement, list[pa.Field]]]:
-        """By the part of each table that steps follow: how, and the types of its columns."""
-        found = {}
-        for step in bound(self.spark, self.node).operator.steps:
-            for part, each in selections_of(step).items():
-                if isinstance(each, Refinement):
-                    assert isinstance(step, StationStep)
-                    of = next(port.columns for port in step.arriving if port.name == part)
-                    types = [of.field(name).with_name(carry) for name, carry in each.source.items()]
-                    found[part] = each, types
+    def _part_of(self, relation: Relation) -> str:
+        found: str = next(part for part, each in relations_in(self.node) if each == relation)
         return found
 
-    @cached_property
-    def _selections(self) -> dict[str, tuple[Any, list[pa.Field]]]:
-        """By the part of each join whose values SQL computes: how, and the types of both sides' columns."""
-        found = {}
+    def _read_by_sql(self, kind: type[C], part: str) -> tuple[C, list[pa.Field]]:
+        """What SQL computes of a part: the select of a join, or the steps after a table; and the types of what it reads."""
         for step in bound(self.spark, self.node).operator.steps:
-            for part, selection in selections_of(step).items():
-                if isinstance(selection, Refinement):
-                    continue
+            computing = selections_of(step).get(part)
+            if isinstance(computing, kind):
                 assert isinstance(step, StationStep)
                 of = next(port.columns for port in step.arriving if port.name == part)
-                both = ((LEFT, selection.left), (RIGHT, selection.right))
-                types = [
-                    pa.field(carry, of.field(f"{side}.{name}").type)
-                    for side, names in both
-                    for name, carry in names.items()
-                ]
-                types += [of.field(name).with_name(carry) for name, carry in selection.key.items()]
-                found[part] = selection, types
+                return computing, [*_read_by(computing, of)]
+        raise AssertionError(f"SQL computes nothing of {part}")
+
+    def _computed(
+        self, part: str, computing: Computing, types: Sequence[pa.Field], rows: Sequence[Values]
+    ) -> list[Values]:
+        """Rows with the columns that SQL computes, in their order."""
+        schema = pa.schema([(NUMBER, pa.int64()), *types])
+        numbered = [{NUMBER: number, **row} for number, row in enumerate(rows)]
+        frame = self.spark.createDataFrame(pa.Table.from_pylist(numbered, schema))
+        found: list[Values] = computed_columns({part: computing}, frame).toArrow().sort_by(NUMBER).to_pylist()
         return found
 
 
@@ -196,28 +178,26 @@ def clocks_of(logs: Mapping[str, DataFrame]) -> list[tuple[int, dict[tuple[str, 
     return sorted(after.items())
 
 
-def joins_of(node: Node, part: str = RESULT) -> Iterable[tuple[str, Join]]:
-    """The joins of a relation by their parts."""
+def relations_in(node: Node, part: str = RESULT) -> Iterator[tuple[str, Relation]]:
+    """A relation and those below it, by their parts."""
+    if isinstance(node, Relation):
+        yield part, node
     match node:
         case Join():
-            yield part, node
-            yield from joins_of(node.left, below(part, LEFT))
-            yield from joins_of(node.right, below(part, RIGHT))
+            yield from relations_in(node.left, below(part, LEFT))
+            yield from relations_in(node.right, below(part, RIGHT))
         case TableAggregate() | Refined():
-            yield from joins_of(node.table, below(part, ROWS))
+            yield from relations_in(node.table, below(part, ROWS))
 
 
-def refined_of(node: Node, part: str = RESULT) -> Iterable[tuple[str, Refined]]:
-    """The row-wise steps in a relation by their parts."""
-    match node:
-        case Join():
-            yield from refined_of(node.left, below(part, LEFT))
-            yield from refined_of(node.right, below(part, RIGHT))
-        case Refined():
-            yield part, node
-            yield from refined_of(node.table, below(part, ROWS))
-        case TableAggregate():
-            yield from refined_of(node.table, below(part, ROWS))
+def _read_by(computing: Computing, of: pa.Schema) -> Iterator[pa.Field]:
+    """What SQL reads, under the names that it knows. In: of  the columns that come."""
+    if isinstance(computing, Refinement):
+        yield from (of.field(name).with_name(carry) for name, carry in computing.source.items())
+        return
+    for side, names in ((LEFT, computing.left), (RIGHT, computing.right)):
+        yield from (pa.field(carry, of.field(f"{side}.{name}").type) for name, carry in names.items())
+    yield from (of.field(name).with_name(carry) for name, carry in computing.key.items())
 
 
 def leftmost(node: Relation, part: str = RESULT) -> tuple[str, Relation]:

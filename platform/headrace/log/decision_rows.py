@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 import pyarrow as pa
@@ -39,11 +39,27 @@ def write_decisions(
         "replay": pa.array([False] * number),
         "control": pa.array([row.control for row in rows], pa.string()),
     }
+    return write_rows(uri, schema, kind, columns, number)
+
+
+def write_rows(
+    uri: str,
+    schema: pa.Schema,
+    kind: str,
+    columns: Mapping[str, pa.Array | pa.ChunkedArray],
+    number: int,
+    group_rows: int | None = None,
+) -> NewFile:
+    """Write rows of one kind, one at least, to a file in the folder of a log; columns that are not given are null."""
     file = DataFileWriter(uri, schema, Encoding(statistics=SKIPPING))
-    file.write(columns, number)
-    file.bound_numbers({name: columns[name] for name in SKIPPING if name in columns})
-    file.bound_by("kind", kind, kind)
-    report = file.close()
+    try:
+        file.write(columns, number, group_rows)
+        file.bound_numbers({name: columns[name] for name in SKIPPING if name in columns})
+        file.bound_by("kind", kind, kind)
+        report = file.close()
+    except BaseException:
+        file.remove()
+        raise
     assert report is not None
     return NewFile(**report)
 

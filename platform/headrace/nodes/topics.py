@@ -58,12 +58,12 @@ def upstream_first(nodes: Sequence[Node]) -> list[Node]:
 
 def reads(node: Node, other: Node) -> bool:
     """Whether a node reads another one. Sinks and words do not matter, for the log is the same."""
-    return any(topic.name == output_name(other) for topic in node.topics)
+    return output_name(other) in {topic.name for topic in node.topics}
 
 
 def is_read(node: Node, nodes: Sequence[Node]) -> bool:
     """Whether some nodes read another one."""
-    return any(reads(each, node) for each in nodes)
+    return output_name(node) in {topic.name for each in nodes for topic in each.topics}
 
 
 def nodes_below(topic: Topic, nodes: Sequence[Node]) -> list[Node]:
@@ -103,25 +103,19 @@ def _read_by(nodes: Sequence[Node]) -> dict[str, Topic]:
 
 def ordered_topics(nodes: Sequence[Node]) -> list[str]:
     """The topics whose logs a node reads in one order with others."""
-    ordered = [node for node in nodes if operator_of(node).ordered and len(node.topics) > 1]
-    return sorted({topic.name for node in ordered for topic in _of_kafka(node)})
+    ordered = (node for node in nodes if operator_of(node).ordered and len(node.topics) > 1)
+    return sorted({each.name for node in ordered for topic in node.topics for each in _of_kafka(topic)})
 
 
 def reached_by(topic: Topic, frontiers: Mapping[str, int]) -> int:
     """How far a log reaches once the logs of Kafka's topics reach so far, and all nodes have folded them."""
+    return min(frontiers.get(each.name, 0) for each in _of_kafka(topic))
+
+
+def _of_kafka(topic: Topic) -> list[Topic]:
+    """The topics of Kafka from which a log follows; one of Kafka's follows from itself."""
     writer = written_by(topic)
-    if writer is None:
-        return frontiers.get(topic.name, 0)
-    return min(reached_by(each, frontiers) for each in writer.topics)
-
-
-def _of_kafka(node: Node) -> list[Topic]:
-    """The topics of Kafka that a node reads, through others, too."""
-    found = []
-    for topic in node.topics:
-        writer = written_by(topic)
-        found += [topic] if writer is None else _of_kafka(writer)
-    return found
+    return [topic] if writer is None else [each for read in writer.topics for each in _of_kafka(read)]
 
 
 def topics_beside(topic: Topic, nodes: Sequence[Node]) -> frozenset[str]:

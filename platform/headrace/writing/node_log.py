@@ -26,11 +26,14 @@ from headrace.description import Batches, NodeOutput, output_name, written_by
 from headrace.engine.log_slices import LogSlice, Origin
 from headrace.engine.state_parquet import open_parquet
 from headrace.errors import TerminalError
+from headrace.fold.aggregates.kind import whole
+from headrace.fold.aggregates.nested import fields_of, structs_of
 from headrace.fold.columns import int64, moments
 from headrace.fold.json_size import json_size
 from headrace.lake import kinds
 from headrace.lake.alter import rewritable
-from headrace.lake.data_file import DataFileWriter, Encoding, NewFile
+from headrace.lake.data_file import NewFile
+from headrace.log.decision_rows import write_rows
 from headrace.log.promise import read_promise, write_promise
 from headrace.nodes.opening import read_opening
 from headrace.nodes.sink_rows import SEQUENCE, TIMESTAMP, order_of_rows
@@ -210,17 +213,16 @@ class NodeLog:
         number, values = rows.num_rows, self._struct(rows, "value")
         columns = self._shared(number) | {
             "ingested_at": moments(commit),
-            "kind": pa.repeat(pa.scalar(RECORD), number),
             "offset": pa.array(np.arange(before.next_offset, before.next_offset + number), pa.int64()),
             "timestamp": self._event_times(rows),
             "stream_time": _moments(stream[np.searchsorted(at_ms, commit)]),
             "tombstone": pa.repeat(pa.scalar(False), number),
-            "size_bytes": pa.array(json_size(_fields(values)), pa.int32()),
+            "size_bytes": pa.array(json_size(fields_of(values)), pa.int32()),
             "value": values,
         }
         if self.topic.key_columns:
             columns["key"] = self._struct(rows, "key")
-        return self._written(columns, number)
+        return self._written(RECORD, columns, number)
 
     def _event_times(self, rows: pa.Table) -> pa.ChunkedArray:
         if isinstance(self._node, Batches):  # it has waited for the wall clock, not for stream time
@@ -233,10 +235,9 @@ class NodeLog:
             return None
         columns = self._shared(number) | {
             "ingested_at": moments(at_ms),
-            "kind": pa.repeat(pa.scalar(TICK), number),
             "stream_time": _moments(stream),
         }
-        return self._written(columns, number)
+        return self._written(TICK, columns, number)
 
     def _shared(self, number: int) -> dict[str, pa.Array]:
         return {
@@ -247,23 +248,12 @@ class NodeLog:
 
     def _struct(self, rows: pa.Table, side: str) -> pa.Array:
         of = self._schema.field(side).type
-        columns = [rows[each.name].combine_chunks().cast(each.type) for each in of]
-        whole = [column.chunk(0) if isinstance(column, pa.ChunkedArray) else column for column in columns]
-        return pa.StructArray.from_arrays(whole, fields=[*of])
+        return structs_of({each.name: whole(rows[each.name]).cast(each.type) for each in of})
 
-    def _written(self, columns: Mapping[str, pa.Array], number: int) -> NewFile:
-        writer = DataFileWriter(self._uri, self._schema, Encoding(statistics=SKIPPING))
-        try:
-            writer.write(columns, number, GROUP_ROWS)
-            writer.bound_numbers({name: columns[name] for name in SKIPPING if name in columns})
-            kind = columns["kind"][0].as_py()
-            writer.bound_by("kind", kind, kind)
-            report = writer.close()
-        except BaseException:
-            writer.remove()
-            raise
-        assert report is not None
-        return NewFile(**report)
+    def _written(self, kind: str, columns: Mapping[str, pa.Array], number: int) -> NewFile:
+        kinds = pa.repeat(pa.scalar(kind), number)
+        told = {**columns, "kind": kinds}
+        return write_rows(self._uri, self._schema, kind, told, number, GROUP_ROWS)
 
 
 def _stream_times(
@@ -280,10 +270,6 @@ def _stream_times(
 
 def _moments(times_ms: np.ndarray) -> pa.Array:
     return pa.array([None if ms is None else ms * 1_000 for ms in times_ms.tolist()], MOMENT)
-
-
-def _fields(structs: pa.Array) -> dict[str, Any]:
-    return {each.name: column for each, column in zip(structs.type, structs.flatten(), strict=True)}
 
 
 def _as(rows: pa.Table, schema: pa.Schema) -> pa.Table:
