@@ -9,6 +9,7 @@ from headrace.description.batches import Batches
 from headrace.description.join import Join
 from headrace.description.lookup import Lookup
 from headrace.description.named_stream import NamedStream
+from headrace.description.processed import Processed
 from headrace.description.refined import Refined
 from headrace.description.regrouped import TableAggregate
 from headrace.description.relation import Relation
@@ -78,5 +79,5 @@ def below(part: str, side: str) -> str:
 
 
 def _feed(leaf: Node) -> Feed:
-    assert isinstance(leaf, Table | RunningAggregate | WindowedAggregate | Batches | NamedStream)
+    assert isinstance(leaf, Table | RunningAggregate | WindowedAggregate | Batches | NamedStream | Processed)
     return Feed(leaf.stream, leaf.conditions, deletes=True) if isinstance(leaf, Table) else Feed(leaf.stream)

@@ -19,6 +19,7 @@ from headrace.description import (
     Lookup,
     NamedStream,
     Node,
+    Processed,
     Refined,
     RunningAggregate,
     SessionWindows,
@@ -40,6 +41,7 @@ from headrace.fold.columns import int64
 from headrace.fold.contract import BATCH, HASH, KEY, ROW_COLUMNS, StateTable, Step
 from headrace.fold.keys import group
 from headrace.fold.lookups import LookupInLog, LookupInTime
+from headrace.fold.processors import Processors
 from headrace.fold.records import Records
 from headrace.fold.relations import Relations
 from headrace.fold.sessions import Sessions
@@ -49,6 +51,7 @@ from headrace.fold.tables.decide_records import PASSES
 from headrace.fold.time_limits import TimeLimit
 from headrace.fold.totals import Totals
 from headrace.fold.windows import Windows
+from headrace.sequence.parse.types import fields_of
 
 
 @dataclass(frozen=True)
@@ -178,4 +181,6 @@ def _kernel(
             return StreamJoins.of(node, inputs[LEFT], inputs[RIGHT])
         case NamedStream():
             return Records.of(node)
+        case Processed():
+            return Processors.of(node, inputs[RESULT], fields_of)
     raise AssertionError(f"a node of another kind: {type(node)}")

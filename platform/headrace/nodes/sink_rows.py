@@ -18,6 +18,7 @@ from pyspark.sql import types as T
 from headrace.description import (
     Batches,
     Lookup,
+    Processed,
     SessionWindows,
     StreamJoin,
     Suppressed,
@@ -26,6 +27,7 @@ from headrace.description import (
 )
 from headrace.description.lookup import EVENT
 from headrace.fold.contract import DELETED, KEY, OFFSET, PARTITION, TOPIC
+from headrace.fold.processors.forwarded import PLACE_IN_COMMIT
 from headrace.fold.stream_joins.join_records import PARTNER
 
 if TYPE_CHECKING:
@@ -66,6 +68,8 @@ def order_of_rows(node: Node) -> Sequence[str]:
             return (TIMESTAMP, "__ingested_at", *POSITION)
         case StreamJoin():
             return (*POSITION, *PARTNER)
+        case Processed():
+            return PLACE_IN_COMMIT
     return POSITION
 
 

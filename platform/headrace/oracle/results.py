@@ -9,6 +9,7 @@ from headrace.description import (
     Batches,
     Lookup,
     NamedStream,
+    Processed,
     Relation,
     RunningAggregate,
     SessionWindows,
@@ -20,6 +21,7 @@ from headrace.description import (
 from headrace.oracle import relations
 from headrace.oracle.batches import batches
 from headrace.oracle.lookups import lookup
+from headrace.oracle.processors import processed
 from headrace.oracle.records import records
 from headrace.oracle.sessions import sessions
 from headrace.oracle.sliding import sliding
@@ -51,6 +53,8 @@ def results(node: Node, log: Log, wanted: Callable[[Identity], bool] = lambda ke
             return records(node, log)
         case Batches():
             return batches(node, log)
+        case Processed():
+            return processed(node, log)
         case Suppressed():
             return time_limit(node, log, wanted)
         case RunningAggregate():
