@@ -19,6 +19,7 @@ from pyspark.sql import functions as F
 
 from headrace.description import (
     Batches,
+    FlatMapped,
     Lookup,
     NamedStream,
     Processed,
@@ -290,6 +291,9 @@ def _columns_read(node: Node, feed: str) -> Sequence[str]:
             return node.columns
         case Processed():
             return node.stream.columns or ()
+        case FlatMapped():
+            assert node.stream.columns is not None
+            return node.stream.columns
         case Relation():
             leaf = leaves_of(node)[feed]
             if isinstance(leaf, Table):

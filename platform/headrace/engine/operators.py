@@ -15,6 +15,7 @@ import pyarrow as pa
 
 from headrace.description import (
     Batches,
+    FlatMapped,
     Join,
     Lookup,
     NamedStream,
@@ -42,7 +43,7 @@ from headrace.fold.contract import BATCH, HASH, KEY, ROW_COLUMNS, StateTable, St
 from headrace.fold.keys import group
 from headrace.fold.lookups import LookupInLog, LookupInTime
 from headrace.fold.processors import Processors
-from headrace.fold.records import Records
+from headrace.fold.records import FlatMaps, Records
 from headrace.fold.relations import Relations
 from headrace.fold.sessions import Sessions
 from headrace.fold.stream_joins import StreamJoins
@@ -183,4 +184,6 @@ def _kernel(
             return Records.of(node)
         case Processed():
             return Processors.of(node, inputs[RESULT], fields_of)
+        case FlatMapped():
+            return FlatMaps.of(node, inputs[RESULT])
     raise AssertionError(f"a node of another kind: {type(node)}")

@@ -17,6 +17,7 @@ from pyspark.sql import types as T
 
 from headrace.description import (
     Batches,
+    FlatMapped,
     Lookup,
     Processed,
     SessionWindows,
@@ -28,6 +29,7 @@ from headrace.description import (
 from headrace.description.lookup import EVENT
 from headrace.fold.contract import DELETED, KEY, OFFSET, PARTITION, TOPIC
 from headrace.fold.processors.forwarded import PLACE_IN_COMMIT
+from headrace.fold.records import ELEMENT
 from headrace.fold.stream_joins.join_records import PARTNER
 
 if TYPE_CHECKING:
@@ -70,6 +72,8 @@ def order_of_rows(node: Node) -> Sequence[str]:
             return (*POSITION, *PARTNER)
         case Processed():
             return PLACE_IN_COMMIT
+        case FlatMapped():
+            return (*POSITION, ELEMENT)
     return POSITION
 
 

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 
 from headrace.description import (
     Batches,
+    FlatMapped,
     Join,
     Lookup,
     NamedStream,
@@ -111,7 +112,7 @@ def node_checks(node: Node) -> Mapping[str, str]:
         return OUTER_CHECKS if node.how == OUTER else JOIN_CHECKS
     if isinstance(node, StreamJoin):
         return PAIR_CHECKS if node.how == INNER else PAIR_CHECKS_WITH_OTHERS
-    if isinstance(node, Suppressed | Lookup | NamedStream | Processed):
+    if isinstance(node, FlatMapped | Lookup | NamedStream | Processed | Suppressed):
         return SUPPRESSED_CHECKS
     return WINDOW_CHECKS if isinstance(node, WindowedAggregate) else CURRENT_CHECKS
 
