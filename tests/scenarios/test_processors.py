@@ -84,7 +84,6 @@ BY_OPERATOR = (
     .batch(collect=["page"], max_records=THRESHOLD, max_wait=WAIT)
     .named("by_operator")
 )
-LONG = BY_HAND.where("size(pages) > 1").named("long_batches")
 
 
 def pages_of(frame: DataFrame) -> list[tuple[str, list[str]]]:
@@ -94,7 +93,7 @@ def pages_of(frame: DataFrame) -> list[tuple[str, list[str]]]:
 def test_a_processor_batches_as_the_operator_does_over_a_crash_and_its_stores_can_be_read(
     drive: Drive, tmp_path: Path
 ) -> None:
-    driver = drive(BY_HAND, BY_OPERATOR, LONG)
+    driver = drive(BY_HAND, BY_OPERATOR)
     for number, customers in enumerate(("aab", "ab", "b", "", "cab", "cc", "a")):
         for place, customer in enumerate(customers):
             value = {"page": f"{number}{place}"}
@@ -116,7 +115,6 @@ def test_a_processor_batches_as_the_operator_does_over_a_crash_and_its_stores_ca
     )
     assert pages_of(driver.read("by_hand")) == by_operator
     assert pages_of(driver.backfill("by_hand")) == by_operator
-    assert pages_of(driver.read("long_batches")) == [each for each in by_operator if len(each[1]) > 1]
     assert fates(driver.ledger("by_hand")) == {"used": 12}
     assert verify_keys(driver.spark, driver._lake, BY_HAND, 2).equal
     judged = check_node(driver.spark, driver._lake, BY_HAND, str(tmp_path))
@@ -137,11 +135,10 @@ def test_a_processor_batches_as_the_operator_does_over_a_crash_and_its_stores_ca
     assert pages_of(driver.backfill("by_hand")) == kept
 
 
-@pytest.mark.parametrize("here_bytes", [spark_fold.HERE_BYTES, 0], ids=["in_the_driver", "in_a_task"])
-def test_an_exception_stops_the_node_and_names_the_record_its_key_and_the_processor(
-    drive: Drive, monkeypatch: pytest.MonkeyPatch, here_bytes: int
+def test_an_exception_in_a_task_stops_the_node_and_names_the_record_its_key_and_the_processor(
+    drive: Drive, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(spark_fold, "HERE_BYTES", here_bytes)
+    monkeypatch.setattr(spark_fold, "HERE_BYTES", 0)  # a task folds
     node = (
         VISITS.where("page <> 'none'")
         .group_by("customer")
