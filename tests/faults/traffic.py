@@ -59,7 +59,7 @@ def _reading(random: Random, number: int, at: int, partitions: int) -> Sent:
         key = None
     chain: tuple[tuple[str, int, int], ...] = ()
     if random.random() < 0.3:  # now and then a root offset that was sent before
-        chain = (("roots", 0, at - random.choice([0, 0, 0, 5])),)
+        chain = (("roots", 0, max(0, at - random.choice([0, 0, 0, 5]))),)
     return Sent("readings", random.randrange(partitions), key, value, moment, chain)
 
 

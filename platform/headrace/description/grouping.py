@@ -114,7 +114,8 @@ def refuse_regrouping(stream: Stream, by: Sequence[str], what: str) -> None:
 
     What a transform does to the key cannot be seen: it must leave it as it is.
 
-    Raises: DescriptionError for a stream of several topics, for other columns, and for key columns that a step replaces.
+    Raises: DescriptionError for a stream of several topics; of a topic of several partitions for other columns, and for key
+            columns that a step replaces.
     """
     hint = "What is final per partition needs every record of a group in one: group by the record key of one topic."
     if len(stream.topics) > 1:
@@ -123,6 +124,8 @@ def refuse_regrouping(stream: Stream, by: Sequence[str], what: str) -> None:
             hint=hint,
         )
     (topic,) = stream.topics
+    if topic.has_one_partition:
+        return
     key = [column.name for column in topic.key_columns]
     if set(by) != set(key):
         found = f"is keyed by {listed(key)}" if key else "has no key"

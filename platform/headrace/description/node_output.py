@@ -53,6 +53,11 @@ class NodeOutput(Topic):
         )
 
     @property
+    def has_one_partition(self) -> bool:
+        """It has one alone."""
+        return True
+
+    @property
     def in_words(self) -> str:
         """What people call it: the node, or the first words about a step without a name."""
         assert self.written_by is not None

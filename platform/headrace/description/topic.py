@@ -98,6 +98,11 @@ class Topic(StreamOperators):
         return tuple(self.types)
 
     @property
+    def has_one_partition(self) -> bool:
+        """True if all records of any group are in one partition; of Kafka's topics only their keys tell it."""
+        return False
+
+    @property
     def in_words(self) -> str:
         """What people call it."""
         return self.name

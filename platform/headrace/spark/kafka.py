@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import json
+import time
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
 from confluent_kafka import (
-    ConsumerGroupTopicPartitions,
+    Consumer,
     IsolationLevel,
     KafkaError,
     KafkaException,
@@ -21,7 +22,7 @@ from headrace.errors import HeadraceError, TerminalError, TransientError
 from headrace.spark.kafka_settings import FIELDS, KafkaSettings
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping
+    from collections.abc import Iterable, Mapping, Sequence
 
     from pyspark.sql import DataFrame, SparkSession
 
@@ -66,6 +67,7 @@ class KafkaTopic:
         self.name, self.settings, self.options = name, settings, dict(options or {})
         # What the client said while nobody waited for an answer, such as why TLS failed.
         self._said: set[str] = set()
+        self._committers: dict[str, _Committer] = {}
 
     @classmethod
     def of(cls, topic: Topic, settings: KafkaSettings) -> KafkaTopic:
@@ -120,19 +122,22 @@ class KafkaTopic:
 
         Raises: BrokerUnreachableError; TerminalError when the group may not be written, or has members
         """
-        places = [TopicPartition(self.name, p, offset) for p, offset in sorted(offsets.items())]
-        asked = self._admin.alter_consumer_group_offsets(
-            [ConsumerGroupTopicPartitions(group, places)], request_timeout=TIMEOUT_SECONDS
-        )
+        if group not in self._committers:
+            self._committers[group] = self._committer(group)
         try:
-            found = asked[group].result(TIMEOUT_SECONDS + 2)
-        except TimeoutError as error:
-            raise self._unreachable(error) from error
+            found = self._committers[group].commit(sorted(offsets.items()))
         except KafkaException as error:
             raise self._group_refused(group, error) from error
-        for place in found.topic_partitions:
-            if place.error is not None:
-                raise self._group_refused(group, KafkaException(place.error))
+        if found is not None:
+            raise self._group_refused(group, KafkaException(found))
+
+    def _committer(self, group: str) -> _Committer:
+        try:
+            return _Committer(
+                self.name, {**self.settings.client_options(), **self.options, "group.id": group}
+            )
+        except KafkaException as error:
+            raise self._unreachable(error) from error
 
     def _group_refused(self, group: str, error: KafkaException) -> HeadraceError:
         if error.args[0].code() in NO_ANSWER or error.args[0].retriable():
@@ -183,6 +188,39 @@ class KafkaTopic:
             detail="; ".join([str(error), *sorted(self._said)]),
             hint="Start the broker or correct HEADRACE_KAFKA_BOOTSTRAP_SERVERS; the stream tries again by itself.",
         )
+
+
+class _Committer:
+    """Commits offsets of a topic as a consumer of a group that never joins it.
+
+    The admin client's request for it ends the whole process when it had timed out and the broker comes back (issue 4605 of
+    librdkafka). A consumer's commit does not; its answer is waited for, but not for ever.
+    """
+
+    def __init__(self, topic: str, options: Mapping[str, Any]) -> None:
+        self._topic, self._answers = topic, dict[tuple[tuple[int, int], ...], KafkaError | None]()
+        own = {"log_level": 2, "enable.auto.commit": False, "on_commit": self._answered}
+        self._consumer = Consumer({**options, **own})
+
+    def commit(self, offsets: Sequence[tuple[int, int]]) -> KafkaError | None:
+        """Commit the next offset of some partitions. Out: why not; None: it is done.
+
+        Raises: KafkaException when no answer comes
+        """
+        places = [TopicPartition(self._topic, p, offset) for p, offset in offsets]
+        self._answers.clear()  # those that came too late
+        self._consumer.commit(offsets=places, asynchronous=True)
+        deadline = time.monotonic() + TIMEOUT_SECONDS
+        while tuple(offsets) not in self._answers:
+            if time.monotonic() > deadline:
+                raise KafkaException(KafkaError(KafkaError._TIMED_OUT))
+            self._consumer.poll(0.05)
+        return self._answers[tuple(offsets)]
+
+    def _answered(self, error: KafkaError | None, places: Sequence[TopicPartition]) -> None:
+        failed = [place.error for place in places if place.error is not None]
+        found = error or (failed[0] if failed else None)
+        self._answers[tuple((place.partition, place.offset) for place in places)] = found
 
 
 def source_options(topic: Topic, settings: KafkaSettings) -> dict[str, str]:

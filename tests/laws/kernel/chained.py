@@ -1,0 +1,207 @@
+"""Nodes that read nodes, in the laws: what a node gave becomes a log that others read, by the rule of L32.
+
+It is told once more here, row by row: the engine writes such logs from a lake's tables (`headrace.writing.node_log`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from headrace.description import Batches, Node, NodeOutput, Select, Topic, parse_expression
+from headrace.engine.operators import NodeOperator, operator_of
+from headrace.engine.output_tables import output_schemas
+from headrace.fold.contract import INGESTED, ROW_COLUMNS, TOPIC, Clock, Times
+from headrace.nodes.sink_rows import SEQUENCE, TIMESTAMP, order_of_rows
+from tests.laws.kernel.harness import Outcome
+from tests.laws.kernel.logs import World
+from tests.laws.kernel.reading import Reading
+
+Stream = dict[tuple[str, int], int]
+
+
+@dataclass(frozen=True)
+class TopicLog:
+    """The log of a topic, or of a node.
+
+    rows    all of it: the user's columns and those of `ROW_COLUMNS`
+    clocks  each commit time, and the stream times after it
+    drains  commit times
+    """
+
+    rows: pa.Table
+    clocks: Sequence[tuple[int, Stream]]
+    drains: Sequence[int] = ()
+
+
+@dataclass
+class Logs:
+    """The logs that a node reads; what `World` tells of random ones."""
+
+    by_topic: Mapping[str, TopicLog]
+
+    @property
+    def topics(self) -> list[str]:
+        """Their names."""
+        return [*self.by_topic]
+
+    def of(self, *topics: str) -> Logs:
+        """Those of some topics alone."""
+        return Logs({name: self.by_topic[name] for name in topics})
+
+    def commits(self, topic: str | None = None) -> list[int]:
+        """The commit times, rising; each once."""
+        return sorted(
+            {at for name, log in self.by_topic.items() if topic in (None, name) for at, _ in log.clocks}
+        )
+
+    def clock(self, upto: Mapping[str, int]) -> Clock:
+        """The clock once each topic has been read through a commit time."""
+        known, stream = {}, Stream()
+        for name, log in self.by_topic.items():
+            read = [(at, times) for at, times in log.clocks if at <= upto.get(name, -1)]
+            if read:
+                known[name], times = read[-1]
+                stream |= times
+        return Clock(known, stream)
+
+    def between(self, rows: pa.Table, after: Mapping[str, int], upto: Mapping[str, int]) -> pa.Table:
+        """Of rows of these logs those committed after some commit times and through others."""
+        at, topics = rows[INGESTED].to_numpy(), rows[TOPIC].to_pylist()
+        first = np.array([after.get(name, -1) for name in topics], np.int64)
+        last = np.array([upto.get(name, -1) for name in topics], np.int64)
+        return rows.filter(pa.array((first < at) & (at <= last)))
+
+    def times(self, after: Mapping[str, int], upto: Mapping[str, int]) -> Times:
+        """The clocks around and in an increment, and what people decided in it."""
+
+        def is_new(name: str, at: int) -> bool:
+            return after.get(name, -1) < at <= upto.get(name, -1)
+
+        clocks, reached = [], dict(after)
+        for at in self.commits():
+            there = {n for n, log in self.by_topic.items() for time, _ in log.clocks if time == at}
+            new = [name for name in there if is_new(name, at)]
+            if new:
+                reached |= dict.fromkeys(new, at)
+                clocks.append((at, self.clock(reached)))
+        drains = {at for name, log in self.by_topic.items() for at in log.drains if is_new(name, at)}
+        return Times(self.clock(after), self.clock(upto), clocks, sorted(drains))
+
+    def limits(self, after: Mapping[str, int], upto: Mapping[str, int]) -> list[tuple[int, str]]:
+        """Nobody sets limits here."""
+        return []
+
+
+class ChainedReading(Reading):
+    """What one node of a chain reads."""
+
+    def __init__(self, node: Node, logs: Mapping[str, TopicLog]) -> None:
+        self._logs = logs
+        super().__init__(node, Logs(logs))  # type: ignore[arg-type]
+
+    def _operator(self, changes: bool) -> Any:
+        own = ROW_COLUMNS.names
+        columns = {
+            name: pa.schema([column for column in rows.schema if column.name not in own])
+            for name, rows in self.feeds.items()
+        }
+        return operator_of(self.node, columns, changes=changes)
+
+    def _branch(self, topic: Any, steps: Sequence[Any]) -> pa.Table:
+        rows = self._logs[topic.name].rows
+        columns = {each.name: rows[each.name] for each in (*topic.key_columns, *topic.value_columns)}
+        for step in steps:
+            assert isinstance(step, Select)
+            read = [parse_expression(sql, "select") for sql in step.expressions]
+            columns = {each.name: columns[each.repeats[0]] for each in read}
+        return pa.table(columns | {name: rows[name] for name in ROW_COLUMNS.names})
+
+
+def logs_of(world: World) -> dict[str, TopicLog]:
+    """The logs of a random world, each by itself."""
+    found = {}
+    for each in world.logs:
+        alone = world.of(each.topic)
+        clocks = [(at, dict(alone.clock({each.topic: at}).stream_ms)) for at in alone.commits()]
+        drains = [control.at for control in each.controls if control.action == "drain"]
+        found[each.topic] = TopicLog(alone.everything.combine_chunks(), clocks, drains)
+    return found
+
+
+def log_of(operator: NodeOperator, found: Outcome, read: Mapping[str, TopicLog]) -> TopicLog:
+    """What a node gave, as a log. In: read  the logs of its topics"""
+    node = operator.node
+    output = NodeOutput.of(node)
+    stream = _stream_times(node, read)
+    rows = _in_order(operator, found)
+    before = [ms for at in rows[SEQUENCE].to_pylist() for ms in [_before(stream, at)]]
+    event = rows["closed_at"] if isinstance(node, Batches) else rows[TIMESTAMP]
+    if pa.types.is_timestamp(event.type):
+        event = pc.floor_temporal(event, unit="millisecond").cast(pa.timestamp("ms", "UTC")).cast(pa.int64())
+    number = rows.num_rows
+    columns = {
+        **{each.name: rows[each.name] for each in (*output.key_columns, *output.value_columns)},
+        INGESTED: rows[SEQUENCE],
+        TOPIC: pa.array([output.name] * number, pa.string()),
+        "__partition": pa.array([0] * number, pa.int32()),
+        "__offset": pa.array(range(number), pa.int64()),
+        "__event_ms": event,
+        "__stream_ms": pa.array(before, pa.int64()),
+        "__size_bytes": pa.array([8] * number, pa.int64()),
+        "__fate": pa.nulls(number, pa.string()),
+        "__reason": pa.nulls(number, pa.string()),
+    }
+    given = pa.table(columns)
+    ticks = _ticks(output, stream, given.schema)
+    place = (output.name, 0)
+    clocks = [(at, {} if ms is None else {place: ms}) for at, ms in stream]
+    return TopicLog(pa.concat_tables([given, ticks]).combine_chunks(), clocks)
+
+
+def _stream_times(node: Node, read: Mapping[str, TopicLog]) -> list[tuple[int, int | None]]:
+    """The stream time after each commit of the node's topics."""
+    topics = [topic.name for topic in node.topics]
+    logs = Logs(read).of(*topics)
+    highest: int | None = None
+    found: list[tuple[int, int | None]] = []
+    for at in logs.commits():
+        closing = logs.clock(dict.fromkeys(topics, at)).closing_ms(topics)
+        if closing is not None:
+            behind = closing - node.longest_wait_ms
+            highest = behind if highest is None else max(highest, behind)
+        found.append((at, highest))
+    return found
+
+
+def _before(stream: Sequence[tuple[int, int | None]], at: int) -> int | None:
+    earlier = [ms for time, ms in stream if time < at]
+    return earlier[-1] if earlier else None
+
+
+def _in_order(operator: NodeOperator, found: Outcome) -> pa.Table:
+    nothing = output_schemas(operator)["results"].empty_table()
+    rows = pa.concat_tables([nothing, *found.outputs["results"]])
+    order = [name for name in order_of_rows(operator.node) if name in rows.column_names]
+    return rows.sort_by([(name, "ascending") for name in (SEQUENCE, *order)]).combine_chunks()
+
+
+def _ticks(output: Topic, stream: Sequence[tuple[int, int | None]], schema: pa.Schema) -> pa.Table:
+    """One after the records of each commit."""
+    plain = [
+        {
+            INGESTED: at,
+            TOPIC: output.name,
+            "__partition": 0,
+            "__stream_ms": ms,
+            "__size_bytes": 0,
+            "__fate": "tick",
+        }
+        for at, ms in stream
+    ]
+    return pa.Table.from_pylist(plain, schema)

@@ -1,0 +1,177 @@
+"""The law of compositions: pipelines of up to six operators give the same tables and logs, however each of them is cut.
+
+Each example is a random well-typed pipeline over random logs. Each node is folded in two ways: in random cuts, buckets and
+pieces, with a crash, as a stream does, and in one go, as a backfill does. Both must lead to what the oracle finds, and to the
+same log for those that read it; its readers go on from there. `HEADRACE_PIPELINES=2000` tries more.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from typing import Any
+
+import pyarrow as pa
+import pytest
+from hypothesis import HealthCheck, Phase, event, given, settings
+from hypothesis import strategies as st
+
+import headrace as hr
+from headrace.description import Node, NodeOutput, WindowedAggregate
+from tests.laws.kernel.chained import ChainedReading, TopicLog, log_of, logs_of
+from tests.laws.kernel.harness import run
+from tests.laws.kernel.logs import SECOND, World, worlds
+from tests.laws.kernel.plans import ONE_GO, Plan, plans
+from tests.laws.kernel.subjects import T, U, small
+from tests.laws.kernel.verdict import PER_BUCKET, Verdict
+
+pytestmark = pytest.mark.fast
+
+PIPELINES = int(os.environ.get("HEADRACE_PIPELINES", "60"))
+OPERATORS_MAX = 6
+Stream = Any
+Step = Callable[[st.DrawFn, Stream, Stream], Any]
+
+
+@dataclass(frozen=True)
+class Pipeline:
+    """Nodes, each after those that it reads, and for each how a stream folds it."""
+
+    nodes: list[Node]
+    plans: list[Plan]
+
+
+def windows(draw: st.DrawFn, stream: Stream, other: Stream) -> Any:
+    size, advance = draw(st.sampled_from([(10, 10), (6, 6), (10, 5), (7, 3)]))
+    return closed(draw, stream, hr.hopping(size * SECOND, advance * SECOND))
+
+
+def sessions(draw: st.DrawFn, stream: Stream, other: Stream) -> Any:
+    return closed(draw, stream, draw(st.sampled_from([hr.session(2 * SECOND), hr.sliding(3 * SECOND)])))
+
+
+def closed(draw: st.DrawFn, stream: Stream, window: Any) -> Any:
+    made = stream.group_by("key").window(window, grace=draw(st.sampled_from([0, 3 * SECOND])))
+    return made.aggregate(n=hr.count(), total=hr.sum("value")).suppress(hr.until_window_closes())
+
+
+def batches(draw: st.DrawFn, stream: Stream, other: Stream) -> Any:
+    limits: list[dict[str, Any]] = [{"max_records": 2}, {"max_wait": "2 seconds"}, {"max_bytes": 20}]
+    return stream.group_by("key").batch(collect=["value"], **draw(st.sampled_from(limits)))
+
+
+def lookup(draw: st.DrawFn, stream: Stream, other: Stream) -> Any:
+    found = other.select("key", "value AS other").table()
+    return stream.lookup(found, on="key", as_of=draw(st.sampled_from(["log", "event"])))
+
+
+def waits(draw: st.DrawFn, stream: Stream, other: Stream) -> Any:
+    totals = stream.group_by("key").aggregate(n=hr.count(), newest=hr.last("value"))
+    return totals.suppress(hr.until_time_limit(draw(st.sampled_from([0, 4 * SECOND]))))
+
+
+def joined(draw: st.DrawFn, stream: Stream, other: Stream) -> Any:
+    how = draw(st.sampled_from(["inner", "left", "outer"]))
+    second = other.select("key", "value AS other")
+    return stream.join(second, on="key", within="4 seconds", grace="2 seconds", how=how)
+
+
+def merged(draw: st.DrawFn, stream: Stream, other: Stream) -> Any:
+    return stream.merge(other).group_by("key").batch(collect=["value"], max_records=3)
+
+
+def totals(draw: st.DrawFn, stream: Stream, other: Stream) -> Any:
+    return stream.group_by("key").aggregate(n=hr.count(), total=hr.sum("value"))
+
+
+def tables(draw: st.DrawFn, stream: Stream, other: Stream) -> Any:
+    how = draw(st.sampled_from(["inner", "left", "outer"]))
+    return stream.table().join(other.select("key", "value AS other").table(), on="key", how=how)
+
+
+def regrouped(draw: st.DrawFn, stream: Stream, other: Stream) -> Any:
+    return stream.table().group_by("value").aggregate(n=hr.count())
+
+
+GOING_ON: dict[str, tuple[Step, str]] = {  # each with what becomes the value of the stream that goes on
+    "windows": (windows, "n"),
+    "windows of totals": (windows, "total"),
+    "sessions": (sessions, "n"),
+    "batches": (batches, "records"),
+    "lookup": (lookup, "other"),
+    "time limit": (waits, "newest"),
+    "join of streams": (joined, "other"),
+    "merged batches": (merged, "records"),
+}
+ENDS: dict[str, Step] = {"totals": totals, "join of tables": tables, "grouped table": regrouped}
+ON_RECORD_KEYS = {
+    "lookup",
+    "join of streams",
+    "join of tables",
+    "grouped table",
+}  # of windows and batches it is another one
+
+
+@st.composite
+def pipelines(draw: st.DrawFn) -> Pipeline:
+    """Each operator reads the one before, and some read an earlier stream beside it."""
+    streams: list[Stream] = [U.stream, T.stream]
+    keyed: list[Stream] = [*streams]  # by their column `key`
+    nodes: list[Node] = []
+
+    def extended(kind: str, step: Step) -> Any:
+        read, others = (keyed[-1], keyed) if kind in ON_RECORD_KEYS else (streams[-1], streams)
+        beside = [each for each in others if not {*each.topics} & {*read.topics}]
+        return step(draw, read, draw(st.sampled_from(beside)))
+
+    for number, kind in enumerate(
+        draw(st.lists(st.sampled_from([*GOING_ON]), min_size=1, max_size=OPERATORS_MAX - 1))
+    ):
+        step, value = GOING_ON[kind]
+        node = extended(kind, step).named(f"node_{number}")
+        going_on = node.as_stream() if isinstance(node, WindowedAggregate) else node
+        streams.append(going_on.select("key", f"{value} AS value"))
+        if node.identity == ("key",):
+            keyed.append(streams[-1])
+        nodes.append(node)
+    end = draw(st.sampled_from([*ENDS]))
+    nodes.append(extended(end, ENDS[end]).named("end"))
+    return Pipeline(nodes, [draw(plans()) for _ in nodes])
+
+
+@settings(
+    deadline=None,
+    max_examples=PIPELINES,
+    phases=[Phase.explicit, Phase.generate],
+    suppress_health_check=[HealthCheck.too_slow, HealthCheck.data_too_large],
+)
+@given(pipelines(), worlds(small, pa.int64(), ("t", "u"), controls=("drain", "control")))
+def test_a_pipeline_gives_what_its_oracles_give_and_tells_the_same_to_its_readers(
+    pipeline: Pipeline, world: World
+) -> None:
+    logs = logs_of(world)
+    for node, plan in zip(pipeline.nodes, pipeline.plans, strict=True):
+        streamed = check(node, plan, logs)
+        if streamed is not None:
+            event(f"rows through {type(node).__name__}: {min(streamed.rows.num_rows // 5 * 5, 20)}")
+            logs[NodeOutput.of(node).name] = streamed
+
+
+def check(node: Node, plan: Plan, logs: dict[str, TopicLog]) -> TopicLog | None:
+    """Hold one node against its oracle, streamed and in one go. Out: its log; None: it is a table, which nobody reads."""
+    reading = ChainedReading(node, logs)
+    verdict = Verdict(reading)
+    told = []
+    for each in (plan, replace(ONE_GO, seed=plan.seed)):
+        steps, revised = reading.operator.steps, reading.operator.revises
+        found = run(steps, reading, each, PER_BUCKET, revised=revised)
+        verdict.compare(reading.operator, found)
+        if not revised:
+            told.append(log_of(reading.operator, found, logs))
+    if not told:
+        return None
+    streamed, backfilled = told
+    assert streamed.clocks == backfilled.clocks
+    assert streamed.rows.to_pylist() == backfilled.rows.to_pylist()
+    return streamed
