@@ -38,12 +38,14 @@ from headrace.description import (
     variance,
 )
 from headrace.errors import DescriptionError, HeadraceError, TerminalError, TransientError
+from headrace.observe.preview import Preview, preview
 from headrace.sinks import CorrectableSink, Delivery, KafkaSink, PostgresSink, Sink
 
 __all__ = [
-    "CorrectableSink", "Delivery", "DescriptionError", "HeadraceError", "KafkaSink", "PostgresSink", "ReplayGuard",
+    "CorrectableSink", "Delivery", "DescriptionError", "HeadraceError", "KafkaSink", "PostgresSink", "Preview",
+    "ReplayGuard",
     "SessionWindows", "Sink", "SlidingWindows", "TerminalError", "TimeWindows", "Topic", "TransientError",
     "UntilTimeLimit", "UntilWindowCloses", "approx_count_distinct", "avg", "collect", "count", "count_distinct",
-    "describe", "first", "hopping", "last", "max", "max_by", "min", "min_by", "quantiles", "session", "sliding",
+    "describe", "first", "hopping", "last", "max", "max_by", "min", "min_by", "preview", "quantiles", "session", "sliding",
     "stddev", "sum", "top", "tumbling", "until_time_limit", "until_window_closes", "variance",
 ]  # fmt: skip

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from headrace.cli.describing import describe_nodes
+from headrace.cli.previewing import preview_node
 from headrace.errors import HeadraceError
 from headrace.settings import Settings, load_pipeline
 
@@ -23,6 +24,7 @@ Pipeline = Annotated[str, typer.Option(envvar="HEADRACE_PIPELINE", help="Module 
 Root = Annotated[str, typer.Option("--lake", envvar="HEADRACE_LAKE", help="Root URI of all tables.")]
 DEFAULTS = Settings()
 app.command("describe")(describe_nodes)
+app.command("preview")(preview_node)
 
 
 @app.command()

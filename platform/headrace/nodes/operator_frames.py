@@ -18,13 +18,13 @@ from headrace.description import (
     Batches,
     Lookup,
     NamedStream,
-    RunningAggregate,
     SessionWindows,
     StreamJoin,
     Suppressed,
     WindowedAggregate,
     quote,
 )
+from headrace.description.clocks import WALL
 from headrace.engine.bounds import judged, standing_limits
 from headrace.engine.fold_stages import Increment
 from headrace.errors import DescriptionError
@@ -56,7 +56,7 @@ if TYPE_CHECKING:
     from headrace.engine.state_files import StateSource
     from headrace.engine.unusable import Unusable
     from headrace.errors import TerminalError
-    from headrace.fold.contract import Times
+    from headrace.fold.contract import Clock, Times
     from headrace.lake import NewFile
     from headrace.nodes.bound_operator import BoundOperator
     from headrace.nodes.held import Held
@@ -113,7 +113,7 @@ class OperatorFrames:
     def clock(self) -> str:
         """The log's column by which a record belongs to a day of the results."""
         by_commit = isinstance(self.node, Batches | Lookup | NamedStream | StreamJoin)
-        return "ingested_at" if by_commit else "timestamp"
+        return "ingested_at" if by_commit or self.node.clock == WALL else "timestamp"
 
     @property
     def ordered(self) -> bool:
@@ -132,7 +132,7 @@ class OperatorFrames:
     def throttle_ms(self) -> int:
         """The shortest time, of commit time, between two micro-batches; 0: none."""
         of = self.node.updated if isinstance(self.node, Suppressed) else self.node
-        return of.throttle_ms if isinstance(of, RunningAggregate) else 0
+        return of.throttle_ms
 
     def fold(
         self,
@@ -164,7 +164,7 @@ class OperatorFrames:
             progress.batch + 1,
             times.after.upto_ms,
             by_place(times.after.stream_ms),
-            times.after.closing_ms([topic.name for topic in self.node.topics]),
+            _closed_ms(self.node, times.after),
             progress.counted(found.tally),
             _buffer(progress, found),
             _limits(of.operator, times),
@@ -280,6 +280,13 @@ def operator_of(node: Node, *, for_sinks: bool = False) -> OperatorFrames:
     In: for_sinks  True: its logs are read in the order that sinks need, also if the node has none itself
     """
     return OperatorFrames(node, for_sinks=for_sinks)
+
+
+def _closed_ms(node: Node, clock: Clock) -> int | None:
+    """Through which time of its clock a node has let go what waited."""
+    if node.clock == WALL:
+        return max(clock.upto_ms.values(), default=None)
+    return clock.closing_ms([topic.name for topic in node.topics])
 
 
 def _session(logs: Mapping[str, DataFrame]) -> SparkSession:

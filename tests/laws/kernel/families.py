@@ -38,6 +38,7 @@ from tests.laws.kernel.subjects import (
     stream_subjects,
     topic,
     total_subjects,
+    wall_subjects,
     whole,
     window_subjects,
 )
@@ -79,6 +80,11 @@ def families() -> list[Family]:
         Family("tables", table_subjects(), referring("one", "two")),
         Family("batches", batch_subjects(), worlds(whole, pa.int64(), ("t", "u"), log_commits=(2, 3), **drained)),  # type: ignore[arg-type]
         Family("time limits", limit_subjects(), worlds(whole, pa.int64(), controls=("set_limits",), limits=limits_set())),
+        Family(
+            "the wall clock",
+            wall_subjects(T.stream, T.merge(U)),
+            worlds(whole, pa.int64(), ("t", "u"), log_commits=(2, 4), controls=("set_limits",), limits=limits_set()),
+        ),
         Family("joins", join_subjects(), referring("positions", "tickers", "exchanges"), 2),
         Family("groups of tables", group_subjects(), referring("positions", "tickers", "exchanges"), 2),
         Family("steps after tables", refined_subjects(), referring("positions", "tickers", "exchanges"), 2),

@@ -165,6 +165,30 @@ def limit_subjects() -> list[Subject]:
     ]
 
 
+def wall_subjects(one: Any, both: Any) -> list[Subject]:
+    """Windows and time limits by the wall clock."""
+    made = []
+    for number, (stream, size, advance) in enumerate(
+        ((one, 5, 5), (both, 61, 20), (both, 7, 3), (one, 2, 1))
+    ):
+        windows = stream.group_by("key").window(hr.hopping(size * SECOND, advance * SECOND), clock="wall")
+        totals = windows.aggregate(**TOTALS[number])
+        final = totals.suppress(hr.until_window_closes()) if number % 2 else totals
+        made.append(Subject(f"wall_windows_{size}", final.named("windows")))
+    grouped = T.group_by()
+    overlapping = grouped.window(hr.hopping("8 seconds", "3 seconds"), grace="2 seconds").aggregate(
+        **TOTALS[3]
+    )
+    for name, limit, of in (
+        ("wall_rows", 3 * SECOND, T.table()),
+        ("wall_totals", 6 * SECOND, grouped.aggregate(**TOTALS[0])),
+        ("wall_at_once", 0, grouped.aggregate(**TOTALS[1])),
+        ("wall_overlapping", 2 * SECOND, overlapping),
+    ):
+        made.append(Subject(name, of.suppress(hr.until_time_limit(limit, clock="wall")).named("limited")))
+    return made
+
+
 def limits_set() -> list[str]:
     """What people may ask for, also what a node cannot have, and what is another node's."""
     values: dict[str, list[int | None]] = {
