@@ -31,6 +31,7 @@ from jobs.definitions import defs
 
 pytestmark = pytest.mark.dagster
 
+READINGS = hr.Topic("readings", key="sensor STRING", value="value INT", idle_timeout=None)
 ROOT = Path(__file__).resolve().parents[2]
 COLUMNS = "dagster/column_schema"
 
@@ -237,3 +238,16 @@ def test_words_about_what_there_is_not_are_refused(asked: dict[str, Any], says: 
 def test_thresholds_that_mean_nothing_are_refused(asked: dict[str, Any], says: str) -> None:
     with pytest.raises(DescriptionError, match=f"^{re.escape(says)}"):
         Thresholds(**asked)
+
+
+def test_a_step_without_a_name_is_no_asset() -> None:
+    words = (
+        READINGS.flat_map("split(sensor, ' ') AS word")
+        .group_by("word")
+        .aggregate(n=hr.count())
+        .named("words")
+    )
+    graph = build_definitions([words], partitions_start="2026-11-01").get_repository_def().asset_graph
+    keys = {key.to_user_string() for key in graph.get_all_asset_keys()}
+    assert keys == {"log/readings", "stream/words", "words"}
+    assert graph.get(AssetKey(["stream", "words"])).parent_keys == {AssetKey(["log", "readings"])}

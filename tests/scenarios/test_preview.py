@@ -64,6 +64,11 @@ def test_each_step_is_shown_and_the_lake_stays_as_it_is(
     assert [row[-1] for row in quiet.rows] == [3, 4, 5]
     assert "  records: 4 used, 1 filtered, 1 dead letter" in str(shown).splitlines()
     newest = READINGS.table()
+    letters = hr.preview(
+        READINGS.flat_map("array(text, 'x') AS letter"), 2, lake=driver._lake, spark=driver.spark
+    )
+    assert [stage.title for stage in letters.stages][1:] == ["flat map array(text, 'x') AS letter"]
+    assert [row[-1] for row in letters.stages[-1].rows] == ["7", "x"]
     joined = newest.join(newest, on="text", how="left", select="right.text AS other").where("other IS NULL")
     assert [len(stage.rows) for stage in hr.preview(joined, lake=driver._lake, spark=driver.spark).stages] == [
         6, 2, 2, 2

@@ -22,6 +22,8 @@ from headrace.description.aggregates import (
 from headrace.description.batches import Batches
 from headrace.description.durations import Duration, duration_ms, format_duration
 from headrace.description.expressions import Expression, parse_expression
+from headrace.description.flat_map import FlatMap
+from headrace.description.flat_mapped import FlatMapped
 from headrace.description.grouped import GroupedStream, WindowedStream
 from headrace.description.join import Join
 from headrace.description.lookup import Lookup
@@ -57,6 +59,7 @@ from headrace.description.suppression import (
 from headrace.description.table import Table
 from headrace.description.topic import Topic
 from headrace.description.topology import Topology, describe
+from headrace.description.unnamed import is_unnamed, with_unnamed
 from headrace.description.windowed import WindowedAggregate
 from headrace.description.windows import (
     SessionWindows,
@@ -69,13 +72,14 @@ from headrace.description.windows import (
 )
 
 __all__ = [
-    "Aggregate", "Batches", "Bound", "Branch", "Column", "Duration", "Expression", "GroupedStream", "GroupedTable",
-    "Join", "Lookup", "NamedStream", "Node", "NodeOutput", "Refined", "Relation", "ReplayGuard", "ResultColumn",
-    "RunningAggregate", "Select", "SessionWindows", "SlidingWindows", "Step", "Stream", "StreamJoin", "Suppressed",
-    "Table", "TableAggregate", "TimeWindows", "Topic", "Topology", "Transform", "UntilTimeLimit", "UntilWindowCloses",
-    "Where", "WindowedAggregate", "WindowedStream", "WithColumn", "approx_count_distinct", "avg", "collect", "count",
-    "count_distinct", "describe", "duration_ms", "first", "format_duration", "hopping", "is_decimal", "is_floating",
-    "is_integral", "is_numeric", "last", "max", "max_by", "min", "min_by", "output_name", "parse_ddl",
-    "parse_expression", "quantiles", "quote", "session", "sliding", "stddev", "sum", "to_ddl", "top", "tumbling",
-    "until_time_limit", "until_window_closes", "variance", "written_by",
+    "Aggregate", "Batches", "Bound", "Branch", "Column", "Duration", "Expression", "FlatMap", "FlatMapped",
+    "GroupedStream", "GroupedTable", "Join", "Lookup", "NamedStream", "Node", "NodeOutput", "Refined", "Relation",
+    "ReplayGuard", "ResultColumn", "RunningAggregate", "Select", "SessionWindows", "SlidingWindows", "Step", "Stream",
+    "StreamJoin", "Suppressed", "Table", "TableAggregate", "TimeWindows", "Topic", "Topology", "Transform",
+    "UntilTimeLimit", "UntilWindowCloses", "Where", "WindowedAggregate", "WindowedStream", "WithColumn",
+    "approx_count_distinct", "avg", "collect", "count", "count_distinct", "describe", "duration_ms", "first",
+    "format_duration", "hopping", "is_decimal", "is_floating", "is_integral", "is_numeric", "is_unnamed", "last", "max",
+    "max_by", "min", "min_by", "output_name", "parse_ddl", "parse_expression", "quantiles", "quote", "session",
+    "sliding", "stddev", "sum", "to_ddl", "top", "tumbling", "until_time_limit", "until_window_closes", "variance",
+    "with_unnamed", "written_by",
 ]  # fmt: skip

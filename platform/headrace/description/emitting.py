@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 
 from headrace.description.node import Node
 from headrace.description.row_operators import RowOperators
+from headrace.description.unnamed import under_a_name
 
 if TYPE_CHECKING:
     from headrace.description.stream import Stream
@@ -16,7 +17,7 @@ def stream_of(node: Node) -> Stream:
     from headrace.description.node_output import NodeOutput  # it is a topic, and topics become such nodes
     from headrace.description.stream import Branch, Stream
 
-    output = NodeOutput.of(node)
+    output = NodeOutput.of(under_a_name(node))
     return Stream((Branch(output, ()),), output.columns)
 
 
@@ -24,9 +25,9 @@ class Emitting(Node, RowOperators):
     """What such nodes share: they go on as streams."""
 
     def as_stream(self) -> Stream:
-        """The rows of the node, each once, in the order in which they become final. The node needs a name.
+        """The rows of the node, each once, in the order in which they become final.
 
-        Raises: DescriptionError when it has none, or the type of a column is known to Spark alone
+        Raises: DescriptionError when it has a sink and no name, or the type of a column is known to Spark alone
         """
         return stream_of(self)
 

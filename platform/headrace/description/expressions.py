@@ -60,7 +60,7 @@ def parse_expression(sql: str, what: str) -> Expression:
 
 @lru_cache(maxsize=1024)
 def _read(sql: str, what: str) -> Expression:
-    tree = _tree(sql, what)
+    tree = syntax_tree(sql, what)
     _refuse_functions(sql, what)
     _refuse_shapes(tree, sql, what)
     _refuse_special_times(tree, sql, what)
@@ -91,8 +91,8 @@ def _path(column: exp.Column) -> tuple[str, ...]:
     return tuple(part.name for part in column.parts)
 
 
-def _tree(sql: str, what: str) -> exp.Expr:
-    """The syntax tree, read as the one column of a SELECT, so that a column may be called `comment`."""
+def syntax_tree(sql: str, what: str) -> exp.Expr:
+    """The syntax tree of an expression, read as the one column of a SELECT, so that a column may be called `comment`."""
     try:
         statements = parse(_SELECT + sql, dialect="spark")
     except ParseError as error:

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from headrace.description.batches import Batches
+from headrace.description.flat_mapped import FlatMapped
 from headrace.description.join import Join
 from headrace.description.lookup import Lookup
 from headrace.description.named_stream import NamedStream
@@ -78,5 +79,5 @@ def below(part: str, side: str) -> str:
 
 
 def _feed(leaf: Node) -> Feed:
-    assert isinstance(leaf, Table | RunningAggregate | WindowedAggregate | Batches | NamedStream)
+    assert isinstance(leaf, Table | RunningAggregate | WindowedAggregate | Batches | NamedStream | FlatMapped)
     return Feed(leaf.stream, leaf.conditions, deletes=True) if isinstance(leaf, Table) else Feed(leaf.stream)

@@ -66,7 +66,11 @@ _AGGREGATE = ".group_by(…).window(…).aggregate(…)"
 _REFUSALS = (
     (AGGREGATES, "is an aggregate", f"An expression sees one record; use {_AGGREGATE}."),
     (WINDOW_FUNCTIONS, "looks at other records", f"An expression sees one record; use {_AGGREGATE}."),
-    (GENERATORS, "makes several rows of one record", "Use transform, filter or get on the array."),
+    (
+        GENERATORS,
+        "makes several rows of one record",
+        "Write .flat_map(\"split(text, ' ') AS word\"), or use transform, filter and get on the array.",
+    ),
     (TIME_WINDOWS, "assigns windows", "Use .window(hr.tumbling('2 minutes'), grace='2 minutes')."),
     (
         RUN_DEPENDENT,

@@ -84,9 +84,7 @@ class NamedStream(Emitting):
     @property
     def in_words(self) -> str:
         """One sentence for people."""
-        return (
-            f"One row per record of {listed([topic.name for topic in self.topics])} that its steps let pass."
-        )
+        return f"One row per record of {listed([topic.in_words for topic in self.topics])} that its steps let pass."
 
     def rules(self) -> dict[str, Any]:
         """The stream and its steps."""

@@ -11,6 +11,7 @@ from headrace.description.checks import checked_owners, checked_sinks
 from headrace.description.clocks import STREAM, WallWait
 from headrace.description.durations import duration_ms
 from headrace.description.fingerprint import digest_of
+from headrace.description.unnamed import PREFIX, is_unnamed
 from headrace.description.wording import a_value
 from headrace.errors import DescriptionError
 
@@ -124,6 +125,10 @@ class Node(ABC):
             )
         return self.name
 
+    def how_to_type(self, column: str) -> str:
+        """How to say the type of a column, where SQL computes it."""
+        return f".with_column('{column}', 'CAST(… AS DOUBLE)')"
+
     def fingerprint(self) -> str:
         """A sha256 in hex of everything that alters the rows computed from a log; equal in every process."""
         return digest_of(self.rules())
@@ -139,4 +144,9 @@ def _check_name(name: object) -> None:
             f"named: {a_value(name)} is not a name in lower-case letters, digits and single underscores, "
             f"starting with a letter, of at most {NAME_MAX} characters.",
             hint="Write for example .named('reading_counts').",
+        )
+    if isinstance(name, str) and name.startswith(PREFIX) and not is_unnamed(name):
+        raise DescriptionError(
+            f"named: {a_value(name)} is kept for steps without a name, because it starts with '{PREFIX}'.",
+            hint="Choose another name.",
         )

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from headrace.description.schema import Column, to_ddl
 from headrace.description.topic import Topic
+from headrace.description.unnamed import is_unnamed
 from headrace.errors import DescriptionError
 
 if TYPE_CHECKING:
@@ -17,7 +18,7 @@ if TYPE_CHECKING:
 class NodeOutput(Topic):
     """The rows of a node that are final, each a record. It has one partition; its log is written by the node.
 
-    In:  written_by  a node with a name, whose columns have known types
+    In:  written_by  a node whose columns have known types; its name may follow from its description
     Out: the record key is the node's identity, the value all other columns
     Law: the log follows from the node's rows and from the logs of its topics alone. A row's commit time is that of the log
          commit that made it final; its stream time is the highest closing time of the commits before, less how long the
@@ -35,9 +36,10 @@ class NodeOutput(Topic):
         columns = {each.name: Column(each.name, each.type, nullable=True) for each in node.result_columns}
         for column in columns.values():
             if column.type == "computed":
+                what = "A step" if is_unnamed(node.required_name) else f"Node '{node.required_name}'"
                 raise DescriptionError(
-                    f"Node '{node.required_name}' is read by another one, and only Spark knows the type of '{column.name}'.",
-                    hint=f"Say it where it is computed: .with_column('{column.name}', 'CAST(… AS DOUBLE)').",
+                    f"{what} is read by another one, and only Spark knows the type of '{column.name}'.",
+                    hint=f"Say it where it is computed: {node.how_to_type(column.name)}.",
                 )
         key = [columns.pop(name) for name in node.identity if name in columns]
         if not columns:  # a value has columns
@@ -48,6 +50,17 @@ class NodeOutput(Topic):
             value=to_ddl(columns.values()),
             idle_timeout=None,
             written_by=node,
+        )
+
+    @property
+    def in_words(self) -> str:
+        """What people call it: the node, or the first words about a step without a name."""
+        assert self.written_by is not None
+        name = self.written_by.required_name
+        return (
+            f"a step without a name ({self.written_by.in_words.removesuffix('.')})"
+            if is_unnamed(name)
+            else name
         )
 
     def rules(self) -> dict[str, Any]:

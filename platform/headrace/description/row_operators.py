@@ -16,6 +16,7 @@ from headrace.errors import DescriptionError
 
 if TYPE_CHECKING:
     from headrace.description.emitting import Emitting
+    from headrace.description.flat_mapped import FlatMapped
     from headrace.description.grouped import GroupedStream
     from headrace.description.lookup import Lookup
     from headrace.description.named_stream import NamedStream
@@ -53,6 +54,19 @@ class RowOperators(ABC):
         """
         declared = None if columns is None else parse_ddl(columns, "transform: columns")
         return self._flow._with_step(Transform(function, declared))
+
+    def flat_map(self, array: str, ordinal: str | None = None) -> FlatMapped:
+        """One row for each element of an array that SQL makes of the record; the other columns stay.
+
+        In:     array    SQL of the type ARRAY with a name, "split(text, ' ') AS word"; `explode(…) AS word` is the same
+                ordinal  the name of one more column with the element's place in the array, from 0
+        Law:    a record is taken whole or not at all. One whose array is null or empty is filtered.
+        Raises: DescriptionError when it is known to give no array, or a transform left the columns unknown
+        """
+        from headrace.description.flat_map import FlatMap  # both hold streams
+        from headrace.description.flat_mapped import FlatMapped
+
+        return FlatMapped(self._flow, FlatMap.of(array, self._flow.shape), ordinal)
 
     def merge(self, other: Stream | Topic) -> Stream:
         """The records of both; their columns must have the same names, in any order."""

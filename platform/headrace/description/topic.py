@@ -97,6 +97,11 @@ class Topic(StreamOperators):
         """The names of the columns: those of the key, then those of the value that are not in the key."""
         return tuple(self.types)
 
+    @property
+    def in_words(self) -> str:
+        """What people call it."""
+        return self.name
+
     def rules(self) -> dict[str, Any]:
         """What its records depend on beside Kafka: nothing."""
         return {}

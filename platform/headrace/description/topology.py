@@ -10,6 +10,8 @@ from typing import TYPE_CHECKING
 from headrace.description.aggregates import Aggregate
 from headrace.description.batches import Batches
 from headrace.description.durations import format_duration
+from headrace.description.flat_map import FlatMap
+from headrace.description.flat_mapped import FlatMapped
 from headrace.description.join import Join
 from headrace.description.lookup import Lookup
 from headrace.description.named_stream import NamedStream
@@ -23,6 +25,7 @@ from headrace.description.stream import Branch, Stream
 from headrace.description.stream_join import StreamJoin
 from headrace.description.suppressed import Suppressed
 from headrace.description.table import Table
+from headrace.description.unnamed import is_unnamed
 from headrace.description.windowed import WindowedAggregate
 from headrace.description.wording import listed
 
@@ -106,6 +109,9 @@ def words_of_branch(branch: Branch) -> str:
 
 def _of_node(node: Node) -> Part:
     sinks = f", to {listed([sink.name for sink in node.sinks])}" if node.sinks else ""
+    if node.name is not None and is_unnamed(node.name):
+        (made,) = _operators(node)
+        return made
     return Part(TABLE, f"{node.name or 'a node without a name'}{sinks}", _operators(node))
 
 
@@ -114,6 +120,8 @@ def _operators(node: Node) -> tuple[Part, ...]:
     match node:
         case NamedStream():
             return _of_stream(node.rows)
+        case FlatMapped():
+            return _of_stream(node.stream)
         case WindowedAggregate():
             made = Part(OPERATOR, _windows(node), _of_stream(node.stream))
             return (
@@ -203,6 +211,8 @@ def _step(step: Step) -> str:
             return f"where {step.expression}"
         case Select():
             return f"select {listed(step.expressions)}"
+        case FlatMap():
+            return f"flat map {step.expression}"
         case WithColumn():
             return f"with column {step.name} = {step.expression}"
         case Transform():

@@ -77,16 +77,29 @@ class WindowedAggregate(Relation):
         return replace(self, suppression=policy)
 
     def as_stream(self) -> Stream:
-        """The windows that are final, each once, as they close. The node needs a name, and has to be suppressed.
+        """The windows that are final, each once, as they close. They have to be suppressed.
 
         Raises: DescriptionError when it is not, or the type of a column is known to Spark alone
         """
         if self.suppression is None:
+            of = f" of '{self.name}'" if self.name else ""
             raise DescriptionError(
-                f"Windows of '{self.name}' that are not suppressed are revised: they are no stream.",
-                hint="Write .suppress(hr.until_window_closes()) before it is named.",
+                f"Windows{of} that are not suppressed are revised: they are no stream.",
+                hint="Write .suppress(hr.until_window_closes()) before.",
             )
         return stream_of(self)
+
+    def where(self, expression: str) -> Stream:
+        """Of the windows that are final those for which the SQL expression is true: see `as_stream`."""
+        return self.as_stream().where(expression)
+
+    def select(self, *expressions: str) -> Stream:
+        """Of the windows that are final the columns that the SQL expressions make: see `as_stream`."""
+        return self.as_stream().select(*expressions)
+
+    def with_column(self, name: str, expression: str) -> Stream:
+        """The windows that are final with one more column: see `as_stream`."""
+        return self.as_stream().with_column(name, expression)
 
     @property
     def no_side(self) -> tuple[str, str] | None:

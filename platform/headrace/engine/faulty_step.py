@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Protocol
 
 from pyspark.sql import functions as F
 
-from headrace.description import Select, Transform, Where, WithColumn, parse_expression
+from headrace.description import FlatMap, Select, Transform, Where, WithColumn, parse_expression
 from headrace.description.feeds import Feed
 from headrace.description.wording import a_value
 from headrace.fold.fates import DEAD_LETTER, FILTERED
@@ -100,6 +100,8 @@ def _evaluated(step: Step, before: DataFrame) -> Iterator[tuple[str, DataFrame]]
     match step:
         case Where(sql):
             yield f"where({a_value(sql)})", before.select(F.expr(sql))
+        case FlatMap(_, sql):
+            yield f"flat_map({a_value(sql)})", before.select(F.expr(sql))
         case WithColumn(name, sql):
             yield f"with_column({name!r}, {a_value(sql)})", before.select(F.expr(sql))
         case Select(expressions):

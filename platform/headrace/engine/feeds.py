@@ -17,7 +17,17 @@ from typing import TYPE_CHECKING
 import pyarrow as pa
 from pyspark.sql import functions as F
 
-from headrace.description import Batches, Lookup, NamedStream, Relation, StreamJoin, Suppressed, Table, quote
+from headrace.description import (
+    Batches,
+    FlatMapped,
+    Lookup,
+    NamedStream,
+    Relation,
+    StreamJoin,
+    Suppressed,
+    Table,
+    quote,
+)
 from headrace.description.feeds import LEFT, RECORDS, Feed, feeds_of, leaves_of
 from headrace.engine.log_slices import LogSlice, Origin
 from headrace.engine.operators import feed_schema
@@ -278,6 +288,9 @@ def _columns_read(node: Node, feed: str) -> Sequence[str]:
             return (*node.by, *node.collect)
         case NamedStream():
             return node.columns
+        case FlatMapped():
+            assert node.stream.columns is not None
+            return node.stream.columns
         case Relation():
             leaf = leaves_of(node)[feed]
             if isinstance(leaf, Table):

@@ -15,6 +15,7 @@ import pyarrow as pa
 
 from headrace.description import (
     Batches,
+    FlatMapped,
     Join,
     Lookup,
     NamedStream,
@@ -40,7 +41,7 @@ from headrace.fold.columns import int64
 from headrace.fold.contract import BATCH, HASH, KEY, ROW_COLUMNS, StateTable, Step
 from headrace.fold.keys import group
 from headrace.fold.lookups import LookupInLog, LookupInTime
-from headrace.fold.records import Records
+from headrace.fold.records import FlatMaps, Records
 from headrace.fold.relations import Relations
 from headrace.fold.sessions import Sessions
 from headrace.fold.stream_joins import StreamJoins
@@ -178,4 +179,6 @@ def _kernel(
             return StreamJoins.of(node, inputs[LEFT], inputs[RIGHT])
         case NamedStream():
             return Records.of(node)
+        case FlatMapped():
+            return FlatMaps.of(node, inputs[RESULT])
     raise AssertionError(f"a node of another kind: {type(node)}")

@@ -26,6 +26,7 @@ from pyspark.sql import functions as F
 from pyspark.sql import types as T
 
 from headrace import lake as lakes
+from headrace.description import with_unnamed
 from headrace.errors import TerminalError
 from headrace.lake import small_files
 from headrace.lake.alter import rewritable
@@ -106,7 +107,7 @@ class Erasure:
         """
         self._spark, self._lake, self._topic = pipeline_session(spark), lake, topic
         self._nodes = nodes_below(topic, nodes)
-        self._described = {node.required_name for node in nodes}
+        self._described = {node.required_name for node in with_unnamed(nodes)}
         self._raw = key_bytes(topic, key)
         self._clock = clock or SystemClock()
 

@@ -20,11 +20,12 @@ from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from headrace import lake as lakes
-from headrace.description import output_name
+from headrace.description import output_name, with_unnamed
 from headrace.errors import DescriptionError
 from headrace.lake import small_files
 from headrace.lake.upkeep import compact, small
 from headrace.lake.vacuum import vacuum as vacuum_files
+from headrace.lifecycle.forsaken_steps import forsaken_steps, remove_step
 from headrace.log.clock import SystemClock
 from headrace.nodes.bound_operator import bound
 from headrace.nodes.evolution import OtherDescriptionError
@@ -64,12 +65,16 @@ class Size:
     bytes: int
 
 
+NOTHING = Size(0, 0)
+
+
 @dataclass(frozen=True)
 class Upkept:
     """What was done to one table.
 
     of       the asset: `log/<topic>` or the node's name
-    what     which of its tables: log, results, state, unusable, or `refused by <sink>`
+    what     which of its tables: log, results, state, unusable, or `refused by <sink>`; or a step without a name, all of
+             which was removed
     before   the newest version's files; `after` likewise
     stored_before  all files on disk, older versions and Delta's log included; `stored_after` likewise
     skipped  why nothing was done; None: it was
@@ -106,7 +111,7 @@ class Maintenance:
                 f"maintenance: a retention of {retention_hours:g} hours could delete files that a run still reads.",
                 hint=f"Give at least {RETENTION_HOURS_MIN:g} hours: a run may last {RUN_HOURS_MAX:g}.",
             )
-        self._spark, self._lake, self._nodes = pipeline_session(spark), lake, tuple(nodes)
+        self._spark, self._lake, self._nodes = pipeline_session(spark), lake, tuple(with_unnamed(nodes))
         self._retention_hours, self._clock = retention_hours, clock or SystemClock()
         self._patience_seconds = patience_seconds
 
@@ -116,6 +121,17 @@ class Maintenance:
             yield from self._log(topic, compact, vacuum)
         for node in self._nodes:
             yield from self._node(node, compact, vacuum)
+        if vacuum:
+            yield from self._forsaken()
+
+    def _forsaken(self) -> Iterator[Upkept]:
+        """Remove the steps without a name that nothing reads any more (see `forsaken_steps`)."""
+        before_ms = self._clock.now_ms() - round(self._retention_hours * HOUR_MS)
+        described = {node.required_name for node in self._nodes}
+        for step in forsaken_steps(self._lake, described, before_ms, self._clock):
+            size, stored = self._sizes(self._lake.table(step))
+            remove_step(self._lake, step)
+            yield Upkept(step, "step without a name", size, NOTHING, stored, NOTHING)
 
     def _log(self, topic: Topic, compact: bool, vacuum: bool) -> Iterator[Upkept]:
         path, asset = self._lake.log(topic.name), f"log/{topic.name}"

@@ -21,6 +21,7 @@ from headrace import lake as lakes
 from headrace import oracle
 from headrace.description import (
     Batches,
+    FlatMapped,
     Join,
     Lookup,
     NamedStream,
@@ -136,6 +137,8 @@ class _Check:
                 return RECORDS
             case StreamJoin():
                 return LEFT
+            case FlatMapped():
+                return RESULT if self.node.told_by else None
             case Relation():
                 part, leaf = leftmost(self.node)
                 needs_all = any(
@@ -150,6 +153,8 @@ class _Check:
         match self.node:
             case Batches():
                 return self.node.by
+            case FlatMapped():
+                return self.node.told_by or self.node.comparable_columns
             case NamedStream():
                 return self.node.identity or self.node.comparable_columns
             case Suppressed():

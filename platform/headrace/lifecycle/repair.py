@@ -23,7 +23,7 @@ from typing import TYPE_CHECKING
 from pyspark.sql import functions as F
 
 from headrace import lake as lakes
-from headrace.description import output_name
+from headrace.description import output_name, with_unnamed
 from headrace.errors import TerminalError
 from headrace.lake import small_files
 from headrace.lake.undo import FilesGoneError, undo_foreign
@@ -97,7 +97,7 @@ class Repair:
         """In: nodes  all that there are."""
         self._spark, self._lake, self._topic = pipeline_session(spark), lake, topic
         self._nodes = nodes_below(topic, nodes)
-        self._described = {node.required_name for node in nodes}
+        self._described = {node.required_name for node in with_unnamed(nodes)}
         self._settings, self._kafka = kafka, KafkaTopic.of(topic, kafka)
         self._clock, self._path = clock or SystemClock(), lake.log(topic.name)
         self._schema = table_schema(log_schema(topic))

@@ -21,6 +21,7 @@ from typing import TYPE_CHECKING
 from pyspark.sql import functions as F
 
 from headrace import lake as lakes
+from headrace.description import with_unnamed
 from headrace.errors import TerminalError
 from headrace.lake import small_files
 from headrace.lake.alter import rewritable
@@ -89,6 +90,7 @@ class Retention:
     ) -> None:
         """In: nodes  all that there are."""
         self._spark, self._lake, self._topic = pipeline_session(spark), lake, topic
+        nodes = with_unnamed(nodes)
         self._nodes = [node for node in nodes if topic in node.topics]
         self._described = {node.required_name for node in nodes}
         self._clock = clock or SystemClock()

@@ -16,6 +16,7 @@ from pyspark.sql import functions as F
 
 from headrace.description import (
     Batches,
+    FlatMapped,
     Lookup,
     NamedStream,
     SessionWindows,
@@ -30,6 +31,7 @@ from headrace.engine.fold_stages import Increment
 from headrace.errors import DescriptionError
 from headrace.fold.changes.collect import CHANGES, RESULTS
 from headrace.fold.contract import DELETED, PARTITION
+from headrace.fold.records import ELEMENT
 from headrace.fold.stream_joins.join_records import PARTNER
 from headrace.fold.time_limits.count_waiting import COUNTS, WAITING
 from headrace.nodes import state_views
@@ -103,6 +105,8 @@ class OperatorFrames:
         match self.node:
             case Lookup() | NamedStream():
                 return POSITION
+            case FlatMapped():
+                return (*POSITION, ELEMENT)
             case StreamJoin():
                 return (*POSITION, *PARTNER)
             case Suppressed():
@@ -112,7 +116,7 @@ class OperatorFrames:
     @property
     def clock(self) -> str:
         """The log's column by which a record belongs to a day of the results."""
-        by_commit = isinstance(self.node, Batches | Lookup | NamedStream | StreamJoin)
+        by_commit = isinstance(self.node, Batches | FlatMapped | Lookup | NamedStream | StreamJoin)
         return "ingested_at" if by_commit or self.node.clock == WALL else "timestamp"
 
     @property

@@ -17,6 +17,7 @@ from pyspark.sql import types as T
 
 from headrace.description import (
     Batches,
+    FlatMapped,
     Lookup,
     SessionWindows,
     StreamJoin,
@@ -26,6 +27,7 @@ from headrace.description import (
 )
 from headrace.description.lookup import EVENT
 from headrace.fold.contract import DELETED, KEY, OFFSET, PARTITION, TOPIC
+from headrace.fold.records import ELEMENT
 from headrace.fold.stream_joins.join_records import PARTNER
 
 if TYPE_CHECKING:
@@ -66,6 +68,8 @@ def order_of_rows(node: Node) -> Sequence[str]:
             return (TIMESTAMP, "__ingested_at", *POSITION)
         case StreamJoin():
             return (*POSITION, *PARTNER)
+        case FlatMapped():
+            return (*POSITION, ELEMENT)
     return POSITION
 
 

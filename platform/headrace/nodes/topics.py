@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from headrace.description import Batches, NodeOutput, output_name, written_by
+from headrace.description import Batches, NodeOutput, is_unnamed, output_name, with_unnamed, written_by
 from headrace.errors import DescriptionError
 from headrace.nodes.operator_frames import operator_of
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Collection, Mapping, Sequence
 
     from headrace.description import Node, Topic
     from headrace.description.clocks import WallWait
@@ -38,11 +38,12 @@ def topics_of(nodes: Sequence[Node]) -> dict[str, Topic]:
 
 
 def upstream_first(nodes: Sequence[Node]) -> list[Node]:
-    """The nodes, each behind those that it reads; else in their order.
+    """The nodes and the steps without a name that they read, each behind those that it reads; else in their order.
 
     Raises: as `topics_of`
     """
     _read_by(nodes)
+    nodes = with_unnamed(nodes)
     outputs = {output_name(node): node for node in nodes}
     found: dict[str, Node] = {}
 
@@ -67,6 +68,14 @@ def is_read(node: Node, nodes: Sequence[Node]) -> bool:
     return output_name(node) in {topic.name for each in nodes for topic in each.topics}
 
 
+def is_hosted(node: Node, nodes: Sequence[Node], only: Collection[str] | None) -> bool:
+    """True if a node is to run: `only` has `stream/<node>`, or it is a step without a name that one which runs reads."""
+    if only is None or f"stream/{node.required_name}" in only:
+        return True
+    readers = (other for other in nodes if reads(other, node))
+    return is_unnamed(node.required_name) and any(is_hosted(other, nodes, only) for other in readers)
+
+
 def nodes_below(topic: Topic, nodes: Sequence[Node]) -> list[Node]:
     """The nodes that read a topic, and those that read them, and so on."""
     found: list[Node] = []
@@ -78,6 +87,7 @@ def nodes_below(topic: Topic, nodes: Sequence[Node]) -> list[Node]:
 
 def _read_by(nodes: Sequence[Node]) -> dict[str, Topic]:
     """What some nodes read by name."""
+    nodes = with_unnamed(nodes)
     names = [node.required_name for node in nodes]
     twice = sorted({name for name in names if names.count(name) > 1})
     if twice:

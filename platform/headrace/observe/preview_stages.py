@@ -14,6 +14,7 @@ from pyspark.sql import functions as F
 
 from headrace import lake as lakes
 from headrace.description import (
+    FlatMapped,
     Join,
     Lookup,
     NamedStream,
@@ -23,6 +24,7 @@ from headrace.description import (
     Suppressed,
     TableAggregate,
     WindowedAggregate,
+    is_unnamed,
     quote,
     written_by,
 )
@@ -104,6 +106,8 @@ class _Stages:
             case NamedStream():
                 yield from self._of_stream(node.rows)
                 return
+            case FlatMapped():
+                yield from self._of_stream(node.rows)
             case Suppressed():
                 yield from self.of(node.updated)
             case WindowedAggregate() if node.suppression is not None:
@@ -149,7 +153,8 @@ class _Stages:
         if fingerprint in self._shown:
             return
         self._shown.add(fingerprint)
-        title = title if node.name is None else f"{node.name}: {title}"
+        if node.name is not None and not is_unnamed(node.name):
+            title = f"{node.name}: {title}"
         node = replace(node, name=f"step_{len(self._shown)}", sinks=())
         self._fold(node)
         held, progress = snapshot(self._spark, self._lake, node)
@@ -187,7 +192,7 @@ class _Stages:
 def _ordered(node: Node, frame: DataFrame) -> tuple[DataFrame, tuple[str, ...]]:
     """The rows of a node as people look at them, in their order; and the names of the columns."""
     shown: dict[str, str] = {}
-    if isinstance(node, NamedStream):
+    if isinstance(node, NamedStream | FlatMapped):
         order, shown = (SEQUENCE, *order_of_rows(node)), POSITION
     elif isinstance(node, Lookup | StreamJoin | Suppressed):
         order = (SEQUENCE, *order_of_rows(node))

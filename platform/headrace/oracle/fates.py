@@ -13,7 +13,8 @@ from headrace.oracle.aggregates import Described, usable
 if TYPE_CHECKING:
     from headrace.oracle.log import Row
 
-USED, OPEN, LATE, TOMBSTONE, DEAD_LETTER = "used", "open", "late", "tombstone", "dead_letter"
+USED, OPEN, LATE, FILTERED = "used", "open", "late", "filtered"
+TOMBSTONE, DEAD_LETTER = "tombstone", "dead_letter"
 TICK, DRAIN, SET_LIMITS = "tick", "drain", "set_limits"  # of rows that are no records
 
 

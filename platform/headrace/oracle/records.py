@@ -1,18 +1,18 @@
-"""Named streams, record by record.
+"""Streams without state, record by record.
 
-Law: each record that the stream's steps let pass is a row, by itself.
+Law: each record that the stream's steps let pass is a row, by itself; of a flat-mapped stream each element of its array.
 """
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
-from headrace.oracle.fates import USED
+from headrace.oracle.fates import FILTERED, USED
 from headrace.oracle.values import moment
 
 if TYPE_CHECKING:
-    from headrace.description import NamedStream
-    from headrace.oracle.log import Log, Results
+    from headrace.description import FlatMapped, NamedStream
+    from headrace.oracle.log import Log, Results, Row
 
 
 def records(node: NamedStream, log: Log) -> Results:
@@ -23,9 +23,27 @@ def records(node: NamedStream, log: Log) -> Results:
     for row in log.rows:
         found.met(row, row.fate or USED)
         if row.fate is None:
+            found.rows.append({name: row.values[name] for name in node.columns} | _of_record(row))
+    return found
+
+
+def elements(node: FlatMapped, log: Log) -> Results:
+    """The elements of the records' arrays; a record without any is filtered."""
+    from headrace.oracle.log import Results
+
+    found, array = Results(), node.array.name
+    for row in log.rows:
+        made = [] if row.fate is not None else row.values[array] or []
+        found.met(row, row.fate or (USED if made else FILTERED))
+        for place, element in enumerate(made):
+            numbered = {} if node.ordinal is None else {node.ordinal: place}
             found.rows.append(
-                {name: row.values[name] for name in node.columns}
-                | {"__topic": row.topic, "__partition": row.partition, "__offset": row.offset}
-                | {"__ingested_at": moment(row.at_ms), "__timestamp": row.event_ms, "__sequence": row.at_ms}
+                {**row.values, array: element, **numbered, "__element": place} | _of_record(row)
             )
     return found
+
+
+def _of_record(row: Row) -> dict[str, Any]:
+    """Where a row comes from."""
+    place = {"__topic": row.topic, "__partition": row.partition, "__offset": row.offset}
+    return place | {"__ingested_at": moment(row.at_ms), "__timestamp": row.event_ms, "__sequence": row.at_ms}

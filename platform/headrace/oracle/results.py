@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from headrace.description import (
     Batches,
+    FlatMapped,
     Lookup,
     NamedStream,
     Relation,
@@ -21,7 +22,7 @@ from headrace.description.clocks import WALL
 from headrace.oracle import relations
 from headrace.oracle.batches import batches
 from headrace.oracle.lookups import lookup
-from headrace.oracle.records import records
+from headrace.oracle.records import elements, records
 from headrace.oracle.sessions import sessions
 from headrace.oracle.sliding import sliding
 from headrace.oracle.stream_joins import stream_join
@@ -51,6 +52,8 @@ def results(node: Node, log: Log, wanted: Callable[[Identity], bool] = lambda ke
             return stream_join(node, log)
         case NamedStream():
             return records(node, log)
+        case FlatMapped():
+            return elements(node, log)
         case Batches():
             return batches(node, log)
         case Suppressed():

@@ -5,7 +5,7 @@ from collections.abc import Iterator
 import dagster as dg
 from dagster_pyspark import LazyPySparkResource
 
-from headrace.description import Node, Topic, describe, written_by
+from headrace.description import Node, Topic, describe, is_unnamed, written_by
 from headrace.orchestration.backfills import BackfillConfig, backfill
 from headrace.orchestration.columns import log_table_schema, result_table_schema
 from headrace.orchestration.keys import log_key, op_name, stream_key, table_key
@@ -78,7 +78,7 @@ def _stream_spec(node: Node, pipeline: Pipeline) -> dg.AssetSpec:
     name = node.required_name
     return dg.AssetSpec(
         stream_key(node),
-        deps=[log_key(t) if (of := written_by(t)) is None else stream_key(of) for t in node.topics],
+        deps=_read_by(node),
         group_name=pipeline.group,
         kinds={"spark", "stream"},
         description=(
@@ -90,6 +90,18 @@ def _stream_spec(node: Node, pipeline: Pipeline) -> dg.AssetSpec:
         code_version=node.fingerprint()[:12],
         skippable=True,
     )
+
+
+def _read_by(node: Node) -> list[dg.AssetKey]:
+    """The logs and running queries that a node reads; in place of a step without a name those that it reads."""
+    found: dict[dg.AssetKey, None] = {}
+    for topic in node.topics:
+        of = written_by(topic)
+        if of is not None and is_unnamed(of.required_name):
+            found |= dict.fromkeys(_read_by(of))
+        else:
+            found[log_key(topic) if of is None else stream_key(of)] = None
+    return [*found]
 
 
 def _table_spec(node: Node, pipeline: Pipeline) -> dg.AssetSpec:

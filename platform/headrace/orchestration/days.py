@@ -9,6 +9,7 @@ from pyspark.sql import functions as F
 
 from headrace.description import (
     Batches,
+    FlatMapped,
     Lookup,
     NamedStream,
     SessionWindows,
@@ -41,7 +42,7 @@ def last_complete_day(node: Node, closed_ms: int | None, read_ms: int | None = N
         if read_ms is None or node.max_wait_ms is None:
             return None
         return _date(read_ms - node.max_wait_ms) - dt.timedelta(days=1)
-    if isinstance(node, Lookup | NamedStream | StreamJoin):  # a row's day is that of its commit
+    if isinstance(node, FlatMapped | Lookup | NamedStream | StreamJoin):  # a row's day is that of its commit
         return None if read_ms is None else _date(read_ms) - dt.timedelta(days=1)
     if isinstance(node, Suppressed) and closed_ms is not None:  # a row's day is that at which it left
         return _date(closed_ms) - dt.timedelta(days=1)

@@ -6,7 +6,16 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
-from headrace.description import Batches, Join, Lookup, NamedStream, StreamJoin, Suppressed, WindowedAggregate
+from headrace.description import (
+    Batches,
+    FlatMapped,
+    Join,
+    Lookup,
+    NamedStream,
+    StreamJoin,
+    Suppressed,
+    WindowedAggregate,
+)
 from headrace.description.join import INNER, OUTER
 from headrace.errors import DescriptionError
 
@@ -102,7 +111,7 @@ def node_checks(node: Node) -> Mapping[str, str]:
         return OUTER_CHECKS if node.how == OUTER else JOIN_CHECKS
     if isinstance(node, StreamJoin):
         return PAIR_CHECKS if node.how == INNER else PAIR_CHECKS_WITH_OTHERS
-    if isinstance(node, Suppressed | Lookup | NamedStream):
+    if isinstance(node, Suppressed | Lookup | NamedStream | FlatMapped):
         return SUPPRESSED_CHECKS
     return WINDOW_CHECKS if isinstance(node, WindowedAggregate) else CURRENT_CHECKS
 

@@ -5,9 +5,10 @@ No row is removed on its way: what a `where` refuses is marked, so that the ledg
 
 from __future__ import annotations
 
+import re
 from functools import reduce
 from typing import TYPE_CHECKING
-from weakref import WeakKeyDictionary
+from weakref import WeakKeyDictionary, WeakSet
 
 from pyspark.sql import functions as F
 
@@ -23,8 +24,11 @@ if TYPE_CHECKING:
 
     from headrace.description import Step, Stream, Topic
 
+_GENERATES = re.compile(r"^[ :+\-]*Generate ", re.MULTILINE)  # a node of Spark's plan
 # Each column of the log by which operators tell a row's fate, under a name that no user's column has.
 RAW = {name: f"__{name}" for name in RAW_COLUMNS.names}
+# Transforms that make one row of each record.
+_ONE_TO_ONE: WeakSet[Transform] = WeakSet()
 # Made once: each column costs calls into the JVM.
 _KNOWN: WeakKeyDictionary[Topic, Selection] = WeakKeyDictionary()
 
@@ -96,4 +100,15 @@ def _transform(frame: DataFrame, step: Transform) -> DataFrame:
             f"transform({getattr(step.function, '__name__', step.function)!r}) dropped the columns {', '.join(lost)}.",
             hint="Keep every column that begins with `__`: use withColumn, or select('*', …).",
         )
+    if step not in _ONE_TO_ONE:
+        _refuse_generators(result, step)
+        _ONE_TO_ONE.add(step)
     return result
+
+
+def _refuse_generators(result: DataFrame, step: Transform) -> None:
+    if _GENERATES.search(result._jdf.queryExecution().analyzed().toString()):
+        raise DescriptionError(
+            f"transform({getattr(step.function, '__name__', step.function)!r}) makes several rows of one record.",
+            hint="Let the transform make an array, and write .flat_map('array AS element') after it.",
+        )

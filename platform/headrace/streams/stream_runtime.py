@@ -6,6 +6,7 @@ import time
 from functools import partial
 from typing import TYPE_CHECKING
 
+from headrace.description import is_unnamed
 from headrace.description.limits import is_suppressed, limited, policy_of
 from headrace.errors import DescriptionError, TransientError
 from headrace.lifecycle.live_limits import limits_shown
@@ -13,6 +14,7 @@ from headrace.log.clock import SystemClock
 from headrace.nodes.operator_frames import operator_of
 from headrace.nodes.topics import (
     batched_topics,
+    is_hosted,
     is_read,
     longest_wait_ms,
     ordered_topics,
@@ -114,7 +116,7 @@ class StreamRuntime:
         self._spark, self._lake, self._clock = session, lake, clock
         self._upkeep = TableUpkeep(self._written, upkeep, logs=self._logs_written, appended=self._appended_to)
         self._logs = [s for s in logs if s.name in hosted]
-        self._streams = [s for s in streams if only is None or f"stream/{s.name}" in only]
+        self._streams = [s for s in streams if is_hosted(s.node, nodes, only)]
         for log in self._logs:
             log.readers = [s for s in self._streams if log.topic in s.node.topics]
         for stream in self._streams:
@@ -158,7 +160,13 @@ class StreamRuntime:
         self._upkeep.keep()
 
     def _statuses(self) -> list[StreamStatus]:
-        return [self._log_status(log) for log in self._logs] + [self._node_status(s) for s in self._streams]
+        of_nodes = {stream.name: self._node_status(stream) for stream in self._streams}
+        for stream in self._streams:  # each after those that it reads
+            for step in self._streams:
+                if is_unnamed(step.name) and stream in step.readers:
+                    of_nodes[stream.name] = of_nodes[stream.name].with_step(of_nodes[step.name])
+        shown = [status for name, status in of_nodes.items() if not is_unnamed(name)]
+        return [*map(self._log_status, self._logs), *shown]
 
     def drain(self, timeout_seconds: float = 60, *, close_batches: bool = False) -> None:
         """Let micro-batches finish, fold what the logs hold, give back the leases.

@@ -62,6 +62,20 @@ class StreamStatus:
         """`log/<topic>` or `stream/<node>`."""
         return f"{self.kind}/{self.name}"
 
+    def with_step(self, step: StreamStatus) -> StreamStatus:
+        """The status of a node that reads a step without a name: what is wrong with the step is told as its own."""
+        lags = [lag for lag in (self.lag_seconds, step.lag_seconds) if lag is not None]
+        late = replace(self, lag_seconds=max(lags, default=None))
+        if step.error is None:
+            return late
+        return replace(
+            late,
+            state=step.state,
+            error=f"A step that it reads: {step.error}",
+            failures=max(self.failures, step.failures),
+            tried_again=self.tried_again and step.tried_again,
+        )
+
     def as_of_the_end(self) -> StreamStatus:
         """The status of a query that has ended with the JVM: what is committed stays true, what was measured is unknown."""
         if self.state != "ended":

@@ -1,6 +1,7 @@
 """A world as one operator reads it, and as its oracle does.
 
-Steps of streams are SQL, which the laws of the kernel do without: a `select` here only names columns, and a condition of a
+Steps of streams are SQL, which the laws of the kernel do without: a `select` here only names columns, a
+`flat_map` takes a column, and a condition of a
 table is that a column is above 0.
 """
 
@@ -15,7 +16,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from headrace import oracle
-from headrace.description import Join, Node, Refined, Select, parse_expression
+from headrace.description import FlatMap, Join, Node, Refined, Select, parse_expression
 from headrace.description.feeds import Feed, feeds_of
 from headrace.engine.bounds import standing_limits
 from headrace.engine.operators import NodeOperator, operator_of
@@ -166,6 +167,9 @@ class Reading:
         parts = value.flatten() if len(names) > 1 else [value]
         columns = {key.name: rows["key"], **dict(zip(names, parts, strict=True))}
         for step in steps:
+            if isinstance(step, FlatMap):
+                assert step.expression == step.name  # an array that is there
+                continue
             assert isinstance(step, Select)
             read = (parse_expression(sql, "select") for sql in step.expressions)
             columns = {each.name: columns[each.repeats[0]] for each in read}

@@ -58,6 +58,11 @@ def decimal(number: int) -> Any:
     return None if not number else Decimal((number - 40) ** 5 % 10**9 - 10**8).scaleb(-3)
 
 
+def array(number: int) -> Any:
+    """Null, and up to three numbers or nulls."""
+    return None if not number % 7 else [small(number * 5 + place) for place in range(number % 4)]
+
+
 def topic(name: str, value: str = "value BIGINT", key: str = "key STRING") -> Any:
     return hr.Topic(name, key=key, value=value)
 
@@ -113,6 +118,14 @@ def stream_subjects() -> list[Subject]:
     return [
         Subject(f"stream_of_{number}", stream.named("stream"))
         for number, stream in enumerate((T, T.merge(U)), 1)
+    ]
+
+
+def flat_map_subjects() -> list[Subject]:
+    one, other = (topic(name, "value ARRAY<BIGINT>") for name in "tu")
+    return [
+        Subject(f"flat_map_of_{number}", stream.flat_map("value", ordinal=ordinal).named("elements"))
+        for number, (stream, ordinal) in enumerate(((one, "n"), (one.merge(other), None)), 1)
     ]
 
 

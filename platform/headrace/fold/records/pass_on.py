@@ -52,9 +52,7 @@ class PassOn(Step):
         """See the class."""
         rows = decide_records(rows)
         kept = rows.filter(pa.array(is_kept(rows)))
-        found = {name: kept[name] for name in (*self.columns, TOPIC, PARTITION, OFFSET)}
-        found[INGESTED_AT] = moments(int64(kept[INGESTED]))
-        found |= {TIMESTAMP: kept[EVENT], SEQUENCE: kept[INGESTED]}
+        found = rows_of_records(kept, self.columns)
         return Folded(outputs={"results": pa.table(found)}, tally=tally_of(rows))
 
 
@@ -79,6 +77,13 @@ class Records:
     def decide(self, rows: pa.Table) -> pa.Table:
         """Complete FATE: every record that is not decided yet is kept. Row by row; no row is dropped."""
         return decide_records(rows)
+
+
+def rows_of_records(kept: pa.Table, columns: tuple[str, ...]) -> dict[str, pa.ChunkedArray | pa.Array]:
+    """Of records some columns, and what tells their place and times. See `PassOn`."""
+    found = {name: kept[name] for name in (*columns, TOPIC, PARTITION, OFFSET)}
+    found[INGESTED_AT] = moments(int64(kept[INGESTED]))
+    return found | {TIMESTAMP: kept[EVENT], SEQUENCE: kept[INGESTED]}
 
 
 def decide_records(rows: pa.Table) -> pa.Table:

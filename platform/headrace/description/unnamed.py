@@ -1,0 +1,63 @@
+"""Steps of a chain that nobody named: each is a node with a log of its own, which people do not see.
+
+Its name follows from its description. So equal steps of one pipeline are one node, and a process finds it again.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+from headrace.description.wording import listed
+from headrace.errors import DescriptionError
+
+if TYPE_CHECKING:
+    from headrace.description.node import Node
+
+PREFIX = "unnamed_"
+_NAME = re.compile(rf"{PREFIX}[0-9a-f]{{12}}")
+
+
+def under_a_name(node: Node) -> Node:
+    """The node itself if it has a name; else the same under the name that follows from its description.
+
+    Raises: DescriptionError when it has a sink and no name
+    """
+    if node.name is not None:
+        return node
+    if node.sinks:
+        raise DescriptionError(
+            f"A step of this chain has no name, and delivers to {listed([sink.name for sink in node.sinks])}.",
+            hint="Add .named('…') before the chain goes on.",
+        )
+    return replace(node, name=f"{PREFIX}{node.fingerprint()[:12]}", description="", owners=())
+
+
+def is_unnamed(name: str) -> bool:
+    """True for the name of a step that nobody named."""
+    return _NAME.fullmatch(name) is not None
+
+
+def with_unnamed(nodes: Sequence[Node]) -> list[Node]:
+    """The nodes, and before each the steps without a name that it reads, each once."""
+    from headrace.description.node_output import written_by  # it makes such names itself
+
+    found: list[Node] = []
+    known: set[str] = set()
+
+    def add(node: Node) -> None:
+        if is_unnamed(node.required_name):
+            if node.required_name in known:
+                return
+            known.add(node.required_name)
+        for topic in node.topics:
+            step = written_by(topic)
+            if step is not None and is_unnamed(step.required_name):
+                add(step)
+        found.append(node)
+
+    for node in nodes:
+        add(node)
+    return found
