@@ -37,12 +37,13 @@ from headrace.description import (
     until_window_closes,
     variance,
 )
+from headrace.description.own_aggregate import Aggregate
 from headrace.errors import DescriptionError, HeadraceError, TerminalError, TransientError
 from headrace.observe.preview import Preview, preview
 from headrace.sinks import CorrectableSink, Delivery, KafkaSink, PostgresSink, Sink
 
 __all__ = [
-    "CorrectableSink", "Delivery", "DescriptionError", "HeadraceError", "KafkaSink", "PostgresSink", "Preview",
+    "Aggregate", "CorrectableSink", "Delivery", "DescriptionError", "HeadraceError", "KafkaSink", "PostgresSink", "Preview",
     "ReplayGuard",
     "SessionWindows", "Sink", "SlidingWindows", "TerminalError", "TimeWindows", "Topic", "TransientError",
     "UntilTimeLimit", "UntilWindowCloses", "approx_count_distinct", "avg", "collect", "count", "count_distinct",

@@ -190,14 +190,18 @@ class OperatorFrames:
         In:     as `decide`
         Raises: DescriptionError when nothing can be late.
         """
-        of = self.node.updated if isinstance(self.node, Suppressed) else self.node
-        found = late(bound(_session(logs), of), logs, unusable)
+        found = self.late_if_told(logs, unusable)
         if found is None:
             raise DescriptionError(
                 f"Node '{self.node.required_name}' has no windows: nothing can be late for it.",
                 hint="Ask a node with .window(…).",
             )
         return found
+
+    def late_if_told(self, logs: Mapping[str, DataFrame], unusable: Sequence[Unusable]) -> DataFrame | None:
+        """The same; None: nothing can be late, or, as for joins of windows, the ledger alone tells how many are."""
+        of = self.node.updated if isinstance(self.node, Suppressed) else self.node
+        return late(bound(_session(logs), of), logs, unusable)
 
     def read(self, held: Held, progress: Progress) -> DataFrame:
         """The results as people see them; columns beginning with `__` are internal.

@@ -35,6 +35,7 @@ from tests.laws.kernel.subjects import (
     flat_map_subjects,
     limit_subjects,
     limits_set,
+    own_subjects,
     session_subjects,
     sliding_subjects,
     stream_subjects,
@@ -83,6 +84,7 @@ def families() -> list[Family]:
         Family("tables", table_subjects(), referring("one", "two")),
         Family("batches", batch_subjects(), worlds(whole, pa.int64(), ("t", "u"), log_commits=(2, 3), **drained)),  # type: ignore[arg-type]
         Family("time limits", limit_subjects(), worlds(whole, pa.int64(), controls=("set_limits",), limits=limits_set())),
+        Family("aggregates of users", own_subjects(), worlds(whole, pa.int64(), controls=()), 2),
         Family(
             "the wall clock",
             wall_subjects(T.stream, T.merge(U)),

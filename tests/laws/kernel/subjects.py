@@ -11,6 +11,7 @@ from typing import Any
 import headrace as hr
 from headrace.description import Node
 from tests.laws.kernel.logs import SECOND
+from tests.laws.kernel.own_aggregates import Pairs, Span
 from tests.laws.kernel.reading import Computed
 
 
@@ -175,6 +176,24 @@ def limit_subjects() -> list[Subject]:
         limited("few_rows", 60 * SECOND, T.table(), max_records=3),
         limited("few_windows", 6 * SECOND, short, max_records=2),
         limited("small", 8 * SECOND, grouped.aggregate(**TOTALS[1]), max_bytes=40),
+    ]
+
+
+def own_subjects() -> list[Subject]:
+    """What users write, in windows, totals, and a time limit."""
+    own: dict[str, Any] = {"span": Span().of("value"), "n": hr.count(), "pairs": Pairs(4).of("key", "value")}
+    grouped = T.group_by()
+    windows = grouped.window(hr.hopping("9 seconds", "4 seconds"), grace="2 seconds").aggregate(**own)
+    sessions = grouped.window(hr.session("2 seconds"), grace="3 seconds").aggregate(**own)
+    sliding = grouped.window(hr.sliding("3 seconds"), grace="3 seconds").aggregate(**own)
+    totals = grouped.aggregate(**own)
+    return [
+        Subject("own_windows", windows.suppress(hr.until_window_closes()).named("windows")),
+        Subject("own_sessions", sessions.named("sessions")),
+        Subject("own_sliding", sliding.named("sliding")),
+        Subject("own_totals", totals.named("totals")),
+        Subject("own_totals_changes", totals.named("totals"), changes=True),
+        Subject("own_limited", totals.suppress(hr.until_time_limit(4 * SECOND)).named("limited")),
     ]
 
 
