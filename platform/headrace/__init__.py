@@ -6,9 +6,15 @@ the result.
 """
 
 from headrace.description import (
+    Context,
+    KeyValueStore,
+    Processor,
+    ProcessorError,
+    Record,
     ReplayGuard,
     SessionWindows,
     SlidingWindows,
+    Timer,
     TimeWindows,
     Topic,
     UntilTimeLimit,
@@ -21,6 +27,7 @@ from headrace.description import (
     describe,
     first,
     hopping,
+    key_value_store,
     last,
     max,
     max_by,
@@ -35,6 +42,7 @@ from headrace.description import (
     tumbling,
     until_time_limit,
     until_window_closes,
+    value_store,
     variance,
 )
 from headrace.description.own_aggregate import Aggregate
@@ -43,10 +51,11 @@ from headrace.observe.preview import Preview, preview
 from headrace.sinks import CorrectableSink, Delivery, KafkaSink, PostgresSink, Sink
 
 __all__ = [
-    "Aggregate", "CorrectableSink", "Delivery", "DescriptionError", "HeadraceError", "KafkaSink", "PostgresSink", "Preview",
-    "ReplayGuard",
-    "SessionWindows", "Sink", "SlidingWindows", "TerminalError", "TimeWindows", "Topic", "TransientError",
+    "Aggregate", "Context", "CorrectableSink", "Delivery", "DescriptionError", "HeadraceError", "KafkaSink",
+    "KeyValueStore", "PostgresSink", "Preview", "Processor", "ProcessorError", "Record", "ReplayGuard",
+    "SessionWindows", "Sink", "SlidingWindows", "TerminalError", "TimeWindows", "Timer", "Topic", "TransientError",
     "UntilTimeLimit", "UntilWindowCloses", "approx_count_distinct", "avg", "collect", "count", "count_distinct",
-    "describe", "first", "hopping", "last", "max", "max_by", "min", "min_by", "preview", "quantiles", "session", "sliding",
-    "stddev", "sum", "top", "tumbling", "until_time_limit", "until_window_closes", "variance",
+    "describe", "first", "hopping", "key_value_store", "last", "max", "max_by", "min", "min_by", "preview",
+    "quantiles", "session", "sliding", "stddev", "sum", "top", "tumbling", "until_time_limit", "until_window_closes",
+    "value_store", "variance",
 ]  # fmt: skip

@@ -8,6 +8,8 @@ import pytest
 
 import headrace as hr
 from headrace.quality import check_node, node_checks
+from headrace.quality.books import open_books
+from headrace.quality.ratios import late_drops_below, no_unanswered_above
 from headrace.quality.results import can_be_late
 from tests.conftest import Drive
 
@@ -62,20 +64,19 @@ def test_what_is_late_or_finds_nothing_is_said_with_its_numbers(drive: Drive, tm
         driver.pipe("readings", key=key, value={"amount": 1}, timestamp_ms=minute * MINUTE)
     driver.cut()
 
-    def found(node: Any) -> dict[str, Any]:
-        judged = check_node(driver.spark, driver._lake, node, str(tmp_path), verdicts=())
-        return {result.name: result for result in judged}
-
-    late, joined = found(CALM)[LATE], found(JOINED)[LATE]
-    assert (late.passed, late.severity, joined.passed) == (False, "warn", False)
+    judged = check_node(driver.spark, driver._lake, JOINED, str(tmp_path), verdicts=())
+    (joined,) = (result for result in judged if result.name == LATE)
+    assert (joined.passed, joined.severity) == (False, "warn")
+    late = late_drops_below(driver.spark, open_books(driver.spark, driver._lake, CALM), 0.05).explain(False)
     assert late.sentence.startswith(
         "1 of 4 records delivered is late, 25.00% where 5.00% may be, most of them (1)"
     )
     assert "give calm a longer grace" in late.sentence
     assert joined.sentence.startswith("1 of 5 records delivered is late, 20.00%")
     for node in (SITES, KNOWN):
-        unmatched = found(node)[UNMATCHED]
-        assert (unmatched.passed, unmatched.severity) == (False, "warn")
-        assert unmatched.sentence.startswith(
+        books = open_books(driver.spark, driver._lake, node)
+        unmatched = no_unanswered_above(driver.spark, books, node, 0.05)
+        assert (unmatched.name, unmatched.claim is None) == (UNMATCHED, False)
+        assert unmatched.explain(False).sentence.startswith(
             "2 of 4 records are records that found no row, 50.00% where 5.00% may be;"
         )

@@ -194,7 +194,7 @@ def _ordered(node: Node, frame: DataFrame) -> tuple[DataFrame, tuple[str, ...]]:
     shown: dict[str, str] = {}
     if isinstance(node, NamedStream | FlatMapped):
         order, shown = (SEQUENCE, *order_of_rows(node)), POSITION
-    elif isinstance(node, Lookup | StreamJoin | Suppressed):
+    elif operator_of(node).appended and not isinstance(node, WindowedAggregate):  # of which some may be open
         order = (SEQUENCE, *order_of_rows(node))
     else:
         order = node.identity

@@ -10,6 +10,7 @@ from headrace.description import (
     FlatMapped,
     Lookup,
     NamedStream,
+    Processed,
     Relation,
     RunningAggregate,
     SessionWindows,
@@ -22,6 +23,7 @@ from headrace.description.clocks import WALL
 from headrace.oracle import relations
 from headrace.oracle.batches import batches
 from headrace.oracle.lookups import lookup
+from headrace.oracle.processors import processed
 from headrace.oracle.records import elements, records
 from headrace.oracle.sessions import sessions
 from headrace.oracle.sliding import sliding
@@ -56,6 +58,8 @@ def results(node: Node, log: Log, wanted: Callable[[Identity], bool] = lambda ke
             return elements(node, log)
         case Batches():
             return batches(node, log)
+        case Processed():
+            return processed(node, log)
         case Suppressed():
             return (wall_limit if node.clock == WALL else time_limit)(node, log, wanted)
         case RunningAggregate():

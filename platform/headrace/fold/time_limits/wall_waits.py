@@ -1,6 +1,6 @@
 """Waits by the wall clock, in one step: by group and partition which waits there are, and what leaves.
 
-Law (L34): an update has the commit time of its record. A wait that is opened at t, under the limit d in force there, is over
+Law (L35): an update has the commit time of its record. A wait that is opened at t, under the limit d in force there, is over
 at t + d: an update before joins it, one at or after opens another. Its row leaves at t + d, which is its `__sequence`, once
 the log is read as far. So nothing but the updates of its own entry, and limits that people set, have a say in it.
 """
