@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from functools import cached_property, partial
 from typing import TYPE_CHECKING, Any
 
+from headrace.description.called_code import called_by
 from headrace.description.code_identity import identity_of
 from headrace.description.emitting import Emitting
 from headrace.description.fingerprint import rules_of
@@ -173,12 +174,12 @@ def class_of(processor: Makes) -> type[Processor]:
     return made
 
 
-def _identity(processor: Makes) -> list[Any]:
-    """The code of the class and of those that it inherits from, and bound values."""
-    bases = [
-        each for each in class_of(processor).__mro__ if issubclass(each, Processor) and each is not Processor
-    ]
-    return [identity_of(processor), *map(identity_of, bases[1:])]
+def _identity(processor: Makes) -> dict[str, Any]:
+    """The code of the class, of those that it inherits from, and of what they call; and bound values."""
+    made = class_of(processor)
+    bases = [each for each in made.__mro__ if issubclass(each, Processor) and each is not Processor]
+    calls = {each.__qualname__: called_by(each) for each in bases}
+    return {"made": identity_of(processor), "bases": [*map(identity_of, bases[1:])], "calls": calls}
 
 
 def _check_processor(processor: object) -> None:
