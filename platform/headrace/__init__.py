@@ -37,6 +37,7 @@ from headrace.description import (
     until_window_closes,
     variance,
 )
+from headrace.description.source_chain import source_chain
 from headrace.errors import DescriptionError, HeadraceError, TerminalError, TransientError
 from headrace.sinks import CorrectableSink, Delivery, KafkaSink, PostgresSink, Sink
 
@@ -45,5 +46,5 @@ __all__ = [
     "SessionWindows", "Sink", "SlidingWindows", "TerminalError", "TimeWindows", "Topic", "TransientError",
     "UntilTimeLimit", "UntilWindowCloses", "approx_count_distinct", "avg", "collect", "count", "count_distinct",
     "describe", "first", "hopping", "last", "max", "max_by", "min", "min_by", "quantiles", "session", "sliding",
-    "stddev", "sum", "top", "tumbling", "until_time_limit", "until_window_closes", "variance",
+    "source_chain", "stddev", "sum", "top", "tumbling", "until_time_limit", "until_window_closes", "variance",
 ]  # fmt: skip

@@ -34,11 +34,13 @@ class Feed:
 
     conditions  SQL that decides whether a row is in its table
     deletes     whether a tombstone deletes its key, so that the steps matter for it too
+    chained     whether its rows go on as records of their own, so that their source chains matter
     """
 
     stream: Stream
     conditions: tuple[str, ...] = ()
     deletes: bool = False
+    chained: bool = False
 
     @property
     def topics(self) -> tuple[str, ...]:
@@ -80,4 +82,11 @@ def below(part: str, side: str) -> str:
 
 def _feed(leaf: Node) -> Feed:
     assert isinstance(leaf, Table | RunningAggregate | WindowedAggregate | Batches | NamedStream | FlatMapped)
-    return Feed(leaf.stream, leaf.conditions, deletes=True) if isinstance(leaf, Table) else Feed(leaf.stream)
+    if isinstance(leaf, Table):
+        return Feed(leaf.stream, leaf.conditions, deletes=True)
+    return Feed(leaf.stream, chained=is_stateless(leaf))
+
+
+def is_stateless(node: Node) -> bool:
+    """True if each row follows from one record, so that the source chain goes on."""
+    return isinstance(node, NamedStream | FlatMapped)

@@ -87,7 +87,11 @@ def _is_filtered(rows: Sequence[Row]) -> bool:
 
 def _parts_of(feed: Feed, topic: str, log: DataFrame) -> Sequence[Part]:
     branch = next(branch for branch in feed.stream.branches if branch.topic.name == topic)
-    before, filters, parts = rows_before(log, branch.topic, feed.stream), False, list[Part]()
+    before, filters, parts = (
+        rows_before(log, branch.topic, feed.stream, headers=feed.chained),
+        False,
+        list[Part](),
+    )
     for step in branch.steps:
         parts += [Part(named, rows, before if filters else None) for named, rows in _evaluated(step, before)]
         before, filters = applied(before, step), filters or isinstance(step, Where)

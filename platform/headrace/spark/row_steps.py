@@ -27,29 +27,34 @@ if TYPE_CHECKING:
 _GENERATES = re.compile(r"^[ :+\-]*Generate ", re.MULTILINE)  # a node of Spark's plan
 # Each column of the log by which operators tell a row's fate, under a name that no user's column has.
 RAW = {name: f"__{name}" for name in RAW_COLUMNS.names}
+HEADERS = "__headers"  # those of the record, where they are wanted
 # Transforms that make one row of each record.
 _ONE_TO_ONE: WeakSet[Transform] = WeakSet()
 # Made once: each column costs calls into the JVM.
 _KNOWN: WeakKeyDictionary[Topic, Selection] = WeakKeyDictionary()
 
 
-def rows_of(logs: Mapping[str, DataFrame], stream: Stream) -> DataFrame:
+def rows_of(logs: Mapping[str, DataFrame], stream: Stream, *, headers: bool = False) -> DataFrame:
     """The rows of a stream's topics after its row-wise steps.
 
-    In:     logs  for each topic's name, rows of its log
-    Out:    the stream's columns, RAW, and REFUSED if `refuses`. One row per row of the logs.
+    In:     logs     for each topic's name, rows of its log
+            headers  whether HEADERS is wanted
+    Out:    the stream's columns, RAW, HEADERS if wanted, and REFUSED if `refuses`. One row per row of the logs.
     Law:    row by row; no row is dropped.
     """
     frames = [
-        reduce(applied, branch.steps, rows_before(logs[branch.topic.name], branch.topic, stream))
+        reduce(
+            applied, branch.steps, rows_before(logs[branch.topic.name], branch.topic, stream, headers=headers)
+        )
         for branch in stream.branches
     ]
     return reduce(lambda left, right: left.unionByName(right), frames)
 
 
-def rows_before(log: DataFrame, topic: Topic, stream: Stream) -> DataFrame:
-    """The rows of one topic of a stream before any step: the topic's columns, RAW, and REFUSED if `refuses`."""
-    more = (F.lit(False).alias(REFUSED),) if refuses(stream) else ()
+def rows_before(log: DataFrame, topic: Topic, stream: Stream, *, headers: bool = False) -> DataFrame:
+    """The rows of one topic of a stream before any step. Out: the topic's columns, and others as `rows_of` says."""
+    more = [F.lit(False).alias(REFUSED)] if refuses(stream) else []
+    more += [F.col("headers").alias(HEADERS)] if headers else []
     return _columns(topic).of(log, *more)
 
 
@@ -84,7 +89,7 @@ def applied(frame: DataFrame, step: Step) -> DataFrame:
             passes = F.coalesce(F.expr(expression), F.lit(False))
             return frame.withColumn(REFUSED, F.col(REFUSED) | ~passes)
         case Select(expressions):
-            kept = (name for name in (*RAW.values(), REFUSED) if name in frame.columns)
+            kept = (name for name in (*RAW.values(), HEADERS, REFUSED) if name in frame.columns)
             return frame.select(*(F.expr(expression) for expression in expressions), *kept)
         case WithColumn(name, expression):
             return frame.withColumn(name, F.expr(expression))
@@ -94,7 +99,11 @@ def applied(frame: DataFrame, step: Step) -> DataFrame:
 
 def _transform(frame: DataFrame, step: Transform) -> DataFrame:
     result: DataFrame = step.function(frame)
-    lost = [name for name in (*RAW.values(), REFUSED) if name in frame.columns and name not in result.columns]
+    lost = [
+        name
+        for name in (*RAW.values(), HEADERS, REFUSED)
+        if name in frame.columns and name not in result.columns
+    ]
     if lost:
         raise DescriptionError(
             f"transform({getattr(step.function, '__name__', step.function)!r}) dropped the columns {', '.join(lost)}.",
