@@ -24,6 +24,18 @@ PARTS = hr.Topic(
     "parts", value="part STRING", idle_timeout=None, replay_guard=hr.ReplayGuard(header="source-chain")
 )
 TAKEN = PARTS.named("taken")
+PLACES = (
+    ORDERS.where("record_offset() <> 1")
+    .select(
+        "concat(record_topic(), '/', record_partition(), '/', record_offset()) AS place",
+        "record_source_chain() AS chain",
+        "CAST(record_header('source-chain') AS STRING) = record_source_chain() AS same",
+        "size(record_headers()) AS headers",
+        "unix_millis(record_timestamp()) AS at_ms",
+        "record_ingested_at() > record_timestamp() AS later",
+    )
+    .named("places")
+)
 
 
 class Topic:
@@ -53,7 +65,7 @@ def test_a_record_sent_again_is_known_behind_nodes_without_state(drive: Drive) -
     words = (
         ORDERS.flat_map("split(text, ' ') AS part").where("part <> 'nuts'").to(mapped).named("order_words")
     )
-    driver = drive(upper, words, TAKEN)
+    driver = drive(upper, words, TAKEN, PLACES)
     came = hr.source_chain(None, "shop", 2, 40)
 
     def pipe(text: str, chain: bytes | None) -> None:
@@ -83,6 +95,12 @@ def test_a_record_sent_again_is_known_behind_nodes_without_state(drive: Drive) -
     plain.send(driver)
     mapped.send(driver)
     assert fates(driver.ledger("taken")) == {"used": 7, "replay": 2 + 1 + 2}
+    assert [tuple(row) for row in driver.read("places").orderBy("place").collect()] == [
+        ("orders/0/0", came.decode(), True, 1, MINUTE, True),
+        ("orders/0/2", came.decode(), True, 1, MINUTE, True),
+        ("orders/0/3", '[["shop",2,41]]', True, 1, MINUTE, True),
+    ]
+    assert fates(driver.ledger("places")) == {"used": 3, "filtered": 1}
     for node in (upper, words):
         name = node.required_name
         assert sorted(driver.backfill(name).collect()) == sorted(driver.read(name).collect()), name

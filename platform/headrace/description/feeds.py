@@ -14,6 +14,7 @@ from headrace.description.refined import Refined
 from headrace.description.regrouped import TableAggregate
 from headrace.description.relation import Relation
 from headrace.description.running import RunningAggregate
+from headrace.description.steps import reads_headers
 from headrace.description.stream_join import StreamJoin
 from headrace.description.suppressed import Suppressed
 from headrace.description.table import Table
@@ -41,6 +42,12 @@ class Feed:
     conditions: tuple[str, ...] = ()
     deletes: bool = False
     chained: bool = False
+
+    @property
+    def reads_headers(self) -> bool:
+        """Whether the headers of its records matter."""
+        steps = (step for branch in self.stream.branches for step in branch.steps)
+        return self.chained or any(map(reads_headers, steps))
 
     @property
     def topics(self) -> tuple[str, ...]:

@@ -30,6 +30,7 @@ from headrace.description import (
     quote,
 )
 from headrace.description.feeds import LEFT, RECORDS, Feed, feeds_of, leaves_of
+from headrace.description.record_metadata import HEADERS
 from headrace.description.source_chain import SOURCE_CHAIN
 from headrace.engine.log_slices import LogSlice, Origin
 from headrace.engine.operators import feed_schema
@@ -44,7 +45,7 @@ from headrace.sequence.operator_rows import RAW_COLUMNS, REFUSED, row_columns
 from headrace.sequence.replays.hops import open_chains_of
 from headrace.spark.frames import Selection, local_frame
 from headrace.spark.one_task import arrow_schema
-from headrace.spark.row_steps import HEADERS, RAW, origins, refuses, rows_of
+from headrace.spark.row_steps import RAW, origins, refuses, rows_of
 
 if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame, SparkSession
@@ -259,7 +260,7 @@ class NodeRows:
 
 def feed_frame(feed: Feed, logs: Mapping[str, DataFrame]) -> DataFrame:
     """The rows of a feed as `rows_of` gives them, with PASSES if its table has conditions. In: logs  by topic."""
-    rows = rows_of({topic: logs[topic] for topic in feed.topics}, feed.stream, headers=feed.chained)
+    rows = rows_of({topic: logs[topic] for topic in feed.topics}, feed.stream, headers=feed.reads_headers)
     if not feed.conditions:
         return rows
     passes = (F.coalesce(F.expr(condition), F.lit(False)) for condition in feed.conditions)

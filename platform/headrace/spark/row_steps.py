@@ -13,6 +13,7 @@ from weakref import WeakKeyDictionary, WeakSet
 from pyspark.sql import functions as F
 
 from headrace.description import Select, Transform, Where, WithColumn, quote
+from headrace.description.record_metadata import HEADERS, runnable
 from headrace.errors import DescriptionError
 from headrace.sequence.operator_rows import RAW_COLUMNS, REFUSED
 from headrace.spark.frames import Selection
@@ -20,14 +21,13 @@ from headrace.spark.frames import Selection
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from pyspark.sql import DataFrame
+    from pyspark.sql import Column, DataFrame
 
     from headrace.description import Step, Stream, Topic
 
 _GENERATES = re.compile(r"^[ :+\-]*Generate ", re.MULTILINE)  # a node of Spark's plan
 # Each column of the log by which operators tell a row's fate, under a name that no user's column has.
 RAW = {name: f"__{name}" for name in RAW_COLUMNS.names}
-HEADERS = "__headers"  # those of the record, where they are wanted
 # Transforms that make one row of each record.
 _ONE_TO_ONE: WeakSet[Transform] = WeakSet()
 # Made once: each column costs calls into the JVM.
@@ -82,17 +82,22 @@ def refuses(stream: Stream) -> bool:
     return any(isinstance(step, Where) for branch in stream.branches for step in branch.steps)
 
 
+def column_of(sql: str) -> Column:
+    """An expression of a step, as Spark runs it."""
+    return F.expr(runnable(sql).sql)
+
+
 def applied(frame: DataFrame, step: Step) -> DataFrame:
     """The rows after one step more."""
     match step:
         case Where(expression):
-            passes = F.coalesce(F.expr(expression), F.lit(False))
+            passes = F.coalesce(column_of(expression), F.lit(False))
             return frame.withColumn(REFUSED, F.col(REFUSED) | ~passes)
         case Select(expressions):
             kept = (name for name in (*RAW.values(), HEADERS, REFUSED) if name in frame.columns)
-            return frame.select(*(F.expr(expression) for expression in expressions), *kept)
+            return frame.select(*(column_of(expression) for expression in expressions), *kept)
         case WithColumn(name, expression):
-            return frame.withColumn(name, F.expr(expression))
+            return frame.withColumn(name, column_of(expression))
         case Transform():
             return _transform(frame, step)
 
