@@ -21,6 +21,10 @@ export UV_HTTP_TIMEOUT ?= 300
 # Tests start JVMs that live for minutes: the quick compiler alone is twice as fast there. Its default cache fills up, and nothing is compiled any more;
 # and each time that the room for classes grows, all objects are collected.
 SHORT_LIVED_JVM := -XX:TieredStopAtLevel=1 -XX:ReservedCodeCacheSize=240m -XX:+UseSerialGC -XX:MetaspaceSize=256m
+# Classes of Spark's JVM and of the broker's, ready to be mapped; a JVM with another class path goes on without them, and silently.
+CLASSES := $(CURDIR)/.headrace/classes
+TEST_JVMS = JDK_JAVA_OPTIONS="$(SHORT_LIVED_JVM) -XX:SharedArchiveFile=$(CLASSES)/spark.jsa -Xlog:disable" \
+	KAFKA_OPTS="-XX:SharedArchiveFile=$(CLASSES)/broker.jsa"
 
 .DEFAULT_GOAL := help
 .PHONY: help setup demo demo-once tour test test-fast faults check guard bench cases lock clean again
@@ -40,14 +44,14 @@ demo-once: setup ## The same once and without the UI: produce, stream, backfill,
 tour: setup ## Take docs/tour.md's pictures of a demo that runs; needs chromium; ARGS="graph" takes one
 	@$(BIN)/python docs/tour.py $(ARGS)
 
-test: setup ## Run every test; ARGS="-k broker" selects
-	@JDK_JAVA_OPTIONS="$(SHORT_LIVED_JVM)" $(BIN)/python -m pytest -n $(WORKERS) --dist loadfile --no-loadscope-reorder --durations=25 $(ARGS)
+test: setup $(CLASSES)/.made ## Run every test; ARGS="-k broker" selects
+	@$(TEST_JVMS) $(BIN)/python -m pytest -n $(WORKERS) --dist loadfile --no-loadscope-reorder --durations=25 $(ARGS)
 
 test-fast: setup ## Run the tests that need neither Spark nor a broker, for every save
 	@$(BIN)/python -m pytest -q -m fast -n $(WORKERS) --dist worksteal $(ARGS)
 
-faults: setup ## Go on with the matrix of faults; ARGS="--only SIGKILL --minutes 30", "--table"; see docs/reliability.md
-	@JDK_JAVA_OPTIONS="$(SHORT_LIVED_JVM)" $(BIN)/python -m tests.faults.matrix $(ARGS)
+faults: setup $(CLASSES)/.made ## Go on with the matrix of faults; ARGS="--only SIGKILL --minutes 30", "--table"; see docs/reliability.md
+	@$(TEST_JVMS) $(BIN)/python -m tests.faults.matrix $(ARGS)
 
 check: guard setup ## Lint, formatting, types, layout
 	@$(BIN)/ruff check .
@@ -70,6 +74,11 @@ lock: $(INSTALLED) ## Resolve dependencies anew: both requirements.lock files an
 clean: ## Remove all that setup, demo and tests made, .venv and .headrace included
 	@rm -rf $(VENV) .headrace dist .hypothesis .mypy_cache .pytest_cache .ruff_cache
 	@find . -name __pycache__ -type d -prune -exec rm -rf {} +
+
+$(CLASSES)/.made: $(RESOLVED) $(INSTALLED) tests/class_archives.py
+	@echo "test: archiving the classes of Spark and of the Kafka broker in $(CLASSES)"
+	@$(BIN)/python -m tests.class_archives $(CLASSES)
+	@touch $@
 
 # Not a test: with this file in place pytest itself dies before it collects anything.
 guard:

@@ -60,7 +60,7 @@ def fates(driver: TestDriver, name: str) -> dict[tuple[str, int, str], int]:
 
 
 def pipe(driver: TestDriver, random: Random, cut: int) -> None:
-    for number in range(24):
+    for number in range(14):
         at_ms = (cut * 24 + number + 30) * MINUTE // 6 - random.randrange(3) * MINUTE
         said = "a:1,a:2" if number % 9 == 4 else random.choice([f"r{random.randrange(4)}", "a:r1", "none"])
         value = {"ref": said, "n": random.randrange(9)}

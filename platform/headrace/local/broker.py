@@ -14,6 +14,7 @@ from __future__ import annotations
 import atexit
 import fcntl
 import os
+import shlex
 import signal
 import socket
 import subprocess
@@ -152,7 +153,8 @@ class Broker(LocalServer):
             )
 
     def _java(self) -> list[str]:
-        return [java(), *JVM_FLAGS, *LOG_FLAGS, "-cp", broker_classpath()]
+        options = shlex.split(os.environ.get("KAFKA_OPTS", ""))  # what Kafka's own scripts give to its JVM
+        return [java(), *JVM_FLAGS, *LOG_FLAGS, *options, "-cp", broker_classpath()]
 
     def _answers(self) -> bool:
         try:

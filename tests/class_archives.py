@@ -1,0 +1,84 @@
+"""Archives of the classes that Spark's JVM and the broker's load: half of what a JVM computes in its first minute is saved.
+
+Usage: python -m tests.class_archives FOLDER
+
+Out:    FOLDER/spark.jsa and FOLDER/broker.jsa, each complete or not there: a JVM dies of a part of one.
+Notes:  Java maps an archive into memory (`-XX:SharedArchiveFile`) in place of reading, verifying and linking thousands of
+        classes. The tests start some two hundred JVMs. A JVM with another class path goes on without it.
+Source: JEP 350, Dynamic CDS Archives.
+"""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+import tempfile
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+
+import headrace as hr
+from headrace.local.broker import Broker, create_topics
+from headrace.spark.jars import spark_jars
+from headrace.spark.session import build_session, spark_conf
+from headrace.testing import TestDriver
+
+KINDS = ("spark", "broker")
+EVENTS = hr.Topic("events", key="id STRING", value="n BIGINT, place STRING")
+NODES = (
+    EVENTS.group_by()
+    .window(hr.tumbling("4 seconds"), grace=0)
+    .aggregate(n=hr.count(), total=hr.sum("n"))
+    .named("windows"),
+    EVENTS.with_column("twice", "2 * n").group_by("place").aggregate(n=hr.count()).named("totals"),
+    EVENTS.table().join(EVENTS.select("id", "n AS m").table(), on="id").named("joined"),
+)  # fmt: skip
+
+
+def main(folder: Path) -> None:
+    """Run both kinds of JVM, side by side, and keep what they loaded."""
+    folder.mkdir(parents=True, exist_ok=True)
+    with ThreadPoolExecutor() as pool:
+        list(pool.map(lambda kind: _record(kind, folder / f"{kind}.jsa"), KINDS))
+
+
+def _record(kind: str, archive: Path) -> None:
+    """Run one kind in a process of its own. JVMs write the archive when they end; they hold its output until then."""
+    fresh = archive.with_suffix(".new")
+    command = [sys.executable, "-m", "tests.class_archives", kind, str(fresh)]
+    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    if done.returncode != 0:
+        raise SystemExit(f"There is no archive of the classes of {kind}.\n{done.stdout}{done.stderr}")
+    fresh.replace(archive)
+
+
+def run_spark(options: str) -> None:
+    """Load what a stream, a read and a backfill use."""
+    spark = build_session(spark_conf(spark_jars()) | {"spark.driver.extraJavaOptions": options}, "classes")
+    driver = TestDriver(NODES, spark)
+    for number in range(6):
+        driver.pipe("events", key="a", value={"n": number, "place": "north"}, timestamp_ms=number * 3000)
+        driver.pipe("events", key="b", value=None if number % 2 else b"{", timestamp_ms=number * 3000)
+        driver.cut()
+    for node in ("windows", "totals", "joined"):
+        for look in (driver.read, driver.updates, driver.ledger, driver.backfill):
+            look(node).collect()
+    driver.dead_letters("events").collect()
+    driver.close()
+    spark.stop()
+
+
+def run_broker(options: str) -> None:
+    """Load what formats the storage and what serves a client."""
+    os.environ["KAFKA_OPTS"] = options
+    with tempfile.TemporaryDirectory() as folder, Broker(Path(folder)) as broker:
+        broker.wait_ready()
+        create_topics(broker.bootstrap_servers, {"events": 2})
+
+
+if __name__ == "__main__":
+    if sys.argv[1] in KINDS:
+        recording = f"-XX:ArchiveClassesAtExit={sys.argv[2]} -Xlog:disable"
+        {"spark": run_spark, "broker": run_broker}[sys.argv[1]](recording)
+    else:
+        main(Path(sys.argv[1]))
