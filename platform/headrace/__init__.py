@@ -6,9 +6,15 @@ the result.
 """
 
 from headrace.description import (
+    Context,
+    KeyValueStore,
+    Processor,
+    ProcessorError,
+    Record,
     ReplayGuard,
     SessionWindows,
     SlidingWindows,
+    Timer,
     TimeWindows,
     Topic,
     UntilTimeLimit,
@@ -21,6 +27,7 @@ from headrace.description import (
     describe,
     first,
     hopping,
+    key_value_store,
     last,
     max,
     max_by,
@@ -35,6 +42,7 @@ from headrace.description import (
     tumbling,
     until_time_limit,
     until_window_closes,
+    value_store,
     variance,
 )
 from headrace.description.source_chain import source_chain
@@ -42,9 +50,10 @@ from headrace.errors import DescriptionError, HeadraceError, TerminalError, Tran
 from headrace.sinks import CorrectableSink, Delivery, KafkaSink, PostgresSink, Sink
 
 __all__ = [
-    "CorrectableSink", "Delivery", "DescriptionError", "HeadraceError", "KafkaSink", "PostgresSink", "ReplayGuard",
-    "SessionWindows", "Sink", "SlidingWindows", "TerminalError", "TimeWindows", "Topic", "TransientError",
-    "UntilTimeLimit", "UntilWindowCloses", "approx_count_distinct", "avg", "collect", "count", "count_distinct",
-    "describe", "first", "hopping", "last", "max", "max_by", "min", "min_by", "quantiles", "session", "sliding",
-    "source_chain", "stddev", "sum", "top", "tumbling", "until_time_limit", "until_window_closes", "variance",
+    "Context", "CorrectableSink", "Delivery", "DescriptionError", "HeadraceError", "KafkaSink", "KeyValueStore",
+    "PostgresSink", "Processor", "ProcessorError", "Record", "ReplayGuard", "SessionWindows", "Sink", "SlidingWindows",
+    "TerminalError", "TimeWindows", "Timer", "Topic", "TransientError", "UntilTimeLimit", "UntilWindowCloses",
+    "approx_count_distinct", "avg", "collect", "count", "count_distinct", "describe", "first", "hopping",
+    "key_value_store", "last", "max", "max_by", "min", "min_by", "quantiles", "session", "sliding", "source_chain",
+    "stddev", "sum", "top", "tumbling", "until_time_limit", "until_window_closes", "value_store", "variance",
 ]  # fmt: skip

@@ -19,6 +19,7 @@ from headrace.errors import TerminalError
 from headrace.fold import (
     batches,
     lookups,
+    processors,
     relations,
     sessions,
     sliding,
@@ -28,6 +29,7 @@ from headrace.fold import (
     totals,
     windows,
 )
+from tests.laws.kernel.processor_subjects import Silence
 
 pytestmark = pytest.mark.fast
 
@@ -40,6 +42,7 @@ COUNTS = GROUPED.aggregate(n=hr.count(), total=hr.sum("n"))
 TUMBLING = GROUPED.window(hr.tumbling("2 minutes"), grace="1 minute").aggregate(n=hr.count())
 LIMIT = hr.until_time_limit("1 minute")
 EARLY = hr.until_time_limit("1 minute", max_records=3, when_full="emit_early")
+LAST = hr.value_store("last", "value BIGINT")
 NODES: list[tuple[Any, type, bool]] = [
     (TUMBLING, windows.Windows, False),
     (TUMBLING.suppress(hr.until_window_closes(max_records=9, when_full="shut_down")), windows.Windows, False),
@@ -59,6 +62,8 @@ NODES: list[tuple[Any, type, bool]] = [
     (ONE.lookup(TABLE, on="ref"), lookups.LookupInLog, False),
     (ONE.lookup(TABLE.where("other > 0"), on="ref", as_of="event"), lookups.LookupInTime, False),
     (ONE.join(TWO.select("id", "n AS other"), on="id", within=0, grace=0, how="outer"), stream_joins.StreamJoins, False),
+    (ONE.group_by("ref").process(Silence, output="what STRING", stores=[LAST], stream_wait=9_000, wall_wait=9_000), processors.Processors, False),
+    (ONE.merge(TWO).process(Silence, output="what STRING", stores=[LAST], stream_wait=9_000, wall_wait=9_000), processors.Processors, False),
     (COUNTS.suppress(LIMIT), time_limits.TimeLimit, False),
     (TUMBLING.suppress(EARLY), time_limits.TimeLimit, False),
     (ONE.table().suppress(LIMIT), time_limits.TimeLimit, False),
@@ -101,7 +106,7 @@ def test_a_table_that_gains_a_sink_goes_on_from_the_state_that_it_has() -> None:
 
 def test_what_tells_changes_apart_needs_all_topics_through_one_commit_time() -> None:
     ordered = {number for number, (node, _, changes) in enumerate(NODES) if made(node, changes).ordered}
-    assert ordered == {10, 11, 15, 16, 17}
+    assert ordered == {10, 11, 15, 16, 17, 19}
 
 
 def test_conditions_of_a_table_are_computed_for_its_feed() -> None:

@@ -30,6 +30,8 @@ from headrace.description.lookup import Lookup
 from headrace.description.named_stream import NamedStream
 from headrace.description.node import Node
 from headrace.description.node_output import NodeOutput, output_name, written_by
+from headrace.description.processed import Processed
+from headrace.description.processor import Context, KeyValueStore, Processor, ProcessorError, Record, Timer
 from headrace.description.refined import Refined
 from headrace.description.regrouped import GroupedTable, TableAggregate
 from headrace.description.relation import Relation
@@ -46,6 +48,7 @@ from headrace.description.schema import (
     quote,
     to_ddl,
 )
+from headrace.description.stores import Store, key_value_store, value_store
 from headrace.description.stream import Branch, Select, Step, Stream, Transform, Where, WithColumn
 from headrace.description.stream_join import StreamJoin
 from headrace.description.suppressed import Suppressed
@@ -72,14 +75,15 @@ from headrace.description.windows import (
 )
 
 __all__ = [
-    "Aggregate", "Batches", "Bound", "Branch", "Column", "Duration", "Expression", "FlatMap", "FlatMapped",
-    "GroupedStream", "GroupedTable", "Join", "Lookup", "NamedStream", "Node", "NodeOutput", "Refined", "Relation",
-    "ReplayGuard", "ResultColumn", "RunningAggregate", "Select", "SessionWindows", "SlidingWindows", "Step", "Stream",
-    "StreamJoin", "Suppressed", "Table", "TableAggregate", "TimeWindows", "Topic", "Topology", "Transform",
+    "Aggregate", "Batches", "Bound", "Branch", "Column", "Context", "Duration", "Expression", "FlatMap",
+    "FlatMapped", "GroupedStream", "GroupedTable", "Join", "KeyValueStore", "Lookup", "NamedStream", "Node",
+    "NodeOutput", "Processed", "Processor", "ProcessorError", "Record", "Refined", "Relation", "ReplayGuard",
+    "ResultColumn", "RunningAggregate", "Select", "SessionWindows", "SlidingWindows", "Step", "Store", "Stream",
+    "StreamJoin", "Suppressed", "Table", "TableAggregate", "TimeWindows", "Timer", "Topic", "Topology", "Transform",
     "UntilTimeLimit", "UntilWindowCloses", "Where", "WindowedAggregate", "WindowedStream", "WithColumn",
     "approx_count_distinct", "avg", "collect", "count", "count_distinct", "describe", "duration_ms", "first",
-    "format_duration", "hopping", "is_decimal", "is_floating", "is_integral", "is_numeric", "is_unnamed", "last", "max",
-    "max_by", "min", "min_by", "output_name", "parse_ddl", "parse_expression", "quantiles", "quote", "session",
-    "sliding", "stddev", "sum", "to_ddl", "top", "tumbling", "until_time_limit", "until_window_closes", "variance",
-    "with_unnamed", "written_by",
+    "format_duration", "hopping", "is_decimal", "is_floating", "is_integral", "is_numeric", "is_unnamed",
+    "key_value_store", "last", "max", "max_by", "min", "min_by", "output_name", "parse_ddl", "parse_expression",
+    "quantiles", "quote", "session", "sliding", "stddev", "sum", "to_ddl", "top", "tumbling", "until_time_limit",
+    "until_window_closes", "value_store", "variance", "with_unnamed", "written_by",
 ]  # fmt: skip

@@ -10,6 +10,7 @@ from headrace.description.flat_mapped import FlatMapped
 from headrace.description.join import Join
 from headrace.description.lookup import Lookup
 from headrace.description.named_stream import NamedStream
+from headrace.description.processed import Processed
 from headrace.description.refined import Refined
 from headrace.description.regrouped import TableAggregate
 from headrace.description.relation import Relation
@@ -88,7 +89,9 @@ def below(part: str, side: str) -> str:
 
 
 def _feed(leaf: Node) -> Feed:
-    assert isinstance(leaf, Table | RunningAggregate | WindowedAggregate | Batches | NamedStream | FlatMapped)
+    assert isinstance(
+        leaf, Batches | FlatMapped | NamedStream | Processed | RunningAggregate | Table | WindowedAggregate
+    )
     if isinstance(leaf, Table):
         return Feed(leaf.stream, leaf.conditions, deletes=True)
     return Feed(leaf.stream, chained=is_stateless(leaf))

@@ -9,12 +9,15 @@ from typing import TYPE_CHECKING
 from headrace.description.batches import Batches
 from headrace.description.durations import Duration, duration_ms
 from headrace.description.grouping import grouping_columns
+from headrace.description.row_operators import process_groups
 from headrace.description.running import RunningAggregate
 from headrace.description.windowed import WindowedAggregate, check_grouping, check_window
 from headrace.errors import DescriptionError
 
 if TYPE_CHECKING:
     from headrace.description.aggregates import Aggregate
+    from headrace.description.processed import Makes, Processed
+    from headrace.description.stores import Store
     from headrace.description.stream import Stream
     from headrace.description.windows import WindowKind
 
@@ -62,6 +65,26 @@ class GroupedStream:
         wait_ms = None if max_wait is None else duration_ms(max_wait, "max_wait")
         limits = {"max_records": max_records, "max_wait_ms": wait_ms, "max_bytes": max_bytes}
         return Batches(self.stream, self.by, collect, **limits)  # type: ignore[arg-type]
+
+    def process(
+        self,
+        processor: Makes,
+        *,
+        output: str,
+        stores: Sequence[Store] = (),
+        stream_wait: Duration | None = None,
+        wall_wait: Duration | None = None,
+    ) -> Processed:
+        """What a user's processor forwards for the records of each group (see `hr.Processor`).
+
+        In:     processor    a class, or a `functools.partial` of one
+                output       columns of the rows that it forwards, as DDL
+                stores       of `hr.key_value_store` and `hr.value_store`; each group has its own
+                stream_wait  the longest interval of its timers by the stream clock; nodes that read it are as far behind
+                wall_wait    the longest interval of its timers by the wall clock; a silent log ticks so long after a record
+        Raises: DescriptionError naming what does not fit.
+        """
+        return process_groups(self.stream, self.by, processor, output, stores, stream_wait, wall_wait)
 
 
 @dataclass(frozen=True)

@@ -20,7 +20,9 @@ if TYPE_CHECKING:
     from headrace.description.grouped import GroupedStream
     from headrace.description.lookup import Lookup
     from headrace.description.named_stream import NamedStream
+    from headrace.description.processed import Makes, Processed
     from headrace.description.sink import Sink
+    from headrace.description.stores import Store
     from headrace.description.stream import Stream
     from headrace.description.stream_join import StreamJoin
     from headrace.description.topic import Topic
@@ -145,6 +147,18 @@ class RowOperators(ABC):
         times = duration_ms(within, "within"), duration_ms(grace, "grace")
         return StreamJoin(self._flow, other._flow, columns, *times, how)
 
+    def process(
+        self,
+        processor: Makes,
+        *,
+        output: str,
+        stores: Sequence[Store] = (),
+        stream_wait: Duration | None = None,
+        wall_wait: Duration | None = None,
+    ) -> Processed:
+        """What a user's processor forwards for the records of each partition; see `GroupedStream.process`."""
+        return process_groups(self._flow, (), processor, output, stores, stream_wait, wall_wait)
+
     def table(self, order_by: str = POSITION, forget_deletes_after: Duration | None = None) -> Table:
         """The latest value of every record key; tombstones delete.
 
@@ -185,3 +199,22 @@ def _first_true(predicates: tuple[str, ...], index: int) -> str:
     """The predicate at `index` where none before it is true; a line end closes a comment at its end."""
     ended = [f"({condition}\n)" if "--" in condition else f"({condition})" for condition in predicates]
     return " AND ".join([f"NOT coalesce({earlier}, false)" for earlier in ended[:index]] + [ended[index]])
+
+
+def process_groups(
+    stream: Stream,
+    by: tuple[str, ...],
+    processor: Makes,
+    output: str,
+    stores: Sequence[Store],
+    stream_wait: Duration | None,
+    wall_wait: Duration | None,
+) -> Processed:
+    """See `GroupedStream.process`. In: by  none: groups are partitions."""
+    from headrace.description.processed import Processed  # it is such a node itself
+
+    waits = (
+        None if wait is None else duration_ms(wait, name)
+        for name, wait in (("stream_wait", stream_wait), ("wall_wait", wall_wait))
+    )
+    return Processed(stream, by, processor, output, stores, *waits)  # type: ignore[arg-type]

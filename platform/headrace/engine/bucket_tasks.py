@@ -14,7 +14,7 @@ import pyarrow as pa
 
 from headrace.engine.state_files import Bounds, StateSource, read_state, write_state
 from headrace.engine.state_layout import StateLayout
-from headrace.fold.contract import HASH, Step, Times
+from headrace.fold.contract import HASH, Needs, Step, Times
 from headrace.lake import DataFileWriter, Encoding, NewFile
 
 OUTPUT_GROUP_ROWS = 50_000
@@ -63,11 +63,9 @@ class BucketTask:
 
     def __call__(self) -> BucketResult:
         """Fold the bucket."""
-        state, size = {}, 0
-        for name, need in self.step.needs(self.rows, self.times).items():
-            found = read_state(self.source, self.layout, name, need, self.hashes)
-            state[name] = found.rows
-            size += found.bytes
+        state, size = self._read(self.step.needs(self.rows, self.times))
+        more, more_size = self._read(self.step.needs_more(self.rows, state, self.times))
+        state, size = state | more, size + more_size
         folded = self.step.fold(self.rows, state, self.times)
         kept = {name: rows for name, rows in folded.outputs.items() if name in self.layout.tables}
         gained = [
@@ -88,6 +86,14 @@ class BucketTask:
             [file for file in gained if file is not None],
             size,
         )
+
+    def _read(self, needs: Mapping[str, Needs]) -> tuple[dict[str, pa.Table], int]:
+        """The rows of state tables, and the bytes that were read for them."""
+        found = {
+            name: read_state(self.source, self.layout, name, need, self.hashes)
+            for name, need in needs.items()
+        }
+        return {name: each.rows for name, each in found.items()}, sum(each.bytes for each in found.values())
 
 
 class RunTasks(Protocol):

@@ -23,6 +23,7 @@ from headrace.description import (
     FlatMapped,
     Lookup,
     NamedStream,
+    Processed,
     Relation,
     StreamJoin,
     Suppressed,
@@ -313,6 +314,8 @@ def _columns_read(node: Node, feed: str) -> Sequence[str]:
             return (*node.by, *node.collect)
         case NamedStream():
             return node.columns
+        case Processed():
+            return node.stream.columns or ()
         case FlatMapped():
             assert node.stream.columns is not None
             return node.stream.columns

@@ -20,6 +20,7 @@ from headrace.description import (
     Lookup,
     NamedStream,
     Node,
+    Processed,
     Refined,
     RunningAggregate,
     SessionWindows,
@@ -41,6 +42,7 @@ from headrace.fold.columns import int64
 from headrace.fold.contract import BATCH, HASH, KEY, ROW_COLUMNS, StateTable, Step
 from headrace.fold.keys import group
 from headrace.fold.lookups import LookupInLog, LookupInTime
+from headrace.fold.processors import Processors
 from headrace.fold.records import CHAIN, FlatMaps, Records
 from headrace.fold.relations import Relations
 from headrace.fold.sessions import Sessions
@@ -50,6 +52,7 @@ from headrace.fold.tables.decide_records import PASSES
 from headrace.fold.time_limits import TimeLimit
 from headrace.fold.totals import Totals
 from headrace.fold.windows import Windows
+from headrace.sequence.parse.types import fields_of
 
 
 @dataclass(frozen=True)
@@ -180,6 +183,8 @@ def _kernel(
             return StreamJoins.of(node, inputs[LEFT], inputs[RIGHT])
         case NamedStream():
             return Records.of(node)
+        case Processed():
+            return Processors.of(node, inputs[RESULT], fields_of)
         case FlatMapped():
             return FlatMaps.of(node, inputs[RESULT])
     raise AssertionError(f"a node of another kind: {type(node)}")

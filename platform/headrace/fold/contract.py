@@ -4,7 +4,7 @@ One micro-batch, for each step in turn:
   1. the caller brings rows together by `Step.scope`: rows of one scope never lie in two buckets. A bucket
      without rows is folded, too, for time alone may close what its state holds;
   2. `needs` says what of each state table the rows of a bucket touch;
-  3. the caller reads at least that, merges it (`StateTable.merged`), and calls `fold`;
+  3. the caller reads at least that, merges it (`StateTable.merge`), reads what `needs_more` says, and calls `fold`;
   4. `Folded.rows` go to the next step, `outputs` and `changes` to tables, `tally` to the ledger.
 
 Law: the union of outputs over all buckets and pieces, and the merged state after them, do not depend on the number of
@@ -166,10 +166,17 @@ class Step(ABC):
     def needs(self, rows: pa.Table, times: Times) -> Mapping[str, Needs]:
         """What of each state table the fold of these rows touches; a table that is missing is not needed."""
 
+    def needs_more(self, rows: pa.Table, state: Mapping[str, pa.Table], times: Times) -> Mapping[str, Needs]:
+        """What else is touched, as is told by what was read; a table that was read before is read anew.
+
+        In: state  what `needs` asked for, merged
+        """
+        return {}
+
     @abstractmethod
     def fold(self, rows: pa.Table, state: Mapping[str, pa.Table], times: Times) -> Folded:
         """Fold the rows of one bucket.
 
         In: rows   of the increment, in any order; those that the step before shared have a null KEY and HASH
-            state  for each table that `needs` names at least the rows that it touches, merged, with BATCH
+            state  for each table that `needs` or `needs_more` names at least the rows that it touches, merged, with BATCH
         """

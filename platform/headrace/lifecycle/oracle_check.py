@@ -25,6 +25,7 @@ from headrace.description import (
     Join,
     Lookup,
     NamedStream,
+    Processed,
     Refined,
     Relation,
     RunningAggregate,
@@ -131,7 +132,7 @@ class _Check:
 
     @cached_property
     def part(self) -> str | None:
-        """The feed whose rows have the keys; None: keys are groups of a table's rows, or come from both sides of a join."""
+        """The feed whose rows have the keys; None: keys are found in the node's rows, of all of which there have to be."""
         match self.node:
             case Lookup():
                 return RECORDS
@@ -145,6 +146,8 @@ class _Check:
                     isinstance(each, Join) and each.how == OUTER for _, each in relations_in(self.node)
                 )
                 return None if needs_all or isinstance(leaf, TableAggregate) else part
+            case Processed():  # a row says nothing certain of its group
+                return None
         return RESULT
 
     @cached_property
@@ -155,7 +158,7 @@ class _Check:
                 return self.node.by
             case FlatMapped():
                 return self.node.told_by or self.node.comparable_columns
-            case NamedStream():
+            case NamedStream() | Processed():
                 return self.node.identity or self.node.comparable_columns
             case Suppressed():
                 return self.node.by
@@ -261,7 +264,8 @@ class _Check:
     @cached_property
     def _clocks(self) -> oracle.log.Clocks:
         """The stream times after each log commit, of all its rows; where no row waits for them they are not asked for."""
-        return clocks_of(self.logs) if self.node.longest_wait_ms else []
+        waits = self.node.longest_wait_ms or isinstance(self.node, Processed)
+        return clocks_of(self.logs) if waits else []
 
     def _key(self, row: Mapping[str, Any]) -> Identity:
         return identity(row[name] for name in self.by)

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 
 from pyspark.errors import PythonException
 
+from headrace.description import ProcessorError
 from headrace.description.wording import listed
 from headrace.engine.apart import Apart, UnusableRecordsError, set_apart, still_raising
 from headrace.engine.fold_increment import FoldResult, selections_of
@@ -53,6 +54,7 @@ def fold_usable(
     except Exception as error:
         if raised_for_a_row(error) is None:
             raise
+        _refuse_processor(error)
         if not of.rows.stepped:
             _refuse_selection(of, error)
             raise
@@ -62,6 +64,7 @@ def fold_usable(
     try:
         found, times = of.fold.fold(spark, _through(told, apart.upto_ms), apart.unusable)
     except Exception as error:
+        _refuse_processor(error)
         _refuse_selection(of, error)
         raise
     return found, times, apart
@@ -79,6 +82,13 @@ def _through(told: Increment, upto_ms: Marks) -> Increment:
     """The increment, no further than these commit times."""
     slices = {name: replace(each, through_ms=upto_ms[name]) for name, each in told.slices.items()}
     return replace(told, slices=slices, upto_ms=upto_ms)
+
+
+def _refuse_processor(error: Exception) -> None:
+    """Say what a user's processor raised in a task as it says it in the driver."""
+    name, _, said = (raised_for_a_row(error) or "").partition(": ")
+    if name.rpartition(".")[2] == ProcessorError.__name__:
+        raise ProcessorError(said) from error
 
 
 def _refuse_selection(of: BoundOperator, error: Exception) -> None:

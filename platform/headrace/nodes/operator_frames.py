@@ -19,6 +19,7 @@ from headrace.description import (
     FlatMapped,
     Lookup,
     NamedStream,
+    Processed,
     RunningAggregate,
     SessionWindows,
     StreamJoin,
@@ -31,6 +32,7 @@ from headrace.engine.fold_stages import Increment
 from headrace.errors import DescriptionError
 from headrace.fold.changes.collect import CHANGES, RESULTS
 from headrace.fold.contract import DELETED, PARTITION
+from headrace.fold.processors.forwarded import PLACE_IN_COMMIT
 from headrace.fold.records import ELEMENT
 from headrace.fold.stream_joins.join_records import PARTNER
 from headrace.fold.time_limits.count_waiting import COUNTS, WAITING
@@ -109,6 +111,8 @@ class OperatorFrames:
                 return (*POSITION, ELEMENT)
             case StreamJoin():
                 return (*POSITION, *PARTNER)
+            case Processed():
+                return (SEQUENCE, *PLACE_IN_COMMIT)
             case Suppressed():
                 return (*self.node.identity, PARTITION, "__opened_offset")
         return self.node.identity
@@ -116,7 +120,9 @@ class OperatorFrames:
     @property
     def clock(self) -> str:
         """The log's column by which a record belongs to a day of the results."""
-        by_commit = isinstance(self.node, Batches | FlatMapped | Lookup | NamedStream | StreamJoin)
+        by_commit = isinstance(
+            self.node, Batches | FlatMapped | Lookup | NamedStream | Processed | StreamJoin
+        )
         return "ingested_at" if by_commit else "timestamp"
 
     @property
@@ -235,6 +241,19 @@ class OperatorFrames:
     def waiting(self, state: DataFrame, progress: Progress) -> DataFrame:
         """See `state_views.waiting`."""
         return state_views.waiting(self._of(state), state, progress.clock)
+
+    def entries(self, state: DataFrame, store: str) -> DataFrame:
+        """See `state_views.entries`.
+
+        Raises: DescriptionError when the node has no such store
+        """
+        names = [each.name for each in self.node.stores] if isinstance(self.node, Processed) else []
+        if store not in names:
+            raise DescriptionError(
+                f"Node '{self.node.required_name}' has no store {store!r}.",
+                hint=f"There are: {', '.join(names)}." if names else "Stores are those of processors.",
+            )
+        return state_views.entries(self._of(state), state, store)
 
     def settled(self, progress: Progress) -> Expr:
         """Which rows of the table a log read that far leads to: of current results all, for these tell how far they go."""

@@ -19,6 +19,7 @@ from headrace.description import (
     Batches,
     FlatMapped,
     Lookup,
+    Processed,
     SessionWindows,
     StreamJoin,
     Suppressed,
@@ -27,6 +28,7 @@ from headrace.description import (
 )
 from headrace.description.lookup import EVENT
 from headrace.fold.contract import DELETED, KEY, OFFSET, PARTITION, TOPIC
+from headrace.fold.processors.forwarded import PLACE_IN_COMMIT
 from headrace.fold.records import CHAIN, ELEMENT
 from headrace.fold.stream_joins.join_records import PARTNER
 
@@ -68,6 +70,8 @@ def order_of_rows(node: Node) -> Sequence[str]:
             return (TIMESTAMP, "__ingested_at", *POSITION)
         case StreamJoin():
             return (*POSITION, *PARTNER)
+        case Processed():
+            return PLACE_IN_COMMIT
         case FlatMapped():
             return (*POSITION, ELEMENT)
     return POSITION

@@ -14,6 +14,7 @@ from headrace.fold.batches.open_batches import still_open
 from headrace.fold.contract import BATCH, PARTITION, TOPIC, Clock
 from headrace.fold.joins.orphans import orphans as orphans_among
 from headrace.fold.lookups import LookupInTime
+from headrace.fold.processors.state_tables import shown_entries, store_table
 from headrace.fold.sessions import Sessions
 from headrace.fold.sliding import SlidingWindows
 from headrace.fold.stream_joins import StreamJoins
@@ -89,6 +90,11 @@ def waiting(of: BoundOperator, state: DataFrame, clock: Clock) -> DataFrame:
     return _of(of, state, partial(_waiting, of.operator.kernel, clock), WAITING)
 
 
+def entries(of: BoundOperator, state: DataFrame, store: str) -> DataFrame:
+    """The entries of a processor's store: the columns of the group, of the key and of the value; one row per entry."""
+    return _of(of, state, partial(_entries, store), store_table(store))
+
+
 def orphans(
     of: BoundOperator, state: DataFrame, tables: tuple[str, str], key: Sequence[str], on: Sequence[str]
 ) -> DataFrame:
@@ -152,6 +158,10 @@ def _worth(kernel: TimeLimit, tables: Tables) -> pa.Table:
 def _waiting(kernel: BatchedSink, clock: Clock, tables: Tables) -> pa.Table:
     rows = still_open(tables[WAITING], clock, kernel.topics, kernel.limits.max_wait_ms)
     return rows.select([*kernel.by])
+
+
+def _entries(store: str, tables: Tables) -> pa.Table:
+    return shown_entries(tables[store_table(store)])
 
 
 def _orphans(left: str, right: str, key: Sequence[str], on: Sequence[str], tables: Tables) -> pa.Table:

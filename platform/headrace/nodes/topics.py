@@ -4,7 +4,15 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from headrace.description import Batches, NodeOutput, is_unnamed, output_name, with_unnamed, written_by
+from headrace.description import (
+    Batches,
+    NodeOutput,
+    Processed,
+    is_unnamed,
+    output_name,
+    with_unnamed,
+    written_by,
+)
 from headrace.errors import DescriptionError
 from headrace.nodes.operator_frames import operator_of
 
@@ -152,11 +160,11 @@ def wall_waits_ms(topic: Topic, nodes: Sequence[Node]) -> tuple[int, ...]:
 
 
 def batched_topics(nodes: Sequence[Node]) -> frozenset[str]:
-    """The topics of which some node makes batches: these a drain concerns."""
+    """The topics that a drain concerns: of some node that makes batches, or of a processor that closes."""
     return frozenset(
         topic.name
         for node in nodes
-        if isinstance(node, Batches)
+        if isinstance(node, Batches) or (isinstance(node, Processed) and node.closes)
         for topic in node.topics
         if written_by(topic) is None
     )

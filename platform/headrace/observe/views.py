@@ -73,6 +73,16 @@ class Views:
         """Late records: one row for each record and closed window (see `late_records`)."""
         return operator_of(node).late(*self._logs(node))
 
+    def store(self, node: Node, store: str) -> DataFrame:
+        """What a store of a processor holds, as of the node's last micro-batch.
+
+        Out:    the columns of the group, of the key and of the value; one row per entry
+        Raises: DescriptionError when the node has no such store.
+        """
+        held, _ = snapshot(self._spark, self._lake, node)
+        assert held.state is not None
+        return operator_of(node).entries(held.state, store)
+
     def dead_letters(self, topic: Topic, nodes: Iterable[Node] = ()) -> DataFrame:
         """Records that the topic, or one of these nodes (then named in `node`), could not use; one row each."""
         log = read_table(self._spark, self._lake.log(topic.name))

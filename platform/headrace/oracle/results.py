@@ -10,6 +10,7 @@ from headrace.description import (
     FlatMapped,
     Lookup,
     NamedStream,
+    Processed,
     Relation,
     RunningAggregate,
     SessionWindows,
@@ -21,6 +22,7 @@ from headrace.description import (
 from headrace.oracle import relations
 from headrace.oracle.batches import batches
 from headrace.oracle.lookups import lookup
+from headrace.oracle.processors import processed
 from headrace.oracle.records import elements, records
 from headrace.oracle.sessions import sessions
 from headrace.oracle.sliding import sliding
@@ -54,6 +56,8 @@ def results(node: Node, log: Log, wanted: Callable[[Identity], bool] = lambda ke
             return elements(node, log)
         case Batches():
             return batches(node, log)
+        case Processed():
+            return processed(node, log)
         case Suppressed():
             return time_limit(node, log, wanted)
         case RunningAggregate():

@@ -12,6 +12,7 @@ from headrace.description import (
     FlatMapped,
     Lookup,
     NamedStream,
+    Processed,
     SessionWindows,
     StreamJoin,
     Suppressed,
@@ -42,7 +43,9 @@ def last_complete_day(node: Node, closed_ms: int | None, read_ms: int | None = N
         if read_ms is None or node.max_wait_ms is None:
             return None
         return _date(read_ms - node.max_wait_ms) - dt.timedelta(days=1)
-    if isinstance(node, FlatMapped | Lookup | NamedStream | StreamJoin):  # a row's day is that of its commit
+    if isinstance(
+        node, FlatMapped | Lookup | NamedStream | Processed | StreamJoin
+    ):  # a row's day is that of its commit
         return None if read_ms is None else _date(read_ms) - dt.timedelta(days=1)
     if isinstance(node, Suppressed) and closed_ms is not None:  # a row's day is that of stream time
         return _date(closed_ms) - dt.timedelta(days=1)

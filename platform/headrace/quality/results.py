@@ -12,6 +12,7 @@ from headrace.description import (
     Join,
     Lookup,
     NamedStream,
+    Processed,
     StreamJoin,
     Suppressed,
     WindowedAggregate,
@@ -111,7 +112,7 @@ def node_checks(node: Node) -> Mapping[str, str]:
         return OUTER_CHECKS if node.how == OUTER else JOIN_CHECKS
     if isinstance(node, StreamJoin):
         return PAIR_CHECKS if node.how == INNER else PAIR_CHECKS_WITH_OTHERS
-    if isinstance(node, Suppressed | Lookup | NamedStream | FlatMapped):
+    if isinstance(node, FlatMapped | Lookup | NamedStream | Processed | Suppressed):
         return SUPPRESSED_CHECKS
     return WINDOW_CHECKS if isinstance(node, WindowedAggregate) else CURRENT_CHECKS
 

@@ -219,6 +219,10 @@ class TestDriver:
         """The node's late records, one row for each record and closed window (see `Views.late`)."""
         return self._views.late(self._node(node))
 
+    def store(self, node: str, store: str) -> DataFrame:
+        """What a store of a processor holds (see `Views.store`)."""
+        return self._views.store(self._node(node), store)
+
     def ledger(self, node: str) -> DataFrame:
         """Where every record ended up: topic, partition, fate, records (see `Views.ledger`)."""
         return self._views.ledger(self._node(node))

@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 
 from tests.laws.kernel.aggregate_subjects import DISTINCT, RANKED, VALUE, item_and_rank, subjects_with
 from tests.laws.kernel.logs import Choose, World, worlds
+from tests.laws.kernel.processor_subjects import processor_subjects
 from tests.laws.kernel.relation_subjects import (
     event_lookup_subjects,
     group_subjects,
@@ -80,6 +81,7 @@ def families() -> list[Family]:
         Family("streams", stream_subjects(), two_topics, 1),
         Family("flat maps", flat_map_subjects(), worlds(array, pa.list_(pa.int64()), ("t", "u"), log_commits=(2, 3)), 1),
         Family("tables", table_subjects(), referring("one", "two")),
+        Family("processors", processor_subjects(), worlds(whole, pa.int64(), ("t", "u"), log_commits=(2, 4), controls=("drain", "control"))),
         Family("batches", batch_subjects(), worlds(whole, pa.int64(), ("t", "u"), log_commits=(2, 3), **drained)),  # type: ignore[arg-type]
         Family("time limits", limit_subjects(), worlds(whole, pa.int64(), controls=("set_limits",), limits=limits_set())),
         Family("joins", join_subjects(), referring("positions", "tickers", "exchanges"), 2),

@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections import Counter, defaultdict
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -209,9 +210,10 @@ class _Engine:
                 nothing = {KEY: pa.nulls(len(shared), pa.binary()), HASH: pa.nulls(len(shared), pa.int64())}
                 columns = {name: shared[name] for name in shared.column_names} | nothing
                 mine = self._shuffled(pa.concat_tables([mine, pa.table(columns).select(mine.schema.names)]))
-            needs, touched = step.needs(mine, times), {}
-            for name, need in needs.items():
-                touched[name] = self._read(step, name, state[name], need, int(bucket), buckets)
+            touched: dict[str, pa.Table] = {}
+            for ask in (step.needs, partial(step.needs_more, state=touched)):
+                for name, need in ask(mine, times=times).items():
+                    touched[name] = self._read(step, name, state[name], need, int(bucket), buckets)
             found.append(step.fold(mine, touched, times))
         return found
 

@@ -1,0 +1,198 @@
+"""What a processor makes of a stream: a stream of the rows that it forwards."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from functools import cached_property, partial
+from typing import TYPE_CHECKING, Any
+
+from headrace.description.code_identity import identity_of
+from headrace.description.emitting import Emitting
+from headrace.description.fingerprint import rules_of
+from headrace.description.grouping import grouping_columns, require_known_columns
+from headrace.description.processor import Processor
+from headrace.description.schema import Column, ResultColumn, parse_ddl, to_ddl
+from headrace.description.sink import CorrectableSink
+from headrace.description.stores import Store
+from headrace.description.wording import a_value, listed
+from headrace.errors import DescriptionError
+
+if TYPE_CHECKING:
+    from headrace.description.stream import Stream
+    from headrace.description.topic import Topic
+
+Makes = Callable[[], Processor]
+
+
+@dataclass(frozen=True)
+class Processed(Emitting):
+    """The rows that a processor forwards.
+
+    In:  stream          its records; a record whose group has a null is a dead letter
+         by              the columns of a group; none: a group is a partition of a topic
+         processor       a class, or a `functools.partial` of one
+         output          columns of the rows, as DDL
+         stores          of each group
+         stream_wait_ms  the longest interval of a timer by the stream clock; None: there are no such timers
+         wall_wait_ms    the same by the wall clock
+    Out: the columns of `output`; a row is never revised. Its event time is that of the record that it was forwarded for, the
+         time of the timer's clock, or the commit time of the drain
+    Law: a function of the logs alone. Each log commit calls the processor for a group in this order: timers that the commit
+         time has reached; the group's records, by topic, partition and offset; timers that the stream clock has reached;
+         `close`, if the commit has a drain. Timers of one clock go by when they were due, then by name. Each is called once
+         in a commit, however many intervals have passed. The stream clock of a group is the lowest stream time of the
+         partitions of all topics after the commit; without `by`, that of its partition.
+    Source: Kafka Streams, Processor API (KIP-28, KIP-138).
+    """
+
+    stream: Stream
+    by: tuple[str, ...]
+    processor: Makes
+    output: str
+    stores: tuple[Store, ...] = ()
+    stream_wait_ms: int | None = None
+    wall_wait_ms: int | None = None
+
+    def __post_init__(self) -> None:
+        _check_processor(self.processor)
+        require_known_columns(self.stream, "process")
+        if self.by:
+            object.__setattr__(self, "by", grouping_columns(self.stream, self.by))
+        object.__setattr__(self, "stores", _checked_stores(self.stores, self.group_names))
+        parse_ddl(self.output, "process: output")
+        for name, wait in (("stream_wait", self.stream_wait_ms), ("wall_wait", self.wall_wait_ms)):
+            if wait == 0:
+                raise DescriptionError(
+                    f"process: {name} 0 is no interval.", hint=f"Leave it out, or write {name}='1 second'."
+                )
+        super().__post_init__()
+        for sink in self.sinks:
+            if isinstance(sink, CorrectableSink) and not self.identity:
+                raise DescriptionError(
+                    f"to: the rows of this processor have no key, by which sink '{sink.name}' tells one from another.",
+                    hint="Let the output have the columns that the stream is grouped by.",
+                )
+
+    @property
+    def topics(self) -> tuple[Topic, ...]:
+        """The topics of the stream."""
+        return self.stream.topics
+
+    @property
+    def group_names(self) -> tuple[str, ...]:
+        """How the columns of a group are called."""
+        return self.by or ("topic", "partition")
+
+    @property
+    def closes(self) -> bool:
+        """Whether the processor does something when its log is drained."""
+        return class_of(self.processor).closes
+
+    @cached_property
+    def output_columns(self) -> tuple[Column, ...]:
+        """The columns of its rows."""
+        return parse_ddl(self.output, "process: output")
+
+    @property
+    def identity(self) -> tuple[str, ...]:
+        """The columns of a group, if the output has them all: to a sink, a later row of a group replaces the earlier."""
+        names = {column.name for column in self.output_columns}
+        return self.by if {*self.by} <= names else ()
+
+    @property
+    def comparable_columns(self) -> tuple[str, ...]:
+        """The columns that hold no MAP."""
+        return tuple(column.name for column in self.output_columns if "MAP<" not in column.type)
+
+    @property
+    def day_column(self) -> str:
+        """A row belongs to the day of the commit for which it was forwarded."""
+        return "__released_at"
+
+    @property
+    def longest_wait_ms(self) -> int:
+        """The longest interval of a timer by the stream clock."""
+        return self.stream_wait_ms or 0
+
+    @property
+    def longest_wall_wait_ms(self) -> int:
+        """The longest interval of a timer by the wall clock."""
+        return self.wall_wait_ms or 0
+
+    @property
+    def result_columns(self) -> tuple[ResultColumn, ...]:
+        """The columns of the output."""
+        return tuple(ResultColumn(each.name, each.type, "Forwarded.") for each in self.output_columns)
+
+    @property
+    def in_words(self) -> str:
+        """One sentence for people."""
+        scope = f"by {listed(self.by)}" if self.by else "by partition"
+        return f"One row for each that {class_of(self.processor).__name__} forwards, {scope}."
+
+    def rules(self) -> dict[str, Any]:
+        """The stream, the groups, the processor's code, the output, the stores, and the waits."""
+        return {
+            "process": rules_of(self.stream, self.stream.columns or ()),
+            "columns": self.stream.columns,
+            "by": self.by,
+            "processor": _identity(self.processor),
+            "output": to_ddl(self.output_columns),
+            "stores": [store.rules() for store in self.stores],
+            "stream_wait_ms": self.stream_wait_ms,
+            "wall_wait_ms": self.wall_wait_ms,
+        }
+
+
+def class_of(processor: Makes) -> type[Processor]:
+    """The class of the objects that it makes."""
+    made = processor
+    while isinstance(made, partial):
+        made = made.func
+    assert isinstance(made, type)
+    return made
+
+
+def _identity(processor: Makes) -> list[Any]:
+    """The code of the class and of those that it inherits from, and bound values."""
+    bases = [
+        each for each in class_of(processor).__mro__ if issubclass(each, Processor) and each is not Processor
+    ]
+    return [identity_of(processor), *map(identity_of, bases[1:])]
+
+
+def _check_processor(processor: object) -> None:
+    made = processor
+    while isinstance(made, partial):
+        made = made.func
+    hint = "Write a class: class Count(hr.Processor): def process(self, record): …"
+    if not (isinstance(made, type) and issubclass(made, Processor)):
+        raise DescriptionError(f"process: {a_value(processor)} is no class of hr.Processor.", hint=hint)
+    if "process" in made.__abstractmethods__:
+        raise DescriptionError(f"process: {made.__name__} has no method process.", hint=hint)
+
+
+def _checked_stores(stores: object, group: Sequence[str]) -> tuple[Store, ...]:
+    if isinstance(stores, Store) or not isinstance(stores, Sequence):
+        raise DescriptionError(
+            "process: stores is not a list of stores.",
+            hint="Write stores=[hr.value_store('count', 'n BIGINT')].",
+        )
+    seen, taken = set[str](), {name.lower() for name in group}
+    for store in stores:
+        if not isinstance(store, Store):
+            raise DescriptionError(
+                f"process: {a_value(store)} is no store.",
+                hint="Write hr.key_value_store('counts', 'word STRING', 'n BIGINT').",
+            )
+        if store.name in seen:
+            raise DescriptionError(f"process: there are two stores '{store.name}'.")
+        seen.add(store.name)
+        for column in store.columns:
+            if column.name.lower() in taken:
+                raise DescriptionError(
+                    f"process: column '{column.name}' of store '{store.name}' is a column of the group, too.",
+                    hint="Each group has stores of its own: leave it out (hr.value_store has no key), or rename it.",
+                )
+    return tuple(stores)

@@ -1,0 +1,197 @@
+"""What user code is given: the current group, its stores and its timers."""
+
+from __future__ import annotations
+
+import datetime as dt
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field, replace
+from functools import cache
+from typing import Any
+
+from headrace.description import (
+    Context,
+    Duration,
+    Processor,
+    ProcessorError,
+    Timer,
+    duration_ms,
+    format_duration,
+)
+from headrace.description.processor import STREAM, WALL, moment
+from headrace.description.wording import a_value, listed
+from headrace.fold.processors.forwarded import Cause, Forwarded
+from headrace.fold.processors.shape import Shape
+from headrace.fold.processors.state_tables import BEGIN
+from headrace.fold.processors.stores import Entries, GroupStore
+from headrace.fold.segments import LOWEST
+
+
+@dataclass(frozen=True)
+class Scheduled:
+    """A timer of a group.
+
+    method  of the processor, by name
+    due_ms  when it is due by its clock; None: it was taken back, and `init` does not schedule it again
+    """
+
+    name: str
+    method: str
+    clock: str
+    interval_ms: int
+    once: bool
+    due_ms: int | None = None
+
+    def after(self, now_ms: int) -> int:
+        """When it is due again, once it was called at a time: the next of its intervals that is not over."""
+        assert self.due_ms is not None
+        if self.due_ms == BEGIN:
+            return now_ms + self.interval_ms
+        return self.due_ms + ((now_ms - self.due_ms) // self.interval_ms + 1) * self.interval_ms
+
+
+@dataclass
+class Group:
+    """One group.
+
+    number  of all groups that are folded
+    key     its columns
+    stores  by name
+    timers  by name; changed: the names of those that are other ones than in the state
+    """
+
+    number: int
+    key: Mapping[str, Any]
+    stores: dict[str, Entries] = field(default_factory=dict)
+    timers: dict[str, Scheduled] = field(default_factory=dict)
+    changed: set[str] = field(default_factory=set)
+
+    @property
+    def holds(self) -> bool:
+        """Whether there is an entry in a store, or a timer."""
+        return any(each.values for each in self.stores.values()) or any(
+            each.due_ms is not None for each in self.timers.values()
+        )
+
+    def set_timer(self, timer: Scheduled) -> None:
+        """Set a timer, in place of the one of its name."""
+        self.timers[timer.name] = timer
+        self.changed.add(timer.name)
+
+
+class RunContext(Context):
+    """The context of one object of a processor. The engine sets `group`, `cause` and the clocks before each call."""
+
+    def __init__(self, shape: Shape, forwarded: Forwarded) -> None:
+        self._shape, self._forwarded = shape, forwarded
+        self._stores = {store.name: GroupStore(store) for store in shape.stores}
+        self.processor: Processor | None = None
+        self.initial: dict[str, Scheduled] = {}  # what `init` has scheduled
+        self.group: Group | None = None
+        self.cause: Cause | None = None
+        self.stream_ms = LOWEST  # the stream clock; in `process` the record's stream time
+        self.wall_ms = 0
+
+    def enter(self, group: Group) -> None:
+        """Stand for a group."""
+        self.group = group
+        for name, store in self._stores.items():
+            store.enter(group.stores.setdefault(name, Entries()))
+
+    @property
+    def key(self) -> Mapping[str, Any]:
+        """See the base class."""
+        return self._here("key").key
+
+    @property
+    def stream_time(self) -> dt.datetime | None:
+        """See the base class."""
+        self._here("stream_time")
+        return None if self.stream_ms == LOWEST else moment(self.stream_ms)
+
+    @property
+    def wall_time(self) -> dt.datetime:
+        """See the base class."""
+        self._here("wall_time")
+        return moment(self.wall_ms)
+
+    def store(self, name: str) -> GroupStore:
+        """See the base class."""
+        if name not in self._stores:
+            raise ProcessorError(
+                f"context.store: there is no store {a_value(name)}; there are {listed([*self._stores])}.",
+                hint="Describe it: .process(…, stores=[hr.value_store('…', '…')]).",
+            )
+        return self._stores[name]
+
+    def forward(self, **columns: Any) -> None:
+        """See the base class."""
+        self._here("forward")
+        assert self.cause is not None
+        self._forwarded.add(self.cause, columns)
+
+    def schedule(
+        self,
+        interval: Duration,
+        callback: Callable[[dt.datetime], None],
+        *,
+        clock: str = STREAM,
+        name: str | None = None,
+        once: bool = False,
+    ) -> Timer:
+        """See the base class."""
+        interval_ms = _interval_ms(interval)
+        method = getattr(callback, "__name__", "")
+        if self.processor is None or getattr(self.processor, method, None) != callback:
+            raise ProcessorError(
+                "schedule: the callback is no method of the processor, and would be lost with the process.",
+                hint="Write context.schedule('1 second', self.on_time) and a method on_time(self, moment).",
+            )
+        self._check(interval_ms, clock)
+        timer = Scheduled(name or method, method, clock, interval_ms, once)
+        if self.group is None:
+            self.initial[timer.name] = timer
+        else:
+            self.start(timer)
+        return Timer(self, timer.name)
+
+    def start(self, timer: Scheduled) -> None:
+        """Set a timer of the current group from now on."""
+        now_ms = self.wall_ms if timer.clock == WALL else self.stream_ms
+        due_ms = BEGIN if now_ms == LOWEST else now_ms + timer.interval_ms
+        self._here("schedule").set_timer(replace(timer, due_ms=due_ms))
+
+    def cancel(self, name: str) -> None:
+        """See the base class."""
+        if self.group is None:
+            self.initial.pop(name, None)
+        elif (known := self.group.timers.get(name)) is not None:
+            self.group.set_timer(replace(known, due_ms=None))
+
+    def _here(self, what: str) -> Group:
+        if self.group is None:
+            raise ProcessorError(
+                f"{what}: there is no group in init, which is called once for all groups.",
+                hint="Use it in process, in a timer's method, or in close.",
+            )
+        return self.group
+
+    def _check(self, interval_ms: int, clock: str) -> None:
+        longest = {STREAM: self._shape.stream_wait_ms, WALL: self._shape.wall_wait_ms}
+        if clock not in longest:
+            raise ProcessorError(
+                f"schedule: clock {a_value(clock)} does not exist; there are {listed([*longest])}."
+            )
+        if (longest[clock] or 0) < interval_ms:
+            words = format_duration(interval_ms)
+            raise ProcessorError(
+                f"schedule: the interval {words} is longer than the node says that it waits by the {clock} clock.",
+                hint=f"Describe it: .process(…, {clock}_wait='{words}'). A log that falls silent goes on as long.",
+            )
+
+
+@cache
+def _interval_ms(interval: Duration) -> int:
+    found = duration_ms(interval, "schedule")
+    if not found:
+        raise ProcessorError("schedule: the interval is 0.", hint="Write for example '1 second'.")
+    return found

@@ -1,0 +1,107 @@
+"""The rows that processors forward: gathered one by one, and made a table at once."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+
+from headrace.description import ProcessorError
+from headrace.description.wording import listed
+from headrace.fold.columns import moments
+from headrace.fold.contract import KEY, OFFSET, PARTITION, TOPIC
+from headrace.fold.processors.shape import Shape
+from headrace.fold.processors.values import converter, copier
+
+PHASE, NUMBER, RELEASED_AT, TIMESTAMP, SEQUENCE = (
+    "__phase",
+    "__number",
+    "__released_at",
+    "__timestamp",
+    "__sequence",
+)
+WALL_TIMERS, RECORDS, STREAM_TIMERS, DRAINED = range(4)  # the phases of a log commit
+# Where a row stands among those of its log commit: of rows that no record has caused, positions are null.
+PLACE_IN_COMMIT = (PHASE, TOPIC, PARTITION, OFFSET, KEY, NUMBER)
+
+
+@dataclass
+class Cause:
+    """For what a row is forwarded.
+
+    at_ms     commit time
+    event_ms  event time of the rows
+    record    number of the record, or -1
+    group     number of the group
+    number    how many rows there are of this commit, phase, record and group
+    """
+
+    at_ms: int
+    phase: int
+    event_ms: int | None
+    record: int
+    group: int
+    number: int = 0
+
+
+@dataclass
+class Forwarded:
+    """Rows, column by column."""
+
+    shape: Shape
+    columns: list[list[Any]] = field(init=False)
+    causes: list[tuple[int, int, int | None, int, int, int]] = field(default_factory=list)
+
+    def __post_init__(self) -> None:
+        self.columns = [[] for _ in self.shape.output]
+        self._names = {each.name for each in self.shape.output}
+        converts = [converter(each, f"forward: column '{each.name}'") for each in self.shape.output]
+        copies = [copier(each) for each in self.shape.output]
+        names = [each.name for each in self.shape.output]
+        self._takes = list(zip(names, copies, converts, self.columns, strict=True))
+
+    def add(self, cause: Cause, row: Mapping[str, Any]) -> None:
+        """Add a row."""
+        if row.keys() != self._names:
+            raise ProcessorError(
+                f"forward: the row has {listed([*row]) if row else 'no columns'}, and the output "
+                f"{listed([each.name for each in self.shape.output])}.",
+                hint="Give all columns of the output by name; None is null.",
+            )
+        made = [(column, convert(copied(row[name]))) for name, copied, convert, column in self._takes]
+        for column, value in made:
+            column.append(value)
+        self.causes.append(
+            (cause.at_ms, cause.phase, cause.event_ms, cause.record, cause.group, cause.number)
+        )
+        cause.number += 1
+
+    def table(self, records: pa.Table, keys: pa.Array) -> pa.Table:
+        """All rows. In: records  the rows that `Cause.record` numbers; keys: KEY of each group."""
+        at, phase, event, record, groups, number = (
+            zip(*self.causes, strict=True) if self.causes else ((),) * 6
+        )
+        which = np.array(record, np.int64)
+        position = records.select([TOPIC, PARTITION, OFFSET]).take(pa.array(which, mask=which < 0))
+        found = {
+            each.name: pa.array(values, each.type)
+            for each, values in zip(self.shape.output, self.columns, strict=True)
+        }
+        found |= {name: position[name].cast(of) for name, of in _POSITION.items()}
+        return pa.table(
+            found
+            | {
+                KEY: keys.take(pa.array(groups, pa.int64())),
+                PHASE: pa.array(phase, pa.int32()),
+                NUMBER: pa.array(number, pa.int64()),
+                RELEASED_AT: moments(np.array(at, np.int64)),
+                TIMESTAMP: pa.array(event, pa.int64()),
+                SEQUENCE: pa.array(at, pa.int64()),
+            }
+        )
+
+
+_POSITION = {TOPIC: pa.string(), PARTITION: pa.int32(), OFFSET: pa.int64()}

@@ -1,0 +1,147 @@
+"""The step: find the groups that are touched, call the processor for each, and say what has changed."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+
+import numpy as np
+import pyarrow as pa
+
+from headrace.fold.columns import int64
+from headrace.fold.contract import HASH, KEY, Folded, Needs, Scope, StateTable, Step, Times
+from headrace.fold.fates import decide_by_group, is_kept, tally_of
+from headrace.fold.group_order import order_by_group
+from headrace.fold.keys import distinct_hashes, group
+from headrace.fold.positions import order_of, position_columns
+from headrace.fold.processors.changed_state import ChangedState
+from headrace.fold.processors.context import Group
+from headrace.fold.processors.load_groups import POSITION, TIMES, listed_records, load_groups
+from headrace.fold.processors.run_groups import Commits, Moved, Runner
+from headrace.fold.processors.shape import Shape
+from headrace.fold.processors.state_tables import (
+    STREAM_DUE,
+    TIMERS,
+    WALL_DUE,
+    frontier_ms,
+    lowest_ms,
+    tables_of,
+)
+from headrace.fold.segments import LOWEST
+
+
+@dataclass(frozen=True)
+class ProcessRecords(Step):
+    """Call a processor for the groups of a bucket.
+
+    In:    rows of the log; `timers`, reminders, and the entries of stores
+    Out:   `results`: the columns of the output, the place of each row in its log commit, TIMESTAMP (event time),
+           RELEASED_AT and SEQUENCE (the commit)
+    Law:   L34. State is read of groups that have records, or a timer that is due; of all groups if there is a drain.
+    """
+
+    shape: Shape
+
+    @property
+    def scope(self) -> Scope:  # type: ignore[override]
+        """By group, or by partition."""
+        return Scope.PARTITION if self.shape.by_partition else Scope.GROUP
+
+    @property
+    def keys(self) -> tuple[str, ...]:  # type: ignore[override]
+        """The columns of a group; those of a partition follow from the scope."""
+        return () if self.shape.by_partition else self.shape.by
+
+    @cached_property
+    def state(self) -> Mapping[str, StateTable]:  # type: ignore[override]
+        """See `state_tables`."""
+        return tables_of(self.shape)
+
+    def needs(self, rows: pa.Table, times: Times) -> Mapping[str, Needs]:
+        """Reminders of what is due; of partitions, which are few and have clocks of their own, all timers."""
+        if self._is_drained(times):
+            return {}
+        if self.shape.by_partition:
+            return {TIMERS: Needs()} if TIMERS in self.state else {}
+        topics, found = self.shape.topics, {}
+        for name, time_ms in ((STREAM_DUE, lowest_ms), (WALL_DUE, frontier_ms)):
+            before_ms, after_ms = (time_ms(clock, topics) for clock in (times.before, times.after))
+            if name in self.state and before_ms < after_ms:
+                found[name] = Needs(times=(before_ms + 1, after_ms))
+        return found
+
+    def needs_more(self, rows: pa.Table, state: Mapping[str, pa.Table], times: Times) -> Mapping[str, Needs]:
+        """Timers and entries of the groups that are touched."""
+        if self._is_drained(times):
+            return dict.fromkeys(self._of_groups, Needs())
+        kept = self._kept(self.decided(rows))
+        known = [int64(table[HASH]) for table in state.values()]
+        hashes = np.unique(np.concatenate([distinct_hashes(kept), *known]))
+        return dict.fromkeys(self._of_groups, Needs(hashes)) if len(hashes) else {}
+
+    def fold(self, rows: pa.Table, state: Mapping[str, pa.Table], times: Times) -> Folded:
+        """See the class."""
+        rows = self.decided(rows)
+        kept = self._kept(rows)
+        held = {name: state.get(name, self.state[name].empty()).combine_chunks() for name in self._of_groups}
+        tables = [kept, *held.values()]
+        keys = pa.concat_tables([table.select([KEY, HASH]) for table in tables]).combine_chunks()
+        same = group(keys[KEY])
+        mine, *codes = np.split(same.codes, np.cumsum([table.num_rows for table in tables])[:-1])
+        order = order_by_group(mine, order_of(position_columns(kept)))
+        kept, mine = kept.take(pa.array(order)), mine[order]
+        by_table = {name: (held[name], code) for name, code in zip(held, codes, strict=True)}
+        groups = load_groups(self.shape, (kept, mine), by_table, len(same))
+        at_ms = [ms for ms, _ in times.commits]
+        runner = Runner(self.shape, _commits(at_ms, times), listed_records(self.shape, kept, at_ms))
+        self._run(runner, groups, mine, times)
+        own = keys.take(pa.array(same.first))
+        frontier, initial = frontier_ms(times.after, self.shape.topics), frozenset(runner.initial)
+        return Folded(
+            outputs={"results": runner.forwarded.table(kept, own[KEY].combine_chunks())},
+            changes=ChangedState(self.shape, self.state, groups, own, initial, frontier).rows(),
+            tally=tally_of(rows),
+        )
+
+    def decided(self, rows: pa.Table) -> pa.Table:
+        """Complete FATE and REASON: every record that has a group is kept."""
+        return decide_by_group(rows, self.shape.by)
+
+    @property
+    def _of_groups(self) -> list[str]:
+        """The tables that say what a group holds."""
+        return [name for name in self.state if name not in (STREAM_DUE, WALL_DUE)]
+
+    def _is_drained(self, times: Times) -> bool:
+        return self.shape.closes and len(times.drains) > 0
+
+    def _kept(self, rows: pa.Table) -> pa.Table:
+        which = is_kept(rows)
+        names = dict.fromkeys((KEY, HASH, *self.shape.by, *self.shape.columns, *POSITION, *TIMES))
+        rows = rows.select([*names])
+        return rows if which.all() else rows.filter(pa.array(which))
+
+    def _run(self, runner: Runner, groups: Sequence[Group], numbers: np.ndarray, times: Times) -> None:
+        """Call the processor for each group."""
+        ends = np.searchsorted(numbers, np.arange(len(groups) + 1)).tolist()
+        shared = None if self.shape.by_partition else self._clock(times)
+        for each in groups:
+            clock = shared or self._partition_clock(each, times)
+            runner.run(each, range(ends[each.number], ends[each.number + 1]), clock)
+
+    def _clock(self, times: Times) -> Moved:
+        topics = self.shape.topics
+        return Moved(
+            lowest_ms(times.before, topics), [lowest_ms(clock, topics) for _, clock in times.commits]
+        )
+
+    def _partition_clock(self, of: Group, times: Times) -> Moved:
+        place = of.key["topic"], of.key["partition"]
+        after = [clock.stream_ms.get(place, LOWEST) for _, clock in times.commits]
+        return Moved(times.before.stream_ms.get(place, LOWEST), after)
+
+
+def _commits(at_ms: Sequence[int], times: Times) -> Commits:
+    drains = np.searchsorted(np.array(at_ms, np.int64), np.array(sorted({*times.drains}), np.int64))
+    return Commits(at_ms, drains.tolist())

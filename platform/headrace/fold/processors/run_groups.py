@@ -1,0 +1,191 @@
+"""Call a processor for one group after another: its records in the log's order, and its timers between them."""
+
+from __future__ import annotations
+
+from bisect import bisect_left
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+from headrace.description import Processor, ProcessorError, Record
+from headrace.description.processor import STREAM, WALL, freeze, moment
+from headrace.fold.processors.context import Group, RunContext, Scheduled
+from headrace.fold.processors.forwarded import (
+    DRAINED,
+    RECORDS,
+    STREAM_TIMERS,
+    WALL_TIMERS,
+    Cause,
+    Forwarded,
+)
+from headrace.fold.processors.shape import Shape
+from headrace.fold.segments import LOWEST
+
+
+@dataclass(frozen=True)
+class Commits:
+    """The log commits of an increment.
+
+    at_ms   commit times, rising
+    drains  the numbers of those that have a drain
+    """
+
+    at_ms: Sequence[int]
+    drains: Sequence[int]
+
+
+@dataclass(frozen=True)
+class Moved:
+    """The stream clock of a group: before the increment, and after each commit; LOWEST: it has not begun."""
+
+    before_ms: int
+    after_ms: Sequence[int]
+
+
+@dataclass(frozen=True)
+class Records:
+    """The records of an increment, as lists.
+
+    values     of columns
+    position   topic, partition and offset
+    times_ms   commit time, event time, stream time
+    commit     the number of the log commit
+    """
+
+    columns: Sequence[str]
+    values: Sequence[Sequence[Any]]
+    position: Sequence[Sequence[Any]]
+    times_ms: Sequence[Sequence[int | None]]
+    commit: Sequence[int]
+
+    def record(self, number: int) -> Record:
+        """One of them."""
+        values = dict(zip(self.columns, [column[number] for column in self.values], strict=True))
+        topic, partition, offset = (column[number] for column in self.position)
+        ingested_ms, event_ms, stream_ms = (column[number] for column in self.times_ms)
+        assert ingested_ms is not None
+        return Record(values, (topic, partition, offset), (ingested_ms, event_ms, stream_ms))
+
+
+class Runner:
+    """One object of a processor, and the rows that it forwards."""
+
+    def __init__(self, shape: Shape, commits: Commits, records: Records) -> None:
+        """Make the object, and call its `init`."""
+        self._shape, self._commits, self._records = shape, commits, records
+        self.forwarded = Forwarded(shape)
+        self._context = RunContext(shape, self.forwarded)
+        self._processor = _made(shape, self._context)
+
+    @property
+    def initial(self) -> Mapping[str, Scheduled]:
+        """The timers that each group has from its first record on."""
+        return self._context.initial
+
+    def run(self, group: Group, mine: Sequence[int], clock: Moved) -> None:
+        """All commits that concern a group.
+
+        In:     mine  the numbers of its records, in their order
+        Raises: ProcessorError when the processor raises
+        """
+        self._context.enter(group)
+        at, end = 0, len(self._commits.at_ms)
+        done = 0
+        while True:
+            follows = self._records.commit[mine[done]] if done < len(mine) else end
+            at = min(follows, self._next_due(group, clock, at), self._next_drain(at))
+            if at >= end:
+                return
+            upto = done
+            while upto < len(mine) and self._records.commit[mine[upto]] == at:
+                upto += 1
+            self._commit(group, at, mine[done:upto], clock)
+            at, done = at + 1, upto
+
+    def _commit(self, group: Group, at: int, mine: Sequence[int], clock: Moved) -> None:
+        """One log commit, phase by phase."""
+        context, at_ms = self._context, self._commits.at_ms[at]
+        context.wall_ms = at_ms
+        context.stream_ms = clock.after_ms[at - 1] if at else clock.before_ms
+        self._call_timers(group, WALL, at_ms, Cause(at_ms, WALL_TIMERS, at_ms, -1, group.number))
+        for number in mine:
+            self._process(group, number, at_ms)
+        context.stream_ms = after_ms = clock.after_ms[at]
+        self._call_timers(group, STREAM, after_ms, Cause(at_ms, STREAM_TIMERS, after_ms, -1, group.number))
+        if self._shape.closes and at in self._commits.drains and group.holds:
+            context.cause = Cause(at_ms, DRAINED, at_ms, -1, group.number)
+            self._call("close", group, f"the drain of {moment(at_ms)}", self._processor.close)
+
+    def _process(self, group: Group, number: int, at_ms: int) -> None:
+        context, record = self._context, self._records.record(number)
+        _, event_ms, stream_ms = (column[number] for column in self._records.times_ms)
+        context.stream_ms = LOWEST if stream_ms is None else stream_ms
+        context.cause = Cause(at_ms, RECORDS, event_ms, number, group.number)
+        for timer in self.initial.values():
+            if timer.name not in group.timers:
+                context.start(timer)
+        where = f"{record.topic}, partition {record.partition}, offset {record.offset}"
+        self._call("process", group, where, self._processor.process, record)
+
+    def _call_timers(self, group: Group, clock: str, now_ms: int, cause: Cause) -> None:
+        """Call the timers that a clock has reached, each once."""
+        due = [
+            (timer.due_ms, timer.name)
+            for timer in group.timers.values()
+            if timer.clock == clock and timer.due_ms is not None and timer.due_ms <= now_ms
+        ]
+        self._context.cause = cause
+        for due_ms, name in sorted(due):
+            timer = group.timers[name]
+            if (
+                timer.due_ms != due_ms or timer.clock != clock
+            ):  # the one before it has taken it back, or set it anew
+                continue
+            group.set_timer(replace(timer, due_ms=None if timer.once else timer.after(now_ms)))
+            method = getattr(self._processor, timer.method, None)
+            if method is None:
+                raise ProcessorError(
+                    f"Node '{self._shape.node}': timer '{name}' calls a method {timer.method}, which does not exist."
+                )
+            self._call(timer.method, group, f"the timer '{name}' of {moment(now_ms)}", method, moment(now_ms))
+
+    def _call(self, what: str, group: Group, where: str, call: Callable[..., None], *args: Any) -> None:
+        try:
+            call(*args)
+        except Exception as error:
+            raise ProcessorError(
+                f"Node '{self._shape.node}': {type(self._processor).__name__}.{what} raises for {where}, "
+                f"key {dict(group.key)!r}: {type(error).__name__}: {error}",
+                hint="Mend the processor, and give the changed node a new name; or filter such records before it.",
+            ) from error
+
+    def _next_due(self, group: Group, clock: Moved, at: int) -> int:
+        """The number of the first commit from `at` on at which a timer is due; as many as there are, if none is."""
+        found = len(self._commits.at_ms)
+        for timer in group.timers.values():
+            if timer.due_ms is not None:
+                times = self._commits.at_ms if timer.clock == WALL else clock.after_ms
+                found = min(found, bisect_left(times, timer.due_ms, at))
+        return found
+
+    def _next_drain(self, at: int) -> int:
+        drains, end = self._commits.drains, len(self._commits.at_ms)
+        if not self._shape.closes:
+            return end
+        place = bisect_left(drains, at)
+        return drains[place] if place < len(drains) else end
+
+
+def _made(shape: Shape, context: RunContext) -> Processor:
+    """An object of the user's class, after its `init`."""
+    try:
+        made = shape.make()
+        context.processor = made
+        made.init(context)
+    except Exception as error:
+        raise ProcessorError(
+            f"Node '{shape.node}': its processor cannot be made: {type(error).__name__}: {error}",
+            hint="Its class takes no arguments but those that functools.partial gives it, and init reads no store.",
+        ) from error
+    freeze(made)
+    return made

@@ -1,0 +1,83 @@
+"""What a processor is made of, as tasks need it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+
+import pyarrow as pa
+
+from headrace.description import Column, Processed, Processor
+from headrace.fold.contract import PARTITION, TOPIC
+
+AsFields = Callable[[Iterable[Column]], list[pa.Field]]
+
+
+@dataclass(frozen=True)
+class StoreShape:
+    """The columns of a store's keys and values."""
+
+    name: str
+    key: tuple[pa.Field, ...]
+    value: tuple[pa.Field, ...]
+
+
+@dataclass(frozen=True)
+class Shape:
+    """A processor.
+
+    node            its name, for errors
+    make            makes an object of the user's class
+    columns         of a record
+    by              columns of the rows that make a group: the user's, or topic and partition
+    group           the columns of a group, as users call them
+    topics          whose clocks are the group's; none: that of its own partition is
+    output          the columns of its rows
+    stream_wait_ms  the longest interval of timers by the stream clock; None: there are none
+    wall_wait_ms    the same by the wall clock
+    closes          whether it has a `close`
+    """
+
+    node: str
+    make: Callable[[], Processor]
+    columns: tuple[str, ...]
+    by: tuple[str, ...]
+    group: tuple[pa.Field, ...]
+    topics: tuple[str, ...]
+    output: tuple[pa.Field, ...]
+    stores: tuple[StoreShape, ...]
+    stream_wait_ms: int | None
+    wall_wait_ms: int | None
+    closes: bool
+
+    @classmethod
+    def of(cls, node: Processed, inputs: pa.Schema, fields: AsFields) -> Shape:
+        """The shape of a node. In: the schema of its rows; what makes Arrow's fields of declared columns."""
+        by = node.by or (TOPIC, PARTITION)
+        group = [inputs.field(own).with_name(name) for own, name in zip(by, node.group_names, strict=True)]
+        return cls(
+            node.name or "",
+            node.processor,
+            tuple(node.stream.columns or ()),
+            by,
+            tuple(group),
+            tuple(topic.name for topic in node.topics),
+            tuple(fields(node.output_columns)),
+            tuple(
+                StoreShape(store.name, tuple(fields(store.key)), tuple(fields(store.value)))
+                for store in node.stores
+            ),
+            node.stream_wait_ms,
+            node.wall_wait_ms,
+            node.closes,
+        )
+
+    @property
+    def by_partition(self) -> bool:
+        """Whether a group is a partition."""
+        return self.by == (TOPIC, PARTITION)
+
+    @property
+    def has_timers(self) -> bool:
+        """Whether it may schedule anything."""
+        return self.stream_wait_ms is not None or self.wall_wait_ms is not None

@@ -1,0 +1,272 @@
+"""Processors, commit by commit and group by group: the user's class with plain dicts for stores.
+
+Law: each log commit calls the processor for a group in this order: timers that the commit time has reached; records; timers
+that the stream clock after the commit has reached; `close` if there is a drain. A timer is called once in a commit.
+"""
+
+from __future__ import annotations
+
+import copy
+import datetime as dt
+import struct
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass, field
+from decimal import Decimal
+from itertools import groupby
+from typing import TYPE_CHECKING, Any
+
+from headrace.description.durations import duration_ms
+from headrace.description.processor import Context, KeyValueStore, Processor, Record, Timer, freeze
+from headrace.oracle.fates import DRAIN, USED, refused
+from headrace.oracle.log import Log, Results, Row, Values
+from headrace.oracle.values import Identity, identity, moment, plain
+
+if TYPE_CHECKING:
+    from headrace.description import Column, Duration, Processed
+    from headrace.description.stores import Store
+
+WALL_TIMERS, RECORDS, STREAM_TIMERS, DRAINED = range(4)
+NOT_BEGUN = float("-inf")
+
+
+@dataclass
+class Alarm:
+    """A timer; `due` None: it was taken back."""
+
+    method: str
+    clock: str
+    interval_ms: int
+    once: bool
+    due: float | None = None
+
+
+@dataclass
+class Group:
+    """What is remembered of one group."""
+
+    key: Mapping[str, Any]
+    stores: dict[str, dict[Any, Any]] = field(default_factory=dict)
+    alarms: dict[str, Alarm] = field(default_factory=dict)
+
+
+class _Entries(KeyValueStore):
+    """A store: a dict of the current group."""
+
+    def __init__(self, context: _Context, store: Store) -> None:
+        self.context, self.store = context, store
+
+    @property
+    def entries(self) -> dict[Any, Any]:
+        assert self.context.group is not None
+        return self.context.group.stores.setdefault(self.store.name, {})
+
+    def get(self, *key: Any) -> Any:
+        return copy.deepcopy(self.entries.get(self._key(key)))
+
+    def put(self, *key_and_value: Any) -> None:
+        *key, value = key_and_value
+        if value is None:
+            self.delete(*key)
+        elif len(self.store.value) == 1:
+            self.entries[self._key(tuple(key))] = _as(self.store.value[0], value)
+        else:
+            self.entries[self._key(tuple(key))] = {
+                each.name: _as(each, value[each.name]) for each in self.store.value
+            }
+
+    def delete(self, *key: Any) -> None:
+        self.entries.pop(self._key(key), None)
+
+    def all(self) -> Iterator[tuple[Any, Any]]:
+        return iter([(key, copy.deepcopy(self.entries[key])) for key in sorted(self.entries)])
+
+    def range(self, first: Any, last: Any) -> Iterator[tuple[Any, Any]]:
+        return iter([(key, value) for key, value in self.all() if first <= key <= last])
+
+    def _key(self, key: tuple[Any, ...]) -> Any:
+        return key[0] if len(key) == 1 else key
+
+
+class _Context(Context):
+    """What user code is given."""
+
+    def __init__(self, node: Processed) -> None:
+        self.node, self.initial = node, dict[str, Alarm]()
+        self.group: Group | None = None
+        self.stream_ms, self.wall_ms = NOT_BEGUN, 0
+        self.forwarded: list[Values] = []
+
+    @property
+    def key(self) -> Mapping[str, Any]:
+        assert self.group is not None
+        return self.group.key
+
+    @property
+    def stream_time(self) -> dt.datetime | None:
+        return None if self.stream_ms == NOT_BEGUN else moment(int(self.stream_ms))
+
+    @property
+    def wall_time(self) -> dt.datetime:
+        return moment(self.wall_ms)
+
+    def store(self, name: str) -> KeyValueStore:
+        return _Entries(self, next(each for each in self.node.stores if each.name == name))
+
+    def forward(self, **columns: Any) -> None:
+        self.forwarded.append({each.name: _as(each, columns[each.name]) for each in self.node.output_columns})
+
+    def schedule(
+        self,
+        interval: Duration,
+        callback: Callable[[dt.datetime], None],
+        *,
+        clock: str = "stream",
+        name: str | None = None,
+        once: bool = False,
+    ) -> Timer:
+        alarm = Alarm(callback.__name__, clock, duration_ms(interval, "schedule"), once)
+        name = name or alarm.method
+        if self.group is None:
+            self.initial[name] = alarm
+        else:
+            self.begin(name, alarm)
+        return Timer(self, name)
+
+    def begin(self, name: str, alarm: Alarm) -> None:
+        assert self.group is not None
+        now = self.wall_ms if alarm.clock == "wall" else self.stream_ms
+        self.group.alarms[name] = Alarm(
+            alarm.method, alarm.clock, alarm.interval_ms, alarm.once, now + alarm.interval_ms
+        )
+
+    def cancel(self, name: str) -> None:
+        if self.group is None:
+            self.initial.pop(name, None)
+        elif name in self.group.alarms:
+            self.group.alarms[name].due = None
+
+
+class _Run:
+    """The groups of a node, and what was forwarded for them."""
+
+    def __init__(self, node: Processed) -> None:
+        self.node, self.context, self.found = node, _Context(node), Results()
+        self.processor: Processor = node.processor()
+        self.processor.init(self.context)
+        freeze(self.processor)
+        self.groups: dict[Identity, Group] = {}
+
+    def commit(
+        self, at_ms: int, rows: list[Row], before: Mapping[Any, int], after: Mapping[Any, int]
+    ) -> None:
+        """One log commit. In: the stream times of partitions before and after it."""
+        context = self.context
+        context.wall_ms = at_ms
+        for group in [*self.groups.values()]:
+            self.call_due(group, "wall", at_ms, WALL_TIMERS, at_ms, self.stream_clock(group, before))
+        for row in rows:
+            fate = row.fate if not self.node.by else refused(row, self.node.by)
+            self.found.met(row, fate or USED)
+            if fate is None:
+                self.take(row)
+        for group in self.groups.values():
+            now = self.stream_clock(group, after)
+            self.call_due(group, "stream", now, STREAM_TIMERS, at_ms, now)
+        if self.node.closes and any(row.fate == DRAIN for row in rows):
+            for group in self.groups.values():
+                if any(group.stores.values()) or any(
+                    alarm.due is not None for alarm in group.alarms.values()
+                ):
+                    self.enter(group, self.stream_clock(group, after))
+                    self.processor.close()
+                    self.gather(DRAINED, at_ms, at_ms)
+
+    def take(self, row: Row) -> None:
+        """One record."""
+        own = [row.values[name] for name in self.node.by] or [row.topic, row.partition]
+        key = {name: plain(value) for name, value in zip(self.node.group_names, own, strict=True)}
+        group = self.groups.setdefault(identity(own), Group(key))
+        self.enter(group, NOT_BEGUN if row.stream_ms is None else row.stream_ms)
+        for name, alarm in self.context.initial.items():
+            if name not in group.alarms:
+                self.context.begin(name, alarm)
+        assert row.offset is not None
+        position = row.topic, row.partition, row.offset
+        self.processor.process(Record(row.values, position, (row.at_ms, row.event_ms, row.stream_ms)))
+        self.gather(RECORDS, row.at_ms, row.event_ms, row)
+
+    def call_due(self, group: Group, clock: str, now: float, phase: int, at_ms: int, stream: float) -> None:
+        """The timers of a group that are due by a clock."""
+        due = [(a.due, name) for name, a in group.alarms.items() if a.clock == clock and a.due is not None]
+        self.enter(group, stream)
+        for due_at, name in sorted(each for each in due if each[0] <= now and now != NOT_BEGUN):
+            alarm = group.alarms[name]
+            if (alarm.due, alarm.clock) != (due_at, clock):
+                continue
+            alarm.due = None if alarm.once else _next(due_at, alarm.interval_ms, int(now))
+            getattr(self.processor, alarm.method)(moment(int(now)))
+        self.gather(phase, at_ms, None if now == NOT_BEGUN else int(now))
+
+    def enter(self, group: Group, stream: float) -> None:
+        """Stand for a group, at a time of the stream clock."""
+        self.context.group, self.context.stream_ms = group, stream
+
+    def stream_clock(self, group: Group, times: Mapping[Any, int]) -> float:
+        """The stream clock of a group after a log commit."""
+        if not self.node.by:
+            return times.get((group.key["topic"], group.key["partition"]), NOT_BEGUN)
+        known = {topic for topic, _ in times}
+        begun = all(topic.name in known for topic in self.node.topics)
+        return min(times.values()) if begun else NOT_BEGUN
+
+    def gather(self, phase: int, at_ms: int, event_ms: int | None, row: Row | None = None) -> None:
+        """Take what was forwarded as rows."""
+        for number, values in enumerate(self.context.forwarded):
+            self.found.rows.append(
+                {
+                    **values,
+                    "__topic": row and row.topic,
+                    "__partition": row and row.partition,
+                    "__offset": row and row.offset,
+                    "__phase": phase,
+                    "__number": number,
+                    "__released_at": moment(at_ms),
+                    "__timestamp": event_ms,
+                    "__sequence": at_ms,
+                }
+            )
+        self.context.forwarded = []
+
+
+def processed(node: Processed, log: Log) -> Results:
+    """The rows that a processor forwards."""
+    run, before = _Run(node), dict[Any, int]()
+    rows = {at_ms: [*some] for at_ms, some in groupby(log.rows, key=lambda row: row.at_ms)}
+    for at_ms, after in log.commits:
+        run.commit(at_ms, rows.get(at_ms, []), before, after)
+        before = dict(after)
+    return run.found
+
+
+def _next(due: float, interval_ms: int, now_ms: int) -> int:
+    """The first of a timer's times that lies after now."""
+    if due == NOT_BEGUN:
+        return now_ms + interval_ms
+    following = int(due)
+    while following <= now_ms:
+        following += interval_ms
+    return following
+
+
+def _as(column: Column, value: Any) -> Any:
+    """A value as a column of a type gives it back."""
+    if value is None:
+        return None
+    if column.type == "DOUBLE":
+        return float(value)
+    if column.type == "FLOAT":
+        return struct.unpack("f", struct.pack("f", value))[0]
+    if column.type.startswith("DECIMAL("):
+        scale = int(column.type.removesuffix(")").split(",")[1])
+        return Decimal(value).quantize(Decimal(1).scaleb(-scale))
+    return copy.deepcopy(value)

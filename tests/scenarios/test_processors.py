@@ -1,0 +1,152 @@
+"""Processors as nodes: a batching of events by hand beside the operator that does the same, with a crash and cuts."""
+
+from __future__ import annotations
+
+import datetime as dt
+from typing import TYPE_CHECKING
+
+import pytest
+
+import headrace as hr
+from headrace.engine import spark_fold
+from headrace.lifecycle.oracle_check import verify_keys
+from headrace.quality import check_node
+from tests.scenarios.timeline import fates
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from pyspark.sql import DataFrame
+
+    from tests.conftest import Drive
+
+pytestmark = pytest.mark.spark
+
+SECOND = 1_000
+VISITS = hr.Topic("visits", key="customer STRING", value="page STRING", idle_timeout=None)
+THRESHOLD, WAIT = 3, "10 seconds"
+
+
+class VisitorProcessor(hr.Processor):
+    """The batching of visits as a team wrote it with the Processor API: two stores, one with events, one with their count."""
+
+    def init(self, context: hr.Context) -> None:
+        self.context = context
+        self.events, self.count = context.store("events"), context.store("count")
+
+    def process(self, record: hr.Record) -> None:
+        n = (self.count.get() or 0) + 1
+        self.events.put(n, record["page"])
+        self.count.put(n)
+        if n == 1:
+            self.context.schedule(WAIT, self.forward_all, clock="wall", once=True)
+        if n == THRESHOLD:
+            self.context.cancel("forward_all")
+            self.forward_all(self.context.wall_time)
+
+    def forward_all(self, moment: dt.datetime) -> None:
+        entries = [*self.events.all()]
+        self.context.forward(customer=self.context.key["customer"], pages=[page for _, page in entries])
+        for n, _ in entries:
+            self.events.delete(n)
+        self.count.delete()
+
+    def close(self) -> None:
+        if self.count.get():
+            self.context.cancel("forward_all")
+            self.forward_all(self.context.wall_time)
+
+
+class Refuses(hr.Processor):
+    """Raises for one page."""
+
+    def init(self, context: hr.Context) -> None:
+        self.context = context
+
+    def process(self, record: hr.Record) -> None:
+        if record["page"] == "bad":
+            raise ValueError("a page that nobody can read")
+        self.context.forward(page=record["page"])
+
+
+BY_HAND = (
+    VISITS.group_by("customer")
+    .process(
+        VisitorProcessor,
+        output="customer STRING, pages ARRAY<STRING>",
+        stores=[hr.key_value_store("events", "n BIGINT", "page STRING"), hr.value_store("count", "n BIGINT")],
+        wall_wait=WAIT,
+    )
+    .named("by_hand")
+)
+BY_OPERATOR = (
+    VISITS.group_by("customer")
+    .batch(collect=["page"], max_records=THRESHOLD, max_wait=WAIT)
+    .named("by_operator")
+)
+
+
+def pages_of(frame: DataFrame) -> list[tuple[str, list[str]]]:
+    return sorted((row["customer"], [*row["pages"]]) for row in frame.collect())
+
+
+def test_a_processor_batches_as_the_operator_does_over_a_crash_and_its_stores_can_be_read(
+    drive: Drive, tmp_path: Path
+) -> None:
+    driver = drive(BY_HAND, BY_OPERATOR)
+    for number, customers in enumerate(("aab", "ab", "b", "", "cab", "cc", "a")):
+        for place, customer in enumerate(customers):
+            value = {"page": f"{number}{place}"}
+            driver.pipe(
+                "visits", key=customer, value=value, timestamp_ms=number * SECOND, partition=place % 2
+            )
+        if number in (1, 4):
+            driver.crash("after outputs", "by_hand")
+        driver.cut()
+        driver.advance_wall_clock("12 seconds" if number == 4 else "2 seconds")
+    held = {(row["customer"], row["page"]) for row in driver.store("by_hand", "events").collect()}
+    assert held == {("a", "60"), ("c", "50"), ("c", "51")}
+    driver.drain()
+    driver.cut()
+    assert driver.store("by_hand", "events").collect() == []
+    by_operator = sorted(
+        (row["customer"], [event["page"] for event in row["events"]])
+        for row in driver.read("by_operator").collect()
+    )
+    assert pages_of(driver.read("by_hand")) == by_operator
+    assert pages_of(driver.backfill("by_hand")) == by_operator
+    assert fates(driver.ledger("by_hand")) == {"used": 12}
+    assert verify_keys(driver.spark, driver._lake, BY_HAND, 2).equal
+    judged = check_node(driver.spark, driver._lake, BY_HAND, str(tmp_path))
+    assert [result.sentence for result in judged if not result.passed] == []
+    driver.erase("visits", "a")
+    kept = [each for each in by_operator if each[0] != "a"]
+    assert pages_of(driver.read("by_hand")) == kept
+    driver.pipe("visits", key="d", value={"page": "d0"}, timestamp_ms=8 * SECOND)
+    driver.cut()
+    driver.advance_wall_clock("1 second")
+    driver.pipe("visits", key="b", value={"page": "b0"}, timestamp_ms=8 * SECOND)
+    driver.cut()
+    assert driver.retain("visits", driver.now_ms).rows
+    driver.advance_wall_clock("10 seconds")
+    driver.cut()
+    kept = sorted([*kept, ("b", ["b0"]), ("d", ["d0"])])
+    assert pages_of(driver.read("by_hand")) == kept
+    assert pages_of(driver.backfill("by_hand")) == kept
+
+
+def test_an_exception_in_a_task_stops_the_node_and_names_the_record_its_key_and_the_processor(
+    drive: Drive, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(spark_fold, "HERE_BYTES", 0)  # a task folds
+    node = (
+        VISITS.where("page <> 'none'")
+        .group_by("customer")
+        .process(Refuses, output="page STRING")
+        .named("pages")
+    )
+    driver = drive(node)
+    driver.pipe("visits", key="a", value={"page": "bad"}, timestamp_ms=SECOND)
+    said = r"(?s)Node 'pages': Refuses.process raises for visits, partition 0, offset 0, key .*'a'.*ValueError: a page"
+    with pytest.raises(hr.ProcessorError, match=said):
+        driver.cut()
