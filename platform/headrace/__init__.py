@@ -46,6 +46,7 @@ from headrace.description import (
     variance,
 )
 from headrace.description.own_aggregate import Aggregate
+from headrace.description.source_chain import source_chain
 from headrace.errors import DescriptionError, HeadraceError, TerminalError, TransientError
 from headrace.observe.preview import Preview, preview
 from headrace.sinks import CorrectableSink, Delivery, KafkaSink, PostgresSink, Sink
@@ -56,6 +57,6 @@ __all__ = [
     "SessionWindows", "Sink", "SlidingWindows", "TerminalError", "TimeWindows", "Timer", "Topic", "TransientError",
     "UntilTimeLimit", "UntilWindowCloses", "approx_count_distinct", "avg", "collect", "count", "count_distinct",
     "describe", "first", "hopping", "key_value_store", "last", "max", "max_by", "min", "min_by", "preview",
-    "quantiles", "session", "sliding", "stddev", "sum", "top", "tumbling", "until_time_limit", "until_window_closes",
-    "value_store", "variance",
+    "quantiles", "session", "sliding", "source_chain", "stddev", "sum", "top", "tumbling", "until_time_limit",
+    "until_window_closes", "value_store", "variance",
 ]  # fmt: skip

@@ -317,9 +317,12 @@ def maintain(
 
 
 def _node(name: str, pipeline: str) -> Node:
-    nodes = {n.required_name: n for n in load_pipeline(pipeline)}
+    from headrace.description import is_unnamed, with_unnamed
+
+    nodes = {n.required_name: n for n in with_unnamed(load_pipeline(pipeline))}
     if name not in nodes:
-        raise typer.BadParameter(f"no node {name!r} in {pipeline}; there are: {', '.join(sorted(nodes))}")
+        known = ", ".join(sorted(each for each in nodes if not is_unnamed(each)))
+        raise typer.BadParameter(f"no node {name!r} in {pipeline}; there are: {known}")
     return nodes[name]
 
 

@@ -38,6 +38,11 @@ def identity_of_object(object: object) -> dict[str, Any]:
     return {**found, "attributes": _value(vars(object), frozenset({id(object)}))}
 
 
+def value_identity(value: Any) -> Any:
+    """A value as JSON: a plain one by content, a function by what it is, anything else by its type."""
+    return _value(value, frozenset())
+
+
 def _identity(function: Callable[..., Any], outer: frozenset[int]) -> dict[str, Any]:
     if isinstance(function, partial):
         bound = [_value(list(function.args), outer), _value(function.keywords, outer)]

@@ -13,6 +13,7 @@ from weakref import WeakKeyDictionary, WeakSet
 from pyspark.sql import functions as F
 
 from headrace.description import Select, Transform, Where, WithColumn, quote
+from headrace.description.record_metadata import HEADERS, runnable
 from headrace.errors import DescriptionError
 from headrace.sequence.operator_rows import RAW_COLUMNS, REFUSED
 from headrace.spark.frames import Selection
@@ -20,7 +21,7 @@ from headrace.spark.frames import Selection
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from pyspark.sql import DataFrame
+    from pyspark.sql import Column, DataFrame
 
     from headrace.description import Step, Stream, Topic
 
@@ -33,23 +34,27 @@ _ONE_TO_ONE: WeakSet[Transform] = WeakSet()
 _KNOWN: WeakKeyDictionary[Topic, Selection] = WeakKeyDictionary()
 
 
-def rows_of(logs: Mapping[str, DataFrame], stream: Stream) -> DataFrame:
+def rows_of(logs: Mapping[str, DataFrame], stream: Stream, *, headers: bool = False) -> DataFrame:
     """The rows of a stream's topics after its row-wise steps.
 
-    In:     logs  for each topic's name, rows of its log
-    Out:    the stream's columns, RAW, and REFUSED if `refuses`. One row per row of the logs.
+    In:     logs     for each topic's name, rows of its log
+            headers  whether HEADERS is wanted
+    Out:    the stream's columns, RAW, HEADERS if wanted, and REFUSED if `refuses`. One row per row of the logs.
     Law:    row by row; no row is dropped.
     """
     frames = [
-        reduce(applied, branch.steps, rows_before(logs[branch.topic.name], branch.topic, stream))
+        reduce(
+            applied, branch.steps, rows_before(logs[branch.topic.name], branch.topic, stream, headers=headers)
+        )
         for branch in stream.branches
     ]
     return reduce(lambda left, right: left.unionByName(right), frames)
 
 
-def rows_before(log: DataFrame, topic: Topic, stream: Stream) -> DataFrame:
-    """The rows of one topic of a stream before any step: the topic's columns, RAW, and REFUSED if `refuses`."""
-    more = (F.lit(False).alias(REFUSED),) if refuses(stream) else ()
+def rows_before(log: DataFrame, topic: Topic, stream: Stream, *, headers: bool = False) -> DataFrame:
+    """The rows of one topic of a stream before any step. Out: the topic's columns, and others as `rows_of` says."""
+    more = [F.lit(False).alias(REFUSED)] if refuses(stream) else []
+    more += [F.col("headers").alias(HEADERS)] if headers else []
     return _columns(topic).of(log, *more)
 
 
@@ -77,24 +82,33 @@ def refuses(stream: Stream) -> bool:
     return any(isinstance(step, Where) for branch in stream.branches for step in branch.steps)
 
 
+def column_of(sql: str) -> Column:
+    """An expression of a step, as Spark runs it."""
+    return F.expr(runnable(sql).sql)
+
+
 def applied(frame: DataFrame, step: Step) -> DataFrame:
     """The rows after one step more."""
     match step:
         case Where(expression):
-            passes = F.coalesce(F.expr(expression), F.lit(False))
+            passes = F.coalesce(column_of(expression), F.lit(False))
             return frame.withColumn(REFUSED, F.col(REFUSED) | ~passes)
         case Select(expressions):
-            kept = (name for name in (*RAW.values(), REFUSED) if name in frame.columns)
-            return frame.select(*(F.expr(expression) for expression in expressions), *kept)
+            kept = (name for name in (*RAW.values(), HEADERS, REFUSED) if name in frame.columns)
+            return frame.select(*(column_of(expression) for expression in expressions), *kept)
         case WithColumn(name, expression):
-            return frame.withColumn(name, F.expr(expression))
+            return frame.withColumn(name, column_of(expression))
         case Transform():
             return _transform(frame, step)
 
 
 def _transform(frame: DataFrame, step: Transform) -> DataFrame:
     result: DataFrame = step.function(frame)
-    lost = [name for name in (*RAW.values(), REFUSED) if name in frame.columns and name not in result.columns]
+    lost = [
+        name
+        for name in (*RAW.values(), HEADERS, REFUSED)
+        if name in frame.columns and name not in result.columns
+    ]
     if lost:
         raise DescriptionError(
             f"transform({getattr(step.function, '__name__', step.function)!r}) dropped the columns {', '.join(lost)}.",

@@ -26,6 +26,7 @@ import pyarrow.compute as pc
 from headrace import lake as lakes
 from headrace.description import Batches, NodeOutput, output_name, written_by
 from headrace.description.clocks import WALL
+from headrace.description.source_chain import SOURCE_CHAIN
 from headrace.engine.log_slices import LogSlice, Origin
 from headrace.engine.state_parquet import open_parquet
 from headrace.errors import TerminalError
@@ -33,6 +34,7 @@ from headrace.fold.aggregates.kind import whole
 from headrace.fold.aggregates.nested import fields_of, structs_of
 from headrace.fold.columns import int64, moments
 from headrace.fold.json_size import json_size
+from headrace.fold.records import CHAIN, ELEMENT
 from headrace.lake import kinds
 from headrace.lake.alter import rewritable
 from headrace.lake.data_file import NewFile
@@ -41,6 +43,7 @@ from headrace.log.promise import read_promise, write_promise
 from headrace.nodes.opening import read_opening
 from headrace.nodes.sink_rows import SEQUENCE, TIMESTAMP, order_of_rows
 from headrace.sequence.log_columns import RECORD, SKIPPING, TICK, log_schema
+from headrace.sequence.replays.hops import closed_chains
 from headrace.spark.one_task import table_schema
 
 if TYPE_CHECKING:
@@ -205,9 +208,8 @@ class NodeLog:
         """The columns of the node's table that are needed."""
         schema = lakes.open_table(self._lake.table(self._node.required_name)).columns
         order = order_of_rows(self._node)
-        names = dict.fromkeys(
-            [*self._node.columns, *(n for n in order if n in schema.names), SEQUENCE, TIMESTAMP]
-        )
+        internal = [name for name in (*order, CHAIN) if name in schema.names]
+        names = dict.fromkeys([*self._node.columns, *internal, SEQUENCE, TIMESTAMP])
         return pa.schema([schema.field(name) for name in names])
 
     def _records(
@@ -226,9 +228,21 @@ class NodeLog:
             "size_bytes": pa.array(json_size(fields_of(values)), pa.int32()),
             "value": values,
         }
+        if CHAIN in rows.column_names:
+            columns["headers"] = self._headers(rows)
         if self.topic.key_columns:
             columns["key"] = self._struct(rows, "key")
         return self._written(RECORD, columns, number)
+
+    def _headers(self, rows: pa.Table) -> pa.Array:
+        """The source chains of the rows, which go on, as their only headers."""
+        element = whole(rows[ELEMENT]) if ELEMENT in rows.column_names else None
+        name, sequence = self._node.required_name, whole(rows[SEQUENCE])
+        chains = closed_chains(whole(rows[CHAIN]), element, name, sequence)
+        names = pa.repeat(pa.scalar(SOURCE_CHAIN), rows.num_rows)
+        each = pa.StructArray.from_arrays([names, chains.cast(pa.binary())], ["key", "value"])
+        lists = pa.ListArray.from_arrays(pa.array(np.arange(rows.num_rows + 1), pa.int32()), each)
+        return lists.cast(self._schema.field("headers").type)
 
     def _event_times(self, rows: pa.Table) -> pa.ChunkedArray:
         if isinstance(self._node, Batches):  # it has waited for the wall clock, not for stream time
