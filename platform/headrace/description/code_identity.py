@@ -32,6 +32,11 @@ def identity_of(function: Callable[..., Any]) -> dict[str, Any]:
     return _identity(function, frozenset())
 
 
+def value_identity(value: Any) -> Any:
+    """A value as JSON: a plain one by content, a function by what it is, anything else by its type."""
+    return _value(value, frozenset())
+
+
 def _identity(function: Callable[..., Any], outer: frozenset[int]) -> dict[str, Any]:
     if isinstance(function, partial):
         bound = [_value(list(function.args), outer), _value(function.keywords, outer)]

@@ -74,6 +74,8 @@ class GroupedStream:
         stores: Sequence[Store] = (),
         stream_wait: Duration | None = None,
         wall_wait: Duration | None = None,
+        on_error: str = "stop",
+        attempts: int = 1,
     ) -> Processed:
         """What a user's processor forwards for the records of each group (see `hr.Processor`).
 
@@ -82,9 +84,13 @@ class GroupedStream:
                 stores       of `hr.key_value_store` and `hr.value_store`; each group has its own
                 stream_wait  the longest interval of its timers by the stream clock; nodes that read it are as far behind
                 wall_wait    the longest interval of its timers by the wall clock; a silent log ticks so long after a record
+                on_error     "stop": the node stops when `process` raises; "dead_letter": the record is set apart, and what
+                             it has done is undone
+                attempts     how often a record is tried before
         Raises: DescriptionError naming what does not fit.
         """
-        return process_groups(self.stream, self.by, processor, output, stores, stream_wait, wall_wait)
+        waits = stream_wait, wall_wait
+        return process_groups(self.stream, self.by, processor, output, stores, waits, (on_error, attempts))
 
 
 @dataclass(frozen=True)

@@ -216,6 +216,7 @@ class NodeRows:
         rows = {
             name: self.rows_apart(name, feed, logs, unusable)
             if name in self.stepped
+            or any(each.feed == name for each in unusable)  # a processor sets records apart, too
             else feed_frame(feed, logs)
             for name, feed in self._feeds.items()
         }
