@@ -46,7 +46,7 @@ from headrace.sequence.operator_rows import RAW_COLUMNS, REFUSED, row_columns
 from headrace.sequence.replays.hops import open_chains_of
 from headrace.spark.frames import Selection, local_frame
 from headrace.spark.one_task import arrow_schema
-from headrace.spark.row_steps import RAW, origins, refuses, rows_of
+from headrace.spark.row_steps import RAW, origins, refuse_generators, refuses, rows_of
 
 if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame, SparkSession
@@ -185,7 +185,9 @@ class NodeRows:
         self.columns: dict[str, pa.Schema] = {}
         rows: dict[str, FeedRows] = {}
         for name, feed in self._feeds.items():
-            schema = arrow_schema(feed_frame(feed, empty).schema)
+            frame = feed_frame(feed, empty)
+            refuse_generators(frame, feed.stream)
+            schema = arrow_schema(frame.schema)
             read = _spelled(schema, _columns_read(node, name))
             self.columns[name] = pa.schema([schema.field(each).with_nullable(True) for each in read])
             topic = feed.topics[0] if len(feed.topics) == 1 else None

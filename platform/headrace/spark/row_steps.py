@@ -8,12 +8,13 @@ from __future__ import annotations
 import re
 from functools import reduce
 from typing import TYPE_CHECKING
-from weakref import WeakKeyDictionary, WeakSet
+from weakref import WeakKeyDictionary
 
 from pyspark.sql import functions as F
 
 from headrace.description import Select, Transform, Where, WithColumn, quote
 from headrace.description.record_metadata import HEADERS, runnable
+from headrace.description.wording import listed
 from headrace.errors import DescriptionError
 from headrace.sequence.operator_rows import RAW_COLUMNS, REFUSED
 from headrace.spark.frames import Selection
@@ -28,8 +29,6 @@ if TYPE_CHECKING:
 _GENERATES = re.compile(r"^[ :+\-]*Generate ", re.MULTILINE)  # a node of Spark's plan
 # Each column of the log by which operators tell a row's fate, under a name that no user's column has.
 RAW = {name: f"__{name}" for name in RAW_COLUMNS.names}
-# Transforms that make one row of each record.
-_ONE_TO_ONE: WeakSet[Transform] = WeakSet()
 # Made once: each column costs calls into the JVM.
 _KNOWN: WeakKeyDictionary[Topic, Selection] = WeakKeyDictionary()
 
@@ -114,15 +113,16 @@ def _transform(frame: DataFrame, step: Transform) -> DataFrame:
             f"transform({getattr(step.function, '__name__', step.function)!r}) dropped the columns {', '.join(lost)}.",
             hint="Keep every column that begins with `__`: use withColumn, or select('*', …).",
         )
-    if step not in _ONE_TO_ONE:
-        _refuse_generators(result, step)
-        _ONE_TO_ONE.add(step)
     return result
 
 
-def _refuse_generators(result: DataFrame, step: Transform) -> None:
-    if _GENERATES.search(result._jdf.queryExecution().analyzed().toString()):
-        raise DescriptionError(
-            f"transform({getattr(step.function, '__name__', step.function)!r}) makes several rows of one record.",
-            hint="Let the transform make an array, and write .flat_map('array AS element') after it.",
-        )
+def refuse_generators(rows: DataFrame, stream: Stream) -> None:
+    """Raise DescriptionError when a transform makes several rows of one record. In: rows  as `rows_of` gives them."""
+    if not stream.transformed or not _GENERATES.search(rows._jdf.queryExecution().analyzed().toString()):
+        return
+    steps = [step for branch in stream.branches for step in branch.steps if isinstance(step, Transform)]
+    names = dict.fromkeys(getattr(step.function, "__name__", str(step.function)) for step in steps)
+    raise DescriptionError(
+        f"transform({listed([*map(repr, names)])}) makes several rows of one record.",
+        hint="Let the transform make an array, and write .flat_map('array AS element') after it.",
+    )
