@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from headrace.cli.describing import describe_nodes
 from headrace.errors import HeadraceError
 from headrace.settings import Settings, load_pipeline
 
@@ -22,7 +21,6 @@ app = typer.Typer(no_args_is_help=True, add_completion=False, help=__doc__)
 Pipeline = Annotated[str, typer.Option(envvar="HEADRACE_PIPELINE", help="Module that defines the nodes.")]
 Root = Annotated[str, typer.Option("--lake", envvar="HEADRACE_LAKE", help="Root URI of all tables.")]
 DEFAULTS = Settings()
-app.command("describe")(describe_nodes)
 
 
 @app.command()

@@ -4,6 +4,8 @@ Law (L32): the log follows from the node's table and from the logs of its topics
 - A row is a record of the log commit that made it final. Within a commit rows stand by their place (see `sink_rows`).
 - After the records of each log commit stands a tick with the stream time after it: the highest closing time so far (L4),
   less how long the node waits. A record has the stream time after the commit before its own.
+- Of a node that goes by the wall clock, a record has the time at which it left for event time, and a commit its own time for
+  stream time.
 
 It is written after the state of a micro-batch, from what the tables hold then. So a crash leaves it behind, never ahead,
 and the next process makes up for it.
@@ -23,6 +25,7 @@ import pyarrow.compute as pc
 
 from headrace import lake as lakes
 from headrace.description import Batches, NodeOutput, output_name, written_by
+from headrace.description.clocks import WALL
 from headrace.description.source_chain import SOURCE_CHAIN
 from headrace.engine.log_slices import LogSlice, Origin
 from headrace.engine.state_parquet import open_parquet
@@ -140,8 +143,11 @@ class NodeLog:
     def _told(self, before: Reached, upto_ms: int) -> tuple[list[NewFile], Reached]:
         """Files with what the node has given through a commit time, and where its log stands then."""
         commits, closing_ms = self._closings(before, upto_ms)
+        lag_ms = self._node.longest_wait_ms
+        if self._node.clock == WALL:
+            commits = [(at_ms, at_ms) for at_ms, _ in commits]
         rows = self._rows(before.ingested_at_ms, upto_ms)
-        at_ms, stream = _stream_times(before, commits, self._node.longest_wait_ms)
+        at_ms, stream = _stream_times(before, commits, lag_ms)
         made = self._records(rows, before, at_ms, stream), self._ticks(at_ms, stream[1:])
         after_ms = None if stream[-1] is None else int(stream[-1])
         after = Reached(upto_ms, before.next_offset + rows.num_rows, after_ms, closing_ms)
@@ -241,6 +247,8 @@ class NodeLog:
     def _event_times(self, rows: pa.Table) -> pa.ChunkedArray:
         if isinstance(self._node, Batches):  # it has waited for the wall clock, not for stream time
             return rows["closed_at"].cast(MOMENT)
+        if self._node.clock == WALL:
+            return moments(int64(rows[SEQUENCE]))
         return pc.multiply(rows[TIMESTAMP], 1_000).cast(MOMENT)
 
     def _ticks(self, at_ms: np.ndarray, stream: np.ndarray) -> NewFile | None:
