@@ -31,27 +31,30 @@ def test_alerts_on_final_counts_follow_them_over_a_restart(
     readings = hr.Topic(
         topic, key="sensor_id STRING", value="sensor_id STRING, value DOUBLE", idle_timeout=None
     )
-    counts = (
+    windows = (
         readings.group_by("sensor_id")
         .window(hr.tumbling("2 minutes"), grace="1 minute")
         .aggregate(n=hr.count())
         .suppress(hr.until_window_closes())
-        .named("counts")
     )
+    counts = windows.named("counts")
     alerts = counts.as_stream().where("n < 4").named("alerts")
+    same = windows.where("n < 4").named("alerts_of_a_step_without_a_name")
     settings = KafkaSettings(bootstrap_servers=kafka.bootstrap_servers)
     for first in (0, 10):
         for partition in (0, 1):
             produce(kafka, topic, minutes(partition, first, first + 9))
-        runtime = StreamRuntime(spark, lake, [alerts, counts], kafka=settings, trigger_ms=100)
+        runtime = StreamRuntime(spark, lake, [alerts, counts, same], kafka=settings, trigger_ms=100)
         try:
-            runtime.run_until_caught_up(120)
+            shown = [status.name for status in runtime.run_until_caught_up(120)]
         finally:
             runtime.drain()
+    assert shown == [topic, "counts", "alerts", same.required_name]
     views = Views(spark, lake)
     told = sorted(tuple(row) for row in views.read(alerts).collect())
     assert told
     assert told == sorted(
         tuple(row) for row in views.read(counts).where("n < 4").select(*alerts.columns).collect()
     )
+    assert told == sorted(tuple(row) for row in views.read(same).collect())
     assert all(day.equal for node in (counts, alerts) for day in verify(spark, lake, node))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import Any
 
 import pytest
@@ -131,6 +132,57 @@ def test_a_table_counts_distinct_values_exactly_or_not_at_all() -> None:
     assert counted.result_columns[-1].type == "BIGINT"
     with refused("x=approx_count_distinct('page') of a table", "cannot be taken back", "count_distinct"):
         VISITS.table().group_by("page").aggregate(x=hr.approx_count_distinct("page"))
+
+
+@dataclass
+class Share(hr.Aggregate):
+    """The share of numbers above a limit."""
+
+    limit: int = 0
+    state = "above BIGINT, all BIGINT"
+    result = "DOUBLE"
+
+    def init(self) -> Any:
+        return {"above": 0, "all": 0}
+
+    def add(self, state: Any, *values: Any) -> Any:
+        return self.merge(state, {"above": int(values[0] > self.limit), "all": 1})
+
+    def merge(self, one: Any, other: Any) -> Any:
+        return {name: one[name] + other[name] for name in one}
+
+    def finish(self, state: Any) -> Any:
+        return state["above"] / state["all"]
+
+
+def test_an_aggregate_of_ones_own_is_told_by_its_code_and_its_attributes() -> None:
+    shares = [totals(x=Share(limit).of("seconds")) for limit in (0, 0, 5)]
+    assert shares[0].fingerprint() == shares[1].fingerprint() != shares[2].fingerprint()
+    assert shares[0].rules()["aggregates"][0][1]["code"]["name"] == "Share"
+    assert shares[0].result_columns[-1].type == "DOUBLE"
+    assert shares[0].aggregates[0][1].in_words == "Share(seconds)"
+    assert shares[0].aggregates[0][1].columns == ("seconds",)
+    # What an aggregate of ours is told by stays as it was.
+    assert hr.count().rules() == {"kind": "count", "column": None, "scale": 0}
+
+
+def test_an_aggregate_of_ones_own_that_does_not_fit_is_refused() -> None:
+    class Wrong(Share):
+        state = "above BIGINT, every BIGINT"
+
+    class Untyped(Share):
+        result = "NUMBER"
+
+    with refused("Wrong: init gives", "Return a dict with just these"):
+        Wrong().of("seconds")
+    with refused("Untyped: result"):
+        Untyped().of("seconds")
+    with refused("Share: nothing is not a column name", "Share().of('value')"):
+        Share().of()
+    with refused("aggregate: x=Share: column 'nothing' does not exist"):
+        totals(x=Share().of("nothing"))
+    with refused("x=Share(seconds) of a table: when a row goes, what it contributed"):
+        VISITS.table().group_by("page").aggregate(x=Share().of("seconds"))
 
 
 def test_an_aggregate_says_how_it_was_written() -> None:

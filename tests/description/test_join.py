@@ -129,9 +129,9 @@ def test_totals_and_windows_are_sides_and_what_cannot_be_one_is_refused() -> Non
     counts = windows.suppress(hr.until_window_closes()).group_by("ticker").aggregate(windows=hr.count())
     assert windows.join(TICKERS, on="ticker").identity == ("ticker", "window_start")
     assert counts.longest_wait_ms == windows.longest_wait_ms == 120_000
-    with refused("join: left: a throttled aggregate is no table", "Leave out .throttle"):
+    with refused("join: left: a throttled table cannot be joined", "Leave out .throttle"):
         totals.throttle("1 minute").join(TICKERS, on="ticker")
-    with refused("group_by: a throttled aggregate is no table"):
+    with refused("group_by: a throttled table cannot be joined"):
         totals.throttle("1 minute").group_by("n").aggregate(groups=hr.count())
     sliding = grouped.window(hr.sliding("1 minute"), grace="1 minute").aggregate(n=hr.count())
     with refused("windows that records make are no table", "hr.tumbling"):

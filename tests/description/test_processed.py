@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from functools import partial
 from typing import Any
 
@@ -78,6 +79,7 @@ def test_what_alters_its_rows_alters_its_fingerprint() -> None:
         counted(output="word STRING, n INT"),
         counted(wall_wait=1),
         counted(stream_wait=1),
+        counted(on_error="dead_letter"),
         LINES.group_by("author").process(CountWords, output=OUTPUT, stores=[COUNT]),
         LINES.process(CountWords, output=OUTPUT, stores=[COUNT]),
     ]
@@ -94,6 +96,10 @@ def test_what_is_no_processor_is_refused() -> None:
         counted(output="n NUMBER")
     with refused("stream_wait 0 is no interval"):
         counted(stream_wait=0)
+    with refused("on_error 'skip' does not exist; there are stop, dead_letter"):
+        counted(on_error="skip")
+    with refused("attempts 0 (int) is no number of attempts"):
+        counted(attempts=0)
     with refused("is no store", "hr.key_value_store"):
         counted(stores=["counts"])
     with refused("there are two stores 'count'"):
@@ -126,3 +132,36 @@ def test_an_attribute_does_not_change_after_init_and_the_error_names_the_store_t
         made.seen.append(2)
     with pytest.raises(hr.ProcessorError, match=r"CountWords.least is set after init"):
         del made.least
+
+
+LIMIT = 3
+
+
+def halved(n: int) -> int:
+    return n // LIMIT
+
+
+def doubled(n: int) -> int:
+    return n * 2
+
+
+class Calls(CountWords):
+    """It calls functions of its module and of others."""
+
+    def process(self, record: hr.Record) -> None:
+        def inner(n: int) -> int:
+            return halved(n) + math.floor(n)
+
+        self.context.forward(word=record["word"], n=inner(5))
+
+
+@pytest.mark.parametrize(("name", "other"), [("halved", doubled), ("LIMIT", 4)])
+def test_what_a_processor_calls_in_its_package_alters_its_fingerprint(
+    monkeypatch: pytest.MonkeyPatch, name: str, other: Any
+) -> None:
+    before, rules = counted(Calls).fingerprint(), counted(Calls).rules()["processor"]
+    assert {*rules["calls"]["Calls"]} == {"LIMIT", "halved"}
+    monkeypatch.setitem(globals(), name, other)
+    assert counted(Calls).fingerprint() != before
+    monkeypatch.undo()
+    assert counted(Calls).fingerprint() == before

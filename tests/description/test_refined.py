@@ -58,7 +58,7 @@ def test_the_key_and_columns_that_are_not_there_are_refused() -> None:
     with refused("column 'amount' does not exist"):
         JOINED.select("name").where("amount > 0")
     sales = hr.Topic("sales", key="id STRING", value="ticker STRING")
-    with refused("where: a throttled aggregate is no table"):
+    with refused("where: a throttled table cannot be joined"):
         sales.group_by("ticker").aggregate(n=hr.count()).throttle("1 minute").where("n > 1")
 
 

@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 
 import headrace as hr
+from headrace.nodes.operator_frames import operator_of
 from tests.description.refusal import refused
 
 pytestmark = pytest.mark.fast
@@ -51,3 +54,34 @@ def test_what_cannot_be_a_table_is_refused() -> None:
         POSITIONS.transform(lambda frame: frame).table()
     with refused("where('amuont > 0')", "'amuont' does not exist", "'amount'"):
         POSITIONS.table().where("amuont > 0")
+
+
+@pytest.mark.parametrize(
+    "table",
+    [
+        POSITIONS.table(),
+        POSITIONS.table().where("amount > 0"),
+        POSITIONS.table().select("amount AS n"),
+        POSITIONS.table().join(POSITIONS.select("id", "ticker AS other").table(), on="id"),
+        POSITIONS.table().group_by("ticker").aggregate(n=hr.count()),
+        POSITIONS.group_by("ticker").aggregate(n=hr.count()),
+        POSITIONS.group_by().window(hr.tumbling("1 minute"), grace=0).aggregate(n=hr.count()),
+    ],
+    ids=lambda table: type(table).__name__,
+)
+def test_any_table_can_be_throttled_once_and_its_rows_stay_the_same(table: Any) -> None:
+    throttled = table.throttle("1 minute").named("slow")
+    assert operator_of(throttled).throttle_ms == 60_000
+    assert operator_of(table.named("quick")).throttle_ms == 0
+    assert throttled.fingerprint() == table.fingerprint()
+    with refused("throttle: this table is throttled already"):
+        throttled.throttle("1 minute")
+    with refused("throttle: this table cannot be throttled to 0"):
+        table.throttle(0)
+    with refused("join: right: a throttled table cannot be joined or grouped", "throttle the result"):
+        POSITIONS.select("id", "amount AS own").table().join(throttled, on="id")
+
+
+def test_what_is_suppressed_keeps_the_throttle() -> None:
+    calm = POSITIONS.table().throttle("1 minute").suppress(hr.until_time_limit("1 hour")).named("calm")
+    assert operator_of(calm).throttle_ms == 60_000

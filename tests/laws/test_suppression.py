@@ -76,7 +76,7 @@ class Subject:
         return isinstance(self.node.updated, Table)
 
 
-def subject(name: str, limit: int, updated: Any, **bound: int) -> Subject:
+def subject(name: str, limit: int, updated: Any, **bound: Any) -> Subject:
     sink = Places()
     policy = hr.until_time_limit(limit, **bound, when_full="emit_early" if bound else "spill")
     return Subject(updated.suppress(policy).to(sink).named(name), sink)

@@ -6,7 +6,8 @@ import random
 
 import pytest
 
-from headrace.log.deadlines import Deadlines
+from headrace.description.clocks import WallWait
+from headrace.log.deadlines import Deadlines, waits_now
 
 pytestmark = pytest.mark.fast
 
@@ -23,6 +24,31 @@ def test_a_deadline_passes_once_and_a_commit_at_it_does_as_well_as_a_tick() -> N
     assert not deadlines.passed(1_000, 1_499)
     assert deadlines.passed(1_000, 1_500)
     assert not deadlines.passed(1_500, 10**9), "the log says so already"
+
+
+def test_windows_end_at_their_own_times_whichever_commit_they_hold() -> None:
+    rng = random.Random(11)
+    for size, advance in [(100, 100), (100, 30), (60, 7)]:
+        deadlines, at, commits = Deadlines([WallWait(size, advance)]), 0, list[int]()
+        for _ in range(300):
+            at += rng.choice([1, 10, 49, 50, 100, 500])
+            deadlines.committed(at)
+            commits.append(at)
+            frontier = at + rng.choice([0, 0, 3, 40])
+            for now in (frontier, frontier + 7, frontier + 30, frontier + 99, frontier + 200):
+                ends = {
+                    start + size
+                    for commit in commits[-200:]
+                    for start in range(commit // advance * advance, commit - size, -advance)
+                }
+                assert deadlines.passed(frontier, now) == any(frontier < end <= now for end in ends)
+            at = frontier
+
+
+def test_a_limit_that_was_set_counts_beside_the_described_one() -> None:
+    waits: list[WallWait | int] = [WallWait(500, node="calm"), WallWait(70), 30]
+    assert waits_now(waits, {"other": 5}) == waits
+    assert waits_now(waits, {"calm": 900}) == [*waits, WallWait(900)]
 
 
 def test_a_log_opened_again_knows_its_waiting_commits() -> None:

@@ -62,7 +62,7 @@ def test_the_time_that_commits_take_counts_too(bench: Bench) -> None:
 
 
 def test_what_waits_for_wall_clock_time_does_not_wait_for_a_clock_that_was_set_back(bench: Bench) -> None:
-    bench.sequencer = bench.opened_with(wall_waits_ms=[5_000])
+    bench.sequencer = bench.opened_with(wall_waits=[5_000])
     bench.append((0, 1))
     bench.clock.ms -= 86_400_000
     bench.clock.wait(5_000)
@@ -215,12 +215,12 @@ def test_stream_time_never_decreases_through_ticks_gaps_and_restarts(bench: Benc
 def test_a_deadline_that_passes_gets_one_tick_also_after_a_restart_and_it_moves_no_stream_time(
     bench: Bench,
 ) -> None:
-    bench.sequencer = bench.opened_with(wall_waits_ms=[3_000])
+    bench.sequencer = bench.opened_with(wall_waits=[3_000])
     bench.append((0, 1), (1, 5))
     before = bench.sequencer.state.partitions
     bench.tick(2)
     bench.append((1, 6))
-    bench.sequencer = bench.opened_with(wall_waits_ms=[3_000])
+    bench.sequencer = bench.opened_with(wall_waits=[3_000])
     bench.sequencer.tick(frozenset())
     bench.clock.ms += 1_000
     assert bench.sequencer.deadline_passed()
@@ -239,7 +239,7 @@ def test_a_deadline_that_passes_gets_one_tick_also_after_a_restart_and_it_moves_
 
 
 def test_a_tick_for_a_deadline_is_left_out_while_the_log_is_lively(bench: Bench) -> None:
-    bench.sequencer = bench.opened_with(wall_waits_ms=[3_000], calm_ms=1_000)
+    bench.sequencer = bench.opened_with(wall_waits=[3_000], calm_ms=1_000)
     bench.append((0, 1))
     bench.clock.ms += 2_500
     bench.append((0, 2))

@@ -14,7 +14,35 @@ pytestmark = pytest.mark.spark
 
 SECOND = 1_000
 VISITS = hr.Topic("visits", key="visitor STRING", value="page STRING, seconds DOUBLE, tags MAP<STRING, INT>")
+
+
+class Slow(hr.Aggregate):
+    """Of pages how often somebody stayed long, as `page: times`."""
+
+    state = "pages MAP<STRING, BIGINT>"
+    result = "ARRAY<STRING>"
+
+    def __init__(self, seconds: float) -> None:
+        self.seconds = seconds
+
+    def init(self) -> Any:
+        return {"pages": {}}
+
+    def add(self, state: Any, *values: Any) -> Any:
+        page, seconds = values
+        stayed = page is not None and seconds is not None and seconds >= self.seconds
+        return self.merge(state, {"pages": {page: 1}}) if stayed else state
+
+    def merge(self, one: Any, other: Any) -> Any:
+        both = [dict(each["pages"]) for each in (one, other)]
+        return {"pages": {page: sum(each.get(page, 0) for each in both) for page in {*both[0], *both[1]}}}
+
+    def finish(self, state: Any) -> Any:
+        return sorted(f"{page}: {times}" for page, times in dict(state["pages"]).items())
+
+
 KEPT: dict[str, Any] = {
+    "slow": Slow(1).of("page", "seconds"),
     "longest": hr.max_by("page", by="seconds"),
     "shortest": hr.min_by("tags", by="seconds"),
     "two": hr.top(2, "page", by="seconds"),

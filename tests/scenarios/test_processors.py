@@ -150,3 +150,24 @@ def test_an_exception_in_a_task_stops_the_node_and_names_the_record_its_key_and_
     said = r"(?s)Node 'pages': Refuses.process raises for visits, partition 0, offset 0, key .*'a'.*ValueError: a page"
     with pytest.raises(hr.ProcessorError, match=said):
         driver.cut()
+
+
+def test_a_record_for_which_a_processor_raises_is_set_apart_with_the_reason_and_others_go_on(
+    drive: Drive,
+) -> None:
+    pages = (
+        VISITS.group_by("customer")
+        .process(Refuses, output="page STRING", on_error="dead_letter")
+        .named("pages")
+    )
+    driver = drive(pages)
+    for page in ("one", "bad", "two"):
+        driver.pipe("visits", key="a", value={"page": page}, timestamp_ms=SECOND)
+    driver.crash("after outputs")
+    driver.cut()
+    (refused,) = driver.dead_letters("visits").collect()
+    assert (refused["offset"], refused["node"]) == (1, "pages")
+    assert refused["reason"] == "Refuses.process raises ValueError: a page that nobody can read"
+    assert fates(driver.ledger("pages")) == {"used": 2, "dead_letter": 1}
+    assert [row["page"] for row in driver.backfill("pages").collect()] == ["one", "two"]
+    assert verify_keys(driver.spark, driver._lake, pages, 3).equal

@@ -130,3 +130,14 @@ def test_a_value_is_read_back_exactly_by_a_topic_of_these_columns(case: str, spa
     for name in names:
         found = read.values.field(name)
         assert found.to_pylist() == expected[name].chunk(0).cast(found.type).to_pylist(), name
+
+
+def test_a_row_that_has_a_source_chain_keeps_it_and_others_begin_one(spark: SparkSession) -> None:
+    row, chain = ("s", False, NOON, 7, b"", 0), '[["orders",0,12],["kept",0,7]]'
+    (kept,) = records(
+        local_frame(spark, [(*row, chain)], f"id STRING, {OWN}, __chain STRING"), ("id",), 1
+    ).collect()
+    (own,) = records(local_frame(spark, [row], f"id STRING, {OWN}"), ("id",), 1).collect()
+    assert kept["chain"] == chain
+    assert json.loads(kept["value"]) == {"id": "s"}
+    assert own["chain"] == '[["a_node",0,7,0]]'

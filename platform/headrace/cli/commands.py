@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from headrace.cli.describing import describe_nodes
 from headrace.errors import HeadraceError
 from headrace.settings import Settings, load_pipeline
 
@@ -22,7 +21,6 @@ app = typer.Typer(no_args_is_help=True, add_completion=False, help=__doc__)
 Pipeline = Annotated[str, typer.Option(envvar="HEADRACE_PIPELINE", help="Module that defines the nodes.")]
 Root = Annotated[str, typer.Option("--lake", envvar="HEADRACE_LAKE", help="Root URI of all tables.")]
 DEFAULTS = Settings()
-app.command("describe")(describe_nodes)
 
 
 @app.command()
@@ -315,9 +313,12 @@ def maintain(
 
 
 def _node(name: str, pipeline: str) -> Node:
-    nodes = {n.required_name: n for n in load_pipeline(pipeline)}
+    from headrace.description import is_unnamed, with_unnamed
+
+    nodes = {n.required_name: n for n in with_unnamed(load_pipeline(pipeline))}
     if name not in nodes:
-        raise typer.BadParameter(f"no node {name!r} in {pipeline}; there are: {', '.join(sorted(nodes))}")
+        known = ", ".join(sorted(each for each in nodes if not is_unnamed(each)))
+        raise typer.BadParameter(f"no node {name!r} in {pipeline}; there are: {known}")
     return nodes[name]
 
 

@@ -10,11 +10,12 @@ from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING, Any
 
-from headrace.description.schema import ResultColumn, is_decimal, is_integral
+from headrace.description.schema import ResultColumn, is_decimal, is_integral, parse_type
 from headrace.description.wording import a_value, listed
 from headrace.errors import DescriptionError
 
 if TYPE_CHECKING:
+    from headrace.description.own_aggregate import Aggregate as OwnAggregate
     from headrace.description.shape import Shape
 
 ARITHMETIC = ("sum", "avg", "variance", "stddev")
@@ -24,7 +25,8 @@ APPROXIMATE = {"approx_count_distinct": (0.005, 0.25), "quantiles": (0.0001, 0.1
 NUMERIC = (*ARITHMETIC, "quantiles")
 # Kinds that compare values or positions. Once a row counts, it cannot be taken out again.
 ORDERED = ("min", "max", "first", "last", "collect", *RANKED, "count_distinct", "approx_count_distinct")
-KINDS = ("count", *ARITHMETIC, *ORDERED, "quantiles")
+OWN = "own"  # of somebody who wrote it
+KINDS = ("count", *ARITHMETIC, *ORDERED, "quantiles", OWN)
 SCALE_DEFAULT = 6
 SCALE_MAX = 12
 AT_DECIMALS = 6  # of a quantile
@@ -41,6 +43,7 @@ class Aggregate:
     by         the column by which `max_by`, `min_by` and `top` rank records
     error      the relative error of kinds that are approximate
     at         the quantiles that are asked for
+    own        what somebody wrote; inputs: the columns that it reads
     """
 
     kind: str
@@ -50,6 +53,8 @@ class Aggregate:
     by: str | None = None
     error: float | None = None
     at: tuple[float, ...] | None = None
+    own: OwnAggregate | None = None
+    inputs: tuple[str, ...] = ()
 
     def __post_init__(self) -> None:
         if self.kind not in KINDS:
@@ -78,6 +83,8 @@ class Aggregate:
     @property
     def in_words(self) -> str:
         """As it is written in a description."""
+        if self.own is not None:
+            return f"{self.own.named}({', '.join(self.inputs)})"
         options = {"by": self.by, "at": None if self.at is None else [*self.at]}
         given = [str(self.max_items)] if self.kind == "top" else []
         given += [] if self.column is None else [self.column]
@@ -87,13 +94,21 @@ class Aggregate:
     @property
     def columns(self) -> tuple[str, ...]:
         """The columns that it reads: the input column, then the one that ranks."""
+        if self.own is not None:
+            return self.inputs
         return tuple(name for name in (self.column, self.by) if name is not None)
 
     def rules(self) -> dict[str, Any]:
         """What its result depends on, as JSON."""
-        return {name: value for name, value in asdict(self).items() if value is not None or name == "column"}
+        if self.own is not None:
+            return {"kind": OWN, "columns": self.inputs, **self.own.rules()}
+        kept = {name: value for name, value in asdict(self).items() if name not in ("own", "inputs")}
+        return {name: value for name, value in kept.items() if value is not None or name == "column"}
 
     def _check_columns(self) -> None:
+        if self.kind == OWN:
+            self._check_inputs()
+            return
         example = _EXAMPLES.get(self.kind, f"hr.{self.kind}('value')")
         for name, column, needed in (
             ("", self.column, self.kind != "count"),
@@ -106,6 +121,15 @@ class Aggregate:
                     f"{self.kind}: {name}{a_value(column)} is not a column name.",
                     hint=f"Write for example {example}.",
                 )
+
+    def _check_inputs(self) -> None:
+        assert self.own is not None
+        wrong = [name for name in self.inputs if not isinstance(name, str) or not name.strip()]
+        if wrong or not self.inputs:
+            raise DescriptionError(
+                f"{self.own.named}: {a_value(wrong[0]) if wrong else 'nothing'} is not a column name.",
+                hint=f"Name the columns that `add` gets: {self.own.named}().of('value').",
+            )
 
     def _check_error(self) -> None:
         if self.kind not in APPROXIMATE and self.error is None:
@@ -246,6 +270,9 @@ def quantiles(column: str, at: Sequence[float], error: float = 0.01) -> Aggregat
 
 def aggregate_column(shape: Shape, name: str, aggregate: Aggregate) -> ResultColumn:
     """The column that an aggregate makes of a stream of this shape."""
+    if aggregate.own is not None:
+        meaning = f"{aggregate.own.named} of {listed([f'`{column}`' for column in aggregate.inputs])}."
+        return ResultColumn(name, parse_type(aggregate.own.result, aggregate.own.named), meaning)
     if aggregate.column is None:
         return ResultColumn(name, "BIGINT", "Number of records.")
     return ResultColumn(name, _result_type(shape, aggregate.kind, aggregate.column), _meaning(aggregate))

@@ -61,6 +61,9 @@ def _checked(name: str, aggregate: object, shape: Shape) -> Aggregate:
             f"aggregate: {name}={a_value(aggregate)} is no aggregate.",
             hint=f"Write {name}=hr.count(), or hr.sum, hr.min, hr.max, hr.avg of a column.",
         )
+    if aggregate.own is not None:
+        what = f"aggregate: {name}={aggregate.own.named}"
+        return replace(aggregate, inputs=tuple(shape.resolve(each, what) for each in aggregate.inputs))
     if aggregate.column is None:
         return aggregate
     what = f"aggregate: {name}={aggregate.kind}('{aggregate.column}')"

@@ -32,6 +32,17 @@ def identity_of(function: Callable[..., Any]) -> dict[str, Any]:
     return _identity(function, frozenset())
 
 
+def identity_of_object(object: object) -> dict[str, Any]:
+    """An object whose methods are called: the source of its class, as `identity_of`, and its attributes."""
+    found = _identity(type(object), frozenset())
+    return {**found, "attributes": _value(vars(object), frozenset({id(object)}))}
+
+
+def value_identity(value: Any) -> Any:
+    """A value as JSON: a plain one by content, a function by what it is, anything else by its type."""
+    return _value(value, frozenset())
+
+
 def _identity(function: Callable[..., Any], outer: frozenset[int]) -> dict[str, Any]:
     if isinstance(function, partial):
         bound = [_value(list(function.args), outer), _value(function.keywords, outer)]

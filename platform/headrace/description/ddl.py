@@ -69,11 +69,11 @@ class DdlReader:
                         for m in _TOKEN.finditer(ddl)]  # fmt: skip
         self._next = 0
 
-    def fields(self) -> list[Field]:
-        """All columns, to the end of the text."""
-        fields = [self._field(colon=False)]
+    def fields(self, *, colon: bool = False) -> list[Field]:
+        """All columns, to the end of the text. In: colon  whether they are those of a STRUCT, each with a colon."""
+        fields = [self._field(colon=colon)]
         while self._take(","):
-            fields.append(self._field(colon=False))
+            fields.append(self._field(colon=colon))
         if self._peek()[0]:
             self._fail("expected a comma between columns" + self._about_the_rest())
         return fields

@@ -16,6 +16,7 @@ from sqlglot.dialects.dialect import Dialect
 from sqlglot.errors import ParseError, SqlglotError
 
 from headrace.description.functions import RUN_DEPENDENT_WORDS, why_refused
+from headrace.description.record_metadata import TYPES, runnable
 from headrace.description.wording import a_value
 from headrace.errors import DescriptionError
 
@@ -62,6 +63,7 @@ def parse_expression(sql: str, what: str) -> Expression:
 def _read(sql: str, what: str) -> Expression:
     tree = syntax_tree(sql, what)
     _refuse_functions(sql, what)
+    runnable(sql)
     _refuse_shapes(tree, sql, what)
     _refuse_special_times(tree, sql, what)
     inner = tree.this if isinstance(tree, exp.Alias) else tree
@@ -82,6 +84,8 @@ def _read(sql: str, what: str) -> Expression:
 def _type_of(tree: exp.Expr) -> str | None:
     while isinstance(tree, exp.Paren):
         tree = tree.this
+    if isinstance(tree, exp.Anonymous) and str(tree.this).lower() in TYPES:
+        return TYPES[str(tree.this).lower()]
     if isinstance(tree, exp.Cast):
         return str(tree.to.sql(dialect="spark"))
     return "BOOLEAN" if isinstance(tree, exp.Predicate) else None

@@ -15,6 +15,7 @@ from headrace.description.refined import Refined
 from headrace.description.regrouped import TableAggregate
 from headrace.description.relation import Relation
 from headrace.description.running import RunningAggregate
+from headrace.description.steps import reads_headers
 from headrace.description.stream_join import StreamJoin
 from headrace.description.suppressed import Suppressed
 from headrace.description.table import Table
@@ -35,11 +36,19 @@ class Feed:
 
     conditions  SQL that decides whether a row is in its table
     deletes     whether a tombstone deletes its key, so that the steps matter for it too
+    chained     whether its rows go on as records of their own, so that their source chains matter
     """
 
     stream: Stream
     conditions: tuple[str, ...] = ()
     deletes: bool = False
+    chained: bool = False
+
+    @property
+    def reads_headers(self) -> bool:
+        """Whether the headers of its records matter."""
+        steps = (step for branch in self.stream.branches for step in branch.steps)
+        return self.chained or any(map(reads_headers, steps))
 
     @property
     def topics(self) -> tuple[str, ...]:
@@ -83,4 +92,11 @@ def _feed(leaf: Node) -> Feed:
     assert isinstance(
         leaf, Batches | FlatMapped | NamedStream | Processed | RunningAggregate | Table | WindowedAggregate
     )
-    return Feed(leaf.stream, leaf.conditions, deletes=True) if isinstance(leaf, Table) else Feed(leaf.stream)
+    if isinstance(leaf, Table):
+        return Feed(leaf.stream, leaf.conditions, deletes=True)
+    return Feed(leaf.stream, chained=is_stateless(leaf))
+
+
+def is_stateless(node: Node) -> bool:
+    """True if each row follows from one record, so that the source chain goes on."""
+    return isinstance(node, NamedStream | FlatMapped)

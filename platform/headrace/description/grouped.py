@@ -7,11 +7,17 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from headrace.description.batches import Batches
+from headrace.description.clocks import STREAM, WALL, check_clock
 from headrace.description.durations import Duration, duration_ms
 from headrace.description.grouping import grouping_columns
 from headrace.description.row_operators import process_groups
 from headrace.description.running import RunningAggregate
-from headrace.description.windowed import WindowedAggregate, check_grouping, check_window
+from headrace.description.windowed import (
+    WindowedAggregate,
+    check_grouping,
+    check_window,
+    check_window_clock,
+)
 from headrace.errors import DescriptionError
 
 if TYPE_CHECKING:
@@ -32,17 +38,24 @@ class GroupedStream:
     def __post_init__(self) -> None:
         object.__setattr__(self, "by", grouping_columns(self.stream, self.by))
 
-    def window(self, window: WindowKind, grace: Duration | None = None) -> WindowedStream:
+    def window(
+        self, window: WindowKind, grace: Duration | None = None, clock: str = STREAM
+    ) -> WindowedStream:
         """Group by windows too; a record is late for one when stream time has reached its end (and gap) plus `grace`.
 
+        In:     clock  "stream": windows of event time; "wall": of the time at which the log recorded each record, so that a
+                       backfill repeats them. By the wall clock no record is late, and there is no grace
         Raises: DescriptionError when `grace` is missing or negative, `window` is no window, or sessions are not grouped by
                 the record key of one topic.
         """
+        check_clock(clock, "window")
+        if grace is None and clock == WALL:
+            grace = 0
         if grace is None:
             raise DescriptionError(
                 "window: grace is missing.", hint="Say how long to wait for late records: grace='2 minutes'."
             )
-        return WindowedStream(self, window, duration_ms(grace, "grace"))
+        return WindowedStream(self, window, duration_ms(grace, "grace"), clock)
 
     def aggregate(self, **aggregates: Aggregate) -> RunningAggregate:
         """One row per group, with a column for each aggregate over all its records so far."""
@@ -74,6 +87,8 @@ class GroupedStream:
         stores: Sequence[Store] = (),
         stream_wait: Duration | None = None,
         wall_wait: Duration | None = None,
+        on_error: str = "stop",
+        attempts: int = 1,
     ) -> Processed:
         """What a user's processor forwards for the records of each group (see `hr.Processor`).
 
@@ -82,25 +97,32 @@ class GroupedStream:
                 stores       of `hr.key_value_store` and `hr.value_store`; each group has its own
                 stream_wait  the longest interval of its timers by the stream clock; nodes that read it are as far behind
                 wall_wait    the longest interval of its timers by the wall clock; a silent log ticks so long after a record
+                on_error     "stop": the node stops when `process` raises; "dead_letter": the record is set apart, and what
+                             it has done is undone
+                attempts     how often a record is tried before
         Raises: DescriptionError naming what does not fit.
         """
-        return process_groups(self.stream, self.by, processor, output, stores, stream_wait, wall_wait)
+        waits = stream_wait, wall_wait
+        return process_groups(self.stream, self.by, processor, output, stores, waits, (on_error, attempts))
 
 
 @dataclass(frozen=True)
 class WindowedStream:
-    """A grouped stream and its windows, each open until stream time reaches its end and `grace_ms` (sessions: and gap)."""
+    """A grouped stream and its windows, each open until its clock reaches its end and `grace_ms` (sessions: and gap)."""
 
     grouped: GroupedStream
     window: WindowKind
     grace_ms: int
+    clock: str = STREAM
 
     def __post_init__(self) -> None:
         check_window(self.window, self.grace_ms)
+        check_window_clock(self.clock, self.window, self.grace_ms)
         check_grouping(self.window, self.grouped.stream, self.grouped.by)
 
     def aggregate(self, **aggregates: Aggregate) -> WindowedAggregate:
         """One row per group and window, with a column for each aggregate."""
+        grouped, made = self.grouped, tuple(aggregates.items())
         return WindowedAggregate(
-            self.grouped.stream, self.grouped.by, self.window, self.grace_ms, tuple(aggregates.items())
+            grouped.stream, grouped.by, self.window, self.grace_ms, made, by_clock=self.clock
         )

@@ -6,6 +6,7 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 from headrace.description.expressions import parse_expression
+from headrace.description.record_metadata import refuse_metadata
 from headrace.description.relation import Refinable, Relation, require_side
 from headrace.description.schema import ResultColumn, refuse_repeats, refuse_reserved
 from headrace.description.shape import Shape
@@ -149,6 +150,7 @@ class Join(Refinable):
                 )
 
     def _check_selection(self, selection: tuple[str, ...]) -> None:
+        refuse_metadata(selection, "join: select")
         if not selection:
             raise DescriptionError("join: select names no columns.", hint="Leave it out to keep all.")
         for expression in self.selected:

@@ -8,6 +8,8 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, Self
 
 from headrace.description.checks import checked_owners, checked_sinks
+from headrace.description.clocks import STREAM, WallWait
+from headrace.description.durations import duration_ms
 from headrace.description.fingerprint import digest_of
 from headrace.description.unnamed import PREFIX, is_unnamed
 from headrace.description.wording import a_value
@@ -26,6 +28,7 @@ _NAME = re.compile(r"[a-z][a-z0-9]*(_[a-z0-9]+)*")
 class Node(ABC):
     """What all nodes share: the name of its table and assets, a description for people, owners, sinks.
 
+    In:  throttle_ms  how often its table is worked out, at most; 0: as often as records come
     Law: its results are a function of the logs of its topics alone.
     """
 
@@ -33,9 +36,14 @@ class Node(ABC):
     description: str = ""
     owners: tuple[str, ...] = ()
     sinks: tuple[Sink, ...] = ()
+    throttle_ms: int = 0
 
     def __post_init__(self) -> None:
         _check_name(self.name)
+        if duration_ms(self.throttle_ms, "throttle") != self.throttle_ms:
+            raise DescriptionError(
+                f"throttle_ms: {a_value(self.throttle_ms)} is not a number of milliseconds."
+            )
         if not isinstance(self.description, str):
             raise DescriptionError(f"named: description {a_value(self.description)} is not text.")
         object.__setattr__(self, "owners", checked_owners(self.owners))
@@ -82,6 +90,16 @@ class Node(ABC):
     def longest_wall_wait_ms(self) -> int:
         """How long after a record's ingestion something can still wait for wall-clock time; 0: nothing ever does."""
         return 0
+
+    @property
+    def clock(self) -> str:
+        """By what its rows become final: "stream" time, or the "wall" clock as the log has recorded it."""
+        return STREAM
+
+    @property
+    def wall_waits(self) -> tuple[WallWait, ...]:
+        """For what wall-clock time after a record's ingestion the log has to tick, if nothing else comes."""
+        return (WallWait(self.longest_wall_wait_ms),) if self.longest_wall_wait_ms else ()
 
     @property
     @abstractmethod

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from functools import cached_property, partial
 from typing import TYPE_CHECKING, Any
 
+from headrace.description.called_code import called_by
 from headrace.description.code_identity import identity_of
 from headrace.description.emitting import Emitting
 from headrace.description.fingerprint import rules_of
@@ -23,6 +24,7 @@ if TYPE_CHECKING:
     from headrace.description.topic import Topic
 
 Makes = Callable[[], Processor]
+STOP, SET_APART = "stop", "dead_letter"
 
 
 @dataclass(frozen=True)
@@ -36,6 +38,9 @@ class Processed(Emitting):
          stores          of each group
          stream_wait_ms  the longest interval of a timer by the stream clock; None: there are no such timers
          wall_wait_ms    the same by the wall clock
+         on_error        "stop": an exception of `process` stops the node; "dead_letter": what the record has done is undone,
+                         and it is a dead letter. One of a timer or of `close` always stops the node
+         attempts        how often a record is tried before
     Out: the columns of `output`; a row is never revised. Its event time is that of the record that it was forwarded for, the
          time of the timer's clock, or the commit time of the drain
     Law: a function of the logs alone. Each log commit calls the processor for a group in this order: timers that the commit
@@ -50,9 +55,11 @@ class Processed(Emitting):
     by: tuple[str, ...]
     processor: Makes
     output: str
-    stores: tuple[Store, ...] = ()
+    stores: Sequence[Store] = ()
     stream_wait_ms: int | None = None
     wall_wait_ms: int | None = None
+    on_error: str = STOP
+    attempts: int = 1
 
     def __post_init__(self) -> None:
         _check_processor(self.processor)
@@ -66,6 +73,7 @@ class Processed(Emitting):
                 raise DescriptionError(
                     f"process: {name} 0 is no interval.", hint=f"Leave it out, or write {name}='1 second'."
                 )
+        self._check_errors()
         super().__post_init__()
         for sink in self.sinks:
             if isinstance(sink, CorrectableSink) and not self.identity:
@@ -142,7 +150,19 @@ class Processed(Emitting):
             "stores": [store.rules() for store in self.stores],
             "stream_wait_ms": self.stream_wait_ms,
             "wall_wait_ms": self.wall_wait_ms,
+            "on_error": self.on_error,
         }
+
+    def _check_errors(self) -> None:
+        if self.on_error not in (STOP, SET_APART):
+            raise DescriptionError(
+                f"process: on_error {a_value(self.on_error)} does not exist; there are {listed([STOP, SET_APART])}."
+            )
+        if type(self.attempts) is not int or self.attempts < 1:
+            raise DescriptionError(
+                f"process: attempts {a_value(self.attempts)} is no number of attempts.",
+                hint="Write attempts=3.",
+            )
 
 
 def class_of(processor: Makes) -> type[Processor]:
@@ -154,12 +174,12 @@ def class_of(processor: Makes) -> type[Processor]:
     return made
 
 
-def _identity(processor: Makes) -> list[Any]:
-    """The code of the class and of those that it inherits from, and bound values."""
-    bases = [
-        each for each in class_of(processor).__mro__ if issubclass(each, Processor) and each is not Processor
-    ]
-    return [identity_of(processor), *map(identity_of, bases[1:])]
+def _identity(processor: Makes) -> dict[str, Any]:
+    """The code of the class, of those that it inherits from, and of what they call; and bound values."""
+    made = class_of(processor)
+    bases = [each for each in made.__mro__ if issubclass(each, Processor) and each is not Processor]
+    calls = {each.__qualname__: called_by(each) for each in bases}
+    return {"made": identity_of(processor), "bases": [*map(identity_of, bases[1:])], "calls": calls}
 
 
 def _check_processor(processor: object) -> None:

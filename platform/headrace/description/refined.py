@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from headrace.description.expressions import parse_expression
 from headrace.description.fingerprint import step_rules
+from headrace.description.record_metadata import refuse_metadata
 from headrace.description.relation import Refinable, Relation, require_side
 from headrace.description.schema import ResultColumn
 from headrace.description.shape import Shape
@@ -37,6 +38,7 @@ class Refined(Refinable):
     def __post_init__(self) -> None:
         require_side(self.table, _VERBS[type(self.steps[0])])
         for step in self.steps:
+            refuse_metadata(step.texts, _VERBS[type(step)])
             self._check_key(step)
         assert self.shape.columns is not None
         super().__post_init__()

@@ -68,8 +68,9 @@ class TableAggregate(Refinable):
         object.__setattr__(self, "aggregates", checked_aggregates(self.table.shape, self.aggregates, by))
         for name, aggregate in self.aggregates:
             if aggregate.kind not in OF_TABLES:
+                said = aggregate.in_words if aggregate.own else f"{aggregate.kind}('{aggregate.column}')"
                 raise DescriptionError(
-                    f"aggregate: {name}={aggregate.kind}('{aggregate.column}') of a table: {_why(aggregate.kind)}",
+                    f"aggregate: {name}={said} of a table: {_why(aggregate.kind)}",
                     hint=f"Of tables there are {listed(OF_TABLES)}.",
                 )
         super().__post_init__()

@@ -4,12 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Self
 
+from headrace.description.durations import Duration, duration_ms
 from headrace.description.node import Node
 from headrace.description.schema import Column
 from headrace.description.shape import Shape
 from headrace.description.steps import Select, Where, WithColumn
+from headrace.description.wording import a_value
 from headrace.errors import DescriptionError
 
 if TYPE_CHECKING:
@@ -36,6 +38,19 @@ class Relation(Node):
     def no_side(self) -> tuple[str, str] | None:
         """Why it cannot be joined or grouped, and what to write instead; None: it can."""
         return None
+
+    def throttle(self, every: Duration) -> Self:
+        """Work the table out at most once in each interval of commit time; a drain brings it up to date.
+
+        The table is written and read less often. Sinks get the same rows as without it, all of an interval at its end.
+
+        Raises: DescriptionError when the duration is zero or the table is throttled already.
+        """
+        every_ms = duration_ms(every, "throttle")
+        if self.throttle_ms or not every_ms:
+            found = "is throttled already" if self.throttle_ms else f"cannot be throttled to {a_value(every)}"
+            raise DescriptionError(f"throttle: this table {found}.", hint="Write .throttle('1 minute') once.")
+        return replace(self, throttle_ms=every_ms)
 
     def group_by(self, *columns: str) -> GroupedTable:
         """Group the current rows by columns, for aggregates from which rows that go are taken out again.
@@ -100,6 +115,11 @@ class Refinable(Relation):
 
 def require_side(side: Relation, what: str) -> None:
     """Raise DescriptionError for what cannot stand below a relation, of which all is worked out in every micro-batch."""
+    if side.throttle_ms:
+        raise DescriptionError(
+            f"{what}: a throttled table cannot be joined or grouped: a join is worked out in every micro-batch.",
+            hint="Leave out .throttle(…) there, and throttle the result.",
+        )
     why = side.no_side
     if why is not None:
         raise DescriptionError(f"{what}: {why[0]}", hint=why[1])

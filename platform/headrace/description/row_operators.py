@@ -155,9 +155,12 @@ class RowOperators(ABC):
         stores: Sequence[Store] = (),
         stream_wait: Duration | None = None,
         wall_wait: Duration | None = None,
+        on_error: str = "stop",
+        attempts: int = 1,
     ) -> Processed:
         """What a user's processor forwards for the records of each partition; see `GroupedStream.process`."""
-        return process_groups(self._flow, (), processor, output, stores, stream_wait, wall_wait)
+        waits = stream_wait, wall_wait
+        return process_groups(self._flow, (), processor, output, stores, waits, (on_error, attempts))
 
     def table(self, order_by: str = POSITION, forget_deletes_after: Duration | None = None) -> Table:
         """The latest value of every record key; tombstones delete.
@@ -207,14 +210,15 @@ def process_groups(
     processor: Makes,
     output: str,
     stores: Sequence[Store],
-    stream_wait: Duration | None,
-    wall_wait: Duration | None,
+    waits: tuple[Duration | None, Duration | None],
+    errors: tuple[str, int],
 ) -> Processed:
-    """See `GroupedStream.process`. In: by  none: groups are partitions."""
+    """See `GroupedStream.process`. In: by  none: groups are partitions; waits: by stream and wall clock."""
     from headrace.description.processed import Processed  # it is such a node itself
 
-    waits = (
+    stream_ms, wall_ms = (
         None if wait is None else duration_ms(wait, name)
-        for name, wait in (("stream_wait", stream_wait), ("wall_wait", wall_wait))
+        for name, wait in zip(("stream_wait", "wall_wait"), waits, strict=True)
     )
-    return Processed(stream, by, processor, output, stores, *waits)  # type: ignore[arg-type]
+    on_error, attempts = errors
+    return Processed(stream, by, processor, output, stores, stream_ms, wall_ms, on_error, attempts)

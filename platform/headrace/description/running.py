@@ -2,18 +2,16 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from headrace.description.aggregates import Aggregate
 from headrace.description.checks import checked_aggregates
-from headrace.description.durations import Duration, duration_ms, format_duration
+from headrace.description.durations import format_duration
 from headrace.description.fingerprint import rules_of
 from headrace.description.grouping import grouped_columns, grouping_columns
 from headrace.description.relation import Refinable
 from headrace.description.schema import ResultColumn
-from headrace.description.wording import a_value
-from headrace.errors import DescriptionError
 
 if TYPE_CHECKING:
     from headrace.description.stream import Stream
@@ -33,40 +31,12 @@ class RunningAggregate(Refinable):
     stream: Stream
     by: tuple[str, ...]
     aggregates: tuple[tuple[str, Aggregate], ...]
-    throttle_ms: int = 0
 
     def __post_init__(self) -> None:
-        if duration_ms(self.throttle_ms, "throttle") != self.throttle_ms:
-            raise DescriptionError(
-                f"throttle_ms: {a_value(self.throttle_ms)} is not a number of milliseconds."
-            )
         by = grouping_columns(self.stream, self.by)
         object.__setattr__(self, "by", by)
         object.__setattr__(self, "aggregates", checked_aggregates(self.stream.shape, self.aggregates, by))
         super().__post_init__()
-
-    def throttle(self, every: Duration) -> RunningAggregate:
-        """Work the totals out at most once in each interval of commit time; a drain brings them up to date.
-
-        The table is written and read less often. Sinks get the same rows as without it, one for each group and log commit,
-        all of an interval at its end.
-
-        Raises: DescriptionError when the duration is zero or the aggregate is throttled already.
-        """
-        every_ms = duration_ms(every, "throttle")
-        if self.throttle_ms or not every_ms:
-            found = "is throttled already" if self.throttle_ms else f"cannot be throttled to {a_value(every)}"
-            raise DescriptionError(
-                f"throttle: this aggregate {found}.", hint="Write .throttle('1 minute') once."
-            )
-        return replace(self, throttle_ms=every_ms)
-
-    @property
-    def no_side(self) -> tuple[str, str] | None:
-        """A join is worked out in every micro-batch, whatever its sides say."""
-        if not self.throttle_ms:
-            return None
-        return "a throttled aggregate is no table to be joined or grouped.", "Leave out .throttle(…)."
 
     def suppress(self, policy: UntilTimeLimit) -> Suppressed:
         """Emit a group's totals when the policy says so, each a row for good, instead of keeping current totals."""

@@ -57,6 +57,14 @@ def parse_ddl(ddl: str, what: str) -> tuple[Column, ...]:
     return columns
 
 
+def fields_of_struct(type: str, what: str) -> tuple[Column, ...]:
+    """The fields of a type as `Column` has it; none if it is no STRUCT."""
+    if not type.startswith("STRUCT<"):
+        return ()
+    inner = type.removeprefix("STRUCT<").removesuffix(">")
+    return tuple(Column(*field) for field in DdlReader(inner, what).fields(colon=True))
+
+
 def parse_type(ddl: str, what: str) -> str:
     """A type as `Column` has it. In: as for `parse_ddl`, the type alone."""
     (column,) = parse_ddl(f"x {ddl}", what)

@@ -43,7 +43,8 @@ class Sink(Protocol):
 
         In:     rows  `delivery.columns`; `__deleted` BOOLEAN (the identity is gone, other columns are null); `__timestamp`
                 TIMESTAMP (event time); `__sequence` BIGINT, the log commit that caused the row; `__place` BINARY, its place
-                among the rows of that commit, compared byte by byte; `__ordinal` INT, its rank by place. Of two rows of an
+                among the rows of that commit, compared byte by byte; `__ordinal` INT, its rank by place; of a named
+                stream or a flat map `__chain` STRING, the source chain of the row (see `hr.KafkaSink`). Of two rows of an
                 identity the one with the higher sequence is newer, and of one sequence the one with the higher place. A
                 table gives one row for each identity and log commit, so a delivery may hold several rows of an identity, in
                 any order

@@ -10,6 +10,7 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from headrace.description.expressions import Expression, parse_expression
+from headrace.description.record_metadata import runnable
 from headrace.description.schema import Column, parse_type, refuse_repeats, refuse_reserved
 from headrace.description.shape import Shape, shape_of
 from headrace.description.wording import a_value
@@ -169,6 +170,11 @@ class Transform:
     def reads(self) -> None:
         """Nobody can see it: any column."""
         return
+
+
+def reads_headers(step: Step) -> bool:
+    """True if a step's SQL reads the headers of the record."""
+    return not isinstance(step, Transform) and any(runnable(sql).reads_headers for sql in step.texts)
 
 
 Step = Where | Select | WithColumn | Transform

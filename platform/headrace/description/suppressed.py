@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
+from headrace.description.clocks import WALL, WallWait
 from headrace.description.emitting import Emitting
 from headrace.description.grouping import refuse_regrouping
 from headrace.description.running import RunningAggregate
@@ -51,6 +52,11 @@ class Suppressed(Emitting):
                 "suppress: until_time_limit follows tumbling and hopping windows; others are made by the records in them.",
                 hint="Write .suppress(hr.until_window_closes()), or hr.tumbling(…) or hr.hopping(…).",
             )
+        if self.updated.clock == WALL:
+            raise DescriptionError(
+                "suppress: until_time_limit follows windows of event time, and these go by the wall clock.",
+                hint="Write .suppress(hr.until_window_closes()).",
+            )
         refuse_regrouping(self.updated.stream, self.by, "suppress: until_time_limit")
         super().__post_init__()
 
@@ -76,13 +82,28 @@ class Suppressed(Emitting):
 
     @property
     def day_column(self) -> str:
-        """A row belongs to the day of the stream time at which it left: that is past when no more can leave in it."""
+        """A row belongs to the day at which it left, by its clock: that is past when no more can leave in it."""
         return "__emitted_at"
 
     @property
     def longest_wait_ms(self) -> int:
         """The limit."""
-        return self.policy.limit_ms
+        return 0 if self.clock == WALL else self.policy.limit_ms
+
+    @property
+    def longest_wall_wait_ms(self) -> int:
+        """By the wall clock the limit."""
+        return self.policy.limit_ms if self.clock == WALL else 0
+
+    @property
+    def clock(self) -> str:
+        """That of the limit."""
+        return self.policy.clock
+
+    @property
+    def wall_waits(self) -> tuple[WallWait, ...]:
+        """By the wall clock the limit, which a person may change."""
+        return (WallWait(self.policy.limit_ms, node=self.name),) if self.clock == WALL else ()
 
     @property
     def in_words(self) -> str:
@@ -92,6 +113,8 @@ class Suppressed(Emitting):
     def rules(self) -> dict[str, Any]:
         """What is updated, the limit, and a bound that makes rows leave early."""
         limit = {"limit_ms": self.policy.limit_ms, **self.policy.bound.rules()}
+        if self.clock == WALL:
+            limit["clock"] = WALL
         return {"suppressed": self.updated.rules(), **limit}
 
 

@@ -8,6 +8,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
+from headrace.description.clocks import STREAM, WALL, check_clock
 from headrace.description.durations import Duration, duration_ms, format_duration
 from headrace.description.wording import a_value, listed
 from headrace.errors import DescriptionError
@@ -79,14 +80,23 @@ class UntilWindowCloses:
 class UntilTimeLimit:
     """The latest value of each key (with windows: key and window), once its wait is over.
 
-    In:  limit_ms  how long a wait lasts, in stream time, from the timestamp of the update that opened it
+    In:  limit_ms  how long a wait lasts: in stream time, from the timestamp of the update that opened it; by the wall clock,
+                   from the commit time of its record
+         clock     "stream" or "wall"
     Law: see `headrace.fold.time_limits`.
     """
 
     limit_ms: int
     bound: Bound = Bound()
+    clock: str = STREAM
 
     def __post_init__(self) -> None:
+        check_clock(self.clock, "until_time_limit")
+        if self.clock == WALL and self.bound.when_full == EMIT_EARLY:
+            raise DescriptionError(
+                "until_time_limit: 'emit_early' goes by stream time.",
+                hint="Write when_full='spill' or 'shut_down', or leave clock='wall' out.",
+            )
         if duration_ms(self.limit_ms, "limit") != self.limit_ms:
             raise DescriptionError(f"limit_ms: {a_value(self.limit_ms)} is not a number of milliseconds.")
 
@@ -94,7 +104,8 @@ class UntilTimeLimit:
     def in_words(self) -> str:
         """When a row leaves, for people."""
         early = ", or before when too much waits" if self.bound.when_full == EMIT_EARLY else ""
-        return f"{format_duration(self.limit_ms)} of stream time after its first change{early}"
+        of = "wall-clock" if self.clock == WALL else "stream"
+        return f"{format_duration(self.limit_ms)} of {of} time after its first change{early}"
 
 
 Policy = UntilWindowCloses | UntilTimeLimit
@@ -112,11 +123,18 @@ def until_window_closes(
 
 
 def until_time_limit(
-    limit: Duration, max_records: int | None = None, max_bytes: int | None = None, when_full: str = SPILL
+    limit: Duration,
+    max_records: int | None = None,
+    max_bytes: int | None = None,
+    when_full: str = SPILL,
+    *,
+    clock: str = STREAM,
 ) -> UntilTimeLimit:
-    """Emit a key's latest value when `limit` of stream time has passed since the first update that it has not emitted yet.
+    """Emit a key's latest value when `limit` of time has passed since the first update that it has not emitted yet.
 
-    In: max_records, max_bytes  how much may wait in each partition at any record of the log (see `Bound`)
+    In: clock                   "stream": event time; "wall": the time at which the log recorded the records
+        max_records, max_bytes  how much may wait in each partition at any record of the log (see `Bound`)
         when_full               "spill", "emit_early" or "shut_down"
     """
-    return UntilTimeLimit(duration_ms(limit, "until_time_limit"), Bound(max_records, max_bytes, when_full))
+    bound = Bound(max_records, max_bytes, when_full)
+    return UntilTimeLimit(duration_ms(limit, "until_time_limit"), bound, clock)

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 from headrace.description.durations import duration_ms, format_duration
 from headrace.description.fingerprint import rules_of
 from headrace.description.grouping import grouping_columns, require_known_columns
+from headrace.description.record_metadata import refuse_metadata
 from headrace.description.relation import Refinable
 from headrace.description.schema import ResultColumn
 from headrace.description.shape import Shape
@@ -52,6 +53,7 @@ class Table(Refinable):
         self._check_forgetting()
         require_known_columns(self.stream, "table")
         object.__setattr__(self, "key", grouping_columns(self.stream, self.key, "table"))
+        refuse_metadata(self.conditions, "where")
         for condition in self.conditions:
             self.stream.shape.require(predicate(condition, "where").columns, f"where({condition!r})")
         super().__post_init__()

@@ -10,18 +10,18 @@ from functools import cached_property
 from typing import Any
 
 from headrace.description.durations import Duration, duration_ms
+from headrace.description.event_time import EventTime, event_time
 from headrace.description.kafka_settings import KafkaSettings
 from headrace.description.replay import ReplayGuard
 from headrace.description.row_operators import StreamOperators
 from headrace.description.schema import Column, parse_ddl
 from headrace.description.start import normalised_start, start_ms
 from headrace.description.stream import Branch, Stream
-from headrace.description.wording import a_value, did_you_mean, listed
+from headrace.description.wording import a_value, listed
 from headrace.errors import DescriptionError
 
 FORMATS = ("json",)
 _LEGAL_NAME = re.compile(r"[A-Za-z0-9._-]{1,249}")
-_EVENT_TIME_TYPES = ("TIMESTAMP", "BIGINT")
 
 
 @dataclass(frozen=True, eq=False)
@@ -29,7 +29,8 @@ class Topic(StreamOperators):
     """A Kafka topic, described; nothing is read until a runtime is given it.
 
     In: `key`, `value`: columns as DDL (`key=None`: records without a key; one STRING column: plain UTF-8);
-    `timestamp`: the value column with the event time (TIMESTAMP, or BIGINT in epoch ms), None for Kafka's;
+    `timestamp`: the event time, as a column of the value or an expression over it: a field ("meta.at"), to_timestamp,
+    timestamp_millis, timestamp_seconds, timestamp_micros or coalesce of such; BIGINT is epoch ms; None for Kafka's;
     `idle_timeout`: how long a partition without records holds windows open, None for ever;
     `start`: "earliest", "latest", or a time with its zone;
     `replay_guard`: an `hr.ReplayGuard` that marks records sent a second time;
@@ -85,6 +86,11 @@ class Topic(StreamOperators):
     def value_columns(self) -> tuple[Column, ...]:
         """The columns of the record value."""
         return parse_ddl(self.value, f"{self._what}: value")
+
+    @cached_property
+    def event_time(self) -> EventTime | None:
+        """How the event time is found in the value; None: it is Kafka's timestamp."""
+        return None if self.timestamp is None else event_time(self.timestamp, self.value_columns, self._what)
 
     @property
     def types(self) -> dict[str, Column]:
@@ -173,21 +179,11 @@ class Topic(StreamOperators):
                 )
 
     def _check_timestamp(self) -> None:
-        if self.timestamp is None:
-            return
-        column = {column.name: column for column in self.value_columns}.get(self.timestamp)
-        names = [column.name for column in self.value_columns]
-        if column is None:
+        if self.timestamp is not None and not isinstance(self.timestamp, str):
             raise DescriptionError(
-                f"{self._what}: timestamp column {a_value(self.timestamp)} does not exist in the value; "
-                f"columns are {listed(names)}.",
-                hint=did_you_mean(str(self.timestamp), names),
+                f"{self._what}: timestamp {a_value(self.timestamp)} is neither a column nor an expression."
             )
-        if column.type not in _EVENT_TIME_TYPES:
-            raise DescriptionError(
-                f"{self._what}: timestamp column '{column.name}' is {column.type}.",
-                hint="Declare it TIMESTAMP, or BIGINT in epoch milliseconds.",
-            )
+        _ = self.event_time
 
     def _check_idle_timeout(self) -> None:
         if self.idle_timeout_ms == 0:

@@ -97,6 +97,16 @@ def describe(*nodes: Node) -> Topology:
     return Topology(nodes)
 
 
+def words_of(node: Node) -> str:
+    """What the last operator of a node does."""
+    return _operators(node)[0].words
+
+
+def words_of_branch(branch: Branch) -> str:
+    """What the last step of a branch does; of one without steps, its topic."""
+    return _of_branch(branch).words
+
+
 def _of_node(node: Node) -> Part:
     sinks = f", to {listed([sink.name for sink in node.sinks])}" if node.sinks else ""
     if node.name is not None and is_unnamed(node.name):

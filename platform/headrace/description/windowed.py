@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any, overload
 
 from headrace.description.aggregates import Aggregate, aggregate_column
 from headrace.description.checks import checked_aggregates
+from headrace.description.clocks import STREAM, WALL, WallWait, check_clock
 from headrace.description.durations import duration_ms, format_duration
 from headrace.description.emitting import stream_of
 from headrace.description.fingerprint import rules_of
@@ -30,6 +31,8 @@ BOUND_NAMES = (START, END)
 class WindowedAggregate(Relation):
     """A windowed aggregate: one row per group and window.
 
+    In:  by_clock  "stream": windows of event time; "wall": of `ingested_at`, which the log has recorded. Then no record is
+                   late, and a window is final at its end
     Out: columns `by`, `window_start`, `window_end` (TIMESTAMP), then the aggregates by name.
     Law: a function of the logs of its topics alone.
     """
@@ -40,9 +43,11 @@ class WindowedAggregate(Relation):
     grace_ms: int
     aggregates: tuple[tuple[str, Aggregate], ...]
     suppression: UntilWindowCloses | None = None
+    by_clock: str = STREAM
 
     def __post_init__(self) -> None:
         check_window(self.window, self.grace_ms)
+        check_window_clock(self.by_clock, self.window, self.grace_ms)
         _check_suppression(self.suppression, self.window)
         by = grouping_columns(self.stream, self.by)
         _check_bounds(by)
@@ -99,6 +104,12 @@ class WindowedAggregate(Relation):
     @property
     def no_side(self) -> tuple[str, str] | None:
         """Of sliding windows and sessions it takes several records to say which there are."""
+        if self.by_clock == WALL:
+            what = "windows by the wall clock are no table to be joined or grouped."
+            return (
+                what,
+                "Name the node and go on from its final rows: .suppress(hr.until_window_closes()).named('…').",
+            )
         if isinstance(self.window, TimeWindows):
             return None
         what = f"{self.window.in_words}: windows that records make are no table to be joined or grouped."
@@ -132,11 +143,32 @@ class WindowedAggregate(Relation):
     @property
     def longest_wait_ms(self) -> int:
         """How long after a record the last window that it is in can still be open: size (of a session, gap) plus grace."""
-        return self.window.wait_ms + self.grace_ms
+        return 0 if self.by_clock == WALL else self.window.wait_ms + self.grace_ms
+
+    @property
+    def longest_wall_wait_ms(self) -> int:
+        """By the wall clock the size of a window."""
+        return self.window.wait_ms if self.by_clock == WALL else 0
+
+    @property
+    def clock(self) -> str:
+        """As described."""
+        return self.by_clock
+
+    @property
+    def wall_waits(self) -> tuple[WallWait, ...]:
+        """By the wall clock until each end of a window."""
+        if self.by_clock != WALL:
+            return ()
+        assert isinstance(self.window, TimeWindows)
+        return (WallWait(self.window.size_ms, self.window.advance_ms),)
 
     @property
     def in_words(self) -> str:
         """One sentence for people."""
+        if self.by_clock == WALL:
+            grain = f"{', '.join(self.by)} and {self.window.in_words}"
+            return f"One row per {grain} of the wall clock, final at the window's end."
         return (
             f"One row per {', '.join(self.by)} and {self.window.in_words}, "
             f"final {format_duration(self.final_ms)} of stream time after the window's end."
@@ -157,6 +189,7 @@ class WindowedAggregate(Relation):
             "grace_ms": self.grace_ms,
             "aggregates": [[name, aggregate.rules()] for name, aggregate in self.aggregates],
             "suppression": type(self.suppression).__name__ if self.suppression else None,
+            **({"clock": WALL} if self.by_clock == WALL else {}),
         }
 
 
@@ -170,6 +203,21 @@ def check_window(window: object, grace_ms: int) -> None:
         )
     if duration_ms(grace_ms, "grace") != grace_ms:
         raise DescriptionError(f"grace_ms: {a_value(grace_ms)} is not a number of milliseconds.")
+
+
+def check_window_clock(clock: object, window: WindowKind, grace_ms: int) -> None:
+    """Raise DescriptionError when windows cannot go by this clock."""
+    check_clock(clock, "window")
+    if clock == WALL and not isinstance(window, TimeWindows):
+        raise DescriptionError(
+            f"window: clock='wall' is for tumbling and hopping windows, and this is a {window.in_words}.",
+            hint="Write hr.tumbling(…) or hr.hopping(…), or leave clock out.",
+        )
+    if clock == WALL and grace_ms:
+        raise DescriptionError(
+            f"window: by the wall clock no record is late, and a grace of {format_duration(grace_ms)} only delays results.",
+            hint="Leave grace out.",
+        )
 
 
 def check_grouping(window: WindowKind, stream: Stream, by: tuple[str, ...]) -> None:

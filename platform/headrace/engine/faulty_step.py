@@ -6,14 +6,12 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Protocol
 
-from pyspark.sql import functions as F
-
 from headrace.description import FlatMap, Select, Transform, Where, WithColumn, parse_expression
 from headrace.description.feeds import Feed
 from headrace.description.wording import a_value
 from headrace.fold.fates import DEAD_LETTER, FILTERED
 from headrace.sequence.operator_rows import REFUSED
-from headrace.spark.row_steps import RAW, applied, rows_before
+from headrace.spark.row_steps import RAW, applied, column_of, rows_before
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, Row
@@ -87,7 +85,11 @@ def _is_filtered(rows: Sequence[Row]) -> bool:
 
 def _parts_of(feed: Feed, topic: str, log: DataFrame) -> Sequence[Part]:
     branch = next(branch for branch in feed.stream.branches if branch.topic.name == topic)
-    before, filters, parts = rows_before(log, branch.topic, feed.stream), False, list[Part]()
+    before, filters, parts = (
+        rows_before(log, branch.topic, feed.stream, headers=feed.reads_headers),
+        False,
+        list[Part](),
+    )
     for step in branch.steps:
         parts += [Part(named, rows, before if filters else None) for named, rows in _evaluated(step, before)]
         before, filters = applied(before, step), filters or isinstance(step, Where)
@@ -99,15 +101,15 @@ def _evaluated(step: Step, before: DataFrame) -> Iterator[tuple[str, DataFrame]]
     """The parts of a step that can raise, by name, with what each makes of rows."""
     match step:
         case Where(sql):
-            yield f"where({a_value(sql)})", before.select(F.expr(sql))
+            yield f"where({a_value(sql)})", before.select(column_of(sql))
         case FlatMap(_, sql):
-            yield f"flat_map({a_value(sql)})", before.select(F.expr(sql))
+            yield f"flat_map({a_value(sql)})", before.select(column_of(sql))
         case WithColumn(name, sql):
-            yield f"with_column({name!r}, {a_value(sql)})", before.select(F.expr(sql))
+            yield f"with_column({name!r}, {a_value(sql)})", before.select(column_of(sql))
         case Select(expressions):
             for sql in expressions:
                 if parse_expression(sql, "select").source is None:
-                    yield f"select({a_value(sql)})", before.select(F.expr(sql))
+                    yield f"select({a_value(sql)})", before.select(column_of(sql))
         case Transform(function):
             name = getattr(function, "__name__", None) or repr(function)
             yield f"transform({name})", applied(before, step)

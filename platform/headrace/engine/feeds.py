@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING
 
 import pyarrow as pa
 from pyspark.sql import functions as F
+from pyspark.sql.pandas.types import to_arrow_type
 
 from headrace.description import (
     Batches,
@@ -30,16 +31,22 @@ from headrace.description import (
     quote,
 )
 from headrace.description.feeds import LEFT, RECORDS, Feed, feeds_of, leaves_of
+from headrace.description.record_metadata import HEADERS
+from headrace.description.source_chain import SOURCE_CHAIN
 from headrace.engine.log_slices import LogSlice, Origin
 from headrace.engine.operators import feed_schema
 from headrace.engine.unusable import Unusable, decided_rows, marked, open_rows
+from headrace.fold.aggregates.kind import whole
 from headrace.fold.contract import ROW_COLUMNS, TOPIC
+from headrace.fold.records import CHAIN
 from headrace.fold.tables.decide_records import PASSES
+from headrace.sequence.log_columns import HEADERS as LOG_HEADERS
 from headrace.sequence.log_columns import log_schema
 from headrace.sequence.operator_rows import RAW_COLUMNS, REFUSED, row_columns
+from headrace.sequence.replays.hops import open_chains_of
 from headrace.spark.frames import Selection, local_frame
 from headrace.spark.one_task import arrow_schema
-from headrace.spark.row_steps import RAW, origins, refuses, rows_of
+from headrace.spark.row_steps import RAW, origins, refuse_generators, refuses, rows_of
 
 if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame, SparkSession
@@ -56,6 +63,7 @@ class FeedRows:
     schema   as the operator takes them
     topic    the one topic that all of them have, so that they need not carry it; None: they do
     refused  whether a `where` is among the steps
+    chains   for each topic the header with the source chain; None: the chains do not matter
     origins  for each topic where its log has the columns, so that a task reads the log by itself; None: SQL computes some
     """
 
@@ -63,13 +71,15 @@ class FeedRows:
     topic: str | None
     refused: bool
     origins: Mapping[str, Mapping[str, Origin]] | None
+    chains: Mapping[str, str] | None = None
 
     @property
     def carried(self) -> tuple[str, ...]:
         """The columns that travel: those that SQL computes, and those by which a row's fate is told."""
-        computed = (name for name in self.schema.names if name not in ROW_COLUMNS.names)
+        computed = (name for name in self.schema.names if name not in (*ROW_COLUMNS.names, CHAIN))
         raw = (name for name in RAW.values() if name != TOPIC or self.topic is None)
-        return (*computed, *raw, *((REFUSED,) if self.refused else ()))
+        headers = (HEADERS,) if self.chains is not None else ()
+        return (*computed, *raw, *headers, *((REFUSED,) if self.refused else ()))
 
     def of(self, columns: Mapping[str, pa.ChunkedArray], rows: int) -> pa.Table:
         """The rows, from the columns that travelled."""
@@ -77,6 +87,10 @@ class FeedRows:
         if self.topic is not None:
             found[TOPIC] = pa.chunked_array([pa.repeat(pa.scalar(self.topic, pa.string()), rows)])
         raw = {name: found.pop(mark) for name, mark in RAW.items()}
+        if self.chains is not None:
+            read = (found.pop(HEADERS), raw["topic"], raw["partition"], raw["offset"])
+            headers, *place = map(whole, read)
+            found[CHAIN] = pa.chunked_array([open_chains_of(headers, self.chains, *place)])
         found |= row_columns(raw | {name: found[name] for name in (REFUSED,) if name in found}, rows)
         arrays = [found[field.name].cast(field.type) for field in self.schema]
         return pa.Table.from_arrays(arrays, schema=self.schema)
@@ -171,12 +185,15 @@ class NodeRows:
         self.columns: dict[str, pa.Schema] = {}
         rows: dict[str, FeedRows] = {}
         for name, feed in self._feeds.items():
-            schema = arrow_schema(feed_frame(feed, empty).schema)
+            frame = feed_frame(feed, empty)
+            refuse_generators(frame, feed.stream)
+            schema = arrow_schema(frame.schema)
             read = _spelled(schema, _columns_read(node, name))
             self.columns[name] = pa.schema([schema.field(each).with_nullable(True) for each in read])
             topic = feed.topics[0] if len(feed.topics) == 1 else None
             own = feed_schema(feed, self.columns[name])
-            rows[name] = FeedRows(own, topic, refuses(feed.stream), _origins(feed, self.columns[name]))
+            origins = _origins(feed, self.columns[name])
+            rows[name] = FeedRows(own, topic, refuses(feed.stream), origins, _chain_headers(feed))
         self.packed = PackedFeeds(rows)
         self.computed = PackedFeeds({name: each for name, each in rows.items() if each.origins is None})
         self._packer, self._computed_packer = Packer(self.packed), Packer(self.computed)
@@ -199,6 +216,7 @@ class NodeRows:
         rows = {
             name: self.rows_apart(name, feed, logs, unusable)
             if name in self.stepped
+            or any(each.feed == name for each in unusable)  # a processor sets records apart, too
             else feed_frame(feed, logs)
             for name, feed in self._feeds.items()
         }
@@ -246,7 +264,7 @@ class NodeRows:
 
 def feed_frame(feed: Feed, logs: Mapping[str, DataFrame]) -> DataFrame:
     """The rows of a feed as `rows_of` gives them, with PASSES if its table has conditions. In: logs  by topic."""
-    rows = rows_of({topic: logs[topic] for topic in feed.topics}, feed.stream)
+    rows = rows_of({topic: logs[topic] for topic in feed.topics}, feed.stream, headers=feed.reads_headers)
     if not feed.conditions:
         return rows
     passes = (F.coalesce(F.expr(condition), F.lit(False)) for condition in feed.conditions)
@@ -263,12 +281,22 @@ def _origins(feed: Feed, columns: pa.Schema) -> dict[str, dict[str, Origin]] | N
     if feed.conditions or len({*topics}) < len(topics) or any(b.steps for b in feed.stream.branches):
         return None
     raw = {RAW[field.name]: Origin((field.name,), field.type) for field in RAW_COLUMNS}
+    if feed.chained:
+        raw[HEADERS] = Origin(("headers",), to_arrow_type(LOG_HEADERS))
     found = {}
     for topic in topics:
         sides = {name.lower(): (side, name) for name, side in origins(topic).items()}
         own = {field.name: Origin(sides[field.name.lower()], field.type) for field in columns}
         found[topic.name] = own | raw
     return found
+
+
+def _chain_headers(feed: Feed) -> dict[str, str] | None:
+    """For each topic the name of the header with the source chain; None: the chains of a feed do not matter."""
+    if not feed.chained:
+        return None
+    guards = {topic.name: topic.replay_guard for topic in feed.stream.topics}
+    return {name: SOURCE_CHAIN if guard is None else guard.header for name, guard in guards.items()}
 
 
 def _packed(number: int, name: str) -> str:

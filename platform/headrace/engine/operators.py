@@ -43,7 +43,7 @@ from headrace.fold.contract import BATCH, HASH, KEY, ROW_COLUMNS, StateTable, St
 from headrace.fold.keys import group
 from headrace.fold.lookups import LookupInLog, LookupInTime
 from headrace.fold.processors import Processors
-from headrace.fold.records import FlatMaps, Records
+from headrace.fold.records import CHAIN, FlatMaps, Records
 from headrace.fold.relations import Relations
 from headrace.fold.sessions import Sessions
 from headrace.fold.stream_joins import StreamJoins
@@ -129,7 +129,8 @@ def newest_of_keys(rows: pa.Table) -> pa.Table:
 def feed_schema(feed: Feed, columns: pa.Schema) -> pa.Schema:
     """The schema of the rows of a feed. In: columns  of its stream."""
     passes = [pa.field(PASSES, pa.bool_())] if feed.conditions else []
-    return pa.schema([*columns, *ROW_COLUMNS, *passes])
+    chains = [pa.field(CHAIN, pa.string())] if feed.chained else []
+    return pa.schema([*columns, *ROW_COLUMNS, *passes, *chains])
 
 
 def operator_of(

@@ -82,5 +82,6 @@ def _of_time_limit(operator: NodeOperator) -> pa.Schema:
         opened_ms=none,
         opened_offset=none,
         ends=Ends(no, no, none, none, none, none),
+        due_ms=none,
     )
     return settle_waits(waits, kernel.shape).outputs[RESULTS].schema

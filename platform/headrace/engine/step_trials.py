@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame, Row
 
 NOT_READ = (
-    *("headers", "root_topic", "root_partition", "root_offset", "ordinals", "path"),
+    *("root_topic", "root_partition", "root_offset", "ordinals", "path"),
     *("raw_key", "raw_value"),
 )
 

@@ -12,11 +12,12 @@ import os
 import signal
 import sys
 import threading
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 from confluent_kafka import Consumer, KafkaError, Producer
 
+from headrace.description.source_chain import source_chain
 from headrace.local import lifeline
 
 if TYPE_CHECKING:
@@ -34,8 +35,11 @@ COMMAND = (sys.executable, "-m", "headrace.local.republisher")
 def chained(message: Message) -> bytes:
     """The source chain of what is made of a record: the chain that it came with, and its own position."""
     known = dict(message.headers() or []).get(HEADER)  # the last one, should there be several
-    chain: list[Any] = json.loads(known) if known else []
-    return json.dumps([*chain, [message.topic(), message.partition(), message.offset()]]).encode()
+    topic, partition, offset = message.topic(), message.partition(), message.offset()
+    assert topic is not None
+    assert partition is not None
+    assert offset is not None
+    return source_chain(known, topic, partition, offset)
 
 
 def republish(bootstrap: str, *, crash_after: int | None, until_end: bool) -> int:

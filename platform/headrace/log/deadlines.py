@@ -1,36 +1,47 @@
 """Deadlines of wall-clock time: a batch that a log commit opens is due when its wait is over, though nothing comes any more.
 
-The sequencer knows no groups, but each deadline is a commit with records plus a node's wait. So it ticks when one of
-these has passed and no later commit says so yet, and not otherwise: a topic that is busy or silent for long costs nothing.
+The sequencer knows no groups, but each deadline is a commit with records plus a node's wait, or the end of a window that
+holds the commit. So it ticks when one of these has passed and no later commit says so yet, and not otherwise: a topic that
+is busy or silent for long costs nothing.
 """
 
 from __future__ import annotations
 
 from array import array
 from bisect import bisect_right
-from collections.abc import Collection, Iterable
+from collections.abc import Collection, Iterable, Mapping
+
+import numpy as np
+
+from headrace.description.clocks import WallWait
 
 
 class Deadlines:
     """The commits of a log from which somebody may still wait. Times in ms since 1970.
 
-    Law: `passed` is true exactly if commit + wait lies after the frontier and not after now, for a commit with records
-    and a wait. What is closed at a frontier therefore does not depend on how often anybody asks.
+    Law: `passed` is true exactly if a deadline of a commit with records lies after the frontier and not after now. A plain
+         wait has one deadline, commit + wait; one of windows has the ends of all windows that hold the commit time.
+         What is closed at a frontier therefore does not depend on how often anybody asks.
     """
 
-    def __init__(self, waits_ms: Collection[int], commits_ms: Iterable[int] = ()) -> None:
-        """In: commits_ms  rising commit times of records: those from which somebody may still wait, at least."""
-        self._waits_ms = tuple(sorted({wait for wait in waits_ms if wait > 0}))
+    def __init__(self, waits: Collection[WallWait | int], commits_ms: Iterable[int] = ()) -> None:
+        """Nobody has asked yet.
+
+        In: waits       a number: ms of a plain wait
+            commits_ms  rising commit times of records: those from which somebody may still wait, at least
+        """
+        given = {(wait, 0) if isinstance(wait, int) else (wait.ms, wait.advance_ms) for wait in waits}
+        self._waits = tuple(sorted((ms, advance_ms) for ms, advance_ms in given if ms > 0))
         self._commits_ms = array("q", commits_ms)
 
     @property
     def longest_ms(self) -> int:
         """The longest wait; 0: nobody waits."""
-        return max(self._waits_ms, default=0)
+        return max((ms for ms, _ in self._waits), default=0)
 
     def committed(self, at_ms: int) -> None:
         """Records were committed; commits from which nobody waits any more are forgotten."""
-        if not self._waits_ms:
+        if not self._waits:
             return
         kept = self._commits_ms
         over = bisect_right(kept, at_ms - self.longest_ms)
@@ -45,8 +56,33 @@ class Deadlines:
         In: frontier_ms  the last commit of the log
         """
         commits = self._commits_ms
-        for wait_ms in self._waits_ms:
-            first = bisect_right(commits, frontier_ms - wait_ms)
-            if first < len(commits) and commits[first] <= now_ms - wait_ms:
+        for ms, advance_ms in self._waits:
+            first = bisect_right(commits, frontier_ms - ms)
+            if first == len(commits):
+                continue
+            if advance_ms:
+                if _window_ends(commits[first:], ms, advance_ms, frontier_ms, now_ms):
+                    return True
+            elif commits[first] <= now_ms - ms:
                 return True
         return False
+
+
+def _window_ends(commits: array[int], size_ms: int, advance_ms: int, frontier_ms: int, now_ms: int) -> bool:
+    """Whether a window that holds one of these commits ends after the frontier and not after now."""
+    at_ms = np.frombuffer(commits, np.int64)
+    after_ms = np.maximum(at_ms, frontier_ms)
+    next_end = after_ms + advance_ms - (after_ms - size_ms) % advance_ms
+    return bool((next_end <= np.minimum(at_ms + size_ms, now_ms)).any())
+
+
+def waits_now(waits: Iterable[WallWait | int], limits_ms: Mapping[str, int]) -> list[WallWait | int]:
+    """The waits of a topic's nodes, and those of time limits that people have set in place of described ones.
+
+    In: limits_ms  by node. Both count: what waits since before a change waits as long as it did then
+    """
+    found = [*waits]
+    for wait in [*found]:
+        if isinstance(wait, WallWait) and wait.node is not None and wait.node in limits_ms:
+            found.append(WallWait(limits_ms[wait.node]))
+    return found

@@ -11,6 +11,7 @@ from headrace.errors import TerminalError
 from headrace.log.commit_row import CommitRow, is_commit_row
 from headrace.log.learn_guard import learn
 from headrace.log.resets import resets_in, since_last_reset
+from headrace.sequence.log_columns import DEAD_LETTER, RECORD
 from headrace.sequence.log_state import LastRow, LogState
 from headrace.sequence.replays.guards import new_guard, restored_guard
 from headrace.spark.lake_rows import read
@@ -49,6 +50,16 @@ def recover(
     last_rows = [LastRow(r["partition"], r["offset"], r["stream_ms"]) for r in rows]
     state = LogState.from_json(commit.record["before"]).after(at_ms, last_rows)
     return state, _recover_guard(spark, path, topic, store, commit.record, committed)
+
+
+def commits_during(spark: SparkSession, path: str, state: LogState, longest_ms: int) -> list[int]:
+    """The commits with records during so many ms before a log's last commit, rising."""
+    if not longest_ms or not state.batch:
+        return []
+    since = F.timestamp_millis(F.lit(state.ingested_at_ms - longest_ms))
+    recent = read(spark, path).where((F.col("ingested_at") > since) & F.col("kind").isin(RECORD, DEAD_LETTER))
+    rows = recent.select(F.unix_millis("ingested_at").alias("at_ms")).distinct().collect()
+    return sorted(row["at_ms"] for row in rows)
 
 
 def _from_rows(spark: SparkSession, path: str) -> LogState:

@@ -13,24 +13,21 @@ from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
-from pyspark.sql import functions as F
-
 from headrace import lake
 from headrace.errors import TerminalError, TransientError
 from headrace.lake import kinds
 from headrace.log.commit_row import CommitRow, write_commit_row
-from headrace.log.deadlines import Deadlines
+from headrace.log.deadlines import Deadlines, waits_now
 from headrace.log.decision_rows import Decision, write_decisions
 from headrace.log.guard import GuardStore
 from headrace.log.limits import limits_entry
 from headrace.log.promise import read_promise, write_promise
 from headrace.log.record_writer import Records, RecordWriter
-from headrace.log.recovery import recover
+from headrace.log.recovery import commits_during, recover
 from headrace.log.resets import control_entry
 from headrace.log.ticks import due_ticks
-from headrace.sequence.log_columns import CONTROL, DEAD_LETTER, DRAIN, RECORD, SKIPPING, TICK, log_schema
+from headrace.sequence.log_columns import CONTROL, DRAIN, SKIPPING, TICK, log_schema
 from headrace.sequence.log_state import LastRow, LogState, PartitionState
-from headrace.spark.lake_rows import read
 from headrace.spark.one_task import table_schema
 
 if TYPE_CHECKING:
@@ -39,6 +36,7 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
     from headrace.description import Topic
+    from headrace.description.clocks import WallWait
     from headrace.lake import NewFile
     from headrace.log.clock import Clock
     from headrace.sequence.replays.guards import Guard
@@ -64,7 +62,7 @@ class Sequencer:
         clock: Clock,
         *,
         longest_wait_ms: int = 0,
-        wall_waits_ms: Collection[int] = (),
+        wall_waits: Collection[WallWait | int] = (),
         calm_ms: int = 1,
         beside_ms: Callable[[], int | None] = lambda: None,
         on_step: Callable[[str], None] = lambda step: None,
@@ -72,7 +70,7 @@ class Sequencer:
         """Open the log at `path`, creating it if need be, and recover the state of its last commit.
 
         In: longest_wait_ms  the longest wait of the topic's nodes for stream time (ticks go on that long)
-            wall_waits_ms    the waits of its nodes for wall-clock time; each deadline that passes gets a tick
+            wall_waits       the waits of its nodes for wall-clock time; each deadline that passes gets a tick
             calm_ms          such a tick is left out while the last commit is younger: the next one does as well
             beside_ms        gives the highest event time of the topics that nodes read beside this one (see `due_ticks`)
             on_step          called with each numbered step's name; it may raise to stop there
@@ -88,7 +86,8 @@ class Sequencer:
         self._table = lake.TableWriter(table, lake.APPENDER, carries=[self._writer])
         self._guard_store = GuardStore(path)
         self.state, self._guard = recover(spark, path, topic, self._writer, self._guard_store)
-        self._deadlines = Deadlines(wall_waits_ms, self._commits_waiting(max(wall_waits_ms, default=0)))
+        self._wall_waits = tuple(wall_waits)
+        self._deadlines = self._open_deadlines()
         self._calm_ms, self._beside_ms = calm_ms, beside_ms
         self._promised_ms = read_promise(path)
         # On the steady clock: when the time of the last commit was chosen (or the log opened), and of the one under way.
@@ -162,22 +161,17 @@ class Sequencer:
             partitions = self.state.partitions or {0: PartitionState(0)}
             rows = {LastRow(p, None, s.stream_ms): entry for p, s in sorted(partitions.items())}
             self._write_decisions(CONTROL, rows, at_ms, self.state.with_limits(node, limits).after(at_ms, []))
+            self._deadlines = self._open_deadlines()
 
     def _anywhere(self) -> LastRow:
         """Where a row stands that concerns no partition: it changes nothing of the one in which it stands."""
         partition = min(self.state.partitions)
         return LastRow(partition, None, self.state.partitions[partition].stream_ms)
 
-    def _commits_waiting(self, longest_ms: int) -> list[int]:
-        """The commits with records during the longest wait before the last commit."""
-        if not longest_ms or not self.state.batch:
-            return []
-        since = F.timestamp_millis(F.lit(self.state.ingested_at_ms - longest_ms))
-        recent = read(self._spark, self._path).where(
-            (F.col("ingested_at") > since) & F.col("kind").isin(RECORD, DEAD_LETTER)
-        )
-        rows = recent.select(F.unix_millis("ingested_at").alias("at_ms")).distinct().collect()
-        return sorted(row["at_ms"] for row in rows)
+    def _open_deadlines(self) -> Deadlines:
+        waits = waits_now(self._wall_waits, self.state.limits_ms)
+        longest_ms = Deadlines(waits).longest_ms
+        return Deadlines(waits, commits_during(self._spark, self._path, self.state, longest_ms))
 
     def _due(self, now_ms: int, caught_up: Set[int]) -> list[LastRow]:
         idle_timeout_ms = self.topic.idle_timeout_ms

@@ -13,13 +13,16 @@ from typing import TYPE_CHECKING
 from pyspark.errors import PythonException
 
 from headrace.description import ProcessorError
+from headrace.description.feeds import RESULT
 from headrace.description.wording import listed
 from headrace.engine.apart import Apart, UnusableRecordsError, set_apart, still_raising
 from headrace.engine.fold_increment import FoldResult, selections_of
 from headrace.engine.fold_stages import Increment
 from headrace.engine.unusable import Unusable
 from headrace.fold.changes.station import Selection
-from headrace.fold.contract import Times
+from headrace.fold.contract import INGESTED, OFFSET, PARTITION, REASON, TOPIC, Times
+from headrace.fold.fates import DEAD_LETTER
+from headrace.fold.processors.process_records import REFUSED
 from headrace.spark.step_errors import raised_for_a_row
 
 if TYPE_CHECKING:
@@ -59,7 +62,7 @@ def fold_usable(
             _refuse_selection(of, error)
             raise
     else:
-        return found, times, Apart(told.upto_ms)
+        return found, times, _with_refused(Apart(told.upto_ms), found)
     apart = _set_apart(spark, of, told, known)
     try:
         found, times = of.fold.fold(spark, _through(told, apart.upto_ms), apart.unusable)
@@ -67,7 +70,17 @@ def fold_usable(
         _refuse_processor(error)
         _refuse_selection(of, error)
         raise
-    return found, times, apart
+    return found, times, _with_refused(apart, found)
+
+
+def _with_refused(apart: Apart, found: FoldResult) -> Apart:
+    """The same with the records for which a processor raises: its fold finds them, each time anew."""
+    refused = [
+        Unusable(RESULT, row[TOPIC], row[PARTITION], row[OFFSET], row[INGESTED], DEAD_LETTER, row[REASON])
+        for rows in found.outputs.get(REFUSED, ())
+        for row in rows.to_pylist()
+    ]
+    return replace(apart, unusable=[*apart.unusable, *refused], found=[*apart.found, *refused])
 
 
 def _set_apart(spark: SparkSession, of: BoundOperator, told: Increment, known: KnownUnusable) -> Apart:

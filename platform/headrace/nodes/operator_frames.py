@@ -20,13 +20,13 @@ from headrace.description import (
     Lookup,
     NamedStream,
     Processed,
-    RunningAggregate,
     SessionWindows,
     StreamJoin,
     Suppressed,
     WindowedAggregate,
     quote,
 )
+from headrace.description.clocks import WALL
 from headrace.engine.bounds import judged, standing_limits
 from headrace.engine.fold_stages import Increment
 from headrace.errors import DescriptionError
@@ -60,7 +60,7 @@ if TYPE_CHECKING:
     from headrace.engine.state_files import StateSource
     from headrace.engine.unusable import Unusable
     from headrace.errors import TerminalError
-    from headrace.fold.contract import Times
+    from headrace.fold.contract import Clock, Times
     from headrace.lake import NewFile
     from headrace.nodes.bound_operator import BoundOperator
     from headrace.nodes.held import Held
@@ -123,7 +123,7 @@ class OperatorFrames:
         by_commit = isinstance(
             self.node, Batches | FlatMapped | Lookup | NamedStream | Processed | StreamJoin
         )
-        return "ingested_at" if by_commit else "timestamp"
+        return "ingested_at" if by_commit or self.node.clock == WALL else "timestamp"
 
     @property
     def ordered(self) -> bool:
@@ -142,7 +142,7 @@ class OperatorFrames:
     def throttle_ms(self) -> int:
         """The shortest time, of commit time, between two micro-batches; 0: none."""
         of = self.node.updated if isinstance(self.node, Suppressed) else self.node
-        return of.throttle_ms if isinstance(of, RunningAggregate) else 0
+        return of.throttle_ms
 
     def fold(
         self,
@@ -174,7 +174,7 @@ class OperatorFrames:
             progress.batch + 1,
             times.after.upto_ms,
             by_place(times.after.stream_ms),
-            times.after.closing_ms([topic.name for topic in self.node.topics]),
+            _closed_ms(self.node, times.after),
             progress.counted(found.tally),
             _buffer(progress, found),
             _limits(of.operator, times),
@@ -196,14 +196,18 @@ class OperatorFrames:
         In:     as `decide`
         Raises: DescriptionError when nothing can be late.
         """
-        of = self.node.updated if isinstance(self.node, Suppressed) else self.node
-        found = late(bound(_session(logs), of), logs, unusable)
+        found = self.late_if_told(logs, unusable)
         if found is None:
             raise DescriptionError(
                 f"Node '{self.node.required_name}' has no windows: nothing can be late for it.",
                 hint="Ask a node with .window(…).",
             )
         return found
+
+    def late_if_told(self, logs: Mapping[str, DataFrame], unusable: Sequence[Unusable]) -> DataFrame | None:
+        """The same; None: nothing can be late, or, as for joins of windows, the ledger alone tells how many are."""
+        of = self.node.updated if isinstance(self.node, Suppressed) else self.node
+        return late(bound(_session(logs), of), logs, unusable)
 
     def read(self, held: Held, progress: Progress) -> DataFrame:
         """The results as people see them; columns beginning with `__` are internal.
@@ -303,6 +307,13 @@ def operator_of(node: Node, *, for_sinks: bool = False) -> OperatorFrames:
     In: for_sinks  True: its logs are read in the order that sinks need, also if the node has none itself
     """
     return OperatorFrames(node, for_sinks=for_sinks)
+
+
+def _closed_ms(node: Node, clock: Clock) -> int | None:
+    """Through which time of its clock a node has let go what waited."""
+    if node.clock == WALL:
+        return max(clock.upto_ms.values(), default=None)
+    return clock.closing_ms([topic.name for topic in node.topics])
 
 
 def _session(logs: Mapping[str, DataFrame]) -> SparkSession:

@@ -29,7 +29,7 @@ from headrace.description import (
 from headrace.description.lookup import EVENT
 from headrace.fold.contract import DELETED, KEY, OFFSET, PARTITION, TOPIC
 from headrace.fold.processors.forwarded import PLACE_IN_COMMIT
-from headrace.fold.records import ELEMENT
+from headrace.fold.records import CHAIN, ELEMENT
 from headrace.fold.stream_joins.join_records import PARTNER
 
 if TYPE_CHECKING:
@@ -86,8 +86,16 @@ def _placed(node: Node, rows: DataFrame, order: Sequence[str]) -> DataFrame:
         F.timestamp_millis(TIMESTAMP).alias(TIMESTAMP),
         SEQUENCE,
         place_of(rows, order).alias(PLACE),
+        *([_chain(rows, node).alias(CHAIN)] if CHAIN in rows.columns else []),
     )
     return placed.withColumn(ORDINAL, rank - 1)
+
+
+def _chain(rows: DataFrame, node: Node) -> Column:
+    """The source chain of each row (see `hops.closed_chains`)."""
+    element = [F.lit(","), F.col(ELEMENT).cast("string")] if ELEMENT in rows.columns else []
+    own = F.lit(f'],["{node.required_name}",0,')
+    return F.concat(F.col(CHAIN), *element, own, F.col(SEQUENCE).cast("string"), F.lit("]]"))
 
 
 def place_of(rows: DataFrame, order: Sequence[str]) -> Column:

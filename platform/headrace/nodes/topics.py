@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from collections.abc import Collection, Mapping, Sequence
 
     from headrace.description import Node, Topic
+    from headrace.description.clocks import WallWait
 
 
 def topic_named(nodes: Sequence[Node], name: str) -> Topic:
@@ -153,10 +154,10 @@ def longest_wait_ms(topic: Topic, nodes: Sequence[Node]) -> int:
     return found
 
 
-def wall_waits_ms(topic: Topic, nodes: Sequence[Node]) -> tuple[int, ...]:
+def wall_waits(topic: Topic, nodes: Sequence[Node]) -> tuple[WallWait, ...]:
     """How long these nodes wait for wall-clock time after a record of the topic; none that do not."""
     below = nodes_below(topic, nodes)
-    return tuple(node.longest_wall_wait_ms for node in below if node.longest_wall_wait_ms)
+    return tuple(wait for node in below for wait in node.wall_waits)
 
 
 def batched_topics(nodes: Sequence[Node]) -> frozenset[str]:

@@ -31,6 +31,16 @@ def usable(value: Any, aggregate: Aggregate) -> bool:
     return value is None or aggregate.kind not in ADDED or exact(value, aggregate) is not None
 
 
+def can_be_added(values: Sequence[Any], aggregate: Aggregate) -> bool:
+    """Whether what a user wrote takes these values of a record."""
+    assert aggregate.own is not None
+    try:
+        aggregate.own.add(aggregate.own.init(), *values)
+    except Exception:
+        return False
+    return True
+
+
 def exact(value: Any, aggregate: Aggregate) -> int | None:
     """The number that is added, in units of its last place; None: it is none, or has too many digits."""
     places = _places(value, aggregate)
@@ -75,9 +85,12 @@ class Total:
     ranked: list[tuple[Any, Any]] = field(default_factory=list)
     seen: list[Any] = field(default_factory=list)
 
-    def add(self, value: Any, by: Any = None) -> None:
-        """Add a value that is usable; a null too. In: by  what ranks it."""
+    def add(self, value: Any, by: Any = None, *more: Any) -> None:
+        """Add a value that is usable; a null too. In: by  what ranks it, or a second value of one's own; more: others."""
         kind = self.aggregate.kind
+        if self.aggregate.own is not None:
+            self.seen.append((value, by, *more)[: len(self.aggregate.inputs)])
+            return
         if self.aggregate.by is not None:
             self._rank(value, by)
             return
@@ -115,6 +128,11 @@ class Total:
 
     def value(self) -> Any:
         """What it is worth now."""
+        if (own := self.aggregate.own) is not None:
+            state = own.init()
+            for values in self.seen:
+                state = own.add(state, *values)
+            return own.finish(state)
         match self.aggregate.kind:
             case "max_by" | "min_by":
                 return self.ranked[0][0] if self.ranked else None

@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
-from headrace.oracle.aggregates import Described, usable
+from headrace.oracle.aggregates import Described, can_be_added, usable
 
 if TYPE_CHECKING:
     from headrace.oracle.log import Row
@@ -23,7 +23,12 @@ def refused(row: Row, by: Sequence[str], aggregates: Described = ()) -> str | No
     if row.fate is not None:
         return row.fate
     has_group = all(row.values[name] is not None for name in by)
-    can_enter = all(usable(row.values[a.column], a) for _, a in aggregates if a.column is not None)
+    can_enter = all(
+        can_be_added([row.values[name] for name in a.inputs], a)
+        if a.own is not None
+        else a.column is None or usable(row.values[a.column], a)
+        for _, a in aggregates
+    )
     return None if has_group and can_enter else DEAD_LETTER
 
 

@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any
 
 from headrace.description.durations import duration_ms
 from headrace.description.processor import Context, KeyValueStore, Processor, Record, Timer, freeze
-from headrace.oracle.fates import DRAIN, USED, refused
+from headrace.oracle.fates import DEAD_LETTER, DRAIN, USED, refused
 from headrace.oracle.log import Log, Results, Row, Values
 from headrace.oracle.values import Identity, identity, moment, plain
 
@@ -166,9 +166,7 @@ class _Run:
             self.call_due(group, "wall", at_ms, WALL_TIMERS, at_ms, self.stream_clock(group, before))
         for row in rows:
             fate = row.fate if not self.node.by else refused(row, self.node.by)
-            self.found.met(row, fate or USED)
-            if fate is None:
-                self.take(row)
+            self.found.met(row, fate or self.take_or_refuse(row))
         for group in self.groups.values():
             now = self.stream_clock(group, after)
             self.call_due(group, "stream", now, STREAM_TIMERS, at_ms, now)
@@ -194,6 +192,18 @@ class _Run:
         position = row.topic, row.partition, row.offset
         self.processor.process(Record(row.values, position, (row.at_ms, row.event_ms, row.stream_ms)))
         self.gather(RECORDS, row.at_ms, row.event_ms, row)
+
+    def take_or_refuse(self, row: Row) -> str:
+        """One record, and its fate; one that raises leaves all as it was."""
+        before = copy.deepcopy(self.groups)
+        try:
+            self.take(row)
+        except Exception:
+            if self.node.on_error == "stop":
+                raise
+            self.groups, self.context.forwarded = before, []
+            return DEAD_LETTER
+        return USED
 
     def call_due(self, group: Group, clock: str, now: float, phase: int, at_ms: int, stream: float) -> None:
         """The timers of a group that are due by a clock."""

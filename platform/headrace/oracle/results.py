@@ -19,6 +19,7 @@ from headrace.description import (
     Suppressed,
     WindowedAggregate,
 )
+from headrace.description.clocks import WALL
 from headrace.oracle import relations
 from headrace.oracle.batches import batches
 from headrace.oracle.lookups import lookup
@@ -29,6 +30,7 @@ from headrace.oracle.sliding import sliding
 from headrace.oracle.stream_joins import stream_join
 from headrace.oracle.time_limits import time_limit
 from headrace.oracle.totals import totals
+from headrace.oracle.wall_limits import wall_limit
 from headrace.oracle.windows import windows
 
 if TYPE_CHECKING:
@@ -59,7 +61,7 @@ def results(node: Node, log: Log, wanted: Callable[[Identity], bool] = lambda ke
         case Processed():
             return processed(node, log)
         case Suppressed():
-            return time_limit(node, log, wanted)
+            return (wall_limit if node.clock == WALL else time_limit)(node, log, wanted)
         case RunningAggregate():
             return totals(node, log)
         case WindowedAggregate(window=SessionWindows()):

@@ -135,7 +135,7 @@ def _partition(
 
     def leave(row: Row, sub: int) -> None:
         for entry, wait, by_bound in buffer.leaving(early=early):
-            shown = _shown(node, entry, buffer.worth[entry])
+            shown = shown_entry(node, entry, buffer.worth[entry])
             place = {"__sequence": row.at_ms, "__partition": partition, "__offset": row.offset, "__sub": sub}
             opened = {"__opened_ms": wait.opened_ms, "__opened_offset": wait.opened_offset}
             own = {"__topic": topic, "__early": by_bound, "__timestamp": wait.event_ms}
@@ -152,11 +152,11 @@ def _partition(
         elif row.fate == SET_LIMITS:
             buffer.move(None)
             leave(row, 0)
-        fate, updates = _updates(node, row)
+        fate, updates = updates_of(node, row)
         found.met(row, fate)
         for key, start in updates:
             entry = (key, start)
-            event_ms = _update(node, buffer, entry, row, keep=early or wanted(key))
+            event_ms = updated(node, buffer.worth, entry, row, keep=early or wanted(key))
             buffer.move(event_ms)
             if early or wanted(key):
                 buffer.put(entry, row, event_ms)
@@ -167,7 +167,7 @@ def _partition(
             found.fates[topic, partition, offset] = OPEN
 
 
-def _updates(node: Suppressed, row: Row) -> tuple[str, list[Entry]]:
+def updates_of(node: Suppressed, row: Row) -> tuple[str, list[Entry]]:
     """The fate of a row, and the entries that it updates, one after the other."""
     of = node.updated
     fate = refused_by_table(row, of.key) if isinstance(of, Table) else refused(row, of.by, of.aggregates)
@@ -178,20 +178,20 @@ def _updates(node: Suppressed, row: Row) -> tuple[str, list[Entry]]:
     return (USED if starts else LATE), [(key, start) for start in starts]
 
 
-def _update(node: Suppressed, buffer: Buffer, entry: Entry, row: Row, *, keep: bool) -> int:
+def updated(node: Suppressed, worth: dict[Entry, Any], entry: Entry, row: Row, *, keep: bool = True) -> int:
     """Make an update part of what its entry is worth; the update's timestamp."""
     of = node.updated
     if isinstance(of, Table):
         if keep:
-            buffer.worth[entry] = row
+            worth[entry] = row
         return row.time_ms
-    group = buffer.worth.setdefault(entry, Group(of.by, of.aggregates if keep else ()))
+    group = worth.setdefault(entry, Group(of.by, of.aggregates if keep else ()))
     group.add(row)
     assert group.event_ms is not None
     return int(group.event_ms)
 
 
-def _shown(node: Suppressed, entry: Entry, worth: Any) -> Values:
+def shown_entry(node: Suppressed, entry: Entry, worth: Any) -> Values:
     """A row that leaves; of a deleted key the values are null."""
     of = node.updated
     if isinstance(of, Table):
@@ -207,12 +207,18 @@ def _shown(node: Suppressed, entry: Entry, worth: Any) -> Values:
 
 def _set(node: Suppressed, buffer: Buffer, said: str) -> None:
     """Put limits in force, unless they are another node's or ones that this node cannot have."""
+    asked = limits_said(node, said)
+    if asked is not None and can_have(node, buffer.limits, asked):
+        buffer.limits |= asked
+
+
+def limits_said(node: Suppressed, said: str) -> dict[str, int | None] | None:
+    """The limits that a control row sets for a node; None: it is another's."""
     entry = json.loads(said)
-    if entry.get("node") == node.name and _can_have(node, buffer.limits, entry["limits"]):
-        buffer.limits |= entry["limits"]
+    return dict(entry["limits"]) if entry.get("node") == node.name else None
 
 
-def _can_have(node: Suppressed, limits: Mapping[str, int | None], asked: Mapping[str, int | None]) -> bool:
+def can_have(node: Suppressed, limits: Mapping[str, int | None], asked: Mapping[str, int | None]) -> bool:
     """No negative limit, no bound below one, none where none is described, and not every bound away."""
     if "limit_ms" in asked and (asked["limit_ms"] is None or asked["limit_ms"] < 0):
         return False

@@ -11,6 +11,7 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
 from headrace.description import TimeWindows
+from headrace.description.clocks import WALL
 from headrace.oracle.aggregates import Group
 from headrace.oracle.fates import LATE, OPEN, USED, refused
 from headrace.oracle.log import Log, Results, Row, Values, reached
@@ -26,9 +27,8 @@ def windows(node: WindowedAggregate, log: Log) -> Results:
     contents: dict[tuple[Identity, int], Group] = {}
     last_of: Counter[tuple[Identity, int]] = Counter()  # how many records each window is the last to hold
     times = log.lowest(topic.name for topic in node.topics)
-    closed_ms = (
-        (times[-1][1] if times else -1) - size_ms(node) - node.grace_ms
-    )  # starts up to here are closed
+    reached_ms = log.last_ms if node.clock == WALL else times[-1][1] if times else -1
+    closed_ms = reached_ms - size_ms(node) - node.grace_ms  # starts up to here are closed
     for row in log.rows:
         fate = refused(row, node.by, node.aggregates)
         if fate is None:
@@ -44,7 +44,9 @@ def windows(node: WindowedAggregate, log: Log) -> Results:
         found.met(row, fate)
     for (key, start), group in contents.items():
         window = shown(node, group, start) | {"__records": last_of[key, start]}
-        final_at = reached(times, start + size_ms(node) + node.grace_ms)
+        end = start + size_ms(node)
+        by_wall = end if end <= log.last_ms else None
+        final_at = by_wall if node.clock == WALL else reached(times, end + node.grace_ms)
         found.windowed(window, final_at)
     return found
 
@@ -57,15 +59,16 @@ def shown(node: WindowedAggregate, group: Group, start: int) -> Values:
 def starts(node: WindowedAggregate, row: Row) -> list[int]:
     """The starts of the windows that a record enters, rising."""
     wait = size_ms(node) + node.grace_ms
-    return [start for start in every_start(node, row) if start + wait > (row.stream_ms or 0)]
+    now_ms = row.at_ms if node.clock == WALL else row.stream_ms or 0
+    return [start for start in every_start(node, row) if start + wait > now_ms]
 
 
 def every_start(node: WindowedAggregate, row: Row) -> Iterator[int]:
-    """The starts of all windows that hold a record's event time; none lies before 1970."""
+    """The starts of all windows that hold a record's event time, or its commit time; none lies before 1970."""
     assert isinstance(node.window, TimeWindows)
-    advance = node.window.advance_ms
-    first = max(0, (row.time_ms - node.window.size_ms) // advance + 1) * advance
-    yield from range(first, row.time_ms + 1, advance)
+    advance, time_ms = node.window.advance_ms, row.at_ms if node.clock == WALL else row.time_ms
+    first = max(0, (time_ms - node.window.size_ms) // advance + 1) * advance
+    yield from range(first, time_ms + 1, advance)
 
 
 def size_ms(node: WindowedAggregate) -> int:

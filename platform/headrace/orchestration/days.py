@@ -47,7 +47,7 @@ def last_complete_day(node: Node, closed_ms: int | None, read_ms: int | None = N
         node, FlatMapped | Lookup | NamedStream | Processed | StreamJoin
     ):  # a row's day is that of its commit
         return None if read_ms is None else _date(read_ms) - dt.timedelta(days=1)
-    if isinstance(node, Suppressed) and closed_ms is not None:  # a row's day is that of stream time
+    if isinstance(node, Suppressed) and closed_ms is not None:  # a row's day is that at which it left
         return _date(closed_ms) - dt.timedelta(days=1)
     if (
         closed_ms is None
@@ -56,7 +56,7 @@ def last_complete_day(node: Node, closed_ms: int | None, read_ms: int | None = N
     ):
         return None
     advance_ms = node.window.advance_ms if isinstance(node.window, TimeWindows) else 1
-    next_open_ms = ((closed_ms - node.longest_wait_ms) // advance_ms + 1) * advance_ms
+    next_open_ms = ((closed_ms - node.window.wait_ms - node.grace_ms) // advance_ms + 1) * advance_ms
     return _date(next_open_ms) - dt.timedelta(days=1)
 
 

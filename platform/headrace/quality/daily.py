@@ -53,7 +53,7 @@ def tell(spark: SparkSession, lake: Lake, books: Books) -> dict[str, Any]:
     rows = sorted(
         (_row(row.asDict()) for row in counted), key=lambda row: (row["day"], row["topic"]), reverse=True
     )
-    late = operator.late(logs, unusable) if books.total(LATE) else None
+    late = operator.late_if_told(logs, unusable) if books.total(LATE) else None
     if late is not None and not any(row["fates"][LATE] for row in rows):
         _move_late(rows, late)
     return {

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 from pyspark.sql import functions as F
 
 from headrace.description import TimeWindows, WindowedAggregate, quote
+from headrace.description.clocks import WALL
 from headrace.fold.fates import KEPT, OPEN
 from headrace.nodes.opening import read_opening
 from headrace.nodes.operator_frames import operator_of
@@ -104,7 +105,8 @@ def _kept(spark: SparkSession, lake: Lake, books: Books) -> DataFrame:
     assert isinstance(node.window, TimeWindows)
     rows = operator_of(node).decide(*logs_and_unusable(spark, lake, node, books.progress.upto_ms))
     closed_ms = F.lit(books.progress.closed_ms).cast("long")
-    start = F.col("__event_ms") - F.pmod("__event_ms", F.lit(node.window.advance_ms))
+    time = "__ingested_ms" if node.clock == WALL else "__event_ms"
+    start = F.col(time) - F.pmod(time, F.lit(node.window.advance_ms))
     closed = F.coalesce(start + (node.window.size_ms + node.grace_ms) <= closed_ms, F.lit(False))
     return rows.where(F.col("__fate") == KEPT).select(
         *(F.col(quote(name)) for name in node.by),

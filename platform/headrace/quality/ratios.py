@@ -6,11 +6,15 @@ Law: the ratio's numerator and denominator are counted in one snapshot; a ratio 
 from __future__ import annotations
 
 from collections.abc import Mapping
+from functools import reduce
+from operator import and_
 from typing import TYPE_CHECKING
 
 from pyspark.sql import functions as F
 
-from headrace.fold.fates import LATE
+from headrace.description import Lookup, quote
+from headrace.description.join import INNER
+from headrace.fold.fates import LATE, USED
 from headrace.fold.stream_joins.join_records import PARTNER
 from headrace.quality.claims import Check, Finding, at_most
 from headrace.quality.results import Number
@@ -29,10 +33,9 @@ def late_drops_below(spark: SparkSession, books: Books, limit: float) -> Check:
     """The check of a node's late records against `limit`, a ratio of the records delivered."""
     worst = max(books.accounts, key=lambda account: account.fates[LATE], default=None)
     where = f", most of them ({worst.fates[LATE]:,}) in {worst.name}" if worst and worst.fates[LATE] else ""
-    advice = (
-        f"{where}; find out what delays them, give {books.node.required_name} a longer grace, "
-        "or raise late_ratio_max"
-    )
+    name = books.node.required_name
+    longer = "history" if isinstance(books.node, Lookup) else "grace"
+    advice = f"{where}; find out what delays them, give {name} a longer {longer}, or raise late_ratio_max"
     return below(
         "late_drops_below", spark, ("late", "late"), books.total(LATE), books.delivered, limit, advice
     )
@@ -50,6 +53,25 @@ def no_unmatched_above(spark: SparkSession, books: Books, limit: float) -> Check
     )
     numbers = counts["alone"], counts["rows"]
     return below("no_unmatched_above", spark, kind, *numbers, limit, advice, of=("row", "rows"))
+
+
+def no_unanswered_above(spark: SparkSession, books: Books, node: Lookup, limit: float) -> Check:
+    """The check of a lookup: records that have found no row of the table against `limit`, a ratio of those looked up."""
+    alone = reduce(and_, (F.col(quote(name)).isNull() for name in node.right.values), F.lit(True))
+    counts = books.results.agg(F.count(F.lit(1)).alias("rows"), F.count_if(alone).alias("alone")).first()
+    assert counts is not None
+    looked_up, unanswered = counts["rows"], counts["alone"]
+    if node.how == INNER:
+        asking = {topic.name for topic in node.stream.topics}
+        looked_up = sum(account.fates[USED] for account in books.accounts if account.topic in asking)
+        unanswered = looked_up - counts["rows"]
+    kind = ("a record that found no row", "records that found no row")
+    advice = (
+        f"; find out why the table of {node.required_name} lacks them, or comes after them, "
+        "or raise unmatched_ratio_max"
+    )
+    of = ("record", "records")
+    return below("no_unmatched_above", spark, kind, unanswered, looked_up, limit, advice, of=of)
 
 
 def dead_letters_below(

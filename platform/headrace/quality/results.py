@@ -13,11 +13,16 @@ from headrace.description import (
     Lookup,
     NamedStream,
     Processed,
+    Refined,
     StreamJoin,
     Suppressed,
+    Table,
+    TableAggregate,
     WindowedAggregate,
 )
-from headrace.description.join import INNER, OUTER
+from headrace.description.clocks import STREAM
+from headrace.description.feeds import leaves_of
+from headrace.description.join import INNER, LEFT, OUTER
 from headrace.errors import DescriptionError
 
 if TYPE_CHECKING:
@@ -88,6 +93,8 @@ PAIR_CHECKS_WITH_OTHERS: Mapping[str, str] = {
     "no_unmatched_above": "Few of the rows are records that found no partner.",
     **PARITY,
 }
+LATE_FOR_ANY = "Few of the records delivered came too late to count."
+UNANSWERED = "Few of the records have found no row of the table."
 _OF_NODES = (PAIR_CHECKS_WITH_OTHERS, WINDOW_CHECKS, BATCH_CHECKS, CURRENT_CHECKS, JOIN_CHECKS)
 CLAIMS = {name: claim for some in (LOG_CHECKS, GUARD_CHECKS, *_OF_NODES) for name, claim in some.items()}
 SEVERITIES: Mapping[str, str] = {
@@ -106,6 +113,45 @@ def log_checks(topic: Topic) -> Mapping[str, str]:
 
 def node_checks(node: Node) -> Mapping[str, str]:
     """The claims about a node's results by name, in the order in which they are judged."""
+    found = {name: claim for name, claim in _checks_of_kind(node).items() if name not in PARITY}
+    if not can_be_late(node):
+        found.pop("late_drops_below", None)
+    elif "late_drops_below" not in found:
+        found["late_drops_below"] = LATE_FOR_ANY
+    if isinstance(node, Lookup) and tells_unanswered(node):
+        found["no_unmatched_above"] = UNANSWERED
+    return found | PARITY
+
+
+def can_be_late(node: Node) -> bool:
+    """Whether a record can come too late for a node, so that it is dropped."""
+    match node:
+        case WindowedAggregate():
+            return node.clock == STREAM
+        case Suppressed():
+            return can_be_late(node.updated)
+        case Lookup():
+            return node.history_ms is not None
+        case StreamJoin():
+            return True
+        case Table():
+            return node.forget_deletes_ms is not None
+        case Join() | TableAggregate() | Refined():
+            return any(can_be_late(leaf) for leaf in leaves_of(node).values())
+    return False
+
+
+def tells_unanswered(node: Lookup) -> bool:
+    """Whether the node's tables tell which records have found no row of the table.
+
+    Of an inner lookup such records are no rows, and the ledger tells how many; not where the table reads their topic, too.
+    """
+    if node.how == LEFT:
+        return bool(node.right.values)
+    return not {*node.stream.topics} & {*node.right.topics}
+
+
+def _checks_of_kind(node: Node) -> Mapping[str, str]:
     if isinstance(node, Batches):
         return BATCH_CHECKS
     if isinstance(node, Join):
@@ -122,7 +168,7 @@ class Thresholds:
     """How much is too much for a log or a node: ratios of the records delivered, from 0 to 1, and records in a row.
 
     orphan_ratio_max   of the left rows that refer to a right row
-    unmatched_ratio_max  of the rows of a join of streams
+    unmatched_ratio_max  of the rows of a join of streams, or of the records of a lookup
     join_sample_ratio  the share of the left keys that `join_equals_recomputation` compares, the same ones each time
     severities         by check: `error`, or `warn` where the tables are right but someone should look; others as they are
 

@@ -23,6 +23,7 @@ from headrace.description import to_ddl
 from headrace.description.durations import format_duration
 from headrace.description.schema import Column
 from headrace.fold.encode import encode
+from headrace.sequence.event_times import event_times
 from headrace.sequence.formats import RecordFormat
 from headrace.sequence.parse.json_columns import ObjectReader
 from headrace.sequence.parse.letters import letters_of
@@ -118,11 +119,8 @@ class Decoder:
         self, kafka_ms: pa.Array, values: pa.StructArray, raw: pa.Array, reasons: Reasons, at_ms: int
     ) -> np.ndarray:
         event_ms = kafka_ms.cast(pa.int64())
-        if self._of.timestamp is not None:
-            of_value = _field(values, self._of.timestamp)
-            if pa.types.is_timestamp(of_value.type):
-                of_value = _floor_ms(of_value)
-            event_ms = pc.if_else(raw.is_valid(), of_value, event_ms)
+        if self._of.event_time is not None:
+            event_ms = pc.if_else(raw.is_valid(), event_times(self._of.event_time, values), event_ms)
         absent = _marks(event_ms.is_null())
         numbers = event_ms.fill_null(0).to_numpy(zero_copy_only=False)
         reasons.add(absent, f"timestamp: {self._of.timestamp or 'the record timestamp'} is null")
@@ -252,12 +250,6 @@ def _differ(left: pa.Array, right: pa.Array) -> np.ndarray:
     if pa.types.is_nested(left.type) or pa.types.is_floating(left.type):
         left, right = encode(left), encode(right)
     return _marks(pc.and_(both, pc.not_equal(left, right)))
-
-
-def _floor_ms(times: pa.Array) -> pa.Array:
-    there = times.is_valid().to_numpy(zero_copy_only=False)
-    micros = times.cast(pa.int64()).fill_null(0).to_numpy()
-    return pa.array(micros // 1000, mask=~there)
 
 
 def _marks(mask: pa.Array) -> np.ndarray:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from headrace.description.event_time import EventTime
 from headrace.description.replay import ReplayGuard
 from headrace.description.schema import Column
 
@@ -18,7 +19,8 @@ class RecordFormat:
 
     topic          its name
     key, value     columns; without key columns the key is not looked at
-    timestamp      the value column with the event time; None: Kafka's timestamp
+    timestamp      the event time in words: a column of the value, or an expression over it; None: Kafka's timestamp
+    event_time     how it is found in the value
     max_future_ms  how far beyond its commit time the event time of a record may lie
     guard          None: records are not judged
     """
@@ -29,6 +31,7 @@ class RecordFormat:
     timestamp: str | None
     max_future_ms: int
     guard: ReplayGuard | None
+    event_time: EventTime | None
 
     @classmethod
     def of(cls, topic: Topic) -> RecordFormat:
@@ -40,6 +43,7 @@ class RecordFormat:
             topic.timestamp,
             topic.max_future_ms,
             topic.replay_guard,
+            topic.event_time,
         )
 
     @property

@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from headrace.description.sink import Delivery
     from headrace.spark.kafka import KafkaTopic
 
+CHAIN = "__chain"  # of rows of stateless nodes: the source chain, which goes on
 _LEGAL_TOPIC = re.compile(r"[A-Za-z0-9._-]{1,249}")
 _NOT_LOST = "Records are sent in order and none is given up while later ones go out."
 _OWNED = {
@@ -47,7 +48,8 @@ class KafkaSink:
             options  more settings of the Kafka client (librdkafka's names), whose values are never shown
     Out:    value      JSON of all columns, nulls too, as `hr.Topic(value=…)` reads it; null for a row that is gone
             timestamp  the row's event time
-            header     `[[node, partition, sequence, ordinal]]`: a new source chain, for results of a node with state
+            header     of a node with state `[[node, partition, sequence, ordinal]]`: a new source chain. Of a named stream
+                       or a flat map the chain of its record goes on: its position, then `[node, 0, sequence]`
             partition  the one in which Kafka's own producers put the key, or, of rows without a key, their place; one
                        ordered task for each
     Law:    nothing in a record depends on micro-batches. Positions increase strictly along each partition and a repeated
@@ -138,8 +140,12 @@ class KafkaSink:
         from headrace.sinks.partitioner import target_partition
         from headrace.spark.json_rows import as_json
 
-        chain = F.format_string(
-            f'[["{delivery.node}",%d,%d,%d]]', F.col("partition"), F.col("sequence"), F.col("ordinal")
+        chain = (
+            F.col("chain")
+            if CHAIN in rows.columns
+            else F.format_string(
+                f'[["{delivery.node}",%d,%d,%d]]', F.col("partition"), F.col("sequence"), F.col("ordinal")
+            )
         )
         key = self._key(rows, delivery)
         keyed = rows.select(
@@ -149,6 +155,7 @@ class KafkaSink:
             F.unix_millis("__timestamp").alias("timestamp_ms"),
             F.col("__sequence").alias("sequence"),
             F.col("__ordinal").alias("ordinal"),
+            *([F.col(CHAIN).alias("chain")] if CHAIN in rows.columns else []),
         )
         placed = keyed.withColumn("partition", target_partition(F.col("spread"), partitions))
         tasks = min(partitions, rows.sparkSession.sparkContext.defaultParallelism)

@@ -37,7 +37,7 @@ SETTINGS = {
     "spark.sql.execution.arrow.maxBytesPerBatch": str(2**31 - 1),
 }
 # In nearly each row another value: a dictionary of them is nothing but work.
-DIFFERENT = {"__timestamp", "__event_ms", "__stream_ms", "__offset"}
+DIFFERENT = {"__timestamp", "__event_ms", "__stream_ms", "__offset", "__chain"}
 
 
 def arrow_schema(schema: T.StructType) -> pa.Schema:

@@ -8,11 +8,13 @@ from __future__ import annotations
 import re
 from functools import reduce
 from typing import TYPE_CHECKING
-from weakref import WeakKeyDictionary, WeakSet
+from weakref import WeakKeyDictionary
 
 from pyspark.sql import functions as F
 
 from headrace.description import Select, Transform, Where, WithColumn, quote
+from headrace.description.record_metadata import HEADERS, runnable
+from headrace.description.wording import listed
 from headrace.errors import DescriptionError
 from headrace.sequence.operator_rows import RAW_COLUMNS, REFUSED
 from headrace.spark.frames import Selection
@@ -20,36 +22,38 @@ from headrace.spark.frames import Selection
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from pyspark.sql import DataFrame
+    from pyspark.sql import Column, DataFrame
 
     from headrace.description import Step, Stream, Topic
 
 _GENERATES = re.compile(r"^[ :+\-]*Generate ", re.MULTILINE)  # a node of Spark's plan
 # Each column of the log by which operators tell a row's fate, under a name that no user's column has.
 RAW = {name: f"__{name}" for name in RAW_COLUMNS.names}
-# Transforms that make one row of each record.
-_ONE_TO_ONE: WeakSet[Transform] = WeakSet()
 # Made once: each column costs calls into the JVM.
 _KNOWN: WeakKeyDictionary[Topic, Selection] = WeakKeyDictionary()
 
 
-def rows_of(logs: Mapping[str, DataFrame], stream: Stream) -> DataFrame:
+def rows_of(logs: Mapping[str, DataFrame], stream: Stream, *, headers: bool = False) -> DataFrame:
     """The rows of a stream's topics after its row-wise steps.
 
-    In:     logs  for each topic's name, rows of its log
-    Out:    the stream's columns, RAW, and REFUSED if `refuses`. One row per row of the logs.
+    In:     logs     for each topic's name, rows of its log
+            headers  whether HEADERS is wanted
+    Out:    the stream's columns, RAW, HEADERS if wanted, and REFUSED if `refuses`. One row per row of the logs.
     Law:    row by row; no row is dropped.
     """
     frames = [
-        reduce(applied, branch.steps, rows_before(logs[branch.topic.name], branch.topic, stream))
+        reduce(
+            applied, branch.steps, rows_before(logs[branch.topic.name], branch.topic, stream, headers=headers)
+        )
         for branch in stream.branches
     ]
     return reduce(lambda left, right: left.unionByName(right), frames)
 
 
-def rows_before(log: DataFrame, topic: Topic, stream: Stream) -> DataFrame:
-    """The rows of one topic of a stream before any step: the topic's columns, RAW, and REFUSED if `refuses`."""
-    more = (F.lit(False).alias(REFUSED),) if refuses(stream) else ()
+def rows_before(log: DataFrame, topic: Topic, stream: Stream, *, headers: bool = False) -> DataFrame:
+    """The rows of one topic of a stream before any step. Out: the topic's columns, and others as `rows_of` says."""
+    more = [F.lit(False).alias(REFUSED)] if refuses(stream) else []
+    more += [F.col("headers").alias(HEADERS)] if headers else []
     return _columns(topic).of(log, *more)
 
 
@@ -77,38 +81,48 @@ def refuses(stream: Stream) -> bool:
     return any(isinstance(step, Where) for branch in stream.branches for step in branch.steps)
 
 
+def column_of(sql: str) -> Column:
+    """An expression of a step, as Spark runs it."""
+    return F.expr(runnable(sql).sql)
+
+
 def applied(frame: DataFrame, step: Step) -> DataFrame:
     """The rows after one step more."""
     match step:
         case Where(expression):
-            passes = F.coalesce(F.expr(expression), F.lit(False))
+            passes = F.coalesce(column_of(expression), F.lit(False))
             return frame.withColumn(REFUSED, F.col(REFUSED) | ~passes)
         case Select(expressions):
-            kept = (name for name in (*RAW.values(), REFUSED) if name in frame.columns)
-            return frame.select(*(F.expr(expression) for expression in expressions), *kept)
+            kept = (name for name in (*RAW.values(), HEADERS, REFUSED) if name in frame.columns)
+            return frame.select(*(column_of(expression) for expression in expressions), *kept)
         case WithColumn(name, expression):
-            return frame.withColumn(name, F.expr(expression))
+            return frame.withColumn(name, column_of(expression))
         case Transform():
             return _transform(frame, step)
 
 
 def _transform(frame: DataFrame, step: Transform) -> DataFrame:
     result: DataFrame = step.function(frame)
-    lost = [name for name in (*RAW.values(), REFUSED) if name in frame.columns and name not in result.columns]
+    lost = [
+        name
+        for name in (*RAW.values(), HEADERS, REFUSED)
+        if name in frame.columns and name not in result.columns
+    ]
     if lost:
         raise DescriptionError(
             f"transform({getattr(step.function, '__name__', step.function)!r}) dropped the columns {', '.join(lost)}.",
             hint="Keep every column that begins with `__`: use withColumn, or select('*', …).",
         )
-    if step not in _ONE_TO_ONE:
-        _refuse_generators(result, step)
-        _ONE_TO_ONE.add(step)
     return result
 
 
-def _refuse_generators(result: DataFrame, step: Transform) -> None:
-    if _GENERATES.search(result._jdf.queryExecution().analyzed().toString()):
-        raise DescriptionError(
-            f"transform({getattr(step.function, '__name__', step.function)!r}) makes several rows of one record.",
-            hint="Let the transform make an array, and write .flat_map('array AS element') after it.",
-        )
+def refuse_generators(rows: DataFrame, stream: Stream) -> None:
+    """Raise DescriptionError when a transform makes several rows of one record. In: rows  as `rows_of` gives them."""
+    if not stream.transformed or not _GENERATES.search(rows._jdf.queryExecution().analyzed().toString()):
+        return
+    steps = [step for branch in stream.branches for step in branch.steps if isinstance(step, Transform)]
+    names = dict.fromkeys(getattr(step.function, "__name__", str(step.function)) for step in steps)
+    raise DescriptionError(
+        f"transform({listed([*map(repr, names)])}) makes several rows of one record.",
+        hint="Let the transform make an array, and write .flat_map('array AS element') after it.",
+    )

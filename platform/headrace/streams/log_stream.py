@@ -40,6 +40,7 @@ if TYPE_CHECKING:
     from pyspark.sql.streaming.readwriter import DataStreamWriter
 
     from headrace.description import Topic
+    from headrace.description.clocks import WallWait
     from headrace.lake.paths import Lake
     from headrace.log.clock import Clock
     from headrace.spark.kafka import KafkaSettings
@@ -72,7 +73,7 @@ class LogStream(SupervisedQuery):
         clock: Clock,
         *,
         longest_wait_ms: int,
-        wall_waits_ms: Collection[int] = (),
+        wall_waits: Collection[WallWait | int] = (),
         trigger_ms: int,
         tick_every_ms: int,
         promises: bool = False,
@@ -95,7 +96,7 @@ class LogStream(SupervisedQuery):
         self._settings, self._kafka = kafka, KafkaTopic.of(topic, kafka)
         self._longest_wait_ms, self._tick_every_ms = longest_wait_ms, tick_every_ms
         self.trigger_ms = trigger_ms
-        self._wall_waits_ms, self.promises = tuple(wall_waits_ms), promises
+        self._wall_waits, self.promises = tuple(wall_waits), promises
         self._beside_ms = beside_ms
         self._lease: Lease | None = None
         self._ticking = threading.Event()
@@ -122,7 +123,7 @@ class LogStream(SupervisedQuery):
             self._lake.log(self.name),
             self._clock,
             longest_wait_ms=self._longest_wait_ms,
-            wall_waits_ms=self._wall_waits_ms,
+            wall_waits=self._wall_waits,
             calm_ms=self.trigger_ms,
             beside_ms=self._beside_ms,
             on_step=partial(self._before_commit, lease),
@@ -266,7 +267,7 @@ class LogStream(SupervisedQuery):
         look_at = time.monotonic() + self._tick_every_ms / 1000
         ask_at = 0.0
         often_ms = self._tick_every_ms
-        if self._wall_waits_ms or self.promises:
+        if self._wall_waits or self.promises:
             often_ms = max(self.trigger_ms // 4, 50)
         while not stop.wait(min(often_ms, self._tick_every_ms, REQUESTS_EVERY_MS) / 1000):
             try:

@@ -23,7 +23,7 @@ from headrace.nodes.topics import (
     topics_beside,
     topics_of,
     upstream_first,
-    wall_waits_ms,
+    wall_waits,
 )
 from headrace.nodes.unusable_table import unusable_uri
 from headrace.spark.session import pipeline_session, tasks_for
@@ -88,7 +88,7 @@ class StreamRuntime:
                 kafka,
                 clock,
                 longest_wait_ms=longest_wait_ms(topic, nodes),
-                wall_waits_ms=wall_waits_ms(topic, nodes),
+                wall_waits=wall_waits(topic, nodes),
                 trigger_ms=trigger_ms,
                 tick_every_ms=tick_every_ms(topic, nodes),
                 promises=name in ordered,

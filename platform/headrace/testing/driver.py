@@ -27,7 +27,7 @@ from headrace.nodes.topics import (
     topics_beside,
     topics_of,
     upstream_first,
-    wall_waits_ms,
+    wall_waits,
 )
 from headrace.observe.views import Views
 from headrace.spark.jars import spark_jars
@@ -271,7 +271,7 @@ class TestDriver:
             self._lake.log(topic.name),
             self._clock,
             longest_wait_ms=longest_wait_ms(topic, nodes),
-            wall_waits_ms=wall_waits_ms(topic, nodes),
+            wall_waits=wall_waits(topic, nodes),
             beside_ms=partial(self._highest_event_ms, topics_beside(topic, nodes)),
         )
 

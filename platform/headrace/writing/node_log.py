@@ -4,6 +4,8 @@ Law (L32): the log follows from the node's table and from the logs of its topics
 - A row is a record of the log commit that made it final. Within a commit rows stand by their place (see `sink_rows`).
 - After the records of each log commit stands a tick with the stream time after it: the highest closing time so far (L4),
   less how long the node waits. A record has the stream time after the commit before its own.
+- Of a node that goes by the wall clock, a record has the time at which it left for event time, and a commit its own time for
+  stream time.
 
 It is written after the state of a micro-batch, from what the tables hold then. So a crash leaves it behind, never ahead,
 and the next process makes up for it.
@@ -23,6 +25,8 @@ import pyarrow.compute as pc
 
 from headrace import lake as lakes
 from headrace.description import Batches, NodeOutput, output_name, written_by
+from headrace.description.clocks import WALL
+from headrace.description.source_chain import SOURCE_CHAIN
 from headrace.engine.log_slices import LogSlice, Origin
 from headrace.engine.state_parquet import open_parquet
 from headrace.errors import TerminalError
@@ -30,6 +34,7 @@ from headrace.fold.aggregates.kind import whole
 from headrace.fold.aggregates.nested import fields_of, structs_of
 from headrace.fold.columns import int64, moments
 from headrace.fold.json_size import json_size
+from headrace.fold.records import CHAIN, ELEMENT
 from headrace.lake import kinds
 from headrace.lake.alter import rewritable
 from headrace.lake.data_file import NewFile
@@ -38,6 +43,7 @@ from headrace.log.promise import read_promise, write_promise
 from headrace.nodes.opening import read_opening
 from headrace.nodes.sink_rows import SEQUENCE, TIMESTAMP, order_of_rows
 from headrace.sequence.log_columns import RECORD, SKIPPING, TICK, log_schema
+from headrace.sequence.replays.hops import closed_chains
 from headrace.spark.one_task import table_schema
 
 if TYPE_CHECKING:
@@ -137,8 +143,11 @@ class NodeLog:
     def _told(self, before: Reached, upto_ms: int) -> tuple[list[NewFile], Reached]:
         """Files with what the node has given through a commit time, and where its log stands then."""
         commits, closing_ms = self._closings(before, upto_ms)
+        lag_ms = self._node.longest_wait_ms
+        if self._node.clock == WALL:
+            commits = [(at_ms, at_ms) for at_ms, _ in commits]
         rows = self._rows(before.ingested_at_ms, upto_ms)
-        at_ms, stream = _stream_times(before, commits, self._node.longest_wait_ms)
+        at_ms, stream = _stream_times(before, commits, lag_ms)
         made = self._records(rows, before, at_ms, stream), self._ticks(at_ms, stream[1:])
         after_ms = None if stream[-1] is None else int(stream[-1])
         after = Reached(upto_ms, before.next_offset + rows.num_rows, after_ms, closing_ms)
@@ -199,9 +208,8 @@ class NodeLog:
         """The columns of the node's table that are needed."""
         schema = lakes.open_table(self._lake.table(self._node.required_name)).columns
         order = order_of_rows(self._node)
-        names = dict.fromkeys(
-            [*self._node.columns, *(n for n in order if n in schema.names), SEQUENCE, TIMESTAMP]
-        )
+        internal = [name for name in (*order, CHAIN) if name in schema.names]
+        names = dict.fromkeys([*self._node.columns, *internal, SEQUENCE, TIMESTAMP])
         return pa.schema([schema.field(name) for name in names])
 
     def _records(
@@ -220,13 +228,27 @@ class NodeLog:
             "size_bytes": pa.array(json_size(fields_of(values)), pa.int32()),
             "value": values,
         }
+        if CHAIN in rows.column_names:
+            columns["headers"] = self._headers(rows)
         if self.topic.key_columns:
             columns["key"] = self._struct(rows, "key")
         return self._written(RECORD, columns, number)
 
+    def _headers(self, rows: pa.Table) -> pa.Array:
+        """The source chains of the rows, which go on, as their only headers."""
+        element = whole(rows[ELEMENT]) if ELEMENT in rows.column_names else None
+        name, sequence = self._node.required_name, whole(rows[SEQUENCE])
+        chains = closed_chains(whole(rows[CHAIN]), element, name, sequence)
+        names = pa.repeat(pa.scalar(SOURCE_CHAIN), rows.num_rows)
+        each = pa.StructArray.from_arrays([names, chains.cast(pa.binary())], ["key", "value"])
+        lists = pa.ListArray.from_arrays(pa.array(np.arange(rows.num_rows + 1), pa.int32()), each)
+        return lists.cast(self._schema.field("headers").type)
+
     def _event_times(self, rows: pa.Table) -> pa.ChunkedArray:
         if isinstance(self._node, Batches):  # it has waited for the wall clock, not for stream time
             return rows["closed_at"].cast(MOMENT)
+        if self._node.clock == WALL:
+            return moments(int64(rows[SEQUENCE]))
         return pc.multiply(rows[TIMESTAMP], 1_000).cast(MOMENT)
 
     def _ticks(self, at_ms: np.ndarray, stream: np.ndarray) -> NewFile | None:

@@ -36,11 +36,13 @@ from tests.laws.kernel.subjects import (
     flat_map_subjects,
     limit_subjects,
     limits_set,
+    own_subjects,
     session_subjects,
     sliding_subjects,
     stream_subjects,
     topic,
     total_subjects,
+    wall_subjects,
     whole,
     window_subjects,
 )
@@ -84,6 +86,12 @@ def families() -> list[Family]:
         Family("processors", processor_subjects(), worlds(whole, pa.int64(), ("t", "u"), log_commits=(2, 4), controls=("drain", "control"))),
         Family("batches", batch_subjects(), worlds(whole, pa.int64(), ("t", "u"), log_commits=(2, 3), **drained)),  # type: ignore[arg-type]
         Family("time limits", limit_subjects(), worlds(whole, pa.int64(), controls=("set_limits",), limits=limits_set())),
+        Family("aggregates of users", own_subjects(), worlds(whole, pa.int64(), controls=()), 2),
+        Family(
+            "the wall clock",
+            wall_subjects(T.stream, T.merge(U)),
+            worlds(whole, pa.int64(), ("t", "u"), log_commits=(2, 4), controls=("set_limits",), limits=limits_set()),
+        ),
         Family("joins", join_subjects(), referring("positions", "tickers", "exchanges"), 2),
         Family("groups of tables", group_subjects(), referring("positions", "tickers", "exchanges"), 2),
         Family("steps after tables", refined_subjects(), referring("positions", "tickers", "exchanges"), 2),

@@ -103,6 +103,32 @@ class Silence(hr.Processor):
         self.last.delete()
 
 
+class Raises(hr.Processor):
+    """Does much with a record, and then raises for some."""
+
+    def init(self, context: hr.Context) -> None:
+        self.context, self.last, self.sums = context, context.store("last"), context.store("sums")
+        context.schedule("5 seconds", self.beat)
+
+    def process(self, record: hr.Record) -> None:
+        value = record["value"] or 0
+        self.context.forward(what=f"{value} after {self.last.get()}", at=record.timestamp)
+        self.sums.put(value % 2, (self.sums.get(value % 2) or 0) + value % 3)
+        self.last.put(value)
+        self.context.cancel("beat")
+        if value % 2:
+            self.context.schedule("3 seconds", self.beat, name=f"of {value % 3}", once=True)
+        if value % 4 == 0:
+            self.sums.delete(1)
+            self.last.delete()
+        if value % 3 == 0:
+            raise ValueError(f"{value} is divided by 3")
+        self.context.schedule("5 seconds", self.beat)
+
+    def beat(self, moment: dt.datetime) -> None:
+        self.context.forward(what=f"{[*self.sums.all()]} after {self.last.get()}", at=moment)
+
+
 class Between(hr.Processor):
     """Keeps values by two columns, and forwards those of a range."""
 
@@ -130,6 +156,7 @@ def processor_subjects() -> list[Subject]:
     )
     batch = [hr.key_value_store("events", "n BIGINT", "event BIGINT"), hr.value_store("count", "n BIGINT")]
     last = hr.value_store("last", "value BIGINT, place ARRAY<STRING>")
+    count_of_last = hr.value_store("last", "value BIGINT")
     seen = hr.key_value_store("seen", "name STRING, k INT", "n BIGINT, mean DOUBLE")
     by_stream, by_wall = (
         partial(Sums, every, clock) for every, clock in (("3 seconds", "stream"), ("2 seconds", "wall"))
@@ -151,6 +178,13 @@ def processor_subjects() -> list[Subject]:
         "silence": made_by(T, Silence, said, last, **waits),
         "silence_of_two": made_by(both, Silence, said, last, **waits),
         "silence_of_partitions": made_by(both, Silence, said, last, grouped=False, **waits),
+        "refusals": made_by(T, Raises, said, count_of_last, sums, on_error="dead_letter", **waits),
+        "refusals_of_two": made_by(
+            both, Raises, said, count_of_last, sums, on_error="dead_letter", attempts=2, **waits
+        ),
+        "refusals_of_partitions": made_by(
+            T, Raises, said, count_of_last, sums, grouped=False, on_error="dead_letter", **waits
+        ),
         "ranges": made_by(T, Between, "keys ARRAY<STRING>, mean DOUBLE", seen),
     }
     return [Subject(name, node) for name, node in made.items()]

@@ -11,6 +11,7 @@ from typing import Any
 import headrace as hr
 from headrace.description import Node
 from tests.laws.kernel.logs import SECOND
+from tests.laws.kernel.own_aggregates import Pairs, Span
 from tests.laws.kernel.reading import Computed
 
 
@@ -176,6 +177,48 @@ def limit_subjects() -> list[Subject]:
         limited("few_windows", 6 * SECOND, short, max_records=2),
         limited("small", 8 * SECOND, grouped.aggregate(**TOTALS[1]), max_bytes=40),
     ]
+
+
+def own_subjects() -> list[Subject]:
+    """What users write, in windows, totals, and a time limit."""
+    own: dict[str, Any] = {"span": Span().of("value"), "n": hr.count(), "pairs": Pairs(4).of("key", "value")}
+    grouped = T.group_by()
+    windows = grouped.window(hr.hopping("9 seconds", "4 seconds"), grace="2 seconds").aggregate(**own)
+    sessions = grouped.window(hr.session("2 seconds"), grace="3 seconds").aggregate(**own)
+    sliding = grouped.window(hr.sliding("3 seconds"), grace="3 seconds").aggregate(**own)
+    totals = grouped.aggregate(**own)
+    return [
+        Subject("own_windows", windows.suppress(hr.until_window_closes()).named("windows")),
+        Subject("own_sessions", sessions.named("sessions")),
+        Subject("own_sliding", sliding.named("sliding")),
+        Subject("own_totals", totals.named("totals")),
+        Subject("own_totals_changes", totals.named("totals"), changes=True),
+        Subject("own_limited", totals.suppress(hr.until_time_limit(4 * SECOND)).named("limited")),
+    ]
+
+
+def wall_subjects(one: Any, both: Any) -> list[Subject]:
+    """Windows and time limits by the wall clock."""
+    made = []
+    for number, (stream, size, advance) in enumerate(
+        ((one, 5, 5), (both, 61, 20), (both, 7, 3), (one, 2, 1))
+    ):
+        windows = stream.group_by("key").window(hr.hopping(size * SECOND, advance * SECOND), clock="wall")
+        totals = windows.aggregate(**TOTALS[number])
+        final = totals.suppress(hr.until_window_closes()) if number % 2 else totals
+        made.append(Subject(f"wall_windows_{size}", final.named("windows")))
+    grouped = T.group_by()
+    overlapping = grouped.window(hr.hopping("8 seconds", "3 seconds"), grace="2 seconds").aggregate(
+        **TOTALS[3]
+    )
+    for name, limit, of in (
+        ("wall_rows", 3 * SECOND, T.table()),
+        ("wall_totals", 6 * SECOND, grouped.aggregate(**TOTALS[0])),
+        ("wall_at_once", 0, grouped.aggregate(**TOTALS[1])),
+        ("wall_overlapping", 2 * SECOND, overlapping),
+    ):
+        made.append(Subject(name, of.suppress(hr.until_time_limit(limit, clock="wall")).named("limited")))
+    return made
 
 
 def limits_set() -> list[str]:

@@ -161,3 +161,36 @@ def test_a_store_is_not_read_in_init() -> None:
         hr.ProcessorError, match=r"there is no group in init, which is called once for all groups"
     ):
         fold_increment(operator.steps, nothing, Times(Clock(), Clock()), StateSource(""), batch=0)
+
+
+def test_a_record_is_tried_as_often_as_described() -> None:
+    tried = []
+
+    class Tries(hr.Processor):
+        def init(self, context: hr.Context) -> None:
+            self.context = context
+
+        def process(self, record: hr.Record) -> None:
+            tried.append(record.offset)
+            self.context.forward(what="tried")
+            if len(tried) < 3:
+                raise OSError("away")
+
+    def run(attempts: int) -> int:
+        tried.clear()
+        node = T.group_by("key").process(
+            Tries, output="what STRING", on_error="dead_letter", attempts=attempts
+        )
+        schema = pa.schema([("key", pa.string()), ("value", pa.int64())])
+        operator = operator_of(node.named("it"), {"result": schema})
+        full = pa.schema([*schema, *ROW_COLUMNS])
+        row = ("k", 1, 1, "t", 0, 0, 0, 0, 9, None, None)
+        rows = pa.table([pa.array([v], f.type) for v, f in zip(row, full, strict=True)], schema=full)
+        clock = Clock({"t": 1}, {("t", 0): 0})
+        found = fold_increment(
+            operator.steps, rows, Times(Clock(), clock, [(1, clock)]), StateSource(""), batch=0
+        )
+        return sum(each.num_rows for each in found.outputs["results"])
+
+    assert (run(2), len(tried)) == (0, 2)
+    assert (run(3), len(tried)) == (1, 3)

@@ -67,6 +67,7 @@ class Kind(ABC):
     columns: tuple[str, ...]
     by_position: bool = False
     invertible: bool = False
+    refusal: str = ""  # why a row is not usable, where it is not a number that is out of range
 
     def usable(self, rows: Inputs) -> np.ndarray | None:
         """Which rows have inputs that can be represented; None: all."""

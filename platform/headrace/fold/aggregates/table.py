@@ -14,6 +14,7 @@ from headrace.fold.aggregates.distinct import CountDistinct
 from headrace.fold.aggregates.extremes import Extreme
 from headrace.fold.aggregates.kind import Inputs, Kind, whole
 from headrace.fold.aggregates.ordered import ByPosition, Collect
+from headrace.fold.aggregates.own import Own
 from headrace.fold.aggregates.quantiles import Quantiles
 from headrace.fold.aggregates.ranked import BestBy, Top
 from headrace.fold.aggregates.sums import Avg, Count, Sum, Variance
@@ -39,6 +40,7 @@ KINDS: dict[str, Callable[..., Kind]] = {
     "quantiles": lambda aggregate, of: Quantiles(of.name, of.type, aggregate.at, aggregate.error),
     "max_by": lambda aggregate, value, by: BestBy(value, by, highest=True),
     "min_by": lambda aggregate, value, by: BestBy(value, by, highest=False),
+    "own": lambda aggregate, *of: Own(aggregate.own, of),
     "top": lambda aggregate, value, by: Top(value, by, aggregate.max_items),
 }
 
@@ -100,7 +102,10 @@ class Aggregates:
             usable = kind.usable(inputs)
             if usable is not None and not usable.all():
                 what, column = self.asked[name]
-                found.append((~usable, f"out of range: {column} for {what} {name}"))
+                reason = (
+                    f"{kind.refusal}: {name}" if kind.refusal else f"out of range: {column} for {what} {name}"
+                )
+                found.append((~usable, reason))
         return found
 
     def partials(self, rows: pa.Table, codes: np.ndarray, groups: int) -> dict[str, pa.Array]:

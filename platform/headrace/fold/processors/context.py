@@ -57,6 +57,7 @@ class Group:
     key     its columns
     stores  by name
     timers  by name; changed: the names of those that are other ones than in the state
+    before  of the timers that the current record has set those before it; None: there was none
     """
 
     number: int
@@ -64,6 +65,7 @@ class Group:
     stores: dict[str, Entries] = field(default_factory=dict)
     timers: dict[str, Scheduled] = field(default_factory=dict)
     changed: set[str] = field(default_factory=set)
+    before: dict[str, Scheduled | None] = field(default_factory=dict)
 
     @property
     def holds(self) -> bool:
@@ -74,8 +76,27 @@ class Group:
 
     def set_timer(self, timer: Scheduled) -> None:
         """Set a timer, in place of the one of its name."""
+        self.before.setdefault(timer.name, self.timers.get(timer.name))
         self.timers[timer.name] = timer
         self.changed.add(timer.name)
+
+    def begin(self) -> None:
+        """What is done from now on may be undone."""
+        self.before.clear()
+        for each in self.stores.values():
+            each.before.clear()
+
+    def undo(self) -> None:
+        """Take back what was done since `begin`."""
+        for each in self.stores.values():
+            each.undo()
+        for name, timer in self.before.items():
+            if timer is None:
+                del self.timers[name]
+                self.changed.discard(name)
+            else:
+                self.timers[name] = timer
+        self.before.clear()
 
 
 class RunContext(Context):

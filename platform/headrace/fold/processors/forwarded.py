@@ -79,6 +79,12 @@ class Forwarded:
         )
         cause.number += 1
 
+    def cut(self, rows: int) -> None:
+        """Forget all but the first rows."""
+        del self.causes[rows:]
+        for column in self.columns:
+            del column[rows:]
+
     def table(self, records: pa.Table, keys: pa.Array) -> pa.Table:
         """All rows. In: records  the rows that `Cause.record` numbers; keys: KEY of each group."""
         at, phase, event, record, groups, number = (

@@ -8,10 +8,32 @@ from functools import cached_property
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from headrace.fold.columns import int64
-from headrace.fold.contract import HASH, KEY, Folded, Needs, Scope, StateTable, Step, Times
-from headrace.fold.fates import decide_by_group, is_kept, tally_of
+from headrace.fold.contract import (
+    HASH,
+    INGESTED,
+    KEY,
+    PARTITION,
+    REASON,
+    TOPIC,
+    Folded,
+    Needs,
+    Scope,
+    StateTable,
+    Step,
+    Times,
+)
+from headrace.fold.fates import (
+    DEAD_LETTER,
+    KEPT,
+    TALLY,
+    decide_by_group,
+    is_kept,
+    sum_tallies,
+    tally_of,
+)
 from headrace.fold.group_order import order_by_group
 from headrace.fold.keys import distinct_hashes, group
 from headrace.fold.positions import order_of, position_columns
@@ -30,6 +52,8 @@ from headrace.fold.processors.state_tables import (
 )
 from headrace.fold.segments import LOWEST
 
+REFUSED = "refused"  # the output with records that were set apart
+
 
 @dataclass(frozen=True)
 class ProcessRecords(Step):
@@ -37,7 +61,7 @@ class ProcessRecords(Step):
 
     In:    rows of the log; `timers`, reminders, and the entries of stores
     Out:   `results`: the columns of the output, the place of each row in its log commit, TIMESTAMP (event time),
-           RELEASED_AT and SEQUENCE (the commit)
+           RELEASED_AT and SEQUENCE (the commit); REFUSED, if records may be set apart: the position of each, and REASON
     Law:   L34. State is read of groups that have records, or a timer that is due; of all groups if there is a drain.
     """
 
@@ -98,11 +122,13 @@ class ProcessRecords(Step):
         self._run(runner, groups, mine, times)
         own = keys.take(pa.array(same.first))
         frontier, initial = frontier_ms(times.after, self.shape.topics), frozenset(runner.initial)
-        return Folded(
-            outputs={"results": runner.forwarded.table(kept, own[KEY].combine_chunks())},
-            changes=ChangedState(self.shape, self.state, groups, own, initial, frontier).rows(),
-            tally=tally_of(rows),
-        )
+        outputs = {"results": runner.forwarded.table(kept, own[KEY].combine_chunks())}
+        tally = tally_of(rows)
+        if self.shape.sets_apart:
+            outputs[REFUSED] = _refused(kept, runner.refused)
+            tally = sum_tallies([tally, *_other_fates(outputs[REFUSED])])
+        changes = ChangedState(self.shape, self.state, groups, own, initial, frontier).rows()
+        return Folded(outputs=outputs, changes=changes, tally=tally)
 
     def decided(self, rows: pa.Table) -> pa.Table:
         """Complete FATE and REASON: every record that has a group is kept."""
@@ -140,6 +166,22 @@ class ProcessRecords(Step):
         place = of.key["topic"], of.key["partition"]
         after = [clock.stream_ms.get(place, LOWEST) for _, clock in times.commits]
         return Moved(times.before.stream_ms.get(place, LOWEST), after)
+
+
+def _refused(kept: pa.Table, why: Mapping[int, str]) -> pa.Table:
+    """The records that were set apart: their positions, and REASON."""
+    found = kept.select([INGESTED, *POSITION]).take(pa.array([*why], pa.int64()))
+    return found.append_column(REASON, pa.array([*why.values()], pa.string()))
+
+
+def _other_fates(refused: pa.Table) -> list[pa.Table]:
+    """What a tally gains: records that are not kept, but dead letters."""
+    counted = refused.group_by([TOPIC, PARTITION]).aggregate([([], "count_all")])
+    records = counted["count_all"]
+    places = [counted[TOPIC], counted[PARTITION]]
+    fates = {fate: pa.repeat(pa.scalar(fate), counted.num_rows) for fate in (KEPT, DEAD_LETTER)}
+    signed = {KEPT: pc.negate(records), DEAD_LETTER: records}
+    return [pa.table([*places, fates[fate], signed[fate]], schema=TALLY) for fate in fates]
 
 
 def _commits(at_ms: Sequence[int], times: Times) -> Commits:

@@ -74,6 +74,7 @@ class Runner:
         """Make the object, and call its `init`."""
         self._shape, self._commits, self._records = shape, commits, records
         self.forwarded = Forwarded(shape)
+        self.refused: dict[int, str] = {}  # the records that were set apart by number, and why
         self._context = RunContext(shape, self.forwarded)
         self._processor = _made(shape, self._context)
 
@@ -117,6 +118,24 @@ class Runner:
             self._call("close", group, f"the drain of {moment(at_ms)}", self._processor.close)
 
     def _process(self, group: Group, number: int, at_ms: int) -> None:
+        """One record. What is left of one that is set apart is its reason."""
+        for attempt in range(self._shape.attempts):
+            group.begin()
+            rows = len(self.forwarded.causes)
+            try:
+                self._try(group, number, at_ms)
+            except ProcessorError as error:
+                group.undo()
+                self.forwarded.cut(rows)
+                if attempt + 1 < self._shape.attempts:
+                    continue
+                if not self._shape.sets_apart:
+                    raise
+                said = error.__cause__
+                self.refused[number] = f"{self._name}.process raises {type(said).__name__}: {said}"
+            return
+
+    def _try(self, group: Group, number: int, at_ms: int) -> None:
         context, record = self._context, self._records.record(number)
         _, event_ms, stream_ms = (column[number] for column in self._records.times_ms)
         context.stream_ms = LOWEST if stream_ms is None else stream_ms
@@ -126,6 +145,10 @@ class Runner:
                 context.start(timer)
         where = f"{record.topic}, partition {record.partition}, offset {record.offset}"
         self._call("process", group, where, self._processor.process, record)
+
+    @property
+    def _name(self) -> str:
+        return type(self._processor).__name__
 
     def _call_timers(self, group: Group, clock: str, now_ms: int, cause: Cause) -> None:
         """Call the timers that a clock has reached, each once."""
@@ -154,7 +177,7 @@ class Runner:
             call(*args)
         except Exception as error:
             raise ProcessorError(
-                f"Node '{self._shape.node}': {type(self._processor).__name__}.{what} raises for {where}, "
+                f"Node '{self._shape.node}': {self._name}.{what} raises for {where}, "
                 f"key {dict(group.key)!r}: {type(error).__name__}: {error}",
                 hint="Mend the processor, and give the changed node a new name; or filter such records before it.",
             ) from error

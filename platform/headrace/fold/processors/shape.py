@@ -8,6 +8,7 @@ from dataclasses import dataclass
 import pyarrow as pa
 
 from headrace.description import Column, Processed, Processor
+from headrace.description.processed import SET_APART
 from headrace.fold.contract import PARTITION, TOPIC
 
 AsFields = Callable[[Iterable[Column]], list[pa.Field]]
@@ -36,6 +37,8 @@ class Shape:
     stream_wait_ms  the longest interval of timers by the stream clock; None: there are none
     wall_wait_ms    the same by the wall clock
     closes          whether it has a `close`
+    sets_apart      whether a record for which it raises is a dead letter; else it stops the node
+    attempts        how often a record is tried before
     """
 
     node: str
@@ -49,6 +52,8 @@ class Shape:
     stream_wait_ms: int | None
     wall_wait_ms: int | None
     closes: bool
+    sets_apart: bool
+    attempts: int
 
     @classmethod
     def of(cls, node: Processed, inputs: pa.Schema, fields: AsFields) -> Shape:
@@ -70,6 +75,8 @@ class Shape:
             node.stream_wait_ms,
             node.wall_wait_ms,
             node.closes,
+            node.on_error == SET_APART,
+            node.attempts,
         )
 
     @property

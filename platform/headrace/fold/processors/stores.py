@@ -22,11 +22,31 @@ class Entries:
     values   by key, as tuples of columns
     known    the keys that the state holds
     changed  the keys that were put or deleted
+    before   of the keys that the current record has changed the values before it; None: there was none
     """
 
     values: dict[Key, Value] = field(default_factory=dict)
     known: set[Key] = field(default_factory=set)
     changed: set[Key] = field(default_factory=set)
+    before: dict[Key, Value | None] = field(default_factory=dict)
+
+    def set(self, key: Key, value: Value | None) -> None:
+        """Put a value, or remove it."""
+        self.before.setdefault(key, self.values.get(key))
+        self.changed.add(key)
+        self._put(key, value)
+
+    def undo(self) -> None:
+        """Take back what the current record has done."""
+        for key, value in self.before.items():
+            self._put(key, value)
+        self.before.clear()
+
+    def _put(self, key: Key, value: Value | None) -> None:
+        if value is None:
+            self.values.pop(key, None)
+        else:
+            self.values[key] = value
 
 
 class GroupStore(KeyValueStore):
@@ -63,8 +83,7 @@ class GroupStore(KeyValueStore):
         if value is None and len(self._values) == 1:
             self._remove(own)
             return
-        entries.values[own] = self._converted(value)
-        entries.changed.add(own)
+        entries.set(own, self._converted(value))
 
     def delete(self, *key: Any) -> None:
         """See the base class."""
@@ -92,8 +111,8 @@ class GroupStore(KeyValueStore):
         return self._entries
 
     def _remove(self, key: Key) -> None:
-        if self._of_group.values.pop(key, None) is not None:
-            self._of_group.changed.add(key)
+        if key in self._of_group.values:
+            self._of_group.set(key, None)
 
     def _key(self, key: tuple[Any, ...]) -> Key:
         if not self._keys:

@@ -7,6 +7,6 @@ The state holds nothing.
 """
 
 from headrace.fold.records.flatten import ELEMENT, FlatMaps
-from headrace.fold.records.pass_on import Records
+from headrace.fold.records.pass_on import CHAIN, Records
 
-__all__ = ["ELEMENT", "FlatMaps", "Records"]
+__all__ = ["CHAIN", "ELEMENT", "FlatMaps", "Records"]

@@ -26,13 +26,15 @@ from headrace.fold.contract import (
 from headrace.fold.fates import dead_letters, is_kept, tally_of
 from headrace.fold.lookups.answers import INGESTED_AT, SEQUENCE, TIMESTAMP
 
+CHAIN = "__chain"  # the source chain of a record with its own position, open (see `sequence.replays.hops`)
+
 
 @dataclass(frozen=True)
 class PassOn(Step):
     """Give each record that is kept.
 
-    Out: `results`: the columns of the stream, TOPIC, PARTITION, OFFSET, `__ingested_at`, TIMESTAMP (event time) and SEQUENCE
-         (the record's commit)
+    Out: `results`: the columns of the stream, TOPIC, PARTITION, OFFSET, `__ingested_at`, TIMESTAMP (event time),
+         SEQUENCE (the record's commit), and CHAIN if it came
     Law: a row follows from its record alone.
     """
 
@@ -80,8 +82,9 @@ class Records:
 
 
 def rows_of_records(kept: pa.Table, columns: tuple[str, ...]) -> dict[str, pa.ChunkedArray | pa.Array]:
-    """Of records some columns, and what tells their place and times. See `PassOn`."""
-    found = {name: kept[name] for name in (*columns, TOPIC, PARTITION, OFFSET)}
+    """Of records some columns, and what tells their place, source and times. See `PassOn`."""
+    source = [CHAIN] if CHAIN in kept.column_names else []
+    found = {name: kept[name] for name in (*columns, TOPIC, PARTITION, OFFSET, *source)}
     found[INGESTED_AT] = moments(int64(kept[INGESTED]))
     return found | {TIMESTAMP: kept[EVENT], SEQUENCE: kept[INGESTED]}
 

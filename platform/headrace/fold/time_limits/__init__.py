@@ -18,6 +18,8 @@ Steps: by partition the timeline, which it shares with all groups; by group and 
 `emit_early` by group the timestamps, by partition one pass over all waits, by group the values. The last step adds up by
 partition what waits after each log commit; the bounds of `shut_down` are judged by that.
 
+By the wall clock see `wall_waits`.
+
 Source: Kafka Streams, KTableSuppressProcessorSupplier.java and InMemoryTimeOrderedKeyValueChangeBuffer.java.
 """
 

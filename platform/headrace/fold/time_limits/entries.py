@@ -5,7 +5,7 @@ from __future__ import annotations
 import pyarrow as pa
 
 from headrace.fold.contract import HASH, Clock, StateTable
-from headrace.fold.time_limits.names import OPENED, START
+from headrace.fold.time_limits.names import DUE, OPENED, START
 from headrace.fold.time_limits.shape import Newest, Shape
 
 
@@ -23,5 +23,6 @@ class Expired:
 
 
 def entry_table(shape: Shape) -> StateTable:
-    """One row per entry; read by group, and by when its wait was opened once that may be over."""
-    return StateTable(shape.entries, (OPENED, HASH), Newest(START), OPENED, Expired(shape))
+    """One row per entry; read by group, and by when its wait was opened, or is over, once that may be."""
+    ends = DUE if shape.by_wall_clock else OPENED
+    return StateTable(shape.entries, (ends, HASH), Newest(START), ends, Expired(shape))

@@ -69,7 +69,7 @@ class FoldWaits(Step):
 
     def _waits(self, updates: pa.Table, known: pa.Table, line: _Advances) -> Waits:
         known, held_ms = _concerned(updates, known, line)
-        entries = _entries(updates, known)
+        entries = numbered_entries(updates, known)
         entry, of_known = entries[: updates.num_rows], entries[updates.num_rows :]
         order = order_within(entry, int64(updates[OFFSET]))
         updates, entry = updates.take(pa.array(order)), entry[order]
@@ -85,8 +85,8 @@ class FoldWaits(Step):
         known_of = np.full(count, -1)
         known_of[of_known] = np.arange(known.num_rows)
         held, offset = found.opener == HELD, int64(updates[OFFSET])
-        begun_ms = np.where(held, opened_ms[found.entry], _at(stamp_ms, found.opener))
-        known_offset = _at(int64(known[OPENED_OFFSET]), known_of[found.entry])
+        begun_ms = np.where(held, opened_ms[found.entry], at_places(stamp_ms, found.opener))
+        known_offset = at_places(int64(known[OPENED_OFFSET]), known_of[found.entry])
         first = np.searchsorted(found.entry, of_known)
         return Waits(
             rows=updates,
@@ -96,7 +96,7 @@ class FoldWaits(Step):
             was_open=held_ms != NO_TIME,
             entry=found.entry,
             opened_ms=begun_ms,
-            opened_offset=np.where(held, known_offset, _at(offset, found.opener)),
+            opened_offset=np.where(held, known_offset, at_places(offset, found.opener)),
             ends=_ends(found, updates, known, known_of, begun_ms, line),
         )
 
@@ -141,13 +141,13 @@ def _concerned(updates: pa.Table, known: pa.Table, line: _Advances) -> tuple[pa.
     partition = line.of_partitions(known)
     begun, reached = (np.append(ms, NO_TIME)[partition] for ms in (line.begun_ms, line.reached_ms))
     due = (opened_ms > begun) & (opened_ms <= reached)
-    entries = _entries(updates, known)
+    entries = numbered_entries(updates, known)
     touched = np.isin(entries[updates.num_rows :], entries[: updates.num_rows])
     which = touched | due
     return known.filter(pa.array(which)), opened_ms[which]
 
 
-def _entries(updates: pa.Table, known: pa.Table) -> np.ndarray:
+def numbered_entries(updates: pa.Table, known: pa.Table) -> np.ndarray:
     """The number of the entry of each update and each known entry."""
     keys = pa.chunked_array([*updates[KEY].chunks, *known[KEY].chunks], pa.binary())
     return combined(group(keys).codes, np.concatenate([int64(updates[START]), int64(known[START])])).codes
@@ -165,16 +165,16 @@ def _ends(
     held = found.opener == HELD
     partition = np.where(
         held,
-        _at(line.of_partitions(known), known_of[found.entry]),
-        _at(line.of_partitions(updates), found.opener),
+        at_places(line.of_partitions(known), known_of[found.entry]),
+        at_places(line.of_partitions(updates), found.opener),
     )
-    opened_after = np.where(held, NO_TIME, _at(int64(updates[AFTER]), found.opener))
+    opened_after = np.where(held, NO_TIME, at_places(int64(updates[AFTER]), found.opener))
     at_once, advance = end_waits(partition, begun_ms, opened_after, (line.partition, line.after_ms))
     ticks = line.rows[OFFSET].is_null().to_numpy()
     offsets = int64(line.rows[OFFSET], NO_TIME)
 
     def place(own: str, moved: np.ndarray) -> np.ndarray:
-        return np.where(at_once, _at(int64(updates[own]), found.opener), _at(moved, advance))
+        return np.where(at_once, at_places(int64(updates[own]), found.opener), at_places(moved, advance))
 
     return Ends(
         over=at_once | (advance < line.rows.num_rows),
@@ -186,6 +186,6 @@ def _ends(
     )
 
 
-def _at(values: np.ndarray, places: np.ndarray) -> np.ndarray:
+def at_places(values: np.ndarray, places: np.ndarray) -> np.ndarray:
     """Values at places; anything where there is none."""
     return np.append(values, NO_TIME)[np.where(places < 0, len(values), places)]

@@ -7,6 +7,7 @@ OPENED, OPENED_OFFSET = (
     "__opened_ms",
     "__opened_offset",
 )  # of a wait: timestamp and offset of the update that opened it
+DUE = "__due_ms"  # of a wait by the wall clock: when it is over
 RECORDS = "__records"  # records that a wait is the last to hold
 EARLY = "__early"  # whether a bound let a wait end
 OWN, EXPIRY = "__own_ms", "__expiry_ms"  # of a partition: own stream time and expiry time

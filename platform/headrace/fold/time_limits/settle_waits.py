@@ -14,6 +14,7 @@ from headrace.fold.contract import EVENT, HASH, INGESTED, KEY, OFFSET, PARTITION
 from headrace.fold.keys import group_columns
 from headrace.fold.segments import NO_TIME, begins, running_max
 from headrace.fold.time_limits.names import (
+    DUE,
     EARLY,
     EMITTED_AT,
     OPENED,
@@ -50,6 +51,7 @@ class Waits:
     entry      of each wait; opened_ms, opened_offset: of the update that opened it
     was_open   of each known entry whether its wait was open before; then it is the first
     ends       of each wait
+    due_ms     by the wall clock: when each is over
     """
 
     rows: pa.Table
@@ -61,6 +63,7 @@ class Waits:
     opened_ms: np.ndarray
     opened_offset: np.ndarray
     ends: Ends
+    due_ms: np.ndarray | None = None
 
 
 def settle_waits(waits: Waits, shape: Shape) -> Folded:
@@ -102,6 +105,8 @@ def _valued(waits: Waits, first: np.ndarray, update: np.ndarray, known: np.ndarr
     columns |= shape.updates.worth(rows, waits.wait, first, before, waits.held)
     columns[EVENT] = pa.array(_event_times(waits, first, at, shape))
     columns[OPENED], columns[OPENED_OFFSET] = pa.array(waits.opened_ms), pa.array(waits.opened_offset)
+    if waits.due_ms is not None:
+        columns[DUE] = pa.array(waits.due_ms)
     columns[RECORDS] = pa.array(_records(waits, len(first), shape))
     return pa.table([columns[name] for name in shape.entries.names], schema=shape.entries)
 
@@ -126,10 +131,10 @@ def _records(waits: Waits, count: int, shape: Shape) -> np.ndarray:
 
 
 def _last_of_records(waits: Waits) -> np.ndarray:
-    """For each record the wait of its updates that began last."""
-    rows = waits.rows
+    """For each record the wait of its updates that began last; by the wall clock that which ends last."""
+    rows, latest_ms = waits.rows, waits.opened_ms if waits.due_ms is None else waits.due_ms
     partition, offset = int64(rows[PARTITION], -1), int64(rows[OFFSET])
-    order = np.lexsort((int64(rows[SUB]), waits.opened_ms[waits.wait], offset, partition))
+    order = np.lexsort((int64(rows[SUB]), latest_ms[waits.wait], offset, partition))
     partition, offset = partition[order], offset[order]
     ends = np.ones(len(order), bool)
     ends[:-1] = (partition[1:] != partition[:-1]) | (offset[1:] != offset[:-1])
@@ -159,7 +164,7 @@ def _entries(valued: pa.Table, waits: Waits, first: np.ndarray, shape: Shape) ->
     which = latest & (touched | waits.ends.over)
     rows, over = valued.filter(pa.array(which)), pa.array(waits.ends.over[which])
     columns = {name: whole(rows[name]) for name in rows.column_names}
-    for name in (OPENED, OPENED_OFFSET):
+    for name in (OPENED, OPENED_OFFSET, *([DUE] if shape.by_wall_clock else [])):
         columns[name] = pc.if_else(over, pa.scalar(None, pa.int64()), columns[name])
     columns[RECORDS] = pc.if_else(over, 0, columns[RECORDS])
     return pa.table([columns[name] for name in shape.entries.names], schema=shape.entries)

@@ -7,12 +7,13 @@ from dataclasses import dataclass
 import numpy as np
 import pyarrow as pa
 
+from headrace.description.clocks import WALL
 from headrace.description.suppression import EMIT_EARLY, UntilTimeLimit
 from headrace.fold.columns import int64
 from headrace.fold.contract import BATCH, EVENT, HASH, KEY, OFFSET, PARTITION, SIZE, TOPIC, StateTable, Times
 from headrace.fold.keys import combined, group
 from headrace.fold.time_limits.limits_in_force import InForce, in_force
-from headrace.fold.time_limits.names import EXPIRY, OPENED, OPENED_OFFSET, OWN, RECORDS, START
+from headrace.fold.time_limits.names import DUE, EXPIRY, OPENED, OPENED_OFFSET, OWN, RECORDS, START
 from headrace.fold.time_limits.updates import Updates
 
 GROUP = pa.schema([(TOPIC, pa.string()), (PARTITION, pa.int32()), (KEY, pa.binary()), (HASH, pa.int64())])
@@ -31,6 +32,11 @@ class Shape:
     name: str
     policy: UntilTimeLimit
     updates: Updates
+
+    @property
+    def by_wall_clock(self) -> bool:
+        """Whether waits go by commit times."""
+        return self.policy.clock == WALL
 
     @property
     def emits_early(self) -> bool:
@@ -53,6 +59,7 @@ class Shape:
                 (EVENT, pa.int64()),  # the highest of an aggregate, that of the last record of a table
                 (OPENED, pa.int64()),  # null: nothing waits
                 (OPENED_OFFSET, pa.int64()),
+                *([(DUE, pa.int64())] if self.by_wall_clock else []),  # null: nothing waits
                 (OFFSET, pa.int64()),  # of the last update
                 (SIZE, pa.int64()),  # of the last update
                 (RECORDS, pa.int64()),

@@ -22,6 +22,7 @@ from headrace.fold.time_limits.shape import Shape
 from headrace.fold.time_limits.stamp_updates import StampUpdates
 from headrace.fold.time_limits.updates import LatestRow, Totals, Updates, Windows
 from headrace.fold.time_limits.value_waits import ValueWaits
+from headrace.fold.time_limits.wall_waits import FoldWallWaits
 from headrace.fold.windows.shape import Shape as WindowShape
 
 if TYPE_CHECKING:
@@ -42,7 +43,9 @@ class TimeLimit:
 
     @property
     def steps(self) -> tuple[Step, ...]:
-        """The timeline and the waits; with `emit_early` a pass over all waits of a partition."""
+        """Timeline and waits; with `emit_early` a pass over all waits of a partition; by the wall clock waits alone."""
+        if self.shape.by_wall_clock:
+            return (FoldWallWaits(self.shape), CountWaiting())
         if self.shape.emits_early:
             return (StampUpdates(self.shape), PassEarly(self.shape), ValueWaits(self.shape), CountWaiting())
         return (MarkTimeline(self.shape), FoldWaits(self.shape), CountWaiting())

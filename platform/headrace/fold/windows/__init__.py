@@ -9,6 +9,9 @@ them, are a function of the log alone.
 - A record enters a run of windows, from the first that is open to it to the last that contains it. So group, pane and
   first open window are all that a partial must keep.
 
+By the wall clock (L35) the time of a record is its commit time, for windows and for lateness, and windows close by how far
+the logs are read. So no record is late, and a window is final at its end, which is its `__sequence`.
+
 Source: KIP-328 (final results), Kafka Streams' TimeWindows and KTableSuppressProcessor; paired panes from Krishnamurthy et
 al., "On-the-fly sharing for streamed aggregation" (SIGMOD 2006).
 """

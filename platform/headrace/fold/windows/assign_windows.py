@@ -8,11 +8,10 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from headrace.fold.columns import int64
-from headrace.fold.contract import EVENT, FATE, KEY, STREAM
+from headrace.fold.contract import FATE, KEY
 from headrace.fold.fates import KEPT, LATE, decide_by_group, has_fate, is_kept, with_column
 from headrace.fold.late_view import late_view
-from headrace.fold.segments import NO_TIME, ranges
+from headrace.fold.segments import ranges
 from headrace.fold.windows.shape import Shape
 
 
@@ -38,8 +37,7 @@ class Entered:
     @classmethod
     def of(cls, rows: pa.Table, shape: Shape) -> Entered:
         """The windows of rows, whatever their fate."""
-        panes, event_ms = shape.panes, int64(rows[EVENT])
-        stream_ms = int64(rows[STREAM], NO_TIME)
+        panes, (event_ms, stream_ms) = shape.panes, shape.times(rows)
         last = panes.last_start(event_ms)
         if panes.tumbling:  # each event is in one window
             late = last + panes.wait_ms <= stream_ms

@@ -64,6 +64,11 @@ class Windows:
         return cls(Shape.of(node, inputs), policy is not None, bounded)
 
     @property
+    def ordered(self) -> bool:
+        """Whether all topics have to be read through one commit time: by the wall clock windows end at such times."""
+        return self.shape.wall
+
+    @property
     def steps(self) -> tuple[Step, ...]:
         """One fold by group."""
         return (FoldWindows(self.shape, suppressed=self.suppressed, bounded=self.bounded),)
@@ -176,10 +181,15 @@ class FoldWindows(Step):
 
 
 def closing_commits(closed: pa.Table, shape: Shape, times: Times) -> np.ndarray:
-    """The commit time that closes each window: that of the first commit after which its time has come."""
+    """The commit time that closes each window: that of the first commit after which its time has come.
+
+    By the wall clock it is the window's end: the logs are read beyond it.
+    """
+    end_ms = int64(closed[END].cast(pa.int64())) // 1000
+    if shape.wall:
+        return end_ms
     at_ms = np.array([ms for ms, _ in times.commits], np.int64)
     reached = [shape.closed_ms(clock) for _, clock in times.commits]
     reached_ms = np.array([NO_TIME if ms is None else ms for ms in reached], np.int64)
-    end_ms = int64(closed[END].cast(pa.int64())) // 1000
     found: np.ndarray = at_ms[np.searchsorted(reached_ms, end_ms + shape.panes.grace_ms)]
     return found

@@ -5,11 +5,15 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+import numpy as np
 import pyarrow as pa
 
 from headrace.description import TimeWindows
+from headrace.description.clocks import WALL
 from headrace.fold.aggregates import Aggregates
-from headrace.fold.contract import EVENT, HASH, KEY, PARTITION, TOPIC, Clock
+from headrace.fold.columns import int64
+from headrace.fold.contract import EVENT, HASH, INGESTED, KEY, PARTITION, STREAM, TOPIC, Clock
+from headrace.fold.segments import NO_TIME
 from headrace.fold.windows.panes import Panes
 
 if TYPE_CHECKING:
@@ -26,12 +30,14 @@ class Shape:
 
     by      the group columns, with their types
     topics  that the node reads
+    wall    whether windows go by the commit time of records, not by their event time
     """
 
     by: pa.Schema
     panes: Panes
     topics: tuple[str, ...]
     aggregates: Aggregates
+    wall: bool = False
 
     @classmethod
     def of(cls, node: WindowedAggregate, inputs: pa.Schema) -> Shape:
@@ -43,6 +49,7 @@ class Shape:
             Panes(window.size_ms, window.advance_ms, node.grace_ms),
             tuple(topic.name for topic in node.topics),
             Aggregates.of(node.aggregates, inputs),
+            node.clock == WALL,
         )
 
     @property
@@ -68,6 +75,16 @@ class Shape:
             ]
         )
 
+    def times(self, rows: pa.Table) -> tuple[np.ndarray, np.ndarray]:
+        """Of rows the time by which they are in windows, and the time by which windows are closed to them, in ms."""
+        if self.wall:
+            return int64(rows[INGESTED]), int64(rows[INGESTED])
+        return int64(rows[EVENT]), int64(rows[STREAM], NO_TIME)
+
     def closed_ms(self, clock: Clock) -> int | None:
-        """The lowest stream time, by which windows close."""
+        """The time by which windows close: the lowest stream time; by the wall clock, how far the logs are read together."""
+        if self.wall:
+            return max(
+                (clock.upto_ms[topic] for topic in self.topics if topic in clock.upto_ms), default=None
+            )
         return clock.closing_ms(self.topics)

@@ -18,18 +18,12 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from headrace.description.source_chain import CHAIN, ENTRIES_MAX
 from headrace.sequence.parse.letters import letters_of
 from headrace.sequence.parse.strict_json import BLANKS
 
-ENTRIES_MAX = 100
 NO_ORDINAL = -1  # stands for the ordinal that an entry lacks: positions of one path have one length and sort
 HOP = ">"  # between the hops of a path
-
-_W = r"[ \t\r\n]*"
-_NUMBER, _OFFSET = r"(?:0|[1-9][0-9]{0,8})", r"(?:0|[1-9][0-9]{0,17})"
-# Digits are bounded so that each number fits its column.
-_ENTRY = rf'\[{_W}"[A-Za-z0-9._-]{{1,249}}"{_W},{_W}{_NUMBER}{_W},{_W}{_OFFSET}{_W}(?:,{_W}{_NUMBER}{_W})?\]'
-_CHAIN = rf"^{_W}\[{_W}{_ENTRY}(?:{_W},{_W}{_ENTRY})*{_W}\]{_W}$"
 
 
 @dataclass(frozen=True)
@@ -105,6 +99,17 @@ def read_chains(
     )
 
 
+def chain_texts(headers: pa.Array, name: str) -> pa.Array:
+    """The chain of each record as it stands in its last header of this name, without blanks; null if there is none."""
+    at, raw = _last_named(headers, name)
+    texts = _texts(raw)
+    well_formed = pc.match_substring_regex(texts, CHAIN).fill_null(False).to_numpy(zero_copy_only=False)
+    texts = _without_blanks(texts.filter(pa.array(well_formed)))
+    place = np.full(len(headers), -1, np.int64)
+    place[at[well_formed]] = np.arange(len(texts))
+    return texts.take(pa.array(place, mask=place < 0))
+
+
 def _last_named(headers: pa.Array, name: str) -> tuple[np.ndarray, pa.Array]:
     """The records that have a header of this name, and the last such of each: its bytes, or null."""
     if not len(headers) or not len(headers.flatten()):
@@ -121,7 +126,7 @@ def _last_named(headers: pa.Array, name: str) -> tuple[np.ndarray, pa.Array]:
 def _entries(raw: pa.Array) -> tuple[pa.Array, np.ndarray]:
     """The entries of the well-formed chains, each as `"name",partition,offset[,ordinal]`; and which chains are so."""
     texts = _texts(raw)
-    well_formed = pc.match_substring_regex(texts, _CHAIN).fill_null(False).to_numpy(zero_copy_only=False)
+    well_formed = pc.match_substring_regex(texts, CHAIN).fill_null(False).to_numpy(zero_copy_only=False)
     texts = _without_blanks(texts.filter(pa.array(well_formed)))
     inner = pc.binary_slice(texts.cast(pa.binary()), 2, -2).cast(pa.string())
     entries = pc.split_pattern(inner, "],[")

@@ -1,0 +1,32 @@
+"""`headrace preview`: the rows after each step of a node, over the newest records."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+import typer
+
+from headrace.observe.preview import preview
+from headrace.settings import Settings, load_pipeline
+
+
+def preview_node(
+    node: Annotated[str, typer.Argument(help="The node to look at.")],
+    records: Annotated[
+        int, typer.Option(min=1, help="How many of each topic's log; of Kafka, of each partition.")
+    ] = 20,
+    pipeline: Annotated[
+        str, typer.Option(envvar="HEADRACE_PIPELINE", help="Module that defines the nodes.")
+    ] = Settings().pipeline,
+    lake: Annotated[
+        str, typer.Option("--lake", envvar="HEADRACE_LAKE", help="Root URI of all tables.")
+    ] = Settings().lake,
+) -> None:
+    """Run a node over the newest records of its topics and show the rows after each step; nothing is written.
+
+    A topic that has no log in the lake is read from Kafka. Streams may run meanwhile.
+    """
+    nodes = {each.required_name: each for each in load_pipeline(pipeline)}
+    if node not in nodes:
+        raise typer.BadParameter(f"no node {node!r} in {pipeline}; there are: {', '.join(sorted(nodes))}")
+    typer.echo(str(preview(nodes[node], records, lake=lake)))

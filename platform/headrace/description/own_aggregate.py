@@ -1,0 +1,89 @@
+"""Aggregates that users write themselves: a state that records are added to, and that merges with others."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any
+
+from headrace.description.code_identity import identity_of_object
+from headrace.description.schema import Column, parse_ddl, parse_type
+from headrace.description.wording import a_value, listed
+from headrace.errors import DescriptionError
+
+if TYPE_CHECKING:
+    from headrace.description.aggregates import Aggregate as Described
+
+State = Mapping[str, Any]
+
+
+class Aggregate(ABC):
+    """An aggregate of one's own, for streams and windows.
+
+    In:  state   DDL of what is kept of the records of a group, such as "low DOUBLE, high DOUBLE"
+         result  the type of its value, such as "DOUBLE"
+    Law: `merge` must be associative and commutative, `merge(state, init())` must be `state`, and to add a record to a state
+         must be to merge the state with `add(init(), …)`. All methods depend on their arguments and on the attributes of the
+         object alone, and change none of them. Then the value follows from the records, however they were grouped.
+    A record for which `add(init(), …)` raises, or gives what is no state, is a dead letter of the node.
+    """
+
+    state: str
+    result: str
+
+    @abstractmethod
+    def init(self) -> State:
+        """The state of no records: a dict with the columns of `state`."""
+
+    @abstractmethod
+    def add(self, state: Any, *values: Any) -> State:
+        """A state with one record more. In: values  of the record's columns, None where they are null."""
+
+    @abstractmethod
+    def merge(self, one: Any, other: Any) -> State:
+        """The state of the records of both."""
+
+    @abstractmethod
+    def finish(self, state: Any) -> Any:
+        """The value of a state."""
+
+    def of(self, *columns: str) -> Described:
+        """The aggregate of columns of a stream: `.aggregate(span=Span().of("value"))`.
+
+        Raises: DescriptionError when no column is named, or `state`, `result` and `init` do not go together
+        """
+        from headrace.description.aggregates import Aggregate as Described  # which holds one of these
+
+        self.check()
+        return Described("own", None, 0, own=self, inputs=columns)
+
+    @property
+    def named(self) -> str:
+        """What people call it."""
+        return type(self).__name__
+
+    def check(self) -> None:
+        """Raise DescriptionError when `state`, `result` and `init` do not go together."""
+        for name in ("state", "result"):
+            if not isinstance(getattr(self, name, None), str):
+                raise DescriptionError(
+                    f"{self.named}: {name} {a_value(getattr(self, name, None))} is no DDL.",
+                    hint='Write for example state = "low DOUBLE, high DOUBLE" and result = "DOUBLE".',
+                )
+        parse_type(self.result, f"{self.named}: result")
+        begun = self.init()
+        names = [column.name for column in self.state_columns]
+        if not isinstance(begun, Mapping) or {*begun} != {*names}:
+            raise DescriptionError(
+                f"{self.named}: init gives {a_value(begun)}, and the columns of state are {listed(names)}.",
+                hint="Return a dict with just these.",
+            )
+
+    @property
+    def state_columns(self) -> tuple[Column, ...]:
+        """The columns of the state."""
+        return parse_ddl(self.state, f"{self.named}: state")
+
+    def rules(self) -> dict[str, Any]:
+        """What its values depend on, as JSON: its code and its attributes. What it calls in turn is not seen."""
+        return {"code": identity_of_object(self), "state": self.state, "result": self.result}

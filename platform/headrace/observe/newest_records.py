@@ -1,0 +1,121 @@
+"""The newest records of a topic, put into a lake of their own: to be looked at, and to be folded by themselves.
+
+In the copy stands what the log holds of its last commits: ticks and control rows, too. So windows close in it where they
+close in the log. Older records are missing, and with them what they would have added.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from pyspark.sql import functions as F
+
+from headrace import lake as lakes
+from headrace.engine.log_slices import INGESTED_AT, LogSlice
+from headrace.errors import TerminalError
+from headrace.lake import kinds
+from headrace.log.clock import SystemClock
+from headrace.log.commit_row import CommitRow
+from headrace.log.decision_rows import write_rows
+from headrace.log.sequencer import Sequencer
+from headrace.sequence.log_columns import DEAD_LETTER, RECORD, SKIPPING, log_schema
+from headrace.spark.kafka import BrokerUnreachableError, KafkaTopic
+from headrace.spark.kafka_client import KafkaReader
+from headrace.spark.lake_rows import read_between
+from headrace.spark.one_task import table_schema
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+    from pyspark.sql import SparkSession
+
+    from headrace.description import Topic
+    from headrace.lake import Commit
+    from headrace.lake.paths import Lake
+    from headrace.spark.kafka import KafkaSettings
+
+FILES_FIRST = 16  # of a log, that are looked at first
+
+
+def copy_newest(
+    spark: SparkSession, topic: Topic, records: int, source: Lake, target: Lake, kafka: KafkaSettings
+) -> int:
+    """Put the newest records of a topic into another lake: from its log, or from Kafka if it has none.
+
+    In:     records  how many of the log; of Kafka, of each partition
+    Out:    commit time of the last log commit in the copy, in ms; 0: there is none
+    Raises: TerminalError when the topic has no log, and Kafka does not answer or has no such topic
+    """
+    table = lakes.open_table(source.log(topic.name))
+    last = lakes.last_commit(table, _writer(topic)) if table.exists else None
+    if last is None:
+        return _from_kafka(spark, topic, records, source, target, kafka)
+    return _from_log(spark, topic, records, source, target, last)
+
+
+def _from_log(
+    spark: SparkSession, topic: Topic, records: int, source: Lake, target: Lake, last: Commit
+) -> int:
+    uri, through_ms = source.log(topic.name), int(last.record["ingested_at_ms"])
+    after_ms = _beginning(uri, through_ms, records)
+    schema = log_schema(topic)
+    rows = read_between(spark, lakes.open_table(uri), schema, INGESTED_AT, after_ms, through_ms)
+    is_record = F.col("kind").isin(RECORD, DEAD_LETTER)
+    newest = [F.desc(name) for name in (INGESTED_AT, "partition", "offset")]
+    kept = rows.where(~is_record).unionByName(rows.where(is_record).orderBy(*newest).limit(records))
+    _write(topic, target.log(topic.name), kept.toArrow(), table_schema(schema), last)
+    return through_ms
+
+
+def _write(topic: Topic, uri: str, rows: pa.Table, schema: pa.Schema, last: Commit) -> None:
+    """Make a log of these rows, which ends where the other one does."""
+    import pyarrow.compute as pc
+
+    table = lakes.create(uri, schema, kinds.log(SKIPPING), grows="value")
+    rows = rows.cast(schema)
+    files = []
+    for kind in pc.unique(rows["kind"]).to_pylist():
+        some = rows.filter(pc.equal(rows["kind"], kind)).combine_chunks()
+        columns = {name: some[name] for name in some.column_names}
+        files.append(write_rows(uri, schema, kind, columns, some.num_rows))
+    names = ("ingested_at_ms", "after")
+    record = {name: last.record[name] for name in names if name in last.record}
+    lakes.TableWriter(table, lakes.APPENDER).append(files, {"writer": _writer(topic), **record})
+
+
+def _beginning(uri: str, through_ms: int, records: int) -> int:
+    """The commit time after which a log has so many records, at least, or all that it has; files tell, the newest first."""
+    files = lakes.open_table(uri).snapshot().files.values()
+    starts = sorted((int(file.lowest.get(INGESTED_AT, 0)) // 1_000 for file in files), reverse=True)
+    looked = FILES_FIRST
+    while looked < len(starts):
+        after_ms, found = starts[looked - 1] - 1, 0
+        for at_ms, said in reversed(LogSlice.of(uri, after_ms, through_ms).commit_rows()):
+            found += CommitRow.from_json(said).records
+            if found >= records:
+                return at_ms - 1
+        looked *= 4
+    return 0
+
+
+def _from_kafka(
+    spark: SparkSession, topic: Topic, records: int, source: Lake, target: Lake, settings: KafkaSettings
+) -> int:
+    kafka = KafkaTopic.of(topic, settings)
+    try:
+        partitions = kafka.partitions()
+        first, ends = kafka.earliest(partitions), kafka.ends(partitions)
+    except (BrokerUnreachableError, TerminalError) as error:
+        raise TerminalError(
+            f"Topic '{topic.name}': there is no log of it in {source.root}, and it cannot be read from Kafka.",
+            detail=str(error),
+            hint="Set HEADRACE_LAKE to the lake that has its log, or HEADRACE_KAFKA_BOOTSTRAP_SERVERS to a broker.",
+        ) from error
+    offsets = {p: (max(first[p], ends[p] - records), ends[p] - 1) for p in partitions if ends[p] > first[p]}
+    sequencer = Sequencer(spark, topic, target.log(topic.name), SystemClock())
+    if offsets:
+        sequencer.append(KafkaReader(topic.name, kafka.settings).read(offsets), in_order=True)
+    return sequencer.state.ingested_at_ms
+
+
+def _writer(topic: Topic) -> str:
+    return f"log/{topic.name}"

@@ -1,0 +1,107 @@
+"""Suppression by a time limit of wall-clock time, update by update; each partition by itself.
+
+Law: an entry (a key; with windows a key and a window) waits from the commit time of its first update, as long as the limit
+says that is in force there. An update that was committed before that is over replaces the value; a later one opens another.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+
+from headrace.oracle.fates import OPEN, SET_LIMITS
+from headrace.oracle.log import Log, Results, Row
+from headrace.oracle.time_limits import Entry, can_have, limits_said, shown_entry, updated, updates_of
+from headrace.oracle.values import Identity
+
+if TYPE_CHECKING:
+    from headrace.description import Suppressed
+
+
+@dataclass
+class WallWait:
+    """An entry that waits: since when, and until when; the rows that it holds; what it is worth, and how recent that is."""
+
+    opened_ms: int
+    due_ms: int
+    rows: list[Row] = field(default_factory=list)
+    worth: Any = None
+    event_ms: int = 0
+
+
+def wall_limit(node: Suppressed, log: Log, wanted: Callable[[Identity], bool] = lambda key: True) -> Results:
+    """The rows that have left, in the order in which sinks get them. In: wanted  for which keys rows are asked."""
+    found = Results()
+    rows = sorted(log.rows, key=lambda row: row.place)
+    said = sorted({(row.at_ms, row.reason) for row in rows if row.fate == SET_LIMITS and row.reason})
+    for partition in sorted({row.partition for row in rows}):
+        mine = [row for row in rows if row.partition == partition]
+        waits = _waits(node, mine, said, wanted, found)
+        _tell(node, partition, mine, waits, log.last_ms, found)
+    found.rows.sort(key=lambda row: (row["__sequence"], row["__partition"]))  # stable
+    return found
+
+
+def _waits(
+    node: Suppressed,
+    rows: Sequence[Row],
+    said: Sequence[tuple[int, str]],
+    wanted: Callable[[Identity], bool],
+    found: Results,
+) -> list[tuple[Entry, WallWait]]:
+    """All waits of a partition, in the order of their openings."""
+    everything: list[tuple[Entry, WallWait]] = []
+    newest: dict[Entry, WallWait] = {}
+    worth: dict[Entry, Any] = {}
+    bound = node.policy.bound
+    limits: dict[str, int | None] = {
+        "limit_ms": node.policy.limit_ms,
+        "max_records": bound.max_records,
+        "max_bytes": bound.max_bytes,
+    }
+    waiting = [*said]
+    for row in rows:
+        while waiting and waiting[0][0] <= row.at_ms:
+            asked = limits_said(node, waiting.pop(0)[1])
+            if asked is not None and can_have(node, limits, asked):
+                limits |= asked
+        fate, entries = updates_of(node, row)
+        found.met(row, fate)
+        for key, start in entries:
+            entry = (key, start)
+            if not wanted(key):
+                continue
+            event_ms = updated(node, worth, entry, row)
+            wait = newest.get(entry)
+            if wait is None or row.at_ms >= wait.due_ms:
+                wait = newest[entry] = WallWait(row.at_ms, row.at_ms + (limits["limit_ms"] or 0))
+                everything.append((entry, wait))
+            wait.rows.append(row)
+            wait.worth, wait.event_ms = shown_entry(node, entry, worth[entry]), event_ms
+    return everything
+
+
+def _tell(
+    node: Suppressed,
+    partition: int,
+    rows: Sequence[Row],
+    waits: Sequence[tuple[Entry, WallWait]],
+    last_ms: int,
+    found: Results,
+) -> None:
+    """Note the rows that have left, the records that have not, and how much waited after each log commit."""
+    for _, wait in sorted(waits, key=lambda each: each[1].due_ms):
+        first = wait.rows[0]
+        if wait.due_ms > last_ms:
+            for row in wait.rows:
+                found.fates[row.topic, row.partition, row.offset or 0] = OPEN
+            continue
+        left = {"__sequence": wait.due_ms, "__partition": partition, "__offset": None, "__sub": 0}
+        opened = {"__opened_ms": wait.opened_ms, "__opened_offset": first.offset}
+        own = {"__topic": first.topic, "__early": False, "__timestamp": wait.event_ms}
+        found.rows.append({**wait.worth, **left, **opened, **own})
+    for at_ms in {row.at_ms for row in rows} | {w.due_ms for _, w in waits if w.due_ms <= last_ms}:
+        there = [wait for _, wait in waits if wait.opened_ms <= at_ms < wait.due_ms]
+        last = [next(row for row in reversed(wait.rows) if row.at_ms <= at_ms) for wait in there]
+        found.waiting[partition, at_ms] = len(there), sum(row.size_bytes for row in last)

@@ -1,0 +1,89 @@
+"""A person looks at a description: the rows after each step, over the newest records of a log."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import pytest
+
+import headrace as hr
+from headrace.lake import small_files
+from tests.scenarios.timeline import MINUTE
+
+if TYPE_CHECKING:
+    from tests.conftest import Drive
+
+READINGS = hr.Topic("readings", key="sensor STRING", value="text STRING", idle_timeout=None)
+COUNTS = (
+    READINGS.with_column("value", "CAST(text AS INT)")
+    .where("value >= 0")
+    .group_by("sensor")
+    .window(hr.tumbling("2 minutes"), grace="0 minutes")
+    .aggregate(n=hr.count(), total=hr.sum("value"))
+    .suppress(hr.until_window_closes())
+    .named("counts")
+)
+QUIET = COUNTS.as_stream().where("n < 2").named("quiet")
+
+
+@pytest.mark.spark
+def test_each_step_is_shown_and_the_lake_stays_as_it_is(
+    drive: Drive, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    driver = drive(COUNTS)
+    for number, text in enumerate(("9", "3", "-1", "4", "5")):
+        driver.pipe("readings", key="a", value={"text": text}, timestamp_ms=number * MINUTE)
+    driver.pipe("readings", key="a", value=b"{", timestamp_ms=5 * MINUTE)
+    driver.pipe("readings", key="b", value={"text": "7"}, timestamp_ms=6 * MINUTE)
+    driver.cut()
+    before = small_files.names(driver._lake.root), driver.log("readings").count()
+    shown = hr.preview(QUIET, 6, lake=driver._lake, spark=driver.spark)
+    assert [stage.title for stage in shown.stages] == [
+        "topic readings (key sensor; text)",
+        "with column value = CAST(text AS INT)",
+        "where value >= 0",
+        "counts: by sensor and tumbling window of 2 minutes, grace 0 ms: n = count(), total = sum(value)",
+        "counts: suppress until the window closes",
+        "where n < 2",
+    ]
+    topic, cast, passed, windows, closed, quiet = shown.stages
+    assert topic.rows == (
+        *((0, number, "a", text) for number, text in ((1, "3"), (2, "-1"), (3, "4"), (4, "5"))),
+        (0, 6, "b", "7"),
+    )
+    assert topic.notes == ("readings partition 0 offset 5: malformed value: not a JSON object",)
+    assert dict(topic.fates) == {"used": 5, "dead_letter": 1}
+    assert cast.columns == ("partition", "offset", "sensor", "text", "value")
+    assert [row[-1] for row in passed.rows] == [3, 4, 5, 7]
+    assert dict(passed.fates) == {"used": 4, "filtered": 1, "dead_letter": 1}
+    # The record of minute 0 is not among the six newest.
+    assert [(row[0], row[1].minute, *row[3:]) for row in windows.rows] == [
+        ("a", 0, 1, 3), ("a", 2, 1, 4), ("a", 4, 1, 5), ("b", 6, 1, 7)
+    ]  # fmt: skip
+    assert [(row[1].minute, row[-1]) for row in closed.rows] == [(0, 3), (2, 4), (4, 5)]
+    assert [row[-1] for row in quiet.rows] == [3, 4, 5]
+    assert "  records: 4 used, 1 filtered, 1 dead letter" in str(shown).splitlines()
+    newest = READINGS.table()
+    letters = hr.preview(
+        READINGS.flat_map("array(text, 'x') AS letter"), 2, lake=driver._lake, spark=driver.spark
+    )
+    assert [stage.title for stage in letters.stages][1:] == ["flat map array(text, 'x') AS letter"]
+    assert [row[-1] for row in letters.stages[-1].rows] == ["7", "x"]
+    joined = newest.join(newest, on="text", how="left", select="right.text AS other").where("other IS NULL")
+    assert [len(stage.rows) for stage in hr.preview(joined, lake=driver._lake, spark=driver.spark).stages] == [
+        6, 2, 2, 2
+    ]  # fmt: skip
+    assert (small_files.names(driver._lake.root), driver.log("readings").count()) == before
+    monkeypatch.setenv("HEADRACE_KAFKA_BOOTSTRAP_SERVERS", "127.0.0.1:1")
+    with pytest.raises(hr.TerminalError, match="Topic 'others': there is no log of it in"):
+        hr.preview(hr.Topic("others", value="n INT"), lake=driver._lake, spark=driver.spark)
+
+
+@pytest.mark.fast
+def test_what_is_no_description_is_refused() -> None:
+    with pytest.raises(hr.DescriptionError, match="is no topic, stream or table"):
+        hr.preview(READINGS.group_by("sensor"))  # type: ignore[arg-type]
+    with pytest.raises(hr.DescriptionError, match="is not a number from 1"):
+        hr.preview(READINGS, 0)
+    with pytest.raises(hr.DescriptionError, match="leaves the columns unknown"):
+        hr.preview(READINGS.transform(lambda frame: frame))
