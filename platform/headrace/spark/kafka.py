@@ -198,29 +198,35 @@ class _Committer:
     """
 
     def __init__(self, topic: str, options: Mapping[str, Any]) -> None:
-        self._topic, self._answers = topic, dict[tuple[tuple[int, int], ...], KafkaError | None]()
+        self._topic, self._asked = topic, False
+        self._answer: KafkaError | None = None
         own = {"log_level": 2, "enable.auto.commit": False, "on_commit": self._answered}
         self._consumer = Consumer({**options, **own})
 
     def commit(self, offsets: Sequence[tuple[int, int]]) -> KafkaError | None:
         """Commit the next offset of some partitions. Out: why not; None: it is done.
 
+        One that nobody has answered is tried again by the client: so it comes to its end before the next one begins.
+
         Raises: KafkaException when no answer comes
         """
-        places = [TopicPartition(self._topic, p, offset) for p, offset in offsets]
-        self._answers.clear()  # those that came too late
-        self._consumer.commit(offsets=places, asynchronous=True)
         deadline = time.monotonic() + TIMEOUT_SECONDS
-        while tuple(offsets) not in self._answers:
+        self._wait(deadline)
+        self._asked = True
+        places = [TopicPartition(self._topic, p, offset) for p, offset in offsets]
+        self._consumer.commit(offsets=places, asynchronous=True)
+        self._wait(deadline)
+        return self._answer
+
+    def _wait(self, deadline: float) -> None:
+        while self._asked:
             if time.monotonic() > deadline:
                 raise KafkaException(KafkaError(KafkaError._TIMED_OUT))
             self._consumer.poll(0.05)
-        return self._answers[tuple(offsets)]
 
     def _answered(self, error: KafkaError | None, places: Sequence[TopicPartition]) -> None:
         failed = [place.error for place in places if place.error is not None]
-        found = error or (failed[0] if failed else None)
-        self._answers[tuple((place.partition, place.offset) for place in places)] = found
+        self._asked, self._answer = False, error or (failed[0] if failed else None)
 
 
 def source_options(topic: Topic, settings: KafkaSettings) -> dict[str, str]:
