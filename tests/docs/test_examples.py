@@ -18,6 +18,7 @@ from types import ModuleType
 from typing import Any
 
 import pytest
+from pyspark.cloudpickle import register_pickle_by_value, unregister_pickle_by_value
 
 from tests.docs.documents import WITH_CODE, Block, name, python_blocks
 
@@ -41,7 +42,14 @@ def test_the_examples_run(
     monkeypatch.setitem(
         sys.modules, module.__name__, module
     )  # dataclasses look for the module that they stand in
-    namespace = vars(module)
+    register_pickle_by_value(module)  # tasks of Spark cannot import it
+    try:
+        run(path, vars(module), request)
+    finally:
+        unregister_pickle_by_value(module)
+
+
+def run(path: Path, namespace: dict[str, Any], request: pytest.FixtureRequest) -> None:
     for block in python_blocks(path):
         if not block.notest:
             exec(compiled(block, path), namespace)
