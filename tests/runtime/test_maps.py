@@ -71,6 +71,7 @@ def test_maps_stand_in_the_way_of_nothing(
 ) -> None:
     lake = driver._lake
     driver.pipe("names", key="n", value={"words": {"w": "x", "v": "y"}}, timestamp_ms=0)
+    driver.cut()  # so that every record finds it
     for minute in range(4):
         for key in ("gone", "stays"):
             pipe(driver, key, minute)
