@@ -34,7 +34,7 @@ KILLS = [
     ("postgres-{}_batches", "before delivery", 1),
     ("stream/batches", "after state", 1),
 ]
-ON_S3 = [(READINGS, "after log commit", 3), ("stream/sessions", "after outputs", 1)]
+ON_S3 = [(READINGS, "after log commit", 3)]
 
 
 def lived(place: Place, kills: list[tuple[str, str, int]], readings: int) -> None:

@@ -16,7 +16,7 @@ from tests.laws.kernel.test_every_operator import SETTINGS, cuttings
 
 pytestmark = pytest.mark.fast
 
-EXAMPLES = 20
+EXAMPLES = 12
 PLACE = ("__sequence", "__topic", "__partition", "__offset", "__timestamp", "__key")
 TOLD = [family for family in FAMILIES if any(subject.changes for subject in family.subjects)]
 

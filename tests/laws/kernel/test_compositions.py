@@ -28,7 +28,7 @@ from tests.laws.kernel.verdict import PER_BUCKET, Verdict
 
 pytestmark = pytest.mark.fast
 
-PIPELINES = int(os.environ.get("HEADRACE_PIPELINES", "60"))
+PIPELINES = int(os.environ.get("HEADRACE_PIPELINES", "30"))
 OPERATORS_MAX = 6
 Stream = Any
 Step = Callable[[st.DrawFn, Stream, Stream], Any]

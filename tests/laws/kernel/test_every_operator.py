@@ -24,7 +24,7 @@ from tests.laws.kernel.verdict import Verdict
 
 pytestmark = pytest.mark.fast
 
-LOGS = 600
+LOGS = 400
 EXAMPLES = os.environ.get("HEADRACE_EXAMPLES")
 SETTINGS = settings(
     deadline=None,
