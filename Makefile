@@ -27,7 +27,7 @@ TEST_JVMS = JDK_JAVA_OPTIONS="$(SHORT_LIVED_JVM) -XX:SharedArchiveFile=$(CLASSES
 	KAFKA_OPTS="-XX:SharedArchiveFile=$(CLASSES)/broker.jsa"
 
 .DEFAULT_GOAL := help
-.PHONY: help setup demo demo-once tour test test-fast faults check guard bench cases lock clean again
+.PHONY: help setup demo demo-once tour test test-long test-fast faults check guard bench cases lock clean again
 
 help: ## List what make can do
 	@awk 'BEGIN {FS = ":.*## "} /^[a-z-]+:.*## / {printf "  make %-10s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -44,8 +44,11 @@ demo-once: setup ## The same once and without the UI: produce, stream, backfill,
 tour: setup ## Take docs/tour.md's pictures of a demo that runs; needs chromium; ARGS="graph" takes one
 	@$(BIN)/python docs/tour.py $(ARGS)
 
-test: setup $(CLASSES)/.made ## Run every test; ARGS="-k broker" selects
-	@$(TEST_JVMS) $(BIN)/python -m pytest -n $(WORKERS) --dist loadfile --no-loadscope-reorder --durations=25 $(ARGS)
+test: setup $(CLASSES)/.made ## Run the tests, all but the long ones; ARGS="-k broker" selects
+	@$(TEST_JVMS) $(BIN)/python -m pytest -m "not long" -n $(WORKERS) --dist loadfile --no-loadscope-reorder --durations=25 $(ARGS)
+
+test-long: setup $(CLASSES)/.made ## Run what takes minutes each: lives of faults, all kinds in turn; before a release
+	@$(TEST_JVMS) $(BIN)/python -m pytest -m long -n $(WORKERS) --dist loadfile --durations=25 $(ARGS)
 
 test-fast: setup ## Run the tests that need neither Spark nor a broker, for every save
 	@$(BIN)/python -m pytest -q -m fast -n $(WORKERS) --dist worksteal $(ARGS)

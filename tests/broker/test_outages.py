@@ -17,7 +17,7 @@ from tests.broker.pipeline import minutes
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-pytestmark = pytest.mark.broker
+pytestmark = [pytest.mark.broker, pytest.mark.long]
 
 
 def test_a_broker_that_is_down_at_the_start_or_dies_in_the_middle_costs_no_record(

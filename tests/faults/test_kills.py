@@ -57,6 +57,7 @@ def test_killed_at_every_commit_step_a_pipeline_leaves_what_the_oracle_finds(
     lived(place, KILLS, readings=60)
 
 
+@pytest.mark.long
 @pytest.mark.s3
 def test_with_its_lake_on_s3_a_killed_pipeline_leaves_what_the_oracle_finds(
     kafka: Broker, s3_root: str, tmp_path: Path

@@ -18,7 +18,7 @@ from tests.faults.process import victim
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-pytestmark = pytest.mark.broker
+pytestmark = [pytest.mark.broker, pytest.mark.long]
 
 
 def traffic() -> list[Record]:

@@ -181,6 +181,7 @@ def test_a_restore_to_an_older_version_is_refused_until_it_is_undone(place: Plac
     place.is_right(rows.count())
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("place", [*KINDS, "state of current results"], indirect=True)
 def test_a_restore_is_undone_by_a_repair_and_where_files_are_gone_tables_are_computed_anew(
     place: Place,

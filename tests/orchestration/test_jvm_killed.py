@@ -29,7 +29,7 @@ from tests.broker.harness import produce
 from tests.broker.pipeline import counts_of
 from tests.orchestration.world import HOURS, STREAM, World, new_world, two_days
 
-pytestmark = [pytest.mark.dagster, pytest.mark.broker, pytest.mark.slow]
+pytestmark = [pytest.mark.dagster, pytest.mark.broker, pytest.mark.slow, pytest.mark.long]
 
 FIRST = 60  # records before the kill
 

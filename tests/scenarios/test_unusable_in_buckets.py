@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from headrace.testing import TestDriver
     from tests.conftest import Drive
 
-pytestmark = pytest.mark.spark
+pytestmark = [pytest.mark.spark, pytest.mark.long]
 
 MINUTE = 60_000
 ONE = hr.Topic("one", key="id STRING", value="ref STRING, n BIGINT", idle_timeout=None)

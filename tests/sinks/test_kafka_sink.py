@@ -138,6 +138,7 @@ def test_a_missing_topic_and_an_absent_broker_are_waited_for(
     assert "s3cret" not in f"{away.value!r} {away.value}"
 
 
+@pytest.mark.long
 def test_a_broker_lost_in_the_middle_leaves_no_gap(spark: SparkSession, tmp_path: Path) -> None:
     """What it holds of each partition is the beginning of it; when it is back, the rest follows."""
     broker = Broker(tmp_path / "kafka").start().wait_ready()

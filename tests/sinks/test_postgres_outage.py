@@ -37,7 +37,7 @@ if TYPE_CHECKING:
     from headrace.description import Batches
     from headrace.streams.stream_status import StreamStatus
 
-pytestmark = [pytest.mark.broker, pytest.mark.postgres]
+pytestmark = [pytest.mark.broker, pytest.mark.postgres, pytest.mark.long]
 
 OUTAGE_SECONDS = float(os.environ.get("HEADRACE_OUTAGE_SECONDS", "8"))
 RECORDS_PER_SECOND, CUSTOMERS = 20, 20

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
     from headrace.description import Node
 
-pytestmark = pytest.mark.broker
+pytestmark = [pytest.mark.broker, pytest.mark.long]
 NewTopic = Callable[[int], str]
 
 
