@@ -42,11 +42,11 @@ def test_the_examples_run(
     monkeypatch.setitem(
         sys.modules, module.__name__, module
     )  # dataclasses look for the module that they stand in
-    register_pickle_by_value(module)  # tasks of Spark cannot import it
+    register_pickle_by_value(module)  # type: ignore[no-untyped-call]  # tasks of Spark cannot import it
     try:
         run(path, vars(module), request)
     finally:
-        unregister_pickle_by_value(module)
+        unregister_pickle_by_value(module)  # type: ignore[no-untyped-call]
 
 
 def run(path: Path, namespace: dict[str, Any], request: pytest.FixtureRequest) -> None:
