@@ -180,3 +180,16 @@ class Step(ABC):
         In: rows   of the increment, in any order; those that the step before shared have a null KEY and HASH
             state  for each table that `needs` or `needs_more` names at least the rows that it touches, merged, with BATCH
         """
+
+
+class StatelessStep(Step):
+    """A step that keeps nothing: what becomes of a row follows from the rows that come with it."""
+
+    @property
+    def state(self) -> Mapping[str, StateTable]:  # type: ignore[override]
+        """Nothing is kept."""
+        return {}
+
+    def needs(self, rows: pa.Table, times: Times) -> Mapping[str, Needs]:
+        """Nothing."""
+        return {}

@@ -8,13 +8,13 @@ from dataclasses import dataclass
 import numpy as np
 import pyarrow as pa
 
-from headrace.fold.contract import FATE, Folded, Needs, Scope, StateTable, Step, Times
+from headrace.fold.contract import FATE, Folded, Scope, StatelessStep, Times
 from headrace.fold.fates import KEPT, NOT_RECORDS, has_fate, tally_of
 from headrace.fold.positions import order_of, position_columns
 
 
 @dataclass(frozen=True)
-class CountFates(Step):
+class CountFates(StatelessStep):
     """Count rows by position.
 
     In, Out: rows as `Sides.decide` gives them
@@ -22,15 +22,6 @@ class CountFates(Step):
     """
 
     scope = Scope.PARTITION
-
-    @property
-    def state(self) -> Mapping[str, StateTable]:  # type: ignore[override]
-        """None."""
-        return {}
-
-    def needs(self, rows: pa.Table, times: Times) -> Mapping[str, Needs]:
-        """Nothing."""
-        return {}
 
     def fold(self, rows: pa.Table, state: Mapping[str, pa.Table], times: Times) -> Folded:
         """See the class."""

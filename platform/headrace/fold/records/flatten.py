@@ -11,7 +11,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from headrace.errors import DescriptionError
-from headrace.fold.contract import FATE, Folded, Needs, Scope, StateTable, Step, Times
+from headrace.fold.contract import FATE, Folded, Scope, StatelessStep, Step, Times
 from headrace.fold.fates import FILTERED, is_kept, tally_of, with_column
 from headrace.fold.records.pass_on import decide_records, rows_of_records
 
@@ -22,7 +22,7 @@ ELEMENT = "__element"  # the place of a row among those of its record, from 0
 
 
 @dataclass(frozen=True)
-class Flatten(Step):
+class Flatten(StatelessStep):
     """Give each element of the arrays of the records that are kept.
 
     In:  array    the column of the array
@@ -36,15 +36,6 @@ class Flatten(Step):
     array: str
     ordinal: str | None
     scope = Scope.ANYWHERE
-
-    @property
-    def state(self) -> Mapping[str, StateTable]:  # type: ignore[override]
-        """Nothing is kept."""
-        return {}
-
-    def needs(self, rows: pa.Table, times: Times) -> Mapping[str, Needs]:
-        """Nothing."""
-        return {}
 
     def fold(self, rows: pa.Table, state: Mapping[str, pa.Table], times: Times) -> Folded:
         """See the class."""

@@ -17,9 +17,8 @@ from headrace.fold.contract import (
     PARTITION,
     TOPIC,
     Folded,
-    Needs,
     Scope,
-    StateTable,
+    StatelessStep,
     Step,
     Times,
 )
@@ -30,7 +29,7 @@ CHAIN = "__chain"  # the source chain of a record with its own position, open (s
 
 
 @dataclass(frozen=True)
-class PassOn(Step):
+class PassOn(StatelessStep):
     """Give each record that is kept.
 
     Out: `results`: the columns of the stream, TOPIC, PARTITION, OFFSET, `__ingested_at`, TIMESTAMP (event time),
@@ -40,15 +39,6 @@ class PassOn(Step):
 
     columns: tuple[str, ...]
     scope = Scope.ANYWHERE
-
-    @property
-    def state(self) -> Mapping[str, StateTable]:  # type: ignore[override]
-        """Nothing is kept."""
-        return {}
-
-    def needs(self, rows: pa.Table, times: Times) -> Mapping[str, Needs]:
-        """Nothing."""
-        return {}
 
     def fold(self, rows: pa.Table, state: Mapping[str, pa.Table], times: Times) -> Folded:
         """See the class."""
