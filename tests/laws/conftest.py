@@ -16,11 +16,12 @@ if TYPE_CHECKING:
     from headrace.engine.log_slices import LogSlice
 
 
-@pytest.fixture(autouse=True, scope="session")
+@pytest.fixture(autouse=True, scope="module")
 def increments_are_folded_here_and_there() -> Iterator[None]:
     """Each fourth increment goes to one task of Spark, each fourth over two buckets; the size of its files decides.
 
-    Tasks sequence each fourth commit of a log; the number of its records decides.
+    Tasks sequence each fourth commit of a log; the number of its records decides. It lasts for one module, so that no
+    test elsewhere depends on which tests its worker has run before.
     """
 
     def draw(slices: Iterable[LogSlice]) -> int:
