@@ -136,15 +136,16 @@ QUERIES = (
         "q5: hot items",
         per_auction.join(hottest, on="window_start").where("n = most").named("q5"),
         f"""SELECT auction, "start", n FROM (
-            SELECT auction, unnest(range(ms // 2000 * 2000 - 8000, ms + 1, 2000)) AS "start", count(*) AS n
-            FROM {BID} GROUP BY ALL
+            SELECT auction, "start", count(*) AS n FROM (
+                SELECT auction, unnest(range(ms // 2000 * 2000 - 8000, ms + 1, 2000)) AS "start" FROM {BID}
+            ) GROUP BY ALL
         ) QUALIFY n = max(n) OVER (PARTITION BY "start")""",
         'SELECT auction, window_start AS "start", n FROM found',
     ),
     Description(
         "q7: highest bid",
-        BIDS.with_column("bid", "struct(id, auction, price)")
-        .group_by()
+        BIDS.select("price", "struct(id, auction, price) AS bid", "'all' AS of")
+        .group_by("of")
         .window(hr.tumbling("10 seconds"), grace="0 seconds")
         .aggregate(price=hr.max("price"), bid=hr.max_by("bid", by="price"))
         .suppress(hr.until_window_closes())
