@@ -25,8 +25,14 @@ pytestmark = pytest.mark.fast
 EVERYTHING = "\n".join(path.read_text(encoding="utf-8") for path in DOCUMENTS)
 PATH = re.compile(r"`((?:platform|headrace|assets|jobs|deploy|docs|tests)/[\w./-]*)`")
 PICTURE_BYTES_MAX = 150_000
+FIRST_PAGE_LINES_MAX = 150
 STATUSES = ("proposed", "built", "superseded")
 SECTIONS = ("Problem", "Success criteria", "Proposal", "Numbers", "Alternatives", "Open questions")
+
+
+def test_the_first_page_is_short() -> None:
+    lines = (ROOT / "README.md").read_text(encoding="utf-8").splitlines()
+    assert len(lines) <= FIRST_PAGE_LINES_MAX, "move what is more than a first page says to docs/"
 
 
 @pytest.mark.parametrize("public", hr.__all__)
@@ -89,8 +95,8 @@ def test_the_glossary_is_in_order_and_each_word_has_one_line() -> None:
 @pytest.mark.parametrize(
     "check", [*LOG_CHECKS, *GUARD_CHECKS, *WINDOW_CHECKS, *CURRENT_CHECKS, *BATCH_CHECKS, *JOIN_CHECKS]
 )
-def test_each_check_is_described_on_the_first_page_and_in_the_guide(check: str) -> None:
-    for page in ("README.md", "docs/guides/backfills-and-checks.md"):
+def test_each_check_has_its_claim_and_what_to_do_when_it_fails(check: str) -> None:
+    for page in ("docs/checks.md", "docs/guides/backfills-and-checks.md"):
         assert f"`{check}`" in (ROOT / page).read_text(encoding="utf-8"), page
 
 
