@@ -61,7 +61,7 @@ class CurrentTable:
         self._batch = base.batch
         folded = AssetMaterialization(
             self._key,
-            description="What changed was folded into the table.",
+            description="The changes were folded into the table.",
             metadata={"rows": base.read(self._spark).count(), "written by": "the stream"},
             tags={DATA_VERSION_TAG: self._version},
         )
