@@ -11,6 +11,7 @@ import headrace as hr
 from headrace.cli.status import table_of
 from headrace.log.clock import SystemClock
 from headrace.observe.standing import standings
+from headrace.observe.tail import Tail
 from headrace.testing import TestDriver
 
 if TYPE_CHECKING:
@@ -34,6 +35,9 @@ def test_a_standing_says_how_far_a_node_has_read_and_what_its_records_became(spa
     for minute in (1, 3, 2):
         driver.pipe("readings", key="a", value={"value": 1.0}, timestamp_ms=minute * MINUTE)
     driver.cut()
+    tail = Tail(driver._lake, counts)
+    assert [(row.gone, row.row["n"]) for row in tail.newest(9)] == [(False, 1)]
+    assert not [*tail.news()]
     log, node = standings(driver._lake, [counts], SystemClock())
     assert (log.asset, log.stream_ms, log.records) == ("log/readings", 3 * MINUTE, {"delivered": 3})
     assert (node.asset, node.through_ms, node.behind_ms) == ("stream/counts", log.through_ms, 0)
@@ -46,6 +50,9 @@ def test_a_standing_says_how_far_a_node_has_read_and_what_its_records_became(spa
     driver.cut([])  # the log goes on, the node does not
     log, node = standings(driver._lake, [counts], SystemClock())
     assert node.behind_ms == log.through_ms - node.through_ms > 0  # type: ignore[operator]
+    driver.cut()
+    assert [(row.gone, row.row["n"]) for row in tail.news()] == [(False, 1)]  # the window of minute 3
+    assert not [*tail.news()]
     assert json.loads(json.dumps(node.to_json()))["asset"] == "stream/counts"
     assert table_of([log, node]).row_count == 2
     driver.close()

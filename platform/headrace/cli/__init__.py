@@ -8,12 +8,14 @@ from headrace.cli.new_project import new_project
 from headrace.cli.previewing import preview_node
 from headrace.cli.setting_up import fetch
 from headrace.cli.status import show_status
+from headrace.cli.tailing import tail_node
 
 app.command("demo")(demo)
 app.command("demo-once")(demo_once)
 app.command("describe")(describe_nodes)
 app.command("preview")(preview_node)
 app.command("status")(show_status)
+app.command("tail")(tail_node)
 app.command("new")(new_project)
 app.command("fetch-jars")(fetch)
 in_groups(app)

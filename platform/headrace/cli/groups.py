@@ -8,7 +8,7 @@ import typer
 
 GROUPS: Mapping[str, tuple[str, ...]] = {
     "Run": ("demo", "demo-once"),
-    "Look": ("describe", "preview", "status", "verify", "limits", "dead-letters"),
+    "Look": ("describe", "preview", "status", "tail", "verify", "limits", "dead-letters"),
     "Change": (
         *("plan", "apply", "pause", "resume", "set-limits", "set-trigger", "rebuild", "redeliver"),
         *("maintain", "retain", "erase"),
