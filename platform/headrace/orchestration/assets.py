@@ -14,6 +14,8 @@ from headrace.orchestration.resources import LakeResource
 from headrace.orchestration.streams import StreamConfig, host_streams
 
 SCHEMA = "dagster/column_schema"
+# The keys by which Dagster's pages and catalogues know a table.
+TABLE_NAME, STORAGE_KIND = "dagster/table_name", "dagster/storage_kind"
 
 
 def streaming_assets(pipeline: Pipeline) -> dg.AssetsDefinition:
@@ -66,6 +68,8 @@ def _log_spec(topic: Topic, pipeline: Pipeline) -> dg.AssetSpec:
         owners=pipeline.owners_of(log_key(topic)),
         metadata={
             SCHEMA: log_table_schema(topic),
+            TABLE_NAME: f"logs.{topic.name}",
+            STORAGE_KIND: "delta",
             "topic": topic.name,
             "starts at": str(topic.start),
             "table": f"logs/{topic.name} below the lake's root",
@@ -116,6 +120,8 @@ def _table_spec(node: Node, pipeline: Pipeline) -> dg.AssetSpec:
         partitions_def=_days(node, pipeline),
         metadata={
             SCHEMA: result_table_schema(node),
+            TABLE_NAME: f"tables.{node.required_name}",
+            STORAGE_KIND: "delta",
             "table": f"tables/{node.required_name} below the lake's root",
             "made of": dg.MetadataValue.md(f"```\n{describe(node)}\n```"),
             "picture": dg.MetadataValue.md(f"```mermaid\n{describe(node).mermaid}\n```"),
