@@ -6,12 +6,14 @@ from headrace.cli.describing import describe_nodes
 from headrace.cli.groups import in_groups
 from headrace.cli.new_project import new_project
 from headrace.cli.previewing import preview_node
+from headrace.cli.running import run_streams
 from headrace.cli.setting_up import fetch
 from headrace.cli.status import show_status
 from headrace.cli.tailing import tail_node
 
 app.command("demo")(demo)
 app.command("demo-once")(demo_once)
+app.command("run")(run_streams)
 app.command("describe")(describe_nodes)
 app.command("preview")(preview_node)
 app.command("status")(show_status)

@@ -7,7 +7,7 @@ from collections.abc import Mapping
 import typer
 
 GROUPS: Mapping[str, tuple[str, ...]] = {
-    "Run": ("demo", "demo-once"),
+    "Run": ("run", "demo", "demo-once"),
     "Look": ("describe", "preview", "status", "tail", "verify", "limits", "dead-letters"),
     "Change": (
         *("plan", "apply", "pause", "resume", "set-limits", "set-trigger", "rebuild", "redeliver"),
