@@ -39,8 +39,9 @@ def run_streams(
     ] = Settings().lake,
 ) -> None:
     """Run the streams of a pipeline without Dagster, until Ctrl-C. They finish their micro-batches before they end."""
-    signal.signal(signal.SIGTERM, lambda *_: sys.exit(0))
     runtime = open_runtime(pipeline, lake, only, trigger_ms)
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(0))
+    signal.signal(signal.SIGINT, signal.default_int_handler)  # Spark's own cancels the jobs of micro-batches
     try:
         if until_caught_up:
             Console().print(table_of(runtime.run_until_caught_up(CAUGHT_UP_WITHIN_SECONDS)))
