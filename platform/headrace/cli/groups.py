@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from typing import TYPE_CHECKING
 
-import typer
+if TYPE_CHECKING:
+    import typer
+    from typer.models import CommandInfo
 
 GROUPS: Mapping[str, tuple[str, ...]] = {
     "Run": ("run", "demo", "demo-once"),
@@ -34,7 +37,7 @@ def in_groups(app: typer.Typer) -> None:
     )
 
 
-def _name(command: typer.models.CommandInfo) -> str:
+def _name(command: CommandInfo) -> str:
     """The command's name: the one that it was given, or its function's."""
     if command.name is not None:
         return command.name

@@ -80,11 +80,8 @@ def _node(lake: Lake, node: str, logs: Mapping[str, Standing], clock: Clock) -> 
     if commit is None:
         return Standing(asset, running)
     progress = Progress.from_json(commit.record["progress"])
-    behind = [
-        logs[topic].through_ms - through  # type: ignore[operator]
-        for topic, through in progress.upto_ms.items()
-        if topic in logs and logs[topic].through_ms is not None
-    ]
+    newest = {name: log.through_ms for name, log in logs.items() if log.through_ms is not None}
+    behind = [newest[topic] - through for topic, through in progress.upto_ms.items() if topic in newest]
     times = [ms for partitions in progress.stream_ms.values() for ms in partitions.values()]
     return Standing(
         asset,
