@@ -66,7 +66,7 @@ bench: setup ## Measure catch-up; ARGS="--descriptions", "--state-reads", "--mem
 	@$(BIN)/python -m benchmarks$(if $(PEERS),.kafka_streams) $(ARGS)
 
 wheel: setup ## Build the wheel in dist/; `headrace new my_streams` makes a project from it
-	@$(BIN)/uv build --quiet --wheel --no-build-isolation --python $(BIN)/python --out-dir dist
+	@$(BIN)/python -m hatchling build --target wheel --directory dist
 
 docs: $(VENV)/.docs ## Build the documentation site in .headrace/site; a dead link fails
 	@$(BIN)/python docs/tools/pictures.py
