@@ -40,7 +40,7 @@ def run(monkeypatch: pytest.MonkeyPatch, end: BaseException, *options: str) -> t
     runtime = Runtime(end)
     monkeypatch.setattr(running, "open_runtime", lambda *asked: runtime)
     monkeypatch.setattr(running, "EVERY_SECONDS", 0.0)
-    monkeypatch.setattr(running.signal, "signal", lambda *_: None)
+    monkeypatch.setattr("signal.signal", lambda *_: None)
     return runtime, CliRunner().invoke(app, ["run", *options], env={"COLUMNS": "160"})
 
 

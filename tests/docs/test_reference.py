@@ -9,7 +9,7 @@ import pytest
 
 import headrace as hr
 from docs.tools import pictures, reference
-from docs.tools.docstrings import readable
+from docs.tools.readable import readable
 from headrace.observe.figures import MEANINGS
 from headrace.spark.kafka_settings import KafkaSettings
 from tests.docs.documents import ROOT
