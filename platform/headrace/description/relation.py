@@ -73,7 +73,7 @@ class Relation(Node):
     def changes(self) -> TableChanges:
         """The changes of the table as a stream: one record for each key and log commit that changes it.
 
-        Of a key that has gone the record is a tombstone, so `.table()` after it is this table again.
+        Where a key has gone, the record is a tombstone, so `.table()` after it is this table again.
 
         Raises: DescriptionError for a throttled table, and for windows that are no side of a join.
         """

@@ -131,7 +131,7 @@ def suppressed(table: Relation, policy: object) -> Suppressed:
 
 
 def _followed(table: Relation, policy: object) -> Updated:
-    """What makes the updates: the table itself if each partition has all records of its keys, else its changes."""
+    """The maker of the updates: the table itself if each partition has all records of its keys, else its changes."""
     match table:
         case WindowedAggregate() if not isinstance(table.window, TimeWindows) or table.clock != STREAM:
             return table  # which is refused

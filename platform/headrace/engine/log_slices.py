@@ -86,7 +86,7 @@ class LogSlice:
         return [(at_ms, said) for at_ms, said in self.controls() if said.startswith(PREFIX)]
 
     def controls(self) -> list[tuple[int, str]]:
-        """Of each control row its commit time in ms and its JSON; in order."""
+        """The commit time in ms and the JSON of each control row, in order."""
         found: list[tuple[int, str]] = []
         for name, size in self.files.items():
             with open_parquet(f"{self.uri}/{name}", size, None) as file:

@@ -74,14 +74,14 @@ def _answer(node: Lookup, versions: Sequence[Row], record: Row, at_ms: int) -> R
 
 
 def _is_before(node: Lookup, version: Row, record: Row) -> bool:
-    """Whether a row of the table stands before a record. What a whole log commit made stands behind its records."""
+    """Whether a row of the table stands before a record. The rows that a whole log commit made stand after its records."""
     if version.topic in node.told_after:
         return version.at_ms < record.at_ms
     return version.place < record.place
 
 
 def _refused(node: Lookup, row: Row) -> str | None:
-    """The fate of a row of the table that no record finds. Of a stream that stands for one tombstones are no records."""
+    """The fate of a row of the table that no record finds. Tombstones of a stream that stands for one are no records."""
     if node.prior is None:
         return refused_by_table(row, node.right.key)
     has_key = all(row.values[name] is not None for name in node.right.key)

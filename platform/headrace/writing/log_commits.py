@@ -1,4 +1,4 @@
-"""What a log says of its commits: when each stood in the order of all logs, how far stream time was, and the limits set."""
+"""The commits of a log, as its rows tell them: their times, how far stream time was after each, and the limits set there."""
 
 from __future__ import annotations
 
@@ -63,7 +63,7 @@ def closings(
 
 
 def _of_node(part: LogSlice) -> LogCommits:
-    """Of a node's log, in which a tick says how far stream time is after each commit."""
+    """The commits of a node's log, in which a tick says how far stream time is after each commit."""
     wanted = {"ingested_at": MOMENT, "stream_time": MOMENT, "kind": pa.string(), "control": pa.string()}
     rows = part.read({name: Origin((name,), of) for name, of in wanted.items()})
     ticks, controls = rows.filter(pc.equal(rows["kind"], TICK)), rows.filter(rows["control"].is_valid())

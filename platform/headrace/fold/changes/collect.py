@@ -66,7 +66,7 @@ def appended_changes(deltas: pa.Table, key: Sequence[str], values: Sequence[str]
 
 
 def _each_change(deltas: pa.Table) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """Of each key and commit the number of the row before, of the row after, and of that with the place of the cause."""
+    """For each key and commit the numbers of the row before, of the row after, and of that with the place of the cause."""
     change = combined(group(deltas[KEY]).codes, int64(deltas[INGESTED]))
     after = deltas[SIGN].to_numpy() == AFTER
     then, now = (np.full(len(change), NO_ROW, np.int64) for _ in range(2))

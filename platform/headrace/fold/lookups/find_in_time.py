@@ -84,7 +84,7 @@ class FindInTime(Step):
         return Folded(outputs={"results": results}, changes={"versions": came.cast(schema)})
 
     def _not_too_old(self, found: np.ndarray, records: pa.Table, versions: pa.Table) -> np.ndarray:
-        """What records find, without versions that are too much older."""
+        """The versions that records find, without those that are too much older."""
         there = np.flatnonzero(found != NOTHING)
         if self.within_ms is None or not len(there):
             return found
@@ -151,7 +151,8 @@ def _by_time(
 ) -> np.ndarray:
     """Rows by group, event time and place.
 
-    Of one event time those that ask come last; with `itself` they stand at their place, before the version there.
+    Those that ask come last among the rows of one event time; with `itself` they stand at their place, before the version
+    there.
     """
     place, event_ms = order_of(position_columns(rows)), rows[EVENT].to_numpy()
     if asks is None:

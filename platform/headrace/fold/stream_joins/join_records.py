@@ -191,7 +191,7 @@ class JoinRecords(Step):
         return pa.array(self._closed(closes_ms, after))
 
     def _is_forgotten(self, rows: pa.Table, after: Clock) -> pa.Array:
-        """Of marks, which do not tell their side: those that no record of either side asks for."""
+        """Marks that no record of either side asks for; a mark does not tell its side."""
         return pa.array(self._closed(values(rows, EVENT) + max(self.sides.open_ms), after))
 
 
