@@ -192,7 +192,7 @@ class _Run:
         assert row.offset is not None
         position = row.topic, row.partition, row.offset
         self.processor.process(Record(row.values, position, (row.at_ms, row.event_ms, row.stream_ms)))
-        self.gather(RECORDS, row.at_ms, row.event_ms, row)
+        self.gather(RECORDS, self.context.wall_ms, row.event_ms, row)
 
     def take_or_refuse(self, row: Row) -> str:
         """One record, and its fate; one that raises leaves all as it was."""
