@@ -8,7 +8,6 @@ import pytest
 from pyspark.sql import functions as F
 
 import headrace as hr
-from headrace.engine import spark_fold
 from headrace.lifecycle.oracle_check import verify_keys
 from headrace.quality import check_node
 
@@ -81,9 +80,7 @@ FOUND = {
 }
 
 
-def test_a_join_is_suppressed_told_and_looked_up_in_any_cuts(
-    drive: Drive, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_join_is_suppressed_told_and_looked_up_in_any_cuts(drive: Drive, tmp_path: Path) -> None:
     driver = drive(*NODES)
     driver.crash("after outputs", "calm")
     live(driver)
@@ -96,7 +93,5 @@ def test_a_join_is_suppressed_told_and_looked_up_in_any_cuts(
     assert [result.sentence for result in judged if not result.passed] == []
 
     driver.reset()
-    monkeypatch.setattr(spark_fold, "is_for_driver", lambda told, buckets, master: False)
-    monkeypatch.setattr(spark_fold, "buckets_for", lambda slices, tasks: 3)
     live(driver, [])  # all nodes fold the whole log at the end
     assert {name: rows(driver, name) for name in FOUND} == FOUND
