@@ -19,6 +19,7 @@ from headrace.description.aggregates import (
     top,
     variance,
 )
+from headrace.description.batch_processor import BatchContext, BatchProcessor, BatchStore
 from headrace.description.batches import Batches
 from headrace.description.durations import Duration, duration_ms, format_duration
 from headrace.description.expressions import Expression, parse_expression
@@ -75,15 +76,15 @@ from headrace.description.windows import (
 )
 
 __all__ = [
-    "Aggregate", "Batches", "Bound", "Branch", "Column", "Context", "Duration", "Expression", "FlatMap",
-    "FlatMapped", "GroupedStream", "GroupedTable", "Join", "KeyValueStore", "Lookup", "NamedStream", "Node",
-    "NodeOutput", "Processed", "Processor", "ProcessorError", "Record", "Refined", "Relation", "ReplayGuard",
-    "ResultColumn", "RunningAggregate", "Select", "SessionWindows", "SlidingWindows", "Step", "Store", "Stream",
-    "StreamJoin", "Suppressed", "Table", "TableAggregate", "TimeWindows", "Timer", "Topic", "Topology", "Transform",
-    "UntilTimeLimit", "UntilWindowCloses", "Where", "WindowedAggregate", "WindowedStream", "WithColumn",
-    "approx_count_distinct", "avg", "collect", "count", "count_distinct", "describe", "duration_ms", "first",
-    "format_duration", "hopping", "is_decimal", "is_floating", "is_integral", "is_numeric", "is_unnamed",
-    "key_value_store", "last", "max", "max_by", "min", "min_by", "output_name", "parse_ddl", "parse_expression",
-    "quantiles", "quote", "session", "sliding", "stddev", "sum", "to_ddl", "top", "tumbling", "until_time_limit",
-    "until_window_closes", "value_store", "variance", "with_unnamed", "written_by",
+    "Aggregate", "BatchContext", "BatchProcessor", "BatchStore", "Batches", "Bound", "Branch", "Column", "Context",
+    "Duration", "Expression", "FlatMap", "FlatMapped", "GroupedStream", "GroupedTable", "Join", "KeyValueStore",
+    "Lookup", "NamedStream", "Node", "NodeOutput", "Processed", "Processor", "ProcessorError", "Record", "Refined",
+    "Relation", "ReplayGuard", "ResultColumn", "RunningAggregate", "Select", "SessionWindows", "SlidingWindows",
+    "Step", "Store", "Stream", "StreamJoin", "Suppressed", "Table", "TableAggregate", "TimeWindows", "Timer",
+    "Topic", "Topology", "Transform", "UntilTimeLimit", "UntilWindowCloses", "Where", "WindowedAggregate",
+    "WindowedStream", "WithColumn", "approx_count_distinct", "avg", "collect", "count", "count_distinct",
+    "describe", "duration_ms", "first", "format_duration", "hopping", "is_decimal", "is_floating", "is_integral",
+    "is_numeric", "is_unnamed", "key_value_store", "last", "max", "max_by", "min", "min_by", "output_name",
+    "parse_ddl", "parse_expression", "quantiles", "quote", "session", "sliding", "stddev", "sum", "to_ddl", "top",
+    "tumbling", "until_time_limit", "until_window_closes", "value_store", "variance", "with_unnamed", "written_by",
 ]  # fmt: skip

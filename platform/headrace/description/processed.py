@@ -7,12 +7,14 @@ from dataclasses import dataclass
 from functools import cached_property, partial
 from typing import TYPE_CHECKING, Any
 
+from headrace.description.batch_processor import BatchProcessor
 from headrace.description.called_code import called_by
 from headrace.description.code_identity import identity_of
 from headrace.description.emitting import Emitting
 from headrace.description.fingerprint import rules_of
 from headrace.description.grouping import grouping_columns, require_known_columns
-from headrace.description.processor import Processor
+from headrace.description.processor import Frozen, Processor
+from headrace.description.processor_function import FunctionProcessor, ProcessorFunction
 from headrace.description.schema import Column, ResultColumn, parse_ddl, to_ddl
 from headrace.description.sink import CorrectableSink
 from headrace.description.stores import Store
@@ -23,7 +25,7 @@ if TYPE_CHECKING:
     from headrace.description.stream import Stream
     from headrace.description.topic import Topic
 
-Makes = Callable[[], Processor]
+Makes = Callable[[], Processor] | Callable[[], BatchProcessor]
 STOP, SET_APART = "stop", "dead_letter"
 
 
@@ -33,7 +35,7 @@ class Processed(Emitting):
 
     In:  stream          its records; a record whose group has a null is a dead letter
          by              the columns of a group; none: a group is a partition of a topic
-         processor       a class, or a `functools.partial` of one
+         processor       a class of `hr.Processor` or `hr.BatchProcessor`, a `functools.partial` of one, or `hr.processor(…)`
          output          columns of the rows, as DDL
          stores          of each group
          stream_wait_ms  the longest interval of a timer by the stream clock; None: there are no such timers
@@ -63,6 +65,7 @@ class Processed(Emitting):
 
     def __post_init__(self) -> None:
         _check_processor(self.processor)
+        self._check_form()
         require_known_columns(self.stream, "process")
         if self.by:
             object.__setattr__(self, "by", grouping_columns(self.stream, self.by))
@@ -134,10 +137,20 @@ class Processed(Emitting):
         return tuple(ResultColumn(each.name, each.type, "Forwarded.") for each in self.output_columns)
 
     @property
+    def is_vectorised(self) -> bool:
+        """Whether it takes tables of records."""
+        return issubclass(class_of(self.processor), BatchProcessor)
+
+    @property
+    def processor_name(self) -> str:
+        """What its class, or its function, is called."""
+        return name_of(self.processor)
+
+    @property
     def in_words(self) -> str:
         """One sentence for people."""
         scope = f"by {listed(self.by)}" if self.by else "by partition"
-        return f"One row for each that {class_of(self.processor).__name__} forwards, {scope}."
+        return f"One row for each that {self.processor_name} forwards, {scope}."
 
     def rules(self) -> dict[str, Any]:
         """The stream, the groups, the processor's code, the output, the stores, and the waits."""
@@ -153,6 +166,25 @@ class Processed(Emitting):
             "on_error": self.on_error,
         }
 
+    def _check_form(self) -> None:
+        """A function has one store; a function and a vectorised processor have no timers."""
+        if isinstance(self.processor, ProcessorFunction):
+            own = (self.processor.store,)
+            if tuple(self.stores) not in ((), own):
+                raise DescriptionError(
+                    f"process: the function {self.processor_name} has its state, and no other stores.",
+                    hint="Write a class of hr.Processor for several stores.",
+                )
+            object.__setattr__(self, "stores", own)
+        elif not self.is_vectorised:
+            return
+        for name, wait in (("stream_wait", self.stream_wait_ms), ("wall_wait", self.wall_wait_ms)):
+            if wait is not None:
+                raise DescriptionError(
+                    f"process: {name} is given, but {self.processor_name} can have no timers.",
+                    hint="Leave it out, or write a class of hr.Processor.",
+                )
+
     def _check_errors(self) -> None:
         if self.on_error not in (STOP, SET_APART):
             raise DescriptionError(
@@ -165,8 +197,10 @@ class Processed(Emitting):
             )
 
 
-def class_of(processor: Makes) -> type[Processor]:
+def class_of(processor: Makes) -> type[Frozen]:
     """The class of the objects that it makes."""
+    if isinstance(processor, ProcessorFunction):
+        return FunctionProcessor
     made = processor
     while isinstance(made, partial):
         made = made.func
@@ -174,23 +208,37 @@ def class_of(processor: Makes) -> type[Processor]:
     return made
 
 
+def name_of(processor: Makes) -> str:
+    """What its class, or its function, is called."""
+    return processor.name if isinstance(processor, ProcessorFunction) else class_of(processor).__name__
+
+
 def _identity(processor: Makes) -> dict[str, Any]:
     """The code of the class, of those that it inherits from, and of what they call; and bound values."""
+    if isinstance(processor, ProcessorFunction):
+        return processor.identity()
     made = class_of(processor)
-    bases = [each for each in made.__mro__ if issubclass(each, Processor) and each is not Processor]
+    bases = [each for each in made.__mro__ if issubclass(each, Frozen) and each not in _ROOTS]
     calls = {each.__qualname__: called_by(each) for each in bases}
     return {"made": identity_of(processor), "bases": [*map(identity_of, bases[1:])], "calls": calls}
 
 
+_ROOTS = Frozen, Processor, BatchProcessor
+
+
 def _check_processor(processor: object) -> None:
+    if isinstance(processor, ProcessorFunction):
+        return
     made = processor
     while isinstance(made, partial):
         made = made.func
     hint = "Write a class: class Count(hr.Processor): def process(self, record): …"
-    if not (isinstance(made, type) and issubclass(made, Processor)):
+    if not (isinstance(made, type) and issubclass(made, Processor | BatchProcessor)):
         raise DescriptionError(f"process: {a_value(processor)} is no class of hr.Processor.", hint=hint)
-    if "process" in made.__abstractmethods__:
-        raise DescriptionError(f"process: {made.__name__} has no method process.", hint=hint)
+    if made.__abstractmethods__:
+        raise DescriptionError(
+            f"process: {made.__name__} has no method {listed(sorted(made.__abstractmethods__))}.", hint=hint
+        )
 
 
 def _checked_stores(stores: object, group: Sequence[str]) -> tuple[Store, ...]:

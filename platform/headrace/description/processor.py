@@ -159,30 +159,10 @@ class Timer:
         self._context.cancel(self.name)
 
 
-class Processor(ABC):
-    """A user's own operator over the records of a group.
-
-    `init` is called once for each object, which stands for all groups; so it reads no store. After it no attribute can be
-    changed, and its lists, dicts and sets are read only: what is to be remembered goes into a store.
-
-    Source: Kafka Streams, Processor (KIP-28, KIP-478).
-    """
+class Frozen:
+    """An object of a user's class: after its `init` no attribute can be changed."""
 
     closes: ClassVar[bool] = False
-
-    def __init_subclass__(cls) -> None:
-        super().__init_subclass__()
-        cls.closes = cls.close is not Processor.close
-
-    def init(self, context: Context) -> None:  # noqa: B027
-        """Keep the context and stores as attributes; schedule what each group is to have from its first record on."""
-
-    @abstractmethod
-    def process(self, record: Record) -> None:
-        """Take one record of the current group; they come in the log's order."""
-
-    def close(self) -> None:  # noqa: B027
-        """The log records a drain. It is called for each group that has an entry in a store, or a timer."""
 
     def __setattr__(self, name: str, value: Any) -> None:
         if _FROZEN in vars(self):
@@ -197,7 +177,31 @@ class Processor(ABC):
         super().__delattr__(name)
 
 
-def freeze(processor: Processor) -> None:
+class Processor(Frozen, ABC):
+    """A user's own operator over the records of a group.
+
+    `init` is called once for each object, which stands for all groups; so it reads no store. After it no attribute can be
+    changed, and its lists, dicts and sets are read only: what is to be remembered goes into a store.
+
+    Source: Kafka Streams, Processor (KIP-28, KIP-478).
+    """
+
+    def __init_subclass__(cls) -> None:
+        super().__init_subclass__()
+        cls.closes = cls.close is not Processor.close
+
+    def init(self, context: Context) -> None:
+        """Keep the context and stores as attributes; schedule what each group is to have from its first record on."""
+
+    @abstractmethod
+    def process(self, record: Record) -> None:
+        """Take one record of the current group; they come in the log's order."""
+
+    def close(self) -> None:
+        """The log records a drain. It is called for each group that has an entry in a store, or a timer."""
+
+
+def freeze(processor: Frozen) -> None:
     """Let no attribute change any more."""
     read_only: dict[type, Callable[[Any], Any]] = {
         list: tuple,

@@ -15,13 +15,18 @@ from decimal import Decimal
 from itertools import groupby
 from typing import TYPE_CHECKING, Any
 
+from headrace.description.batch_processor import BatchProcessor
 from headrace.description.durations import duration_ms
+from headrace.description.feeds import RESULT
 from headrace.description.processor import Context, KeyValueStore, Processor, Record, Timer, freeze
 from headrace.oracle.fates import DEAD_LETTER, DRAIN, USED, refused
 from headrace.oracle.log import Log, Results, Row, Values
+from headrace.oracle.one_by_one import OneByOne
 from headrace.oracle.values import Identity, identity, moment, plain
 
 if TYPE_CHECKING:
+    import pyarrow as pa
+
     from headrace.description import Column, Duration, Processed
     from headrace.description.stores import Store
 
@@ -57,6 +62,7 @@ class _Entries(KeyValueStore):
 
     @property
     def entries(self) -> dict[Any, Any]:
+        """Those of the current group."""
         assert self.context.group is not None
         return self.context.group.stores.setdefault(self.store.name, {})
 
@@ -149,12 +155,19 @@ class _Context(Context):
 class _Run:
     """The groups of a node, and what was forwarded for them."""
 
-    def __init__(self, node: Processed) -> None:
-        self.node, self.context, self.found = node, _Context(node), Results()
-        self.processor: Processor = node.processor()
-        self.processor.init(self.context)
+    def __init__(self, node: Processed, columns: pa.Schema | None) -> None:
+        self.node, self.columns = node, columns
+        self.context, self.found = _Context(node), Results()
+        self.processor = self._made()
         freeze(self.processor)
         self.groups: dict[Identity, Group] = {}
+
+    def _made(self) -> Processor:
+        made = self.node.processor()
+        if isinstance(made, BatchProcessor):
+            made = OneByOne(made, self.node, self.columns)
+        made.init(self.context)
+        return made
 
     def commit(
         self, at_ms: int, rows: list[Row], before: Mapping[Any, int], after: Mapping[Any, int]
@@ -250,7 +263,8 @@ class _Run:
 
 def processed(node: Processed, log: Log) -> Results:
     """The rows that a processor forwards."""
-    run, before = _Run(node), dict[Any, int]()
+    columns = None if log.schemas is None else log.schemas[RESULT]
+    run, before = _Run(node, columns), dict[Any, int]()
     rows = {at_ms: [*some] for at_ms, some in groupby(log.rows, key=lambda row: row.at_ms)}
     for at_ms, after in log.commits:
         run.commit(at_ms, rows.get(at_ms, []), before, after)

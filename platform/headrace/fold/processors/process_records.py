@@ -125,8 +125,8 @@ class ProcessRecords(Step):
         outputs = {"results": runner.forwarded.table(kept, own[KEY].combine_chunks())}
         tally = tally_of(rows)
         if self.shape.sets_apart:
-            outputs[REFUSED] = _refused(kept, runner.refused)
-            tally = sum_tallies([tally, *_other_fates(outputs[REFUSED])])
+            outputs[REFUSED] = refused_records(kept, runner.refused)
+            tally = sum_tallies([tally, *other_fates(outputs[REFUSED])])
         changes = ChangedState(self.shape, self.state, groups, own, initial, frontier).rows()
         return Folded(outputs=outputs, changes=changes, tally=tally)
 
@@ -168,13 +168,13 @@ class ProcessRecords(Step):
         return Moved(times.before.stream_ms.get(place, LOWEST), after)
 
 
-def _refused(kept: pa.Table, why: Mapping[int, str]) -> pa.Table:
+def refused_records(kept: pa.Table, why: Mapping[int, str]) -> pa.Table:
     """The records that were set apart: their positions, and REASON."""
     found = kept.select([INGESTED, *POSITION]).take(pa.array([*why], pa.int64()))
     return found.append_column(REASON, pa.array([*why.values()], pa.string()))
 
 
-def _other_fates(refused: pa.Table) -> list[pa.Table]:
+def other_fates(refused: pa.Table) -> list[pa.Table]:
     """What a tally gains: records that are not kept, but dead letters."""
     counted = refused.group_by([TOPIC, PARTITION]).aggregate([([], "count_all")])
     records = counted["count_all"]

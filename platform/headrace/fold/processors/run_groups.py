@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from bisect import bisect_left
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
 from headrace.description import Processor, ProcessorError, Record
 from headrace.description.processor import STREAM, WALL, freeze, moment
+from headrace.description.processor_function import FunctionProcessor, RunDependentError
 from headrace.fold.processors.context import Group, RunContext, Scheduled
 from headrace.fold.processors.forwarded import (
     DRAINED,
@@ -90,6 +91,9 @@ class Runner:
         Raises: ProcessorError when the processor raises
         """
         self._context.enter(group)
+        if isinstance(self._processor, FunctionProcessor):
+            self._run_function(self._processor, group, mine)
+            return
         at, end = 0, len(self._commits.at_ms)
         done = 0
         while True:
@@ -102,6 +106,30 @@ class Runner:
                 upto += 1
             self._commit(group, at, mine[done:upto], clock)
             at, done = at + 1, upto
+
+    def _run_function(self, function: FunctionProcessor, group: Group, mine: Sequence[int]) -> None:
+        """All records of a group at once, for a function has no timers; one by one if it raises, to find the record."""
+        group.begin()
+        rows = len(self.forwarded.causes)
+        try:
+            function.process_run(self._one_after_another(group, mine))
+        except RunDependentError as error:
+            raise ProcessorError(
+                f"Node '{self._shape.node}': {self._name}, key {dict(group.key)!r}: {error.message}",
+                hint=error.hint,
+            ) from error
+        except Exception:
+            group.undo()
+            self.forwarded.cut(rows)
+            for number in mine:
+                self._process(group, number, self._commits.at_ms[self._records.commit[number]])
+
+    def _one_after_another(self, group: Group, mine: Sequence[int]) -> Iterator[Record]:
+        """Records; the context stands at the one that was taken last."""
+        for number in mine:
+            record = self._records.record(number)
+            self._stand_at(group, number, self._commits.at_ms[self._records.commit[number]])
+            yield record
 
     def _commit(self, group: Group, at: int, mine: Sequence[int], clock: Moved) -> None:
         """One log commit, phase by phase."""
@@ -136,19 +164,24 @@ class Runner:
             return
 
     def _try(self, group: Group, number: int, at_ms: int) -> None:
-        context, record = self._context, self._records.record(number)
-        _, event_ms, stream_ms = (column[number] for column in self._records.times_ms)
-        context.stream_ms = LOWEST if stream_ms is None else stream_ms
-        context.cause = Cause(at_ms, RECORDS, event_ms, number, group.number)
+        record = self._records.record(number)
+        self._stand_at(group, number, at_ms)
         for timer in self.initial.values():
             if timer.name not in group.timers:
-                context.start(timer)
+                self._context.start(timer)
         where = f"{record.topic}, partition {record.partition}, offset {record.offset}"
         self._call("process", group, where, self._processor.process, record)
 
+    def _stand_at(self, group: Group, number: int, at_ms: int) -> None:
+        """Let the context stand at a record."""
+        context = self._context
+        _, event_ms, stream_ms = (column[number] for column in self._records.times_ms)
+        context.wall_ms, context.stream_ms = at_ms, LOWEST if stream_ms is None else stream_ms
+        context.cause = Cause(at_ms, RECORDS, event_ms, number, group.number)
+
     @property
     def _name(self) -> str:
-        return type(self._processor).__name__
+        return self._shape.called
 
     def _call_timers(self, group: Group, clock: str, now_ms: int, cause: Cause) -> None:
         """Call the timers that a clock has reached, each once."""
@@ -203,6 +236,7 @@ def _made(shape: Shape, context: RunContext) -> Processor:
     """An object of the user's class, after its `init`."""
     try:
         made = shape.make()
+        assert isinstance(made, Processor)
         context.processor = made
         made.init(context)
     except Exception as error:

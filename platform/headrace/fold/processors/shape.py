@@ -7,8 +7,8 @@ from dataclasses import dataclass
 
 import pyarrow as pa
 
-from headrace.description import Column, Processed, Processor
-from headrace.description.processed import SET_APART
+from headrace.description import Column, Processed
+from headrace.description.processed import SET_APART, Makes
 from headrace.fold.contract import PARTITION, TOPIC
 
 AsFields = Callable[[Iterable[Column]], list[pa.Field]]
@@ -29,6 +29,8 @@ class Shape:
 
     node            its name, for errors
     make            makes an object of the user's class
+    called          what that class, or the user's function, is called
+    vectorised      whether it takes tables of records
     columns         of a record
     by              columns of the rows that make a group: the user's, or topic and partition
     group           the columns of a group, as users call them
@@ -42,7 +44,9 @@ class Shape:
     """
 
     node: str
-    make: Callable[[], Processor]
+    make: Makes
+    called: str
+    vectorised: bool
     columns: tuple[str, ...]
     by: tuple[str, ...]
     group: tuple[pa.Field, ...]
@@ -63,6 +67,8 @@ class Shape:
         return cls(
             node.name or "",
             node.processor,
+            node.processor_name,
+            node.is_vectorised,
             tuple(node.stream.columns or ()),
             by,
             tuple(group),
