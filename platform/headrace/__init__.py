@@ -15,6 +15,7 @@ from headrace.description import (
     ProcessorError,
     Record,
     ReplayGuard,
+    SessionStore,
     SessionWindows,
     SlidingWindows,
     Timer,
@@ -22,6 +23,7 @@ from headrace.description import (
     Topic,
     UntilTimeLimit,
     UntilWindowCloses,
+    WindowStore,
     approx_count_distinct,
     avg,
     collect,
@@ -38,6 +40,7 @@ from headrace.description import (
     min_by,
     quantiles,
     session,
+    session_store,
     sliding,
     stddev,
     sum,
@@ -47,6 +50,7 @@ from headrace.description import (
     until_window_closes,
     value_store,
     variance,
+    window_store,
 )
 from headrace.description.own_aggregate import Aggregate
 from headrace.description.processor_function import processor
@@ -58,10 +62,10 @@ from headrace.sinks import CorrectableSink, Delivery, KafkaSink, PostgresSink, S
 __all__ = [
     "Aggregate", "BatchContext", "BatchProcessor", "BatchStore", "Context", "CorrectableSink", "Delivery",
     "DescriptionError", "HeadraceError", "KafkaSink", "KeyValueStore", "PostgresSink", "Preview", "Processor",
-    "ProcessorError", "Record", "ReplayGuard", "SessionWindows", "Sink", "SlidingWindows", "TerminalError",
-    "TimeWindows", "Timer", "Topic", "TransientError", "UntilTimeLimit", "UntilWindowCloses",
-    "approx_count_distinct", "avg", "collect", "count", "count_distinct", "describe", "first", "hopping",
-    "key_value_store", "last", "max", "max_by", "min", "min_by", "preview", "processor", "quantiles", "session",
-    "sliding", "source_chain", "stddev", "sum", "top", "tumbling", "until_time_limit", "until_window_closes",
-    "value_store", "variance",
+    "ProcessorError", "Record", "ReplayGuard", "SessionStore", "SessionWindows", "Sink", "SlidingWindows",
+    "TerminalError", "TimeWindows", "Timer", "Topic", "TransientError", "UntilTimeLimit", "UntilWindowCloses",
+    "WindowStore", "approx_count_distinct", "avg", "collect", "count", "count_distinct", "describe", "first",
+    "hopping", "key_value_store", "last", "max", "max_by", "min", "min_by", "preview", "processor", "quantiles",
+    "session", "session_store", "sliding", "source_chain", "stddev", "sum", "top", "tumbling", "until_time_limit",
+    "until_window_closes", "value_store", "variance", "window_store",
 ]  # fmt: skip

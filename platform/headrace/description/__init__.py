@@ -49,7 +49,7 @@ from headrace.description.schema import (
     quote,
     to_ddl,
 )
-from headrace.description.stores import Store, key_value_store, value_store
+from headrace.description.stores import Store, key_value_store, session_store, value_store, window_store
 from headrace.description.stream import Branch, Select, Step, Stream, Transform, Where, WithColumn
 from headrace.description.stream_join import StreamJoin
 from headrace.description.suppressed import Suppressed
@@ -61,6 +61,7 @@ from headrace.description.suppression import (
     until_window_closes,
 )
 from headrace.description.table import Table
+from headrace.description.time_stores import SessionStore, WindowStore
 from headrace.description.topic import Topic
 from headrace.description.topology import Topology, describe
 from headrace.description.unnamed import is_unnamed, with_unnamed
@@ -79,12 +80,13 @@ __all__ = [
     "Aggregate", "BatchContext", "BatchProcessor", "BatchStore", "Batches", "Bound", "Branch", "Column", "Context",
     "Duration", "Expression", "FlatMap", "FlatMapped", "GroupedStream", "GroupedTable", "Join", "KeyValueStore",
     "Lookup", "NamedStream", "Node", "NodeOutput", "Processed", "Processor", "ProcessorError", "Record", "Refined",
-    "Relation", "ReplayGuard", "ResultColumn", "RunningAggregate", "Select", "SessionWindows", "SlidingWindows",
-    "Step", "Store", "Stream", "StreamJoin", "Suppressed", "Table", "TableAggregate", "TimeWindows", "Timer",
-    "Topic", "Topology", "Transform", "UntilTimeLimit", "UntilWindowCloses", "Where", "WindowedAggregate",
-    "WindowedStream", "WithColumn", "approx_count_distinct", "avg", "collect", "count", "count_distinct",
-    "describe", "duration_ms", "first", "format_duration", "hopping", "is_decimal", "is_floating", "is_integral",
-    "is_numeric", "is_unnamed", "key_value_store", "last", "max", "max_by", "min", "min_by", "output_name",
-    "parse_ddl", "parse_expression", "quantiles", "quote", "session", "sliding", "stddev", "sum", "to_ddl", "top",
-    "tumbling", "until_time_limit", "until_window_closes", "value_store", "variance", "with_unnamed", "written_by",
+    "Relation", "ReplayGuard", "ResultColumn", "RunningAggregate", "Select", "SessionStore", "SessionWindows",
+    "SlidingWindows", "Step", "Store", "Stream", "StreamJoin", "Suppressed", "Table", "TableAggregate",
+    "TimeWindows", "Timer", "Topic", "Topology", "Transform", "UntilTimeLimit", "UntilWindowCloses", "Where",
+    "WindowStore", "WindowedAggregate", "WindowedStream", "WithColumn", "approx_count_distinct", "avg", "collect",
+    "count", "count_distinct", "describe", "duration_ms", "first", "format_duration", "hopping", "is_decimal",
+    "is_floating", "is_integral", "is_numeric", "is_unnamed", "key_value_store", "last", "max", "max_by", "min",
+    "min_by", "output_name", "parse_ddl", "parse_expression", "quantiles", "quote", "session", "session_store",
+    "sliding", "stddev", "sum", "to_ddl", "top", "tumbling", "until_time_limit", "until_window_closes",
+    "value_store", "variance", "window_store", "with_unnamed", "written_by",
 ]  # fmt: skip

@@ -65,11 +65,11 @@ class Processed(Emitting):
 
     def __post_init__(self) -> None:
         _check_processor(self.processor)
-        self._check_form()
         require_known_columns(self.stream, "process")
         if self.by:
             object.__setattr__(self, "by", grouping_columns(self.stream, self.by))
         object.__setattr__(self, "stores", _checked_stores(self.stores, self.group_names))
+        self._check_form()
         parse_ddl(self.output, "process: output")
         for name, wait in (("stream_wait", self.stream_wait_ms), ("wall_wait", self.wall_wait_ms)):
             if wait == 0:
@@ -178,6 +178,12 @@ class Processed(Emitting):
             object.__setattr__(self, "stores", own)
         elif not self.is_vectorised:
             return
+        for store in self.stores:
+            if store.lives_ms is not None:
+                raise DescriptionError(
+                    f"process: entries of store '{store.name}' end by stream time, and {self.processor_name} takes tables.",
+                    hint="Write a class of hr.Processor, or delete the entries yourself.",
+                )
         for name, wait in (("stream_wait", self.stream_wait_ms), ("wall_wait", self.wall_wait_ms)):
             if wait is not None:
                 raise DescriptionError(

@@ -12,6 +12,7 @@ from types import MappingProxyType
 from typing import Any, ClassVar
 
 from headrace.description.durations import Duration
+from headrace.description.time_stores import SessionStore, WindowStore
 from headrace.errors import TerminalError
 
 EPOCH = dt.datetime(1970, 1, 1, tzinfo=dt.UTC)
@@ -115,7 +116,15 @@ class Context(ABC):
 
     @abstractmethod
     def store(self, name: str) -> KeyValueStore:
-        """One of the stores that the node was described with."""
+        """One of the key-value stores, or value stores, that the node was described with."""
+
+    @abstractmethod
+    def window_store(self, name: str) -> WindowStore:
+        """One of its window stores."""
+
+    @abstractmethod
+    def session_store(self, name: str) -> SessionStore:
+        """One of its session stores."""
 
     @abstractmethod
     def forward(self, **columns: Any) -> None:

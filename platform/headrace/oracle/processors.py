@@ -8,10 +8,7 @@ from __future__ import annotations
 
 import copy
 import datetime as dt
-import struct
-from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass, field
-from decimal import Decimal
+from collections.abc import Callable, Mapping
 from itertools import groupby
 from typing import TYPE_CHECKING, Any
 
@@ -19,78 +16,29 @@ from headrace.description.batch_processor import BatchProcessor
 from headrace.description.durations import duration_ms
 from headrace.description.feeds import RESULT
 from headrace.description.processor import Context, KeyValueStore, Processor, Record, Timer, freeze
+from headrace.description.time_stores import SessionStore, WindowStore
 from headrace.oracle.fates import DEAD_LETTER, DRAIN, USED, refused
 from headrace.oracle.log import Log, Results, Row, Values
 from headrace.oracle.one_by_one import OneByOne
+from headrace.oracle.processor_stores import (
+    NOT_BEGUN,
+    Alarm,
+    Group,
+    as_column,
+    expire,
+    key_value_store,
+    session_store,
+    window_store,
+)
 from headrace.oracle.values import Identity, identity, moment, plain
 
 if TYPE_CHECKING:
     import pyarrow as pa
 
-    from headrace.description import Column, Duration, Processed
+    from headrace.description import Duration, Processed
     from headrace.description.stores import Store
 
 WALL_TIMERS, RECORDS, STREAM_TIMERS, DRAINED = range(4)
-NOT_BEGUN = float("-inf")
-
-
-@dataclass
-class Alarm:
-    """A timer; `due` None: it was taken back."""
-
-    method: str
-    clock: str
-    interval_ms: int
-    once: bool
-    due: float | None = None
-
-
-@dataclass
-class Group:
-    """What is remembered of one group."""
-
-    key: Mapping[str, Any]
-    stores: dict[str, dict[Any, Any]] = field(default_factory=dict)
-    alarms: dict[str, Alarm] = field(default_factory=dict)
-
-
-class _Entries(KeyValueStore):
-    """A store: a dict of the current group."""
-
-    def __init__(self, context: _Context, store: Store) -> None:
-        self.context, self.store = context, store
-
-    @property
-    def entries(self) -> dict[Any, Any]:
-        """Those of the current group."""
-        assert self.context.group is not None
-        return self.context.group.stores.setdefault(self.store.name, {})
-
-    def get(self, *key: Any) -> Any:
-        return copy.deepcopy(self.entries.get(self._key(key)))
-
-    def put(self, *key_and_value: Any) -> None:
-        *key, value = key_and_value
-        if value is None:
-            self.delete(*key)
-        elif len(self.store.value) == 1:
-            self.entries[self._key(tuple(key))] = _as(self.store.value[0], value)
-        else:
-            self.entries[self._key(tuple(key))] = {
-                each.name: _as(each, value[each.name]) for each in self.store.value
-            }
-
-    def delete(self, *key: Any) -> None:
-        self.entries.pop(self._key(key), None)
-
-    def all(self) -> Iterator[tuple[Any, Any]]:
-        return iter([(key, copy.deepcopy(self.entries[key])) for key in sorted(self.entries)])
-
-    def range(self, first: Any, last: Any) -> Iterator[tuple[Any, Any]]:
-        return iter([(key, value) for key, value in self.all() if first <= key <= last])
-
-    def _key(self, key: tuple[Any, ...]) -> Any:
-        return key[0] if len(key) == 1 else key
 
 
 class _Context(Context):
@@ -116,10 +64,21 @@ class _Context(Context):
         return moment(self.wall_ms)
 
     def store(self, name: str) -> KeyValueStore:
-        return _Entries(self, next(each for each in self.node.stores if each.name == name))
+        return key_value_store(self, self._described(name))
+
+    def window_store(self, name: str) -> WindowStore:
+        return window_store(self, self._described(name))
+
+    def session_store(self, name: str) -> SessionStore:
+        return session_store(self, self._described(name))
+
+    def _described(self, name: str) -> Store:
+        return next(each for each in self.node.stores if each.name == name)
 
     def forward(self, **columns: Any) -> None:
-        self.forwarded.append({each.name: _as(each, columns[each.name]) for each in self.node.output_columns})
+        self.forwarded.append(
+            {each.name: as_column(each, columns[each.name]) for each in self.node.output_columns}
+        )
 
     def schedule(
         self,
@@ -161,6 +120,7 @@ class _Run:
         self.processor = self._made()
         freeze(self.processor)
         self.groups: dict[Identity, Group] = {}
+        self.before: Mapping[Any, int] = {}  # the stream times of partitions before the current log commit
 
     def _made(self) -> Processor:
         made = self.node.processor()
@@ -174,7 +134,9 @@ class _Run:
     ) -> None:
         """One log commit. In: the stream times of partitions before and after it."""
         context = self.context
-        context.wall_ms = at_ms
+        context.wall_ms, self.before = at_ms, before
+        for group in self.groups.values():
+            expire(self.node.stores, group, self.stream_clock(group, before))
         for group in [*self.groups.values()]:
             self.call_due(group, "wall", at_ms, WALL_TIMERS, at_ms, self.stream_clock(group, before))
         for row in rows:
@@ -197,6 +159,7 @@ class _Run:
         own = [row.values[name] for name in self.node.by] or [row.topic, row.partition]
         key = {name: plain(value) for name, value in zip(self.node.group_names, own, strict=True)}
         group = self.groups.setdefault(identity(own), Group(key))
+        group.over_ms = self.stream_clock(group, self.before)
         self.enter(group, NOT_BEGUN if row.stream_ms is None else row.stream_ms)
         for name, alarm in self.context.initial.items():
             if name not in group.alarms:
@@ -280,17 +243,3 @@ def _next(due: float, interval_ms: int, now_ms: int) -> int:
     while following <= now_ms:
         following += interval_ms
     return following
-
-
-def _as(column: Column, value: Any) -> Any:
-    """A value as a column of a type gives it back."""
-    if value is None:
-        return None
-    if column.type == "DOUBLE":
-        return float(value)
-    if column.type == "FLOAT":
-        return struct.unpack("f", struct.pack("f", value))[0]
-    if column.type.startswith("DECIMAL("):
-        scale = int(column.type.removesuffix(")").split(",")[1])
-        return Decimal(value).quantize(Decimal(1).scaleb(-scale))
-    return copy.deepcopy(value)

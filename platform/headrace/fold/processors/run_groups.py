@@ -136,6 +136,7 @@ class Runner:
         context, at_ms = self._context, self._commits.at_ms[at]
         context.wall_ms = at_ms
         context.stream_ms = clock.after_ms[at - 1] if at else clock.before_ms
+        context.expire(context.stream_ms)
         self._call_timers(group, WALL, at_ms, Cause(at_ms, WALL_TIMERS, at_ms, -1, group.number))
         for number in mine:
             self._process(group, number, at_ms)

@@ -2,25 +2,48 @@
 
 from __future__ import annotations
 
+import datetime as dt
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
+from typing import Any
 
 import pyarrow as pa
 
 from headrace.description import Column, Processed
 from headrace.description.processed import SET_APART, Makes
+from headrace.description.processor import EPOCH
+from headrace.description.stores import KEY_VALUE
+from headrace.description.stores import TIMES as TIMES_OF
 from headrace.fold.contract import PARTITION, TOPIC
 
+MILLISECOND = dt.timedelta(milliseconds=1)
 AsFields = Callable[[Iterable[Column]], list[pa.Field]]
 
 
 @dataclass(frozen=True)
 class StoreShape:
-    """The columns of a store's keys and values."""
+    """The columns of a store's keys and values; its kind, and how long entries are there (see `description.Store`)."""
 
     name: str
     key: tuple[pa.Field, ...]
     value: tuple[pa.Field, ...]
+    kind: str
+    lives_ms: int | None
+
+    @property
+    def times(self) -> int:
+        """How many columns of a key are times: the last ones."""
+        return len(TIMES_OF[self.kind])
+
+    @property
+    def has_ttl(self) -> bool:
+        """Whether the end of an entry depends on when it was put."""
+        return self.lives_ms is not None and self.kind == KEY_VALUE
+
+    def end_of(self, key: tuple[Any, ...]) -> int:
+        """When the entry of a window or a session ends by the stream clock."""
+        assert self.lives_ms is not None
+        return (key[-1] - EPOCH) // MILLISECOND + self.lives_ms
 
 
 @dataclass(frozen=True)
@@ -75,7 +98,13 @@ class Shape:
             tuple(topic.name for topic in node.topics),
             tuple(fields(node.output_columns)),
             tuple(
-                StoreShape(store.name, tuple(fields(store.key)), tuple(fields(store.value)))
+                StoreShape(
+                    store.name,
+                    tuple(fields(store.key)),
+                    tuple(fields(store.value)),
+                    store.kind,
+                    store.lives_ms,
+                )
                 for store in node.stores
             ),
             node.stream_wait_ms,
