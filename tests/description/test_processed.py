@@ -196,6 +196,49 @@ def test_a_function_has_its_state_and_what_takes_several_records_has_no_timers()
         counted(Untabled)
 
 
+def test_several_outputs_are_one_table_and_each_is_a_stream() -> None:
+    outputs = {"known": "word STRING, n INT", "un'known": "word STRING, at TIMESTAMP"}
+    node = counted(output=outputs).named("words")
+    assert [(each.name, each.type) for each in node.output_columns] == [
+        ("output", "STRING"),
+        ("word", "STRING"),
+        ("n", "INT"),
+        ("at", "TIMESTAMP"),
+    ]
+    assert node.identity == ("word", "output")
+    assert counted(output={"a": "word STRING", "b": "n INT"}).identity == ()
+    other = node.output_stream("un'known")
+    assert other.columns == ("word", "at")
+    assert "output = 'un\\'known'" in str(other.branches[0].steps[0])
+    assert (
+        node.fingerprint()
+        == counted(output=outputs).fingerprint()
+        != counted(output={"known": "word STRING"}).fingerprint()
+    )
+    with refused("there is no output 'no'; there are known, un'known"):
+        node.output_stream("no")
+    with refused("there is no output 'known'; there are "):
+        counted().output_stream("known")
+    with refused("process: output {} (dict) is neither columns nor a mapping"):
+        counted(output={})
+    with refused("output 'a' has a column 'To', which says to which output a row goes"):
+        counted(output={"a": "To INT"})
+    with refused("column 'n' is INT in one output and BIGINT in 'b'"):
+        counted(output={"a": "n INT", "b": "n BIGINT"})
+
+
+def test_the_order_of_time_waits_for_records_and_does_not_go_with_everything() -> None:
+    assert counted(order="time").longest_wait_ms == 1  # so that ticks bring a silent log to its last record
+    assert counted(order="time", stream_wait=9_000).longest_wait_ms == 9_000
+    assert counted(order="time").fingerprint() != counted().fingerprint()
+    with refused("order 'up' does not exist; there are log, time"):
+        counted(order="up")
+    with refused("order is 'time', and on_error is 'dead_letter'"):
+        counted(order="time", on_error="dead_letter")
+    with refused("order is 'time', and Tables takes tables"):
+        counted(Tables, order="time")
+
+
 def test_an_attribute_does_not_change_after_init_and_the_error_names_the_store_to_use() -> None:
     made = CountWords()
     made.init(None)  # type: ignore[arg-type]

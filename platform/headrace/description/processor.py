@@ -28,20 +28,24 @@ class Record(Mapping[str, Any]):
     """One record: the columns of its stream by name, and where it comes from.
 
     topic, partition, offset  its position
+    late                      in the order of time: whether it came after its moment
     """
 
-    __slots__ = ("_event_ms", "_ingested_ms", "_stream_ms", "_values", "offset", "partition", "topic")
+    __slots__ = ("_event_ms", "_ingested_ms", "_stream_ms", "_values", "late", "offset", "partition", "topic")
 
     def __init__(
         self,
         values: Mapping[str, Any],
         position: tuple[str, int, int],
         times_ms: tuple[int, int | None, int | None],
+        *,
+        late: bool = False,
     ) -> None:
         """In: times_ms  commit time, event time, and stream time of its partition through the record."""
         self._values = values
         self.topic, self.partition, self.offset = position
         self._ingested_ms, self._event_ms, self._stream_ms = times_ms
+        self.late = late
 
     def __getitem__(self, column: str) -> Any:
         return self._values[column]
@@ -107,7 +111,10 @@ class Context(ABC):
     @property
     @abstractmethod
     def stream_time(self) -> dt.datetime | None:
-        """In `process` the record's stream time; else the stream clock of the group; None: it has none yet."""
+        """In `process` the record's stream time; else the stream clock of the group; None: it has none yet.
+
+        In the order of time, in `process` the record's event time or, if it came late, the stream clock.
+        """
 
     @property
     @abstractmethod
@@ -128,7 +135,7 @@ class Context(ABC):
 
     @abstractmethod
     def forward(self, **columns: Any) -> None:
-        """Give a row. In: all columns of the output by name; None is null."""
+        """Give a row. In: all columns of the output by name; None is null. `to`: of several outputs which."""
 
     @abstractmethod
     def schedule(

@@ -18,6 +18,7 @@ from headrace.description.batch_processor import (
     BatchProcessor,
     BatchStore,
 )
+from headrace.description.outputs import OUTPUT, TO
 from headrace.description.processor import Context, Processor, Record
 
 if TYPE_CHECKING:
@@ -53,6 +54,9 @@ class OneByOne(Processor):
         )
         for given in [] if made is None else made.to_pylist():
             given.pop(RECORD, None)
+            if self.node.outputs:
+                name = given[OUTPUT]
+                given = {TO: name} | {each.name: given[each.name] for each in self.node.outputs[name]}
             self.context.forward(**given)
 
 

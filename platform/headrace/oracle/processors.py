@@ -15,10 +15,12 @@ from typing import TYPE_CHECKING, Any
 from headrace.description.batch_processor import BatchProcessor
 from headrace.description.durations import duration_ms
 from headrace.description.feeds import RESULT
+from headrace.description.outputs import OUTPUT, TO
+from headrace.description.processed import LOG
 from headrace.description.processor import Context, KeyValueStore, Processor, Record, Timer, freeze
 from headrace.description.time_stores import SessionStore, WindowStore
 from headrace.oracle.fates import DEAD_LETTER, DRAIN, USED, refused
-from headrace.oracle.log import Log, Results, Row, Values
+from headrace.oracle.log import Log, Place, Results, Row, Values
 from headrace.oracle.one_by_one import OneByOne
 from headrace.oracle.processor_stores import (
     NOT_BEGUN,
@@ -76,9 +78,12 @@ class _Context(Context):
         return next(each for each in self.node.stores if each.name == name)
 
     def forward(self, **columns: Any) -> None:
-        self.forwarded.append(
-            {each.name: as_column(each, columns[each.name]) for each in self.node.output_columns}
-        )
+        if self.node.outputs:
+            columns[OUTPUT] = columns.pop(TO)
+            assert {*columns} == {OUTPUT, *(each.name for each in self.node.outputs[columns[OUTPUT]])}
+        row = {each.name: as_column(each, columns.get(each.name)) for each in self.node.output_columns}
+        assert {*columns} <= {*row}
+        self.forwarded.append(row)
 
     def schedule(
         self,
@@ -120,6 +125,8 @@ class _Run:
         self.processor = self._made()
         freeze(self.processor)
         self.groups: dict[Identity, Group] = {}
+        self.waiting: list[Row] = []
+        self.late: set[Place] = set()
         self.before: Mapping[Any, int] = {}  # the stream times of partitions before the current log commit
 
     def _made(self) -> Processor:
@@ -141,7 +148,9 @@ class _Run:
             self.call_due(group, "wall", at_ms, WALL_TIMERS, at_ms, self.stream_clock(group, before))
         for row in rows:
             fate = row.fate if not self.node.by else refused(row, self.node.by)
-            self.found.met(row, fate or self.take_or_refuse(row))
+            self.found.met(row, fate or self.come(row))
+        for row in self.released(after):
+            self.take(row)
         for group in self.groups.values():
             now = self.stream_clock(group, after)
             self.call_due(group, "stream", now, STREAM_TIMERS, at_ms, now)
@@ -154,20 +163,38 @@ class _Run:
                     self.processor.close()
                     self.gather(DRAINED, at_ms, at_ms)
 
+    def come(self, row: Row) -> str:
+        """A record has come: its fate. In the order of time it waits for its moment."""
+        if self.node.order == LOG:
+            return self.take_or_refuse(row)
+        self.waiting.append(row)
+        if row.time_ms <= self.lowest(self.before):
+            self.late.add(row.place)
+        return USED
+
+    def released(self, after: Mapping[Any, int]) -> list[Row]:
+        """The records whose moment has come, in the order of time."""
+        now = self.lowest(after)
+        mine = [row for row in self.waiting if row.time_ms <= now]
+        self.waiting = [row for row in self.waiting if row.time_ms > now]
+        return sorted(mine, key=lambda row: (row.time_ms, row.topic, row.partition, row.offset or 0))
+
     def take(self, row: Row) -> None:
         """One record."""
         own = [row.values[name] for name in self.node.by] or [row.topic, row.partition]
         key = {name: plain(value) for name, value in zip(self.node.group_names, own, strict=True)}
         group = self.groups.setdefault(identity(own), Group(key))
         group.over_ms = self.stream_clock(group, self.before)
-        self.enter(group, NOT_BEGUN if row.stream_ms is None else row.stream_ms)
+        stream_ms = NOT_BEGUN if row.stream_ms is None else row.stream_ms
+        self.enter(group, stream_ms if self.node.order == LOG else max(row.time_ms, self.lowest(self.before)))
         for name, alarm in self.context.initial.items():
             if name not in group.alarms:
                 self.context.begin(name, alarm)
         assert row.offset is not None
         position = row.topic, row.partition, row.offset
-        self.processor.process(Record(row.values, position, (row.at_ms, row.event_ms, row.stream_ms)))
-        self.gather(RECORDS, row.at_ms, row.event_ms, row)
+        times_ms = row.at_ms, row.event_ms, row.stream_ms
+        self.processor.process(Record(row.values, position, times_ms, late=row.place in self.late))
+        self.gather(RECORDS, self.context.wall_ms, row.event_ms, row)
 
     def take_or_refuse(self, row: Row) -> str:
         """One record, and its fate; one that raises leaves all as it was."""
@@ -201,6 +228,10 @@ class _Run:
         """The stream clock of a group after a log commit."""
         if not self.node.by:
             return times.get((group.key["topic"], group.key["partition"]), NOT_BEGUN)
+        return self.lowest(times)
+
+    def lowest(self, times: Mapping[Any, int]) -> float:
+        """The lowest stream time of all partitions, once each topic has one."""
         known = {topic for topic, _ in times}
         begun = all(topic.name in known for topic in self.node.topics)
         return min(times.values()) if begun else NOT_BEGUN

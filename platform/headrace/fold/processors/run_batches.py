@@ -8,6 +8,7 @@ import pyarrow.compute as pc
 
 from headrace.description import BatchProcessor, ProcessorError
 from headrace.description.batch_processor import GROUP, PLACE, RECORD
+from headrace.description.outputs import OUTPUT
 from headrace.description.processor import freeze
 from headrace.description.processor_function import RunDependentError
 from headrace.description.wording import a_value, listed
@@ -95,6 +96,11 @@ class BatchRunner:
             )
         assert isinstance(made, pa.Table)
         rows = made.select(self._output.names).cast(self._output)
+        if self._shape.outputs:
+            known = pc.is_in(rows[OUTPUT], value_set=pa.array([*self._shape.outputs]))
+            if not pc.all(known, min_count=0).as_py():
+                names = listed([*self._shape.outputs])
+                raise ProcessorError(f"process_batch: '{OUTPUT}' names no output; there are {names}.")
         if RECORD in made.column_names:
             which = made[RECORD].cast(pa.int64())
             valid = pc.and_(pc.greater_equal(which, 0), pc.less(which, end - first))

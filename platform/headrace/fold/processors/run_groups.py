@@ -50,7 +50,8 @@ class Records:
     values     of columns
     position   topic, partition and offset
     times_ms   commit time, event time, stream time
-    commit     the number of the log commit
+    commit     the number of the log commit that each is given in
+    late       whether it came after its moment
     """
 
     columns: Sequence[str]
@@ -58,6 +59,7 @@ class Records:
     position: Sequence[Sequence[Any]]
     times_ms: Sequence[Sequence[int | None]]
     commit: Sequence[int]
+    late: Sequence[bool]
 
     def record(self, number: int) -> Record:
         """One of them."""
@@ -65,7 +67,8 @@ class Records:
         topic, partition, offset = (column[number] for column in self.position)
         ingested_ms, event_ms, stream_ms = (column[number] for column in self.times_ms)
         assert ingested_ms is not None
-        return Record(values, (topic, partition, offset), (ingested_ms, event_ms, stream_ms))
+        times_ms = ingested_ms, event_ms, stream_ms
+        return Record(values, (topic, partition, offset), times_ms, late=self.late[number])
 
 
 class Runner:
@@ -75,6 +78,7 @@ class Runner:
         """Make the object, and call its `init`."""
         self._shape, self._commits, self._records = shape, commits, records
         self.forwarded = Forwarded(shape)
+        self._before_ms = LOWEST  # the stream clock before the current log commit
         self.refused: dict[int, str] = {}  # the records that were set apart by number, and why
         self._context = RunContext(shape, self.forwarded)
         self._processor = _made(shape, self._context)
@@ -137,6 +141,7 @@ class Runner:
         context.wall_ms = at_ms
         context.stream_ms = clock.after_ms[at - 1] if at else clock.before_ms
         context.expire(context.stream_ms)
+        self._before_ms = context.stream_ms
         self._call_timers(group, WALL, at_ms, Cause(at_ms, WALL_TIMERS, at_ms, -1, group.number))
         for number in mine:
             self._process(group, number, at_ms)
@@ -177,7 +182,8 @@ class Runner:
         """Let the context stand at a record."""
         context = self._context
         _, event_ms, stream_ms = (column[number] for column in self._records.times_ms)
-        context.wall_ms, context.stream_ms = at_ms, LOWEST if stream_ms is None else stream_ms
+        now_ms = max(event_ms or 0, self._before_ms) if self._shape.by_time is not None else stream_ms
+        context.wall_ms, context.stream_ms = at_ms, LOWEST if now_ms is None else now_ms
         context.cause = Cause(at_ms, RECORDS, event_ms, number, group.number)
 
     @property

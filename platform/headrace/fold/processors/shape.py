@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 import datetime as dt
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
 import pyarrow as pa
 
 from headrace.description import Column, Processed
-from headrace.description.processed import SET_APART, Makes
+from headrace.description.processed import SET_APART, TIME, Makes
 from headrace.description.processor import EPOCH
 from headrace.description.stores import KEY_VALUE
 from headrace.description.stores import TIMES as TIMES_OF
@@ -59,11 +59,13 @@ class Shape:
     group           the columns of a group, as users call them
     topics          whose clocks are the group's; none: that of its own partition is
     output          the columns of its rows
+    outputs         of several outputs their columns by name; empty: there is one alone
     stream_wait_ms  the longest interval of timers by the stream clock; None: there are none
     wall_wait_ms    the same by the wall clock
     closes          whether it has a `close`
     sets_apart      whether a record for which it raises is a dead letter; else it stops the node
     attempts        how often a record is tried before
+    by_time         of records in the order of time the schema of the rows; None: they come in the log's order
     """
 
     node: str
@@ -75,12 +77,14 @@ class Shape:
     group: tuple[pa.Field, ...]
     topics: tuple[str, ...]
     output: tuple[pa.Field, ...]
+    outputs: Mapping[str, frozenset[str]]
     stores: tuple[StoreShape, ...]
     stream_wait_ms: int | None
     wall_wait_ms: int | None
     closes: bool
     sets_apart: bool
     attempts: int
+    by_time: pa.Schema | None
 
     @classmethod
     def of(cls, node: Processed, inputs: pa.Schema, fields: AsFields) -> Shape:
@@ -97,6 +101,7 @@ class Shape:
             tuple(group),
             tuple(topic.name for topic in node.topics),
             tuple(fields(node.output_columns)),
+            {name: frozenset(each.name for each in of) for name, of in node.outputs.items()},
             tuple(
                 StoreShape(
                     store.name,
@@ -112,6 +117,7 @@ class Shape:
             node.closes,
             node.on_error == SET_APART,
             node.attempts,
+            inputs if node.order == TIME else None,
         )
 
     @property
