@@ -62,7 +62,7 @@ check: guard setup ## Lint, formatting, types, layout
 	@$(BIN)/mypy
 	@$(BIN)/python -m pytest -q tests/tidy
 
-bench: setup ## Measure catch-up; ARGS="--descriptions", "--state-reads", "--memory"; PEERS=../shared/peers: beside Kafka Streams
+bench: setup ## Measure catch-up; ARGS="--descriptions", "--state-reads", "--processors", "--memory"; PEERS=../shared/peers: beside Kafka Streams
 	@$(BIN)/python -m benchmarks$(if $(PEERS),.kafka_streams) $(ARGS)
 
 cases: ## Write the cases of joins of streams anew with Kafka Streams; needs Maven and Java 17

@@ -62,7 +62,8 @@ def main(
 ) -> None:
     """Measure how fast a full topic becomes final windows; every run is checked against plain Python.
 
-    `--descriptions`, `--state-reads`, `--processors` and `--memory` as the first option measure something else; add `--help` to each.
+    `--descriptions`, `--state-reads`, `--processors` and `--memory` as the first option measure something else; each has a
+    `--help` of its own.
     """
     console, right = Console(), expected(records)
     with tempfile.TemporaryDirectory(prefix="headrace-bench-") as temporary:

@@ -23,9 +23,11 @@ class Count(hr.Processor):
     """Numbers the records of a sensor."""
 
     def init(self, context: hr.Context) -> None:
+        """Keep the store."""
         self.context, self.count = context, context.store("count")
 
     def process(self, record: hr.Record) -> None:
+        """Count one."""
         n = (self.count.get() or 0) + 1
         self.count.put(n)
         self.context.forward(sensor_id=record["sensor_id"], n=n)
@@ -35,9 +37,11 @@ class CountTables(hr.BatchProcessor):
     """The same by tables."""
 
     def init(self, context: hr.BatchContext) -> None:
+        """Keep the store."""
         self.count = context.store("count")
 
     def process_batch(self, records: pa.Table) -> pa.Table:
+        """Count those of many sensors."""
         group = records["__group"].to_numpy()
         held = self.count.entries()
         before = np.zeros(group[-1] + 1, np.int64)

@@ -19,7 +19,7 @@ from headrace.description.batch_processor import (
     BatchStore,
 )
 from headrace.description.outputs import OUTPUT, TO
-from headrace.description.processor import Context, Processor, Record
+from headrace.description.processor import Context, Processor, Record, freeze
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
@@ -40,6 +40,7 @@ class OneByOne(Processor):
         """See the base class."""
         self.context = context
         self.batches.init(_Tables(context, self.node))
+        freeze(self.batches)
 
     def process(self, record: Record) -> None:
         """A batch of one record."""
