@@ -52,10 +52,13 @@ class Right(hr.Processor):
 
 
 class Tables(hr.BatchProcessor):
-    """It gives a list instead of a table."""
+    """It takes records one by one."""
 
-    def process_batch(self, records: pa.Table) -> list[int]:  # type: ignore[override]
-        return []
+    def init(self, context: hr.BatchContext) -> None:
+        context.store("n").get("k")  # type: ignore[attr-defined]
+
+    def process_batch(self, records: pa.Table, record: hr.Record) -> None:  # type: ignore[override]
+        """Nothing."""
 
 
 class Unfinished(hr.Processor):
