@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 
 from headrace.description.schema import Column, parse_ddl, quote, refuse_repeats
+from headrace.description.stores import NAME
 from headrace.description.wording import a_value, listed
 from headrace.errors import DescriptionError
 
@@ -27,7 +28,12 @@ def named_outputs(output: object) -> Outputs | None:
             f"process: output {a_value(output)} is neither columns nor a mapping of names to columns.",
             hint="Write output='word STRING, n BIGINT', or output={'known': 'word STRING', 'unknown': 'word STRING'}.",
         )
-    return tuple((str(name), str(ddl)) for name, ddl in pairs)
+    for name, _ in pairs:
+        if not NAME.fullmatch(name):
+            raise DescriptionError(
+                f"process: output {a_value(name)} is not a name in lower-case letters, digits and single underscores."
+            )
+    return tuple((name, ddl) for name, ddl in pairs)
 
 
 def columns_of(outputs: Outputs) -> Mapping[str, tuple[Column, ...]]:
@@ -67,8 +73,7 @@ def selection(columns: Mapping[str, Sequence[Column]], name: str) -> tuple[str, 
     """
     if name not in columns:
         raise DescriptionError(f"output: there is no output {a_value(name)}; there are {listed([*columns])}.")
-    text = name.replace("\\", "\\\\").replace("'", "\\'")
-    return f"{OUTPUT} = '{text}'", [quote(column.name) for column in columns[name]]
+    return f"{OUTPUT} = '{name}'", [quote(column.name) for column in columns[name]]
 
 
 def _is_pair(each: object) -> bool:

@@ -75,7 +75,8 @@ class Processed(Emitting):
         require_known_columns(self.stream, "process")
         if self.by:
             object.__setattr__(self, "by", grouping_columns(self.stream, self.by))
-        object.__setattr__(self, "stores", _checked_stores(self.stores, self.group_names))
+        stores = _stores_of(self.processor, self.stores)
+        object.__setattr__(self, "stores", _checked_stores(stores, self.group_names))
         self._check_form()
         if (outputs := named_outputs(self.output)) is not None:
             object.__setattr__(self, "output", outputs)
@@ -197,16 +198,8 @@ class Processed(Emitting):
         }
 
     def _check_form(self) -> None:
-        """A function has one store; a function and a vectorised processor have no timers."""
-        if isinstance(self.processor, ProcessorFunction):
-            own = (self.processor.store,)
-            if tuple(self.stores) not in ((), own):
-                raise DescriptionError(
-                    f"process: the function {self.processor_name} has its state, and no other stores.",
-                    hint="Write a class of hr.Processor for several stores.",
-                )
-            object.__setattr__(self, "stores", own)
-        elif not self.is_vectorised:
+        """A function and a vectorised processor have no timers, and no entries that end by themselves."""
+        if not isinstance(self.processor, ProcessorFunction) and not self.is_vectorised:
             return
         for store in self.stores:
             if store.lives_ms is not None:
@@ -292,6 +285,19 @@ def _check_processor(processor: object) -> None:
         raise DescriptionError(
             f"process: {made.__name__} has no method {listed(sorted(made.__abstractmethods__))}.", hint=hint
         )
+
+
+def _stores_of(processor: Makes, stores: Sequence[Store]) -> Sequence[Store]:
+    """The stores that are given; of a function that of its state."""
+    if not isinstance(processor, ProcessorFunction):
+        return stores
+    own = (processor.store,)
+    if stores not in ((), [], own):
+        raise DescriptionError(
+            f"process: the function {processor.name} has its state, and no other stores.",
+            hint="Write a class of hr.Processor for several stores.",
+        )
+    return own
 
 
 def _checked_stores(stores: object, group: Sequence[str]) -> tuple[Store, ...]:

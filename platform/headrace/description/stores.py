@@ -11,7 +11,7 @@ from headrace.description.schema import Column, is_floating, parse_ddl, refuse_r
 from headrace.description.wording import a_value
 from headrace.errors import DescriptionError
 
-_NAME = re.compile(r"[a-z][a-z0-9]*(_[a-z0-9]+)*")
+NAME = re.compile(r"[a-z][a-z0-9]*(_[a-z0-9]+)*")
 NAME_MAX = 80
 KEY_VALUE, WINDOW, SESSION = "key-value", "window", "session"
 TIMES = {  # the last columns of a key
@@ -42,7 +42,7 @@ class Store:
     lives_ms: int | None = None
 
     def __post_init__(self) -> None:
-        if not (isinstance(self.name, str) and len(self.name) <= NAME_MAX and _NAME.fullmatch(self.name)):
+        if not (isinstance(self.name, str) and len(self.name) <= NAME_MAX and NAME.fullmatch(self.name)):
             raise DescriptionError(
                 f"store: {a_value(self.name)} is not a name in lower-case letters, digits and single underscores.",
                 hint="Write for example hr.key_value_store('counts', 'word STRING', 'n BIGINT').",

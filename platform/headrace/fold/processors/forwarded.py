@@ -119,7 +119,7 @@ class Forwarded:
             each.name: pa.array(values, each.type)
             for each, values in zip(self.shape.output, self.columns, strict=True)
         }
-        found |= {name: position[name].cast(of) for name, of in _POSITION.items()}
+        found |= {name: position[name].cast(of) for name, of in POSITION_TYPES.items()}
         return pa.table(
             found
             | {
@@ -133,4 +133,4 @@ class Forwarded:
         )
 
 
-_POSITION = {TOPIC: pa.string(), PARTITION: pa.int32(), OFFSET: pa.int64()}
+POSITION_TYPES = {TOPIC: pa.string(), PARTITION: pa.int32(), OFFSET: pa.int64()}

@@ -27,7 +27,15 @@ from headrace.fold.fates import sum_tallies, tally_of
 from headrace.fold.group_order import order_by_group
 from headrace.fold.keys import canonical, group
 from headrace.fold.positions import order_of, position_columns
-from headrace.fold.processors.forwarded import NUMBER, PHASE, RECORDS, RELEASED_AT, SEQUENCE, TIMESTAMP
+from headrace.fold.processors.forwarded import (
+    NUMBER,
+    PHASE,
+    POSITION_TYPES,
+    RECORDS,
+    RELEASED_AT,
+    SEQUENCE,
+    TIMESTAMP,
+)
 from headrace.fold.processors.process_records import REFUSED, ProcessRecords, other_fates, refused_records
 from headrace.fold.processors.run_batches import BatchRunner
 from headrace.fold.processors.shape import StoreShape
@@ -87,7 +95,7 @@ class ProcessBatches(ProcessRecords):
             TIMESTAMP: causes[EVENT],
             SEQUENCE: pa.array(at_ms),
         }
-        place = {name: causes[name] for name in (TOPIC, PARTITION, OFFSET, KEY)}
+        place = {name: causes[name].cast(of) for name, of in POSITION_TYPES.items()} | {KEY: causes[KEY]}
         return pa.table({name: given[name] for name in given.column_names if name != RECORD} | place | more)
 
     def _changes(self, store: StoreShape, runner: BatchRunner, own: pa.Table) -> pa.Table:
