@@ -37,7 +37,7 @@ class Right(hr.Processor):
     def init(self, context: hr.Context) -> None:
         context.schedule("1 second", self.process)  # type: ignore[arg-type]
         context.schedule(1.5, self.tick)  # type: ignore[arg-type]
-        context.schedule("1 second", self.tick, "wall")  # type: ignore[misc]
+        context.schedule("1 second", self.tick, "wall")  # type: ignore[call-arg]
         context.store("n").fetch("k")  # type: ignore[attr-defined]
         context.window_store("n").get("k")  # type: ignore[call-arg]
         context.session_store("n").put("k", 1, start=1, end=2)  # type: ignore[arg-type]
@@ -80,4 +80,4 @@ STREAM.process(Right, output="n INT", on_errors="stop")  # type: ignore[call-arg
 hr.processor(too_few, state="n INT")  # type: ignore[arg-type]
 hr.processor(too_few)  # type: ignore[call-arg, arg-type]
 hr.window_store("w", "k INT", "n INT")  # type: ignore[call-arg]
-hr.key_value_store("s", "k INT", "n INT", "1 hour")  # type: ignore[misc]
+hr.key_value_store("s", "k INT", "n INT", "1 hour")  # type: ignore[call-arg]

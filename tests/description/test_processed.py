@@ -209,7 +209,7 @@ def test_several_outputs_are_one_table_and_each_is_a_stream() -> None:
     assert counted(output={"a": "word STRING", "b": "n INT"}).identity == ()
     other = node.output_stream("unknown")
     assert other.columns == ("word", "at")
-    assert node.output_stream("unknown") == node.where("output = 'unknown'").select("word", "at")
+    assert node.output_stream("unknown") == node.where("output = 'unknown'").select("`word`", "`at`")
     assert (
         node.fingerprint()
         == counted(output=outputs).fingerprint()

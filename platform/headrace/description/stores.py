@@ -16,8 +16,11 @@ NAME_MAX = 80
 KEY_VALUE, WINDOW, SESSION = "key-value", "window", "session"
 TIMES = {  # the last columns of a key
     KEY_VALUE: (),
-    WINDOW: (Column("window_start", "TIMESTAMP"),),
-    SESSION: (Column("session_start", "TIMESTAMP"), Column("session_end", "TIMESTAMP")),
+    WINDOW: (Column("window_start", "TIMESTAMP", nullable=True),),
+    SESSION: (
+        Column("session_start", "TIMESTAMP", nullable=True),
+        Column("session_end", "TIMESTAMP", nullable=True),
+    ),
 }
 
 

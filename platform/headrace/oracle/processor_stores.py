@@ -102,7 +102,8 @@ class _Kept:
         if self.store.lives_ms is None:
             return None
         if self.store.kind != KEY_VALUE:
-            return (key[-1] - EPOCH) // dt.timedelta(milliseconds=1) + self.store.lives_ms
+            last: dt.datetime = key[-1]
+            return (last - EPOCH) // dt.timedelta(milliseconds=1) + self.store.lives_ms
         return None if self.here.stream_ms == NOT_BEGUN else int(self.here.stream_ms) + self.store.lives_ms
 
 

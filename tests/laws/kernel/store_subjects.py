@@ -7,6 +7,7 @@ from typing import Any
 
 import headrace as hr
 from headrace.description import Node
+from headrace.description.processed import Makes
 from headrace.description.processor import EPOCH
 from tests.laws.kernel.subjects import Subject, T, U
 
@@ -114,7 +115,7 @@ def store_subjects() -> list[Subject]:
     counts = hr.window_store("counts", "name STRING", "n BIGINT", retention="9 seconds")
     places = hr.window_store("last", "", "value BIGINT, n BIGINT", retention="2 seconds")
     sessions = hr.session_store("counts", "kind BIGINT", "n BIGINT", retention="8 seconds")
-    made = {
+    made: dict[str, tuple[Makes, list[Any]]] = {
         "entries_that_end": (Remembers, [last, seen]),
         "entries_of_windows": (Windows, [counts, places]),
         "entries_of_sessions": (SessionsByHand, [sessions]),
@@ -127,7 +128,7 @@ def store_subjects() -> list[Subject]:
     return found
 
 
-def _node(stream: Any, processor: type[hr.Processor], stores: list[Any]) -> Node:
+def _node(stream: Any, processor: Makes, stores: list[Any]) -> Node:
     node: Node = stream.process(
         processor,
         output=SAID,

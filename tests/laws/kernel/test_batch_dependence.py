@@ -43,7 +43,8 @@ FIRST = settings(
 
 def node(processor: Any, *stores: Any) -> Node:
     output = "key STRING, n BIGINT, value BIGINT"
-    return T.group_by("key").process(processor, output=output, stores=stores).named("counts")
+    made: Node = T.group_by("key").process(processor, output=output, stores=stores).named("counts")
+    return made
 
 
 def by_function(function: Any) -> Node:

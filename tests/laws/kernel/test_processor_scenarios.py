@@ -86,7 +86,7 @@ def test_kip_28_adds_up_and_forwards_each_second() -> None:
         3: [("b", 1, 1.9), ("a", 5, 3.4)],
         4: [("a", 1, 3.9)],
     }
-    rows = made(node.named("sums"), timeline(pa.int64(), {"numbers": log}))  # type: ignore[arg-type]
+    rows = made(node.named("sums"), timeline(pa.int64(), {"numbers": log}))
     assert [(row["at"], row["key"], row["value"]) for row in rows] == [
         ("01.3", "a", 4),
         ("01.3", "b", 2),
@@ -126,10 +126,10 @@ def test_duplicates_within_ten_seconds_are_dropped_and_old_ones_are_forgotten() 
         4: [("a", 1, 13), ("a", 2, 16)],
         5: [("a", 1, 26)],
     }
-    rows = made(node.named("unique"), timeline(pa.int64(), {"numbers": log}))  # type: ignore[arg-type]
+    rows = made(node.named("unique"), timeline(pa.int64(), {"numbers": log}))
     assert [(row["key"], row["value"]) for row in rows] == [("a", 1), ("a", 1), ("b", 1), ("a", 2), ("a", 1)]
     late = {**log, 6: [("b", 9, 60)], 7: [("a", 1, 26), ("a", 1, 61)]}
-    rows = made(node.named("unique"), timeline(pa.int64(), {"numbers": late}))  # type: ignore[arg-type]
+    rows = made(node.named("unique"), timeline(pa.int64(), {"numbers": late}))
     assert [(row["key"], row["value"]) for row in rows][5:] == [("b", 9), ("a", 1), ("a", 1)]
 
 
@@ -163,7 +163,7 @@ def test_a_sample_of_each_key_by_the_wall_clock() -> None:
         11: [("a", 5, 0), ("b", 6, 0)],
         16: [("b", 7, 0)],
     }
-    rows = made(node.named("samples"), timeline(pa.int64(), {"numbers": log}))  # type: ignore[arg-type]
+    rows = made(node.named("samples"), timeline(pa.int64(), {"numbers": log}))
     assert [(row["key"], row["value"]) for row in rows] == [("a", 1), ("b", 3), ("a", 5), ("b", 7)]
 
 
@@ -198,7 +198,7 @@ def test_a_trade_has_the_price_of_its_moment_in_whatever_order_they_come() -> No
     )
     prices = {3: [("x", 10, 1), ("x", 11, 3)], 5: [("x", 12, 9)]}
     trades = {1: [("x", 2, 2), ("x", 5, 5)], 2: [("x", 3, 3)], 4: [("x", 8, 8)], 6: [("x", 4, 4)]}
-    rows = made(node.named("priced"), timeline(pa.int64(), {"prices": prices, "trades": trades}))  # type: ignore[dict-item]
+    rows = made(node.named("priced"), timeline(pa.int64(), {"prices": prices, "trades": trades}))
     assert [(row["size"], row["price"]) for row in rows] == [(2, 10), (3, 11), (5, 11), (8, 11), (4, None)]
 
 
@@ -299,7 +299,7 @@ def test_a_batch_ends_by_number_by_time_and_by_a_drain() -> None:
         11: [("a", 5, 0)],
         30: [("c", 9, 0)],
     }
-    world = timeline(pa.int64(), {"numbers": log}, drains=[31])  # type: ignore[arg-type]
+    world = timeline(pa.int64(), {"numbers": log}, drains=[31])
     rows = made(node.named("batches"), world)
     assert [(row["values"], row["at"]) for row in rows] == [
         ([1, 2, 3], "02"),

@@ -25,7 +25,7 @@ CUTS = (
 
 
 def timeline(
-    of: pa.DataType, topics: Mapping[str, Mapping[float, Records]], *, drains: Sequence[float] = ()
+    of: pa.DataType, topics: Mapping[str, Mapping[int, Records]], *, drains: Sequence[float] = ()
 ) -> World:
     """A world. In: of each topic the records of each log commit, by its time; all of partition 0; when there is a drain."""
     logs = []

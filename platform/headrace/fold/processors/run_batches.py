@@ -99,8 +99,8 @@ class BatchRunner:
         if self._shape.outputs:
             known = pc.is_in(rows[OUTPUT], value_set=pa.array([*self._shape.outputs]))
             if not pc.all(known, min_count=0).as_py():
-                names = listed([*self._shape.outputs])
-                raise ProcessorError(f"process_batch: '{OUTPUT}' names no output; there are {names}.")
+                there = listed([*self._shape.outputs])
+                raise ProcessorError(f"process_batch: '{OUTPUT}' names no output; there are {there}.")
         if RECORD in made.column_names:
             which = made[RECORD].cast(pa.int64())
             valid = pc.and_(pc.greater_equal(which, 0), pc.less(which, end - first))

@@ -43,7 +43,8 @@ class StoreShape:
     def end_of(self, key: tuple[Any, ...]) -> int:
         """When the entry of a window or a session ends by the stream clock."""
         assert self.lives_ms is not None
-        return (key[-1] - EPOCH) // MILLISECOND + self.lives_ms
+        last: dt.datetime = key[-1]
+        return (last - EPOCH) // MILLISECOND + self.lives_ms
 
 
 @dataclass(frozen=True)
