@@ -91,7 +91,7 @@ class GroupedStream:
         attempts: int = 1,
         order: str = "log",
     ) -> Processed:
-        """What a user's processor forwards for the records of each group (see `hr.Processor`).
+        """The rows that a user's processor forwards for the records of each group (see `hr.Processor`).
 
         In:     processor    a class, or a `functools.partial` of one
                 output       columns of the rows that it forwards, as DDL; of several outputs by name (see `output_stream`)

@@ -63,7 +63,7 @@ class ProcessBatches(ProcessRecords):
             if held is not None:
                 runner.context.store(store.name).hold(self._held(store, held, own[KEY]))
         runner.run(kept, same.codes[order])
-        outputs = {"results": self._results(runner.rows(), kept)}
+        outputs = {"results": self._results(runner.rows(), kept, times)}
         tally = tally_of(rows)
         if self.shape.sets_apart:
             outputs[REFUSED] = refused_records(kept, runner.refused)
@@ -79,15 +79,16 @@ class ProcessBatches(ProcessRecords):
         columns = dict(zip(names, (rows[name] for name in entry_columns(store)), strict=True))
         return pa.table({GROUP: number, **columns, DELETED: rows[DELETED]}).filter(which)
 
-    def _results(self, given: pa.Table, kept: pa.Table) -> pa.Table:
+    def _results(self, given: pa.Table, kept: pa.Table, times: Times) -> pa.Table:
         """Rows as `Forwarded.table` gives them."""
+        commits = np.array([ms for ms, _ in times.commits], np.int64)
         which = int64(given[RECORD])
         order = np.argsort(which, kind="stable")
         first = np.searchsorted(which[order], which[order])
         number = np.empty(len(which), np.int64)
         number[order] = np.arange(len(which)) - first
         causes = kept.select([TOPIC, PARTITION, OFFSET, KEY, EVENT, INGESTED]).take(pa.array(which))
-        at_ms = int64(causes[INGESTED])
+        at_ms = commits[np.searchsorted(commits, int64(causes[INGESTED]))]
         more = {
             PHASE: pa.array(np.full(len(which), RECORDS, np.int32)),
             NUMBER: pa.array(number),
