@@ -60,7 +60,7 @@ def read_corrections(file: Path) -> dict[Place, Correction]:
             ) from error
         if place in found:
             raise TerminalError(
-                f"Corrections: line {number} of '{file}' names partition {place[0]}, offset {place[1]} again."
+                f"Corrections: line {number} of '{file}' corrects partition {place[0]}, offset {place[1]} a second time."
             )
         found[place] = correction
     return found

@@ -14,6 +14,7 @@ if TYPE_CHECKING:
 
     from pyspark.sql import DataFrame, Row
 
+NUMBER = "(?<![A-Za-z0-9]|[A-Za-z]-)[0-9]+"  # not that of "UTF-8"
 TEXT_MAX = 120  # bytes of a key or a value that are shown
 
 
@@ -60,7 +61,7 @@ def by_reason(dead: DataFrame, examples: int) -> list[DeadLetters]:
 
     In: dead  as `Views.dead_letters` gives them
     """
-    alike = dead.withColumn("alike", F.regexp_replace("reason", "[0-9]+", "#"))
+    alike = dead.withColumn("alike", F.regexp_replace("reason", NUMBER, "#"))
     group = ["alike", "node"]
     newest = Window.partitionBy(*group).orderBy(F.desc("ingested_at"), "partition", F.desc("offset"))
     whole = Window.partitionBy(*group)
