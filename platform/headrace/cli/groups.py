@@ -16,7 +16,7 @@ GROUPS: Mapping[str, tuple[str, ...]] = {
         *("plan", "apply", "pause", "resume", "set-limits", "set-trigger", "rebuild", "redeliver"),
         *("maintain", "retain", "erase"),
     ),
-    "Repair": ("repair", "accept-gap", "reset-guard"),
+    "Repair": ("repair", "redrive", "accept-gap", "reset-guard"),
     "Develop": ("new", "fetch-jars"),
 }
 OTHERS = "More"
