@@ -97,9 +97,7 @@ def command_line() -> str:
     """What `headrace --help` says, and that of every command."""
     command = [sys.executable, "-m", "typer", "headrace.cli", "utils", "docs", "--name", "headrace"]
     found = subprocess.run(command, capture_output=True, text=True, check=True)
-    text = re.sub(
-        r"\[default: file:[^\]]*\]", "[default: .headrace/lake of the working directory]", found.stdout
-    )
+    text = re.sub(r"default: file:[^\];]*", "default: .headrace/lake of the working directory", found.stdout)
     return text.replace("# `headrace`", "# Command line", 1)
 
 
