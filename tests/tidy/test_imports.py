@@ -30,6 +30,7 @@ ORDER = (
     "sinks",
     "quality",
     "orchestration",
+    "preflight",
     "local",
     "testing",
     "cli",

@@ -61,6 +61,7 @@ from headrace.description.suppression import (
     until_window_closes,
 )
 from headrace.description.table import Table
+from headrace.description.table_changes import TableChanges
 from headrace.description.time_stores import SessionStore, WindowStore
 from headrace.description.topic import Topic
 from headrace.description.topology import Topology, describe
@@ -82,11 +83,12 @@ __all__ = [
     "Lookup", "NamedStream", "Node", "NodeOutput", "Processed", "Processor", "ProcessorError", "Record", "Refined",
     "Relation", "ReplayGuard", "ResultColumn", "RunningAggregate", "Select", "SessionStore", "SessionWindows",
     "SlidingWindows", "Step", "Store", "Stream", "StreamJoin", "Suppressed", "Table", "TableAggregate",
-    "TimeWindows", "Timer", "Topic", "Topology", "Transform", "UntilTimeLimit", "UntilWindowCloses", "Where",
-    "WindowStore", "WindowedAggregate", "WindowedStream", "WithColumn", "approx_count_distinct", "avg", "collect",
-    "count", "count_distinct", "describe", "duration_ms", "first", "format_duration", "hopping", "is_decimal",
-    "is_floating", "is_integral", "is_numeric", "is_unnamed", "key_value_store", "last", "max", "max_by", "min",
-    "min_by", "output_name", "parse_ddl", "parse_expression", "quantiles", "quote", "session", "session_store",
-    "sliding", "stddev", "sum", "to_ddl", "top", "tumbling", "until_time_limit", "until_window_closes",
-    "value_store", "variance", "window_store", "with_unnamed", "written_by",
+    "TableChanges", "TimeWindows", "Timer", "Topic", "Topology", "Transform", "UntilTimeLimit",
+    "UntilWindowCloses", "Where", "WindowStore", "WindowedAggregate", "WindowedStream", "WithColumn",
+    "approx_count_distinct", "avg", "collect", "count", "count_distinct", "describe", "duration_ms", "first",
+    "format_duration", "hopping", "is_decimal", "is_floating", "is_integral", "is_numeric", "is_unnamed",
+    "key_value_store", "last", "max", "max_by", "min", "min_by", "output_name", "parse_ddl", "parse_expression",
+    "quantiles", "quote", "session", "session_store", "sliding", "stddev", "sum", "to_ddl", "top", "tumbling",
+    "until_time_limit", "until_window_closes", "value_store", "variance", "window_store", "with_unnamed",
+    "written_by",
 ]  # fmt: skip

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cached_property
 from typing import TYPE_CHECKING
 
@@ -10,7 +10,7 @@ import pyarrow as pa
 from pyspark.sql.pandas.types import from_arrow_schema
 from pyspark.sql.types import StructType
 
-from headrace.description import Join, Refined, TableAggregate
+from headrace.description import Join, Refined, TableAggregate, TableChanges
 from headrace.description.feeds import LEFT, RESULT, RIGHT, ROWS, below
 from headrace.description.limits import is_suppressed, policy_of
 from headrace.description.suppression import Policy
@@ -44,10 +44,12 @@ class BoundOperator:
 
     rows      of its feeds, as Spark gives them
     operator  of the node
+    computed  the columns that SQL makes of tables (see `engine.operators.operator_of`)
     """
 
     rows: NodeRows
     operator: NodeOperator
+    computed: Mapping[str, pa.Schema] = field(default_factory=dict)
 
     @cached_property
     def fold(self) -> SparkFold:
@@ -100,12 +102,14 @@ def bound(spark: SparkSession, node: Node) -> BoundOperator:
     if known not in _KNOWN:
         rows = NodeRows(spark, node)
         inputs = {name: feed.schema for name, feed in rows.packed.feeds.items()}
+        relation = node.changed if isinstance(node, TableChanges) else node
         columns = (
-            _computed_columns(spark, node, inputs)
-            if isinstance(node, Join | Refined | TableAggregate)
+            _computed_columns(spark, relation, inputs)
+            if isinstance(relation, Join | Refined | TableAggregate)
             else {}
         )
-        made = BoundOperator(rows, operator_of(node, rows.columns, changes=tells, computed=columns))
+        operator = operator_of(node, rows.columns, changes=tells, computed=columns)
+        made = BoundOperator(rows, operator, columns)
         _require_comparable(node, made.result_schema)
         _KNOWN[known] = made
     return _KNOWN[known]
