@@ -108,6 +108,8 @@ class Refinable(Relation):
             "description": self.description,
             "owners": self.owners,
             "sinks": self.sinks,
+            "on_change": self.on_change,
+            "renamed_from": self.renamed_from,
         }
         plain = replace(self, name=None, description="", owners=(), sinks=())
         return Refined(plain, (step,), **kept)  # type: ignore[arg-type]

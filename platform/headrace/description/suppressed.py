@@ -128,6 +128,8 @@ def suppressed(updated: Updated, policy: object) -> Suppressed:
         "description": updated.description,
         "owners": updated.owners,
         "sinks": updated.sinks,
+        "on_change": updated.on_change,
+        "renamed_from": updated.renamed_from,
     }
     plain = replace(updated, name=None, description="", owners=(), sinks=())
     return Suppressed(plain, policy, **kept)  # type: ignore[arg-type]
