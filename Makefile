@@ -27,7 +27,7 @@ TEST_JVMS = JDK_JAVA_OPTIONS="$(SHORT_LIVED_JVM) -XX:SharedArchiveFile=$(CLASSES
 	KAFKA_OPTS="-XX:SharedArchiveFile=$(CLASSES)/broker.jsa"
 
 .DEFAULT_GOAL := help
-.PHONY: help setup demo demo-once tour test test-long test-fast faults check guard bench cases lock clean again
+.PHONY: help setup demo demo-once tour test test-long test-fast faults check guard bench cases docs wheel lock clean again
 
 help: ## List what make can do
 	@awk 'BEGIN {FS = ":.*## "} /^[a-z-]+:.*## / {printf "  make %-10s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -62,8 +62,16 @@ check: guard setup ## Lint, formatting, types, layout
 	@$(BIN)/mypy
 	@$(BIN)/python -m pytest -q tests/tidy
 
-bench: setup ## Measure catch-up; ARGS="--descriptions", "--state-reads", "--memory"; PEERS=../shared/peers: beside Kafka Streams
+bench: setup ## Measure catch-up; ARGS="--descriptions", "--state-reads", "--memory", "--nexmark"; PEERS=../shared/peers: beside Kafka Streams
 	@$(BIN)/python -m benchmarks$(if $(PEERS),.kafka_streams) $(ARGS)
+
+wheel: setup ## Build the wheel in dist/; `headrace new my_streams` makes a project from it
+	@$(BIN)/python -m hatchling build --target wheel --directory dist
+
+docs: $(VENV)/.docs ## Build the documentation site in .headrace/site; a dead link fails
+	@$(BIN)/python docs/tools/pictures.py
+	@NO_MKDOCS_2_WARNING=1 $(BIN)/python -m mkdocs build --quiet --strict
+	@echo "docs: open .headrace/site/index.html"
 
 cases: ## Write the cases of joins of streams anew with Kafka Streams; needs Maven and Java 17
 	@mvn -q -B -f tests/fixtures/kafka_streams/pom.xml compile org.codehaus.mojo:exec-maven-plugin:3.5.0:java \
@@ -72,6 +80,8 @@ cases: ## Write the cases of joins of streams anew with Kafka Streams; needs Mav
 lock: $(INSTALLED) ## Resolve dependencies anew: both requirements.lock files and the jars' digests
 	@$(LOCK) --extra dev --output-file requirements.lock $(ARGS)
 	@$(LOCK) --constraints requirements.lock --output-file deploy/image/requirements.lock
+	@$(BIN)/uv pip compile --quiet --universal --python-version 3.11 --no-emit-index-url --generate-hashes --no-annotate \
+		--custom-compile-command "make lock" --constraints requirements.lock --group docs --output-file docs/requirements.lock
 	@$(BIN)/python deploy/jars/resolve.py $(JARS) --lock
 
 clean: ## Remove all that setup, demo and tests made, .venv and .headrace included
@@ -106,6 +116,11 @@ $(INSTALLED): requirements.lock pyproject.toml
 	  requirements.lock
 	@$(BIN)/uv pip install --quiet --python $(BIN)/python --no-deps --no-build-isolation --editable .
 	@printf '%s\n' "$(CURDIR)" > $@
+
+# What builds the site, beside what is there: `make setup` stays quick.
+$(VENV)/.docs: docs/requirements.lock $(INSTALLED)
+	@$(BIN)/uv pip install --quiet --python $(BIN)/python --require-hashes --requirement docs/requirements.lock
+	@touch $@
 
 $(RESOLVED): deploy/jars/ivy.xml deploy/jars/SHA256SUMS deploy/jars/resolve.py | $(INSTALLED)
 	@echo "setup: fetching the jars of Spark and of the Kafka broker into $(JARS)"

@@ -4,7 +4,8 @@ Other measurements begin with an option of their own, and have options of their 
 
 - `--descriptions`: what each kind of description costs, beside plain tumbling windows;
 - `--state-reads`: bytes of the state that a micro-batch reads, with 10,000 keys and with 1,000,000;
-- `--memory`: peak memory with values that compress a hundredfold, and with one key that has half of all records.
+- `--memory`: peak memory with values that compress a hundredfold, and with one key that has half of all records;
+- `--nexmark`: the queries of Nexmark, each checked against SQL over whole topics.
 """
 
 from __future__ import annotations
@@ -26,6 +27,7 @@ from rich.table import Table
 import headrace as hr
 from benchmarks import descriptions, memory, state_reads
 from benchmarks.catch_up import backfill_seconds, catch_up, windows_are
+from benchmarks.nexmark import measure as nexmark
 from benchmarks.readings import PARTITIONS, counts, expected, produce
 from headrace.lake.paths import Lake
 from headrace.local.broker import Broker
@@ -38,6 +40,7 @@ OTHERS: Mapping[str, Callable[..., None]] = {
     "--descriptions": descriptions.main,
     "--state-reads": state_reads.main,
     "--memory": memory.main,
+    "--nexmark": nexmark.main,
 }
 PLAIN = {"": counts()}
 GUARDED = {
@@ -60,7 +63,7 @@ def main(
 ) -> None:
     """Measure how fast a full topic becomes final windows; every run is checked against plain Python.
 
-    `--descriptions`, `--state-reads` and `--memory` as the first option measure something else; add `--help` to each.
+    `--descriptions`, `--state-reads`, `--memory`, `--nexmark` as the first option: something else; add `--help` to each.
     """
     console, right = Console(), expected(records)
     with tempfile.TemporaryDirectory(prefix="headrace-bench-") as temporary:

@@ -19,7 +19,7 @@ from confluent_kafka import Producer
 from pyspark.sql import functions as F
 
 import headrace as hr
-from benchmarks.processes import cpu_seconds, peak_mib
+from benchmarks.processes import Meter, peak_mib
 from headrace.errors import TerminalError
 from headrace.lake.paths import Lake
 from headrace.local.broker import Broker
@@ -71,10 +71,10 @@ def speed(
                 clock.set(BEGIN_MS + number * 1_000)
                 sequencer.append(_raw(spark, number * records // commits, (number + 1) * records // commits))
                 if not together or number == commits - 1:
-                    began, cpu_began = time.monotonic(), cpu_seconds()
-                    while runner.advance():
-                        pass
-                    seconds, cpu = seconds + time.monotonic() - began, cpu + cpu_seconds() - cpu_began
+                    with Meter() as meter:
+                        while runner.advance():
+                            pass
+                    seconds, cpu = (one + more for one, more in zip((seconds, cpu), meter.used, strict=True))
             _require_right(spark, lake, records, commits)
             typer.echo(
                 f"{run}: {records / seconds:,.0f} records/s, {seconds:.1f} s, "

@@ -9,14 +9,13 @@ from __future__ import annotations
 
 import os
 import tempfile
-import time
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 from pyspark.sql import functions as F
 
 import headrace as hr
-from benchmarks.processes import cpu_seconds, heap_mib, jvm_of, resident_mib
+from benchmarks.processes import Meter, heap_mib, jvm_of, resident_mib
 from headrace.errors import TerminalError
 from headrace.lake.paths import Lake
 from headrace.log.clock import ManualClock
@@ -64,10 +63,10 @@ def main(
         for first in range(0, records, batch):
             clock.set(clock.now_ms() + 1_000)
             sequencer.append(_raw(spark, first, min(first + batch, records)))
-            began, cpu = time.monotonic(), cpu_seconds()
-            while runner.advance():
-                pass
-            seconds, cpu = time.monotonic() - began, cpu_seconds() - cpu
+            with Meter() as meter:
+                while runner.advance():
+                    pass
+            seconds, cpu = meter.used
             if first // batch % 10 == 9:
                 runner.maintain()
             waits = sum(each["records"] for each in runner.progress.buffer.values())

@@ -17,7 +17,7 @@ import typer
 from pyspark.sql import functions as F
 
 import headrace as hr
-from benchmarks.processes import cpu_seconds, heap_mib, jvm_of, peak_mib, resident_mib
+from benchmarks.processes import Meter, heap_mib, jvm_of, peak_mib, resident_mib
 from headrace import lake as lakes
 from headrace.errors import TerminalError
 from headrace.lake.paths import Lake
@@ -89,10 +89,10 @@ class Line:
 
     def fold(self) -> tuple[float, float]:
         """Run the join to the end of its logs; seconds and CPU seconds."""
-        began, cpu = time.monotonic(), cpu_seconds()
-        while self.runner.advance():
-            pass
-        return time.monotonic() - began, cpu_seconds() - cpu
+        with Meter() as meter:
+            while self.runner.advance():
+                pass
+        return meter.used
 
     def require_right(self) -> None:
         """Compare the joined table with a join of the latest records, in plain Spark."""

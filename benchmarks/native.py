@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 from pyspark.sql import functions as F
 
 from benchmarks.catch_up import Measured, first_record_at
-from benchmarks.processes import Meter, cpu_seconds, peak_mib
+from benchmarks.processes import Meter, peak_mib
 from headrace.sequence.log_columns import struct_of
 from headrace.spark.session import pipeline_session
 from headrace.streams.log_stream import RECORDS_PER_TRIGGER
@@ -70,12 +70,11 @@ def copied_topics(
 ) -> Measured:
     """Copy whole topics to Parquet, values decoded: no verdict, no stream time, no commit, and nobody reads it."""
     session = pipeline_session(spark)
-    cpu, began = cpu_seconds(), time.monotonic()
-    for topic in topics:
-        reader = session.read.format("kafka").options(**kafka.spark_options(), subscribe=topic.name)
-        value = F.from_json(F.col("value").cast("string"), struct_of(topic.value_columns)).alias("value")
-        rows = reader.load().select("partition", "offset", "timestamp", "key", value)
-        rows.write.parquet(f"file:{folder}/{topic.name}")
-    seconds, cpu = time.monotonic() - began, cpu_seconds() - cpu
+    with Meter() as meter:
+        for topic in topics:
+            reader = session.read.format("kafka").options(**kafka.spark_options(), subscribe=topic.name)
+            value = F.from_json(F.col("value").cast("string"), struct_of(topic.value_columns)).alias("value")
+            rows = reader.load().select("partition", "offset", "timestamp", "key", value)
+            rows.write.parquet(f"file:{folder}/{topic.name}")
     written = sum(file.stat().st_size for file in folder.rglob("*") if file.is_file()) / 2**20
-    return Measured(records, seconds, cpu, peak_mib(), written)
+    return Measured(records, *meter.used, peak_mib(), written)

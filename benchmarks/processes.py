@@ -118,6 +118,13 @@ class Meter:
         """End."""
         self._ended.set()
         self._thread.join()
+        self._samples.append((time.time(), self._cpu_seconds(_processes())))
+
+    @property
+    def used(self) -> tuple[float, float]:
+        """Seconds and CPU seconds from the beginning to the end, when the context has ended."""
+        began, ended = self._samples[0][0], self._samples[-1][0]
+        return ended - began, self.cpu_between(began, ended)
 
     def cpu_between(self, began: float, ended: float) -> float:
         """CPU seconds between two moments, in seconds since 1970."""

@@ -6,6 +6,8 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
+from headrace.description import NodeOutput, with_unnamed
+
 if TYPE_CHECKING:
     import duckdb
 
@@ -24,6 +26,7 @@ class Description:
     fates      SQL of how many records must have met a fate
     by_commit  True if the rows depend on when records were committed. Each topic then has a view `<name>_log`, with
                `partition`, `offset` and `committed_ms`
+    chained    True if it reads steps without a name: its ledger counts their rows, and no records of topics
     in_and_out  True if its speed is told by rows that come in and rows that go out
     """
 
@@ -33,12 +36,15 @@ class Description:
     found: str = "SELECT * FROM found"
     fates: Mapping[str, str] = field(default_factory=dict)
     by_commit: bool = False
+    chained: bool = False
     in_and_out: bool = False
 
     @property
     def topics(self) -> tuple[str, ...]:
-        """The names of its topics."""
-        return tuple(topic.name for topic in self.node.topics)
+        """The names of its topics, and of those of its steps without a name."""
+        nodes = with_unnamed([self.node])
+        given = {NodeOutput.of(node).name for node in nodes if node is not self.node}
+        return tuple({topic.name: None for node in nodes for topic in node.topics if topic.name not in given})
 
     def rows(self, connection: duckdb.DuckDBPyConnection) -> duckdb.DuckDBPyRelation:
         """The rows that must be there."""

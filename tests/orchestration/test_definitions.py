@@ -80,6 +80,15 @@ def test_a_table_says_what_it_is_made_of() -> None:
     assert "flowchart LR" in str(spec.metadata["picture"].value)
 
 
+def test_dagster_knows_logs_and_tables_as_tables_of_delta() -> None:
+    pipeline = pipeline_of([reading_counts], partitions_start="2026-11-01")
+    specs = [*streaming_assets(pipeline).specs, *table_asset(reading_counts, pipeline).specs]
+    named = {spec.key.to_user_string(): spec.metadata.get("dagster/table_name") for spec in specs}
+    assert named["log/readings"] == "logs.readings"
+    assert named["reading_counts"] == "tables.reading_counts"
+    assert {spec.metadata.get("dagster/storage_kind") for spec in specs} == {"delta", None}
+
+
 def test_the_stream_of_a_node_that_reads_a_node_depends_on_its_stream() -> None:
     quiet = reading_counts.as_stream().where("n < 4").named("quiet_sensors")
     pipeline = pipeline_of([quiet, reading_counts], partitions_start="2026-11-01")

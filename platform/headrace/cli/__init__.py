@@ -2,13 +2,28 @@
 
 from headrace.cli.changing import apply_pipeline, plan_pipeline, roll_pipeline_back
 from headrace.cli.commands import app, main
+from headrace.cli.demos import demo, demo_once
 from headrace.cli.describing import describe_nodes
+from headrace.cli.groups import in_groups
+from headrace.cli.new_project import new_project
 from headrace.cli.previewing import preview_node
+from headrace.cli.running import run_streams
+from headrace.cli.setting_up import fetch
+from headrace.cli.status import show_status
+from headrace.cli.tailing import tail_node
 
+app.command("demo")(demo)
+app.command("demo-once")(demo_once)
+app.command("run")(run_streams)
 app.command("describe")(describe_nodes)
 app.command("preview")(preview_node)
 app.command("plan")(plan_pipeline)
 app.command("apply")(apply_pipeline)
 app.command("rollback")(roll_pipeline_back)
+app.command("status")(show_status)
+app.command("tail")(tail_node)
+app.command("new")(new_project)
+app.command("fetch-jars")(fetch)
+in_groups(app)
 
 __all__ = ["app", "main"]

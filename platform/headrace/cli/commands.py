@@ -1,14 +1,16 @@
-"""The command line: demos, and what a person does to a log or a node outside the Dagster UI."""
+"""Streams whose tables follow from their logs alone: run them, look at them, change them, repair them."""
 
 from __future__ import annotations
 
 import datetime as dt
+import json
 import sys
+from dataclasses import asdict
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from headrace.errors import HeadraceError
+from headrace.errors import HeadraceError, TransientError
 from headrace.settings import Settings, load_pipeline
 
 if TYPE_CHECKING:
@@ -17,32 +19,16 @@ if TYPE_CHECKING:
     from headrace.description import Node, Topic
     from headrace.log.limits import LimitsSet
 
-app = typer.Typer(no_args_is_help=True, add_completion=False, help=__doc__)
+MAY_GO_AWAY = 75  # EX_TEMPFAIL of sysexits.h
+EXIT_CODES = (
+    "Exit codes: 0 done; 1 a check or a comparison failed; 2 an error, which says what to do; "
+    "75 an error that may go away: try again."
+)
+app = typer.Typer(no_args_is_help=True, rich_markup_mode="rich", help=__doc__, epilog=EXIT_CODES)
 Pipeline = Annotated[str, typer.Option(envvar="HEADRACE_PIPELINE", help="Module that defines the nodes.")]
 Root = Annotated[str, typer.Option("--lake", envvar="HEADRACE_LAKE", help="Root URI of all tables.")]
+AsJson = Annotated[bool, typer.Option("--json", help="For programs: one JSON object a line.")]
 DEFAULTS = Settings()
-
-
-@app.command()
-def demo(
-    port: Annotated[int, typer.Option(help="Port of the Dagster UI.")] = 3000,
-    rate: Annotated[float, typer.Option(help="Live records per second.")] = 200.0,
-    fresh: Annotated[bool, typer.Option(help="Forget what an earlier demo left.")] = False,
-) -> None:
-    """Run a broker, traffic, the stream and the Dagster UI on this machine until Ctrl-C."""
-    from headrace.local.demo import run_demo
-
-    run_demo(port=port, rate=rate, fresh=fresh)
-
-
-@app.command("demo-once")
-def demo_once(
-    records: Annotated[int, typer.Option(help="Readings to produce; other topics get their share.")] = 20_000,
-) -> None:
-    """Produce, stream until drained, backfill a day, run the checks, print the tables and the proof."""
-    from headrace.local.demo_once import run_demo_once
-
-    sys.exit(0 if run_demo_once(records=records) else 1)
 
 
 @app.command("accept-gap")
@@ -51,7 +37,7 @@ def accept_gap(
     pipeline: Pipeline = DEFAULTS.pipeline,
     lake: Root = DEFAULTS.lake,
 ) -> None:
-    """Record in a topic's log that records which Kafka has deleted are lost, so that its stream can go on."""
+    """Record in a topic's log which records Kafka deleted before they were read, so that its stream can go on."""
     from headrace.lake.paths import Lake
     from headrace.lifecycle.gaps import accept_gap as accept
     from headrace.spark.kafka import KafkaSettings
@@ -69,7 +55,7 @@ def repair(
     pipeline: Pipeline = DEFAULTS.pipeline,
     lake: Root = DEFAULTS.lake,
 ) -> None:
-    """Put back what a topic's log has lost, undo what others did to tables, as by RESTORE; stop the stream first."""
+    """Put lost commits back into a topic's log, and undo what other clients did to its tables. Stop the stream first."""
     from headrace.lake.paths import Lake
     from headrace.lifecycle.repair import Repair
     from headrace.spark.kafka import KafkaSettings
@@ -95,7 +81,7 @@ def reset_guard(
     pipeline: Pipeline = DEFAULTS.pipeline,
     lake: Root = DEFAULTS.lake,
 ) -> None:
-    """Let a topic's replay guard forget a root topic whose offsets began again; stop the topic's stream first."""
+    """Let a topic's replay guard forget a root topic whose offsets began again. Stop the topic's stream first."""
     from headrace.lake.paths import Lake
     from headrace.lifecycle.guards import reset_guard as reset
 
@@ -110,12 +96,12 @@ def reset_guard(
 def set_limits(
     node: Annotated[str, typer.Argument(help="The suppressed node.")],
     time_limit: Annotated[str | None, typer.Option(help="How long a wait lasts, as '5 minutes'.")] = None,
-    max_records: Annotated[int | None, typer.Option(help="Of each partition; 0: no bound.")] = None,
-    max_bytes: Annotated[int | None, typer.Option(help="Likewise.")] = None,
+    max_records: Annotated[int | None, typer.Option(help="Bound of each partition; 0: none.")] = None,
+    max_bytes: Annotated[int | None, typer.Option(help="Bound of each partition; 0: none.")] = None,
     pipeline: Pipeline = DEFAULTS.pipeline,
     lake: Root = DEFAULTS.lake,
 ) -> None:
-    """Set limits of a suppression, whether its stream runs or not; what is not given stays as it is."""
+    """Set limits of a suppression, whether its stream runs or not. A limit that is not given stays as it is."""
     from headrace.description.limits import limits_asked
     from headrace.lake.paths import Lake
     from headrace.lifecycle.live_limits import set_limits as record
@@ -131,7 +117,7 @@ def set_trigger(
     stream: Annotated[str, typer.Option(help="Name of the stream run.")] = "streams",
     lake: Root = DEFAULTS.lake,
 ) -> None:
-    """Set how often the queries of a stream work; one that runs follows within seconds."""
+    """Set how often the queries of a stream work. A stream that runs follows within seconds."""
     from headrace.lake.paths import Lake
     from headrace.streams.trigger import set_trigger as record
 
@@ -142,15 +128,20 @@ def set_trigger(
 @app.command()
 def limits(
     node: Annotated[str, typer.Argument(help="The suppressed node.")],
+    as_json: AsJson = False,
     pipeline: Pipeline = DEFAULTS.pipeline,
     lake: Root = DEFAULTS.lake,
 ) -> None:
-    """Say which limits of a suppression are in force, and which were set when."""
+    """Show the limits of a suppression that are in force, and when each was set."""
     from headrace.description.limits import limits_in_words, limits_of
     from headrace.lake.paths import Lake
     from headrace.lifecycle.live_limits import limits_known
 
     policy, entries = limits_known(_session(lake), Lake(lake), _node(node, pipeline))
+    if as_json:
+        told = [{"ingested_at_ms": entry.ingested_at_ms, **entry.limits} for entry in entries]
+        typer.echo(json.dumps({"in_force": dict(limits_of(policy)), "set": told}))
+        return
     typer.echo(f"In force: {limits_in_words(limits_of(policy))}.")
     for entry in entries:
         typer.echo(_limits_set(entry))
@@ -174,21 +165,25 @@ def verify(
     ] = False,
     keys: Annotated[int, typer.Option(min=1, help="With --oracle: how many keys.")] = 20,
     seed: Annotated[int, typer.Option(help="With --oracle: another seed gives other keys.")] = 0,
+    as_json: AsJson = False,
     pipeline: Pipeline = DEFAULTS.pipeline,
     lake: Root = DEFAULTS.lake,
 ) -> None:
-    """Recompute a node from its log and compare, day by day; changes nothing. Exits 1 when a row differs."""
+    """Recompute a node from its log and compare, day by day. It changes nothing, and exits with 1 when a row differs."""
     from headrace.lake.paths import Lake
     from headrace.lifecycle.backfill import verify as compare
 
     if oracle:
         if day:
             raise typer.BadParameter("--oracle compares keys, not days: leave --day out.")
-        sys.exit(0 if _verify_keys(lake, _node(node, pipeline), keys, seed) else 1)
+        sys.exit(0 if _verify_keys(lake, _node(node, pipeline), keys, seed, as_json) else 1)
     verdicts = compare(
         _session(lake), Lake(lake), _node(node, pipeline), [d.date() for d in day] if day else None
     )
     for verdict in verdicts:
+        if as_json:
+            typer.echo(json.dumps(asdict(verdict), default=str))
+            continue
         word = "equal" if verdict.equal else f"{verdict.rows_differing} rows differ"
         typer.echo(f"{verdict.what}  {verdict.rows_recomputed:>9,} rows recomputed  {word}")
         for line in verdict.first_differences:
@@ -196,12 +191,15 @@ def verify(
     sys.exit(0 if all(verdict.equal for verdict in verdicts) else 1)
 
 
-def _verify_keys(lake: str, node: Node, keys: int, seed: int) -> bool:
+def _verify_keys(lake: str, node: Node, keys: int, seed: int, as_json: bool) -> bool:
     """Say what the oracle finds; True: no row differs."""
     from headrace.lake.paths import Lake
     from headrace.lifecycle.oracle_check import verify_keys
 
     verdict = verify_keys(_session(lake), Lake(lake), node, keys, seed)
+    if as_json:
+        typer.echo(json.dumps({**asdict(verdict), "equal": verdict.equal}, default=str))
+        return verdict.equal
     word = "no row differs" if verdict.equal else f"{verdict.rows_differing:,} rows differ"
     typer.echo(f"{verdict.node}  {verdict.keys:,} keys checked  {verdict.rows_equal:,} rows equal  {word}")
     for line in verdict.first_differences:
@@ -215,7 +213,7 @@ def rebuild(
     pipeline: Pipeline = DEFAULTS.pipeline,
     lake: Root = DEFAULTS.lake,
 ) -> None:
-    """Rebuild a node from its log beside its tables while its old stream runs; its next start swaps it in."""
+    """Rebuild a node from its log, beside its tables, while its old stream runs. Its next start swaps the new tables in."""
     from headrace.lake.paths import Lake
     from headrace.lifecycle.rebuild import rebuild_due
     from headrace.log.clock import SystemClock
@@ -244,7 +242,7 @@ def redeliver(
     pipeline: Pipeline = DEFAULTS.pipeline,
     lake: Root = DEFAULTS.lake,
 ) -> None:
-    """Deliver a node's rows again; without --day and --missing a sink that can be corrected holds just these."""
+    """Deliver a node's rows to its sinks again. Without --day and --missing such a sink then holds just these."""
     from headrace.lake.paths import Lake
     from headrace.writing.redeliver import redeliver as again
 
@@ -263,7 +261,7 @@ def erase(
     pipeline: Pipeline = DEFAULTS.pipeline,
     lake: Root = DEFAULTS.lake,
 ) -> None:
-    """Erase a key's records from a topic's log and from every table made of them; stop the stream first."""
+    """Erase a key's records from a topic's log and from every table made of them. Stop the stream first."""
     from headrace.lake.paths import Lake
     from headrace.lifecycle.erasure import Erasure, until_vacuum
 
@@ -280,7 +278,7 @@ def retain(
     pipeline: Pipeline = DEFAULTS.pipeline,
     lake: Root = DEFAULTS.lake,
 ) -> None:
-    """Cut off a log's older rows, once every node has written its opening balance; stop the stream first."""
+    """Cut off a log's older rows, once every node has written its opening balance. Stop the stream first."""
     from headrace.lake.paths import Lake
     from headrace.lifecycle.retention import Retention
 
@@ -300,7 +298,7 @@ def maintain(
     pipeline: Pipeline = DEFAULTS.pipeline,
     lake: Root = DEFAULTS.lake,
 ) -> None:
-    """Pack small files of logs and tables, and delete those that nobody can read any more; streams may run meanwhile."""
+    """Pack small files of logs and tables, and delete files that nobody can read any more. Streams may run meanwhile."""
     from headrace.lake.paths import Lake
     from headrace.lifecycle.maintenance import Maintenance
 
@@ -344,4 +342,4 @@ def main() -> None:
         app()
     except HeadraceError as error:
         typer.secho(str(error), fg="red", err=True)
-        sys.exit(2)
+        sys.exit(MAY_GO_AWAY if isinstance(error, TransientError) else 2)

@@ -90,7 +90,7 @@ class GroupedStream:
         on_error: str = "stop",
         attempts: int = 1,
     ) -> Processed:
-        """What a user's processor forwards for the records of each group (see `hr.Processor`).
+        """The rows that a user's processor forwards for the records of each group (see `hr.Processor`).
 
         In:     processor    a class, or a `functools.partial` of one
                 output       columns of the rows that it forwards, as DDL

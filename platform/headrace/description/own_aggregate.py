@@ -59,7 +59,7 @@ class Aggregate(ABC):
 
     @property
     def named(self) -> str:
-        """What people call it."""
+        """The name that people see."""
         return type(self).__name__
 
     def check(self) -> None:
@@ -85,5 +85,5 @@ class Aggregate(ABC):
         return parse_ddl(self.state, f"{self.named}: state")
 
     def rules(self) -> dict[str, Any]:
-        """What its values depend on, as JSON: its code and its attributes. What it calls in turn is not seen."""
+        """Everything that its values depend on, as JSON: its code and its attributes. What it calls in turn is not seen."""
         return {"code": identity_of_object(self), "state": self.state, "result": self.result}

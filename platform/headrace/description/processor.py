@@ -96,7 +96,7 @@ class KeyValueStore(ABC):
 
 
 class Context(ABC):
-    """What a processor gets in `init`, and keeps as an attribute: it always stands for the current group."""
+    """A processor gets this in `init`, and keeps as an attribute: it always stands for the current group."""
 
     @property
     @abstractmethod

@@ -158,7 +158,7 @@ class RowOperators(ABC):
         on_error: str = "stop",
         attempts: int = 1,
     ) -> Processed:
-        """What a user's processor forwards for the records of each partition; see `GroupedStream.process`."""
+        """The rows that a user's processor forwards for the records of each partition; see `GroupedStream.process`."""
         waits = stream_wait, wall_wait
         return process_groups(self._flow, (), processor, output, stores, waits, (on_error, attempts))
 

@@ -11,7 +11,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Delivery:
-    """What the rows of one delivery are.
+    """The rows of one delivery: whose they are, and what tells them apart.
 
     node      the node's name
     identity  the columns that tell one row from all others; a later row of the same identity replaces an earlier one

@@ -110,11 +110,11 @@ class Topic(StreamOperators):
 
     @property
     def in_words(self) -> str:
-        """What people call it."""
+        """The name that people see."""
         return self.name
 
     def rules(self) -> dict[str, Any]:
-        """What its records depend on beside Kafka: nothing."""
+        """Its records depend on nothing beside Kafka."""
         return {}
 
     @property

@@ -90,11 +90,11 @@ class WindowedAggregate(Relation):
         return stream_of(self)
 
     def where(self, expression: str) -> Stream:
-        """Of the windows that are final those for which the SQL expression is true: see `as_stream`."""
+        """The final windows for which the SQL expression is true: see `as_stream`."""
         return self.as_stream().where(expression)
 
     def select(self, *expressions: str) -> Stream:
-        """Of the windows that are final the columns that the SQL expressions make: see `as_stream`."""
+        """Columns that SQL expressions make of the windows that are final: see `as_stream`."""
         return self.as_stream().select(*expressions)
 
     def with_column(self, name: str, expression: str) -> Stream:
@@ -103,7 +103,7 @@ class WindowedAggregate(Relation):
 
     @property
     def no_side(self) -> tuple[str, str] | None:
-        """Of sliding windows and sessions it takes several records to say which there are."""
+        """Several records decide which sliding windows and sessions there are."""
         if self.by_clock == WALL:
             what = "windows by the wall clock are no table to be joined or grouped."
             return (

@@ -79,7 +79,7 @@ def preview(
 ) -> Preview:
     """Run a description over the newest records of its topics, and show the rows after each step; nothing is written.
 
-    A topic without a log is read from Kafka. What windows and tables would hold of older records is missing.
+    A topic without a log is read from Kafka. Windows and tables lack older records.
 
     In:     records  of each topic's log (of Kafka: of each partition); no more rows of a step are shown
             lake     with the logs of the topics; None: HEADRACE_LAKE

@@ -74,7 +74,7 @@ class Views:
         return operator_of(node).late(*self._logs(node))
 
     def store(self, node: Node, store: str) -> DataFrame:
-        """What a store of a processor holds, as of the node's last micro-batch.
+        """The entries of a processor's store, as of the node's last micro-batch.
 
         Out:    the columns of the group, of the key and of the value; one row per entry
         Raises: DescriptionError when the node has no such store.

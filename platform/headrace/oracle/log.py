@@ -115,7 +115,7 @@ class Log:
 
 @dataclass
 class Results:
-    """What a node makes of its logs.
+    """The results of a node, computed from its logs.
 
     rows   of its table: those that are final, or the current ones. Beside the node's columns some have columns of their
            own, with `__` before the name: the commit time at which they were final (`__sequence`), their event time

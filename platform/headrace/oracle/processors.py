@@ -9,16 +9,17 @@ from __future__ import annotations
 import copy
 import datetime as dt
 import struct
+from bisect import bisect_right
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from decimal import Decimal
-from itertools import groupby
 from typing import TYPE_CHECKING, Any
 
 from headrace.description.durations import duration_ms
+from headrace.description.node_output import written_by
 from headrace.description.processor import Context, KeyValueStore, Processor, Record, Timer, freeze
-from headrace.oracle.fates import DEAD_LETTER, DRAIN, USED, refused
-from headrace.oracle.log import Log, Results, Row, Values
+from headrace.oracle.fates import DEAD_LETTER, DRAIN, TICK, USED, refused
+from headrace.oracle.log import Clocks, Log, Results, Row, Values
 from headrace.oracle.values import Identity, identity, moment, plain
 
 if TYPE_CHECKING:
@@ -250,12 +251,21 @@ class _Run:
 
 def processed(node: Processed, log: Log) -> Results:
     """The rows that a processor forwards."""
-    run, before = _Run(node), dict[Any, int]()
-    rows = {at_ms: [*some] for at_ms, some in groupby(log.rows, key=lambda row: row.at_ms)}
-    for at_ms, after in log.commits:
-        run.commit(at_ms, rows.get(at_ms, []), before, after)
-        before = dict(after)
+    run, before, first = _Run(node), dict[Any, int](), 0
+    for at_ms, after in _commits(node, log):
+        last = bisect_right(log.rows, at_ms, first, key=lambda row: row.at_ms)
+        run.commit(at_ms, log.rows[first:last], before, after)
+        before, first = dict(after), last
     return run.found
+
+
+def _commits(node: Processed, log: Log) -> Clocks:
+    """The log commits. A row of another node may have left between two of them (L32): the second one brings it."""
+    if log.clocks is not None:
+        return log.clocks
+    nodes = {topic.name for topic in node.topics if written_by(topic) is not None}
+    told = {row.at_ms for row in log.rows if row.topic not in nodes or row.fate == TICK}
+    return [(at_ms, after) for at_ms, after in log.commits if at_ms in told]
 
 
 def _next(due: float, interval_ms: int, now_ms: int) -> int:

@@ -40,7 +40,7 @@ if TYPE_CHECKING:
 
 
 def results(node: Node, log: Log, wanted: Callable[[Identity], bool] = lambda key: True) -> Results:
-    """What a node makes of its logs.
+    """The results of a node, computed from its logs.
 
     In:  log     the rows of its feeds; of all keys, or of some
          wanted  of a suppression by a time limit: for which keys rows are asked. The others' rows move its time

@@ -14,6 +14,8 @@ from headrace.orchestration.resources import LakeResource
 from headrace.orchestration.streams import StreamConfig, host_streams
 
 SCHEMA = "dagster/column_schema"
+# The keys by which Dagster's pages and catalogues know a table.
+TABLE_NAME, STORAGE_KIND = "dagster/table_name", "dagster/storage_kind"
 
 
 def streaming_assets(pipeline: Pipeline) -> dg.AssetsDefinition:
@@ -60,12 +62,14 @@ def _log_spec(topic: Topic, pipeline: Pipeline) -> dg.AssetSpec:
         group_name=pipeline.group,
         kinds={"kafka", "delta", "spark"},
         description=(
-            f"Log of Kafka topic {topic.name}: each record once, in one recorded order, with all that would "
-            "depend on when the program ran decided and written down.\n\n" + _how_to_start(pipeline)
+            f"The log of Kafka topic {topic.name}. It holds each record once, in one order, with its stream time and "
+            "every other decision about it. All tables follow from it.\n\n" + _how_to_start(pipeline)
         ),
         owners=pipeline.owners_of(log_key(topic)),
         metadata={
             SCHEMA: log_table_schema(topic),
+            TABLE_NAME: f"logs.{topic.name}",
+            STORAGE_KIND: "delta",
             "topic": topic.name,
             "starts at": str(topic.start),
             "table": f"logs/{topic.name} below the lake's root",
@@ -82,8 +86,8 @@ def _stream_spec(node: Node, pipeline: Pipeline) -> dg.AssetSpec:
         group_name=pipeline.group,
         kinds={"spark", "stream"},
         description=(
-            f"The running query that writes {name}, where its results, backfill and checks are. "
-            "Its observations show rows per second, lag, stream time and late records while it runs.\n\n"
+            f"The running query that writes the table {name}. Look there for results, backfills and checks. "
+            "While the query runs, this page shows rows per second, lag, stream time and late records.\n\n"
             + _how_to_start(pipeline)
         ),
         owners=pipeline.owners_of(table_key(node), node.owners),
@@ -116,6 +120,8 @@ def _table_spec(node: Node, pipeline: Pipeline) -> dg.AssetSpec:
         partitions_def=_days(node, pipeline),
         metadata={
             SCHEMA: result_table_schema(node),
+            TABLE_NAME: f"tables.{node.required_name}",
+            STORAGE_KIND: "delta",
             "table": f"tables/{node.required_name} below the lake's root",
             "made of": dg.MetadataValue.md(f"```\n{describe(node)}\n```"),
             "picture": dg.MetadataValue.md(f"```mermaid\n{describe(node).mermaid}\n```"),
@@ -130,17 +136,17 @@ def _days(node: Node, pipeline: Pipeline) -> dg.DailyPartitionsDefinition | None
 
 def _how_to_start(pipeline: Pipeline) -> str:
     return (
-        f"To start it, switch on the sensor `keep_{pipeline.name}_running`; materializing it here starts it "
-        "once. To stop it, terminate its run: it finishes what it is doing first."
+        f"To start it, switch on the sensor `keep_{pipeline.name}_running`, or materialize it here to start it once. "
+        "To stop it, terminate its run: it finishes its micro-batches first."
     )
 
 
 def _table_text(node: Node) -> str:
     how = (
-        "The stream writes it, and reports each day that it has completed. Materializing days recomputes "
-        "them from the log, compares row by row, and replaces only what differs."
+        "The stream writes this table, and reports each day that it has completed. Materializing days recomputes "
+        "them from the log, compares row by row, and replaces only rows that differ."
         if node.day_column
-        else "The stream folds what changes into it about once a minute. Materializing it recomputes it from the log, "
-        "compares row by row, and replaces only what differs."
+        else "The stream folds changes into this table about once a minute. Materializing it recomputes it from the log, "
+        "compares row by row, and replaces only rows that differ."
     )
     return "\n\n".join(filter(None, (node.description, node.in_words, how)))

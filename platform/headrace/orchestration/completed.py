@@ -71,7 +71,7 @@ class CompletedDays:
             self._key,
             partition=day.isoformat(),
             description="All that began on this day is closed.",
-            metadata={"rows": rows, "written by": "the stream"},
+            metadata={"rows": rows, "dagster/partition_row_count": rows, "written by": "the stream"},
             tags={DATA_VERSION_TAG: self._version},
         )
         materialize(self._context, completed, self._checks)

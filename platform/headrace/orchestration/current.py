@@ -59,10 +59,11 @@ class CurrentTable:
         if base.batch == self._batch:
             return
         self._batch = base.batch
+        rows = base.read(self._spark).count()
         folded = AssetMaterialization(
             self._key,
-            description="What changed was folded into the table.",
-            metadata={"rows": base.read(self._spark).count(), "written by": "the stream"},
+            description="The changes were folded into the table.",
+            metadata={"rows": rows, "dagster/row_count": rows, "written by": "the stream"},
             tags={DATA_VERSION_TAG: self._version},
         )
         materialize(self._context, folded, self._checks)

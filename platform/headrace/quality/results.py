@@ -165,7 +165,7 @@ def _checks_of_kind(node: Node) -> Mapping[str, str]:
 
 @dataclass(frozen=True)
 class Thresholds:
-    """How much is too much for a log or a node: ratios of the records delivered, from 0 to 1, and records in a row.
+    """The most that a log or a node may have before a check fails: ratios of the records delivered, and records in a row.
 
     orphan_ratio_max   of the left rows that refer to a right row
     unmatched_ratio_max  of the rows of a join of streams, or of the records of a lookup

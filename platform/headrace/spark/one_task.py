@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 
     from pyspark.sql import SparkSession
 
-# Of Parquet: two million narrow records, a GiB in a Python worker. More is Spark's.
+# Of Parquet: two million narrow records, a GiB in a Python worker. Spark groups more than that.
 ONE_TASK_BYTES = 32 << 20
 REPORT = "report STRING"
 # Rows go to Python in batches. To end one by its bytes Spark counts these after each row, as much work as all else that it

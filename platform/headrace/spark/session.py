@@ -20,18 +20,18 @@ if TYPE_CHECKING:
 
     from pyspark import SparkConf
 
-# The JVM never compiles a method of more than 8,000 bytes; generated ones, the hottest there are, grow longer. Each time
-# that the room for classes grows all is collected. What a loop makes hot its second compiler still takes at once; of the
-# rest, Spark's planning, less is worth its while. Where the kernel gives pages of 2 MiB to whom asks for them, the heap has
-# such: a twentieth of a catch-up's CPU. Only Linux knows of them; elsewhere a JVM would refuse to start.
+# By default the JVM never compiles a method of more than 8,000 bytes, and the hottest generated ones are longer. Each time
+# that the room for classes grows, the JVM collects all garbage. The second compiler still takes hot loops at once; the
+# thresholds keep it from Spark's planning, which is not worth its time. The heap uses transparent huge pages, if they are
+# available on request: this saves a twentieth of a catch-up's CPU. Only Linux knows the option, so others have to ignore it.
 JVM = (
     "-XX:-DontCompileHugeMethods -XX:MetaspaceSize=256m"
     " -XX:Tier4InvocationThreshold=20000 -XX:Tier4MinInvocationThreshold=3000 -XX:Tier4CompileThreshold=60000"
     " -XX:+IgnoreUnrecognizedVMOptions -XX:+UseTransparentHugePages -XX:+ExitOnOutOfMemoryError"
 )
-# G1 stops a large heap for moments only, but each reference that is written pays for it, and so does each concurrent cycle:
-# one begins for a buffer larger than half a region, and sooner than need be, for what waits for its sort lives for seconds.
-# A small heap is collected at once, and half of it is for what is new: rows that wait for their sort need not be moved then.
+# G1 stops a large heap for moments only. But each written reference costs something, and so does each concurrent cycle.
+# A buffer larger than half a region starts one, and rows that wait for their sort live long enough to start more.
+# A small heap is collected at once. Half of it holds new objects, so rows that wait for their sort need not be moved.
 # That is an eighth less of a catch-up's time. What Spark keeps and sorts has to fit into the other half.
 LARGE_HEAP = " -XX:G1HeapRegionSize=8m -XX:InitiatingHeapOccupancyPercent=70 -XX:-G1UseAdaptiveIHOP"
 SMALL_HEAP = " -XX:+UseParallelGC -XX:NewRatio=1"

@@ -220,7 +220,7 @@ class TestDriver:
         return self._views.late(self._node(node))
 
     def store(self, node: str, store: str) -> DataFrame:
-        """What a store of a processor holds (see `Views.store`)."""
+        """The entries of a processor's store (see `Views.store`)."""
         return self._views.store(self._node(node), store)
 
     def ledger(self, node: str) -> DataFrame:

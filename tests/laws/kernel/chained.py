@@ -13,7 +13,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from headrace.description import Batches, Node, NodeOutput, Select, Topic, parse_expression
+from headrace.description import Batches, FlatMap, Node, NodeOutput, Select, Topic, parse_expression
 from headrace.engine.operators import NodeOperator, operator_of
 from headrace.engine.output_tables import output_schemas
 from headrace.fold.contract import INGESTED, ROW_COLUMNS, TOPIC, Clock, Times
@@ -117,6 +117,9 @@ class ChainedReading(Reading):
         rows = self._logs[topic.name].rows
         columns = {each.name: rows[each.name] for each in (*topic.key_columns, *topic.value_columns)}
         for step in steps:
+            if isinstance(step, FlatMap):  # an array that is there
+                columns[step.name] = columns[parse_expression(step.expression, "flat_map").repeats[0]]
+                continue
             assert isinstance(step, Select)
             read = [parse_expression(sql, "select") for sql in step.expressions]
             columns = {each.name: columns[each.repeats[0]] for each in read}
@@ -186,7 +189,7 @@ def _before(stream: Sequence[tuple[int, int | None]], at: int) -> int | None:
 
 def _in_order(operator: NodeOperator, found: Outcome) -> pa.Table:
     nothing = output_schemas(operator)["results"].empty_table()
-    rows = pa.concat_tables([nothing, *found.outputs["results"]])
+    rows = pa.concat_tables([nothing, *found.outputs["results"]], promote_options="default")
     order = [name for name in order_of_rows(operator.node) if name in rows.column_names]
     return rows.sort_by([(name, "ascending") for name in (SEQUENCE, *order)]).combine_chunks()
 

@@ -10,6 +10,7 @@ from __future__ import annotations
 import os
 from collections.abc import Callable
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import Any
 
 import pyarrow as pa
@@ -18,11 +19,12 @@ from hypothesis import HealthCheck, Phase, event, given, settings
 from hypothesis import strategies as st
 
 import headrace as hr
-from headrace.description import Node, NodeOutput, WindowedAggregate
+from headrace.description import Node, NodeOutput, WindowedAggregate, with_unnamed
 from tests.laws.kernel.chained import ChainedReading, TopicLog, log_of, logs_of
 from tests.laws.kernel.harness import run
 from tests.laws.kernel.logs import SECOND, World, worlds
 from tests.laws.kernel.plans import ONE_GO, Plan, plans
+from tests.laws.kernel.processor_subjects import Count, Sums
 from tests.laws.kernel.subjects import T, U, small
 from tests.laws.kernel.verdict import PER_BUCKET, Verdict
 
@@ -81,6 +83,32 @@ def merged(draw: st.DrawFn, stream: Stream, other: Stream) -> Any:
     return stream.merge(other).group_by("key").batch(collect=["value"], max_records=3)
 
 
+def flattened(draw: st.DrawFn, stream: Stream, other: Stream) -> Any:
+    made = stream.group_by("key").window(
+        hr.tumbling(6 * SECOND), grace=draw(st.sampled_from([0, 3 * SECOND]))
+    )
+    values = made.aggregate(some=hr.collect("value", 3)).suppress(hr.until_window_closes())
+    return values.as_stream().flat_map("some AS found", ordinal="place")
+
+
+def processed(draw: st.DrawFn, stream: Stream, other: Stream) -> Any:
+    grouped = stream.group_by("key") if draw(st.booleans()) else stream
+    output, store = "key STRING, n BIGINT, value BIGINT", hr.value_store("count", "n BIGINT")
+    return grouped.process(Count, output=output, stores=[store])
+
+
+def summed(draw: st.DrawFn, stream: Stream, other: Stream) -> Any:
+    clock, wait = draw(st.sampled_from([("stream", "stream_wait"), ("wall", "wall_wait")]))
+    output, store = (
+        "at TIMESTAMP, key BIGINT, value BIGINT, stream TIMESTAMP",
+        hr.key_value_store("sums", "k BIGINT", "n BIGINT"),
+    )
+    waits: dict[str, Any] = {wait: "3 seconds"}
+    return stream.group_by("key").process(
+        partial(Sums, "3 seconds", clock), output=output, stores=[store], **waits
+    )
+
+
 def totals(draw: st.DrawFn, stream: Stream, other: Stream) -> Any:
     return stream.group_by("key").aggregate(n=hr.count(), total=hr.sum("value"))
 
@@ -103,8 +131,15 @@ GOING_ON: dict[str, tuple[Step, str]] = {  # each with what becomes the value of
     "time limit": (waits, "newest"),
     "join of streams": (joined, "other"),
     "merged batches": (merged, "records"),
+    "flat map": (flattened, "found"),
+    "processor": (processed, "n"),
 }
-ENDS: dict[str, Step] = {"totals": totals, "join of tables": tables, "grouped table": regrouped}
+ENDS: dict[str, Step] = {
+    "totals": totals,
+    "processor with timers": summed,
+    "join of tables": tables,
+    "grouped table": regrouped,
+}
 ON_RECORD_KEYS = {
     "lookup",
     "join of streams",
@@ -134,7 +169,7 @@ def pipelines(draw: st.DrawFn) -> Pipeline:
         streams.append(going_on.select("key", f"{value} AS value"))
         if node.identity == ("key",):
             keyed.append(streams[-1])
-        nodes.append(node)
+        nodes += with_unnamed([node])
     end = draw(st.sampled_from([*ENDS]))
     nodes.append(extended(end, ENDS[end]).named("end"))
     return Pipeline(nodes, [draw(plans()) for _ in nodes])

@@ -1,0 +1,188 @@
+"""The pictures of docs/concepts.md as SVG. Run it: it writes them into docs/images; a test holds that they are these.
+
+Law: text alone makes them, so the same code makes the same bytes.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from html import escape
+from pathlib import Path
+
+IMAGES = Path(__file__).resolve().parents[1] / "images"
+INK, SOFT, BLUE, GREEN, RED, AMBER = "#1f2933", "#7b8794", "#2b6cb0", "#2f855a", "#c53030", "#b7791f"
+STEP = 76
+
+
+class Drawing:
+    """A picture: boxes, lines and texts on a light ground, so that it reads in dark mode, too."""
+
+    def __init__(self, width: int, height: int, title: str) -> None:
+        self.parts = [
+            f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {width} {height}" role="img" '
+            'font-family="system-ui, sans-serif" font-size="14">',
+            f"<title>{escape(title)}</title>",
+            f'<rect width="{width}" height="{height}" rx="8" fill="#f7fafc"/>',
+        ]
+
+    def text(
+        self, x: float, y: float, said: str, color: str = INK, anchor: str = "start", size: int = 14
+    ) -> None:
+        """Write one line; `y` is its base."""
+        self.parts.append(
+            f'<text x="{x:g}" y="{y:g}" fill="{color}" text-anchor="{anchor}" font-size="{size}">{escape(said)}</text>'
+        )
+
+    def box(
+        self, x: float, y: float, width: float, said: str = "", color: str = BLUE, height: float = 30
+    ) -> None:
+        """Draw a box with a text in its middle."""
+        self.parts.append(
+            f'<rect x="{x:g}" y="{y:g}" width="{width:g}" height="{height:g}" rx="5" fill="{color}" '
+            f'fill-opacity=".14" stroke="{color}"/>'
+        )
+        if said:
+            self.text(x + width / 2, y + height / 2 + 5, said, color, "middle")
+
+    def line(
+        self, x1: float, y1: float, x2: float, y2: float, color: str = SOFT, *, arrow: bool = False
+    ) -> None:
+        """Draw a line; an arrow points to its right, or down."""
+        self.parts.append(
+            f'<line x1="{x1:g}" y1="{y1:g}" x2="{x2:g}" y2="{y2:g}" stroke="{color}" stroke-width="1.5"/>'
+        )
+        if arrow and y1 == y2:
+            self.parts.append(f'<path d="M{x2:g} {y2:g}l-8 -4v8z" fill="{color}"/>')
+        elif arrow:
+            self.parts.append(f'<path d="M{x2:g} {y2:g}l-4 -8h8z" fill="{color}"/>')
+
+    def row(self, y: float, label: str, values: Iterable[str], colors: Iterable[str] | str = BLUE) -> None:
+        """Draw boxes in columns, with a label at their left."""
+        self.text(20, y + 20, label, SOFT)
+        shown = list(values)
+        for number, value in enumerate(shown):
+            color = colors if isinstance(colors, str) else list(colors)[number]
+            if value:
+                self.box(150 + number * STEP, y, STEP - 8, value, color)
+
+    def svg(self) -> str:
+        """The picture as a file holds it."""
+        return "\n".join([*self.parts, "</svg>", ""])
+
+
+def log_and_cuts() -> Drawing:
+    """One log, cut two ways."""
+    d = Drawing(640, 330, "One log is cut in two ways; one table is beneath")
+    d.row(20, "offset", "012345", SOFT)
+    d.row(60, "event time", ("10", "11", "13", "11", "14", "10"), (BLUE, BLUE, BLUE, BLUE, BLUE, RED))
+    d.row(100, "stream time", ("10", "11", "13", "13", "14", "14"), GREEN)
+    d.text(20, 168, "as a stream", SOFT)
+    d.box(150, 148, 4 * STEP - 8, "micro-batch 1", AMBER)
+    d.box(150 + 4 * STEP, 148, 2 * STEP - 8, "micro-batch 2", AMBER)
+    d.text(20, 208, "as a backfill", SOFT)
+    d.box(150, 188, 6 * STEP - 8, "one batch", AMBER)
+    d.line(150 + 3 * STEP - 4, 226, 150 + 3 * STEP - 4, 256, arrow=True)
+    d.box(150, 262, 6 * STEP - 8, "window 10–12: 3 records, total 3.0", GREEN)
+    d.text(150, 316, "Offset 5 is late: 12 + grace 2 ≤ stream time 14 of its own row.", RED)
+    return d
+
+
+def windows() -> Drawing:
+    """The four kinds of windows over the same records."""
+    d = Drawing(640, 360, "Tumbling, hopping, sliding and session windows over the same four records")
+    at = {minute: 150 + minute * 40 for minute in range(12)}
+    for minute in (1, 2, 5, 9):
+        d.line(at[minute], 30, at[minute], 335, "#cbd5e0")
+        d.text(at[minute], 24, f"{minute}", BLUE, "middle")
+    d.text(20, 24, "records, minute", SOFT)
+    d.text(20, 64, "tumbling 4", SOFT)
+    for start in (0, 4, 8):
+        d.box(at[start], 44, 4 * 40 if start < 8 else 3 * 40, f"{start}–{start + 4}")
+    d.text(20, 114, "hopping 4 by 2", SOFT)
+    for number, start in enumerate((0, 2, 4, 6, 8)):
+        d.box(at[start], 84 + 34 * (number % 2), min(4, 11 - start) * 40, f"{start}–{start + 4}", GREEN)
+    d.text(20, 184, "sliding 3", SOFT)
+    for number, (start, end) in enumerate([(0, 1), (0, 2), (2, 5), (6, 9)]):
+        d.box(at[start], 164 + 34 * (number % 2), (end - start) * 40, "", AMBER)
+        d.text((at[start] + at[end]) / 2, 184 + 34 * (number % 2), f"ends at {end}", AMBER, "middle", 12)
+    d.text(20, 268, "session, gap 3", SOFT)
+    d.box(at[1], 248, 4 * 40, "1–5", RED)
+    d.box(at[9] - 10, 248, 20, "", RED)
+    d.text(at[9], 296, "9", RED, "middle")
+    d.text(20, 325, "tick", SOFT)
+    d.line(150, 320, 610, 320, arrow=True)
+    d.text(
+        600, 345, "stream time never falls; when it reaches end + grace, the window is final", SOFT, "end", 12
+    )
+    return d
+
+
+def replays() -> Drawing:
+    """A service that crashes and sends again, and the guard that refuses it."""
+    d = Drawing(640, 230, "A service crashes and sends two records again; the replay guard refuses them")
+    d.row(20, "sent", ("0", "1", "crash", "0", "1", "2"), (BLUE, BLUE, RED, RED, RED, BLUE))
+    d.text(20, 90, "source chain: [[orders, 0, offset]]", SOFT)
+    d.row(110, "highest seen", ("0", "1", "", "1", "1", "2"), GREEN)
+    d.row(150, "verdict", ("new", "new", "", "replay", "replay", "new"), (GREEN, GREEN, RED, RED, RED, GREEN))
+    d.text(
+        20,
+        212,
+        "The verdict is written into the log once. A backfill reads it; it does not judge again.",
+        INK,
+    )
+    return d
+
+
+def join() -> Drawing:
+    """A join by foreign key, when either side changes."""
+    d = Drawing(640, 280, "A table joined by foreign key: either side can change")
+    d.text(20, 30, "positions (left)", SOFT)
+    d.box(20, 40, 210, "p1 → AAPL")
+    d.box(20, 78, 210, "p2 → AAPL")
+    d.box(20, 116, 210, "p3 → MSFT")
+    d.text(410, 30, "tickers (right)", SOFT)
+    d.box(410, 40, 210, "AAPL: Nasdaq → NYSE", AMBER)
+    d.box(410, 116, 210, "MSFT: Nasdaq")
+    d.line(232, 55, 406, 55, arrow=True)
+    d.line(232, 93, 406, 62, arrow=False)
+    d.line(232, 131, 406, 131, arrow=True)
+    d.text(20, 186, "touched", SOFT)
+    d.box(120, 166, 230, "p1, p2: computed again", AMBER)
+    d.box(370, 166, 250, "p3: neither side changed", SOFT)
+    d.box(20, 216, 600, "one commit: both sides, the result and the progress", GREEN)
+    d.text(20, 268, "So no reader sees one side ahead of the other.", INK)
+    return d
+
+
+def proof() -> Drawing:
+    """Where every record ends, and how a backfill proves a table."""
+    d = Drawing(640, 300, "Every record has one fate; a backfill recomputes the table and compares")
+    d.box(20, 20, 600, "1,000 records delivered by Kafka", BLUE)
+    fates = [("used 940", GREEN), ("open 20", GREEN), ("late 25", AMBER), ("dead 10", RED), ("replay 5", RED)]
+    for number, (fate, color) in enumerate(fates):
+        d.line(74 + number * 122, 52, 74 + number * 122, 76, arrow=True)
+        d.box(20 + number * 122, 80, 112, fate, color)
+    d.text(20, 140, "every_offset_accounted_for: the fates sum to what Kafka delivered.", INK)
+    d.box(20, 170, 180, "the log", BLUE)
+    d.line(204, 185, 246, 185, arrow=True)
+    d.box(250, 170, 180, "fold again", AMBER)
+    d.line(434, 185, 476, 185, arrow=True)
+    d.box(480, 170, 140, "rows", GREEN)
+    d.box(480, 225, 140, "the table", GREEN)
+    d.line(550, 202, 550, 222, arrow=True)
+    d.text(20, 245, "backfill_equals_stream: row for row the same,", INK)
+    d.text(20, 265, "or the check names the first rows that differ.", INK)
+    return d
+
+
+PICTURES = {
+    "log-and-cuts.svg": log_and_cuts,
+    "windows.svg": windows,
+    "replays.svg": replays,
+    "join.svg": join,
+    "proof.svg": proof,
+}
+
+if __name__ == "__main__":
+    for name, draw in PICTURES.items():
+        (IMAGES / name).write_text(draw().svg(), encoding="utf-8")

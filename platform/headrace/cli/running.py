@@ -1,0 +1,95 @@
+"""`headrace run`: the streams of a pipeline in this process, without Dagster."""
+
+from __future__ import annotations
+
+import signal
+import sys
+import time
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+from rich.console import Console
+from rich.live import Live
+from rich.table import Table
+
+from headrace.settings import Settings, load_pipeline
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from headrace.streams.stream_runtime import StreamRuntime
+    from headrace.streams.stream_status import StreamStatus
+
+EVERY_SECONDS = 2.0
+CAUGHT_UP_WITHIN_SECONDS = 24 * 3600.0
+
+
+def run_streams(
+    only: Annotated[
+        list[str] | None,
+        typer.Option(help="A query, as log/readings or stream/reading_counts; all by default."),
+    ] = None,
+    until_caught_up: Annotated[bool, typer.Option(help="End when every record of Kafka is folded.")] = False,
+    trigger_ms: Annotated[int, typer.Option(min=1, help="Shortest time between two micro-batches.")] = 1_000,
+    pipeline: Annotated[
+        str, typer.Option(envvar="HEADRACE_PIPELINE", help="Module that defines the nodes.")
+    ] = Settings().pipeline,
+    lake: Annotated[
+        str, typer.Option("--lake", envvar="HEADRACE_LAKE", help="Root URI of all tables.")
+    ] = Settings().lake,
+) -> None:
+    """Run the streams of a pipeline without Dagster, until Ctrl-C. They finish their micro-batches before they end."""
+    runtime = open_runtime(pipeline, lake, only, trigger_ms)
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(0))
+    signal.signal(signal.SIGINT, signal.default_int_handler)  # Spark's own cancels the jobs of micro-batches
+    try:
+        if until_caught_up:
+            Console().print(table_of(runtime.run_until_caught_up(CAUGHT_UP_WITHIN_SECONDS)))
+        else:
+            _show(runtime)
+    except KeyboardInterrupt:
+        typer.echo("stopping: the streams finish their micro-batches first")
+    finally:
+        runtime.drain()
+
+
+def open_runtime(pipeline: str, lake: str, only: Sequence[str] | None, trigger_ms: int) -> StreamRuntime:
+    """The streams, with Spark and Kafka as the environment says."""
+    from headrace.lake.paths import Lake
+    from headrace.spark.jars import spark_jars
+    from headrace.spark.kafka import KafkaSettings
+    from headrace.spark.session import build_session, spark_conf
+    from headrace.streams.stream_runtime import StreamRuntime
+
+    spark = build_session(spark_conf(spark_jars(), lake=lake))
+    return StreamRuntime(
+        spark,
+        Lake(lake),
+        load_pipeline(pipeline),
+        kafka=KafkaSettings(),
+        only=only or None,
+        trigger_ms=trigger_ms,
+    )
+
+
+def _show(runtime: StreamRuntime) -> None:
+    with Live(console=Console(), auto_refresh=False) as live:
+        while not runtime.jvm_ended:  # `drain` raises when it has
+            live.update(table_of(runtime.poll()), refresh=True)
+            time.sleep(EVERY_SECONDS)
+
+
+def table_of(statuses: Sequence[StreamStatus]) -> Table:
+    """The queries as a table for people."""
+    shown = Table("query", "state", "records", "a second", "waiting", "seconds behind", "error", box=None)
+    for each in statuses:
+        shown.add_row(
+            each.asset,
+            each.state,
+            f"{each.rows_total:,}",
+            f"{each.rows_per_second:,.0f}",
+            "" if each.lag_records is None else f"{each.lag_records:,}",
+            "" if each.lag_seconds is None else f"{each.lag_seconds:.1f}",
+            (each.error or "").partition("\n")[0],
+        )
+    return shown

@@ -1,0 +1,74 @@
+"""`headrace status`: where each log and node stands, as a table that stays current."""
+
+from __future__ import annotations
+
+import datetime as dt
+import json
+import time
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+from rich.console import Console
+from rich.live import Live
+from rich.table import Table
+
+from headrace.settings import Settings, load_pipeline
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from headrace.observe.standing import Standing
+
+EVERY_SECONDS = 2.0
+
+
+def show_status(
+    follow: Annotated[bool, typer.Option("--follow", "-f", help="Show it again every two seconds.")] = False,
+    as_json: Annotated[bool, typer.Option("--json", help="One JSON object for each log and node.")] = False,
+    pipeline: Annotated[
+        str, typer.Option(envvar="HEADRACE_PIPELINE", help="Module that defines the nodes.")
+    ] = Settings().pipeline,
+    lake: Annotated[
+        str, typer.Option("--lake", envvar="HEADRACE_LAKE", help="Root URI of all tables.")
+    ] = Settings().lake,
+) -> None:
+    """Show where each log and node stands, by its last commit. It starts neither Spark nor a stream."""
+    from headrace.lake.paths import Lake
+    from headrace.log.clock import SystemClock
+    from headrace.observe.standing import standings
+
+    nodes, root, clock = load_pipeline(pipeline), Lake(lake), SystemClock()
+    if as_json:
+        for each in standings(root, nodes, clock):
+            typer.echo(json.dumps(each.to_json()))
+        return
+    if not follow:
+        Console().print(table_of(standings(root, nodes, clock)))
+        return
+    with Live(console=Console(), auto_refresh=False) as live:
+        while True:
+            live.update(table_of(standings(root, nodes, clock)), refresh=True)
+            time.sleep(EVERY_SECONDS)
+
+
+def table_of(found: Sequence[Standing]) -> Table:
+    """The standings as a table for people."""
+    shown = Table("asset", "state", "commits", "read through", "stream time", "behind", "records", box=None)
+    for each in found:
+        counts = ", ".join(
+            f"{number:,} {fate.replace('_', ' ')}" for fate, number in (each.records or {}).items()
+        )
+        shown.add_row(
+            each.asset,
+            "running" if each.running else "stopped",
+            f"{each.commits:,}",
+            _time(each.through_ms),
+            _time(each.stream_ms),
+            "" if each.behind_ms is None else f"{each.behind_ms / 1000:.1f} s",
+            counts,
+        )
+    return shown
+
+
+def _time(at_ms: int | None) -> str:
+    return "" if at_ms is None else f"{dt.datetime.fromtimestamp(at_ms / 1000, dt.UTC):%Y-%m-%d %H:%M:%S}"

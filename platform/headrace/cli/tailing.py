@@ -1,0 +1,53 @@
+"""`headrace tail`: the rows of a node as they come."""
+
+from __future__ import annotations
+
+import json
+import time
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from headrace.settings import Settings, load_pipeline
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+    from headrace.observe.tail import TailRow
+
+EVERY_SECONDS = 0.5
+
+
+def tail_node(
+    node: Annotated[str, typer.Argument(help="The node whose rows are shown.")],
+    rows: Annotated[int, typer.Option("--rows", "-n", min=0, help="Rows of the last commits first.")] = 10,
+    follow: Annotated[bool, typer.Option(help="Go on until Ctrl-C.")] = True,
+    as_json: Annotated[bool, typer.Option("--json", help="For programs: one JSON object a line.")] = False,
+    pipeline: Annotated[
+        str, typer.Option(envvar="HEADRACE_PIPELINE", help="Module that defines the nodes.")
+    ] = Settings().pipeline,
+    lake: Annotated[
+        str, typer.Option("--lake", envvar="HEADRACE_LAKE", help="Root URI of all tables.")
+    ] = Settings().lake,
+) -> None:
+    """Show rows of a node's table as commits add, change or remove them. It starts no Spark."""
+    from headrace.lake.paths import Lake
+    from headrace.observe.tail import Tail
+
+    nodes = {each.required_name: each for each in load_pipeline(pipeline)}
+    if node not in nodes:
+        raise typer.BadParameter(f"no node {node!r} in {pipeline}; there are: {', '.join(sorted(nodes))}")
+    tail = Tail(Lake(lake), nodes[node])
+    _show(tail.newest(rows), as_json)
+    while follow:
+        _show(tail.news(), as_json)
+        time.sleep(EVERY_SECONDS)
+
+
+def _show(rows: Iterable[TailRow], as_json: bool) -> None:
+    for each in rows:
+        if as_json:
+            typer.echo(json.dumps({"gone": each.gone, **each.row}, default=str))
+        else:
+            values = "  ".join(f"{name}={value}" for name, value in each.row.items())
+            typer.echo(f"{'-' if each.gone else '+'} {values}")

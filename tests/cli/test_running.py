@@ -1,0 +1,63 @@
+"""`headrace run` hosts the streams until it is told to stop, and always drains them."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from typer.testing import CliRunner
+
+from headrace.cli import app, running
+from headrace.errors import TransientError
+from headrace.streams.stream_status import StreamStatus
+
+pytestmark = pytest.mark.fast
+STATUS = StreamStatus("log", "readings", "running", None, 0, 1_234, 5.0, 0, 0.0, 1, 3, {})
+
+
+class Runtime:
+    """A runtime that is polled twice, and then ends as it is told."""
+
+    jvm_ended = False
+
+    def __init__(self, end: BaseException) -> None:
+        self.end, self.polls, self.drained = end, 0, 0
+
+    def poll(self) -> list[StreamStatus]:
+        self.polls += 1
+        if self.polls > 2:
+            raise self.end
+        return [STATUS]
+
+    def run_until_caught_up(self, timeout_seconds: float) -> list[StreamStatus]:
+        return [STATUS]
+
+    def drain(self) -> None:
+        self.drained += 1
+
+
+def run(monkeypatch: pytest.MonkeyPatch, end: BaseException, *options: str) -> tuple[Runtime, Any]:
+    runtime = Runtime(end)
+    monkeypatch.setattr(running, "open_runtime", lambda *asked: runtime)
+    monkeypatch.setattr(running, "EVERY_SECONDS", 0.0)
+    monkeypatch.setattr("signal.signal", lambda *_: None)
+    return runtime, CliRunner().invoke(app, ["run", *options], env={"COLUMNS": "160"})
+
+
+def test_ctrl_c_drains_and_ends_well(monkeypatch: pytest.MonkeyPatch) -> None:
+    runtime, done = run(monkeypatch, KeyboardInterrupt())
+    assert (runtime.polls, runtime.drained, done.exit_code) == (3, 1, 0)
+    assert "finish their micro-batches" in done.output
+
+
+def test_a_failure_drains_too_and_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
+    runtime, done = run(monkeypatch, TransientError("no broker"))
+    assert runtime.drained == 1
+    assert isinstance(done.exception, TransientError)
+
+
+def test_until_caught_up_shows_the_queries_once_and_ends(monkeypatch: pytest.MonkeyPatch) -> None:
+    runtime, done = run(monkeypatch, AssertionError("not polled"), "--until-caught-up")
+    assert (runtime.polls, runtime.drained, done.exit_code) == (0, 1, 0)
+    assert "log/readings" in done.output
+    assert "1,234" in done.output

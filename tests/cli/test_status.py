@@ -1,0 +1,60 @@
+"""Where logs and nodes stand, read from the commits of a lake."""
+
+from __future__ import annotations
+
+import json
+from typing import TYPE_CHECKING
+
+import pytest
+
+import headrace as hr
+from headrace.cli.status import table_of
+from headrace.log.clock import SystemClock
+from headrace.observe.standing import standings
+from headrace.observe.tail import Tail
+from headrace.testing import TestDriver
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+pytestmark = pytest.mark.spark
+MINUTE = 60_000
+
+readings = hr.Topic("readings", key="sensor STRING", value="value DOUBLE")
+counts = (
+    readings.group_by("sensor")
+    .window(hr.tumbling("1 minute"), grace="0 minutes")
+    .aggregate(n=hr.count())
+    .suppress(hr.until_window_closes())
+    .named("counts")
+)
+
+
+def test_a_standing_says_how_far_a_node_has_read_and_what_its_records_became(spark: SparkSession) -> None:
+    driver = TestDriver([counts], spark)
+    for minute in (1, 3, 2):
+        driver.pipe("readings", key="a", value={"value": 1.0}, timestamp_ms=minute * MINUTE)
+    driver.cut()
+    tail = Tail(driver._lake, counts)
+    assert [(row.gone, row.row["n"]) for row in tail.newest(9)] == [(False, 1)]
+    assert not [*tail.news()]
+    log, node = standings(driver._lake, [counts], SystemClock())
+    assert (log.asset, log.stream_ms, log.records) == ("log/readings", 3 * MINUTE, {"delivered": 3})
+    assert (node.asset, node.through_ms, node.behind_ms) == ("stream/counts", log.through_ms, 0)
+    assert node.stream_ms == 3 * MINUTE
+    assert node.records is not None
+    assert sum(node.records.values()) == 3
+    assert node.records["late"] == 1
+    assert not log.running  # no process holds its lease
+    driver.pipe("readings", key="a", value={"value": 1.0}, timestamp_ms=9 * MINUTE)
+    driver.cut([])  # the log goes on, the node does not
+    log, node = standings(driver._lake, [counts], SystemClock())
+    assert log.through_ms is not None
+    assert node.through_ms is not None
+    assert node.behind_ms == log.through_ms - node.through_ms > 0
+    driver.cut()
+    assert [(row.gone, row.row["n"]) for row in tail.news()] == [(False, 1)]  # the window of minute 3
+    assert not [*tail.news()]
+    assert json.loads(json.dumps(node.to_json()))["asset"] == "stream/counts"
+    assert table_of([log, node]).row_count == 2
+    driver.close()

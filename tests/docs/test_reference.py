@@ -1,0 +1,73 @@
+"""The reference cannot drift: settings, pictures, and pages that are made of the code."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+import pytest
+
+import headrace as hr
+from docs.tools import pictures, reference
+from docs.tools.readable import readable
+from headrace.observe.figures import MEANINGS
+from headrace.spark.kafka_settings import KafkaSettings
+from tests.docs.documents import ROOT
+
+pytestmark = pytest.mark.fast
+VARIABLE = re.compile(r"\bHEADRACE_[A-Z0-9_]+[A-Z0-9]\b")
+
+
+def variables(path: Path) -> set[str]:
+    return set(VARIABLE.findall(path.read_text(encoding="utf-8")))
+
+
+def test_every_variable_that_the_code_reads_is_on_the_page() -> None:
+    code = [
+        *(ROOT / "platform").rglob("*.py"),
+        *(ROOT / "jobs").rglob("*.py"),
+        ROOT / "deploy/jars/resolve.py",
+    ]
+    read = set().union(*map(variables, code)) | {
+        f"HEADRACE_KAFKA_{name.upper()}" for name in KafkaSettings.model_fields
+    }
+    shown = variables(ROOT / "docs" / "settings.md")
+    assert read - shown == set(), "add them to docs/settings.md"
+    assert shown - read == set(), "nothing reads them"
+
+
+@pytest.mark.parametrize("name", pictures.PICTURES)
+def test_a_picture_is_what_its_script_draws(name: str) -> None:
+    drawn = pictures.PICTURES[name]().svg()
+    assert (ROOT / "docs" / "images" / name).read_text(encoding="utf-8") == drawn, (
+        "run docs/tools/pictures.py"
+    )
+
+
+def test_the_api_page_has_every_public_name_once() -> None:
+    page = reference.api()
+    assert not [
+        name for name in hr.__all__ if len(re.findall(rf"^::: \S+\.{name}$", page, re.MULTILINE)) != 1
+    ]
+
+
+def test_the_metrics_page_has_every_figure() -> None:
+    page = reference.metrics()
+    assert not [name for name, meaning in MEANINGS.items() if f"| {meaning} |" not in page]
+
+
+def test_docstrings_become_lists_and_paragraphs() -> None:
+    text = "Do it.\n\nIn:  one    the first\n     other  the second\nOut: rows\nRaises: DescriptionError"
+    assert readable(text).splitlines() == [
+        "Do it.",
+        "",
+        "",
+        "**In:** ",
+        "",
+        "- `one`: the first",
+        "- `other`: the second",
+        "",
+        "**Out:** rows",
+        "",
+        "**Raises:** DescriptionError",
+    ]

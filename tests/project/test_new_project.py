@@ -1,0 +1,97 @@
+"""`headrace new`, from the wheel as users install it: the project's own tests pass in an empty folder."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+import tomllib
+import zipfile
+from pathlib import Path
+
+import pytest
+from hatchling.builders.wheel import WheelBuilder
+
+from headrace.cli.new_project import make_project
+from headrace.errors import TerminalError
+from headrace.local.fetch_jars import fetch_jars
+from headrace.spark.jars import jars_dir
+
+ROOT = Path(__file__).resolve().parents[2]
+RUN = "import sys; from headrace.cli import main; sys.argv[0] = 'headrace'; main()"
+
+
+@pytest.fixture(scope="module")
+def installed(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A folder that holds what the wheel installs, and nothing of the checkout."""
+    folder = tmp_path_factory.mktemp("installed")
+    wheel = next(WheelBuilder(str(ROOT)).build(directory=str(folder / "dist"), versions=["standard"]))
+    zipfile.ZipFile(wheel).extractall(folder / "site")
+    return folder / "site"
+
+
+def run(installed: Path, cwd: Path, *command: str) -> str:
+    """Run Python where `headrace` is the installed one; what it said, when it ended well."""
+    environment = {**os.environ, "PYTHONPATH": str(installed), "HEADRACE_JARS": str(jars_dir())}
+    environment.pop("HEADRACE_LAKE", None)
+    done = subprocess.run(
+        [sys.executable, *command], cwd=cwd, env=environment, capture_output=True, text=True, check=False
+    )
+    assert done.returncode == 0, done.stdout[-3000:] + done.stderr[-3000:]
+    return done.stdout
+
+
+@pytest.mark.spark
+def test_a_project_made_from_the_wheel_passes_its_own_tests(installed: Path, tmp_path: Path) -> None:
+    where = run(installed, tmp_path, "-c", "import headrace; print(headrace.__file__)")
+    assert Path(where.strip()).is_relative_to(installed)
+    said = run(installed, tmp_path, "-c", RUN, "new", "my_streams")
+    assert "cd my_streams" in said
+    project = tmp_path / "my_streams"
+    assert "2 passed" in run(installed, project, "-m", "pytest", "-q", "-p", "no:cacheprovider")
+
+
+@pytest.mark.fast
+def test_a_project_says_what_dg_and_pip_ask(tmp_path: Path) -> None:
+    project = make_project("my-streams", tmp_path)
+    described = tomllib.loads((project / "pyproject.toml").read_text(encoding="utf-8"))
+    assert described["project"]["name"] == "my-streams"
+    assert described["tool"]["dg"]["directory_type"] == "project"
+    assert described["tool"]["dg"]["project"]["root_module"] == "my_streams"
+    for path in project.rglob("*"):
+        assert "{{" not in (path.read_text(encoding="utf-8") if path.is_file() else ""), path
+        if path.suffix == ".py":
+            compile(path.read_text(encoding="utf-8"), str(path), "exec")
+    assert (project / ".gitignore").is_file()
+
+
+@pytest.mark.fast
+@pytest.mark.parametrize("name", ["My Streams", "class", "headrace", "2fast"])
+def test_a_name_that_no_package_can_have_is_refused(name: str, tmp_path: Path) -> None:
+    with pytest.raises(TerminalError, match="cannot be a project's name"):
+        make_project(name, tmp_path)
+    assert not any(tmp_path.iterdir())
+
+
+@pytest.mark.fast
+def test_a_folder_that_holds_files_is_left_alone(tmp_path: Path) -> None:
+    (tmp_path / "mine").mkdir()
+    (tmp_path / "mine" / "file").write_text("kept")
+    with pytest.raises(TerminalError, match="holds files"):
+        make_project("mine", tmp_path)
+    assert [path.name for path in (tmp_path / "mine").iterdir()] == ["file"]
+
+
+@pytest.mark.fast
+def test_jars_that_are_there_are_not_fetched_again(tmp_path: Path) -> None:
+    (tmp_path / "jars").mkdir()
+    (tmp_path / "jars" / ".resolved").touch()
+    assert fetch_jars(tmp_path / "jars") == tmp_path / "jars"
+    assert [path.name for path in (tmp_path / "jars").iterdir()] == [".resolved"]
+
+
+@pytest.mark.fast
+def test_the_wheel_can_fetch_the_jars(installed: Path) -> None:
+    assert {"resolve.py", "ivy.xml", "SHA256SUMS"} == {
+        path.name for path in (installed / "headrace" / "local" / "jar_list").iterdir()
+    }
