@@ -30,7 +30,7 @@ class ApplyConfig(dg.Config):
 def change_jobs(pipeline: Pipeline, suffix: str) -> Sequence[dg.JobDefinition]:
     """The jobs that plan, apply and undo changes of descriptions."""
 
-    @dg.op(name=op_name("plan_changes", pipeline.name), out=dg.Out(dg.Nothing))
+    @dg.op(name=op_name("plan", pipeline.name), out=dg.Out(dg.Nothing))
     def plan(context: dg.OpExecutionContext, lake: LakeResource) -> None:
         found = plan_changes(lake.lake, pipeline.nodes)
         context.log.info(str(found))
@@ -38,7 +38,7 @@ def change_jobs(pipeline: Pipeline, suffix: str) -> Sequence[dg.JobDefinition]:
             {"plan": dg.MetadataValue.md(as_table(found)), "details": dg.MetadataValue.json(found.to_json())}
         )
 
-    @dg.op(name=op_name("apply_changes", pipeline.name), out=dg.Out(dg.Nothing))
+    @dg.op(name=op_name("apply", pipeline.name), out=dg.Out(dg.Nothing))
     def apply(
         context: dg.OpExecutionContext,
         config: ApplyConfig,
@@ -57,7 +57,7 @@ def change_jobs(pipeline: Pipeline, suffix: str) -> Sequence[dg.JobDefinition]:
         context.log.info(done)
         context.add_output_metadata({"plan": dg.MetadataValue.md(as_table(act.plan)), "applied": done})
 
-    @dg.op(name=op_name("roll_back_changes", pipeline.name), out=dg.Out(dg.Nothing))
+    @dg.op(name=op_name("roll_back", pipeline.name), out=dg.Out(dg.Nothing))
     def back(context: dg.OpExecutionContext, spark: LazyPySparkResource, lake: LakeResource) -> None:
         nodes = roll_back(session(spark, context.log), lake.lake)
         context.log.info(f"{', '.join(nodes)}: the tables are those from before. Now {RESTORED}")
