@@ -70,8 +70,8 @@ wheel: setup ## Build the wheel in dist/; `headrace new my_streams` makes a proj
 
 docs: $(VENV)/.docs ## Build the documentation site in .headrace/site; a dead link fails
 	@$(BIN)/python docs/tools/pictures.py
-	@NO_MKDOCS_2_WARNING=1 $(BIN)/python -m mkdocs build --quiet --strict
-	@echo "docs: open .headrace/site/index.html"
+	@NO_MKDOCS_2_WARNING=1 $(BIN)/python -m mkdocs build --strict
+	@echo "docs: open .headrace/site/index.html; its search needs a server: python3 -m http.server -d .headrace/site"
 
 cases: ## Write the cases of joins of streams anew with Kafka Streams; needs Maven and Java 17
 	@mvn -q -B -f tests/fixtures/kafka_streams/pom.xml compile org.codehaus.mojo:exec-maven-plugin:3.5.0:java \

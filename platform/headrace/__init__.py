@@ -45,6 +45,7 @@ from headrace.description import (
     value_store,
     variance,
 )
+from headrace.description.formats import Avro, JsonSchema, Protobuf
 from headrace.description.own_aggregate import Aggregate
 from headrace.description.source_chain import source_chain
 from headrace.errors import DescriptionError, HeadraceError, TerminalError, TransientError
@@ -52,11 +53,11 @@ from headrace.observe.preview import Preview, preview
 from headrace.sinks import CorrectableSink, Delivery, KafkaSink, PostgresSink, Sink
 
 __all__ = [
-    "Aggregate", "Context", "CorrectableSink", "Delivery", "DescriptionError", "HeadraceError", "KafkaSink",
-    "KeyValueStore", "PostgresSink", "Preview", "Processor", "ProcessorError", "Record", "ReplayGuard",
-    "SessionWindows", "Sink", "SlidingWindows", "TerminalError", "TimeWindows", "Timer", "Topic", "TransientError",
-    "UntilTimeLimit", "UntilWindowCloses", "approx_count_distinct", "avg", "collect", "count", "count_distinct",
-    "describe", "first", "hopping", "key_value_store", "last", "max", "max_by", "min", "min_by", "preview",
-    "quantiles", "session", "sliding", "source_chain", "stddev", "sum", "top", "tumbling", "until_time_limit",
+    "Aggregate", "Avro", "Context", "CorrectableSink", "Delivery", "DescriptionError", "HeadraceError", "JsonSchema",
+    "KafkaSink", "KeyValueStore", "PostgresSink", "Preview", "Processor", "ProcessorError", "Protobuf", "Record",
+    "ReplayGuard", "SessionWindows", "Sink", "SlidingWindows", "TerminalError", "TimeWindows", "Timer", "Topic",
+    "TransientError", "UntilTimeLimit", "UntilWindowCloses", "approx_count_distinct", "avg", "collect", "count",
+    "count_distinct", "describe", "first", "hopping", "key_value_store", "last", "max", "max_by", "min", "min_by",
+    "preview", "quantiles", "session", "sliding", "source_chain", "stddev", "sum", "top", "tumbling", "until_time_limit",
     "until_window_closes", "value_store", "variance",
 ]  # fmt: skip

@@ -36,7 +36,7 @@ def test_as_of_event_time_a_lookup_waits_and_says_so() -> None:
 
 
 def test_what_does_not_fit_is_refused() -> None:
-    with refused("is no table of a topic", "topic.table()"):
+    with refused("is no table", "topic.table()"):
         ORDERS.lookup(ITEMS, on="item")  # type: ignore[arg-type]
     with refused("on names item, amount", "the key of the table is item"):
         ORDERS.lookup(ITEMS.table(), on=("item", "amount"))

@@ -33,16 +33,64 @@ def test_whatever_alters_rows_alters_the_fingerprint() -> None:
         ORDERS.join(PAYMENTS, on="order_id", within="1 hour", grace="6 minutes"),
         ORDERS.join(PAYMENTS, on="order_id", within="2 hours", grace="5 minutes"),
         ORDERS.join(PAYMENTS.where("paid > 0"), on="order_id", **TIMES),
+        ORDERS.join(PAYMENTS, on="order_id", before=0, after="1 hour", grace="5 minutes"),
+        ORDERS.join(PAYMENTS, on="order_id", before="1 hour", after=0, grace="5 minutes"),
     ]
     assert len({node.fingerprint() for node in nodes}) == len(nodes)
     assert "leaves after 1 hour 5 minutes" in nodes[3].in_words
 
 
+def test_partners_may_lie_to_one_side_in_time() -> None:
+    after = ORDERS.join(PAYMENTS, on="order_id", before=0, after="1 hour", grace="5 minutes", how="outer")
+    assert (after.waits_ms, after.longest_wait_ms) == ((65 * 60_000, 5 * 60_000), 65 * 60_000)
+    assert after.in_words == (
+        "One row per pair of records with the same order_id, the right one at most 0 ms before and 1 hour after the left one; "
+        "a record without a partner leaves after 1 hour 5 minutes of stream time, a right one after 5 minutes."
+    )
+    same = ORDERS.join(PAYMENTS, on="order_id", before="1 hour", after="1 hour", grace="5 minutes")
+    assert same.fingerprint() == ORDERS.join(PAYMENTS, on="order_id", **TIMES).fingerprint()
+    later = ORDERS.join(PAYMENTS, on="order_id", within="1 hour", after="2 hours", grace=0)
+    assert (later.before_ms, later.after_ms) == (3_600_000, 7_200_000)
+
+
+def test_a_stream_is_joined_with_another_of_its_own_topic() -> None:
+    again = ORDERS.select("order_id", "amount AS earlier")
+    found = ORDERS.join(again, on="order_id", **TIMES)
+    assert (found.columns, len(found.topics)) == (("order_id", "amount", "earlier"), 1)
+    assert found.shares_topics
+    assert not ORDERS.join(PAYMENTS, on="order_id", **TIMES).shares_topics
+
+
+def test_the_latest_earlier_record_is_told_by_a_grace() -> None:
+    found = PAYMENTS.join_prior(ORDERS, on="order_id", grace="5 minutes")
+    assert found.columns == ("payment_id", "order_id", "paid", "amount")
+    assert found.longest_wait_ms == 5 * 60_000 + 1
+    assert found.in_words == (
+        "One row per record with the latest record before it of the same order_id; "
+        "it leaves 5 minutes of stream time after its timestamp."
+    )
+    nodes = [
+        found,
+        PAYMENTS.join_prior(ORDERS, on="order_id", grace="6 minutes"),
+        PAYMENTS.join_prior(ORDERS, on="order_id", grace="5 minutes", within="1 hour"),
+        PAYMENTS.join_prior(ORDERS, on="order_id", grace="5 minutes", how="inner"),
+        PAYMENTS.lookup(ORDERS.table("timestamp"), on="order_id", as_of="event", history="5 minutes"),
+    ]
+    assert len({node.fingerprint() for node in nodes}) == len(nodes)
+    with refused("is neither a topic nor a stream", "as_of='event'"):
+        PAYMENTS.join_prior(ORDERS.table(), on="order_id", grace=0)  # type: ignore[arg-type]
+    itself = ORDERS.join_prior(ORDERS.select("order_id", "amount AS before"), on="order_id", grace=0)
+    assert (itself.columns, itself.finds_earlier_of_its_own) == (("order_id", "amount", "before"), True)
+    assert not found.finds_earlier_of_its_own
+
+
 def test_what_does_not_fit_is_refused() -> None:
+    with refused("how far apart two records may be is not told", "before='10 minutes' and after='0 s'"):
+        ORDERS.join(PAYMENTS, on="order_id", before="1 hour", grace=0)
+    with refused("within, before and after are given", "Leave it out"):
+        ORDERS.join(PAYMENTS, on="order_id", within=1, before=2, after=3, grace=0)
     with refused("is neither a topic nor a stream", ".lookup(table"):
         ORDERS.join(PAYMENTS.table(), on="order_id", **TIMES)  # type: ignore[arg-type]
-    with refused("topic 'orders' is on both sides", "different topics"):
-        ORDERS.join(PAYMENTS.select("order_id").merge(ORDERS.select("order_id")), on="order_id", **TIMES)
     with refused("column 'customer' does not exist", "order_id, amount"):
         ORDERS.join(PAYMENTS, on="customer", **TIMES)
     with refused("join: on, right: column 'amount' does not exist"):

@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 
 import headrace as hr
+from headrace.description import Suppressed, TableChanges, is_unnamed, written_by
 from headrace.description.limits import limits_asked, limits_of, with_limits
 from headrace.description.windows import WindowKind
 from tests.description.refusal import refused
@@ -12,6 +15,7 @@ from tests.description.refusal import refused
 pytestmark = pytest.mark.fast
 
 READINGS = hr.Topic("readings", key="sensor_id STRING", value="value DOUBLE, site STRING")
+SITES = hr.Topic("sites", key="site STRING", value="city STRING")
 TOTALS = READINGS.group_by().aggregate(n=hr.count())
 WINDOWS = READINGS.group_by().window(hr.tumbling("1 minute"), grace="0 s").aggregate(n=hr.count())
 LIMIT = hr.until_time_limit("5 minutes")
@@ -67,25 +71,59 @@ def test_a_policy_that_does_not_fit_is_refused() -> None:
         TOTALS.suppress(hr.until_window_closes())  # type: ignore[arg-type]
     with refused("suppress: this aggregate is suppressed already"):
         WINDOWS.suppress(hr.until_window_closes()).suppress(LIMIT)
-    with refused("order_by='timestamp' has no updates in the log's order", "topic.table()"):
-        READINGS.table("timestamp").suppress(LIMIT)
+    with refused("suppress: UntilWindowCloses(", "is no policy", "hr.until_time_limit"):
+        READINGS.table().join(SITES.table(), on="site").suppress(hr.until_window_closes())  # type: ignore[arg-type]
 
 
-def test_regrouped_keys_are_refused() -> None:
+def test_a_table_whose_keys_lie_in_several_partitions_is_followed_by_its_changes() -> None:
+    more = hr.Topic("more", key="sensor_id STRING", value="value DOUBLE, site STRING")
+    by_site = READINGS.group_by("site")
+    windows = by_site.window(hr.tumbling("1 minute"), grace="0 s").aggregate(n=hr.count())
+    tables: tuple[Any, ...] = (
+        by_site.aggregate(n=hr.count()),
+        windows,
+        READINGS.merge(more).table(),
+        READINGS.with_column("sensor_id", "site").group_by().aggregate(n=hr.count()),
+        READINGS.select("upper(sensor_id) AS sensor_id", "value")
+        .with_column("sensor_id", "CAST(sensor_id AS STRING)")
+        .table(),
+        READINGS.table("timestamp"),
+        READINGS.table().join(SITES.table(), on="site"),
+        READINGS.table().group_by("site").aggregate(n=hr.count()),
+        READINGS.table().where("value > 1").select("site"),
+    )
+    for table in tables:
+        made = table.named("kept").suppress(LIMIT)
+        assert (made.name, made.columns, made.identity) == ("kept", table.columns, table.identity)
+        (topic,) = made.topics
+        step = written_by(topic)
+        assert isinstance(step, TableChanges)
+        assert is_unnamed(step.required_name)
+        assert step.topics == table.topics
+        assert step.fingerprint() == table.changes().fingerprint() != table.fingerprint()
+    assert [len(each.suppress(LIMIT).topics) for each in (TOTALS, WINDOWS)] == [1, 1]
+    itself = (TOTALS, WINDOWS, READINGS.select("sensor_id", "value AS v").table())
+    assert [written_by(each.suppress(LIMIT).topics[0]) for each in itself] == [None, None, None]
+
+
+def test_followed_by_changes_a_throttled_table_stays_throttled_and_types_have_to_be_known() -> None:
+    joined = READINGS.table().join(SITES.table(), on="site").throttle("1 minute")
+    assert joined.suppress(LIMIT).updated.throttle_ms == 60_000
+    with refused("changes: a throttled table", "Leave out .throttle(…)"):
+        joined.changes()
+    above = READINGS.table().with_column("twice", "value * 2")
+    with refused("only Spark knows the type of 'twice'", ".with_column('twice', 'CAST("):
+        above.suppress(LIMIT)
+
+
+def test_a_suppression_itself_takes_no_regrouped_keys() -> None:
     what = "suppress: until_time_limit: "
     with refused(
         what, "grouped by site, but topic 'readings' is keyed by sensor_id", "group by the record key"
     ):
-        READINGS.group_by("site").aggregate(n=hr.count()).suppress(LIMIT)
-    more = hr.Topic("more", key="sensor_id STRING", value="value DOUBLE, site STRING")
-    with refused(what, "the stream has several topics, readings, more"):
-        READINGS.merge(more).table().suppress(LIMIT)
-    with refused(what, "key column 'sensor_id' is replaced on the way"):
-        READINGS.with_column("sensor_id", "site").group_by().aggregate(n=hr.count()).suppress(LIMIT)
-    with refused(what, "key column 'sensor_id' is replaced on the way"):
-        READINGS.select("upper(sensor_id) AS sensor_id", "value").table().suppress(LIMIT)
-    kept = READINGS.select("sensor_id", "value AS v").table().suppress(LIMIT)
-    assert kept.columns == ("sensor_id", "v")
+        Suppressed(READINGS.group_by("site").aggregate(n=hr.count()), LIMIT)
+    with refused("order_by='timestamp' has no updates in the log's order", "topic.table()"):
+        Suppressed(READINGS.table("timestamp"), LIMIT)
 
 
 @pytest.mark.parametrize(

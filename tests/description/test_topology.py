@@ -65,6 +65,7 @@ def test_in_the_picture_each_part_stands_once_and_arrows_lead_to_sinks() -> None
         READINGS.group_by().batch(max_records=3, collect=["value"]).named("batches"),
         READINGS.table().join(SENSORS.table(), on="sensor_id").named("joined"),
         SENSORS.table().group_by("site").aggregate(n=hr.count()).named("grouped"),
+        SENSORS.table().group_by("site").aggregate(n=hr.count()).changes().named("told"),
         READINGS.group_by()
         .aggregate(n=hr.count())
         .suppress(hr.until_time_limit("1 minute"))

@@ -10,6 +10,7 @@ import pytest
 import headrace as hr
 from docs.tools import pictures, reference
 from docs.tools.readable import readable
+from headrace.description.formats.registry_settings import RegistrySettings
 from headrace.observe.figures import MEANINGS
 from headrace.spark.kafka_settings import KafkaSettings
 from tests.docs.documents import ROOT
@@ -28,9 +29,9 @@ def test_every_variable_that_the_code_reads_is_on_the_page() -> None:
         *(ROOT / "jobs").rglob("*.py"),
         ROOT / "deploy/jars/resolve.py",
     ]
-    read = set().union(*map(variables, code)) | {
-        f"HEADRACE_KAFKA_{name.upper()}" for name in KafkaSettings.model_fields
-    }
+    read = set().union(*map(variables, code))
+    for settings in (KafkaSettings, RegistrySettings):
+        read |= {f"{settings.model_config['env_prefix']}{name.upper()}" for name in settings.model_fields}
     shown = variables(ROOT / "docs" / "settings.md")
     assert read - shown == set(), "add them to docs/settings.md"
     assert shown - read == set(), "nothing reads them"

@@ -124,17 +124,3 @@ def test_a_node_that_is_read_has_to_be_there_and_has_known_types(drive: Drive) -
         doubled.where("twice > 2")
     typed = READINGS.with_column("twice", "CAST(value * 2 AS INT)").lookup(SENSORS.table(), on="sensor")
     assert typed.named("typed").where("twice > 2").columns == ("sensor", "value", "twice", "site")
-
-
-def test_limits_are_set_for_nodes_that_read_topics(drive: Drive) -> None:
-    limited = (
-        ENRICHED.group_by("sensor")
-        .aggregate(n=hr.count())
-        .suppress(hr.until_time_limit("1 minute"))
-        .named("limited")
-    )
-    driver = drive(limited, ENRICHED)
-    with pytest.raises(
-        hr.DescriptionError, match="node 'limited' reads node 'enriched', and no topic of Kafka"
-    ):
-        driver.set_limits("limited", max_records=3)

@@ -2,6 +2,7 @@
 
 from headrace.cli.changing import apply_pipeline, plan_pipeline, roll_pipeline_back
 from headrace.cli.commands import app, main
+from headrace.cli.dead_letters import redrive, show_dead_letters
 from headrace.cli.demos import demo, demo_once
 from headrace.cli.describing import describe_nodes
 from headrace.cli.groups import in_groups
@@ -16,6 +17,8 @@ app.command("demo")(demo)
 app.command("demo-once")(demo_once)
 app.command("run")(run_streams)
 app.command("describe")(describe_nodes)
+app.command("dead-letters")(show_dead_letters)
+app.command("redrive")(redrive)
 app.command("preview")(preview_node)
 app.command("plan")(plan_pipeline)
 app.command("apply")(apply_pipeline)

@@ -26,7 +26,7 @@ GROUPS: Mapping[str, tuple[str, ...]] = {
         ),
         *("maintain", "retain", "erase"),
     ),
-    "Repair": ("repair", "accept-gap", "reset-guard"),
+    "Repair": ("repair", "redrive", "accept-gap", "reset-guard"),
     "Develop": ("new", "fetch-jars"),
 }
 OTHERS = "More"

@@ -60,6 +60,7 @@ from headrace.description.suppression import (
     until_window_closes,
 )
 from headrace.description.table import Table
+from headrace.description.table_changes import TableChanges
 from headrace.description.topic import Topic
 from headrace.description.topology import Topology, describe
 from headrace.description.unnamed import is_unnamed, with_unnamed
@@ -79,8 +80,9 @@ __all__ = [
     "FlatMapped", "GroupedStream", "GroupedTable", "Join", "KeyValueStore", "Lookup", "NamedStream", "Node",
     "NodeOutput", "Processed", "Processor", "ProcessorError", "Record", "Refined", "Relation", "ReplayGuard",
     "ResultColumn", "RunningAggregate", "Select", "SessionWindows", "SlidingWindows", "Step", "Store", "Stream",
-    "StreamJoin", "Suppressed", "Table", "TableAggregate", "TimeWindows", "Timer", "Topic", "Topology", "Transform",
-    "UntilTimeLimit", "UntilWindowCloses", "Where", "WindowedAggregate", "WindowedStream", "WithColumn",
+    "StreamJoin", "Suppressed", "Table", "TableAggregate", "TableChanges", "TimeWindows", "Timer", "Topic",
+    "Topology", "Transform", "UntilTimeLimit", "UntilWindowCloses", "Where", "WindowedAggregate", "WindowedStream",
+    "WithColumn",
     "approx_count_distinct", "avg", "collect", "count", "count_distinct", "describe", "duration_ms", "first",
     "format_duration", "hopping", "is_decimal", "is_floating", "is_integral", "is_numeric", "is_unnamed",
     "key_value_store", "last", "max", "max_by", "min", "min_by", "output_name", "parse_ddl", "parse_expression",

@@ -19,6 +19,7 @@ from headrace.description.steps import reads_headers
 from headrace.description.stream_join import StreamJoin
 from headrace.description.suppressed import Suppressed
 from headrace.description.table import Table
+from headrace.description.table_changes import TableChanges
 from headrace.description.windowed import WindowedAggregate
 
 if TYPE_CHECKING:
@@ -62,7 +63,7 @@ def feeds_of(node: Node) -> dict[str, Feed]:
         case Lookup():
             return {
                 RECORDS: Feed(node.stream),
-                VERSIONS: _feed(node.right),
+                VERSIONS: _feed(node.right) if node.prior is None else Feed(node.right.stream),
             }
         case StreamJoin():
             return {LEFT: Feed(node.left), RIGHT: Feed(node.right)}
@@ -70,6 +71,8 @@ def feeds_of(node: Node) -> dict[str, Feed]:
             return {RESULT: _feed(node.updated)}
         case Relation():
             return {part: _feed(leaf) for part, leaf in leaves_of(node).items()}
+        case TableChanges():
+            return feeds_of(node.changed)
     return {RESULT: _feed(node)}
 
 

@@ -112,28 +112,33 @@ def grouped_columns(
 def refuse_regrouping(stream: Stream, by: Sequence[str], what: str) -> None:
     """Refuse groups that are not the record key as it came: only of that one partition holds all records.
 
-    What a transform does to the key cannot be seen: it must leave it as it is.
+    Raises: DescriptionError if `why_regrouped` says why.
+    """
+    why = why_regrouped(stream, by)
+    if why is not None:
+        raise DescriptionError(f"{what}: {why[0]}", hint=why[1])
 
-    Raises: DescriptionError for a stream of several topics; of a topic of several partitions for other columns, and for key
-            columns that a step replaces.
+
+def why_regrouped(stream: Stream, by: Sequence[str]) -> tuple[str, str] | None:
+    """Why the records of a group may lie in several partitions, and what to write instead; None: they do not.
+
+    That is so for a stream of several topics; of a topic of several partitions for columns that are not the record key, and
+    for key columns that a step replaces. What a transform does to the key cannot be seen: it must leave it as it is.
     """
     hint = "What is final per partition needs every record of a group in one: group by the record key of one topic."
     if len(stream.topics) > 1:
-        raise DescriptionError(
-            f"{what}: the stream has several topics, {listed([topic.name for topic in stream.topics])}.",
-            hint=hint,
-        )
+        names = listed([topic.name for topic in stream.topics])
+        return f"the stream has several topics, {names}.", hint
     (topic,) = stream.topics
     if topic.has_one_partition:
-        return
+        return None
     key = [column.name for column in topic.key_columns]
     if set(by) != set(key):
         found = f"is keyed by {listed(key)}" if key else "has no key"
-        raise DescriptionError(
-            f"{what}: grouped by {listed(by)}, but topic '{topic.name}' {found}.",
-            hint=f"{hint} A topic that is keyed anew can be read as such.",
-        )
+        why = f"grouped by {listed(by)}, but topic '{topic.name}' {found}."
+        return why, f"{hint} A topic that is keyed anew can be read as such."
     for step in stream.branches[0].steps:
         for name in key:
             if step.replaces(name):
-                raise DescriptionError(f"{what}: key column '{name}' is replaced on the way.", hint=hint)
+                return f"key column '{name}' is replaced on the way.", hint
+    return None

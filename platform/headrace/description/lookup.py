@@ -10,8 +10,10 @@ from headrace.description.emitting import Emitting
 from headrace.description.fingerprint import rules_of
 from headrace.description.grouping import key_of, require_known_columns
 from headrace.description.join import INNER, LEFT
+from headrace.description.node_output import written_by
 from headrace.description.schema import ResultColumn
 from headrace.description.table import Table
+from headrace.description.table_changes import TableChanges
 from headrace.description.wording import a_value, listed
 from headrace.errors import DescriptionError
 
@@ -25,6 +27,20 @@ HOWS = (INNER, LEFT)
 
 
 @dataclass(frozen=True)
+class Prior:
+    """A lookup among the records of a stream: the latest one at or before a record in event time.
+
+    If both read one topic, it is the latest one before the record in event time and then in the log; so never itself.
+
+    grace_ms   how long, in stream time, a record waits for others that come late; one that is further behind is late
+    within_ms  how much earlier the one that it finds may be; None: any time
+    """
+
+    grace_ms: int
+    within_ms: int | None = None
+
+
+@dataclass(frozen=True)
 class Lookup(Emitting):
     """A lookup: each record of a stream with the row of a table that it refers to.
 
@@ -35,10 +51,12 @@ class Lookup(Emitting):
                      that is not beyond the record's, of equal ones that further on in the log, whatever order the table
                      has; none if it is a delete
          history_ms  of "event": a record further behind its partition's stream time is late; None: none is
+         prior       of "event": the table stands for a stream, of which tombstones are no records; None: it is a table
     Out: the columns of the stream, then those of the table that are not in its key. One row per record, never revised.
-    Law: a function of the logs alone. Across topics a record's place is its commit time, then topic, partition, offset. As
-         of event time it is released at the first commit of any topic, not before its own, at which the lowest stream time
-         of the partitions of all topics is beyond its timestamp.
+    Law: a function of the logs alone. Across topics a record's place is its commit time, then topic, partition, offset. The
+         changes of a table (see `TableChanges`) stand after all records of the commit that caused them. As of event time a
+         record is released at the first commit of any topic, not before its own, at which the lowest stream time of the
+         partitions of all topics, less the grace of `prior`, is beyond its timestamp.
     """
 
     stream: Stream
@@ -47,12 +65,11 @@ class Lookup(Emitting):
     how: str = LEFT
     as_of: str = LOG
     history_ms: int | None = None
+    prior: Prior | None = None
 
     def __post_init__(self) -> None:
         if not isinstance(self.right, Table):
-            raise DescriptionError(
-                f"lookup: {a_value(self.right)} is no table of a topic.", hint="Write topic.table()."
-            )
+            raise DescriptionError(f"lookup: {a_value(self.right)} is no table.", hint="Write topic.table().")
         if self.how not in HOWS:
             raise DescriptionError(
                 f"lookup: how {a_value(self.how)} does not exist; there are {listed(HOWS)}."
@@ -63,6 +80,7 @@ class Lookup(Emitting):
                 hint="Leave it out; with as_of='event', history=… bounds what is kept.",
             )
         self._check_as_of()
+        self._check_prior()
         columns = require_known_columns(self.stream, "lookup")
         self._check_on()
         names = {name.lower() for name in columns}
@@ -80,6 +98,16 @@ class Lookup(Emitting):
         return tuple(dict.fromkeys((*self.stream.topics, *self.right.topics)))
 
     @property
+    def finds_earlier_of_its_own(self) -> bool:
+        """Whether `prior` is among records of the stream's own topics: then of equal timestamps the place decides."""
+        return self.prior is not None and not {*self.stream.topics}.isdisjoint(self.right.topics)
+
+    @property
+    def told_after(self) -> tuple[str, ...]:
+        """The topics of the table whose rows follow from a whole log commit: they stand after all records of that commit."""
+        return tuple(topic.name for topic in self.right.topics if isinstance(written_by(topic), TableChanges))
+
+    @property
     def identity(self) -> tuple[str, ...]:
         """The record key: to a sink, a later row of a key replaces an earlier one."""
         return key_of(self.stream, "lookup")
@@ -91,8 +119,13 @@ class Lookup(Emitting):
 
     @property
     def longest_wait_ms(self) -> int:
-        """As of event time a record waits until stream time is beyond its timestamp."""
-        return 1 if self.as_of == EVENT else 0
+        """As of event time a record waits until stream time is beyond its timestamp, and grace."""
+        return 1 + self.grace_ms if self.as_of == EVENT else 0
+
+    @property
+    def grace_ms(self) -> int:
+        """How far stream time has to be beyond a record before it is released."""
+        return self.prior.grace_ms if self.prior else 0
 
     @property
     def result_columns(self) -> tuple[ResultColumn, ...]:
@@ -111,6 +144,8 @@ class Lookup(Emitting):
     @property
     def in_words(self) -> str:
         """One sentence for people."""
+        if self.prior is not None:
+            return self._prior_in_words
         which = "" if self.how == LEFT else " that finds a row"
         when = "event time, once that is past" if self.as_of == EVENT else "place in the log"
         late = "" if self.history_ms is None else f"; late if {format_duration(self.history_ms)} behind"
@@ -119,13 +154,34 @@ class Lookup(Emitting):
     def rules(self) -> dict[str, Any]:
         """The stream, the table, the columns, the kind and what it is as of."""
         assert self.stream.columns is not None
-        event = {"as_of": EVENT, "history_ms": self.history_ms} if self.as_of == EVENT else {}
+        event: dict[str, Any] = {"as_of": EVENT, "history_ms": self.history_ms} if self.as_of == EVENT else {}
+        if self.prior is not None:
+            event["prior"] = {"grace_ms": self.prior.grace_ms, "within_ms": self.prior.within_ms}
         return event | {
             "lookup": rules_of(self.stream, self.stream.columns),
             "table": self.right.rules(),
             "on": self.on,
             "how": self.how,
         }
+
+    @property
+    def _prior_in_words(self) -> str:
+        assert self.prior is not None
+        which = "" if self.how == LEFT else " that has one"
+        within = self.prior.within_ms
+        earlier = "" if within is None else f", at most {format_duration(within)} earlier"
+        waits = f"leaves {format_duration(self.prior.grace_ms)} of stream time after its timestamp"
+        same = f"the latest record before it of the same {listed(self.on)}{earlier}"
+        return f"One row per record{which} with {same}; it {waits}."
+
+    def _check_prior(self) -> None:
+        if self.prior is None:
+            return
+        if self.as_of != EVENT or self.history_ms != self.prior.grace_ms:
+            raise DescriptionError(
+                "lookup: `prior` goes by event time, and its grace says how late a record may be.",
+                hint="Write stream.join_prior(other, on='…', grace='…').",
+            )
 
     def _check_as_of(self) -> None:
         if self.as_of not in AS_OF:

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any, Self
+from typing import TYPE_CHECKING, Any, Self, TypeVar
 
 from headrace.description.durations import Duration, duration_ms
 from headrace.description.node import Node
@@ -18,6 +18,12 @@ if TYPE_CHECKING:
     from headrace.description.join import Join
     from headrace.description.refined import Refined, RowStep
     from headrace.description.regrouped import GroupedTable
+    from headrace.description.suppressed import Suppressed
+    from headrace.description.suppression import UntilTimeLimit
+    from headrace.description.table import Table
+    from headrace.description.table_changes import TableChanges
+
+R = TypeVar("R", bound="Relation")
 
 
 class Relation(Node):
@@ -51,6 +57,29 @@ class Relation(Node):
             found = "is throttled already" if self.throttle_ms else f"cannot be throttled to {a_value(every)}"
             raise DescriptionError(f"throttle: this table {found}.", hint="Write .throttle('1 minute') once.")
         return replace(self, throttle_ms=every_ms)
+
+    def suppress(self, policy: UntilTimeLimit) -> Suppressed:
+        """Emit a key's latest value when the policy says so, each a row for good, instead of keeping current rows.
+
+        Where a partition may not hold all records of a key, as of joins and of groups of tables, it follows the table's
+        changes (see `changes`).
+
+        Raises: DescriptionError when the policy does not fit.
+        """
+        from headrace.description.suppressed import suppressed  # a suppressed node holds one of these
+
+        return suppressed(self, policy)
+
+    def changes(self) -> TableChanges:
+        """The changes of the table as a stream: one record for each key and log commit that changes it.
+
+        Where a key has gone, the record is a tombstone, so `.table()` after it is this table again.
+
+        Raises: DescriptionError for a throttled table, and for windows that are no side of a join.
+        """
+        from headrace.description.table_changes import TableChanges  # its table is a relation itself
+
+        return TableChanges(self)
 
     def group_by(self, *columns: str) -> GroupedTable:
         """Group the current rows by columns, for aggregates from which rows that go are taken out again.
@@ -100,19 +129,36 @@ class Refinable(Relation):
         """Add a column made by the SQL expression, or replace the one of that name; not one of the key."""
         return self._and(WithColumn(name, expression))
 
+    def transform(self, function: Callable[[Any], Any], columns: str) -> Table:
+        """Apply a row-wise function from DataFrame to DataFrame to each change of the table.
+
+        In:     columns  the DDL of what the function returns; the columns of the key are among them, as they were
+        Law:    the function must treat each row by itself and depend on nothing else. Where a key is gone, the other columns
+                that it gets are null, and what it makes of them does not matter.
+        Raises: DescriptionError when a column of the key is missing, or the type of a column is known to Spark alone
+        """
+        from headrace.description.table_changes import transformed  # its result is such a table itself
+
+        return transformed(self, function, columns)
+
     def _and(self, step: RowStep) -> Refined:
         from headrace.description.refined import Refined  # which is such a table itself
 
-        kept = {
-            "name": self.name,
-            "description": self.description,
-            "owners": self.owners,
-            "sinks": self.sinks,
-            "on_change": self.on_change,
-            "renamed_from": self.renamed_from,
-        }
-        plain = replace(self, name=None, description="", owners=(), sinks=())
-        return Refined(plain, (step,), **kept)  # type: ignore[arg-type]
+        plain, kept = apart(self)
+        return Refined(plain, (step,), **kept)
+
+
+def apart(table: R) -> tuple[R, dict[str, Any]]:
+    """A table by itself, and what people call it and where it goes: the name, the words, the owners and the sinks."""
+    kept = {
+        "name": table.name,
+        "description": table.description,
+        "owners": table.owners,
+        "sinks": table.sinks,
+        "on_change": table.on_change,
+        "renamed_from": table.renamed_from,
+    }
+    return replace(table, name=None, description="", owners=(), sinks=()), kept
 
 
 def require_side(side: Relation, what: str) -> None:

@@ -8,9 +8,10 @@ from typing import TYPE_CHECKING, Any
 
 from headrace.description.durations import Duration, duration_ms
 from headrace.description.grouping import key_of
+from headrace.description.relation import Relation
 from headrace.description.schema import parse_ddl
 from headrace.description.steps import Select, Transform, Where, WithColumn, predicate
-from headrace.description.table import POSITION, Table
+from headrace.description.table import POSITION, TIMESTAMP, Table
 from headrace.description.wording import a_value
 from headrace.errors import DescriptionError
 
@@ -97,7 +98,7 @@ class RowOperators(ABC):
 
     def lookup(
         self,
-        table: Table,
+        table: Relation,
         on: str | Sequence[str],
         how: str = "left",
         as_of: str = "log",
@@ -105,7 +106,9 @@ class RowOperators(ABC):
     ) -> Lookup:
         """Give each record the row of a table that it refers to.
 
-        In:     on       the column, or columns, that hold the key of `table`; null refers to nothing
+        In:     table    of any kind; of joins, aggregates and tables after steps a record finds the row that the log commits
+                         before its own leave
+                on       the column, or columns, that hold the key of `table`; null refers to nothing
                 how      "left": every record; "inner": those that find a row
                 as_of    "log": the row that the table had at the record's place in the log; "event": the one that was valid
                          at the record's timestamp, given when the lowest stream time of both inputs is beyond it
@@ -114,7 +117,10 @@ class RowOperators(ABC):
         Raises: DescriptionError naming what does not fit.
         """
         from headrace.description.lookup import Lookup  # a lookup holds a stream
+        from headrace.description.table_changes import table_of_changes
 
+        if isinstance(table, Relation) and not isinstance(table, Table):
+            table = table_of_changes(table)
         columns = (on,) if isinstance(on, str) else tuple(on)
         history_ms = None if history is None else duration_ms(history, "history")
         return Lookup(self._flow, table, columns, how, as_of, history_ms)
@@ -124,7 +130,9 @@ class RowOperators(ABC):
         other: Stream | Topic | Emitting,
         on: str | Sequence[str],
         *,
-        within: Duration,
+        within: Duration | None = None,
+        before: Duration | None = None,
+        after: Duration | None = None,
         grace: Duration,
         how: str = "inner",
     ) -> StreamJoin:
@@ -132,11 +140,13 @@ class RowOperators(ABC):
 
         In:     on      the column, or columns, that both streams have; a record with a null in them has no partner
                 within  the largest difference of the two event times
-                grace   how long, in stream time, a record waits beyond `within` for records that come late
+                before  in place of `within`: how much earlier the record of the other stream may be
+                after   in place of `within`: how much later it may be
+                grace   how long, in stream time, a record waits beyond that for records that come late
                 how     "inner": pairs; "left": also left records without a partner; "outer": also right ones
         Raises: DescriptionError naming what does not fit.
         """
-        from headrace.description.stream_join import StreamJoin  # a join holds streams
+        from headrace.description.stream_join import StreamJoin, interval  # a join holds streams
 
         if not isinstance(other, RowOperators):
             raise DescriptionError(
@@ -144,8 +154,40 @@ class RowOperators(ABC):
                 hint="For the row of a table write .lookup(table, on='…').",
             )
         columns = (on,) if isinstance(on, str) else tuple(on)
-        times = duration_ms(within, "within"), duration_ms(grace, "grace")
+        times = (*interval(within, before, after), duration_ms(grace, "grace"))
         return StreamJoin(self._flow, other._flow, columns, *times, how)
+
+    def join_prior(
+        self,
+        other: Stream | Topic | Emitting,
+        on: str | Sequence[str],
+        *,
+        grace: Duration,
+        within: Duration | None = None,
+        how: str = "left",
+    ) -> Lookup:
+        """Give each record the latest record of another stream that has its key and is not later in event time.
+
+        A record leaves once, when stream time of both streams is beyond its event time plus `grace`.
+
+        In:     on      the column, or columns, that both streams have; a record with a null in them finds nothing
+                grace   how long, in stream time, a record waits for others that come late; one further behind is late
+                within  how much earlier the one that it finds may be; None: any time, and of each key one is kept for good
+                how     "left": every record; "inner": those that find one
+        Raises: DescriptionError naming what does not fit.
+        """
+        from headrace.description.lookup import EVENT, Lookup, Prior  # a lookup holds a stream
+
+        if not isinstance(other, RowOperators):
+            raise DescriptionError(
+                f"join_prior: {a_value(other)} is neither a topic nor a stream.",
+                hint="For the row of a table write .lookup(table, on='…', as_of='event').",
+            )
+        columns = (on,) if isinstance(on, str) else tuple(on)
+        grace_ms = duration_ms(grace, "grace")
+        within_ms = None if within is None else duration_ms(within, "within")
+        rows = Table(other._flow, columns, TIMESTAMP)
+        return Lookup(self._flow, rows, columns, how, EVENT, grace_ms, Prior(grace_ms, within_ms))
 
     def process(
         self,

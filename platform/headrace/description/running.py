@@ -15,8 +15,6 @@ from headrace.description.schema import ResultColumn
 
 if TYPE_CHECKING:
     from headrace.description.stream import Stream
-    from headrace.description.suppressed import Suppressed
-    from headrace.description.suppression import UntilTimeLimit
     from headrace.description.topic import Topic
 
 
@@ -37,12 +35,6 @@ class RunningAggregate(Refinable):
         object.__setattr__(self, "by", by)
         object.__setattr__(self, "aggregates", checked_aggregates(self.stream.shape, self.aggregates, by))
         super().__post_init__()
-
-    def suppress(self, policy: UntilTimeLimit) -> Suppressed:
-        """Emit a group's totals when the policy says so, each a row for good, instead of keeping current totals."""
-        from headrace.description.suppressed import suppressed  # a suppressed node holds one of these
-
-        return suppressed(self, policy)
 
     @property
     def topics(self) -> tuple[Topic, ...]:

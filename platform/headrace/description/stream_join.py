@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from headrace.description.durations import format_duration
+from headrace.description.durations import Duration, duration_ms, format_duration
 from headrace.description.emitting import Emitting
 from headrace.description.fingerprint import rules_of
 from headrace.description.grouping import grouping_columns, require_known_columns
@@ -24,25 +24,26 @@ STREAM_HOWS = (INNER, LEFT, OUTER)
 
 @dataclass(frozen=True)
 class StreamJoin(Emitting):
-    """A join of two streams: the pairs of records with one key whose event times differ by at most `within`.
+    """A join of two streams: the pairs of records with one key that lie close to one another in event time.
 
     In:  on         columns that both streams have; a record in which one of them is null has no partner
-         within_ms  the largest difference of event times
-         grace_ms   how long, in stream time, a record waits beyond `within` for partners
+         before_ms  how much earlier than the left record the right one may be; after_ms: how much later
+         grace_ms   how long, in stream time, a record waits beyond that for partners
          how        "inner": pairs; "left": also left records without a partner; "outer": also right ones
     Out: the columns of `on`, the others of the left stream, the others of the right one. A row is never revised.
-    Law: a function of the logs alone. A record is late if its event time + within + grace is not beyond its own stream time.
+    Law: a function of the logs alone. A left record closes at its event time + after + grace, a right one at its event time
+         + before + grace: later no partner can come in time. A record is late if it closes at or before its own stream time.
          Of two records of a pair the later one, by commit time, topic, partition and offset, has to come in time for both:
-         the lower event time of the two + within + grace is beyond its stream time. A record without a partner leaves at the
-         first commit after which the lowest stream time of the partitions of all topics reaches its event time + within +
-         grace.
+         both close beyond its stream time. A record without a partner leaves at the first commit after which the lowest
+         stream time of the partitions of all topics reaches the time at which it closes.
     Source: Kafka Streams, JoinWindows.ofTimeDifferenceAndGrace, KIP-633 and KAFKA-10847.
     """
 
     left: Stream
     right: Stream
     on: tuple[str, ...]
-    within_ms: int
+    before_ms: int
+    after_ms: int
     grace_ms: int
     how: str = INNER
 
@@ -51,7 +52,6 @@ class StreamJoin(Emitting):
             raise DescriptionError(
                 f"join: how {a_value(self.how)} does not exist; there are {listed(STREAM_HOWS)}."
             )
-        self._refuse_shared_topics()
         require_known_columns(self.left, "join: left")
         require_known_columns(self.right, "join: right")
         object.__setattr__(self, "on", grouping_columns(self.left, self.on, "join: on, left"))
@@ -62,7 +62,12 @@ class StreamJoin(Emitting):
     @property
     def topics(self) -> tuple[Topic, ...]:
         """The topics of both streams."""
-        return (*self.left.topics, *self.right.topics)
+        return tuple(dict.fromkeys((*self.left.topics, *self.right.topics)))
+
+    @property
+    def shares_topics(self) -> bool:
+        """Whether a topic is on both sides: its records are left ones and right ones, and partners of themselves."""
+        return not {*self.left.topics}.isdisjoint(self.right.topics)
 
     @property
     def right_on(self) -> tuple[str, ...]:
@@ -90,9 +95,22 @@ class StreamJoin(Emitting):
         return "__released_at"
 
     @property
+    def waits_ms(self) -> tuple[int, int]:
+        """How long after a left record, and after a right one, its partner may still come."""
+        return self.after_ms + self.grace_ms, self.before_ms + self.grace_ms
+
+    @property
     def longest_wait_ms(self) -> int:
-        """How long after a record its partner may still come: within plus grace."""
-        return self.within_ms + self.grace_ms
+        """How long after a record its partner may still come, at most."""
+        return max(self.waits_ms)
+
+    @property
+    def apart_in_words(self) -> str:
+        """How far apart a pair may be, for people."""
+        if self.before_ms == self.after_ms:
+            return f"at most {format_duration(self.before_ms)} apart"
+        before, after = format_duration(self.before_ms), format_duration(self.after_ms)
+        return f"the right one at most {before} before and {after} after the left one"
 
     @property
     def result_columns(self) -> tuple[ResultColumn, ...]:
@@ -111,37 +129,29 @@ class StreamJoin(Emitting):
     @property
     def in_words(self) -> str:
         """One sentence for people."""
-        waits = format_duration(self.longest_wait_ms)
+        left, right = map(format_duration, self.waits_ms)
+        both = f"a record without a partner leaves after {left} of stream time"
+        if left != right:
+            both = f"{both}, a right one after {right}"
         alone = {
             INNER: "",
-            LEFT: f"; a left record without a partner leaves after {waits} of stream time",
-            OUTER: f"; a record without a partner leaves after {waits} of stream time",
+            LEFT: f"; a left record without a partner leaves after {left} of stream time",
+            OUTER: f"; {both}",
         }
-        return (
-            f"One row per pair of records with the same {listed(self.on)}, "
-            f"at most {format_duration(self.within_ms)} apart{alone[self.how]}."
-        )
+        return f"One row per pair of records with the same {listed(self.on)}, {self.apart_in_words}{alone[self.how]}."
 
     def rules(self) -> dict[str, Any]:
         """Both streams, the key, the times and the kind."""
+        apart = {"before_ms": self.before_ms, "after_ms": self.after_ms}
         return {
             "stream_join": rules_of(self.left, self.left.columns or ()),
             "with": rules_of(self.right, self.right.columns or ()),
             "columns": self.columns,
             "on": self.on,
-            "within_ms": self.within_ms,
+            **({"within_ms": self.before_ms} if self.before_ms == self.after_ms else apart),
             "grace_ms": self.grace_ms,
             "how": self.how,
         }
-
-    def _refuse_shared_topics(self) -> None:
-        names = {topic.name for topic in self.left.topics}
-        for topic in self.right.topics:
-            if topic.name in names:
-                raise DescriptionError(
-                    f"join: topic '{topic.name}' is on both sides, and a stream is not joined with itself.",
-                    hint="Join streams of different topics.",
-                )
 
     def _check_on(self) -> None:
         grouping_columns(self.right, self.on, "join: on, right")
@@ -161,3 +171,25 @@ class StreamJoin(Emitting):
                     f"join: both streams have a column '{name}'.",
                     hint=f"Rename one before: .select(…, '{name} AS right_{name}').",
                 )
+
+
+def interval(within: Duration | None, before: Duration | None, after: Duration | None) -> tuple[int, int]:
+    """How much earlier and how much later than the left record the right one may be, in ms.
+
+    Raises: DescriptionError when one of them is not told, or `within` says nothing
+    """
+    told = {
+        name: None if value is None else duration_ms(value, name)
+        for name, value in (("within", within), ("before", before), ("after", after))
+    }
+    before_ms, after_ms = (told["within"] if told[n] is None else told[n] for n in ("before", "after"))
+    if before_ms is None or after_ms is None:
+        raise DescriptionError(
+            "join: how far apart two records may be is not told.",
+            hint="Write within='10 minutes', or before='10 minutes' and after='0 s'.",
+        )
+    if None not in told.values():
+        raise DescriptionError(
+            "join: within, before and after are given, and within has no meaning.", hint="Leave it out."
+        )
+    return before_ms, after_ms

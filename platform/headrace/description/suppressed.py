@@ -2,21 +2,24 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from headrace.description.clocks import WALL, WallWait
+from headrace.description.clocks import STREAM, WALL, WallWait
 from headrace.description.emitting import Emitting
-from headrace.description.grouping import refuse_regrouping
+from headrace.description.grouping import refuse_regrouping, why_regrouped
+from headrace.description.relation import apart
 from headrace.description.running import RunningAggregate
 from headrace.description.suppression import UntilTimeLimit
 from headrace.description.table import TIMESTAMP, Table
+from headrace.description.table_changes import table_of_changes
 from headrace.description.windowed import WindowedAggregate
 from headrace.description.windows import TimeWindows
 from headrace.description.wording import a_value, listed
 from headrace.errors import DescriptionError
 
 if TYPE_CHECKING:
+    from headrace.description.relation import Relation
     from headrace.description.schema import ResultColumn
     from headrace.description.topic import Topic
 
@@ -118,18 +121,26 @@ class Suppressed(Emitting):
         return {"suppressed": self.updated.rules(), **limit}
 
 
-def suppressed(updated: Updated, policy: object) -> Suppressed:
-    """Suppress an aggregate or a table; its name, owners and sinks are those of the suppressed one from now on.
+def suppressed(table: Relation, policy: object) -> Suppressed:
+    """Suppress a table of any kind; its name, owners and sinks are those of the suppressed one from now on.
 
-    Raises: DescriptionError when the policy does not fit.
+    Raises: DescriptionError when the policy does not fit, or the type of a column is known to Spark alone
     """
-    kept = {
-        "name": updated.name,
-        "description": updated.description,
-        "owners": updated.owners,
-        "sinks": updated.sinks,
-        "on_change": updated.on_change,
-        "renamed_from": updated.renamed_from,
-    }
-    plain = replace(updated, name=None, description="", owners=(), sinks=())
-    return Suppressed(plain, policy, **kept)  # type: ignore[arg-type]
+    plain, kept = apart(table)
+    return Suppressed(_followed(plain, policy), policy, **kept)  # type: ignore[arg-type]
+
+
+def _followed(table: Relation, policy: object) -> Updated:
+    """The maker of the updates: the table itself if each partition has all records of its keys, else its changes."""
+    match table:
+        case WindowedAggregate() if not isinstance(table.window, TimeWindows) or table.clock != STREAM:
+            return table  # which is refused
+        case RunningAggregate() | WindowedAggregate():
+            is_whole = why_regrouped(table.stream, table.by) is None
+        case Table():
+            is_whole = table.order_by != TIMESTAMP and why_regrouped(table.stream, table.key) is None
+        case _:
+            is_whole = False
+    if is_whole or not isinstance(policy, UntilTimeLimit):
+        return table  # type: ignore[return-value]
+    return table_of_changes(table)

@@ -18,8 +18,6 @@ from headrace.errors import DescriptionError
 
 if TYPE_CHECKING:
     from headrace.description.stream import Stream
-    from headrace.description.suppressed import Suppressed
-    from headrace.description.suppression import UntilTimeLimit
     from headrace.description.topic import Topic
 
 POSITION, TIMESTAMP = "position", "timestamp"
@@ -65,12 +63,6 @@ class Table(Refinable):
         row before stays: KStream.filter.)
         """
         return replace(self, conditions=(*self.conditions, expression))
-
-    def suppress(self, policy: UntilTimeLimit) -> Suppressed:
-        """Emit a key's latest value when the policy says so, each a row for good, instead of keeping the latest rows."""
-        from headrace.description.suppressed import suppressed  # a suppressed node holds one of these
-
-        return suppressed(self, policy)
 
     @property
     def shape(self) -> Shape:

@@ -25,6 +25,7 @@ from headrace.description.stream import Branch, Stream
 from headrace.description.stream_join import StreamJoin
 from headrace.description.suppressed import Suppressed
 from headrace.description.table import Table
+from headrace.description.table_changes import TableChanges
 from headrace.description.unnamed import is_unnamed
 from headrace.description.windowed import WindowedAggregate
 from headrace.description.wording import listed
@@ -151,11 +152,21 @@ def _operators(node: Node) -> tuple[Part, ...]:
             return (Part(OPERATOR, words, (*_operators(node.left), *_operators(node.right))),)
         case Lookup():
             words = f"{node.how} lookup on {listed(node.on)}, as of the {node.as_of}"
+            if node.prior is not None:
+                grace = format_duration(node.prior.grace_ms)
+                words = f"{node.how} join on {listed(node.on)} with the latest record before, grace {grace}"
             return (Part(OPERATOR, words, (*_of_stream(node.stream), *_operators(node.right))),)
         case StreamJoin():
-            times = f"within {format_duration(node.within_ms)}, grace {format_duration(node.grace_ms)}"
+            apart = (
+                f"within {format_duration(node.before_ms)}"
+                if node.before_ms == node.after_ms
+                else f"before {format_duration(node.before_ms)}, after {format_duration(node.after_ms)}"
+            )
+            times = f"{apart}, grace {format_duration(node.grace_ms)}"
             words = f"{node.how} join of streams on {listed(node.on)}, {times}"
             return (Part(OPERATOR, words, (*_of_stream(node.left), *_of_stream(node.right))),)
+        case TableChanges():
+            return (Part(OPERATOR, "changes", _operators(node.changed)),)
         case Suppressed():
             return (Part(OPERATOR, f"suppress, {node.policy.in_words}", _operators(node.updated)),)
         case Batches():

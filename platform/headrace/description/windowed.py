@@ -71,9 +71,7 @@ class WindowedAggregate(Relation):
         if policy is None:
             raise DescriptionError("suppress: None is no policy.", hint="Write hr.until_window_closes().")
         if isinstance(policy, UntilTimeLimit):
-            from headrace.description.suppressed import suppressed  # a suppressed node holds one of these
-
-            return suppressed(self, policy)
+            return super().suppress(policy)
         return replace(self, suppression=policy)
 
     def as_stream(self) -> Stream:

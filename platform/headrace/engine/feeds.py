@@ -28,6 +28,7 @@ from headrace.description import (
     StreamJoin,
     Suppressed,
     Table,
+    TableChanges,
     quote,
 )
 from headrace.description.feeds import LEFT, RECORDS, Feed, feeds_of, leaves_of
@@ -313,6 +314,8 @@ def _columns_read(node: Node, feed: str) -> Sequence[str]:
             return (node.left if feed == LEFT else node.right).columns or ()
         case Suppressed():
             return _columns_read(node.updated, feed)
+        case TableChanges():
+            return _columns_read(node.changed, feed)
         case Batches():
             return (*node.by, *node.collect)
         case NamedStream():

@@ -83,12 +83,16 @@ class LogSlice:
 
     def commit_rows(self) -> list[tuple[int, str]]:
         """Of each log commit its time in ms, and the JSON of its commit row; in order."""
+        return [(at_ms, said) for at_ms, said in self.controls() if said.startswith(PREFIX)]
+
+    def controls(self) -> list[tuple[int, str]]:
+        """The commit time in ms and the JSON of each control row, in order."""
         found: list[tuple[int, str]] = []
         for name, size in self.files.items():
             with open_parquet(f"{self.uri}/{name}", size, None) as file:
                 groups = [n for n in range(file.num_row_groups) if self._may_have(file.metadata.row_group(n))]
                 rows = file.read_row_groups(groups, columns=[INGESTED_AT, COMMIT_ROWS])
-            said = pc.starts_with(rows[COMMIT_ROWS], PREFIX).fill_null(False).to_numpy()
+            said = rows[COMMIT_ROWS].is_valid().to_numpy()
             rows = rows.filter(pa.array(said & self._within(rows)))
             at_ms = int64(rows[INGESTED_AT].cast(pa.int64())) // 1_000
             found += zip(at_ms.tolist(), rows[COMMIT_ROWS].to_pylist(), strict=True)

@@ -29,6 +29,7 @@ from headrace.description import (
     Suppressed,
     Table,
     TableAggregate,
+    TableChanges,
     TimeWindows,
     WindowedAggregate,
 )
@@ -91,7 +92,9 @@ class NodeOperator:
     @property
     def revises(self) -> bool:
         """True if a later row of a key replaces the earlier one in its results; False: results are final."""
-        return isinstance(self.kernel, Totals | Tables | Relations)
+        return isinstance(self.kernel, Totals | Tables | Relations) and not isinstance(
+            self.node, TableChanges
+        )
 
     def rows(self, feeds: Mapping[str, pa.Table]) -> pa.Table:
         """The rows of all feeds as the first step takes them."""
@@ -150,7 +153,8 @@ def operator_of(
     feeds = feeds_of(node)
     inputs = {name: feed_schema(feed, columns[name]) for name, feed in feeds.items()}
     kernel = _kernel(node, inputs, changes, computed)
-    ordered = getattr(kernel, "ordered", isinstance(kernel, Relations | Tables | Totals) and changes)
+    told = changes or isinstance(node, TableChanges)
+    ordered = getattr(kernel, "ordered", isinstance(kernel, Relations | Tables | Totals) and told)
     return NodeOperator(node, feeds, inputs, kernel, ordered and len(node.topics) > 1)
 
 
@@ -160,6 +164,8 @@ def _kernel(
     match node:
         case Join() | TableAggregate() | Refined():
             return Relations.of(node, inputs, changes=changes, computed=computed)
+        case TableChanges():
+            return Relations.of(node.changed, inputs, computed=computed, appended=True)
         case WindowedAggregate(window=TimeWindows(), suppression=None) if changes:
             return Relations.of(node, inputs)
         case Table():

@@ -37,6 +37,7 @@ from headrace.lifecycle.former import drop_former
 from headrace.lifecycle.maintenance import RETENTION_HOURS
 from headrace.log.clock import SystemClock
 from headrace.log.erasure import blanked, is_of_key, key_bytes, key_values
+from headrace.log.schema_store import SchemaStore
 from headrace.nodes.node_tables import undescribed
 from headrace.nodes.opening import read_opening
 from headrace.nodes.topics import nodes_below
@@ -156,7 +157,7 @@ class Erasure:
 
     def _log(self) -> Erased:
         topic, path = self._topic, self._lake.log(self._topic.name)
-        theirs = is_of_key(topic, self._raw)
+        theirs = is_of_key(topic, self._raw, SchemaStore(path, topic).known)
         found = read(self._spark, path).where(theirs).groupBy("kind").count().collect()
         rows = {row["kind"]: row["count"] for row in found}
         writer = f"log/{topic.name}"

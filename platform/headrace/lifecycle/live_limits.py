@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 from headrace import lake as lakes
 from headrace.description import written_by
 from headrace.description.limits import BOUNDS, Limits, limited, limits_of, policy_of, with_limits
-from headrace.errors import DescriptionError, TerminalError, TransientError
+from headrace.errors import TerminalError, TransientError
 from headrace.log.clock import SystemClock
 from headrace.log.limits import LimitsSet, limits_in
 from headrace.log.sequencer import Sequencer
@@ -33,12 +33,22 @@ MEANINGS: Mapping[str, str] = {
 PATIENCE_SECONDS = 120.0  # for the stream to end the commit that is under way
 
 
+def limits_topic(node: Node) -> Topic:
+    """The topic of Kafka in whose log limits of a node are recorded: its first one, or that of the node that it reads.
+
+    The logs of nodes in between repeat them (see `writing.node_log`).
+    """
+    topic = node.topics[0]
+    writer = written_by(topic)
+    return topic if writer is None else limits_topic(writer)
+
+
 def limits_known(spark: SparkSession, lake: Lake, node: Node) -> tuple[Policy, list[LimitsSet]]:
-    """The policy in force at the end of the log of a node's first topic, and all limits that were set in it, oldest first.
+    """The policy in force, and all limits that were set, oldest first; they stand in the log of `limits_topic`.
 
     Raises: DescriptionError when the node is not suppressed.
     """
-    described, log = policy_of(node), lake.log(node.topics[0].name)
+    described, log = policy_of(node), lake.log(limits_topic(node).name)
     if not lakes.exists(log):
         return described, []
     entries = [entry for entry in limits_in(read(spark, log)) if entry.node == node.required_name]
@@ -48,15 +58,8 @@ def limits_known(spark: SparkSession, lake: Lake, node: Node) -> tuple[Policy, l
 def acceptable(spark: SparkSession, lake: Lake, node: Node, limits: Limits) -> Policy:
     """The policy that would be in force with other limits.
 
-    Raises: DescriptionError when it could not be: what is in force stays. Also for a node that reads another node: limits
-            stand in the log of a topic, and nobody writes there for it
+    Raises: DescriptionError when it could not be: what is in force stays.
     """
-    writer = written_by(node.topics[0])
-    if writer is not None:
-        raise DescriptionError(
-            f"set-limits: node '{node.required_name}' reads node '{writer.name}', and no topic of Kafka.",
-            hint="Change its description: suppress(hr.until_time_limit(…)). The node is rebuilt from its log.",
-        )
     return with_limits(limits_known(spark, lake, node)[0], limits)
 
 
@@ -69,7 +72,7 @@ def set_limits(
     Raises: DescriptionError for a bad value; TerminalError before the stream has ever run; TransientError when nobody
             recorded it in time.
     """
-    session, topic = pipeline_session(spark), node.topics[0]
+    session, topic = pipeline_session(spark), limits_topic(node)
     acceptable(session, lake, node, limits)
     if lakes.last_commit(lakes.open_table(lake.log(topic.name)), f"log/{topic.name}") is None:
         raise TerminalError(

@@ -34,6 +34,7 @@ from headrace.description import (
     Suppressed,
     Table,
     TableAggregate,
+    TableChanges,
     WindowedAggregate,
     quote,
 )
@@ -140,8 +141,8 @@ class _Check:
                 return LEFT
             case FlatMapped():
                 return RESULT if self.node.told_by else None
-            case Relation():
-                part, leaf = leftmost(self.node)
+            case Relation() | TableChanges():
+                part, leaf = leftmost(_relation(self.node))
                 needs_all = any(
                     isinstance(each, Join) and each.how == OUTER for _, each in relations_in(self.node)
                 )
@@ -162,8 +163,8 @@ class _Check:
                 return self.node.identity or self.node.comparable_columns
             case Suppressed():
                 return self.node.by
-            case Relation():
-                return _group_of(leftmost(self.node)[1])
+            case Relation() | TableChanges():
+                return _group_of(leftmost(_relation(self.node))[1])
         return self.node.identity
 
     @cached_property
@@ -220,8 +221,8 @@ class _Check:
                 plain[RESULT] = feeds.of_partitions(RESULT, keys)
             case WindowedAggregate(window=SessionWindows()):
                 plain[RESULT] = feeds.of_keys(RESULT, keys, before=True)
-            case Relation():
-                self._gather(node, RESULT, keys, plain)
+            case Relation() | TableChanges():
+                self._gather(_relation(node), RESULT, keys, plain)
             case _:
                 plain[RESULT] = feeds.of_keys(RESULT, keys, controls=True)
         through_ms = operator_of(node).frontier_ms(self.progress)
@@ -286,6 +287,11 @@ class _Check:
             (mine - theirs).total() + (theirs - mine).total(),
             tuple(f"{side}: {row}" for _, side, row in sorted(words)),
         )
+
+
+def _relation(node: Relation | TableChanges) -> Relation:
+    """The node itself, or the table whose changes it tells."""
+    return node.changed if isinstance(node, TableChanges) else node
 
 
 def _group_of(leaf: Relation) -> tuple[str, ...]:

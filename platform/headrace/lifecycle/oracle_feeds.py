@@ -11,7 +11,7 @@ import pyarrow as pa
 from pyspark.sql import Window
 from pyspark.sql import functions as F
 
-from headrace.description import Join, Refined, Relation, quote
+from headrace.description import Join, Refined, Relation, TableChanges, quote
 from headrace.description.feeds import LEFT, RESULT, RIGHT, ROWS, below, feeds_of
 from headrace.description.regrouped import TableAggregate
 from headrace.engine.fold_increment import selections_of
@@ -179,7 +179,9 @@ def clocks_of(logs: Mapping[str, DataFrame]) -> list[tuple[int, dict[tuple[str, 
 
 
 def relations_in(node: Node, part: str = RESULT) -> Iterator[tuple[str, Relation]]:
-    """A relation and those below it, by their parts."""
+    """A relation, or the one whose changes a node tells, and those below it, by their parts."""
+    if isinstance(node, TableChanges):
+        yield from relations_in(node.changed, part)
     if isinstance(node, Relation):
         yield part, node
     match node:

@@ -10,7 +10,7 @@ import pyarrow as pa
 from pyspark.sql.pandas.types import from_arrow_schema
 from pyspark.sql.types import StructType
 
-from headrace.description import Join, Refined, TableAggregate
+from headrace.description import Join, Refined, TableAggregate, TableChanges
 from headrace.description.feeds import LEFT, RESULT, RIGHT, ROWS, below
 from headrace.description.limits import is_suppressed, policy_of
 from headrace.description.suppression import Policy
@@ -100,9 +100,10 @@ def bound(spark: SparkSession, node: Node) -> BoundOperator:
     if known not in _KNOWN:
         rows = NodeRows(spark, node)
         inputs = {name: feed.schema for name, feed in rows.packed.feeds.items()}
+        relation = node.changed if isinstance(node, TableChanges) else node
         columns = (
-            _computed_columns(spark, node, inputs)
-            if isinstance(node, Join | Refined | TableAggregate)
+            _computed_columns(spark, relation, inputs)
+            if isinstance(relation, Join | Refined | TableAggregate)
             else {}
         )
         made = BoundOperator(rows, operator_of(node, rows.columns, changes=tells, computed=columns))

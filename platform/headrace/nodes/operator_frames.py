@@ -23,6 +23,7 @@ from headrace.description import (
     SessionWindows,
     StreamJoin,
     Suppressed,
+    TableChanges,
     WindowedAggregate,
     quote,
 )
@@ -34,6 +35,7 @@ from headrace.fold.changes.collect import CHANGES, RESULTS
 from headrace.fold.contract import DELETED, PARTITION
 from headrace.fold.processors.forwarded import PLACE_IN_COMMIT
 from headrace.fold.records import ELEMENT
+from headrace.fold.stream_joins.both_sides import SIDE
 from headrace.fold.stream_joins.join_records import PARTNER
 from headrace.fold.time_limits.count_waiting import COUNTS, WAITING
 from headrace.nodes import state_views
@@ -110,9 +112,11 @@ class OperatorFrames:
             case FlatMapped():
                 return (*POSITION, ELEMENT)
             case StreamJoin():
-                return (*POSITION, *PARTNER)
+                return (*POSITION, *PARTNER, *((SIDE,) if self.node.shares_topics else ()))
             case Processed():
                 return (SEQUENCE, *PLACE_IN_COMMIT)
+            case TableChanges():
+                return (*self.node.identity, SEQUENCE)
             case Suppressed():
                 return (*self.node.identity, PARTITION, "__opened_offset")
         return self.node.identity
@@ -121,7 +125,7 @@ class OperatorFrames:
     def clock(self) -> str:
         """The log's column by which a record belongs to a day of the results."""
         by_commit = isinstance(
-            self.node, Batches | FlatMapped | Lookup | NamedStream | Processed | StreamJoin
+            self.node, Batches | FlatMapped | Lookup | NamedStream | Processed | StreamJoin | TableChanges
         )
         return "ingested_at" if by_commit or self.node.clock == WALL else "timestamp"
 

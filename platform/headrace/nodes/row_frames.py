@@ -96,7 +96,7 @@ def _decide(kernel: Any, feeds: Feeds) -> pa.Table:
         case LookupInLog() | LookupInTime():
             return once(rows).select(ROW_COLUMNS.names)
         case StreamJoins():
-            return rows.select(ROW_COLUMNS.names)
+            return (once(rows) if kernel.sides.shared else rows).select(ROW_COLUMNS.names)
         case Relations():
             found: pa.Table = kernel.decide(rows)
             return found

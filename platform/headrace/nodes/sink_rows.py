@@ -23,6 +23,7 @@ from headrace.description import (
     SessionWindows,
     StreamJoin,
     Suppressed,
+    TableChanges,
     WindowedAggregate,
     quote,
 )
@@ -30,6 +31,7 @@ from headrace.description.lookup import EVENT
 from headrace.fold.contract import DELETED, KEY, OFFSET, PARTITION, TOPIC
 from headrace.fold.processors.forwarded import PLACE_IN_COMMIT
 from headrace.fold.records import CHAIN, ELEMENT
+from headrace.fold.stream_joins.both_sides import SIDE
 from headrace.fold.stream_joins.join_records import PARTNER
 
 if TYPE_CHECKING:
@@ -41,6 +43,7 @@ if TYPE_CHECKING:
 
 SEQUENCE, PLACE, ORDINAL, TIMESTAMP = "__sequence", "__place", "__ordinal", "__timestamp"
 POSITION = (TOPIC, PARTITION, OFFSET)
+OF_CHANGES = (*POSITION, TIMESTAMP, KEY)
 LOWEST = -(1 << 63)
 THERE, NULL, END = (bytearray([byte]) for byte in (0x00, 0xFF, 0x00))  # so nulls come last
 
@@ -52,7 +55,7 @@ def final_rows(node: Node, results: DataFrame) -> DataFrame:
 
 def changed_rows(node: Node, changes: DataFrame) -> DataFrame:
     """Changes of a table, one row per key and log commit. In, Out: see `OperatorFrames.changes_emitted`."""
-    return _placed(node, changes, (*POSITION, TIMESTAMP, KEY))
+    return _placed(node, changes, OF_CHANGES)
 
 
 def order_of_rows(node: Node) -> Sequence[str]:
@@ -69,7 +72,9 @@ def order_of_rows(node: Node) -> Sequence[str]:
         case Lookup(as_of=as_of) if as_of == EVENT:
             return (TIMESTAMP, "__ingested_at", *POSITION)
         case StreamJoin():
-            return (*POSITION, *PARTNER)
+            return (*POSITION, *PARTNER, SIDE)
+        case TableChanges():
+            return OF_CHANGES
         case Processed():
             return PLACE_IN_COMMIT
         case FlatMapped():

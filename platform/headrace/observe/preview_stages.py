@@ -23,6 +23,7 @@ from headrace.description import (
     StreamJoin,
     Suppressed,
     TableAggregate,
+    TableChanges,
     WindowedAggregate,
     is_unnamed,
     quote,
@@ -114,6 +115,8 @@ class _Stages:
                 yield from self.of(replace(node, suppression=None, sinks=()))
             case Refined() if len(node.steps) > 1:
                 yield from self.of(replace(node, steps=node.steps[:-1], sinks=()))
+            case TableChanges():
+                yield from self.of(node.changed)
             case Refined() | TableAggregate():
                 yield from self.of(node.table)
             case Join():

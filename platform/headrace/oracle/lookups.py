@@ -2,7 +2,8 @@
 
 Law: as of the log it is the row that the records before it in the log leave of the key that it refers to. As of event time
 the record is released at the first commit, not before its own, at which the stream times of all partitions of all topics are
-beyond its event time; it finds, of the rows committed by then that are not of a later event time, the one of the highest.
+beyond its event time and grace; it finds, of the rows committed by then that are not of a later event time, the one of the
+highest.
 """
 
 from __future__ import annotations
@@ -22,13 +23,15 @@ from headrace.oracle.values import Identity, identity, moment
 if TYPE_CHECKING:
     from headrace.description import Lookup
 
+FILTERED = "filtered"
+
 
 def lookup(node: Lookup, log: Log) -> Results:
     """The records that have been given what they find, in the order in which sinks get them."""
     found = Results()
     versions: dict[Identity, list[Row]] = defaultdict(list)
     for row in log.feeds[VERSIONS]:
-        fate = refused_by_table(row, node.right.key)
+        fate = _refused(node, row)
         found.met(row, fate or USED)
         if fate is None:
             versions[identity(row.values[name] for name in node.right.key)].append(row)
@@ -37,7 +40,7 @@ def lookup(node: Lookup, log: Log) -> Results:
     for record in log.feeds[RECORDS]:
         fate, at_ms = record.fate, None
         if fate is None:
-            at_ms = record.at_ms if node.as_of != EVENT else _released_at(record, times)
+            at_ms = record.at_ms if node.as_of != EVENT else _released_at(node, record, times)
             fate = LATE if _is_late(node, record) else OPEN if at_ms is None else USED
         _note(found, record, fate)
         if fate == USED and at_ms is not None:
@@ -57,17 +60,38 @@ def _answer(node: Lookup, versions: Sequence[Row], record: Row, at_ms: int) -> R
     """The row that a record finds."""
     if node.as_of == EVENT:
         candidates = [v for v in versions if v.at_ms <= at_ms and (v.event_ms or 0) <= record.time_ms]
+        if node.finds_earlier_of_its_own:
+            candidates = [v for v in candidates if (v.time_ms, v.place) < (record.time_ms, record.place)]
+        if node.prior is not None and node.prior.within_ms is not None:
+            oldest_ms = record.time_ms - node.prior.within_ms
+            candidates = [version for version in candidates if version.time_ms >= oldest_ms]
         by: Callable[[Row], object] = lambda row: (row.event_ms or 0, row.place)  # noqa: E731
     else:
-        candidates = [version for version in versions if version.place < record.place]
+        candidates = [version for version in versions if _is_before(node, version, record)]
         by = lambda row: order(node.right, row)  # noqa: E731
     last = max(candidates, key=by, default=None)  # type: ignore[arg-type]
     return None if last is None or deletes(last) else last
 
 
-def _released_at(record: Row, times: Sequence[tuple[int, int]]) -> int | None:
+def _is_before(node: Lookup, version: Row, record: Row) -> bool:
+    """Whether a row of the table stands before a record. The rows that a whole log commit made stand after its records."""
+    if version.topic in node.told_after:
+        return version.at_ms < record.at_ms
+    return version.place < record.place
+
+
+def _refused(node: Lookup, row: Row) -> str | None:
+    """The fate of a row of the table that no record finds. Tombstones of a stream that stands for one are no records."""
+    if node.prior is None:
+        return refused_by_table(row, node.right.key)
+    has_key = all(row.values[name] is not None for name in node.right.key)
+    return row.fate or (None if has_key else FILTERED)
+
+
+def _released_at(node: Lookup, record: Row, times: Sequence[tuple[int, int]]) -> int | None:
     """When the frontier is beyond a record; None: it waits."""
-    return next((at for at, ms in times if at >= record.at_ms and ms > record.time_ms), None)
+    beyond_ms = record.time_ms + node.grace_ms
+    return next((at for at, ms in times if at >= record.at_ms and ms > beyond_ms), None)
 
 
 def _is_late(node: Lookup, record: Row) -> bool:

@@ -19,10 +19,10 @@ from headrace.oracle.aggregates import Group, Total, usable
 from headrace.oracle.fates import LATE, USED, refused, refused_by_table
 from headrace.oracle.log import AT_THE_END, Log, Pair, Place, Results, Row, Values
 from headrace.oracle.tables import latest, shown
-from headrace.oracle.values import Identity, identity, plain
+from headrace.oracle.values import Identity, identity, moment, plain
 
 if TYPE_CHECKING:
-    from headrace.description import Relation
+    from headrace.description import Relation, TableChanges
 
 
 class Version(NamedTuple):
@@ -53,7 +53,7 @@ def changes(node: Relation, log: Log) -> dict[tuple[Identity, int], Change]:
     """By key and commit time of each change the row before and the row after."""
     found: dict[tuple[Identity, int], Change] = {}
     then: Rows = {}
-    for at_ms, _ in log.commits:
+    for at_ms in _commits(node, log):
         now = rows_at(node, log, at_ms)
         for key in {*then, *now}:
             before, after = then.get(key), now.get(key)
@@ -61,6 +61,24 @@ def changes(node: Relation, log: Log) -> dict[tuple[Identity, int], Change]:
                 found[key, at_ms] = (before and before.value, after and after.value)
         then = now
     return found
+
+
+def changed_rows(node: TableChanges, log: Log) -> Results:
+    """Each change as a row: what the key is worth after the commit, or nulls beside the key; and the fates of records."""
+    found = relation(node.changed, log)
+    found.rows = []
+    for (_, at_ms), (before, after) in changes(node.changed, log).items():
+        shown = after or {name: value for name, value in (before or {}).items() if name in node.identity}
+        own = {"__deleted": after is None, "__sequence": at_ms, "__ingested_at": moment(at_ms)}
+        found.rows.append(dict.fromkeys(node.columns) | shown | own)
+    return found
+
+
+def _commits(node: Relation, log: Log) -> list[int]:
+    """The commits that may change rows: those with rows and, where stream time alone closes something, all others."""
+    if node.longest_wait_ms:
+        return [at_ms for at_ms, _ in log.commits]
+    return sorted({row.at_ms for rows in log.feeds.values() for row in rows})
 
 
 def rows_at(node: Relation, log: Log, upto_ms: int, part: str = RESULT) -> Rows:

@@ -17,6 +17,7 @@ from headrace.description import (
     SlidingWindows,
     StreamJoin,
     Suppressed,
+    TableChanges,
     WindowedAggregate,
 )
 from headrace.description.clocks import WALL
@@ -60,6 +61,8 @@ def results(node: Node, log: Log, wanted: Callable[[Identity], bool] = lambda ke
             return batches(node, log)
         case Processed():
             return processed(node, log)
+        case TableChanges():
+            return relations.changed_rows(node, log)
         case Suppressed():
             return (wall_limit if node.clock == WALL else time_limit)(node, log, wanted)
         case RunningAggregate():

@@ -1,9 +1,10 @@
 """Joins of two streams, record by record.
 
-Law: a record is late if its event time + within + grace is not beyond its own stream time. The later of two records, in
-the order of the logs, finds the earlier one if they have one key, are at most `within` apart in event time, and the lower
-event time of the two + within + grace is beyond the stream time of the later one. A record that leaves alone does so at the
-first commit after which the lowest stream time of all partitions of all topics reaches its event time + within + grace.
+Law: a left record closes at its event time + after + grace, a right one at its event time + before + grace. A record is
+late if it closes at or before its own stream time. The later of two records, in the order of the logs, finds the
+earlier one if they have one key, the right one is at most `before` earlier and `after` later in event time than the
+left one, and both close beyond the stream time of the later one. A record that leaves alone does so at the first commit
+after which the lowest stream time of all partitions of all topics reaches the time at which it closes.
 """
 
 from __future__ import annotations
@@ -29,47 +30,63 @@ def stream_join(node: StreamJoin, log: Log) -> Results:
     found, closing = Results(), log.lowest(topic.name for topic in node.topics)
     alone = {INNER: (), OUTER: (LEFT, RIGHT)}.get(node.how, (LEFT,))
     known: dict[Identity, list[tuple[str, Row]]] = defaultdict(list)
-    partners: dict[Place, int] = {}
+    partners: dict[tuple[str, Place], int] = {}
     records = [(side, row) for side in (LEFT, RIGHT) for row in log.feeds[side]]
     for side, row in sorted(records, key=lambda record: record[1].place):
         key = [row.values[name] for name in (node.on if side == LEFT else node.right_on)]
-        fate = row.fate or _fate(node, row, can_leave=side in alone or None not in key)
+        fate = row.fate or _fate(node, side, row, can_leave=side in alone or None not in key)
         if fate != USED:
-            found.met(row, fate)
+            _note(found, row, fate)
             if fate == LATE:
-                found.missed(row, row.time_ms - node.within_ms, row.time_ms + node.within_ms)
+                before_ms, after_ms = _around(node, side)
+                found.missed(row, row.time_ms - before_ms, row.time_ms + after_ms)
             continue
-        closed_at = reached(closing, _closes(node, row))
-        found.met(row, OPEN if closed_at is None else USED)
-        partners[row.place] = 0
+        closed_at = reached(closing, _closes(node, side, row))
+        _note(found, row, OPEN if closed_at is None else USED)
+        partners[side, row.place] = 0
         for other_side, other in known[identity(key)] if None not in key else ():
-            if other_side != side and _in_time(node, row, other):
-                pair = (row, other) if side == LEFT else (other, row)
+            pair = (row, other) if side == LEFT else (other, row)
+            if other_side != side and _is_pair(node, *pair, row):
                 found.rows.append(_shown(node, *pair, row, other, row.at_ms))
-                partners[row.place] += 1
-                partners[other.place] += 1
+                partners[side, row.place] += 1
+                partners[other_side, other.place] += 1
         known[identity(key)].append((side, row))
     for side, row in records:
-        closed_at = reached(closing, _closes(node, row)) if row.place in partners else None
-        if side in alone and closed_at is not None and not partners[row.place]:
+        closed_at = reached(closing, _closes(node, side, row)) if (side, row.place) in partners else None
+        if side in alone and closed_at is not None and not partners[side, row.place]:
             left, right = (row, None) if side == LEFT else (None, row)
             found.rows.append(_shown(node, left, right, row, None, closed_at))
     return found
 
 
-def _fate(node: StreamJoin, row: Row, *, can_leave: bool) -> str:
+def _note(found: Results, row: Row, fate: str) -> None:
+    """The fate of a record. One that is on both sides is open while it is on one, and used if it is on one."""
+    if row.offset is None:
+        return
+    known = found.fates.get((row.topic, row.partition, row.offset))
+    both = [each for each in (known, fate) if each is not None]
+    found.met(row, next((best for best in (OPEN, USED) if best in both), min(both)))
+
+
+def _fate(node: StreamJoin, side: str, row: Row, *, can_leave: bool) -> str:
     if not can_leave:
         return FILTERED
-    return LATE if row.stream_ms is not None and _closes(node, row) <= row.stream_ms else USED
+    return LATE if row.stream_ms is not None and _closes(node, side, row) <= row.stream_ms else USED
 
 
-def _closes(node: StreamJoin, row: Row) -> int:
-    return row.time_ms + node.within_ms + node.grace_ms
+def _around(node: StreamJoin, side: str) -> tuple[int, int]:
+    """How much earlier and how much later than a record of a side its partner may be."""
+    return (node.before_ms, node.after_ms) if side == LEFT else (node.after_ms, node.before_ms)
 
 
-def _in_time(node: StreamJoin, row: Row, earlier: Row) -> bool:
-    close = abs(row.time_ms - earlier.time_ms) <= node.within_ms
-    return close and min(_closes(node, row), _closes(node, earlier)) > (row.stream_ms or 0)
+def _closes(node: StreamJoin, side: str, row: Row) -> int:
+    return row.time_ms + _around(node, side)[1] + node.grace_ms
+
+
+def _is_pair(node: StreamJoin, left: Row, right: Row, later: Row) -> bool:
+    close = -node.before_ms <= right.time_ms - left.time_ms <= node.after_ms
+    closes_ms = min(_closes(node, LEFT, left), _closes(node, RIGHT, right))
+    return close and closes_ms > (later.stream_ms or 0)
 
 
 def _shown(

@@ -16,6 +16,7 @@ from headrace.description import (
     SessionWindows,
     StreamJoin,
     Suppressed,
+    TableChanges,
     TimeWindows,
     WindowedAggregate,
 )
@@ -44,7 +45,7 @@ def last_complete_day(node: Node, closed_ms: int | None, read_ms: int | None = N
             return None
         return _date(read_ms - node.max_wait_ms) - dt.timedelta(days=1)
     if isinstance(
-        node, FlatMapped | Lookup | NamedStream | Processed | StreamJoin
+        node, FlatMapped | Lookup | NamedStream | Processed | StreamJoin | TableChanges
     ):  # a row's day is that of its commit
         return None if read_ms is None else _date(read_ms) - dt.timedelta(days=1)
     if isinstance(node, Suppressed) and closed_ms is not None:  # a row's day is that at which it left

@@ -7,6 +7,7 @@ import dagster as dg
 from dagster_pyspark import LazyPySparkResource
 from pydantic import Field
 
+from headrace.description import is_unnamed, with_unnamed
 from headrace.description.limits import is_suppressed, limits_asked, limits_in_words, limits_of
 from headrace.errors import DescriptionError
 from headrace.lifecycle.live_limits import limits_known, limits_shown, set_limits
@@ -38,11 +39,12 @@ def limits_job(pipeline: Pipeline, name: str) -> dg.JobDefinition:
         spark: LazyPySparkResource,
         lake: LakeResource,
     ) -> None:
-        nodes = {node.required_name: node for node in pipeline.nodes if is_suppressed(node)}
+        known = with_unnamed(pipeline.nodes)
+        nodes = {node.required_name: node for node in known if is_suppressed(node)}
         if config.node not in nodes:
             raise DescriptionError(
                 f"There is no suppressed node {config.node!r}.",
-                hint=f"There are: {', '.join(nodes) or 'none'}.",
+                hint=f"There are: {', '.join(name for name in nodes if not is_unnamed(name)) or 'none'}.",
             )
         node = nodes[config.node]
         asked = limits_asked(config.time_limit, config.max_records, config.max_bytes)
@@ -55,7 +57,8 @@ def limits_job(pipeline: Pipeline, name: str) -> dg.JobDefinition:
             "limits set": dg.MetadataValue.md(_as_table(entries)),
             **limits_shown(policy),
         }
-        context.log_event(dg.AssetObservation(stream_key(node), metadata=figures))
+        if not is_unnamed(node.required_name):  # a step without a name is no asset
+            context.log_event(dg.AssetObservation(stream_key(node), metadata=figures))
         context.add_output_metadata(figures)
 
     @dg.job(

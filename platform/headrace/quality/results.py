@@ -18,6 +18,7 @@ from headrace.description import (
     Suppressed,
     Table,
     TableAggregate,
+    TableChanges,
     WindowedAggregate,
 )
 from headrace.description.clocks import STREAM
@@ -130,6 +131,8 @@ def can_be_late(node: Node) -> bool:
             return node.clock == STREAM
         case Suppressed():
             return can_be_late(node.updated)
+        case TableChanges():
+            return can_be_late(node.changed)
         case Lookup():
             return node.history_ms is not None
         case StreamJoin():
@@ -158,7 +161,7 @@ def _checks_of_kind(node: Node) -> Mapping[str, str]:
         return OUTER_CHECKS if node.how == OUTER else JOIN_CHECKS
     if isinstance(node, StreamJoin):
         return PAIR_CHECKS if node.how == INNER else PAIR_CHECKS_WITH_OTHERS
-    if isinstance(node, FlatMapped | Lookup | NamedStream | Processed | Suppressed):
+    if isinstance(node, FlatMapped | Lookup | NamedStream | Processed | Suppressed | TableChanges):
         return SUPPRESSED_CHECKS
     return WINDOW_CHECKS if isinstance(node, WindowedAggregate) else CURRENT_CHECKS
 

@@ -14,7 +14,7 @@ from headrace.description.limits import limits_asked
 from headrace.errors import DescriptionError
 from headrace.lake.paths import Lake
 from headrace.lifecycle.erasure import Erasure
-from headrace.lifecycle.live_limits import acceptable
+from headrace.lifecycle.live_limits import acceptable, limits_topic
 from headrace.lifecycle.retention import Retention
 from headrace.log.clock import ManualClock, SystemClock
 from headrace.log.commit_row import without_commit_rows
@@ -187,7 +187,7 @@ class TestDriver:
         """Set limits of a suppressed node, in force from here on, as `headrace set-limits` does (0: no such bound)."""
         described, limits = self._node(node), limits_asked(time_limit, max_records, max_bytes)
         acceptable(self.spark, self._lake, described, limits)
-        self._sequencers[described.topics[0].name].set_limits(node, limits)
+        self._sequencers[limits_topic(described).name].set_limits(node, limits)
 
     def retain(self, topic: str, before_ms: int) -> Cut:
         """Cut off a log's older rows, as `headrace retain` does (see `runtime.retention`)."""

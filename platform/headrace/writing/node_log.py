@@ -6,6 +6,8 @@ Law (L32): the log follows from the node's table and from the logs of its topics
   less how long the node waits. A record has the stream time after the commit before its own.
 - Of a node that goes by the wall clock, a record has the time at which it left for event time, and a commit its own time for
   stream time.
+- Of the changes of a table, a row without a value is a tombstone.
+- Limits that people set in the logs of its topics are set in it, too, at the same commit: so they reach the readers.
 
 It is written after the state of a micro-batch, from what the tables hold then. So a crash leaves it behind, never ahead,
 and the next process makes up for it.
@@ -13,7 +15,6 @@ and the next process makes up for it.
 
 from __future__ import annotations
 
-import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
@@ -24,15 +25,15 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from headrace import lake as lakes
-from headrace.description import Batches, NodeOutput, output_name, written_by
+from headrace.description import Batches, NodeOutput, TableChanges, output_name
 from headrace.description.clocks import WALL
 from headrace.description.source_chain import SOURCE_CHAIN
-from headrace.engine.log_slices import LogSlice, Origin
 from headrace.engine.state_parquet import open_parquet
 from headrace.errors import TerminalError
 from headrace.fold.aggregates.kind import whole
 from headrace.fold.aggregates.nested import fields_of, structs_of
 from headrace.fold.columns import int64, moments
+from headrace.fold.contract import DELETED
 from headrace.fold.json_size import json_size
 from headrace.fold.records import CHAIN, ELEMENT
 from headrace.lake import kinds
@@ -42,14 +43,15 @@ from headrace.log.decision_rows import write_rows
 from headrace.log.promise import read_promise, write_promise
 from headrace.nodes.opening import read_opening
 from headrace.nodes.sink_rows import SEQUENCE, TIMESTAMP, order_of_rows
-from headrace.sequence.log_columns import RECORD, SKIPPING, TICK, log_schema
+from headrace.sequence.log_columns import CONTROL, RECORD, SKIPPING, TICK, log_schema
 from headrace.sequence.replays.hops import closed_chains
 from headrace.spark.one_task import table_schema
+from headrace.writing.log_commits import closings, read_commits
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-    from headrace.description import Node, Topic
+    from headrace.description import Node
     from headrace.lake.paths import Lake
     from headrace.nodes.progress import Progress
 
@@ -142,13 +144,22 @@ class NodeLog:
 
     def _told(self, before: Reached, upto_ms: int) -> tuple[list[NewFile], Reached]:
         """Files with what the node has given through a commit time, and where its log stands then."""
-        commits, closing_ms = self._closings(before, upto_ms)
+        read = {
+            each.name: read_commits(each, self._lake.log(each.name), before.ingested_at_ms, upto_ms)
+            for each in self._node.topics
+        }
+        commits, closing_ms = closings(before.closing_ms, read)
         lag_ms = self._node.longest_wait_ms
         if self._node.clock == WALL:
             commits = [(at_ms, at_ms) for at_ms, _ in commits]
         rows = self._rows(before.ingested_at_ms, upto_ms)
         at_ms, stream = _stream_times(before, commits, lag_ms)
-        made = self._records(rows, before, at_ms, stream), self._ticks(at_ms, stream[1:])
+        limits = sorted({entry for topic in read.values() for entry in topic.limits})
+        made = (
+            self._records(rows, before, at_ms, stream),
+            self._ticks(at_ms, stream[1:]),
+            self._limits(limits, at_ms, stream[1:]),
+        )
         after_ms = None if stream[-1] is None else int(stream[-1])
         after = Reached(upto_ms, before.next_offset + rows.num_rows, after_ms, closing_ms)
         return [file for file in made if file is not None], after
@@ -158,36 +169,6 @@ class NodeLog:
         if through_ms > max(self._promised_ms, self.reached.ingested_at_ms):
             write_promise(self._uri, through_ms)
             self._promised_ms = through_ms
-
-    def _closings(self, before: Reached, upto_ms: int) -> tuple[list[tuple[int, int | None]], dict[str, int]]:
-        """Each log commit of the topics and the closing time after it; and that of each topic at last."""
-        told = [
-            (at_ms, topic.name, closing_ms)
-            for topic in self._node.topics
-            for at_ms, closing_ms in self._closings_of(topic, before.ingested_at_ms, upto_ms)
-        ]
-        names = {topic.name for topic in self._node.topics}
-        now, found = dict(before.closing_ms), dict[int, int | None]()
-        for at_ms, topic, closing_ms in sorted(told, key=lambda one: one[:2]):
-            if closing_ms is not None:
-                now[topic] = closing_ms
-            found[at_ms] = min(now.values()) if now.keys() == names else None
-        return [*found.items()], now
-
-    def _closings_of(self, topic: Topic, after_ms: int, upto_ms: int) -> list[tuple[int, int | None]]:
-        part = LogSlice.of(self._lake.log(topic.name), after_ms, upto_ms)
-        if written_by(topic) is None:
-            return [(at_ms, json.loads(said)["closing_ms"]) for at_ms, said in part.commit_rows()]
-        wanted = {"ingested_at": MOMENT, "stream_time": MOMENT, "kind": pa.string()}
-        columns = {name: Origin((name,), of) for name, of in wanted.items()}
-        rows = part.read(columns)
-        rows = rows.filter(pc.equal(rows["kind"], TICK))
-        times = (int64(rows[name].cast(pa.int64())) // 1_000 for name in ("ingested_at", "stream_time"))
-        known = rows["stream_time"].is_valid().to_pylist()
-        return [
-            (at, ms if there else None)
-            for at, ms, there in zip(*map(np.ndarray.tolist, times), known, strict=True)
-        ]
 
     def _rows(self, after_ms: int, upto_ms: int) -> pa.Table:
         """The rows of the node's table that became final, in their order."""
@@ -208,7 +189,7 @@ class NodeLog:
         """The columns of the node's table that are needed."""
         schema = lakes.open_table(self._lake.table(self._node.required_name)).columns
         order = order_of_rows(self._node)
-        internal = [name for name in (*order, CHAIN) if name in schema.names]
+        internal = [name for name in (*order, CHAIN, DELETED) if name in schema.names]
         names = dict.fromkeys([*self._node.columns, *internal, SEQUENCE, TIMESTAMP])
         return pa.schema([schema.field(name) for name in names])
 
@@ -224,7 +205,7 @@ class NodeLog:
             "offset": pa.array(np.arange(before.next_offset, before.next_offset + number), pa.int64()),
             "timestamp": self._event_times(rows),
             "stream_time": _moments(stream[np.searchsorted(at_ms, commit)]),
-            "tombstone": pa.repeat(pa.scalar(False), number),
+            "tombstone": self._tombstones(rows),
             "size_bytes": pa.array(json_size(fields_of(values)), pa.int32()),
             "value": values,
         }
@@ -233,6 +214,12 @@ class NodeLog:
         if self.topic.key_columns:
             columns["key"] = self._struct(rows, "key")
         return self._written(RECORD, columns, number)
+
+    def _tombstones(self, rows: pa.Table) -> pa.Array:
+        """Which rows say that a key is gone: of the changes of a table alone."""
+        if isinstance(self._node, TableChanges):
+            return whole(rows[DELETED])
+        return pa.repeat(pa.scalar(False), rows.num_rows)
 
     def _headers(self, rows: pa.Table) -> pa.Array:
         """The source chains of the rows, which go on, as their only headers."""
@@ -260,6 +247,20 @@ class NodeLog:
             "stream_time": _moments(stream),
         }
         return self._written(TICK, columns, number)
+
+    def _limits(
+        self, limits: Sequence[tuple[int, str]], at_ms: np.ndarray, stream: np.ndarray
+    ) -> NewFile | None:
+        """Control rows; each has the stream time after its commit, as the tick beside it has."""
+        if not limits:
+            return None
+        set_ms = np.array([ms for ms, _ in limits], np.int64)
+        columns = self._shared(len(limits)) | {
+            "ingested_at": moments(set_ms),
+            "stream_time": _moments(stream[np.searchsorted(at_ms, set_ms)]),
+            "control": pa.array([said for _, said in limits], pa.string()),
+        }
+        return self._written(CONTROL, columns, len(limits))
 
     def _shared(self, number: int) -> dict[str, pa.Array]:
         return {

@@ -13,7 +13,16 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from headrace.description import Batches, FlatMap, Node, NodeOutput, Select, Topic, parse_expression
+from headrace.description import (
+    Batches,
+    FlatMap,
+    Node,
+    NodeOutput,
+    Select,
+    TableChanges,
+    Topic,
+    parse_expression,
+)
 from headrace.engine.operators import NodeOperator, operator_of
 from headrace.engine.output_tables import output_schemas
 from headrace.fold.contract import INGESTED, ROW_COLUMNS, TOPIC, Clock, Times
@@ -148,6 +157,7 @@ def log_of(operator: NodeOperator, found: Outcome, read: Mapping[str, TopicLog])
     if pa.types.is_timestamp(event.type):
         event = pc.floor_temporal(event, unit="millisecond").cast(pa.timestamp("ms", "UTC")).cast(pa.int64())
     number = rows.num_rows
+    gone = rows["__deleted"].to_pylist() if isinstance(node, TableChanges) else [False] * number
     columns = {
         **{each.name: rows[each.name] for each in (*output.key_columns, *output.value_columns)},
         INGESTED: rows[SEQUENCE],
@@ -157,7 +167,7 @@ def log_of(operator: NodeOperator, found: Outcome, read: Mapping[str, TopicLog])
         "__event_ms": event,
         "__stream_ms": pa.array(before, pa.int64()),
         "__size_bytes": pa.array([8] * number, pa.int64()),
-        "__fate": pa.nulls(number, pa.string()),
+        "__fate": pa.array(["tombstone" if each else None for each in gone], pa.string()),
         "__reason": pa.nulls(number, pa.string()),
     }
     given = pa.table(columns)

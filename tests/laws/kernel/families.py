@@ -13,11 +13,13 @@ from tests.laws.kernel.aggregate_subjects import DISTINCT, RANKED, VALUE, item_a
 from tests.laws.kernel.logs import Choose, World, worlds
 from tests.laws.kernel.processor_subjects import processor_subjects
 from tests.laws.kernel.relation_subjects import (
+    change_subjects,
     event_lookup_subjects,
     group_subjects,
     join_subjects,
     lookup_subjects,
     narrow,
+    prior_subjects,
     references,
     referring,
     refined_subjects,
@@ -95,9 +97,11 @@ def families() -> list[Family]:
         Family("joins", join_subjects(), referring("positions", "tickers", "exchanges"), 2),
         Family("groups of tables", group_subjects(), referring("positions", "tickers", "exchanges"), 2),
         Family("steps after tables", refined_subjects(), referring("positions", "tickers", "exchanges"), 2),
+        Family("changes of tables", change_subjects(), referring("positions", "tickers", "one", "two"), 2),
         Family("aggregates as sides", side_subjects(), referring("sales", "shops"), 2),
         Family("lookups in the log", lookup_subjects(), asked),
         Family("lookups in event time", event_lookup_subjects(), asked),
+        Family("the latest earlier record", prior_subjects(), asked, 2),
         Family("joins of streams", stream_join_subjects(), paid),
     ]  # fmt: skip
 

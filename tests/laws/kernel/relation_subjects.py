@@ -197,6 +197,28 @@ def refined_subjects() -> list[Subject]:
     ]
 
 
+def change_subjects() -> list[Subject]:
+    """The changes of tables as rows that stay: of tables, joins, groups, aggregates and tables after steps."""
+    joined = HELD.join(KNOWN, on="ticker", how="left")
+    above = joined.with_column("both", "amount + founded").where("both > 1")
+    by_owner = TICKERS.group_by("owner").aggregate(n=hr.count(), newest=hr.last("founded"))
+    windows = TICKERS.group_by("owner").window(hr.hopping("20 seconds", "8 seconds"), grace="10 seconds")
+    counted = windows.aggregate(n=hr.count())
+    tables: dict[str, tuple[Any, Computed | None]] = {
+        "latest": (HELD, None),
+        "of_two": (ONE.merge(TWO).table("timestamp").where("amount > 0"), None),
+        "joined": (joined, None),
+        "outer": (HELD.join(KNOWN, on="id", how="outer"), None),
+        "of_itself": (HELD.join(HELD, on="parent", select=("left.amount AS amount", "right.amount AS other")), None),
+        "above": (above, Computed("result", MADE_BOTH, sum_above)),
+        "groups": (joined.group_by("exchange").aggregate(**SUMS), None),
+        "totals": (by_owner, None),
+        "windows": (counted, None),
+        "final_windows": (counted.suppress(hr.until_window_closes()), None),
+    }  # fmt: skip
+    return [Subject(n, table.changes().named(n), computed=of) for n, (table, of) in tables.items()]
+
+
 SALES = topic("sales", "shop STRING, clerk STRING, amount INT", "id STRING")
 SHOPS = topic("shops", "city STRING, street STRING, opened INT", "shop STRING")
 SIDES: dict[str, Any] = {
@@ -256,6 +278,20 @@ def event_lookup_subjects() -> list[Subject]:
     return [*lookup_subjects(as_of="event"), *made]
 
 
+def prior_subjects() -> list[Subject]:
+    """The latest earlier record of another stream."""
+    made, other = ORDERS.select("id", "item"), ITEMS.select("item AS piece", "kind AS item", "maker")
+    both = other.merge(MORE.select("item AS piece", "kind AS item", "maker"))
+    nodes = {
+        "prior": made.join_prior(other, on="item", grace="5 seconds"),
+        "prior_of_two": made.join_prior(both, on="item", grace=0, how="inner"),
+        "soon_before": made.join_prior(both, on="item", grace="9 seconds", within="6 seconds"),
+        "before_itself": made.join_prior(ORDERS.select("id AS before", "item"), on="item", grace="3 seconds"),
+        "at_once": made.join_prior(other, on="item", grace="2 seconds", within=0, how="inner"),
+    }
+    return [Subject(name, node.named("prior")) for name, node in nodes.items()]
+
+
 def narrow(number: int) -> dict[str, Any]:
     """Almost every record refers to one key."""
     return {"ref": "a" if number % 8 else "b", "also": ("a", "b")[number % 2], "amount": number - 10}
@@ -275,8 +311,21 @@ def stream_join_subjects() -> list[Subject]:
             "on_the_item": SALE.join(PAYMENT, on="item", within="4 seconds", grace="3 seconds", how=how),
             "at_once": SALE.join(PAYMENT, on="item", within=0, grace=0, how=how),
             "of_two": SALE.join(PAYMENT.merge(REFUND), on="item", within="9 seconds", grace=0, how=how),
+            "soon_after": SALE.join(
+                PAYMENT, on="item", before=0, after="6 seconds", grace="2 seconds", how=how
+            ),
+            "well_before": SALE.join(
+                PAYMENT, on="item", before="7 seconds", after="1 second", grace="4 seconds", how=how
+            ),
             "on_the_key": SOLD.select("id", "amount").join(
                 PAID.select("id", "sum"), on="id", within="6 seconds", grace="20 seconds", how=how
+            ),
+        }
+        again = SOLD.select("id AS other_id", "item", "clerk AS other_clerk")
+        nodes |= {
+            "with_itself": SALE.join(again, on="item", within="4 seconds", grace="3 seconds", how=how),
+            "with_what_follows": SALE.join(
+                again, on="item", before=0, after="5 seconds", grace="2 seconds", how=how
             ),
         }
         made += [Subject(f"{how}_{name}", node.named("joined")) for name, node in nodes.items()]

@@ -13,6 +13,7 @@ import pyarrow as pa
 
 from headrace.fold.changes.deltas import AFTER, SIGN, commits
 from headrace.fold.changes.ordering import PLACE, int64, last_of_each, order, places
+from headrace.fold.columns import moments
 from headrace.fold.contract import DELETED, EVENT, HASH, INGESTED, KEY
 from headrace.fold.keys import combined, group
 
@@ -23,6 +24,7 @@ BEFORE_PREFIX = (
 WAS_THERE = "__was_there"
 NO_ROW = -1
 TIMESTAMP, SEQUENCE = "__timestamp", "__sequence"  # event time of a row, and commit time of its cause, in ms
+INGESTED_AT = "__ingested_at"  # the latter as a TIMESTAMP
 
 
 def latest_changes(
@@ -46,15 +48,31 @@ def changes_of(deltas: pa.Table, key: Sequence[str], values: Sequence[str]) -> p
     Out: as `latest_changes`, with WAS_THERE and the values before; one row per key and commit
     """
     deltas = deltas.combine_chunks()
+    then, now, cause = _each_change(deltas)
+    shown = _shown(deltas, now, cause, key, values) | {WAS_THERE: pa.array(then != NO_ROW)}
+    before = pa.array(then, mask=then == NO_ROW)
+    return pa.table(shown | {BEFORE_PREFIX + name: deltas[name].take(before) for name in values})
+
+
+def appended_changes(deltas: pa.Table, key: Sequence[str], values: Sequence[str]) -> pa.Table:
+    """Each change of each key, as rows that stay.
+
+    Out: as `latest_changes`, with INGESTED_AT (the commit); one row per key and commit
+    """
+    deltas = deltas.combine_chunks()
+    _, now, cause = _each_change(deltas)
+    shown = _shown(deltas, now, cause, key, values)
+    return pa.table(shown | {INGESTED_AT: moments(int64(deltas[INGESTED])[cause])})
+
+
+def _each_change(deltas: pa.Table) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """For each key and commit the numbers of the row before, of the row after, and of that with the place of the cause."""
     change = combined(group(deltas[KEY]).codes, int64(deltas[INGESTED]))
     after = deltas[SIGN].to_numpy() == AFTER
     then, now = (np.full(len(change), NO_ROW, np.int64) for _ in range(2))
     then[change.codes[~after]], now[change.codes[after]] = np.flatnonzero(~after), np.flatnonzero(after)
     # The row before and the row after may come from two buckets: the later of both records is the cause.
-    cause = last_of_each(change.codes, order(places(deltas), after))
-    shown = _shown(deltas, now, cause, key, values) | {WAS_THERE: pa.array(then != NO_ROW)}
-    before = pa.array(then, mask=then == NO_ROW)
-    return pa.table(shown | {BEFORE_PREFIX + name: deltas[name].take(before) for name in values})
+    return then, now, last_of_each(change.codes, order(places(deltas), after))
 
 
 def _shown(

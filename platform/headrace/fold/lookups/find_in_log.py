@@ -7,6 +7,7 @@ from dataclasses import dataclass
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from headrace.fold.contract import (
     DELETED,
@@ -14,6 +15,7 @@ from headrace.fold.contract import (
     HASH,
     INGESTED,
     KEY,
+    TOPIC,
     Clock,
     Folded,
     Needs,
@@ -43,6 +45,7 @@ class FindInLog(Step):
     rows: pa.Schema
     by_timestamp: bool
     counts: bool  # whether this step counts the fates
+    told_after: tuple[str, ...] = ()  # topics whose versions stand after all records of their commit
     scope = Scope.GROUP
 
     @property
@@ -72,9 +75,14 @@ class FindInLog(Step):
         both = pa.concat_tables([versions.select(shared), records.select(shared)])
         codes, place = group(both[KEY]).codes, order_of(position_columns(both))
         told = np.arange(both.num_rows) < versions.num_rows
-        in_order = self._in_order(codes[told], place[told], versions)
         # At one place the record comes first: it does not find what it says itself.
-        sequence = order_by_group(codes, place * 2 + told)
+        place = place * 2 + told
+        if self.told_after:
+            place = _told_after(
+                place, both, told & pc.is_in(both[TOPIC], pa.array(self.told_after)).to_numpy()
+            )
+        in_order = self._in_order(codes[told], place[told], versions)
+        sequence = order_by_group(codes, place)
         found = _highest_before(sequence, codes, in_order)
         newest = in_order[_lasts(codes[in_order])]
         gained = newest[newest >= known.num_rows]
@@ -119,6 +127,14 @@ class FindInLog(Step):
         """Deletes; but by timestamp none, for an older record can come later."""
         never = pa.array(np.zeros(rows.num_rows, bool))
         return never if self.by_timestamp else rows[DELETED].combine_chunks()
+
+
+def _told_after(place: np.ndarray, rows: pa.Table, after: np.ndarray) -> np.ndarray:
+    """Numbers that compare as places do, if some rows stand after all others of their commit."""
+    order = np.lexsort((place, after, rows[INGESTED].to_numpy()))
+    found = np.empty(len(order), np.int64)
+    found[order] = np.arange(len(order))
+    return found
 
 
 def _highest_before(sequence: np.ndarray, codes: np.ndarray, in_order: np.ndarray) -> np.ndarray:

@@ -50,6 +50,9 @@ class FindInTime(Step):
     topics: tuple[str, ...]
     asking_topics: tuple[str, ...]  # those of the stream
     history_ms: int | None
+    grace_ms: int = 0  # how far the frontier is behind stream time
+    within_ms: int | None = None  # how much older than a record a version may be
+    itself: bool = False  # whether of equal event times only versions further back in the log are earlier
     scope = Scope.GROUP  # by the KEY that the rows have
 
     @property
@@ -64,7 +67,9 @@ class FindInTime(Step):
         records = rows.filter(pc.equal(rows[SIDE], RECORD))
         if not records.num_rows:
             return {}
-        return {"versions": Needs(distinct_hashes(records), (LOWEST, pc.max(records[EVENT]).as_py()))}
+        bounds = pc.min_max(records[EVENT]).as_py()
+        first_ms = LOWEST if self.within_ms is None else bounds["min"] - self.within_ms
+        return {"versions": Needs(distinct_hashes(records), (first_ms, bounds["max"]))}
 
     def fold(self, rows: pa.Table, state: Mapping[str, pa.Table], times: Times) -> Folded:
         """See the class."""
@@ -73,22 +78,37 @@ class FindInTime(Step):
         came = rows.filter(pc.equal(rows[SIDE], VERSION)).select(schema.names)
         known = state.get("versions", self.state["versions"].empty()).select(schema.names)
         versions = pa.concat_tables([known, came])
-        found = _valid(records, versions)
+        found = self._not_too_old(_valid(records, versions, itself=self.itself), records, versions)
         results = self.answers.of(records, versions, found, RELEASED)
         results = results.append_column(RELEASED_AT, moments(int64(results[SEQUENCE])))
         return Folded(outputs={"results": results}, changes={"versions": came.cast(schema)})
 
+    def _not_too_old(self, found: np.ndarray, records: pa.Table, versions: pa.Table) -> np.ndarray:
+        """The versions that records find, without those that are too much older."""
+        there = np.flatnonzero(found != NOTHING)
+        if self.within_ms is None or not len(there):
+            return found
+        age_ms = records[EVENT].to_numpy()[there] - versions[EVENT].to_numpy()[found[there]]
+        found[there[age_ms > self.within_ms]] = NOTHING
+        return found
+
     def _expired(self, rows: pa.Table, after: Clock) -> pa.Array:
-        """Versions that are followed by another of their key, both at or before every record still to be released."""
+        """Versions that are followed by another of their key, both at or before every record still to be released.
+
+        Also those that are too old for every such record.
+        """
         needed_ms = self._needed_ms(after)
         gone = np.zeros(rows.num_rows, bool)
         if needed_ms is None or not rows.num_rows:
             return pa.array(gone)
-        old = np.flatnonzero(rows[EVENT].to_numpy() <= needed_ms)
+        # With `itself` a record of that very time may lie between two versions of it.
+        old = np.flatnonzero(rows[EVENT].to_numpy() <= needed_ms - self.itself)
         codes = group(rows[KEY]).codes[old]
         order = _by_time(rows.take(pa.array(old)), codes)
         followed = codes[order][:-1] == codes[order][1:]
         gone[old[order[:-1][followed]]] = True
+        if self.within_ms is not None:
+            gone |= rows[EVENT].to_numpy() < needed_ms - self.within_ms
         return pa.array(gone)
 
     def _needed_ms(self, after: Clock) -> int | None:
@@ -97,14 +117,14 @@ class FindInTime(Step):
         A record that waits is not below the frontier. One to come is at most `history` below the stream time of its
         partition, which is not below the lowest of the stream's topics.
         """
-        frontier, lowest = after.closing_ms(self.topics), after.closing_ms(self.asking_topics)
-        if self.history_ms is None or frontier is None or lowest is None:
+        closing, lowest = after.closing_ms(self.topics), after.closing_ms(self.asking_topics)
+        if self.history_ms is None or closing is None or lowest is None:
             return None
-        return min(frontier, lowest - self.history_ms)
+        return min(closing - self.grace_ms, lowest - self.history_ms)
 
 
-def _valid(records: pa.Table, versions: pa.Table) -> np.ndarray:
-    """For each record the version that is valid at its event time, or NOTHING."""
+def _valid(records: pa.Table, versions: pa.Table, *, itself: bool) -> np.ndarray:
+    """For each record the version that is valid at its event time, or NOTHING. In: itself  see `FindInTime`."""
     found = np.full(records.num_rows, NOTHING)
     if not versions.num_rows:
         return found
@@ -112,7 +132,7 @@ def _valid(records: pa.Table, versions: pa.Table) -> np.ndarray:
     both = pa.concat_tables([versions.select(shared), records.select(shared)])
     codes = group(both[KEY]).codes
     asks = np.arange(both.num_rows) >= versions.num_rows
-    sequence = _by_time(both, codes, asks)
+    sequence = _by_time(both, codes, asks, itself=itself)
     in_order = sequence[~asks[sequence]]  # the versions by key, event time and place
     before = np.cumsum(~asks[sequence]) - 1  # in `in_order`, the last one up to each row
     record = sequence[asks[sequence]]
@@ -126,12 +146,20 @@ def _valid(records: pa.Table, versions: pa.Table) -> np.ndarray:
     return found
 
 
-def _by_time(rows: pa.Table, codes: np.ndarray, asks: np.ndarray | None = None) -> np.ndarray:
-    """Rows by group, event time and place; of one event time those that ask come last."""
-    place = order_of(position_columns(rows))
-    by = (place, rows[EVENT].to_numpy()) if asks is None else (place, asks, rows[EVENT].to_numpy())
-    order = np.lexsort(by)
-    return order_by_group(codes, _ranks(order))
+def _by_time(
+    rows: pa.Table, codes: np.ndarray, asks: np.ndarray | None = None, *, itself: bool = False
+) -> np.ndarray:
+    """Rows by group, event time and place.
+
+    Those that ask come last among the rows of one event time; with `itself` they stand at their place, before the version
+    there.
+    """
+    place, event_ms = order_of(position_columns(rows)), rows[EVENT].to_numpy()
+    if asks is None:
+        by: tuple[np.ndarray, ...] = (place, event_ms)
+    else:
+        by = (~asks, place, event_ms) if itself else (place, asks, event_ms)
+    return order_by_group(codes, _ranks(np.lexsort(by)))
 
 
 def _ranks(order: np.ndarray) -> np.ndarray:

@@ -27,6 +27,7 @@ class LookupInLog:
     inner: bool
     by_timestamp: bool
     shared: bool  # whether the stream and the table read one topic
+    told_after: tuple[str, ...] = ()  # see `Lookup.told_after`
     ordered = True
 
     @classmethod
@@ -37,13 +38,14 @@ class LookupInLog:
             node.how == INNER,
             node.right.order_by == TIMESTAMP,
             shares_topics(node),
+            node.told_after,
         )
 
     @property
     def steps(self) -> tuple[Step, ...]:
         """Find; before it count, where the stream and the table read the same topic."""
         answers = Answers(self.sides.record, self.sides.keys, self.sides.values, self.inner)
-        find = FindInLog(answers, self.sides.rows, self.by_timestamp, not self.shared)
+        find = FindInLog(answers, self.sides.rows, self.by_timestamp, not self.shared, self.told_after)
         return (CountFates(), find) if self.shared else (find,)
 
     def decide(self, records: pa.Table, versions: pa.Table) -> pa.Table:

@@ -31,6 +31,9 @@ class LookupInTime:
     topics: tuple[str, ...]
     asking_topics: tuple[str, ...]
     shared: bool  # whether the stream and the table read one topic
+    grace_ms: int = 0
+    within_ms: int | None = None
+    itself: bool = False  # see `Lookup.finds_earlier_of_its_own`
     ordered = True
 
     @classmethod
@@ -42,6 +45,9 @@ class LookupInTime:
             tuple(topic.name for topic in node.topics),
             tuple(topic.name for topic in node.stream.topics),
             shares_topics(node),
+            node.grace_ms,
+            node.prior.within_ms if node.prior else None,
+            node.finds_earlier_of_its_own,
         )
 
     @property
@@ -50,9 +56,10 @@ class LookupInTime:
         sides = self.sides
         answers = Answers(sides.record, sides.keys, sides.values, self.inner)
         release = ReleaseRecords(
-            sides.keys, sides.record, sides.values, self.topics, sides.rows, not self.shared
+            sides.keys, sides.record, sides.values, self.topics, sides.rows, not self.shared, self.grace_ms
         )
-        find = FindInTime(answers, sides.rows, self.topics, self.asking_topics, sides.history_ms)
+        times = sides.history_ms, self.grace_ms, self.within_ms
+        find = FindInTime(answers, sides.rows, self.topics, self.asking_topics, *times, self.itself)
         return (CountFates(), release, find) if self.shared else (release, find)
 
     def decide(self, records: pa.Table, versions: pa.Table) -> pa.Table:
@@ -69,4 +76,4 @@ class LookupInTime:
 
     def open_records(self, waiting: pa.Table, clock: Clock) -> pa.Table:
         """The records that wait. In: merged rows of `waiting`. Out: TOPIC, PARTITION, `records`."""
-        return open_records(waiting, clock, self.topics)
+        return open_records(waiting, clock, self.topics, self.grace_ms)

@@ -47,6 +47,7 @@ class ReleaseRecords(Step):
     topics: tuple[str, ...]
     rows: pa.Schema
     counts: bool  # whether this step counts the fates
+    grace_ms: int = 0  # how far the frontier is behind stream time
     scope = Scope.GROUP
 
     @property
@@ -72,7 +73,7 @@ class ReleaseRecords(Step):
         schema = self.state["waiting"].schema
         came = kept_of(rows, RECORD, schema.names)
         asking = pa.concat_tables([came, self._held(state, times)])
-        at_ms = release_times(asking, times.commits, self.topics)
+        at_ms = release_times(asking, times.commits, self.topics, self.grace_ms)
         released = at_ms != LOWEST
         waits = ~released[: came.num_rows]
         asking = asking.append_column(RELEASED, pa.array(at_ms, mask=~released)).filter(pa.array(released))
@@ -95,38 +96,43 @@ class ReleaseRecords(Step):
 
     def _passed(self, times: Times) -> tuple[int, int] | None:
         """The event times that the frontier passes; None: none."""
-        before, after = (_frontier(clock, self.topics) for clock in (times.before, times.after))
+        before, after = (self._frontier(clock) for clock in (times.before, times.after))
         return (before, after - 1) if before < after else None
 
     def _is_released(self, rows: pa.Table, after: Clock) -> pa.Array:
-        return pc.less(rows[EVENT].combine_chunks(), _frontier(after, self.topics))
+        return pc.less(rows[EVENT].combine_chunks(), self._frontier(after))
+
+    def _frontier(self, clock: Clock) -> int:
+        return frontier_ms(clock, self.topics, self.grace_ms)
 
 
-def release_times(rows: pa.Table, commits: Sequence[tuple[int, Clock]], topics: Sequence[str]) -> np.ndarray:
+def release_times(
+    rows: pa.Table, commits: Sequence[tuple[int, Clock]], topics: Sequence[str], grace_ms: int = 0
+) -> np.ndarray:
     """The first commit, not before its own, whose frontier is beyond each record's event time; LOWEST: there is none yet."""
     at_ms = np.array([ms for ms, _ in commits], np.int64)
-    frontiers = np.array([_frontier(clock, topics) for _, clock in commits], np.int64)
+    frontiers = np.array([frontier_ms(clock, topics, grace_ms) for _, clock in commits], np.int64)
     first = np.searchsorted(frontiers, rows[EVENT].to_numpy(), "right")  # the frontier does not fall
     released = np.append(at_ms, LOWEST)[first]
     found: np.ndarray = np.where(first < len(at_ms), np.maximum(released, rows[INGESTED].to_numpy()), LOWEST)
     return found
 
 
-def open_records(waiting: pa.Table, clock: Clock, topics: Sequence[str]) -> pa.Table:
+def open_records(waiting: pa.Table, clock: Clock, topics: Sequence[str], grace_ms: int = 0) -> pa.Table:
     """How many records of each partition wait.
 
     In:  waiting  merged rows of the state
     Out: TOPIC, PARTITION, `records` BIGINT
     """
-    rows = waiting.filter(pc.greater_equal(waiting[EVENT], _frontier(clock, topics)))
+    rows = waiting.filter(pc.greater_equal(waiting[EVENT], frontier_ms(clock, topics, grace_ms)))
     counted = rows.group_by([TOPIC, PARTITION]).aggregate([([], "count_all")])
     return counted.rename_columns({"count_all": "records"})
 
 
-def _frontier(clock: Clock, topics: Sequence[str]) -> int:
-    """The lowest stream time of all partitions; LOWEST until every topic has one."""
+def frontier_ms(clock: Clock, topics: Sequence[str], grace_ms: int) -> int:
+    """The lowest stream time of all partitions, less the grace; LOWEST until every topic has one."""
     found = clock.closing_ms(topics)
-    return LOWEST if found is None else found
+    return LOWEST if found is None else found - grace_ms
 
 
 def _as_they_are(rows: pa.Table) -> pa.Table:

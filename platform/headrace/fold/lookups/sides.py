@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import reduce
 
 import numpy as np
 import pyarrow as pa
@@ -14,7 +15,7 @@ import pyarrow.compute as pc
 
 from headrace.description import Lookup
 from headrace.fold.contract import DELETED, EVENT, FATE, ROW_COLUMNS, STREAM
-from headrace.fold.fates import KEPT, LATE, is_kept, with_column
+from headrace.fold.fates import FILTERED, KEPT, LATE, is_kept, with_column
 from headrace.fold.tables.decide_records import decide_records
 
 SIDE, ABSENT = "__side", "__absent"
@@ -30,6 +31,7 @@ class Sides:
     values       the table's columns that are not in its key
     rows         columns of the rows that `decide` gives: SIDE, `keys`, `record`, `values`, ABSENT and ROW_COLUMNS; a version
                  that is ABSENT deletes its key
+    is_prior     whether the table stands for a stream (see `Prior`)
     """
 
     on: tuple[str, ...]
@@ -38,6 +40,7 @@ class Sides:
     values: tuple[str, ...]
     rows: pa.Schema
     history_ms: int | None
+    is_prior: bool = False
 
     @classmethod
     def of(cls, node: Lookup, records: pa.Schema, versions: pa.Schema) -> Sides:
@@ -52,7 +55,8 @@ class Sides:
         fields += [versions.field(name) for name in table.values]
         fields += [pa.field(ABSENT, pa.bool_()), *ROW_COLUMNS]
         schema = pa.schema([field.with_nullable(True) for field in fields])
-        return cls(node.on, table.key, node.stream.columns, table.values, schema, node.history_ms)
+        is_prior = node.prior is not None
+        return cls(node.on, table.key, node.stream.columns, table.values, schema, node.history_ms, is_prior)
 
     @property
     def keys(self) -> tuple[str, ...]:
@@ -67,7 +71,9 @@ class Sides:
         Law: row by row; no row is dropped.
         """
         records = self._decide_records(records)
-        versions = decide_records(versions, self.key)
+        versions = (
+            _decide_partners(versions, self.key) if self.is_prior else decide_records(versions, self.key)
+        )
         asked = {name: records[name] for name in (*self.record, *ROW_COLUMNS.names)}
         asked |= {key: records[name] for name, key in zip(self.on, self.keys, strict=True)}
         told = {name: versions[name] for name in (*self.values, *ROW_COLUMNS.names)}
@@ -92,6 +98,14 @@ class Sides:
             for field in self.rows
         ]
         return pa.table(found, schema=self.rows)
+
+
+def _decide_partners(rows: pa.Table, key: Sequence[str]) -> pa.Table:
+    """Records of a stream that others may find: all but those without a key, and none deletes anything."""
+    undecided = rows[FATE].is_null()
+    has_key = reduce(pc.and_, (rows[name].is_valid() for name in key))
+    fates = pc.if_else(undecided, pc.if_else(has_key, KEPT, FILTERED), rows[FATE])
+    return with_column(with_column(rows, FATE, fates), DELETED, pa.array(np.zeros(rows.num_rows, bool)))
 
 
 def names(on: Sequence[str]) -> tuple[str, ...]:

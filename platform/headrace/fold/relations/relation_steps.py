@@ -35,6 +35,7 @@ class Relations:
         *,
         changes: bool = True,
         computed: Mapping[str, pa.Schema] | None = None,
+        appended: bool = False,
     ) -> Relations:
         """The operator of a node.
 
@@ -42,10 +43,11 @@ class Relations:
                       table with conditions
             changes   whether each change is wanted; without it a micro-batch counts as one commit
             computed  for each join whose select computes values the columns of the join, by its part
+            appended  whether the changes are the results, and stay
         Raises: DescriptionError when the type of a foreign key is not that of the key
         """
         tree = Grower(inputs, computed or {}, changes).branch(node, RESULT, node.columns)
-        results = Results(RESULT, node.identity, tree.columns, changes)
+        results = Results(RESULT, node.identity, tree.columns, changes, appended)
         stations = sorted([*tree.stations, (_last(node, tree), results)], key=_level)
         way = _Way(tree, [station for _, station in stations], [level for level, _ in stations])
         return cls(way.steps(), tree.leaves)

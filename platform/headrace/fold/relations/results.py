@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 
 import pyarrow as pa
 
-from headrace.fold.changes.collect import CHANGES, RESULTS, changes_of, latest_changes
+from headrace.fold.changes.collect import CHANGES, RESULTS, appended_changes, changes_of, latest_changes
 from headrace.fold.changes.station import ByOwnKey, Given, Ports, Route, Station
 from headrace.fold.contract import Needs, StateTable, Times
 
@@ -16,15 +16,17 @@ from headrace.fold.contract import Needs, StateTable, Times
 class Results(Station):
     """Brings the rows before and after a change together (see `collect`).
 
-    part     name of the node's relation
-    key      of the node
-    changes  whether each change is wanted, or the current rows alone
+    part      name of the node's relation
+    key       of the node
+    changes   whether each change is wanted, or the current rows alone
+    appended  whether the changes are the results, and stay
     """
 
     part: str
     key: tuple[str, ...]
     columns: pa.Schema
     changes: bool
+    appended: bool = False
     state: Mapping[str, StateTable] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
@@ -38,6 +40,8 @@ class Results(Station):
         """The outputs of the node."""
         deltas = came[self.part]
         values = [name for name in self.columns.names if name not in self.key]
+        if self.appended:
+            return Given(outputs={RESULTS: appended_changes(deltas, self.key, values)})
         outputs = {RESULTS: latest_changes(deltas, self.key, values, per_commit=self.changes)}
         if self.changes:
             outputs[CHANGES] = changes_of(deltas, self.key, values)

@@ -26,20 +26,23 @@ class BothSides:
 
     on         columns of the key, as the left stream spells them; `right_on`: as the right one does
     left       the other columns of the left stream; `right`: of the right one
-    within_ms  the largest difference of event times
-    open_ms    how long after its event time, in stream time, a record is open: within plus grace
+    before_ms  how much earlier than a left record its right partner may be; after_ms: how much later
+    open_ms    how long after its event time, in stream time, a left record is open, and a right one
     alone      the sides whose records leave also without a partner
     rows       columns of the rows that `decide` gives: SIDE, `on`, `left`, `right` and ROW_COLUMNS
+    shared     whether a topic is on both sides, so that its records are there twice
     """
 
     on: tuple[str, ...]
     right_on: tuple[str, ...]
     left: tuple[str, ...]
     right: tuple[str, ...]
-    within_ms: int
-    open_ms: int
+    before_ms: int
+    after_ms: int
+    open_ms: tuple[int, int]
     alone: tuple[int, ...]
     rows: pa.Schema
+    shared: bool = False
 
     @classmethod
     def of(cls, node: StreamJoin, left: pa.Schema, right: pa.Schema) -> BothSides:
@@ -65,10 +68,12 @@ class BothSides:
             node.right_on,
             node.left_values,
             node.right_values,
-            node.within_ms,
-            node.longest_wait_ms,
+            node.before_ms,
+            node.after_ms,
+            node.waits_ms,
             alone,
             schema,
+            node.shares_topics,
         )
 
     def decide(self, left: pa.Table, right: pa.Table) -> pa.Table:
@@ -92,9 +97,13 @@ class BothSides:
                 found &= rows[name].is_valid().to_numpy()
         return found
 
+    def open_of(self, rows: pa.Table) -> pa.Array:
+        """How long each row is open after its event time."""
+        return pa.array(np.array(self.open_ms, np.int64)[values(rows, SIDE)])
+
     def _decided(self, rows: pa.Table) -> pa.Table:
         undecided = rows[FATE].is_null()
-        closed = pc.fill_null(pc.less_equal(pc.add(rows[EVENT], self.open_ms), rows[STREAM]), False)
+        closed = pc.fill_null(pc.less_equal(pc.add(rows[EVENT], self.open_of(rows)), rows[STREAM]), False)
         lost = ~self.has_key(rows) & ~np.isin(rows[SIDE].to_numpy(), self.alone)
         own = pc.if_else(pa.array(lost), FILTERED, pc.if_else(closed, LATE, KEPT))
         return with_column(rows, FATE, pc.if_else(undecided, own, rows[FATE]))

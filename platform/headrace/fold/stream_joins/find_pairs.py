@@ -41,16 +41,17 @@ class Pairs:
     earlier: np.ndarray
 
 
-def find_pairs(of: Candidates, within_ms: int) -> Pairs:
+def find_pairs(of: Candidates, before_ms: int, after_ms: int) -> Pairs:
     """Each pair of which at least one record has come.
 
-    Law: of a key, at most `within_ms` apart in event time, and the later one comes in time for both.
+    Law: of a key, the right one at most so much earlier and so much later than the left one, and the later one comes in time
+         for both.
     """
     left, right = (np.flatnonzero(side & of.has_key) for side in (of.is_left, ~of.is_left))
     came_left, came_right = (side[side >= of.held] for side in (left, right))
     some = [
-        _close(of, came_left, right, within_ms),
-        _close(of, left[left < of.held], came_right, within_ms),
+        _close(of, came_left, right, before_ms, after_ms),
+        _close(of, left[left < of.held], came_right, before_ms, after_ms),
     ]
     left, right = (np.concatenate(numbers) for numbers in zip(*some, strict=True))
     swap = of.place[left] > of.place[right]
@@ -60,12 +61,12 @@ def find_pairs(of: Candidates, within_ms: int) -> Pairs:
 
 
 def _close(
-    of: Candidates, left: np.ndarray, right: np.ndarray, within_ms: int
+    of: Candidates, left: np.ndarray, right: np.ndarray, before_ms: int, after_ms: int
 ) -> tuple[np.ndarray, np.ndarray]:
-    """Pairs of a left and a right record of one key that are at most so far apart."""
+    """Pairs of a left and a right record of one key that lie so close to one another."""
     right = right[order_within(of.group[right], of.event_ms[right])]
     known = of.group[right], of.event_ms[right]
-    first = places(known, (of.group[left], of.event_ms[left] - within_ms), "left")
-    beyond = places(known, (of.group[left], of.event_ms[left] + within_ms), "right")
+    first = places(known, (of.group[left], of.event_ms[left] - before_ms), "left")
+    beyond = places(known, (of.group[left], of.event_ms[left] + after_ms), "right")
     counts = beyond - first
     return np.repeat(left, counts), right[ranges(first, counts)]

@@ -47,7 +47,8 @@ class JoinRecords(Step):
 
     In:    rows as `BothSides.decide` gives them; state `records`: those that are open; `matched`: which have had a partner
     Out:   `results`: the columns of the key, of the left and of the right side; CAUSE and PARTNER; RELEASED_AT and
-           SEQUENCE (the commit at which the row is final); TIMESTAMP (the higher event time of a pair)
+           SEQUENCE (the commit at which the row is final); TIMESTAMP (the higher event time of a pair); SIDE of CAUSE, if a
+           topic is on both sides
     Law:   L33.
     """
 
@@ -70,8 +71,9 @@ class JoinRecords(Step):
         records = pa.schema([key, hashed, rows.field(SIDE), *(rows.field(n) for n in users), *place])
         found = {RECORDS: StateTable(records, (EVENT, HASH), _as_they_are, EVENT, self._is_closed)}
         if sides.alone:
-            marks = pa.schema([hashed, *place])
-            found[MATCHED] = StateTable(marks, (EVENT, HASH), _once, EVENT, self._is_closed)
+            side = [rows.field(SIDE)] if sides.shared else []
+            marks = pa.schema([hashed, *side, *place])
+            found[MATCHED] = StateTable(marks, (EVENT, HASH), _once, EVENT, self._is_forgotten)
         return found
 
     def needs(self, rows: pa.Table, times: Times) -> Mapping[str, Needs]:
@@ -80,8 +82,8 @@ class JoinRecords(Step):
         came = came.filter(pa.array(self.sides.has_key(came)))
         near, closing = None, self._closing(times) if self.sides.alone else None
         if came.num_rows:
-            bounds, within_ms = pc.min_max(came[EVENT]).as_py(), self.sides.within_ms
-            near = Needs(distinct_hashes(came), (bounds["min"] - within_ms, bounds["max"] + within_ms))
+            bounds, apart_ms = pc.min_max(came[EVENT]).as_py(), max(self.sides.before_ms, self.sides.after_ms)
+            near = Needs(distinct_hashes(came), (bounds["min"] - apart_ms, bounds["max"] + apart_ms))
         if closing is None:
             return {} if near is None else {RECORDS: near}
         return {RECORDS: Needs(times=closing, either=near), MATCHED: Needs(times=closing)}
@@ -93,7 +95,7 @@ class JoinRecords(Step):
         held = state.get(RECORDS, self.state[RECORDS].empty()).select(names)
         both = pa.concat_tables([held, kept.select(names)]).combine_chunks()
         told = self._candidates(both, held.num_rows, int64(kept[STREAM]))
-        pairs = find_pairs(told, self.sides.within_ms)
+        pairs = find_pairs(told, self.sides.before_ms, self.sides.after_ms)
         results = [self._paired(both, pairs)]
         changes = {RECORDS: self._still_open(kept, times)}
         if self.sides.alone:
@@ -101,7 +103,8 @@ class JoinRecords(Step):
             matched = np.unique(np.concatenate([side for leaves, side in own if leaves]))
             results.append(self._alone(both, told, matched, state.get(MATCHED), times))
             changes[MATCHED] = self._marks(both, matched, times)
-        return Folded(outputs={"results": pa.concat_tables(results)}, changes=changes, tally=tally_of(rows))
+        tally = None if self.sides.shared else tally_of(rows)  # counted before
+        return Folded(outputs={"results": pa.concat_tables(results)}, changes=changes, tally=tally)
 
     def _candidates(self, both: pa.Table, held: int, stream_ms: np.ndarray) -> Candidates:
         event_ms = values(both, EVENT)
@@ -113,7 +116,7 @@ class JoinRecords(Step):
             place=order_of(position_columns(both)),
             event_ms=event_ms,
             stream_ms=np.concatenate([np.full(held, LOWEST), stream_ms]),
-            closes_ms=event_ms + self.sides.open_ms,
+            closes_ms=event_ms + self.sides.open_of(both).to_numpy(),
         )
 
     def _paired(self, both: pa.Table, pairs: Pairs) -> pa.Table:
@@ -124,6 +127,7 @@ class JoinRecords(Step):
         columns |= taken(both, CAUSE, pairs.later)
         partner = taken(both, CAUSE, pairs.earlier)
         columns |= {name: partner[of] for name, of in zip(PARTNER, CAUSE, strict=True)}
+        columns |= self._side(both, pairs.later)
         latest_ms = np.maximum(event_ms[pairs.left], event_ms[pairs.right])
         return _final(columns, latest_ms, values(both, INGESTED)[pairs.later])
 
@@ -137,15 +141,19 @@ class JoinRecords(Step):
         alone[matched] = False
         which = np.flatnonzero(alone)
         if marks is not None and marks.num_rows:
-            position = [*POSITION]
-            some = pa.concat_tables([both.select(position).take(pa.array(which)), marks.select(position)])
-            place = order_of(position_columns(some))
+            names = [name for name in (SIDE, *POSITION) if name in marks.column_names]
+            place = _places(pa.concat_tables([both.select(names).take(pa.array(which)), marks.select(names)]))
             which = which[~np.isin(place[: len(which)], place[len(which) :])]
         columns = taken(both, (*self.sides.on, *self.sides.left, *self.sides.right, *CAUSE), which)
         for name, of in zip(PARTNER, CAUSE, strict=True):
             columns[name] = pa.chunked_array([pa.nulls(len(which), both.schema.field(of).type)])
+        columns |= self._side(both, which)
         at_ms = self._closed_at(told.closes_ms[which], times)
         return _final(columns, told.event_ms[which], at_ms)
+
+    def _side(self, both: pa.Table, which: np.ndarray) -> dict[str, pa.ChunkedArray]:
+        """On which side the records are that complete rows; only where one topic is on both sides."""
+        return taken(both, [SIDE], which) if self.sides.shared else {}
 
     def _closed_at(self, closes_ms: np.ndarray, times: Times) -> np.ndarray:
         """The first commit after which the lowest stream time has reached each of these."""
@@ -156,13 +164,14 @@ class JoinRecords(Step):
     def _still_open(self, kept: pa.Table, times: Times) -> pa.Table:
         """The records that came and are open after the micro-batch."""
         schema = self.state[RECORDS].schema
-        is_open = ~self._closed(values(kept, EVENT), times.after)
+        is_open = ~self._closed(values(kept, EVENT) + self.sides.open_of(kept).to_numpy(), times.after)
         return kept.select(schema.names).filter(pa.array(is_open)).cast(schema)
 
     def _marks(self, both: pa.Table, matched: np.ndarray, times: Times) -> pa.Table:
         """The records that have found a partner and are open after the micro-batch."""
         schema = self.state[MATCHED].schema
-        still = matched[~self._closed(values(both, EVENT)[matched], times.after)]
+        closes_ms = values(both, EVENT) + self.sides.open_of(both).to_numpy()
+        still = matched[~self._closed(closes_ms[matched], times.after)]
         return both.select(schema.names).take(pa.array(still, pa.int64())).cast(schema)
 
     def _closing(self, times: Times) -> tuple[int, int] | None:
@@ -170,24 +179,31 @@ class JoinRecords(Step):
         before_ms, after_ms = (_lowest(clock, self.topics) for clock in (times.before, times.after))
         if before_ms == after_ms:
             return None
-        first_ms = LOWEST if before_ms == LOWEST else before_ms - self.sides.open_ms + 1
-        return first_ms, after_ms - self.sides.open_ms
+        first_ms = LOWEST if before_ms == LOWEST else before_ms - max(self.sides.open_ms) + 1
+        return first_ms, after_ms - min(self.sides.open_ms)
 
-    def _closed(self, event_ms: np.ndarray, clock: Clock) -> np.ndarray:
-        closed: np.ndarray = event_ms + self.sides.open_ms <= _lowest(clock, self.topics)
+    def _closed(self, closes_ms: np.ndarray, clock: Clock) -> np.ndarray:
+        closed: np.ndarray = closes_ms <= _lowest(clock, self.topics)
         return closed
 
     def _is_closed(self, rows: pa.Table, after: Clock) -> pa.Array:
-        return pa.array(self._closed(values(rows, EVENT), after))
+        closes_ms = values(rows, EVENT) + self.sides.open_of(rows).to_numpy()
+        return pa.array(self._closed(closes_ms, after))
+
+    def _is_forgotten(self, rows: pa.Table, after: Clock) -> pa.Array:
+        """Marks that no record of either side asks for; a mark does not tell its side."""
+        return pa.array(self._closed(values(rows, EVENT) + max(self.sides.open_ms), after))
 
 
-def open_records(records: pa.Table, open_ms: int, clock: Clock, topics: tuple[str, ...]) -> pa.Table:
+def open_records(records: pa.Table, sides: BothSides, clock: Clock, topics: tuple[str, ...]) -> pa.Table:
     """How many records of each partition are open.
 
     In:  records  merged rows of the state
     Out: TOPIC, PARTITION, `records` BIGINT
     """
-    rows = records.filter(pc.greater(pc.add(records[EVENT], open_ms), _lowest(clock, topics)))
+    rows = records.filter(pc.greater(pc.add(records[EVENT], sides.open_of(records)), _lowest(clock, topics)))
+    if sides.shared:  # a record that is on both sides is one
+        rows = rows.group_by([*POSITION]).aggregate([])
     counted = rows.group_by([TOPIC, PARTITION]).aggregate([([], "count_all")])
     return counted.rename_columns({"count_all": "records"})
 
@@ -208,6 +224,16 @@ def _as_they_are(rows: pa.Table) -> pa.Table:
 
 
 def _once(rows: pa.Table) -> pa.Table:
-    """One row of each position."""
-    _, first = np.unique(order_of(position_columns(rows)), return_index=True)
+    """One row of each position and, if they tell it, side."""
+    _, first = np.unique(_places(rows), return_index=True)
     return rows.take(pa.array(np.sort(first)))
+
+
+def _places(rows: pa.Table) -> np.ndarray:
+    """Numbers that tell records apart by their positions and, if they tell it, sides."""
+    place = order_of(position_columns(rows))
+    if SIDE not in rows.column_names:
+        return place
+    _, codes = np.unique(place, return_inverse=True)
+    found: np.ndarray = codes * 2 + values(rows, SIDE)
+    return found

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+import numpy as np
 import pyarrow as pa
 
 from headrace.description import StreamJoin
@@ -11,7 +12,8 @@ from headrace.fold.columns import int64
 from headrace.fold.contract import EVENT, Clock, Step
 from headrace.fold.fates import LATE, has_fate
 from headrace.fold.late_view import late_view
-from headrace.fold.stream_joins.both_sides import BothSides
+from headrace.fold.lookups.count_fates import CountFates
+from headrace.fold.stream_joins.both_sides import LEFT, SIDE, BothSides
 from headrace.fold.stream_joins.join_records import JoinRecords, open_records
 
 
@@ -33,8 +35,9 @@ class StreamJoins:
 
     @property
     def steps(self) -> tuple[Step, ...]:
-        """One: it joins."""
-        return (JoinRecords(self.sides, self.topics),)
+        """It joins; before it counts fates, if a topic is on both sides."""
+        joins = JoinRecords(self.sides, self.topics)
+        return (CountFates(), joins) if self.sides.shared else (joins,)
 
     def decide(self, left: pa.Table, right: pa.Table) -> pa.Table:
         """Both sides in one table, decided row by row (see `BothSides.decide`)."""
@@ -43,10 +46,13 @@ class StreamJoins:
     def late(self, decided: pa.Table) -> pa.Table:
         """Late records with the event times of the partners that each might have had (see `late_view`)."""
         late = decided.filter(pa.array(has_fate(decided, LATE)))
-        event_ms, within_ms = int64(late[EVENT]), self.sides.within_ms
-        grace_ms = self.sides.open_ms - within_ms
-        return late_view(late, self.sides.on, event_ms - within_ms, event_ms + within_ms, final_ms=grace_ms)
+        event_ms, sides = int64(late[EVENT]), self.sides
+        is_left = int64(late[SIDE]) == LEFT
+        earliest_ms = event_ms - np.where(is_left, sides.before_ms, sides.after_ms)
+        latest_ms = event_ms + np.where(is_left, sides.after_ms, sides.before_ms)
+        grace_ms = sides.open_ms[LEFT] - sides.after_ms
+        return late_view(late, sides.on, earliest_ms, latest_ms, final_ms=grace_ms)
 
     def open_records(self, records: pa.Table, clock: Clock) -> pa.Table:
         """The records that may still find a partner. In: merged rows of `records`. Out: TOPIC, PARTITION, `records`."""
-        return open_records(records, self.sides.open_ms, clock, self.topics)
+        return open_records(records, self.sides, clock, self.topics)

@@ -1,0 +1,107 @@
+"""The changes of a table as a stream."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Any
+
+from headrace.description.emitting import Emitting
+from headrace.description.relation import Relation, apart, require_side
+from headrace.description.table import Table
+from headrace.description.wording import a_value, listed
+from headrace.errors import DescriptionError
+
+if TYPE_CHECKING:
+    from headrace.description.schema import ResultColumn
+    from headrace.description.stream import Stream
+    from headrace.description.topic import Topic
+
+
+@dataclass(frozen=True)
+class TableChanges(Emitting):
+    """The changes of a table: one row for each key and log commit that changes it, appended and never revised.
+
+    Out: the columns of the table. A row holds what the key is worth after the commit. Where the key is gone, the other
+         columns are null; for readers such a row is a tombstone, and to sinks a delete.
+    Law: L31: which changes there are, and their order, follows from the logs of the table's topics alone.
+    Source: Kafka Streams, KTable.toStream.
+    """
+
+    changed: Relation
+
+    def __post_init__(self) -> None:
+        if not isinstance(self.changed, Relation):
+            raise DescriptionError(
+                f"changes: {a_value(self.changed)} is no table.", hint="Write topic.table().changes()."
+            )
+        if self.changed.throttle_ms:
+            raise DescriptionError(
+                "changes: a throttled table has the same changes as one that is not, only later.",
+                hint="Leave out .throttle(…).",
+            )
+        require_side(self.changed, "changes")
+        super().__post_init__()
+
+    @property
+    def topics(self) -> tuple[Topic, ...]:
+        """The topics that the table reads."""
+        return self.changed.topics
+
+    @property
+    def identity(self) -> tuple[str, ...]:
+        """The key of the table: to a sink, a later row of a key replaces an earlier one."""
+        return self.changed.identity
+
+    @property
+    def result_columns(self) -> tuple[ResultColumn, ...]:
+        """Those of the table."""
+        return self.changed.result_columns
+
+    @property
+    def day_column(self) -> str:
+        """A row belongs to the day of the commit that caused it."""
+        return "__ingested_at"
+
+    @property
+    def longest_wait_ms(self) -> int:
+        """That of the table."""
+        return self.changed.longest_wait_ms
+
+    @property
+    def in_words(self) -> str:
+        """One sentence for people."""
+        return (
+            f"One row per {listed(self.identity)} and log commit that changes it: its row after the commit."
+        )
+
+    def rules(self) -> dict[str, Any]:
+        """The table."""
+        return {"changes": self.changed.rules()}
+
+
+def table_of_changes(table: Relation) -> Table:
+    """The same table, read from the log of its changes: one partition, in which all rows of a key lie.
+
+    In:     table  its name, sinks and owners do not matter
+    Raises: DescriptionError when the type of a column is known to Spark alone
+    """
+    return Table(_changes_of(table), table.identity, throttle_ms=table.throttle_ms)
+
+
+def transformed(table: Relation, function: Callable[[Any], Any], columns: str) -> Table:
+    """See `Refinable.transform`."""
+    plain, kept = apart(table)
+    rows = _changes_of(plain).transform(function, columns)
+    made = rows.columns or ()
+    missing = [name for name in table.identity if name not in made]
+    if missing:
+        raise DescriptionError(
+            f"transform: '{missing[0]}' is a column of the table's key, and not among the columns {listed(made)}.",
+            hint=f"Keep it: .transform(function, columns='{missing[0]} …, …').",
+        )
+    return Table(rows, table.identity, throttle_ms=table.throttle_ms, **kept)
+
+
+def _changes_of(table: Relation) -> Stream:
+    return TableChanges(replace(table, throttle_ms=0)).as_stream()
