@@ -1,4 +1,4 @@
-"""What was applied to a lake: one file for each act, so that it can be completed after a crash, told, and undone."""
+"""The acts by which a lake was changed: one file for each act, so that it can be completed after a crash, told, and undone."""
 
 from __future__ import annotations
 

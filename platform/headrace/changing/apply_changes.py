@@ -4,7 +4,7 @@ Law: afterwards each node's tables are those that a fold of the whole log by the
 node's tables stay as they were, and streams of the old description may write them.
 
 1. Build: each changed node is folded from the log beside its tables, in bounded increments, each node before those that read
-   it. What is built stays in the lake: an act that was broken off goes on from there.
+   it. The lake keeps the tables built so far: an act that was broken off goes on from there.
 2. Swap, while no stream of these nodes runs: the rest of the log is folded; rows before and after are compared; the act is
    noted; the tables before are kept; each node is swapped in behind the fence (see `lifecycle.rebuild`), each before those
    that read it.
@@ -54,7 +54,7 @@ HOUR_MS = 3_600_000
 
 @dataclass(frozen=True)
 class Applied:
-    """What an act did: what differs in each node's table, and the nodes with new names. Empty: there was nothing to do."""
+    """The outcome of an act: the differences in each node's table, and the nodes with new names. Empty: nothing was to do."""
 
     nodes: tuple[tuple[str, Differences], ...] = ()
     kept_until_ms: int = 0

@@ -1,7 +1,7 @@
 """The rows of a node's tables before a change beside those after it.
 
 Law: of appended results only rows are compared that both had when the slower of the two stood where it stands: what came
-later is no difference. Of current results the tables are compared as they are.
+later is no difference. Tables of current results are compared as they are.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ SHOWN = 5  # rows of each side
 
 @dataclass(frozen=True)
 class Differences:
-    """What differs.
+    """The differences.
 
     rows_before, rows_after  of the tables, as far as they are compared
     added, removed, changed  rows, by identity; a changed row has other values in a column that both tables have

@@ -1,6 +1,6 @@
-"""What changed between two descriptions of a node, told by their rules alone.
+"""The changes between two descriptions of a node, told by their rules alone.
 
-Law: equal rules give no change. Of two that differ at least one change is named, or a node that is read and has changed.
+Law: equal rules give no change. For two that differ at least one change is named, or a node that is read and has changed.
 """
 
 from __future__ import annotations
@@ -65,7 +65,7 @@ class ColumnChange:
 
 @dataclass(frozen=True)
 class Changes:
-    """What changed.
+    """The changes.
 
     columns  the aggregates
     others   everything else that alters rows, one line each

@@ -1,4 +1,4 @@
-"""What becomes of each topic and node of a pipeline under its changed description: the plan, as text and as JSON."""
+"""The plan of a changed pipeline: what becomes of each of its topics and nodes, as text and as JSON."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ HEADS = {
 
 @dataclass(frozen=True)
 class LogRead:
-    """What a rebuild reads of one log: of a topic, or of a node that is read. Rows of all kinds."""
+    """The rows that a rebuild reads of one log: of a topic, or of a node that is read. Rows of all kinds."""
 
     name: str
     rows: int
@@ -31,7 +31,7 @@ class LogRead:
 
 @dataclass(frozen=True)
 class TopicPlan:
-    """What becomes of a topic's log.
+    """The plan for a topic's log.
 
     outcome  NEW, UNCHANGED, GOES_ON (it gains fields, null in older records) or REFUSED
     detail   what changed
@@ -51,7 +51,7 @@ class TopicPlan:
 
 @dataclass(frozen=True)
 class NodePlan:
-    """What becomes of a node.
+    """The plan for a node.
 
     outcome         NEW, UNCHANGED, GOES_ON, RENAMED, REBUILT or REFUSED
     renamed_from    its former name, from whose tables it goes on before anything else; None: it has tables of its own
@@ -175,7 +175,7 @@ class ChangePlan:
 
     @property
     def summary(self) -> str:
-        """What to do, in a sentence."""
+        """The next thing to do, in a sentence."""
         if self.refused:
             return f"Refused: {', '.join(self.refused)}. Nothing is applied before that is settled."
         if self.rebuilt:

@@ -39,7 +39,7 @@ CUT_WAY_OUT = f"{RESTORE}, or give the changed node a new name: it is then built
 
 @dataclass(frozen=True)
 class HeldNode:
-    """What a lake holds of a node.
+    """A node as a lake holds it.
 
     written_by  the fingerprint in the last commit of its state
     layout      of its state
@@ -62,7 +62,7 @@ class HeldNode:
 
 
 def held_node(lake: Lake, name: str) -> HeldNode | None:
-    """What a lake holds of a node; None: nothing was written yet."""
+    """A node as a lake holds it; None: nothing was written yet."""
     state = open_table(lake.state(name))
     commit = last_commit(state, f"node/{name}") if state.exists else None
     if commit is None:
@@ -120,7 +120,7 @@ class _Planner:
         return self._of_changed(node, held, described, remarks)
 
     def _of_renamed(self, node: Node) -> NodePlan:
-        """What becomes of it under its former name, if it can go on from there."""
+        """The plan for it under its former name, if it can go on from there."""
         before = node.renamed_from
         assert before is not None
         reason = why_not_renamed(self._lake, node)
@@ -252,7 +252,7 @@ class _Planner:
 
 
 def _remarks(stored: Mapping[str, Any] | None, node: Node) -> Iterator[str]:
-    """What changed that alters no row; nothing if the lake does not hold it."""
+    """The changes that alter no row; none if the lake does not hold the remarks."""
     before = {} if stored is None else stored.get("remarks") or {}
     after = remarks_of(node)
     for name, words in (

@@ -53,7 +53,7 @@ def apply_pipeline(
 ) -> None:
     """Rebuild what the plan names beside its tables, compare, and swap it in; stop the streams of these nodes for the swap.
 
-    What was broken off goes on where it stopped.
+    An apply that was broken off goes on where it stopped.
     """
     from headrace.changing.apply_changes import ApplyChanges
     from headrace.lake.paths import Lake

@@ -1,4 +1,4 @@
-"""What a description says that alters no row: texts, owners, sinks, how often a table is worked out, bounds."""
+"""The parts of a description that alter no row: texts, owners, sinks, how often a table is worked out, bounds."""
 
 from __future__ import annotations
 

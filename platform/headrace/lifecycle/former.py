@@ -140,7 +140,7 @@ def replace_results(lake: Lake, name: str, source: LakeTable, told: Mapping[str,
 
 
 def writers_of(name: str) -> tuple[str, str]:
-    """Who says how far results go: of current results, and of appended ones."""
+    """The writers that say how far results go: those of current results, and of appended ones."""
     return f"fold/{name}", f"node/{name}"
 
 
