@@ -229,6 +229,10 @@ def test_a_state_of_an_older_version_is_rebuilt(lake: Lake) -> None:
         REBUILT,
         ("its state was written by an older version of Headrace",),
     )
+    newer = {**state_record(totals, Progress(batch=3)), "layout": 99}
+    lakes.TableWriter(lakes.open_table(lake.state("totals")), lakes.APPENDER).append([], newer)
+    (found,) = plan_changes(lake, [totals]).nodes
+    assert (found.outcome, found.reason) == (REFUSED, "a newer version of Headrace has written its state")
 
 
 def test_the_command_prints_the_plan_and_fails_if_something_is_refused(

@@ -31,6 +31,7 @@ ORDER = (
     "sinks",
     "quality",
     "orchestration",
+    "preflight",
     "local",
     "testing",
     "cli",

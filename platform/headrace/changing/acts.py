@@ -1,4 +1,4 @@
-"""The acts by which a lake was changed: one file for each act, so that it can be completed after a crash, told, and undone."""
+"""The acts by which a lake was changed: one file each, so that an act can be completed after a crash, told, and undone."""
 
 from __future__ import annotations
 

@@ -54,7 +54,7 @@ HOUR_MS = 3_600_000
 
 @dataclass(frozen=True)
 class Applied:
-    """The outcome of an act: the differences in each node's table, and the nodes with new names. Empty: nothing was to do."""
+    """The outcome of an act: the differences in each node's table, and nodes with new names. Empty: nothing was to do."""
 
     nodes: tuple[tuple[str, Differences], ...] = ()
     kept_until_ms: int = 0

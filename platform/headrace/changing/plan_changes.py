@@ -137,11 +137,14 @@ class _Planner:
     ) -> NodePlan:
         name, outcome = node.required_name, outcome_of(held.stored, held.written_by, described)
         changes = Changes() if held.rules is None else compare_rules(held.rules, described["rules"])
-        if held.layout != STATE_LAYOUT:
+        if held.layout is None or held.layout < STATE_LAYOUT:
             remarks = (*remarks, "its state was written by an older version of Headrace")
             same = held.written_by == described["fingerprint"]
             outcome = REBUILT if same or outcome == GOES_ON else outcome
         plan = NodePlan(name, GOES_ON, changes, remarks, details_unknown=held.rules is None)
+        if held.layout is not None and held.layout > STATE_LAYOUT:
+            reason = "a newer version of Headrace has written its state"
+            return replace(plan, outcome=REFUSED, reason=reason, way_out="Run the newer version.")
         if outcome == GOES_ON:
             return plan
         plan = replace(

@@ -1,8 +1,8 @@
 """Let a node go on under another name: its tables are copied, with progress and balances.
 
 Law: a fold does not depend on the node's name, so the tables of the new name are those that a node of that name would have
-built. Two things depend on it. Limits that people have set in the log stand under the name: a rename is then refused. And the
-node's log for others has the name: it is told anew, so its readers are rebuilt.
+built. Two things depend on it. Limits that people have set in the log stand under the name: a rename is then refused. And
+the node's log for others has the name: it is told anew, so its readers are rebuilt.
 """
 
 from __future__ import annotations

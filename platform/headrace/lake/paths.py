@@ -9,7 +9,7 @@ from dataclasses import dataclass
 class Lake:
     """Paths below one root URI (a local folder, or any file system that Spark can reach).
 
-    `logs/<topic>` the log · `tables/<node>` results · `state/<node>` state, plan, rules and opening balance ·
+    `logs/<topic>` the log · `tables/<node>` results · `state/<node>` state, plan, rules, columns and opening balance ·
     `node_logs/<node>/<fingerprint>` what a node gives to others ·
     `beside/<node>` what is folded from the log beside these ·
     `rebuilds/<node>/<fingerprint>` the same of a node that is rebuilt ·
@@ -76,6 +76,10 @@ class Lake:
     def description(self, node: str) -> str:
         """The file that holds the rules by which the node's state was written."""
         return f"{self._nodes}/state/{node}/description.json"
+
+    def columns(self, node: str, fingerprint: str) -> str:
+        """The file that holds the columns which Spark has found for a description of the node."""
+        return f"{self.root}/state/{node}/columns/{fingerprint[:12]}.json"
 
     def refused(self, node: str, sink: str) -> str:
         """The Delta table of rows that a sink's store refused."""
