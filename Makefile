@@ -27,16 +27,19 @@ TEST_JVMS = JDK_JAVA_OPTIONS="$(SHORT_LIVED_JVM) -XX:SharedArchiveFile=$(CLASSES
 	KAFKA_OPTS="-XX:SharedArchiveFile=$(CLASSES)/broker.jsa"
 
 .DEFAULT_GOAL := help
-.PHONY: help setup demo demo-once tour test test-long test-fast faults check guard bench cases docs wheel lock clean again
+.PHONY: help setup demo demo-cluster demo-once tour test test-long test-fast faults check guard bench cases docs wheel lock clean again
 
 help: ## List what make can do
-	@awk 'BEGIN {FS = ":.*## "} /^[a-z-]+:.*## / {printf "  make %-10s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
+	@awk 'BEGIN {FS = ":.*## "} /^[a-z-]+:.*## / {printf "  make %-12s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
 
 setup: $(INSTALLED) $(RESOLVED) ## Make .venv from the lock and fetch the jars; quick when nothing changed
 	@$(if $(filter setup,$(MAKECMDGOALS)),echo "setup: ready",:)
 
 demo: setup ## Broker, traffic, stream and the Dagster UI on this machine; Ctrl-C stops all of it
 	@$(BIN)/headrace demo $(ARGS)
+
+demo-cluster: setup ## The demo with a Spark cluster, the lake on S3 and Dagster on PostgreSQL, all on this machine
+	@$(BIN)/headrace demo --cluster $(ARGS)
 
 demo-once: setup ## The same once and without the UI: produce, stream, backfill, check, print the proof
 	@$(BIN)/headrace demo-once $(ARGS)
@@ -79,7 +82,7 @@ cases: ## Write the cases of joins of streams anew with Kafka Streams; needs Mav
 
 lock: $(INSTALLED) ## Resolve dependencies anew: both requirements.lock files and the jars' digests
 	@$(LOCK) --extra dev --output-file requirements.lock $(ARGS)
-	@$(LOCK) --constraints requirements.lock --output-file deploy/image/requirements.lock
+	@$(LOCK) --extra kubernetes --constraints requirements.lock --output-file deploy/image/requirements.lock
 	@$(BIN)/uv pip compile --quiet --universal --python-version 3.11 --no-emit-index-url --generate-hashes --no-annotate \
 		--custom-compile-command "make lock" --constraints requirements.lock --group docs --output-file docs/requirements.lock
 	@$(BIN)/python deploy/jars/resolve.py $(JARS) --lock

@@ -10,9 +10,8 @@ import pytest
 import headrace as hr
 from docs.tools import pictures, reference
 from docs.tools.readable import readable
-from headrace.description.formats.registry_settings import RegistrySettings
+from headrace.cli.configuring import SECTIONS
 from headrace.observe.figures import MEANINGS
-from headrace.spark.kafka_settings import KafkaSettings
 from tests.docs.documents import ROOT
 
 pytestmark = pytest.mark.fast
@@ -29,9 +28,11 @@ def test_every_variable_that_the_code_reads_is_on_the_page() -> None:
         *(ROOT / "jobs").rglob("*.py"),
         ROOT / "deploy/jars/resolve.py",
     ]
-    read = set().union(*map(variables, code))
-    for settings in (KafkaSettings, RegistrySettings):
-        read |= {f"{settings.model_config['env_prefix']}{name.upper()}" for name in settings.model_fields}
+    read = set().union(*map(variables, code)) | {
+        f"{section.model_config.get('env_prefix', '')}{name}".upper()
+        for section in SECTIONS
+        for name in section.model_fields
+    }
     shown = variables(ROOT / "docs" / "settings.md")
     assert read - shown == set(), "add them to docs/settings.md"
     assert shown - read == set(), "nothing reads them"

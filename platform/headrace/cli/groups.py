@@ -11,9 +11,19 @@ if TYPE_CHECKING:
 
 GROUPS: Mapping[str, tuple[str, ...]] = {
     "Run": ("run", "demo", "demo-once"),
-    "Look": ("describe", "preview", "status", "tail", "verify", "limits", "dead-letters"),
+    "Look": ("describe", "preview", "status", "tail", "sql", "get", "verify", "limits", "dead-letters"),
     "Change": (
-        *("plan", "apply", "pause", "resume", "set-limits", "set-trigger", "rebuild", "redeliver"),
+        *(
+            "plan",
+            "apply",
+            "rollback",
+            "pause",
+            "resume",
+            "set-limits",
+            "set-trigger",
+            "rebuild",
+            "redeliver",
+        ),
         *("maintain", "retain", "erase"),
     ),
     "Repair": ("repair", "redrive", "accept-gap", "reset-guard"),

@@ -46,12 +46,17 @@ TABLE_OF: dict[type, str] = {
 
 def open_windows(of: BoundOperator, state: DataFrame, clock: Clock) -> DataFrame | None:
     """The windows that are not closed yet, with their values so far; None: the node has no windows."""
-    kernel = of.operator.kernel
+    found = windows_in(of.operator.kernel, clock)
+    return None if found is None else _of(of, state, found[1], found[0])
+
+
+def windows_in(kernel: Any, clock: Clock) -> tuple[str, Callable[[Tables], pa.Table]] | None:
+    """The state table that open windows are made of, and what makes them of its rows; None: the node has no windows."""
     match kernel:
         case Windows() | SlidingWindows():
-            return _of(of, state, partial(_open_windows, kernel, clock), TABLE_OF[type(kernel)])
+            return TABLE_OF[type(kernel)], partial(_open_windows, kernel, clock)
         case Sessions():
-            return _of(of, state, partial(_open_sessions, kernel, clock), SESSIONS)
+            return SESSIONS, partial(_open_sessions, kernel, clock)
     return None
 
 
