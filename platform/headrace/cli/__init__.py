@@ -1,5 +1,6 @@
 """The command line."""
 
+from headrace.cli.changing import apply_pipeline, plan_pipeline, roll_pipeline_back
 from headrace.cli.commands import app, main
 from headrace.cli.configuring import config
 from headrace.cli.dead_letters import redrive, show_dead_letters
@@ -21,6 +22,9 @@ app.command("describe")(describe_nodes)
 app.command("dead-letters")(show_dead_letters)
 app.command("redrive")(redrive)
 app.command("preview")(preview_node)
+app.command("plan")(plan_pipeline)
+app.command("apply")(apply_pipeline)
+app.command("rollback")(roll_pipeline_back)
 app.add_typer(config, name="config")
 app.command("sql")(answer_query)
 app.command("get")(get_row)

@@ -224,14 +224,30 @@ class RowOperators(ABC):
 class StreamOperators(RowOperators):
     """The operators of streams that are no node; a name makes them one."""
 
-    def named(self, name: str, description: str = "", owners: tuple[str, ...] = ()) -> NamedStream:
+    def named(
+        self,
+        name: str,
+        description: str = "",
+        owners: tuple[str, ...] = (),
+        *,
+        on_change: str = "refuse",
+        renamed_from: str | None = None,
+    ) -> NamedStream:
         """Make a node of the stream: its rows are appended to a table of this name, each once.
 
+        In:     on_change, renamed_from  see `Node`
         Raises: DescriptionError when a transform left the columns unknown
         """
         from headrace.description.named_stream import NamedStream  # a named stream holds a stream
 
-        return NamedStream(self._flow, name=name, description=description, owners=owners)
+        return NamedStream(
+            self._flow,
+            name=name,
+            description=description,
+            owners=owners,
+            on_change=on_change,
+            renamed_from=renamed_from,
+        )
 
     def to(self, sink: Sink) -> NamedStream:
         """Deliver the stream's rows to a sink; `named` gives the node its name."""
