@@ -40,7 +40,7 @@ class BatchStore(ABC):
 
 
 class BatchContext(ABC):
-    """What a vectorised processor gets in `init`."""
+    """A vectorised processor gets this in `init`."""
 
     @abstractmethod
     def store(self, name: str) -> BatchStore:

@@ -1,4 +1,4 @@
-"""What a processor gives: one output, or several by name."""
+"""Outputs of a processor: one, or several by name."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a processor makes of a stream: a stream of the rows that it forwards."""
+"""A processor over a stream: a stream of the rows that it forwards."""
 
 from __future__ import annotations
 
@@ -173,7 +173,7 @@ class Processed(Emitting):
 
     @property
     def processor_name(self) -> str:
-        """What its class, or its function, is called."""
+        """The name of its class, or of its function."""
         return name_of(self.processor)
 
     @property
@@ -255,7 +255,7 @@ def class_of(processor: Makes) -> type[Frozen]:
 
 
 def name_of(processor: Makes) -> str:
-    """What its class, or its function, is called."""
+    """The name of its class, or of its function."""
     return processor.name if isinstance(processor, ProcessorFunction) else class_of(processor).__name__
 
 

@@ -45,7 +45,7 @@ class ProcessorFunction:
 
     @property
     def name(self) -> str:
-        """What the function is called."""
+        """The name of the function."""
         return str(getattr(self.function, "__name__", type(self.function).__name__))
 
     def identity(self) -> dict[str, Any]:

@@ -38,7 +38,7 @@ class Alarm:
 
 @dataclass
 class Group:
-    """What is remembered of one group.
+    """The memory of one group.
 
     ends     of entries with a time to live, by store and key; one that is missing has no end
     over_ms  entries that end by then are gone

@@ -45,7 +45,7 @@ WALL_TIMERS, RECORDS, STREAM_TIMERS, DRAINED = range(4)
 
 
 class _Context(Context):
-    """What user code is given."""
+    """User code is given this."""
 
     def __init__(self, node: Processed) -> None:
         self.node, self.initial = node, dict[str, Alarm]()

@@ -67,7 +67,7 @@ class GroupsStore(BatchStore):
         self._change(rows, pa.repeat(pa.scalar(True), rows.num_rows))
 
     def newest(self, tables: Sequence[pa.Table]) -> pa.Table:
-        """Of each group and key the last row. In: tables of `schema`, the later ones of later rows."""
+        """The last row of each group and key. In: tables of `schema`, the later ones of later rows."""
         rows = pa.concat_tables(tables).combine_chunks()
         if not rows.num_rows:
             return rows
@@ -90,7 +90,7 @@ class GroupsStore(BatchStore):
         self.changed.append(rows.append_column(DELETED, gone).select(self.schema.names))
 
     def _checked(self, rows: object, wanted: pa.Schema, what: str) -> pa.Table:
-        """What user code gives, as columns of these types."""
+        """The table of user code, as columns of these types."""
         first, end = self._of_batch
         if not isinstance(rows, pa.Table) or {*rows.column_names} != {*wanted.names}:
             found = listed(rows.column_names) if isinstance(rows, pa.Table) else a_value(rows)

@@ -1,4 +1,4 @@
-"""What the state gains once groups were called: rows of timers, of reminders, and of entries."""
+"""The gains of the state once groups were called: rows of timers, of reminders, and of entries."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What user code is given: the current group, its stores and its timers."""
+"""Everything that user code is given: the current group, its stores and its timers."""
 
 from __future__ import annotations
 
@@ -85,7 +85,7 @@ class Group:
         self.changed.add(timer.name)
 
     def begin(self) -> None:
-        """What is done from now on may be undone."""
+        """Changes from now on may be undone."""
         self.before.clear()
         for each in self.stores.values():
             each.before.clear()

@@ -158,7 +158,7 @@ class ProcessRecords(Step):
     def _released(
         self, kept: pa.Table, state: Mapping[str, pa.Table], times: Times
     ) -> tuple[Released, pa.Table]:
-        """What is given to groups in this increment, and what has to wait."""
+        """The records that groups get in this increment, and those that have to wait."""
         if WAITING in self.state:
             waiting = state.get(WAITING, self.state[WAITING].empty())
             return release(kept, waiting, times, self.shape.topics)
@@ -206,7 +206,7 @@ def refused_records(kept: pa.Table, why: Mapping[int, str]) -> pa.Table:
 
 
 def other_fates(refused: pa.Table) -> list[pa.Table]:
-    """What a tally gains: records that are not kept, but dead letters."""
+    """The gains of a tally: records that are not kept, but dead letters."""
     counted = refused.group_by([TOPIC, PARTITION]).aggregate([([], "count_all")])
     records = counted["count_all"]
     places = [counted[TOPIC], counted[PARTITION]]

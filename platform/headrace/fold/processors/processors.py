@@ -15,7 +15,7 @@ from headrace.fold.processors.shape import AsFields, Shape
 
 @dataclass(frozen=True)
 class Processors:
-    """What a processor forwards (L34).
+    """The rows that a processor forwards (L34).
 
     ordered  an increment takes all topics through one commit time
     """

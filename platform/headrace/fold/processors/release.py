@@ -60,7 +60,7 @@ def passed(times: Times, topics: Sequence[str]) -> tuple[int, int] | None:
 def release(
     came: pa.Table, waiting: pa.Table, times: Times, topics: Sequence[str]
 ) -> tuple[Released, pa.Table]:
-    """What an increment releases, of what came and of what has waited; and what of it has to wait.
+    """The records that an increment releases, of those that came or have waited; and those that have to wait.
 
     In: waiting  rows of WAITING; also such as are not released, or were before
     """

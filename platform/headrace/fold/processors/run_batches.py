@@ -83,7 +83,7 @@ class BatchRunner:
         return self._checked(made, first, end)
 
     def _checked(self, made: object, first: int, end: int) -> pa.Table:
-        """What user code gives, as columns of the output and RECORD, which numbers the records of the increment."""
+        """The table of user code, as columns of the output and RECORD, which numbers the records of the increment."""
         if made is None:
             made = self._output.append(pa.field(RECORD, pa.int64())).empty_table()
         names = {*made.column_names} if isinstance(made, pa.Table) else None

@@ -152,7 +152,7 @@ class Runner:
             self._call("close", group, f"the drain of {moment(at_ms)}", self._processor.close)
 
     def _process(self, group: Group, number: int, at_ms: int) -> None:
-        """One record. What is left of one that is set apart is its reason."""
+        """One record. Only its reason is left of one that is set apart."""
         for attempt in range(self._shape.attempts):
             group.begin()
             rows = len(self.forwarded.causes)

@@ -1,4 +1,4 @@
-"""What a processor is made of, as tasks need it."""
+"""A processor's parts, as tasks need them."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What is kept of processors: timers, reminders of when they are due, and the entries of stores.
+"""The state of processors: timers, reminders of when they are due, and the entries of stores.
 
 Timers are found by group, reminders by time: a reminder says which hashes to look at when a clock has reached it. One that
 is out of date makes a group be looked at for nothing.
@@ -119,7 +119,7 @@ def _entries(shape: Shape, store: StoreShape) -> StateTable:
 
 
 def _newest(rows: pa.Table, *, names: Sequence[str]) -> pa.Table:
-    """Of each KEY, and of each of the columns beside it, the row with the highest BATCH."""
+    """The row with the highest BATCH of each KEY, and of each of the columns beside it."""
     if not rows.num_rows:
         return rows
     rows = rows.combine_chunks()

@@ -18,7 +18,7 @@ Value = tuple[Any, ...]
 
 @dataclass
 class Entries:
-    """What a store holds of one group.
+    """The entries that a store holds of one group.
 
     values   by key, as tuples of columns; with a time to live the last one is when the entry ends
     known    the keys that the state holds

@@ -15,7 +15,7 @@ from headrace.fold.processors.values import converter
 
 
 class _OfTime(StoreOfGroup):
-    """What both share."""
+    """Times in keys, which both share."""
 
     def _time(self, what: str, time: dt.datetime) -> dt.datetime:
         if not isinstance(time, dt.datetime):
