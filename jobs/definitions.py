@@ -13,4 +13,5 @@ defs = build_definitions(
     group="demo",
     partitions_start=os.environ.get("HEADRACE_PARTITIONS_START", "2026-11-01"),
     sensor_running=os.environ.get("HEADRACE_SENSOR") == "running",
+    first_checks_running=os.environ.get("HEADRACE_SENSOR") == "running",
 )

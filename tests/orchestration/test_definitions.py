@@ -144,8 +144,8 @@ def test_two_pipelines_stand_side_by_side_in_one_code_location() -> None:
     )
     Definitions.validate_loadable(both)
     assert {sensor.name for sensor in both.get_repository_def().sensor_defs} == {
-        "keep_first_running",
-        "keep_second_running",
+        *("keep_first_running", "keep_second_running"),
+        *("first_checks_first", "first_checks_second"),
     }
 
 

@@ -331,9 +331,9 @@ def _topic(pipeline: str, name: str) -> Topic:
 
 def _session(lake: str) -> SparkSession:
     from headrace.spark.jars import spark_jars
-    from headrace.spark.session import build_session, spark_conf
+    from headrace.spark.session import build_session, configured
 
-    return build_session(spark_conf(spark_jars(), lake=lake))
+    return build_session(configured(spark_jars(), lake))
 
 
 def main() -> None:

@@ -11,8 +11,10 @@ from dagster._core.definitions.unresolved_asset_job_definition import Unresolved
 from headrace.description import Node
 from headrace.description.limits import is_suppressed
 from headrace.orchestration.assets import streaming_assets, table_asset
+from headrace.orchestration.changing import change_jobs
 from headrace.orchestration.checks import checks_of
 from headrace.orchestration.erasing import erasure_job
+from headrace.orchestration.first_checks import first_checks_sensor
 from headrace.orchestration.keys import ENDS, STREAM_TAG
 from headrace.orchestration.limits import limits_job, trigger_job
 from headrace.orchestration.pipeline import Pipeline, pipeline_of
@@ -35,6 +37,7 @@ def build_definitions(
     group: str = "streams",
     stream_name: str = "streams",
     sensor_running: bool = False,
+    first_checks_running: bool = False,
     quality_cron: str = "0 * * * *",
     maintenance_cron: str = "30 3 * * *",
     spark: Mapping[str, str] | None = None,
@@ -49,6 +52,7 @@ def build_definitions(
         docs, docs_url    where the quality pages go, and the address that serves them (see LakeResource)
         stream_name       of the stream run; nodes given in one call share one run and one Spark
         sensor_running    whether the sensor starts switched on
+        first_checks_running  whether the sensor that runs all checks once, after the first data, starts switched on
         quality_cron      when the checks run once their schedule is switched on; maintenance_cron likewise
         spark             more of Spark's configuration
         thresholds        by asset, `log/<topic>` or the node's name: how much is too much, and how bad that is
@@ -73,12 +77,17 @@ def build_definitions(
     if suppressed:
         live.append(limits_job(pipeline, f"set_limits{_suffix(pipeline)}"))
     retention = retention_job(pipeline, f"retain_log{_suffix(pipeline)}")
-    status = dg.DefaultSensorStatus.RUNNING if sensor_running else dg.DefaultSensorStatus.STOPPED
+    changes = change_jobs(pipeline, _suffix(pipeline))
     return dg.Definitions(
         assets=[streaming_assets(pipeline), *(table_asset(node, pipeline) for node in pipeline.nodes)],
         asset_checks=checks,
-        jobs=[streams, backfill, quality, maintenance, erasure, retention, *live],
-        sensors=[keep_running_sensor(pipeline, streams, status)],
+        jobs=[streams, backfill, quality, maintenance, erasure, retention, *changes, *live],
+        sensors=[
+            keep_running_sensor(pipeline, streams, _status(sensor_running)),
+            first_checks_sensor(
+                f"first_checks{_suffix(pipeline)}", pipeline, quality, _status(first_checks_running)
+            ),
+        ],
         schedules=[
             dg.ScheduleDefinition(
                 name=f"{quality.name}_schedule",
@@ -107,6 +116,10 @@ def _resources(
     lake = LakeResource(root=lake_root, docs=docs, docs_url=docs_url)
     root = lake_root.get_value() if isinstance(lake_root, dg.EnvVar) else lake_root
     return {"lake": lake, "spark": spark_resource(dict(spark), root)}
+
+
+def _status(running: bool) -> dg.DefaultSensorStatus:
+    return dg.DefaultSensorStatus.RUNNING if running else dg.DefaultSensorStatus.STOPPED
 
 
 def _suffix(pipeline: Pipeline) -> str:

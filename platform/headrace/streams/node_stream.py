@@ -142,6 +142,8 @@ class NodeStream(SupervisedLoop):
         self._behind = True
         if self._rebuild is not None:
             self._advance(self._rebuild)
+            if self._rebuild is not None:
+                return 0
         before, until = _records(self.runner), time.monotonic() + WORK_SECONDS
         self.micro_batches = 0
         while self._fold(self.runner) and not self._closing.is_set():
@@ -176,6 +178,8 @@ class NodeStream(SupervisedLoop):
         """Rebuild until nothing is left, and swap it in; the node's runner is an ordinary one from then on."""
         while not self._closing.is_set():
             if not rebuild.advance():
+                if rebuild.is_behind:
+                    return  # a node that it reads is rebuilt, too, and has not come so far yet
                 rebuild.swap()
                 rebuild.close()
                 self._rebuild = None

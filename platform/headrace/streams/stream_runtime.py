@@ -32,7 +32,7 @@ from headrace.streams.jvm_process import JvmProcess
 from headrace.streams.log_stream import LogStream
 from headrace.streams.log_watch import log_version
 from headrace.streams.node_stream import NodeStream
-from headrace.streams.stream_status import StreamStatus
+from headrace.streams.stream_status import StreamStatus, measured, status_of
 from headrace.writing.scheduling import Turns
 from headrace.writing.table_upkeep import TableUpkeep
 
@@ -46,7 +46,6 @@ if TYPE_CHECKING:
     from headrace.log.clock import Clock
     from headrace.nodes.progress import Progress
     from headrace.spark.kafka import KafkaSettings
-    from headrace.streams.supervised import Supervised
 
 
 JVM_ENDS_SECONDS = 1.0  # between the first call that fails, and the end of the JVM's process
@@ -65,12 +64,14 @@ class StreamRuntime:
         clock: Clock | None = None,
         only: Collection[str] | None = None,
         trigger_ms: int = 1_000,
+        standby: bool = False,
         on_step: Callable[[str, str], None] = lambda asset, step: None,
     ) -> None:
         """Prepare; nothing runs before the first `poll`.
 
         In: only        which queries to host, as `log/<topic>` and `stream/<node>`; None: all
             trigger_ms  the shortest time between two micro-batches of a query
+            standby     whether queries wait for leases that another process holds, however long, and then take over
             on_step     called with the asset and the step's name at each numbered commit step
         """
         session = pipeline_session(spark)
@@ -117,6 +118,8 @@ class StreamRuntime:
         self._upkeep = TableUpkeep(self._written, upkeep, logs=self._logs_written, appended=self._appended_to)
         self._logs = [s for s in logs if s.name in hosted]
         self._streams = [s for s in streams if is_hosted(s.node, nodes, only)]
+        for query in (*self._logs, *self._streams):
+            query.stands_by = standby
         for log in self._logs:
             log.readers = [s for s in self._streams if log.topic in s.node.topics]
         for stream in self._streams:
@@ -269,16 +272,14 @@ class StreamRuntime:
     def _may_have_logs(self, stream: NodeStream) -> bool:
         """Whether the node can be opened; also if storage does not answer, for opening it says why and is tried again."""
         topics = stream.node.topics
-        lowest, trouble = _measured(
-            lambda: min(log_version(self._spark, self._lake, each) for each in topics)
-        )
+        lowest, trouble = measured(lambda: min(log_version(self._spark, self._lake, each) for each in topics))
         return trouble is not None or (lowest is not None and lowest >= 0)
 
     def _log_status(self, log: LogStream) -> StreamStatus:
         state = log.sequencer.state if log.sequencer is not None else None
-        lag, trouble = _measured(log.lag_records) if log.state == "running" else (None, None)
+        lag, trouble = measured(log.lag_records) if log.state == "running" else (None, None)
         behind_ms = self._clock.now_ms() - state.ingested_at_ms if state is not None and lag else 0
-        return _status(
+        return status_of(
             log,
             trouble,
             rows_total=log.records,
@@ -293,10 +294,10 @@ class StreamRuntime:
     def _node_status(self, stream: NodeStream) -> StreamStatus:
         progress = stream.runner.progress if stream.runner is not None else None
         running = stream.state == "running"
-        lag, trouble = _measured(stream.lag_ms) if running else (None, None)
-        waiting, _ = _measured(stream.lag_records) if lag else (lag, None)
-        state_bytes, _ = _measured(stream.state_bytes) if running else (None, None)
-        return _status(
+        lag, trouble = measured(stream.lag_ms) if running else (None, None)
+        waiting, _ = measured(stream.lag_records) if lag else (lag, None)
+        state_bytes, _ = measured(stream.state_bytes) if running else (None, None)
+        return status_of(
             stream,
             trouble,
             rows_total=stream.records,
@@ -323,27 +324,3 @@ def _fates(log: LogStream) -> dict[str, int]:
     guarded = {"replay": log.replays} if log.topic.replay_guard is not None else {}
     taken = log.records - log.dead_letters - log.replays
     return {"record": taken, "dead_letter": log.dead_letters, **guarded}
-
-
-def _status(query: Supervised, trouble: Exception | None, **measured: object) -> StreamStatus:
-    error = query.error or trouble
-    return StreamStatus(
-        kind=query.kind,
-        name=query.name,
-        state=query.state,
-        error=None if error is None else str(error),
-        failures=query.failures,
-        rows_per_second=query.rows_per_second(),
-        batch_seconds=query.batch_seconds,
-        trigger_seconds=query.trigger_ms / 1000,
-        tried_again=not query.finished,
-        **measured,  # type: ignore[arg-type]
-    )
-
-
-def _measured(measure: Callable[[], int | None]) -> tuple[int | None, Exception | None]:
-    """The measure, or why there is none: Spark keeps trying for minutes before it reports a broker that is away."""
-    try:
-        return measure(), None
-    except Exception as error:
-        return None, error

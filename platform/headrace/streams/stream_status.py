@@ -6,7 +6,9 @@ from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Callable, Mapping
+
+    from headrace.streams.supervised import Supervised
 
 
 @dataclass(frozen=True)
@@ -92,3 +94,28 @@ class StreamStatus:
             state_bytes_read=None,
             buffer={},
         )
+
+
+def status_of(query: Supervised, trouble: Exception | None, **numbers: object) -> StreamStatus:
+    """How a query fares. In: trouble  why something could not be measured; numbers: what was."""
+    error = query.error or trouble
+    return StreamStatus(
+        kind=query.kind,
+        name=query.name,
+        state=query.state,
+        error=None if error is None else str(error),
+        failures=query.failures,
+        rows_per_second=query.rows_per_second(),
+        batch_seconds=query.batch_seconds,
+        trigger_seconds=query.trigger_ms / 1000,
+        tried_again=not query.finished,
+        **numbers,  # type: ignore[arg-type]
+    )
+
+
+def measured(measure: Callable[[], int | None]) -> tuple[int | None, Exception | None]:
+    """The measure, or why there is none: Spark keeps trying for minutes before it reports a broker that is away."""
+    try:
+        return measure(), None
+    except Exception as error:
+        return None, error
