@@ -27,16 +27,19 @@ TEST_JVMS = JDK_JAVA_OPTIONS="$(SHORT_LIVED_JVM) -XX:SharedArchiveFile=$(CLASSES
 	KAFKA_OPTS="-XX:SharedArchiveFile=$(CLASSES)/broker.jsa"
 
 .DEFAULT_GOAL := help
-.PHONY: help setup demo demo-once tour test test-long test-fast faults check guard bench cases docs wheel lock clean again
+.PHONY: help setup demo demo-cluster demo-once tour test test-long test-fast faults check guard bench cases docs wheel lock clean again
 
 help: ## List what make can do
-	@awk 'BEGIN {FS = ":.*## "} /^[a-z-]+:.*## / {printf "  make %-10s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
+	@awk 'BEGIN {FS = ":.*## "} /^[a-z-]+:.*## / {printf "  make %-12s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
 
 setup: $(INSTALLED) $(RESOLVED) ## Make .venv from the lock and fetch the jars; quick when nothing changed
 	@$(if $(filter setup,$(MAKECMDGOALS)),echo "setup: ready",:)
 
 demo: setup ## Broker, traffic, stream and the Dagster UI on this machine; Ctrl-C stops all of it
 	@$(BIN)/headrace demo $(ARGS)
+
+demo-cluster: setup ## The demo with a Spark cluster, the lake on S3 and Dagster on PostgreSQL, all on this machine
+	@$(BIN)/headrace demo --cluster $(ARGS)
 
 demo-once: setup ## The same once and without the UI: produce, stream, backfill, check, print the proof
 	@$(BIN)/headrace demo-once $(ARGS)
@@ -62,7 +65,7 @@ check: guard setup ## Lint, formatting, types, layout
 	@$(BIN)/mypy
 	@$(BIN)/python -m pytest -q tests/tidy
 
-bench: setup ## Measure catch-up; ARGS="--descriptions", "--state-reads", "--memory", "--nexmark"; PEERS=../shared/peers: beside Kafka Streams
+bench: setup ## Measure catch-up; ARGS="--descriptions", "--state-reads", "--processors", "--memory", "--nexmark"; PEERS=../shared/peers: beside Kafka Streams
 	@$(BIN)/python -m benchmarks$(if $(PEERS),.kafka_streams) $(ARGS)
 
 wheel: setup ## Build the wheel in dist/; `headrace new my_streams` makes a project from it
@@ -70,8 +73,8 @@ wheel: setup ## Build the wheel in dist/; `headrace new my_streams` makes a proj
 
 docs: $(VENV)/.docs ## Build the documentation site in .headrace/site; a dead link fails
 	@$(BIN)/python docs/tools/pictures.py
-	@NO_MKDOCS_2_WARNING=1 $(BIN)/python -m mkdocs build --quiet --strict
-	@echo "docs: open .headrace/site/index.html"
+	@NO_MKDOCS_2_WARNING=1 $(BIN)/python -m mkdocs build --strict
+	@echo "docs: open .headrace/site/index.html; its search needs a server: python3 -m http.server -d .headrace/site"
 
 cases: ## Write the cases of joins of streams anew with Kafka Streams; needs Maven and Java 17
 	@mvn -q -B -f tests/fixtures/kafka_streams/pom.xml compile org.codehaus.mojo:exec-maven-plugin:3.5.0:java \
@@ -79,7 +82,7 @@ cases: ## Write the cases of joins of streams anew with Kafka Streams; needs Mav
 
 lock: $(INSTALLED) ## Resolve dependencies anew: both requirements.lock files and the jars' digests
 	@$(LOCK) --extra dev --output-file requirements.lock $(ARGS)
-	@$(LOCK) --constraints requirements.lock --output-file deploy/image/requirements.lock
+	@$(LOCK) --extra kubernetes --constraints requirements.lock --output-file deploy/image/requirements.lock
 	@$(BIN)/uv pip compile --quiet --universal --python-version 3.11 --no-emit-index-url --generate-hashes --no-annotate \
 		--custom-compile-command "make lock" --constraints requirements.lock --group docs --output-file docs/requirements.lock
 	@$(BIN)/python deploy/jars/resolve.py $(JARS) --lock

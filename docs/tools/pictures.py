@@ -104,7 +104,7 @@ def windows() -> Drawing:
     d.text(20, 184, "sliding 3", SOFT)
     for number, (start, end) in enumerate([(0, 1), (0, 2), (2, 5), (6, 9)]):
         d.box(at[start], 164 + 34 * (number % 2), (end - start) * 40, "", AMBER)
-        d.text((at[start] + at[end]) / 2, 184 + 34 * (number % 2), f"ends at {end}", AMBER, "middle", 12)
+        d.text((at[start] + at[end]) / 2, 184 + 34 * (number % 2), f"ends {end}", AMBER, "middle", 12)
     d.text(20, 268, "session, gap 3", SOFT)
     d.box(at[1], 248, 4 * 40, "1–5", RED)
     d.box(at[9] - 10, 248, 20, "", RED)

@@ -29,7 +29,7 @@ PLATFORM = (
 MADE = "<!-- Made by docs/tools/reference.py. -->\n\n"
 # What `hr` gives, by the page's sections; a name that is in none is shown under the last.
 SECTIONS: Mapping[str, tuple[str, ...]] = {
-    "Topics": ("Topic", "ReplayGuard", "source_chain"),
+    "Topics": ("Topic", "Avro", "Protobuf", "JsonSchema", "ReplayGuard", "source_chain"),
     "Windows": (
         "tumbling",
         "hopping",
@@ -42,7 +42,8 @@ SECTIONS: Mapping[str, tuple[str, ...]] = {
     "Suppression": ("until_window_closes", "until_time_limit", "UntilWindowCloses", "UntilTimeLimit"),
     "Processors": (
         *("Processor", "Timer", "Context", "Record", "KeyValueStore", "key_value_store", "value_store"),
-        "ProcessorError",
+        *("WindowStore", "window_store", "SessionStore", "session_store", "processor"),
+        *("BatchProcessor", "BatchContext", "BatchStore", "ProcessorError"),
     ),
     "Sinks": ("KafkaSink", "PostgresSink", "Sink", "CorrectableSink", "Delivery"),
     "Looking": ("describe", "preview", "Preview"),
@@ -97,9 +98,7 @@ def command_line() -> str:
     """What `headrace --help` says, and that of every command."""
     command = [sys.executable, "-m", "typer", "headrace.cli", "utils", "docs", "--name", "headrace"]
     found = subprocess.run(command, capture_output=True, text=True, check=True)
-    text = re.sub(
-        r"\[default: file:[^\]]*\]", "[default: .headrace/lake of the working directory]", found.stdout
-    )
+    text = re.sub(r"default: file:[^\];]*", "default: .headrace/lake of the working directory", found.stdout)
     return text.replace("# `headrace`", "# Command line", 1)
 
 

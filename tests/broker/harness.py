@@ -151,13 +151,21 @@ class Running:
         node: Node,
         *,
         only: Collection[str] | None = None,
+        standby: bool = False,
         on_step: Callable[[str, str], None] = lambda asset, step: None,
     ) -> None:
         self.spark, self.lake, self.node = spark, lake, node
         self.topic = node.topics[0].name
         settings = KafkaSettings(bootstrap_servers=bootstrap)
         self.runtime = StreamRuntime(
-            spark, lake, [node], kafka=settings, trigger_ms=100, only=only, on_step=on_step
+            spark,
+            lake,
+            [node],
+            kafka=settings,
+            trigger_ms=100,
+            only=only,
+            standby=standby,
+            on_step=on_step,
         )
 
     def catch_up(self) -> dict[str, StreamStatus]:
@@ -225,11 +233,13 @@ def running(
     broker: Broker,
     topic: str,
     *,
+    standby: bool = False,
     on_step: Callable[[str, str], None] = lambda asset, step: None,
     **described: Any,
 ) -> Iterator[Running]:
     """Run the counts of a topic; drained at the end, whatever happens."""
-    run = Running(spark, lake, broker.bootstrap_servers, counts_of(topic, **described), on_step=on_step)
+    node = counts_of(topic, **described)
+    run = Running(spark, lake, broker.bootstrap_servers, node, standby=standby, on_step=on_step)
     try:
         yield run
     finally:

@@ -4,15 +4,17 @@ from __future__ import annotations
 
 import signal
 import socket
+import time
 from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
 
+from headrace.lake import open_table
 from headrace.lake.paths import Lake
 from headrace.local.broker import Broker
-from headrace.writing import lease_waits
+from headrace.writing import lease, lease_waits
 from tests.broker.harness import produce, running
 from tests.broker.pipeline import minutes
 from tests.faults.process import victim
@@ -54,4 +56,38 @@ def test_a_second_runtime_is_refused_and_takes_over_when_the_first_is_killed(
             statuses = run.catch_up()  # fails at once if a lease is refused
         assert {status.state for status in statuses.values()} == {"running"}
     assert run.offsets() == {0: list(range(20))}
+    assert run.results() == run.recomputed()
+
+
+def test_a_run_that_stands_by_takes_over_when_the_first_ones_machine_is_lost(
+    spark: SparkSession,
+    lake: Lake,
+    kafka: Broker,
+    new_topic: Callable[[int], str],
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Each sees the other as on another machine: its process ids say nothing, and only the lease's expiry tells."""
+    monkeypatch.setenv("HEADRACE_STREAM_LEASE_SECONDS", "5")
+    monkeypatch.setattr(lease, "process_space", lambda: "another machine")
+    monkeypatch.setattr(lease_waits, "WAIT_SECONDS", 1.0)
+    topic = new_topic(1)
+    produce(kafka, topic, minutes(0, 0, 9))
+    with victim(kafka, lake, topic, tmp_path / "first.log") as first:
+        first.wait_for("caught up")
+        with running(spark, lake, kafka, topic, standby=True) as run:
+            until = time.monotonic() + 4.0
+            while time.monotonic() < until:
+                assert {status.state for status in run.poll().values()} == {"waiting"}
+                time.sleep(0.2)
+            assert "this stream stands by" in (run.poll()[f"log/{topic}"].error or "")
+            first.process.send_signal(signal.SIGKILL)
+            died, rows = time.monotonic(), open_table(lake.state("reading_counts")).version
+            produce(kafka, topic, minutes(0, 10, 19))
+            run.poll_until(lambda _: run.offsets() == {0: list(range(20))})
+            run.poll_until(lambda _: open_table(lake.state("reading_counts")).version > rows + 1)
+            seconds = time.monotonic() - died
+            run.catch_up()
+    print(f"from death to the next committed row: {seconds:.1f} s")
+    assert seconds < 60, "twice as long as on the busiest machine"
     assert run.results() == run.recomputed()

@@ -10,8 +10,8 @@ import pytest
 import headrace as hr
 from docs.tools import pictures, reference
 from docs.tools.readable import readable
+from headrace.cli.configuring import SECTIONS
 from headrace.observe.figures import MEANINGS
-from headrace.spark.kafka_settings import KafkaSettings
 from tests.docs.documents import ROOT
 
 pytestmark = pytest.mark.fast
@@ -29,7 +29,9 @@ def test_every_variable_that_the_code_reads_is_on_the_page() -> None:
         ROOT / "deploy/jars/resolve.py",
     ]
     read = set().union(*map(variables, code)) | {
-        f"HEADRACE_KAFKA_{name.upper()}" for name in KafkaSettings.model_fields
+        f"{section.model_config.get('env_prefix', '')}{name}".upper()
+        for section in SECTIONS
+        for name in section.model_fields
     }
     shown = variables(ROOT / "docs" / "settings.md")
     assert read - shown == set(), "add them to docs/settings.md"

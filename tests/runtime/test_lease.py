@@ -263,3 +263,15 @@ def test_who_comes_a_moment_too_late_is_told(
     take(spark, folder)
     with pytest.raises(LeaseHeldError, match="another process took the lease at the same moment"):
         take(spark, folder)
+
+
+def test_the_holder_says_when_its_silence_frees_the_lease_and_renews_it_six_times_as_often(
+    spark: SparkSession, folder: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("HEADRACE_STREAM_LEASE_SECONDS", "6")
+    assert take(spark, folder).renewed_every_ms == 1_000
+    monkeypatch.delenv("HEADRACE_STREAM_LEASE_SECONDS")
+    claim_as(spark, folder, host="elsewhere", pid=1)
+    with pytest.raises(LeaseNotExpiredError, match="expires after 6 s"):
+        take(spark, folder, NOW_MS + 6_000)
+    assert take(spark, folder, NOW_MS + 6_001).renewed_every_ms == 10_000

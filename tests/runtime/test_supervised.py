@@ -94,6 +94,22 @@ def test_a_lease_that_a_living_writer_keeps_is_a_failure_after_a_minute_and_free
     assert (stream.state, stream.error) == ("running", None)
 
 
+def test_a_stream_that_stands_by_waits_for_hours_and_then_takes_over(
+    stream: Stubbed, clock: list[float]
+) -> None:
+    stream.stands_by = True
+    stream.refusals = [held(55.0, renewed_ms=NOW_MS + 60_000 * minute) for minute in range(200)]
+    states = set()
+    for _ in range(200):
+        stream.keep_running()
+        states.add(stream.state)
+        clock[0] += 60
+    assert states == {"waiting"}
+    assert "That process is alive: this stream stands by, and takes over when it ends." in str(stream.error)
+    stream.keep_running()
+    assert (stream.state, stream.failures) == ("running", 0)
+
+
 def test_another_writer_that_takes_the_lease_meanwhile_has_a_minute_of_its_own(
     stream: Stubbed, clock: list[float]
 ) -> None:

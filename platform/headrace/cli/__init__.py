@@ -1,11 +1,16 @@
 """The command line."""
 
+from headrace.cli.changing import apply_pipeline, plan_pipeline, roll_pipeline_back
 from headrace.cli.commands import app, main
+from headrace.cli.configuring import config
+from headrace.cli.dead_letters import redrive, show_dead_letters
 from headrace.cli.demos import demo, demo_once
 from headrace.cli.describing import describe_nodes
 from headrace.cli.groups import in_groups
 from headrace.cli.new_project import new_project
+from headrace.cli.pausing import pause_node, resume_node
 from headrace.cli.previewing import preview_node
+from headrace.cli.querying import answer_query, get_row
 from headrace.cli.running import run_streams
 from headrace.cli.setting_up import fetch
 from headrace.cli.status import show_status
@@ -15,7 +20,17 @@ app.command("demo")(demo)
 app.command("demo-once")(demo_once)
 app.command("run")(run_streams)
 app.command("describe")(describe_nodes)
+app.command("dead-letters")(show_dead_letters)
+app.command("redrive")(redrive)
 app.command("preview")(preview_node)
+app.command("plan")(plan_pipeline)
+app.command("apply")(apply_pipeline)
+app.command("rollback")(roll_pipeline_back)
+app.add_typer(config, name="config")
+app.command("sql")(answer_query)
+app.command("get")(get_row)
+app.command("pause")(pause_node)
+app.command("resume")(resume_node)
 app.command("status")(show_status)
 app.command("tail")(tail_node)
 app.command("new")(new_project)

@@ -12,11 +12,14 @@ def demo(
     port: Annotated[int, typer.Option(help="Port of the Dagster UI.")] = 3000,
     rate: Annotated[float, typer.Option(help="Live records per second.")] = 200.0,
     fresh: Annotated[bool, typer.Option(help="Forget what an earlier demo left.")] = False,
+    cluster: Annotated[
+        bool, typer.Option(help="With a Spark cluster, the lake on S3, and Dagster's records in PostgreSQL.")
+    ] = False,
 ) -> None:
     """Run a broker, traffic, the stream and the Dagster UI on this machine until Ctrl-C."""
     from headrace.local.demo import run_demo
 
-    run_demo(port=port, rate=rate, fresh=fresh)
+    run_demo(port=port, rate=rate, fresh=fresh, cluster=cluster)
 
 
 def demo_once(

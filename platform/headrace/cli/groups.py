@@ -11,12 +11,22 @@ if TYPE_CHECKING:
 
 GROUPS: Mapping[str, tuple[str, ...]] = {
     "Run": ("run", "demo", "demo-once"),
-    "Look": ("describe", "preview", "status", "tail", "verify", "limits", "dead-letters"),
+    "Look": ("describe", "preview", "status", "tail", "sql", "get", "verify", "limits", "dead-letters"),
     "Change": (
-        *("plan", "apply", "pause", "resume", "set-limits", "set-trigger", "rebuild", "redeliver"),
+        *(
+            "plan",
+            "apply",
+            "rollback",
+            "pause",
+            "resume",
+            "set-limits",
+            "set-trigger",
+            "rebuild",
+            "redeliver",
+        ),
         *("maintain", "retain", "erase"),
     ),
-    "Repair": ("repair", "accept-gap", "reset-guard"),
+    "Repair": ("repair", "redrive", "accept-gap", "reset-guard"),
     "Develop": ("new", "fetch-jars"),
 }
 OTHERS = "More"

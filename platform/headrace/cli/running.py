@@ -12,7 +12,7 @@ from rich.console import Console
 from rich.live import Live
 from rich.table import Table
 
-from headrace.settings import Settings, load_pipeline
+from headrace.settings import Settings, StreamSettings, load_pipeline
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -30,7 +30,12 @@ def run_streams(
         typer.Option(help="A query, as log/readings or stream/reading_counts; all by default."),
     ] = None,
     until_caught_up: Annotated[bool, typer.Option(help="End when every record of Kafka is folded.")] = False,
-    trigger_ms: Annotated[int, typer.Option(min=1, help="Shortest time between two micro-batches.")] = 1_000,
+    trigger_ms: Annotated[
+        int, typer.Option(min=1, help="Shortest time between two micro-batches.")
+    ] = StreamSettings().trigger_ms,
+    standby: Annotated[
+        bool, typer.Option(help="Wait for streams that another process writes, and take over when it ends.")
+    ] = StreamSettings().standby,
     pipeline: Annotated[
         str, typer.Option(envvar="HEADRACE_PIPELINE", help="Module that defines the nodes.")
     ] = Settings().pipeline,
@@ -39,7 +44,7 @@ def run_streams(
     ] = Settings().lake,
 ) -> None:
     """Run the streams of a pipeline without Dagster, until Ctrl-C. They finish their micro-batches before they end."""
-    runtime = open_runtime(pipeline, lake, only, trigger_ms)
+    runtime = open_runtime(pipeline, lake, only, trigger_ms, standby)
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(0))
     signal.signal(signal.SIGINT, signal.default_int_handler)  # Spark's own cancels the jobs of micro-batches
     try:
@@ -53,15 +58,17 @@ def run_streams(
         runtime.drain()
 
 
-def open_runtime(pipeline: str, lake: str, only: Sequence[str] | None, trigger_ms: int) -> StreamRuntime:
+def open_runtime(
+    pipeline: str, lake: str, only: Sequence[str] | None, trigger_ms: int, standby: bool = False
+) -> StreamRuntime:
     """The streams, with Spark and Kafka as the environment says."""
     from headrace.lake.paths import Lake
     from headrace.spark.jars import spark_jars
     from headrace.spark.kafka import KafkaSettings
-    from headrace.spark.session import build_session, spark_conf
+    from headrace.spark.session import build_session, configured
     from headrace.streams.stream_runtime import StreamRuntime
 
-    spark = build_session(spark_conf(spark_jars(), lake=lake))
+    spark = build_session(configured(spark_jars(), lake))
     return StreamRuntime(
         spark,
         Lake(lake),
@@ -69,6 +76,7 @@ def open_runtime(pipeline: str, lake: str, only: Sequence[str] | None, trigger_m
         kafka=KafkaSettings(),
         only=only or None,
         trigger_ms=trigger_ms,
+        standby=standby,
     )
 
 

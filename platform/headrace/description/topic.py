@@ -11,6 +11,7 @@ from typing import Any
 
 from headrace.description.durations import Duration, duration_ms
 from headrace.description.event_time import EventTime, event_time
+from headrace.description.formats import Format
 from headrace.description.kafka_settings import KafkaSettings
 from headrace.description.replay import ReplayGuard
 from headrace.description.row_operators import StreamOperators
@@ -35,6 +36,7 @@ class Topic(StreamOperators):
     `start`: "earliest", "latest", or a time with its zone;
     `replay_guard`: an `hr.ReplayGuard` that marks records sent a second time;
     `max_future`: how far ahead of the wall clock a record may be without being a dead letter;
+    `format`: "json", or `hr.Avro(…)`, whose schema gives the columns, and `value` may narrow them; `key_format`: of keys;
     `options`: more settings of the Kafka client, whose values are never shown.
     Raises: DescriptionError naming the topic, the value and the fix.
     """
@@ -43,19 +45,21 @@ class Topic(StreamOperators):
     key: str | None = None
     value: str = ""
     timestamp: str | None = None
-    format: str = "json"
+    format: str | Format = "json"
     replay_guard: ReplayGuard | None = None
     idle_timeout: Duration | None = "1 minute"
     start: str | datetime = "earliest"
     max_future: Duration = "1 day"
     options: Mapping[str, str] = field(default_factory=dict)
+    key_format: str | Format = "json"
 
     def __post_init__(self) -> None:
         self._check_name()
-        if self.format not in FORMATS:
-            raise DescriptionError(
-                f"{self._what}: format {a_value(self.format)} does not exist; formats are {listed(FORMATS)}."
-            )
+        for name, given in (("format", self.format), ("key_format", self.key_format)):
+            if given not in FORMATS and not isinstance(given, Format):
+                raise DescriptionError(
+                    f"{self._what}: {name} {a_value(given)} does not exist; formats are {listed(FORMATS)} and hr.Avro(…)."
+                )
         if self.replay_guard is not None and not isinstance(self.replay_guard, ReplayGuard):
             raise DescriptionError(
                 f"{self._what}: replay_guard {a_value(self.replay_guard)} is no guard.",
@@ -80,11 +84,15 @@ class Topic(StreamOperators):
     @cached_property
     def key_columns(self) -> tuple[Column, ...]:
         """The columns of the record key; none when records have no key."""
+        if isinstance(self.key_format, Format):
+            return self.key_format.columns(self.name, "key", self.key)
         return () if self.key is None else parse_ddl(self.key, f"{self._what}: key")
 
     @cached_property
     def value_columns(self) -> tuple[Column, ...]:
         """The columns of the record value."""
+        if isinstance(self.format, Format):
+            return self.format.columns(self.name, "value", self.value)
         return parse_ddl(self.value, f"{self._what}: value")
 
     @cached_property
@@ -139,7 +147,7 @@ class Topic(StreamOperators):
     @property
     def scalar_key(self) -> bool:
         """Whether the key is one STRING column, which is plain UTF-8 in Kafka."""
-        return [column.type for column in self.key_columns] == ["STRING"]
+        return self.key_format in FORMATS and [column.type for column in self.key_columns] == ["STRING"]
 
     @property
     def _what(self) -> str:
@@ -148,7 +156,7 @@ class Topic(StreamOperators):
     @property
     def _content(self) -> tuple[object, ...]:
         return (
-            self.name, self.key_columns, self.value_columns, self.timestamp, self.format,
+            self.name, self.key_columns, self.value_columns, self.timestamp, self.format, self.key_format,
             self.idle_timeout_ms, self.start, self.max_future_ms, self.options, self.replay_guard,
         )  # fmt: skip
 

@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from headrace.lake.writer import TableWriter
 
 DELETED, INSERT = "__deleted", "__insert"
+GROUP_ROWS = 16_384  # of a group of rows in a file: the least that a reader of one row decodes
 
 
 def upsert(writer: TableWriter, changes: Changes, identity: Sequence[str], record: Mapping[str, Any]) -> int:
@@ -86,6 +87,8 @@ class Changes:
 
 
 def _merger(table: DeltaTable, changes: Changes, predicate: str, record: Mapping[str, Any]) -> TableMerger:
+    from deltalake import WriterProperties
+
     return table.merge(
         changes.reader(),
         predicate=predicate,
@@ -93,6 +96,7 @@ def _merger(table: DeltaTable, changes: Changes, predicate: str, record: Mapping
         target_alias="row",
         commit_properties=properties(record),
         post_commithook_properties=no_hooks(),
+        writer_properties=WriterProperties(max_row_group_size=GROUP_ROWS),
     )
 
 

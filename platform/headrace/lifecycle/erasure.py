@@ -26,16 +26,18 @@ from pyspark.sql import functions as F
 from pyspark.sql import types as T
 
 from headrace import lake as lakes
-from headrace.description import with_unnamed
+from headrace.description import output_name, with_unnamed
 from headrace.errors import TerminalError
 from headrace.lake import small_files
 from headrace.lake.alter import rewritable
 from headrace.lake.vacuum import SETTLED_HOURS
 from headrace.lifecycle.anew import settled, write_state_anew
 from headrace.lifecycle.backfill import Backfill
+from headrace.lifecycle.former import drop_former
 from headrace.lifecycle.maintenance import RETENTION_HOURS
 from headrace.log.clock import SystemClock
 from headrace.log.erasure import blanked, is_of_key, key_bytes, key_values
+from headrace.log.schema_store import SchemaStore
 from headrace.nodes.node_tables import undescribed
 from headrace.nodes.opening import read_opening
 from headrace.nodes.topics import nodes_below
@@ -131,7 +133,14 @@ class Erasure:
             )
 
     def _drop_rebuilds(self) -> None:
+        """What holds the key beside the tables: rebuilds, what changes replaced, and what other descriptions gave."""
         for node in self._nodes:
+            name, current = node.required_name, output_name(node).partition("@")[2]
+            drop_former(self._lake, name)
+            for other in small_files.names(f"{self._lake.root}/node_logs/{name}"):
+                if other != current:
+                    small_files.delete(self._lake.log(f"{name}@{other}"))
+                    lakes.forget(self._lake.log(f"{name}@{other}"))
             folder = self._lake.rebuilds(node.required_name)
             small_files.delete(folder)
             lakes.forget(folder)
@@ -148,7 +157,7 @@ class Erasure:
 
     def _log(self) -> Erased:
         topic, path = self._topic, self._lake.log(self._topic.name)
-        theirs = is_of_key(topic, self._raw)
+        theirs = is_of_key(topic, self._raw, SchemaStore(path, topic).known)
         found = read(self._spark, path).where(theirs).groupBy("kind").count().collect()
         rows = {row["kind"]: row["count"] for row in found}
         writer = f"log/{topic.name}"

@@ -19,6 +19,7 @@ from rich.console import Console
 from headrace.errors import TerminalError
 from headrace.local import lifeline, scenes
 from headrace.local.broker import Broker
+from headrace.local.demo_cluster import beyond_one_machine
 from headrace.local.postgres import Postgres
 from headrace.local.report import served_report
 from headrace.local.topics import create_topics
@@ -39,12 +40,14 @@ LOCATION = "/locations/__repository__@headrace"
 GRAPH, SENSOR = f"{LOCATION}/asset-groups/demo", f"{LOCATION}/sensors/keep_streams_running"
 
 
-def run_demo(*, port: int, rate: float, fresh: bool) -> None:
+def run_demo(*, port: int, rate: float, fresh: bool, cluster: bool = False) -> None:
     """Start everything in order, show progress, and stop everything in the opposite order on Ctrl-C.
 
-    In: port   of the Dagster UI, on loopback; `rate` live records per second; `fresh` forgets an earlier demo
+    In: port     of the Dagster UI, on loopback; `rate` live records per second; `fresh` forgets an earlier demo
+        cluster  whether a Spark cluster computes, the lake lies on S3 and Dagster keeps its records in PostgreSQL
     """
-    console, home = Console(), project_root() / ".headrace" / "demo"
+    console = Console()
+    home = project_root() / ".headrace" / ("demo-cluster" if cluster else "demo")
     _require_free(port)
     if fresh:
         shutil.rmtree(home, ignore_errors=True)
@@ -61,6 +64,8 @@ def run_demo(*, port: int, rate: float, fresh: bool) -> None:
         report = stack.enter_context(served_report(home / "docs", port + 1))
         metrics_port = os.environ.setdefault("HEADRACE_METRICS_PORT", str(port + 2))
         environment = _environment(home, broker.bootstrap_servers, database.dsn, report)
+        if cluster:
+            environment |= beyond_one_machine(console, stack, home, database.dsn)
         dagster = lifeline.spawn(
             [
                 sys.executable,

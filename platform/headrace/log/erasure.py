@@ -8,6 +8,7 @@ and size are null, its reason is `erased`. An operator sees a record that met th
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
@@ -18,6 +19,7 @@ from headrace.description import to_ddl
 from headrace.errors import TerminalError
 from headrace.fold.encode import encode
 from headrace.sequence.decode import Decoder
+from headrace.sequence.encodings import KnownSchemas
 from headrace.sequence.formats import RecordFormat
 from headrace.sequence.log_columns import DEAD_LETTER, ERASED, RECORD, log_schema
 
@@ -35,6 +37,7 @@ def key_bytes(topic: Topic, key: str) -> bytes:
     """A key as it is sent to Kafka.
 
     In:     key  the text of a one-column STRING key, else a JSON object
+    Out:    of a key that is Avro that text or object: it is compared by what it says
     Raises: TerminalError when the topic has no key, or this is none of it.
     """
     if not topic.key_columns:
@@ -43,8 +46,8 @@ def key_bytes(topic: Topic, key: str) -> bytes:
             hint="Describe its key: hr.Topic(…, key=…).",
         )
     raw = key.encode()
-    if not topic.scalar_key:
-        (found,) = Decoder(RecordFormat.of(topic)).read_keys(pa.array([raw])).to_pylist()
+    if not _as_said(topic).scalar_key:
+        (found,) = Decoder(_as_said(topic)).read_keys(pa.array([raw])).to_pylist()
         if found is None or all(value is None for value in found.values()):
             raise TerminalError(
                 f"Topic '{topic.name}': {key!r} is no key of it.",
@@ -53,11 +56,15 @@ def key_bytes(topic: Topic, key: str) -> bytes:
     return raw
 
 
-def is_of_key(topic: Topic, raw: bytes) -> Expr:
-    """Whether a row of the log is a record of this key, or a dead letter that came under it."""
-    of, came = RecordFormat.of(topic), F.col("raw_key")
-    typed = (F.col("kind") == RECORD) & F.col("key").isNotNull() & _marking(_has_key(of, raw))(F.col("key"))
-    undecoded = (came == F.lit(raw)) | _marking(_came_under(of, raw))(came)
+def is_of_key(topic: Topic, raw: bytes, known: KnownSchemas | None = None) -> Expr:
+    """Whether a row of the log is a record of this key, or a dead letter that came under it.
+
+    In: raw    what `key_bytes` gave
+        known  the schemas of the log
+    """
+    of, said, came = RecordFormat.of(topic, known), _as_said(topic), F.col("raw_key")
+    typed = (F.col("kind") == RECORD) & F.col("key").isNotNull() & _marking(_has_key(said, raw))(F.col("key"))
+    undecoded = (came == F.lit(raw)) | _marking(_came_under(of, said, raw))(came)
     return typed | ((F.col("kind") == DEAD_LETTER) & came.isNotNull() & undecoded)
 
 
@@ -70,7 +77,7 @@ def blanked(topic: Topic) -> Mapping[str, Expr]:
 
 def key_values(topic: Topic, raw: bytes) -> Mapping[str, str]:
     """The columns of a key as they stand in JSON, by name."""
-    if topic.scalar_key:
+    if _as_said(topic).scalar_key:
         return {topic.key_columns[0].name: raw.decode()}
     found = json.loads(raw)
     return {column.name: _text(found[column.name]) for column in topic.key_columns if column.name in found}
@@ -80,15 +87,20 @@ def _text(value: object) -> str:
     return value if isinstance(value, str) else json.dumps(value)
 
 
+def _as_said(topic: Topic) -> RecordFormat:
+    """The format in which people write a key."""
+    return replace(RecordFormat.of(topic), key_encoding=None)
+
+
 def _has_key(of: RecordFormat, raw: bytes) -> Callable[[pa.Array], pa.Array]:
     """Which typed keys are the one that these bytes stand for."""
     wanted = encode(Decoder(of).read_keys(pa.array([raw])))[0]
     return lambda keys: pc.equal(encode(keys), wanted)
 
 
-def _came_under(of: RecordFormat, raw: bytes) -> Callable[[pa.Array], pa.Array]:
+def _came_under(of: RecordFormat, said: RecordFormat, raw: bytes) -> Callable[[pa.Array], pa.Array]:
     """Which keys, as Kafka had them, are this one; those that cannot be read are not."""
-    wanted = encode(Decoder(of).read_keys(pa.array([raw])))[0]
+    wanted = encode(Decoder(said).read_keys(pa.array([raw])))[0]
 
     def marks(came: pa.Array) -> pa.Array:
         keys = Decoder(of).read_keys(came.cast(pa.binary()))

@@ -58,7 +58,8 @@ class RecordTask:
         In:  batches  with COLUMNS, one row per record
         Out: `file` (see `NewFile`; null without rows), `records` and, of these, `dead_letters` and `replays`; `largest`,
              no less than the bytes of the largest record; `ends`, of each partition the last offset and stream time;
-             `guard`, what `merge_guards` takes
+             `guard`, what `merge_guards` takes; `asked`, the schemas that have to be known first (see `Decoded.asked`):
+             if there are any, nothing was written, and the rest does not count
         """
         workers.settle()
         yield pa.RecordBatch.from_pydict({"report": [json.dumps(self.report(batches))]})
@@ -99,11 +100,15 @@ class _Work:
         self._lowest_ms = task.state.lowest_stream_ms()
         self._ends: dict[int, tuple[int | None, int | None]] = {}
         self._records = self._dead_letters = self._replays = self._largest = 0
+        self._asked: set[tuple[str, int]] = set()
 
     def take(self, records: pa.Table) -> None:
         """Work out and write some records, which go on from those before."""
         at_ms = self._task.at_ms
         read = self._sequencer.read(records, self._state, at_ms)
+        self._asked |= read.decoded.asked
+        if self._asked:
+            return
         rows = read.records.num_rows
         self._require_order(records, rows)
         if not rows:
@@ -135,7 +140,11 @@ class _Work:
             )
 
     def finish(self) -> dict[str, Any]:
+        if self._asked:
+            self._file.remove()
+            return {"asked": sorted(self._asked)}
         return {
+            "asked": [],
             "file": self._file.close(),
             "records": self._records,
             "dead_letters": self._dead_letters,

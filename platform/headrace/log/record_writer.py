@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -13,6 +13,7 @@ from pyspark.sql import functions as F
 
 from headrace.lake import NewFile, small_files
 from headrace.log.record_task import COLUMNS, RecordTask, merge_guards
+from headrace.log.schema_store import SchemaStore
 from headrace.sequence.formats import RecordFormat
 from headrace.sequence.log_state import LastRow
 from headrace.sequence.replays.exact import ExactGuard
@@ -63,7 +64,8 @@ class RecordWriter:
 
     def __init__(self, topic: Topic, path: str, schema: pa.Schema) -> None:
         """Needs a running Spark. In: path, schema  of the log's table."""
-        self._of, self._path, self._schema = RecordFormat.of(topic), path, schema
+        self._topic, self._path, self._schema = topic, path, schema
+        self._store = SchemaStore(path, topic)
         self._columns = Selection(
             *(F.col(name) for name in COLUMNS[:4]),
             F.unix_millis("timestamp").alias("timestamp"),
@@ -91,14 +93,14 @@ class RecordWriter:
             in_order      each partition lies in one task, in the order of its offsets
             one_task      the records are few: use one task
         """
-        task = RecordTask(self._of, state, guard, at_ms, self._schema, self._path)
         if isinstance(raw, DataFrame):
             self._end_batches(raw.sparkSession, BY_ROWS if self._is_small else BY_BYTES)
             rows = self._distributed(raw, guard, in_order=in_order, one_task=one_task)
-            reports = reports_of(rows, task, COLUMNS)
+            reports = self._reports(state, guard, at_ms, lambda task: reports_of(rows, task, COLUMNS))
             self._require_whole_partitions(reports)
         else:
-            reports = [task.report(raw)]
+            batches = [*raw] if self._store.asks else raw  # they may be read twice
+            reports = self._reports(state, guard, at_ms, lambda task: [task.report(batches)])
         if any(each["records"] for each in reports):
             self._is_small = max(each["largest"] for each in reports) <= SMALL_RECORD_BYTES
         return WrittenRecords(
@@ -109,6 +111,28 @@ class RecordWriter:
             [LastRow(*end) for each in reports for end in each["ends"]],
             merge_guards(guard, (each["guard"] for each in reports)),
         )
+
+    def _reports(
+        self,
+        state: LogState,
+        guard: Guard | None,
+        at_ms: int,
+        run: Callable[[RecordTask], Sequence[Mapping[str, Any]]],
+    ) -> Sequence[Mapping[str, Any]]:
+        """What tasks report that know each schema that their records name."""
+        while True:
+            of = RecordFormat.of(self._topic, self._store.known)
+            reports = run(RecordTask(of, state, guard, at_ms, self._schema, self._path))
+            asked = {(url, number) for each in reports for url, number in each["asked"]}
+            if not asked:
+                return reports
+            self._remove_files(reports)
+            self._store.learn(asked)
+
+    def _remove_files(self, reports: Sequence[Mapping[str, Any]]) -> None:
+        for each in reports:
+            if each.get("file") is not None:
+                small_files.delete(f"{self._path}/{each['file']['path']}")
 
     def _distributed(
         self, raw: DataFrame, guard: Guard | None, *, in_order: bool, one_task: bool
@@ -135,11 +159,10 @@ class RecordWriter:
         scattered = sorted(partition for partition, number in tasks.items() if number > 1)
         if not scattered:
             return
-        for each in reports:
-            if each["file"] is not None:
-                small_files.delete(f"{self._path}/{each['file']['path']}")
+        self._remove_files(reports)
         raise ValueError(
-            f"Topic '{self._of.topic}': records of partitions {scattered} came in several tasks although `in_order` was set."
+            f"Topic '{self._topic.name}': records of partitions {scattered} came in several tasks although `in_order` "
+            "was set."
         )
 
 

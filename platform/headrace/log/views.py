@@ -11,6 +11,8 @@ from headrace.sequence.log_columns import DEAD_LETTER
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
 
+REDRIVEN = "headrace-redrive"  # the header of a record that was a dead letter: its topic, partition and offset, as JSON
+
 
 def dead_letters(log: DataFrame) -> DataFrame:
     """The records that could not be decoded or whose timestamp is implausible.
@@ -24,4 +26,26 @@ def dead_letters(log: DataFrame) -> DataFrame:
         F.col("raw_value").alias("value"),
         *("headers", "ingested_at"),
         F.lit(None).cast("string").alias("node"),
+    )
+
+
+def redriven(log: DataFrame) -> DataFrame:
+    """The dead letters of a log that stand in it again.
+
+    Out: partition, offset; one row for each
+    """
+    named = F.expr(f"try_element_at(filter(headers, each -> each.key = '{REDRIVEN}'), -1).value").cast(
+        "string"
+    )
+    place = F.from_json(named, "ARRAY<STRING>")
+    found = log.where(named.isNotNull()).select(
+        F.get(place, 0).alias("topic"),
+        F.get(place, 1).try_cast("int").alias("partition"),
+        F.get(place, 2).try_cast("bigint").alias("offset"),
+        F.col("topic").alias("own"),
+    )
+    return (
+        found.where("topic = own AND partition IS NOT NULL AND offset IS NOT NULL")
+        .select("partition", "offset")
+        .distinct()
     )

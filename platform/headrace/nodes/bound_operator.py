@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cached_property
 from typing import TYPE_CHECKING
 
@@ -44,10 +44,12 @@ class BoundOperator:
 
     rows      of its feeds, as Spark gives them
     operator  of the node
+    computed  the columns that SQL makes of tables (see `engine.operators.operator_of`)
     """
 
     rows: NodeRows
     operator: NodeOperator
+    computed: Mapping[str, pa.Schema] = field(default_factory=dict)
 
     @cached_property
     def fold(self) -> SparkFold:
@@ -106,7 +108,8 @@ def bound(spark: SparkSession, node: Node) -> BoundOperator:
             if isinstance(relation, Join | Refined | TableAggregate)
             else {}
         )
-        made = BoundOperator(rows, operator_of(node, rows.columns, changes=tells, computed=columns))
+        operator = operator_of(node, rows.columns, changes=tells, computed=columns)
+        made = BoundOperator(rows, operator, columns)
         _require_comparable(node, made.result_schema)
         _KNOWN[known] = made
     return _KNOWN[known]

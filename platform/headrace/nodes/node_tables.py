@@ -9,13 +9,14 @@ from typing import TYPE_CHECKING, Any
 from pyspark.sql import functions as F
 
 from headrace.description.fingerprint import differences
+from headrace.description.remarks import remarks_of
 from headrace.engine.log_slices import LogSlice
 from headrace.engine.state_layout import TABLE
 from headrace.errors import TerminalError
 from headrace.lake import last_commit, open_table, require_own_rows, small_files
 from headrace.log.commit_row import without_commit_rows
 from headrace.log.promise import read_promise
-from headrace.nodes.evolution import GOES_ON, REBUILT, OtherDescriptionError, outcome_of
+from headrace.nodes.evolution import GOES_ON, REBUILT, OtherDescriptionError, by_policy, outcome_of
 from headrace.nodes.held import Held
 from headrace.nodes.operator_frames import operator_of
 from headrace.nodes.progress import Progress
@@ -52,8 +53,11 @@ class Base:
 def base_of(spark: SparkSession, lake: Lake, node: Node) -> Base:
     """The result table as of now."""
     path = lake.table(node.required_name)
-    if operator_of(node).appended:
-        return Base(path, None, 0, {})
+    return Base(path, None, 0, {}) if operator_of(node).appended else current_base(path, node)
+
+
+def current_base(path: str, node: Node) -> Base:
+    """Of current results their table as of now. Spark is not needed."""
     version = open_table(path).version
     folded = last_commit(open_table(path), f"fold/{node.required_name}", through=version)
     if folded is None:
@@ -84,7 +88,12 @@ def snapshot(spark: SparkSession, lake: Lake, node: Node) -> tuple[Held, Progres
 
 
 def read_progress(spark: SparkSession, lake: Lake, node: Node, *, through: int | None = None) -> Progress:
-    """How far a node has come, or had as of a version of its state.
+    """How far a node has come (see `progress_of`)."""
+    return progress_of(lake, node, through=through)
+
+
+def progress_of(lake: Lake, node: Node, *, through: int | None = None) -> Progress:
+    """How far a node has come, or had as of a version of its state. Spark is not needed.
 
     Raises: OtherDescriptionError when the tables were written by another description of the node, and cannot go on.
     """
@@ -93,17 +102,20 @@ def read_progress(spark: SparkSession, lake: Lake, node: Node, *, through: int |
     if commit is None:
         _require_layout(lake, name)
         return Progress()
-    written_by, stored, described = (
-        commit.record["fingerprint"],
-        stored_description(spark, lake, node),
-        _entry(node),
-    )
+    written_by, stored, described = commit.record["fingerprint"], _stored_rules(lake, node), _entry(node)
     known = {written_by, written_by if stored is None else stored["fingerprint"]}
     if known != {described["fingerprint"]}:
-        outcome = outcome_of(stored, written_by, described)
+        outcome = by_policy(node, outcome_of(stored, written_by, described))
         if outcome != GOES_ON:
             raise OtherDescriptionError(name, outcome, _what_changed(stored, written_by, described))
-    if commit.record.get("layout") != STATE_LAYOUT:
+    layout = commit.record.get("layout")
+    if layout is not None and layout > STATE_LAYOUT:
+        raise TerminalError(
+            f"Node '{name}': a newer version of Headrace has written its state (layout {layout}).",
+            detail=f"This version writes layout {STATE_LAYOUT}. Nothing was changed.",
+            hint="Run the newer version, or give the node another name: it is then built from the log.",
+        )
+    if layout != STATE_LAYOUT:
         raise OtherDescriptionError(name, REBUILT, "It was written by an older version of Headrace.")
     return Progress.from_json(commit.record["progress"])
 
@@ -121,22 +133,26 @@ def write_description(spark: SparkSession, lake: Lake, node: Node) -> None:
 
 
 def note_description(spark: SparkSession, lake: Lake, node: Node) -> None:
-    """The same, if it is due: before a new node's first commit, or when the state goes on under other rules."""
+    """The same, if it is due: before a new node's first commit, or when the state goes on under other rules or remarks."""
     commit = last_commit(open_table(lake.state(node.required_name)), f"node/{node.required_name}")
-    stored, fingerprint = stored_description(spark, lake, node), node.fingerprint()
-    written = commit is None or commit.record["fingerprint"] == fingerprint
-    if written and (stored is None or stored["fingerprint"] != fingerprint):
+    written = commit is None or commit.record["fingerprint"] == node.fingerprint()
+    if written and stored_description(spark, lake, node) != _entry(node):
         write_description(spark, lake, node)
 
 
 def stored_description(spark: SparkSession, lake: Lake, node: Node) -> Mapping[str, Any] | None:
-    """The rules noted beside a node's state, with their fingerprint; None: none are."""
+    """The rules and remarks noted beside a node's state, with the fingerprint; None: none are."""
+    return _stored_rules(lake, node)
+
+
+def _stored_rules(lake: Lake, node: Node) -> Mapping[str, Any] | None:
     stored: Mapping[str, Any] | None = small_files.read_json(lake.description(node.required_name))
     return stored
 
 
 def _entry(node: Node) -> dict[str, Any]:
-    return {"fingerprint": node.fingerprint(), "rules": json.loads(json.dumps(node.rules()))}
+    rules: dict[str, Any] = json.loads(json.dumps(node.rules()))
+    return {"fingerprint": node.fingerprint(), "rules": rules, "remarks": remarks_of(node)}
 
 
 def _what_changed(stored: Mapping[str, Any] | None, written_by: str, described: Mapping[str, Any]) -> str:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from functools import reduce
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from pyspark.sql import functions as F
 
@@ -17,6 +17,7 @@ from headrace.nodes.opening import read_opening, stand
 from headrace.nodes.operator_frames import operator_of
 from headrace.nodes.progress import Progress
 from headrace.nodes.unusable_table import logs_and_unusable
+from headrace.observe.keyed_reads import KeyedReads
 from headrace.sequence.log_columns import DEAD_LETTER, ERASED
 from headrace.spark.frames import local_frame
 from headrace.spark.lake_rows import read_table
@@ -38,6 +39,7 @@ class Views:
     def __init__(self, spark: SparkSession, lake: Lake) -> None:
         """Read below this lake, with this session or one beside it that has the settings results depend on."""
         self._spark, self._lake = pinned(spark), lake
+        self._keyed = KeyedReads(lake)
 
     def read(self, node: Node) -> DataFrame:
         """The node's results: final windows if suppressed, else every window as of now; the current totals.
@@ -46,6 +48,10 @@ class Views:
         """
         held, progress = snapshot(self._spark, self._lake, node)
         return without_internal(operator_of(node).read(held, progress))
+
+    def get(self, node: Node, key: Any) -> dict[str, Any] | None:
+        """The current row of one key, without Spark (see `KeyedReads.get`)."""
+        return self._keyed.get(node, key)
 
     def open_windows(self, node: WindowedAggregate) -> DataFrame:
         """The windows that are not closed yet, with their values so far; columns and grain as `read`.
@@ -79,9 +85,9 @@ class Views:
         Out:    the columns of the group, of the key and of the value; one row per entry
         Raises: DescriptionError when the node has no such store.
         """
-        held, _ = snapshot(self._spark, self._lake, node)
+        held, progress = snapshot(self._spark, self._lake, node)
         assert held.state is not None
-        return operator_of(node).entries(held.state, store)
+        return operator_of(node).entries(held.state, store, progress)
 
     def dead_letters(self, topic: Topic, nodes: Iterable[Node] = ()) -> DataFrame:
         """Records that the topic, or one of these nodes (then named in `node`), could not use; one row each."""

@@ -8,7 +8,7 @@ from dagster_pyspark import LazyPySparkResource
 from headrace.description import Node, Topic, describe, is_unnamed, written_by
 from headrace.orchestration.backfills import BackfillConfig, backfill
 from headrace.orchestration.columns import log_table_schema, result_table_schema
-from headrace.orchestration.keys import log_key, op_name, stream_key, table_key
+from headrace.orchestration.keys import BACKFILL_POOL, log_key, op_name, stream_key, table_key
 from headrace.orchestration.pipeline import Pipeline
 from headrace.orchestration.resources import LakeResource
 from headrace.orchestration.streams import StreamConfig, host_streams
@@ -44,6 +44,7 @@ def table_asset(node: Node, pipeline: Pipeline) -> dg.AssetsDefinition:
         specs=[_table_spec(node, pipeline)],
         partitions_def=_days(node, pipeline),
         backfill_policy=dg.BackfillPolicy.single_run(),
+        pool=BACKFILL_POOL,
     )
     def table(
         context: dg.AssetExecutionContext,

@@ -17,6 +17,7 @@ STREAM_TAG = "headrace/stream"  # on every stream run; dagster.yaml allows one r
 SHUTDOWN_TAG = (
     "headrace/stopped_by"  # on runs canceled because Dagster itself goes down: they come back with it
 )
+BACKFILL_POOL = "headrace_backfills"  # of all backfills; dagster.yaml says how many run at once
 ADVANCING = "stream_is_advancing"  # the check of logs and running queries
 DATA_VERSION_TAG = "dagster/data_version"
 # Dagster ends a run that lasts longer: so no reader is older than half the least retention of maintenance.

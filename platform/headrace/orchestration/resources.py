@@ -14,9 +14,9 @@ from headrace.errors import TerminalError
 from headrace.lake.paths import Lake
 from headrace.lake.storage import is_local, local_path
 from headrace.spark.jars import JarsMissing, spark_jars
-from headrace.spark.session import build_session, spark_conf
+from headrace.spark.session import build_session, configured
 
-DOCS, DOCS_URL, MASTER = "HEADRACE_DOCS", "HEADRACE_DOCS_URL", "HEADRACE_SPARK_MASTER"
+DOCS, DOCS_URL = "HEADRACE_DOCS", "HEADRACE_DOCS_URL"
 
 
 class LakeResource(ConfigurableResource["LakeResource"]):
@@ -63,14 +63,14 @@ def spark_resource(
 ) -> LazyPySparkResource:
     """dagster-pyspark's session, started when a run first asks for it. Dagster shows its settings: none is a secret.
 
-    In: settings   more of Spark's configuration; the master is $HEADRACE_SPARK_MASTER, or this machine
+    In: settings   more of Spark's configuration, before that of the environment (see `SparkSettings`)
         lake_root  root URI of the lake; None: $HEADRACE_LAKE
     """
     try:
         jars = spark_jars()
     except JarsMissing:
         jars = []  # definitions load without them; `session` says what is missing
-    conf = spark_conf(jars, master=os.environ.get(MASTER, "local[2]"), lake=lake_root)
+    conf = configured(jars, lake_root)
     return LazyPySparkResource(spark_config={**conf, **(settings or {})})
 
 

@@ -23,6 +23,7 @@ from headrace.orchestration.keys import STREAM_TAG, stream_key
 from headrace.orchestration.pipeline import Pipeline
 from headrace.orchestration.progress import Cadence, ProgressReporter
 from headrace.orchestration.resources import LakeResource, session
+from headrace.settings import StreamSettings
 from headrace.spark.kafka import KafkaSettings
 from headrace.streams.jvm_process import JvmEndedError
 from headrace.streams.stream_runtime import StreamRuntime
@@ -35,7 +36,10 @@ TRIGGER_READ_EVERY_SECONDS = 5.0
 
 
 class StreamConfig(dg.Config):
-    """How a stream run behaves; every value has a default that serves."""
+    """How a stream run behaves; every value has a default that serves.
+
+    What differs from these defaults holds for the run. Of the rest the environment says what holds (see `StreamSettings`).
+    """
 
     observe_every_seconds: float = Field(
         default=20.0, description="One observation per asset in this time, at first."
@@ -63,6 +67,14 @@ class StreamConfig(dg.Config):
         default=1_000,
         description="The shortest time between two micro-batches of a query, unless the job set_trigger has set another.",
     )
+
+
+def settings_of(config: StreamConfig, stream: str) -> StreamSettings:
+    """The settings of a stream's run: those of the environment, and before them what a person has set for this run."""
+    names = ("trigger_ms", "rotate_after_hours", "drain_timeout_seconds")
+    given, default = config.model_dump(include=set(names)), StreamConfig().model_dump()
+    changed = {name: given[name] for name in names if given[name] != default[name]}
+    return StreamSettings().of(stream).model_copy(update=changed)
 
 
 def host_streams(
@@ -120,6 +132,7 @@ class _Watch:
         listeners: Sequence[Callable[[Sequence[StreamStatus]], None]],
     ) -> None:
         self._context, self._config, self._listeners = context, config, listeners
+        self._of = settings_of(config, pipeline.name)
         self._trigger = RateLimited(lambda: trigger_set(lake.lake, pipeline.name), TRIGGER_READ_EVERY_SECONDS)
         self._runtime = StreamRuntime(
             spark,
@@ -127,7 +140,8 @@ class _Watch:
             pipeline.nodes,
             kafka=pipeline.kafka or KafkaSettings(),
             only={key.to_user_string() for key in context.selected_asset_keys},
-            trigger_ms=self._trigger() or config.trigger_ms,
+            trigger_ms=self._trigger() or self._of.trigger_ms,
+            standby=self._of.standby,
         )
         self._progress = ProgressReporter(
             context,
@@ -160,7 +174,7 @@ class _Watch:
     def _follow_trigger(self) -> None:
         """Let the queries work as often as a person has set."""
         try:
-            self._runtime.set_trigger(self._trigger() or self._config.trigger_ms)
+            self._runtime.set_trigger(self._trigger() or self._of.trigger_ms)
         except Exception as error:  # the lake is away: the queries say so too
             self._context.log.warning(f"The trigger interval that was set could not be read: {error}")
 
@@ -171,7 +185,7 @@ class _Watch:
             f"Spark is running. Starting {queries} queries, one after another; each takes some seconds."
         )
         began = time.monotonic()
-        rotate_at = began + self._config.rotate_after_hours * 3600
+        rotate_at = began + self._of.rotate_after_hours * 3600
         try:
             while stop.reason is None and time.monotonic() < rotate_at:
                 self._follow_trigger()
@@ -206,7 +220,7 @@ class _Watch:
             )
         close = self._config.close_batches_on_stop and stop.reason is not None
         try:
-            self._runtime.drain(self._config.drain_timeout_seconds, close_batches=close)
+            self._runtime.drain(self._of.drain_timeout_seconds, close_batches=close)
         except JvmEndedError as error:
             if stop.reason is None:
                 raise dg.Failure(str(error), allow_retries=False) from error

@@ -2,7 +2,8 @@
 
 Law: a function of the record and of the commit time. Each kind of bad input has one reason, tried in this order; the first
 that applies is recorded:
-  malformed key      not UTF-8, not a JSON object, not JSON or a field does not fit, more than one JSON object
+  malformed key      not UTF-8, not a JSON object, not JSON or a field does not fit, more than one JSON object;
+                     of other formats see `framing` and their readers
   missing key field  of a column that is NOT NULL
   malformed value, missing value field   the same; a record without a value is a tombstone and lacks nothing
   disagreement       a column of key and value has two values, neither of them null
@@ -12,7 +13,7 @@ that applies is recorded:
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -23,8 +24,10 @@ from headrace.description import to_ddl
 from headrace.description.durations import format_duration
 from headrace.description.schema import Column
 from headrace.fold.encode import encode
+from headrace.sequence.encodings import AvroBytes, Encoding, FramedJson, ProtobufBytes
 from headrace.sequence.event_times import event_times
 from headrace.sequence.formats import RecordFormat
+from headrace.sequence.framing import unframed
 from headrace.sequence.parse.json_columns import ObjectReader
 from headrace.sequence.parse.letters import letters_of
 from headrace.sequence.parse.strict_json import BLANKS, DOES_NOT_FIT, Malformed
@@ -34,6 +37,7 @@ from headrace.sequence.reasons import Reasons
 NOT_UTF8, NOT_AN_OBJECT = "not UTF-8", "not a JSON object"
 LAST_TIMESTAMP_MS = 253_402_300_799_999  # the end of the year 9999: beyond it no timestamp can be written
 NOTHING = np.iinfo(np.int64).min  # stands for a time that is not there
+Asked = frozenset[tuple[str, int]]  # see `Decoded.asked`
 ROWS_MAX, BYTES_MAX = 1 << 16, 4 << 20  # of texts that are read at once
 
 
@@ -44,12 +48,14 @@ class Decoded:
     keys, values  structs, null where there are none; of dead letters what could be read; keys None: the topic has none
     event_ms      of each record; `NOTHING` where there is none
     reasons       of dead letters
+    asked         address and id of schemas that a registry has to be asked for; if there are any, the rest does not count
     """
 
     keys: pa.StructArray | None
     values: pa.StructArray
     event_ms: np.ndarray
     reasons: Reasons
+    asked: frozenset[tuple[str, int]] = frozenset()
 
 
 class Decoder:
@@ -58,8 +64,8 @@ class Decoder:
     def __init__(self, of: RecordFormat) -> None:
         self._of = of
         self._key_fields, self._value_fields = fields_of(of.key), fields_of(of.value)
-        self._keys = None if of.scalar_key else ObjectReader(self._key_fields)
-        self._values = ObjectReader(self._value_fields)
+        self._keys = None if of.scalar_key else _object_reader("key", of.key, of.key_encoding)
+        self._values = _object_reader("value", of.value, of.value_encoding)
 
     def decode(self, raw_key: pa.Array, raw_value: pa.Array, kafka_ms: pa.Array, at_ms: int) -> Decoded:
         """Decide about records, whatever they hold.
@@ -69,45 +75,45 @@ class Decoder:
             at_ms               the commit's `ingested_at`
         """
         reasons = Reasons(len(raw_value))
-        keys = self._read_keys(raw_key, reasons)
-        values = self._read_values(raw_value, reasons)
+        keys, asked = self._read_keys(raw_key, reasons)
+        values, asked_too = self._read_values(raw_value, reasons)
         if keys is not None:
             self._add_disagreements(keys, values, reasons)
         event_ms = self._event_ms(kafka_ms, values, raw_value, reasons, at_ms)
-        return Decoded(keys, values, event_ms, reasons)
+        return Decoded(keys, values, event_ms, reasons, asked | asked_too)
 
     def read_keys(self, raw: pa.Array) -> pa.StructArray:
         """Keys alone, of a topic that has key columns: structs, null where there is no key or it cannot be read.
 
         In: raw  BINARY, as Kafka has them
         """
-        keys = self._typed_keys(raw, reasons := Reasons(len(raw)))
+        keys, _ = self._typed_keys(raw, reasons := Reasons(len(raw)))
         return without(keys, reasons.dead)
 
-    def _typed_keys(self, raw: pa.Array, reasons: Reasons) -> pa.StructArray:
+    def _typed_keys(self, raw: pa.Array, reasons: Reasons) -> tuple[pa.StructArray, Asked]:
         if self._keys is not None:
-            return _read_objects(raw, self._keys, "key", self._of.key, reasons)
+            return self._keys(raw, reasons)
         texts, not_utf8 = _texts(raw)
         reasons.add(not_utf8, f"malformed key: {NOT_UTF8}")
-        return pa.StructArray.from_arrays([texts], fields=self._key_fields, mask=raw.is_null())
+        return pa.StructArray.from_arrays([texts], fields=self._key_fields, mask=raw.is_null()), frozenset()
 
-    def _read_keys(self, raw: pa.Array, reasons: Reasons) -> pa.StructArray | None:
+    def _read_keys(self, raw: pa.Array, reasons: Reasons) -> tuple[pa.StructArray | None, Asked]:
         if not self._of.key:
-            return None
-        keys = self._typed_keys(raw, reasons)
+            return None, frozenset()
+        keys, asked = self._typed_keys(raw, reasons)
         for column in self._of.key:
             if not column.nullable:
                 missing = _field(keys, column.name).is_null()
                 reasons.add(_marks(missing), f"missing key field: {column.name} is NOT NULL")
-        return keys
+        return keys, asked
 
-    def _read_values(self, raw: pa.Array, reasons: Reasons) -> pa.StructArray:
-        values = _read_objects(raw, self._values, "value", self._of.value, reasons)
+    def _read_values(self, raw: pa.Array, reasons: Reasons) -> tuple[pa.StructArray, Asked]:
+        values, asked = self._values(raw, reasons)
         for column in self._of.value:
             if not column.nullable:
                 missing = pc.and_(raw.is_valid(), _field(values, column.name).is_null())
                 reasons.add(_marks(missing), f"missing value field: {column.name} is NOT NULL")
-        return values
+        return values, asked
 
     def _add_disagreements(self, keys: pa.StructArray, values: pa.StructArray, reasons: Reasons) -> None:
         named = {column.name.lower(): column.name for column in self._of.value}
@@ -132,6 +138,29 @@ class Decoder:
             different, which = np.unique(numbers[ahead], return_inverse=True)
             reasons.add_each(ahead, which, [f"timestamp: {_shown(ms)} {words}" for ms in different.tolist()])
         return np.where(absent, NOTHING, numbers) if absent.any() else numbers
+
+
+def _object_reader(
+    what: str, columns: Sequence[Column], encoding: Encoding | None
+) -> Callable[[pa.Array, Reasons], tuple[pa.StructArray, Asked]]:
+    """What makes structs of bytes, null where there are none and where they are malformed."""
+    fields = fields_of(columns)
+    # The libraries of formats are loaded where there are such records.
+    if isinstance(encoding, AvroBytes):
+        from headrace.sequence.avro.reader import AvroReader
+
+        return AvroReader(encoding, fields, what).read
+    if isinstance(encoding, ProtobufBytes):
+        from headrace.sequence.protobuf.reader import ProtobufReader
+
+        return ProtobufReader(encoding, fields, what).read
+    reader, framed = ObjectReader(fields), isinstance(encoding, FramedJson)
+
+    def read(raw: pa.Array, reasons: Reasons) -> tuple[pa.StructArray, Asked]:
+        raw = unframed(raw, what, reasons) if framed else raw
+        return _read_objects(raw, reader, what, columns, reasons), frozenset()
+
+    return read
 
 
 def without(structs: pa.StructArray, gone: np.ndarray) -> pa.StructArray:

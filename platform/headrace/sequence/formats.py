@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 from headrace.description.event_time import EventTime
 from headrace.description.replay import ReplayGuard
 from headrace.description.schema import Column
+from headrace.sequence.encodings import Encoding, KnownSchemas, encoding_of
 
 if TYPE_CHECKING:
     from headrace.description import Topic
@@ -23,6 +24,7 @@ class RecordFormat:
     event_time     how it is found in the value
     max_future_ms  how far beyond its commit time the event time of a record may lie
     guard          None: records are not judged
+    key_encoding, value_encoding  None: keys, values are JSON; a key of one STRING column is plain text
     """
 
     topic: str
@@ -32,10 +34,13 @@ class RecordFormat:
     max_future_ms: int
     guard: ReplayGuard | None
     event_time: EventTime | None
+    key_encoding: Encoding | None = None
+    value_encoding: Encoding | None = None
 
     @classmethod
-    def of(cls, topic: Topic) -> RecordFormat:
-        """The format that a topic describes."""
+    def of(cls, topic: Topic, known: KnownSchemas | None = None) -> RecordFormat:
+        """The format that a topic describes. In: known  None: nothing of registries."""
+        known = known or KnownSchemas()
         return cls(
             topic.name,
             topic.key_columns,
@@ -44,9 +49,11 @@ class RecordFormat:
             topic.max_future_ms,
             topic.replay_guard,
             topic.event_time,
+            encoding_of(topic, "key", known),
+            encoding_of(topic, "value", known),
         )
 
     @property
     def scalar_key(self) -> bool:
         """Whether the key is one STRING column, which is plain UTF-8 in Kafka."""
-        return [column.type for column in self.key] == ["STRING"]
+        return self.key_encoding is None and [column.type for column in self.key] == ["STRING"]

@@ -19,7 +19,7 @@ from confluent_kafka.admin import AdminClient, ConfigResource, OffsetSpec  # typ
 from tenacity import retry, retry_if_exception_type, stop_after_attempt, wait_exponential_jitter
 
 from headrace.errors import HeadraceError, TerminalError, TransientError
-from headrace.spark.kafka_settings import FIELDS, KafkaSettings
+from headrace.settings.kafka import FIELDS, KafkaSettings
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence

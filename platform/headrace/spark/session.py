@@ -12,6 +12,8 @@ from pyspark.sql import SparkSession
 
 from headrace.errors import TerminalError
 from headrace.lake.storage import REDACTED, executor_environment, hadoop_settings
+from headrace.settings.spark import SparkSettings
+from headrace.spark.engine_archive import ship_engine
 from headrace.spark.jvm import java_class, remember_often
 from headrace.spark.lake_rows import LOCAL_FILES_MAX
 
@@ -171,6 +173,12 @@ def spark_conf(
     return conf
 
 
+def configured(jars: Sequence[str], lake: str | None = None) -> dict[str, str]:
+    """The same, with what the environment says of Spark (see `SparkSettings`)."""
+    settings = SparkSettings()
+    return spark_conf(jars, master=settings.master, lake=lake) | settings.spark_settings
+
+
 def is_local(master: str) -> bool:
     """True if tasks run in the driver's own JVM. In: master  Spark's URL."""
     return master.startswith("local[") or master == "local"
@@ -188,14 +196,17 @@ def tasks_for(master: str) -> int:
 def build_session(conf: Mapping[str, str], app_name: str = "headrace") -> SparkSession:
     """Start (or join) the process's Spark session with these settings.
 
-    Executors on other machines also get the variables with which this process reaches the lake. They are secrets: Spark
-    redacts them, and they stand in no configuration that is kept.
+    Executors on other machines also get the engine (see `engine_archive`), and the variables with which this process
+    reaches the lake. These are secrets: Spark redacts them, and they stand in no configuration that is kept.
     """
     builder = SparkSession.builder.appName(app_name)
-    secret = {} if is_local(conf.get("spark.master", "local")) else executor_environment()
+    here = is_local(conf.get("spark.master", "local"))
+    secret = {} if here else executor_environment()
     for key, value in (secret | dict(conf)).items():
         builder = builder.config(key, value)
     spark = builder.getOrCreate()
+    if not here and (settings := SparkSettings()).ship_engine:
+        ship_engine(spark.sparkContext, settings.py_files)
     remember_often(spark)
     return spark
 

@@ -32,7 +32,9 @@ from headrace.streams.jvm_process import JvmProcess
 from headrace.streams.log_stream import LogStream
 from headrace.streams.log_watch import log_version
 from headrace.streams.node_stream import NodeStream
-from headrace.streams.stream_status import StreamStatus
+from headrace.streams.pausing import paused_nodes
+from headrace.streams.stream_status import StreamStatus, measured, status_of
+from headrace.writing.rate_limited import RateLimited
 from headrace.writing.scheduling import Turns
 from headrace.writing.table_upkeep import TableUpkeep
 
@@ -46,9 +48,9 @@ if TYPE_CHECKING:
     from headrace.log.clock import Clock
     from headrace.nodes.progress import Progress
     from headrace.spark.kafka import KafkaSettings
-    from headrace.streams.supervised import Supervised
 
 
+PAUSES_READ_EVERY_SECONDS = 2.0
 JVM_ENDS_SECONDS = 1.0  # between the first call that fails, and the end of the JVM's process
 
 
@@ -65,12 +67,14 @@ class StreamRuntime:
         clock: Clock | None = None,
         only: Collection[str] | None = None,
         trigger_ms: int = 1_000,
+        standby: bool = False,
         on_step: Callable[[str, str], None] = lambda asset, step: None,
     ) -> None:
         """Prepare; nothing runs before the first `poll`.
 
         In: only        which queries to host, as `log/<topic>` and `stream/<node>`; None: all
             trigger_ms  the shortest time between two micro-batches of a query
+            standby     whether queries wait for leases that another process holds, however long, and then take over
             on_step     called with the asset and the step's name at each numbered commit step
         """
         session = pipeline_session(spark)
@@ -117,6 +121,8 @@ class StreamRuntime:
         self._upkeep = TableUpkeep(self._written, upkeep, logs=self._logs_written, appended=self._appended_to)
         self._logs = [s for s in logs if s.name in hosted]
         self._streams = [s for s in streams if is_hosted(s.node, nodes, only)]
+        for query in (*self._logs, *self._streams):
+            query.stands_by = standby
         for log in self._logs:
             log.readers = [s for s in self._streams if log.topic in s.node.topics]
         for stream in self._streams:
@@ -127,6 +133,8 @@ class StreamRuntime:
             raise DescriptionError(f"None of {sorted(only or ())} is known.", hint=f"There are: {known}.")
         self._jvm = JvmProcess(session, self._end_with_jvm)
         self._polled = self._drained = False
+        self._paused = RateLimited(partial(paused_nodes, lake), PAUSES_READ_EVERY_SECONDS)
+        self._trouble: Exception | None = None  # why it is not known which nodes rest
 
     @property
     def jvm_ended(self) -> bool:
@@ -152,12 +160,23 @@ class StreamRuntime:
         return [status.as_of_the_end() for status in self._statuses()]
 
     def _keep_running(self) -> None:
+        known = self._follow_pauses()
         for log in self._logs:
             log.keep_running()
         for stream in self._streams:
-            if stream.state == "running" or self._may_have_logs(stream):
+            if stream.running or (known and self._may_have_logs(stream)):
                 stream.keep_running()
         self._upkeep.keep()
+
+    def _follow_pauses(self) -> bool:
+        """Let those nodes rest that a person has paused; False: it was never known which, so none may begin."""
+        paused, trouble = measured(self._paused)
+        self._trouble = self._trouble if paused is None and trouble is None else trouble
+        if paused is None:
+            return False
+        for stream in self._streams:
+            stream.pause(paused=stream.name in paused)
+        return True
 
     def _statuses(self) -> list[StreamStatus]:
         of_nodes = {stream.name: self._node_status(stream) for stream in self._streams}
@@ -269,16 +288,14 @@ class StreamRuntime:
     def _may_have_logs(self, stream: NodeStream) -> bool:
         """Whether the node can be opened; also if storage does not answer, for opening it says why and is tried again."""
         topics = stream.node.topics
-        lowest, trouble = _measured(
-            lambda: min(log_version(self._spark, self._lake, each) for each in topics)
-        )
+        lowest, trouble = measured(lambda: min(log_version(self._spark, self._lake, each) for each in topics))
         return trouble is not None or (lowest is not None and lowest >= 0)
 
     def _log_status(self, log: LogStream) -> StreamStatus:
         state = log.sequencer.state if log.sequencer is not None else None
-        lag, trouble = _measured(log.lag_records) if log.state == "running" else (None, None)
+        lag, trouble = measured(log.lag_records) if log.state == "running" else (None, None)
         behind_ms = self._clock.now_ms() - state.ingested_at_ms if state is not None and lag else 0
-        return _status(
+        return status_of(
             log,
             trouble,
             rows_total=log.records,
@@ -292,11 +309,12 @@ class StreamRuntime:
 
     def _node_status(self, stream: NodeStream) -> StreamStatus:
         progress = stream.runner.progress if stream.runner is not None else None
-        running = stream.state == "running"
-        lag, trouble = _measured(stream.lag_ms) if running else (None, None)
-        waiting, _ = _measured(stream.lag_records) if lag else (lag, None)
-        state_bytes, _ = _measured(stream.state_bytes) if running else (None, None)
-        return _status(
+        running = stream.state in ("running", "paused")
+        lag, trouble = measured(stream.lag_ms) if running else (None, None)
+        waiting, _ = measured(stream.lag_records) if lag else (lag, None)
+        trouble = trouble or self._trouble
+        state_bytes, _ = measured(stream.state_bytes) if running else (None, None)
+        return status_of(
             stream,
             trouble,
             rows_total=stream.records,
@@ -323,27 +341,3 @@ def _fates(log: LogStream) -> dict[str, int]:
     guarded = {"replay": log.replays} if log.topic.replay_guard is not None else {}
     taken = log.records - log.dead_letters - log.replays
     return {"record": taken, "dead_letter": log.dead_letters, **guarded}
-
-
-def _status(query: Supervised, trouble: Exception | None, **measured: object) -> StreamStatus:
-    error = query.error or trouble
-    return StreamStatus(
-        kind=query.kind,
-        name=query.name,
-        state=query.state,
-        error=None if error is None else str(error),
-        failures=query.failures,
-        rows_per_second=query.rows_per_second(),
-        batch_seconds=query.batch_seconds,
-        trigger_seconds=query.trigger_ms / 1000,
-        tried_again=not query.finished,
-        **measured,  # type: ignore[arg-type]
-    )
-
-
-def _measured(measure: Callable[[], int | None]) -> tuple[int | None, Exception | None]:
-    """The measure, or why there is none: Spark keeps trying for minutes before it reports a broker that is away."""
-    try:
-        return measure(), None
-    except Exception as error:
-        return None, error

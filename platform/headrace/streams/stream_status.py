@@ -3,10 +3,15 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypeVar
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Callable, Mapping
+
+    from headrace.streams.supervised import Supervised
+
+
+M = TypeVar("M")
 
 
 @dataclass(frozen=True)
@@ -14,7 +19,8 @@ class StreamStatus:
     """One query as of a poll.
 
     kind, name      `log` and a topic's name, or `stream` and a node's
-    state           running, waiting (for a lease that another process holds), restarting (waits out a back-off), failed (a
+    state           running, paused (a node that a person lets rest), waiting (for a lease that another process holds),
+                    restarting (waits out a back-off), failed (a
                     person must act), stopped, ended (with Spark's JVM; what could have changed since is not known)
     rows_total      records handled since the runtime started; `rows_per_second` over the last half minute
     lag_records     records that wait: in Kafka for a log, in its logs for a node (counted every 10 s); None: not known
@@ -92,3 +98,28 @@ class StreamStatus:
             state_bytes_read=None,
             buffer={},
         )
+
+
+def status_of(query: Supervised, trouble: Exception | None, **numbers: object) -> StreamStatus:
+    """How a query fares. In: trouble  why something could not be measured; numbers: what was."""
+    error = query.error or trouble
+    return StreamStatus(
+        kind=query.kind,
+        name=query.name,
+        state=query.state,
+        error=None if error is None else str(error),
+        failures=query.failures,
+        rows_per_second=query.rows_per_second(),
+        batch_seconds=query.batch_seconds,
+        trigger_seconds=query.trigger_ms / 1000,
+        tried_again=not query.finished,
+        **numbers,  # type: ignore[arg-type]
+    )
+
+
+def measured(measure: Callable[[], M | None]) -> tuple[M | None, Exception | None]:
+    """The measure, or why there is none: Spark keeps trying for minutes before it reports a broker that is away."""
+    try:
+        return measure(), None
+    except Exception as error:
+        return None, error

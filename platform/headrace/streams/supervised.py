@@ -28,6 +28,7 @@ FAILURES_MAX = (
 )
 RATE_SECONDS = 30.0
 LEASE_RETRY_SECONDS = 2.0
+STANDBY_RETRY_SECONDS = 0.5  # of a stream that stands by: it is to take over soon
 LEASE_ORPHAN_SECONDS = 1.0  # for the JVM of a killed process to end; others are polled in the same thread
 
 
@@ -37,6 +38,9 @@ class Supervised(ABC):
     kind: str
     name: str
     trigger_ms: int  # the shortest time between the beginnings of two micro-batches
+    stands_by = (
+        False  # whether it waits for a lease for as long as another process holds it, and then takes over
+    )
 
     def __init__(self) -> None:
         """Closed at first; `keep_running` opens it."""
@@ -214,10 +218,10 @@ class Supervised(ABC):
         """Try again soon: the holder may be dead, or about to end. No failure is counted."""
         if self._lease_wait is None:
             logger.info("stream waits for a lease", kind=self.kind, name=self.name, held=str(refused))
-        self._lease_wait = LeaseWait.after(self._lease_wait, refused)
+        self._lease_wait = LeaseWait.after(self._lease_wait, refused, stands_by=self.stands_by)
         self._release()
         self.error = self._lease_wait.as_error()
-        self._retry_at = time.monotonic() + LEASE_RETRY_SECONDS
+        self._retry_at = time.monotonic() + (STANDBY_RETRY_SECONDS if self.stands_by else LEASE_RETRY_SECONDS)
 
     def _release(self) -> None:
         self._begun = False

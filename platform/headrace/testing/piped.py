@@ -39,6 +39,8 @@ class PipedTopic:
         self, key: Bytes, value: Bytes, timestamp_ms: int, partition: int, headers: Mapping[str, bytes | str]
     ) -> int:
         """Append one record to a partition; its offset."""
+        self._require_bytes("key", key, self.topic.key_format)
+        self._require_bytes("value", value, self.topic.format)
         offset = self._next_offset[partition]
         self._next_offset[partition] += 1
         stamp = EPOCH + timestamp_ms * MILLISECOND
@@ -67,6 +69,13 @@ class PipedTopic:
         columns = [*zip(*found, strict=True)] or [()] * len(RECORDS)
         arrays = [pa.array(column, of.type) for column, of in zip(columns, RECORDS, strict=True)]
         return [pa.RecordBatch.from_arrays(arrays, schema=RECORDS)]
+
+    def _require_bytes(self, part: str, content: Bytes, of: object) -> None:
+        if of != "json" and not isinstance(content, bytes | None):
+            raise DescriptionError(
+                f"Topic '{self.topic.name}': the {part} {content!r} is not bytes, and the topic's {part}s are no JSON.",
+                hint="Give it as its producer encodes it.",
+            )
 
     def _key(self, key: Bytes) -> bytes | None:
         if isinstance(key, dict) and self.topic.scalar_key:

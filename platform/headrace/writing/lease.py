@@ -4,7 +4,8 @@ A lease is a file `<epoch>.claim.json`, created only if it does not exist. Whoev
 holder that was overtaken notices before its next commit and stops. A background thread renews the lease every 10 s, also
 while there is nothing to commit. On one machine a process holds its lease for as long as it lives, whatever the clock says:
 nobody overtakes a process that is only slow. The lease of a killed process is free as soon as its JVM has ended, too,
-because the JVM may still be committing. A lease from another machine is free when it was not renewed for 60 s.
+because the JVM may still be committing. A lease from another machine is free when it was not renewed for 60 s, or for as
+long as its claim says: `StreamSettings.lease_seconds` sets that, and a sixth of it is the time between renewals.
 """
 
 from __future__ import annotations
@@ -20,6 +21,8 @@ import structlog
 
 from headrace.errors import TerminalError
 from headrace.lake import small_files
+from headrace.lake.format import require_format
+from headrace.settings.streams import StreamSettings
 from headrace.spark.jvm import java_class
 from headrace.writing.processes import born, is_gone, process_space, runs
 
@@ -88,6 +91,7 @@ class Lease:
     epoch: int
     clock: Clock
     renewed_ms: int
+    renewed_every_ms: int = RENEWED_EVERY_MS
     _released: threading.Event = field(default_factory=threading.Event)
     _writing: threading.Lock = field(default_factory=threading.Lock)
 
@@ -105,7 +109,7 @@ class Lease:
                     hint="Another run may write this asset now; this one stops without committing.",
                 )
             now_ms = self.clock.now_ms()
-            if now_ms - self.renewed_ms >= RENEWED_EVERY_MS:
+            if now_ms - self.renewed_ms >= self.renewed_every_ms:
                 small_files.write_json(_renewal(self.folder, self.epoch), {"renewed_ms": now_ms})
                 self.renewed_ms = now_ms
 
@@ -124,7 +128,7 @@ class Lease:
         return self
 
     def _keep(self) -> None:
-        while not self._released.wait(RENEWED_EVERY_MS / 1000):
+        while not self._released.wait(self.renewed_every_ms / 1000):
             try:
                 self.check()
             except LeaseLostError:
@@ -144,8 +148,12 @@ def take_lease(
 
     In:     folder          where this writer's leases lie; `writer` names it in messages
             orphan_seconds  how long to wait for the JVM of a killed process to end; None: `ORPHAN_SECONDS`
-    Raises: LeaseHeldError when another process holds it and is alive.
+    Raises: LeaseHeldError when another process holds it and is alive; TerminalError when this version may not write the
+            lake (see `headrace.lake.format`)
     """
+    root, is_of_lake, _ = folder.rpartition("/leases/")
+    if is_of_lake:
+        require_format(root)
     epoch = _newest_epoch(folder)
     if epoch:
         _require_free(
@@ -153,6 +161,7 @@ def take_lease(
         )
     now_ms = clock.now_ms()
     spark_pid = java_class(spark, "java.lang.ProcessHandle").current().pid()
+    expires_ms, renewed_every_ms = _pace()
     claim = {
         "host": socket.gethostname(),
         "space": process_space(),
@@ -161,6 +170,7 @@ def take_lease(
         "spark_pid": spark_pid,
         "spark_born": born(spark_pid),
         "taken_ms": now_ms,
+        "expires_ms": expires_ms,
     }
     with _HELD_LOCK:
         if not small_files.write_json(_claim(folder, epoch + 1), claim, overwrite=False):
@@ -169,7 +179,7 @@ def take_lease(
                 hint="Try again.",
                 writer=writer,
             )
-        lease = _HELD[folder] = Lease(folder, writer, epoch + 1, clock, now_ms)
+        lease = _HELD[folder] = Lease(folder, writer, epoch + 1, clock, now_ms, renewed_every_ms)
     try:
         small_files.delete(_claim(folder, epoch - 1))
         small_files.delete(_renewal(folder, epoch - 1))
@@ -208,9 +218,11 @@ def _require_free(folder: str, epoch: int, writer: str, clock: Clock, orphan_sec
         raise error(
             f"{writer} is already being written by process {holder.get('pid')} on {holder.get('host')}.",
             detail=f"Its lease (epoch {epoch}) was last renewed {max(0, silent_ms) / 1000:.0f} s ago.",
-            hint=f"Stop that run first; a lease left by a lost machine expires after {EXPIRES_MS // 1000} s.",
+            hint=f"Stop that run first; a lease left by a lost machine expires after {_expires_ms(holder) // 1000} s.",
             writer=writer,
-            holder=_told(holder, epoch, renewed_ms, None if visible else (EXPIRES_MS - silent_ms) / 1000),
+            holder=_told(
+                holder, epoch, renewed_ms, None if visible else (_expires_ms(holder) - silent_ms) / 1000
+            ),
         )
     if visible and not _orphan_ends(holder, orphan_seconds):
         raise LeaseHeldError(
@@ -232,7 +244,21 @@ def _alive(holder: dict[str, Any], silent_ms: int) -> bool:
         return runs(holder["pid"], holder["born"])
     if process_space() is None and holder.get("host") == socket.gethostname() and is_gone(holder["pid"]):
         return False
-    return silent_ms <= EXPIRES_MS
+    return silent_ms <= _expires_ms(holder)
+
+
+def _expires_ms(holder: Mapping[str, Any]) -> int:
+    """After which silence a lease is free, as its holder has claimed it."""
+    return int(holder.get("expires_ms", EXPIRES_MS))
+
+
+def _pace() -> tuple[int, int]:
+    """After which silence a lease of this process is free, and how often it is renewed, in ms."""
+    settings = StreamSettings()
+    if "lease_seconds" not in settings.model_fields_set:
+        return EXPIRES_MS, RENEWED_EVERY_MS
+    expires_ms = round(settings.lease_seconds * 1000)
+    return expires_ms, expires_ms // 6
 
 
 def _left_by_this_process(folder: str, holder: dict[str, Any]) -> bool:

@@ -47,25 +47,27 @@ class LeaseWait:
     refused     the newest refusal
     began_at    of the wait for this epoch, by the monotonic clock
     renewed_ms  when the holder had renewed the lease as of the first refusal
+    stands_by   whether the stream waits for as long as the holder lives, to take over when it ends
     """
 
     refused: LeaseHeldError
     began_at: float
     renewed_ms: int | None
+    stands_by: bool = False
 
     @staticmethod
-    def after(before: LeaseWait | None, refused: LeaseHeldError) -> LeaseWait:
+    def after(before: LeaseWait | None, refused: LeaseHeldError, *, stands_by: bool = False) -> LeaseWait:
         """The wait after one more refusal; it begins anew when another writer has taken the lease meanwhile."""
         epoch = None if refused.holder is None else refused.holder.epoch
         if before is not None and before._epoch == epoch:
-            return LeaseWait(refused, before.began_at, before.renewed_ms)
+            return LeaseWait(refused, before.began_at, before.renewed_ms, stands_by)
         renewed_ms = None if refused.holder is None else refused.holder.renewed_ms
-        return LeaseWait(refused, time.monotonic(), renewed_ms)
+        return LeaseWait(refused, time.monotonic(), renewed_ms, stands_by)
 
     @property
     def over(self) -> bool:
-        """True if the holder lives, and the wait has lasted for `WAIT_SECONDS`."""
-        return self._holder_lives and self._left_seconds <= 0
+        """True if the holder lives, and the wait has lasted for `WAIT_SECONDS`; never of a stream that stands by."""
+        return not self.stands_by and self._holder_lives and self._left_seconds <= 0
 
     def as_error(self) -> HeadraceError:
         """The refusal once the wait is over; before, who holds the lease, since when, and when the wait ends."""
@@ -79,6 +81,8 @@ class LeaseWait:
         waits = f"{self.refused.writer} is waiting for the lease held by {holder.process} since {since}"
         if holder.expires_in_seconds is not None and not self._holder_lives:
             return f"{waits}; it expires in {max(0.0, holder.expires_in_seconds):.0f} s unless that process renews it."
+        if self.stands_by:
+            return f"{waits}. That process is alive: this stream stands by, and takes over when it ends."
         left = f"{max(0.0, self._left_seconds):.0f} s"
         return f"{waits}. That process is alive: if it still holds the lease in {left}, the stream fails."
 

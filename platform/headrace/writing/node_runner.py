@@ -36,6 +36,7 @@ from headrace.nodes.node_tables import (
     slices_of,
 )
 from headrace.nodes.operator_frames import operator_of
+from headrace.nodes.stored_columns import note_columns
 from headrace.nodes.unusable_table import UnusableTable
 from headrace.spark import one_task
 from headrace.spark.lake_rows import rows_of_files
@@ -94,6 +95,7 @@ class NodeRunner:
         require_state_reaches(results, results_writer(node), self.name, self.progress)
         self.unread = 0  # the micro-batches through which changes in the state are read by nobody any more
         note_description(spark, lake, node)
+        note_columns(lake, node, self._of)
         self._repeating = True
         # Changes of current results are there for sinks alone, until these have them.
         self._outputs = lake.table(self.name) if self.operator.appended else lake.changes(self.name)

@@ -1,4 +1,4 @@
-"""Settings from the environment: where the lake lies, and which pipeline the command line means."""
+"""Where the lake lies, which pipeline the command line means, and where figures are served."""
 
 from __future__ import annotations
 

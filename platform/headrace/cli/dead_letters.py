@@ -1,0 +1,71 @@
+"""`headrace dead-letters` and `headrace redrive`: what could not be used, by reason; and how it is sent again."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from headrace.settings import Settings, load_pipeline
+
+Pipeline = Annotated[str, typer.Option(envvar="HEADRACE_PIPELINE", help="Module that defines the nodes.")]
+Root = Annotated[str, typer.Option("--lake", envvar="HEADRACE_LAKE", help="Root URI of all tables.")]
+DEFAULTS = Settings()
+
+
+def show_dead_letters(
+    topic: Annotated[str, typer.Argument(help="The topic whose dead letters are shown.")],
+    examples: Annotated[int, typer.Option(min=0, help="How many of each reason are shown.")] = 2,
+    nodes: Annotated[bool, typer.Option(help="Also those that single nodes cannot use.")] = False,
+    pipeline: Pipeline = DEFAULTS.pipeline,
+    lake: Root = DEFAULTS.lake,
+) -> None:
+    """Show the records of a topic that could not be used, grouped by reason, with examples; streams may run meanwhile."""
+    from headrace.cli import commands
+    from headrace.lake.paths import Lake
+    from headrace.log.views import redriven
+    from headrace.nodes.topics import nodes_below
+    from headrace.observe.dead_letters import by_reason
+    from headrace.observe.views import Views
+    from headrace.spark.lake_rows import read
+
+    described = commands._topic(pipeline, topic)
+    readers = nodes_below(described, load_pipeline(pipeline)) if nodes else []
+    spark, tables = commands._session(lake), Lake(lake)
+    found = by_reason(Views(spark, tables).dead_letters(described, readers), examples)
+    for each in found:
+        typer.echo(str(each))
+    if not found:
+        typer.echo(f"Topic '{topic}' has no dead letters.")
+    elif again := redriven(read(spark, tables.log(topic))).count():
+        typer.echo(f"{again:,} of them stand in the log again.")
+
+
+def redrive(
+    topic: Annotated[str, typer.Argument(help="The topic whose dead letters are sent again.")],
+    reason: Annotated[str | None, typer.Option(help="Those alone whose reason holds this text.")] = None,
+    file: Annotated[
+        Path | None, typer.Option(help="Corrected records, one JSON object a line; these alone.")
+    ] = None,
+    dry_run: Annotated[bool, typer.Option(help="Say what would be sent, and send nothing.")] = False,
+    pipeline: Pipeline = DEFAULTS.pipeline,
+    lake: Root = DEFAULTS.lake,
+) -> None:
+    """Send the dead letters of a topic to Kafka again that its description can read now; streams may run meanwhile."""
+    from headrace.cli import commands
+    from headrace.lake.paths import Lake
+    from headrace.lifecycle.corrections import read_corrections
+    from headrace.lifecycle.redrive import Redrive
+    from headrace.spark.kafka import KafkaSettings
+
+    corrections = None if file is None else read_corrections(file)
+    work = Redrive(commands._session(lake), Lake(lake), commands._topic(pipeline, topic), KafkaSettings())
+    done = work.run(reason=reason, corrections=corrections, dry_run=dry_run)
+    typer.echo(f"{done.sent:,} dead letters {'can be' if dry_run else 'were'} sent again.")
+    if done.before:
+        typer.echo(f"{done.before:,} had been sent before.")
+    for why, number in sorted(done.left.items(), key=lambda each: -each[1]):
+        typer.echo(f"{number:,} still cannot be read: {why}")
+    for partition, offset in done.missing:
+        typer.echo(f"Partition {partition}, offset {offset} is no dead letter.")

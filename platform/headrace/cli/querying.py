@@ -1,0 +1,100 @@
+"""`headrace sql` and `headrace get`: what a lake holds, asked without Spark."""
+
+from __future__ import annotations
+
+import csv
+import json
+import sys
+from enum import StrEnum
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from headrace.settings import Settings, load_pipeline
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    import pyarrow as pa
+
+DEFAULTS = Settings()
+Pipeline = Annotated[str, typer.Option(envvar="HEADRACE_PIPELINE", help="Module that defines the nodes.")]
+Root = Annotated[str, typer.Option("--lake", envvar="HEADRACE_LAKE", help="Root URI of all tables.")]
+
+
+class Output(StrEnum):
+    """How rows are printed."""
+
+    TABLE = "table"
+    CSV = "csv"
+    JSON = "json"
+
+
+def answer_query(
+    query: Annotated[str | None, typer.Argument(help="SQL; without it the tables are listed.")] = None,
+    output: Annotated[Output, typer.Option(help="json: one object a line.")] = Output.TABLE,
+    rows: Annotated[int, typer.Option(min=1, help="With --output table: how many are shown.")] = 100,
+    pipeline: Pipeline = DEFAULTS.pipeline,
+    lake: Root = DEFAULTS.lake,
+) -> None:
+    """Answer SQL over the lake with DuckDB: <node>, open_windows.<node>, logs.<topic>. Streams may run meanwhile."""
+    from headrace.lake.paths import Lake
+    from headrace.observe.sql import LakeSql
+
+    with LakeSql(Lake(lake), load_pipeline(pipeline)) as sql:
+        if query is None:
+            for name in sql.names:
+                typer.echo(name)
+            return
+        found = sql.query(query)
+    _print(found, output, rows)
+
+
+def get_row(
+    node: Annotated[str, typer.Argument(help="A node whose rows are revised: totals, a table, a join.")],
+    key: Annotated[list[str], typer.Argument(help="The values of its key, in the order of its columns.")],
+    pipeline: Pipeline = DEFAULTS.pipeline,
+    lake: Root = DEFAULTS.lake,
+) -> None:
+    """Print the current row of one key as JSON. Exits 1 when there is none. Streams may run meanwhile."""
+    from headrace.lake.paths import Lake
+    from headrace.observe.keyed_reads import KeyedReads
+
+    nodes = {each.required_name: each for each in load_pipeline(pipeline)}
+    if node not in nodes:
+        raise typer.BadParameter(f"no node {node!r} in {pipeline}; there are: {', '.join(sorted(nodes))}")
+    row = KeyedReads(Lake(lake)).get(nodes[node], key)
+    if row is None:
+        sys.exit(1)
+    typer.echo(_json(row))
+
+
+def _print(found: pa.Table, output: Output, rows: int) -> None:
+    if output is Output.JSON:
+        for row in found.to_pylist():
+            typer.echo(_json(row))
+    elif output is Output.CSV:
+        writer = csv.writer(sys.stdout)
+        writer.writerow(found.column_names)
+        writer.writerows(row.values() for row in found.to_pylist())
+    else:
+        for line in _lines(found, rows):
+            typer.echo(line)
+
+
+def _lines(found: pa.Table, rows: int) -> list[str]:
+    shown = [[*map(_cell, row.values())] for row in found.slice(0, rows).to_pylist()]
+    cells = [found.column_names, *shown]
+    widths = [max(map(len, column)) for column in zip(*cells, strict=True)]
+    lines = ["  ".join(t.ljust(w) for t, w in zip(row, widths, strict=True)).rstrip() for row in cells]
+    lines.insert(1, "  ".join("─" * width for width in widths))
+    more = found.num_rows - len(shown)
+    return [*lines, *([f"… and {more:,} rows more (--rows)"] if more else [])]
+
+
+def _cell(value: Any) -> str:
+    return "null" if value is None else str(value)
+
+
+def _json(row: Mapping[str, Any]) -> str:
+    return json.dumps(row, default=str, ensure_ascii=False)

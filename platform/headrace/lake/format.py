@@ -1,0 +1,59 @@
+"""The version of all that a lake holds: logs, states, commit records and small files. It stands in one file at the root.
+
+Law: no writer of this version writes into a lake of a newer one, or into a store that cannot tell whether a file is new.
+
+| format | since | what a writer of this version does |
+| --- | --- | --- |
+| none | builds before the file | marks the lake as format 1; what it cannot read it refuses table by table, as before |
+| 1 | 0.1.0 | writes |
+| higher | a newer version | refuses, before any write |
+"""
+
+from __future__ import annotations
+
+from headrace.errors import TerminalError
+from headrace.lake import small_files
+
+FORMAT = 1
+NAME = "format.json"
+
+
+def require_format(root: str) -> None:
+    """Refuse a lake that this version may not write; mark one that has no mark yet.
+
+    Raises: TerminalError
+    """
+    if not is_known(root):
+        path = f"{root}/{NAME}"
+        entry = {"format": FORMAT}
+        if small_files.write_json(path, entry, overwrite=False) and small_files.write_json(
+            path, entry, overwrite=False
+        ):
+            small_files.delete(path)
+            raise no_conditional_puts(root)
+
+
+def is_known(root: str) -> bool:
+    """True if the lake has this version's format; False: it has no mark. Nothing is written.
+
+    Raises: TerminalError when a newer version has written it
+    """
+    found = small_files.read_json(f"{root}/{NAME}")
+    if found is None:
+        return False
+    if found["format"] > FORMAT:
+        raise TerminalError(
+            f"Lake '{root}': a newer version of Headrace has written it (format {found['format']}).",
+            detail=f"This version writes format {FORMAT}. Nothing was changed.",
+            hint="Run the newer version, or read the topics into a new lake with this one.",
+        )
+    return True
+
+
+def no_conditional_puts(root: str) -> TerminalError:
+    """The error for a store that replaced a file which it was told to create."""
+    return TerminalError(
+        f"Storage '{root}': the store has no conditional puts: it replaced a file that it was to create.",
+        detail="Leases and commits rest on them; without them two writers could both believe that they succeeded.",
+        hint="Use a store that knows `If-None-Match: *`, such as Amazon's S3, MinIO or SeaweedFS.",
+    )

@@ -1,0 +1,202 @@
+"""Dead letters sent again: once a schema or a description was mended, or with corrected values.
+
+Law: a record that is sent again is a record of Kafka like any other. It gets an offset of its own and stands in the log
+once, with a header that names the dead letter (`HEADER`: topic, partition, offset, as JSON); the dead letter stays where it
+stands. So the books balance, and results follow as of any record: one for a window that has closed is late, and a replay
+guard may refuse it.
+
+Sent is only what the topic's description can read now. Kafka's other consumers get the records, too. What was sent is
+noted below the log, so a second run sends it no more; a run that was broken off may send some twice.
+"""
+
+from __future__ import annotations
+
+import json
+import time
+import uuid
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from itertools import islice
+from typing import TYPE_CHECKING
+
+import pyarrow as pa
+from confluent_kafka import Producer
+from pyspark.sql import functions as F
+
+from headrace.errors import TransientError
+from headrace.lake import small_files
+from headrace.log.schema_store import SchemaStore
+from headrace.log.views import REDRIVEN as HEADER
+from headrace.log.views import redriven
+from headrace.sequence.decode import Decoder
+from headrace.sequence.formats import RecordFormat
+from headrace.sequence.log_columns import DEAD_LETTER, ERASED
+from headrace.spark.lake_rows import read
+
+if TYPE_CHECKING:
+    from pyspark.sql import Row, SparkSession
+
+    from headrace.description import Topic
+    from headrace.lake.paths import Lake
+    from headrace.lifecycle.corrections import Correction
+    from headrace.spark.kafka import KafkaSettings
+
+FOLDER = "_redriven"  # below the log's table; Delta leaves alone what begins with an underscore
+ROWS_MAX = 1_000  # that are decoded and sent at once
+PATIENCE_SECONDS = 60.0
+Place = tuple[int, int]  # partition and offset
+
+
+@dataclass(frozen=True)
+class Letter:
+    """A dead letter as it is sent, or would be. `timestamp_ms` None: Kafka's timestamp of it is not known."""
+
+    place: Place
+    key: bytes | None
+    value: bytes | None
+    headers: Sequence[tuple[str, bytes | None]]
+    timestamp_ms: int | None
+
+
+@dataclass(frozen=True)
+class Redriven:
+    """What became of the dead letters.
+
+    sent     records that were sent; with `dry_run` those that would be
+    before   that had been sent before
+    left     by the reason for which they still cannot be read
+    missing  corrections that name no dead letter
+    """
+
+    sent: int
+    before: int
+    left: Mapping[str, int]
+    missing: Sequence[Place] = ()
+
+
+class Redrive:
+    """Sends dead letters of one topic again."""
+
+    def __init__(self, spark: SparkSession, lake: Lake, topic: Topic, kafka: KafkaSettings) -> None:
+        self._spark, self._topic, self._kafka = spark, topic, kafka.of(topic.options)
+        self._path = lake.log(topic.name)
+        self._store = SchemaStore(self._path, topic)
+
+    def run(
+        self,
+        *,
+        reason: str | None = None,
+        corrections: Mapping[Place, Correction] | None = None,
+        dry_run: bool = False,
+    ) -> Redriven:
+        """Send what can be read now.
+
+        In:     reason       of dead letters whose reason holds this text; None: of all
+                corrections  by partition and offset: these alone are sent, as corrected
+                dry_run      send nothing
+        Raises: TransientError when Kafka does not take a record; RegistryAwayError
+        """
+        done, found, left = self._sent_before(), set[Place](), dict[str, int]()
+        sent = before = 0
+        letters = self._letters(reason, corrections)
+        while some := list(islice(letters, ROWS_MAX)):
+            found |= {letter.place for letter in some}
+            fresh = [letter for letter in some if letter.place not in done]
+            before += len(some) - len(fresh)
+            readable = []
+            for letter, why in zip(fresh, self._reasons(fresh), strict=True):
+                if why is None:
+                    readable.append(letter)
+                else:
+                    left[why] = left.get(why, 0) + 1
+            if not dry_run:
+                self._send(readable)
+            sent += len(readable)
+        return Redriven(sent, before, left, sorted(set(corrections or ()) - found))
+
+    def _letters(
+        self, reason: str | None, corrections: Mapping[Place, Correction] | None
+    ) -> Iterator[Letter]:
+        dead = read(self._spark, self._path).where(
+            (F.col("kind") == DEAD_LETTER) & (F.col("reason") != ERASED)
+        )
+        if reason is not None:
+            dead = dead.where(F.contains("reason", F.lit(reason)))
+        if corrections is not None:
+            dead = dead.where(F.col("offset").isin(sorted({offset for _, offset in corrections})))
+        columns = ("partition", "offset", "raw_key", "raw_value", "headers")
+        rows = dead.select(*columns, F.unix_millis("timestamp").alias("ms")).orderBy("partition", "offset")
+        for row in rows.toLocalIterator():
+            letter = self._letter(row)
+            if corrections is None:
+                yield letter
+            elif letter.place in corrections:
+                yield corrections[letter.place].of(letter)
+
+    def _letter(self, row: Row) -> Letter:
+        headers = [(each["key"], _bytes(each["value"])) for each in row["headers"] or ()]
+        # Where the value tells the event time, Kafka's timestamp is not in the log, and nothing depends on it.
+        known_ms = int(time.time() * 1000) if self._topic.timestamp is not None else row["ms"]
+        place = (row["partition"], row["offset"])
+        return Letter(place, _bytes(row["raw_key"]), _bytes(row["raw_value"]), headers, known_ms)
+
+    def _reasons(self, letters: Sequence[Letter]) -> list[str | None]:
+        """Why each cannot be read; None: it can."""
+        keys, values = (
+            pa.array([getattr(letter, part) for letter in letters], pa.binary()) for part in ("key", "value")
+        )
+        times = pa.array([letter.timestamp_ms for letter in letters], pa.int64())
+        while True:
+            of = RecordFormat.of(self._topic, self._store.known)
+            decoded = Decoder(of).decode(keys, values, times, int(time.time() * 1000))
+            if not decoded.asked:
+                found: list[str | None] = decoded.reasons.as_column().to_pylist()
+                return found
+            self._store.learn(decoded.asked)
+
+    def _send(self, letters: Sequence[Letter]) -> None:
+        if not letters:
+            return
+        refused: list[str] = []
+        for letter in letters:
+            named = json.dumps([self._topic.name, *letter.place]).encode()
+            headers: list[tuple[str, str | bytes | None]] = [
+                *(pair for pair in letter.headers if pair[0] != HEADER),
+                (HEADER, named),
+            ]
+            self._producer.produce(
+                self._topic.name,
+                key=letter.key,
+                value=letter.value,
+                partition=letter.place[0],
+                timestamp=letter.timestamp_ms or 0,
+                headers=headers,
+                on_delivery=lambda error, _: refused.append(str(error)) if error is not None else None,
+            )
+        waiting = self._producer.flush(PATIENCE_SECONDS)
+        if waiting or refused:
+            raise TransientError(
+                f"Topic '{self._topic.name}': Kafka did not take {waiting + len(refused)} of {len(letters)} records.",
+                detail=refused[0] if refused else f"It did not answer within {PATIENCE_SECONDS:g} s.",
+                hint="Run it again: what the log holds by then is not sent again.",
+            )
+        note = [[*letter.place] for letter in letters]
+        small_files.write_json(f"{self._path}/{FOLDER}/{uuid.uuid4().hex}.json", note)
+
+    @cached_property
+    def _producer(self) -> Producer:
+        return Producer(self._kafka.client_options() | {"enable.idempotence": True, "acks": "all"})
+
+    def _sent_before(self) -> set[Place]:
+        """What stands in the log again, and what was sent and may not have come there yet."""
+        again = redriven(read(self._spark, self._path)).collect()
+        noted = small_files.names(f"{self._path}/{FOLDER}")
+        files = (small_files.read_json(f"{self._path}/{FOLDER}/{name}") or () for name in noted)
+        return {(row["partition"], row["offset"]) for row in again} | {
+            (p, o) for file in files for p, o in file
+        }
+
+
+def _bytes(content: bytearray | bytes | None) -> bytes | None:
+    return None if content is None else bytes(content)

@@ -1,0 +1,188 @@
+"""A real Spark standalone cluster on this machine: a master and workers as processes, from the PySpark package.
+
+    with SparkCluster(Path("data"), workers=2) as cluster:
+        os.environ |= cluster.environment
+
+Invariants:
+- it listens on the loopback interface only;
+- each worker has a working folder of its own, and so has each of its executors: nothing is shared but what is sent;
+- neither the cluster nor its executors outlive the process that started it.
+"""
+
+from __future__ import annotations
+
+import atexit
+import json
+import os
+import signal
+import subprocess
+import time
+import urllib.error
+import urllib.request
+from collections.abc import Mapping
+from contextlib import suppress
+from pathlib import Path
+from typing import Any, Self
+
+from headrace.errors import TerminalError
+from headrace.local import lifeline
+from headrace.local.broker_config import HOST, free_port
+from headrace.local.server import LocalServer
+from headrace.spark.jars import java
+
+MASTER, WORKER = "org.apache.spark.deploy.master.Master", "org.apache.spark.deploy.worker.Worker"
+# Masters and workers compute nothing: the quick compiler alone.
+DAEMON_JVM = "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC -Xss512k"
+EXECUTOR = "org.apache.spark.executor.CoarseGrainedExecutorBackend"
+
+
+class SparkClusterFailed(TerminalError):
+    """The cluster did not start, or ended; the detail holds the last lines of its master's log."""
+
+
+class SparkCluster(LocalServer):
+    """A master and some workers.
+
+    In:     `workers` how many; `cores` and `memory` of each, as `1g`
+            `port` of the master; None takes a free one
+    """
+
+    def __init__(
+        self, data_dir: Path, *, workers: int = 2, cores: int = 1, memory: str = "1g", port: int | None = None
+    ) -> None:
+        super().__init__(data_dir.absolute(), port, "master.log")
+        self._cores, self._memory = cores, memory
+        self._names = [f"worker-{number}" for number in range(1, workers + 1)]
+        self._workers: dict[str, subprocess.Popen[bytes]] = {}
+        self._ui_port = 0
+
+    @property
+    def master(self) -> str:
+        """The URL of the master, as `HEADRACE_SPARK_MASTER` takes it."""
+        if self.port is None:
+            raise SparkClusterFailed("The cluster has no port yet.", hint="Call start(), or name a port.")
+        return f"spark://{HOST}:{self.port}"
+
+    @property
+    def ui(self) -> str:
+        """The address at which the master shows its workers and applications."""
+        return f"http://{HOST}:{self._ui_port}"
+
+    @property
+    def environment(self) -> Mapping[str, str]:
+        """The variables by which a stream run computes here; none is a secret."""
+        return {
+            "HEADRACE_SPARK_MASTER": self.master,
+            "HEADRACE_SPARK_DRIVER_HOST": HOST,
+            "HEADRACE_SPARK_DRIVER_BIND_ADDRESS": HOST,
+        }
+
+    def start(self) -> Self:
+        """Launch master and workers; does not wait until they are ready.
+
+        Raises: JarsMissing when there is no Java
+        """
+        if self.pid is not None:
+            return self
+        self.data_dir.mkdir(parents=True, exist_ok=True)
+        self.port, self._ui_port = self.port or free_port(), free_port()
+        where = ["--host", HOST, "--port", str(self.port), "--webui-port", str(self._ui_port)]
+        self._process = self._spawn(MASTER, where, self.data_dir, self.log_file)
+        atexit.register(self.stop)
+        for name in self._names:
+            self.start_worker(name)
+        return self
+
+    def start_worker(self, name: str) -> None:
+        """Launch one worker, such as `worker-1`; again after it was killed."""
+        folder = self.data_dir / name
+        folder.mkdir(exist_ok=True)
+        size = ["--cores", str(self._cores), "--memory", self._memory]
+        where = ["--host", HOST, "--webui-port", str(free_port()), "--work-dir", str(folder / "work")]
+        self._workers[name] = self._spawn(WORKER, [*where, *size, self.master], folder, folder / "worker.log")
+
+    def kill_worker(self, name: str) -> None:
+        """End a worker with SIGKILL, and with it what it has started: a lost machine."""
+        process = self._workers.pop(name)
+        for executor in _children(process.pid):
+            _kill(executor)
+        process.kill()
+        process.wait()
+
+    def wait_ready(self, timeout_s: float = 60.0) -> Self:
+        """Return when all workers have registered with the master.
+
+        Raises: SparkClusterFailed when the master has ended, or workers are missing at the end of the time
+        """
+        deadline = time.monotonic() + timeout_s
+        while len(self.alive()) < len(self._workers):
+            if self.pid is None:
+                raise SparkClusterFailed("Spark's master ended.", detail=self._last_words())
+            if time.monotonic() > deadline:
+                raise SparkClusterFailed(
+                    f"Of {len(self._workers)} workers {len(self.alive())} came within {timeout_s:g} s.",
+                    detail=self._last_words(),
+                )
+            time.sleep(0.1)
+        return self
+
+    def alive(self) -> list[str]:
+        """The workers that the master counts as alive, by their ids."""
+        direct = urllib.request.build_opener(urllib.request.ProxyHandler({}))  # never by way of a proxy
+        try:
+            with direct.open(f"{self.ui}/json/", timeout=2) as answer:
+                told: dict[str, Any] = json.load(answer)
+        except (urllib.error.URLError, OSError, ValueError):
+            return []
+        return [worker["id"] for worker in told["workers"] if worker["state"] == "ALIVE"]
+
+    def executors(self) -> list[int]:
+        """The processes of the executors that the workers have started."""
+        return [number for process in self._workers.values() for number in _children(process.pid)]
+
+    def stop(self) -> None:
+        """Shut workers and master down; nothing happens when they do not run."""
+        running, self._workers = self._workers, {}
+        for process in running.values():
+            lifeline.stop(process)
+        if self._process is not None:
+            lifeline.stop(self._process)
+            self._process = None
+        atexit.unregister(self.stop)
+
+    def _spawn(self, main: str, arguments: list[str], folder: Path, log: Path) -> subprocess.Popen[bytes]:
+        import pyspark
+
+        home = Path(pyspark.__file__).parent
+        env = {
+            "PATH": os.environ.get("PATH", os.defpath),
+            "HOME": str(folder),
+            "SPARK_HOME": str(home),
+            "SPARK_LOCAL_DIRS": str(folder / "local"),
+            "SPARK_LOCAL_IP": HOST,
+            "SPARK_DAEMON_MEMORY": "256m",
+            "SPARK_DAEMON_JAVA_OPTS": DAEMON_JVM,
+            "JAVA_HOME": str(Path(java()).resolve().parents[1]),
+        }
+        return lifeline.spawn(
+            [str(home / "bin" / "spark-class"), main, *arguments], log=log, cwd=folder, env=env
+        )
+
+
+def _children(parent: int) -> list[int]:
+    """The executors among the children of a worker; Linux tells them."""
+    listed = (_read(path) for path in Path(f"/proc/{parent}/task").glob("*/children"))
+    numbers = [int(number) for text in listed for number in text.split()]
+    return [number for number in numbers if EXECUTOR in _read(Path(f"/proc/{number}/cmdline"))]
+
+
+def _read(path: Path) -> str:
+    try:
+        return path.read_text()
+    except (FileNotFoundError, ProcessLookupError):
+        return ""
+
+
+def _kill(process: int) -> None:
+    with suppress(ProcessLookupError):
+        os.kill(process, signal.SIGKILL)

@@ -1,0 +1,122 @@
+"""The dead letters of a topic, grouped by reason, with examples."""
+
+from __future__ import annotations
+
+import datetime as dt
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from pyspark.sql import Window
+from pyspark.sql import functions as F
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
+
+    from pyspark.sql import DataFrame, Row
+
+NUMBER = "(?<![A-Za-z0-9]|[A-Za-z]-)[0-9]+"  # not that of "UTF-8"
+TEXT_MAX = 120  # bytes of a key or a value that are shown
+
+
+@dataclass(frozen=True)
+class Example:
+    """One dead letter. `key` and `value` as people read them; None: there is none."""
+
+    partition: int
+    offset: int
+    ingested_at: dt.datetime
+    reason: str
+    key: str | None
+    value: str | None
+
+
+@dataclass(frozen=True)
+class DeadLetters:
+    """Those of one reason; numbers in it are written as `#`.
+
+    node      that cannot use them; None: they are dead for every node
+    examples  the newest
+    """
+
+    reason: str
+    node: str | None
+    records: int
+    first_at: dt.datetime
+    last_at: dt.datetime
+    examples: Sequence[Example]
+
+    def __str__(self) -> str:
+        """A line for the reason, and one for each example."""
+        whose = "" if self.node is None else f" (for {self.node} alone)"
+        since = f"{self.first_at:%Y-%m-%d %H:%M:%S} to {self.last_at:%Y-%m-%d %H:%M:%S}"
+        lines = [f"{self.records:,} × {self.reason}{whose}", f"  {since} UTC"]
+        for each in self.examples:
+            lines.append(f"  partition {each.partition}, offset {each.offset}: {each.reason}")
+            lines.append(f"    key {each.key}, value {each.value}")
+        return "\n".join(lines)
+
+
+def by_reason(dead: DataFrame, examples: int) -> list[DeadLetters]:
+    """The dead letters grouped, those with most records first.
+
+    In: dead  as `Views.dead_letters` gives them
+    """
+    alike = dead.withColumn("alike", F.regexp_replace("reason", NUMBER, "#"))
+    group = ["alike", "node"]
+    newest = Window.partitionBy(*group).orderBy(F.desc("ingested_at"), "partition", F.desc("offset"))
+    whole = Window.partitionBy(*group)
+    found = (
+        alike.withColumn("place", F.row_number().over(newest))
+        .withColumn("records", F.count("*").over(whole))
+        .withColumn("first_at", F.min("ingested_at").over(whole))
+        .where(F.col("place") <= max(examples, 1))
+        .withColumn("key", F.substring("key", 1, TEXT_MAX + 1))
+        .withColumn("value", F.substring("value", 1, TEXT_MAX + 1))
+        .collect()
+    )
+    groups: dict[tuple[str, str | None], list[Row]] = {}
+    for row in sorted(found, key=lambda row: row["place"]):
+        groups.setdefault((row["alike"], row["node"]), []).append(row)
+    made = [_group(reason, node, rows, examples) for (reason, node), rows in groups.items()]
+    return sorted(made, key=lambda each: (-each.records, each.reason, each.node or ""))
+
+
+def _group(reason: str, node: str | None, rows: Sequence[Row], examples: int) -> DeadLetters:
+    newest = rows[0]
+    return DeadLetters(
+        reason,
+        node,
+        newest["records"],
+        _utc(newest["first_at"]),
+        _utc(newest["ingested_at"]),
+        tuple(_examples(rows[:examples])),
+    )
+
+
+def _examples(rows: Sequence[Row]) -> Iterator[Example]:
+    for row in rows:
+        yield Example(
+            row["partition"],
+            row["offset"],
+            _utc(row["ingested_at"]),
+            row["reason"],
+            shown(row["key"]),
+            shown(row["value"]),
+        )
+
+
+def shown(content: bytes | None) -> str | None:
+    """Bytes as people read them: text in quotes, other bytes as hexadecimal numbers, long ones cut short."""
+    if content is None:
+        return None
+    cut = bytes(content[:TEXT_MAX])
+    more = "…" if len(content) > TEXT_MAX else ""
+    text = cut.decode("utf-8", errors="replace").rstrip("\ufffd" if more else "")
+    if text.isprintable() and "\ufffd" not in text:
+        return f"{text!r}{more}"
+    return f"0x{cut.hex()}{more}"
+
+
+def _utc(moment: dt.datetime) -> dt.datetime:
+    """A moment as the session's rows have it, in the machine's zone, in UTC."""
+    return moment.astimezone(dt.UTC)

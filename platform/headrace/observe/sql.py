@@ -1,0 +1,250 @@
+"""SQL over a lake, answered by DuckDB in the process that asks. Neither Spark nor a stream takes part.
+
+| name in a query | rows |
+| --- | --- |
+| `<node>` | what `Views.read` gives: final windows if suppressed, else every window as of now; current rows |
+| `open_windows.<node>` | the windows that are not closed yet, with their values so far |
+| `logs.<topic>` | the log, with dead letters, ticks and control rows |
+
+Law: each node is read as of one micro-batch. Its table is read by DuckDB's Delta reader at an exact version; what the state
+alone knows (open windows, current rows that are not in the table yet) is computed by the kernel and joins it.
+"""
+
+from __future__ import annotations
+
+import os
+from contextlib import suppress
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from headrace.description import WindowedAggregate
+from headrace.engine.operators import current_results
+from headrace.engine.state_files import StateSource, read_state
+from headrace.engine.state_layout import StateLayout
+from headrace.errors import TerminalError
+from headrace.fold.changes.collect import RESULTS
+from headrace.fold.contract import BATCH, DELETED, HASH, KEY, Needs
+from headrace.lake import open_table
+from headrace.lake.storage import S3, delta_uri, is_local, scheme
+from headrace.nodes.node_tables import current_base, progress_of
+from headrace.nodes.operator_frames import operator_of
+from headrace.nodes.sink_rows import SEQUENCE
+from headrace.nodes.state_views import windows_in
+from headrace.nodes.stored_columns import stored_operator
+from headrace.nodes.topics import topics_of
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+    from types import ModuleType
+
+    from headrace.description import Node
+    from headrace.lake import LakeTable
+    from headrace.lake.paths import Lake
+    from headrace.nodes.progress import Progress
+
+LOGS, OPEN = "logs", "open_windows"
+FOLDER = "extensions/*/*.duckdb_extension"
+
+
+class LakeSql:
+    """Answers queries. One thread asks at a time."""
+
+    def __init__(self, lake: Lake, nodes: Sequence[Node]) -> None:
+        """Start DuckDB in this process; no table is opened before a query names it.
+
+        In:     nodes  whose tables queries may name, and the logs of whose topics
+        Raises: TerminalError when DuckDB has no credentials for the lake
+        """
+        import duckdb
+
+        self._lake, self._nodes = lake, {node.required_name: node for node in nodes}
+        self._topics = topics_of(nodes)
+        config = {"autoinstall_known_extensions": False, "autoload_known_extensions": False}
+        self._duckdb = duckdb.connect(config=config)  # type: ignore[arg-type]
+        self._errors, self._made = duckdb.Error, 0
+        self._duckdb.execute("SET TimeZone = 'UTC'")
+        _load_readers(self._duckdb, lake.root)
+        for schema in (LOGS, OPEN):
+            self._duckdb.execute(f"CREATE SCHEMA {schema}")
+
+    def __enter__(self) -> LakeSql:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._duckdb.close()
+
+    @property
+    def names(self) -> list[str]:
+        """The names that a query may use, of tables that are there."""
+        nodes = [name for name in self._nodes if open_table(self._lake.table(name)).exists]
+        windows = [f"{OPEN}.{name}" for name in nodes if isinstance(self._nodes[name], WindowedAggregate)]
+        logs = [f"{LOGS}.{_quoted(n)}" for n in self._topics if open_table(self._lake.log(n)).exists]
+        return [*map(_quoted, nodes), *windows, *logs]
+
+    def query(self, text: str) -> pa.Table:
+        """The rows of a query, as of now.
+
+        Raises: TerminalError when DuckDB refuses the query; the errors of the tables that it names
+        """
+        try:
+            named = self._duckdb.get_table_names(text, qualified=True)
+        except self._errors as error:
+            raise self._refused(text, error) from None
+        for name in sorted(named):
+            self._show(name)
+        try:
+            return self._duckdb.execute(text).to_arrow_table()
+        except self._errors as error:
+            raise self._refused(text, error) from None
+
+    def _show(self, name: str) -> None:
+        """Make the view that a query names; a name that is not of the lake is left to DuckDB."""
+        schema, _, table = name.rpartition(".")
+        table = table.strip('"')
+        if schema == LOGS and table in self._topics:
+            self._view(LOGS, table, f"SELECT * FROM {_scan(open_table(self._lake.log(table)), table)}")
+        elif schema == OPEN and isinstance(self._nodes.get(table), WindowedAggregate):
+            node = self._nodes[table]
+            self._view(OPEN, table, f"SELECT * FROM {self._rows(_users(self._open_windows(node)))}")
+        elif not schema and table in self._nodes:
+            node = self._nodes[table]
+            appended = operator_of(node).appended
+            self._view("main", table, self._appended(node) if appended else self._current(node))
+
+    def _appended(self, node: Node) -> str:
+        """The state first: what it says is closed is in the table then, and what comes later has a later commit time."""
+        progress, state = self._progress(node)
+        shows_open = isinstance(node, WindowedAggregate) and node.suppression is None
+        windows = self._windows(node, progress, state) if shows_open else None
+        results = open_table(self._lake.table(node.required_name))
+        upto_ms = operator_of(node).frontier_ms(progress)
+        table = _scan(results, node.required_name)
+        final = f"SELECT {_users_of(results)} FROM {table} WHERE {SEQUENCE} <= {upto_ms}"
+        if windows is None:
+            return final
+        return f"{final} UNION ALL BY NAME SELECT * FROM {self._rows(_users(windows))}"
+
+    def _current(self, node: Node) -> str:
+        """The base first: what is folded into it later is still in the state."""
+        results = open_table(self._lake.table(node.required_name))
+        _require(results, node.required_name)
+        base, users = current_base(results.uri, node), _users_of(results)
+        table = _scan(results, node.required_name, base.version)
+        state = open_table(self._lake.state(node.required_name))
+        layout = StateLayout(
+            {RESULTS: current_results(pa.schema([*state.columns.field(RESULTS).type, (HASH, pa.int64())]))}
+        )
+        rows = read_state(StateSource.committed(state), layout, RESULTS, Needs(), remember=False).rows
+        since = self._rows(rows.filter(pc.greater(rows[BATCH], base.batch)))
+        untouched = f"SELECT {users} FROM {table} WHERE {KEY} NOT IN (SELECT {KEY} FROM {since})"
+        return f"{untouched} UNION ALL SELECT {users} FROM {since} WHERE NOT {DELETED}"
+
+    def _open_windows(self, node: Node) -> pa.Table:
+        return self._windows(node, *self._progress(node))
+
+    def _progress(self, node: Node) -> tuple[Progress, StateSource]:
+        """How far a node has come, and the files of the state as of then."""
+        state = open_table(self._lake.state(node.required_name))
+        _require(state, node.required_name)
+        snapshot = state.snapshot()
+        progress = progress_of(self._lake, node, through=snapshot.version)
+        return progress, StateSource(state.uri, snapshot.files)
+
+    def _windows(self, node: Node, progress: Progress, state: StateSource) -> pa.Table:
+        operator = stored_operator(self._lake, node)
+        found = windows_in(operator.kernel, progress.clock)
+        assert found is not None
+        name, make = found
+        return make({name: read_state(state, operator.layout, name, Needs(), remember=False).rows})
+
+    def _rows(self, rows: pa.Table) -> str:
+        """Rows of Arrow as a relation of DuckDB, by a name of their own."""
+        self._made += 1
+        name = f"__rows_{self._made}"
+        self._duckdb.register(name, rows)
+        return name
+
+    def _view(self, schema: str, name: str, query: str) -> None:
+        self._duckdb.execute(f"CREATE OR REPLACE VIEW {schema}.{_quoted(name)} AS {query}")
+
+    def _refused(self, text: str, error: Exception) -> TerminalError:
+        return TerminalError(
+            f"DuckDB refuses the query: {text}",
+            detail=str(error),
+            hint=f"Tables of this lake: {', '.join(self.names) or 'none yet'}.",
+        )
+
+
+def _load_readers(connection: Any, root: str) -> None:
+    """Let DuckDB read Delta tables, on S3 too; its extensions come as packages, for it may not reach its own server."""
+    import duckdb_extension_delta
+    import duckdb_extension_httpfs
+
+    connection.load_extension(_extension(duckdb_extension_delta))
+    if is_local(root):
+        return
+    if scheme(root) not in S3:
+        raise TerminalError(
+            f"Lake '{root}': SQL reads local folders and S3.", hint="Query it with Spark, by `Views`."
+        )
+    connection.load_extension(_extension(duckdb_extension_httpfs))
+    options = {"REGION": os.environ.get("AWS_REGION") or os.environ.get("AWS_DEFAULT_REGION", "us-east-1")}
+    try:
+        options |= {"KEY_ID": os.environ["AWS_ACCESS_KEY_ID"], "SECRET": os.environ["AWS_SECRET_ACCESS_KEY"]}
+    except KeyError as error:
+        raise TerminalError(
+            f"Lake '{root}': DuckDB needs {error.args[0]} in the environment.",
+            hint="SQL uses keys alone, not the role of a machine; set the keys, or query with Spark, by `Views`.",
+        ) from None
+    with suppress(KeyError):
+        options["SESSION_TOKEN"] = os.environ["AWS_SESSION_TOKEN"]
+    endpoint = os.environ.get("AWS_ENDPOINT_URL", "")
+    if endpoint:
+        hosted = os.environ.get("AWS_VIRTUAL_HOSTED_STYLE_REQUEST", "").lower() == "true"
+        options |= {
+            "ENDPOINT": endpoint.partition("://")[2],
+            "URL_STYLE": "vhost" if hosted else "path",
+            "USE_SSL": str(not endpoint.startswith("http://")).lower(),
+        }
+    told = ", ".join(f"{name} {_text(value)}" for name, value in options.items())
+    connection.execute(f"CREATE SECRET (TYPE s3, {told})")
+
+
+def _extension(package: ModuleType) -> str:
+    assert package.__file__
+    (found,) = Path(package.__file__).parent.glob(FOLDER)
+    return str(found)
+
+
+def _scan(table: LakeTable, name: str, version: int | None = None) -> str:
+    """A table as DuckDB reads it, at a version. In: version  None: the newest now."""
+    _require(table, name)
+    at = table.version if version is None else version
+    return f"delta_scan({_text(delta_uri(table.uri))}, version => {at})"
+
+
+def _require(table: LakeTable, name: str) -> None:
+    if not table.exists:
+        raise TerminalError(
+            f"'{name}' has no table at {table.uri}.",
+            hint="Start its stream, or correct the lake's root (HEADRACE_LAKE).",
+        )
+
+
+def _users(rows: pa.Table) -> pa.Table:
+    return rows.select([name for name in rows.column_names if not name.startswith("__")])
+
+
+def _users_of(table: LakeTable) -> str:
+    return ", ".join(_quoted(name) for name in table.columns.names if not name.startswith("__"))
+
+
+def _quoted(name: str) -> str:
+    return '"' + name.replace('"', '""') + '"'
+
+
+def _text(value: str) -> str:
+    return "'" + value.replace("'", "''") + "'"

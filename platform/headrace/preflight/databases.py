@@ -1,0 +1,65 @@
+"""PostgreSQL: Dagster's own database, and that of sinks."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import psycopg
+
+from headrace.errors import TerminalError, TransientError
+from headrace.preflight.finding import Finding, tried
+from headrace.sinks.postgres import DSN_VARIABLE, PostgresSink
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
+
+    from headrace.description import Node
+
+DAGSTER, HOME = "DAGSTER_POSTGRES_URL", "DAGSTER_HOME"
+SECONDS = 5
+
+
+def check_databases(nodes: Sequence[Node]) -> Iterator[Finding]:
+    """Connect to each database that the environment names."""
+    if os.environ.get(DAGSTER):
+        yield tried("Dagster's database", lambda: _connect(os.environ[DAGSTER], DAGSTER))
+    else:
+        yield tried("Dagster's database", _home)
+    if any(isinstance(sink, PostgresSink) for node in nodes for sink in node.sinks):
+        yield tried("PostgreSQL of sinks", lambda: _connect(os.environ.get(DSN_VARIABLE, ""), DSN_VARIABLE))
+
+
+def _home() -> str:
+    home = os.environ.get(HOME)
+    if not home or not (Path(home) / "dagster.yaml").is_file():
+        raise TerminalError(
+            f"Neither {DAGSTER} is set, nor does {HOME} name a folder with dagster.yaml.",
+            hint=f"Set {HOME} to a folder with deploy/dagster.yaml, and {DAGSTER} to its PostgreSQL.",
+        )
+    return f"as {home}/dagster.yaml says"
+
+
+def _connect(dsn: str, variable: str) -> str:
+    """The errors of PostgreSQL name host and user, and never the password."""
+    if not dsn:
+        raise TerminalError(
+            f"{variable} is not set.", hint="Set it to postgresql://user:password@host:5432/database."
+        )
+    try:
+        with psycopg.connect(dsn, connect_timeout=SECONDS) as connection:
+            version = connection.info.server_version
+    except psycopg.ProgrammingError:
+        raise TerminalError(
+            f"{variable} is no connection string of PostgreSQL.",
+            hint="Write postgresql://user:password@host:5432/database; escape what a URL cannot hold.",
+        ) from None
+    except psycopg.OperationalError as error:
+        lines = str(error).strip().splitlines()
+        raise TransientError(
+            "PostgreSQL does not let this client in.",
+            detail=lines[0] if lines else None,
+            hint=f"Start the server, or correct {variable}.",
+        ) from None
+    return f"PostgreSQL {version // 10_000} answers"

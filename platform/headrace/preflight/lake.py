@@ -1,0 +1,42 @@
+"""The lake: whether it can be reached and written, whether files are created once, and which version has written it."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+from uuid import uuid4
+
+from headrace.lake import small_files
+from headrace.lake.format import is_known, no_conditional_puts
+from headrace.preflight.finding import tried
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from headrace.preflight.finding import Finding
+
+
+def check_lake(root: str) -> Iterator[Finding]:
+    """Read the lake's mark, and create one small file twice, of which the second time has to fail."""
+    read = tried(f"lake {root}, format", lambda: _format(root))
+    yield read
+    if read.ok:
+        yield tried(f"lake {root}, conditional put", lambda: _conditional_put(root))
+
+
+def _format(root: str) -> str:
+    return (
+        "this version's"
+        if is_known(root)
+        else "new: nothing is there yet, or a build before formats wrote it"
+    )
+
+
+def _conditional_put(root: str) -> str:
+    path = f"{root}/checks/{uuid4().hex}.json"
+    try:
+        first = small_files.write_json(path, {}, overwrite=False)
+        if not first or small_files.write_json(path, {}, overwrite=False):
+            raise no_conditional_puts(root)
+    finally:
+        small_files.delete(path)
+    return "a file is created once, and removed"

@@ -1,0 +1,30 @@
+"""All trials, in the order in which a start meets them."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from headrace.preflight.databases import check_databases
+from headrace.preflight.kafka import check_kafka
+from headrace.preflight.lake import check_lake
+from headrace.preflight.spark import check_spark
+from headrace.settings import KafkaSettings, SparkSettings, StreamSettings
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
+
+    from headrace.description import Node
+    from headrace.preflight.finding import Finding
+
+
+def check_configuration(nodes: Sequence[Node], root: str) -> Iterator[Finding]:
+    """Try what these nodes need, with the settings of the environment.
+
+    In:     root  URI of the lake
+    Raises: ValidationError of pydantic when a variable has a value that its type does not take
+    """
+    StreamSettings()  # a value that is no number is told here, too
+    yield from check_lake(root)
+    yield from check_kafka(nodes, KafkaSettings())
+    yield from check_spark(SparkSettings())
+    yield from check_databases(nodes)

@@ -1,0 +1,16 @@
+"""Settings from the environment, each in one typed class. docs/settings.md lists all of them.
+
+    kafka      HEADRACE_KAFKA_…    how logs, sinks and administration reach Kafka
+    spark      HEADRACE_SPARK_…    the master, and what driver and executors get
+    streams    HEADRACE_STREAM_…   how a stream run behaves, and exceptions for single streams
+    pipeline   HEADRACE_…          the lake, the pipeline's module, the endpoint of metrics
+
+How storage is reached stands in the variables of its own clients (see `headrace.lake.storage`).
+"""
+
+from headrace.settings.kafka import KafkaSettings
+from headrace.settings.pipeline import Settings, load_pipeline
+from headrace.settings.spark import SparkSettings
+from headrace.settings.streams import StreamSettings
+
+__all__ = ["KafkaSettings", "Settings", "SparkSettings", "StreamSettings", "load_pipeline"]

@@ -1,0 +1,115 @@
+"""What deploy/ describes is valid, and names commands, files and settings that there are. No container engine is needed."""
+
+from __future__ import annotations
+
+import re
+import shutil
+import subprocess
+import sys
+from collections.abc import Iterator
+from importlib import import_module
+from pathlib import Path
+from typing import Any
+
+import kubernetes_validate
+import pytest
+import yaml
+from dagster._config import validate_config
+
+from headrace.cli.configuring import SECTIONS
+
+pytestmark = pytest.mark.fast
+
+ROOT = Path(__file__).resolve().parents[2]
+KUBERNETES = sorted((ROOT / "deploy" / "kubernetes").glob("*.yaml"))
+COMPOSE = ROOT / "deploy" / "compose.yaml"
+BIN = Path(sys.executable).parent
+IMAGE = re.compile(r"(^|/)headrace:")
+VERSION = "1.33"  # of Kubernetes
+# Read by other parts than `headrace.settings`.
+OTHERS = {"HEADRACE_DOCS", "HEADRACE_DOCS_URL", "HEADRACE_CODE_HOST", "HEADRACE_POSTGRES_DSN"}
+
+
+def documents(path: Path) -> list[dict[str, Any]]:
+    return list(yaml.safe_load_all(path.read_text(encoding="utf-8")))
+
+
+def described(kind: str) -> list[dict[str, Any]]:
+    return [each for path in KUBERNETES for each in documents(path) if each["kind"] == kind]
+
+
+def own_containers() -> Iterator[tuple[str, list[str]]]:
+    """Each container of the project's image, with its command."""
+    for name, service in documents(COMPOSE)[0]["services"].items():
+        if IMAGE.search(service["image"]):
+            yield f"compose {name}", service["command"]
+    for deployment in described("Deployment"):
+        pod = deployment["spec"]["template"]["spec"]
+        for container in [*pod["containers"], *pod.get("initContainers", [])]:
+            yield f"kubernetes {container['name']}", container["args"]
+
+
+@pytest.mark.parametrize("path", KUBERNETES, ids=lambda path: path.name)
+def test_kubernetes_knows_each_object_and_each_of_its_fields(path: Path) -> None:
+    for each in documents(path):
+        kubernetes_validate.validate(each, VERSION, strict=True)
+        assert each["kind"] == "Namespace" or each["metadata"]["namespace"] == "headrace"
+
+
+def test_compose_is_what_its_schema_allows() -> None:
+    command = [str(BIN / "check-jsonschema"), "--builtin-schema", "vendor.compose-spec", str(COMPOSE)]
+    checked = subprocess.run(command, capture_output=True, text=True, check=False)
+    assert checked.returncode == 0, checked.stdout + checked.stderr
+
+
+def test_each_service_of_one_host_starts_again_and_says_whether_it_is_well() -> None:
+    services = documents(COMPOSE)[0]["services"]
+    assert all(service.get("restart") for service in services.values())
+    unwatched = {name for name, service in services.items() if "healthcheck" not in service}
+    assert unwatched == {"spark-worker", "check", "report"}
+
+
+@pytest.mark.parametrize(("where", "command"), list(own_containers()), ids=lambda value: str(value)[:30])
+def test_the_image_has_each_command_and_the_file_that_it_names(where: str, command: list[str]) -> None:
+    assert shutil.which(command[0], path=str(BIN)), f"{where}: {command[0]}"
+    for word in command:
+        if word.endswith(".py"):
+            assert (ROOT / word).is_file(), f"{where}: {word}"
+        if word.startswith("/opt/headrace/"):
+            assert f"COPY deploy/image/{Path(word).name} /opt/headrace/" in dockerfile(), f"{where}: {word}"
+
+
+def dockerfile() -> str:
+    return (ROOT / "deploy/image/Dockerfile").read_text(encoding="utf-8")
+
+
+def test_containers_are_given_settings_that_there_are() -> None:
+    known = {
+        f"{section.model_config.get('env_prefix', '')}{name}".upper()
+        for section in SECTIONS
+        for name in section.model_fields
+    }
+    text = "\n".join(path.read_text(encoding="utf-8") for path in [COMPOSE, *KUBERNETES])
+    given = set(re.findall(r"\bHEADRACE_[A-Z_]+\b", text))
+    assert given - OTHERS - known == set()
+
+
+def test_on_kubernetes_dagsters_instance_is_the_same_but_for_the_launcher() -> None:
+    (config_map,) = [
+        each for each in described("ConfigMap") if each["metadata"]["name"] == "dagster-instance"
+    ]
+    instance = yaml.safe_load(config_map["data"]["dagster.yaml"])
+    launcher = instance.pop("run_launcher")
+    assert instance == yaml.safe_load((ROOT / "deploy/dagster.yaml").read_text(encoding="utf-8"))
+    assert (launcher["module"], launcher["class"]) == ("dagster_k8s", "K8sRunLauncher")
+    described_by: Any = import_module(launcher["module"])
+    checked = validate_config(described_by.K8sRunLauncher.config_type(), launcher["config"])
+    assert checked.success, checked.errors
+    assert instance["run_monitoring"]["max_resume_run_attempts"] == 0
+
+
+def test_the_entrypoint_runs_commands_and_starts_executors_of_spark() -> None:
+    script = ROOT / "deploy/image/entrypoint.sh"
+    assert subprocess.run(["sh", "-n", script], check=False).returncode == 0
+    assert "KubernetesExecutorBackend" in script.read_text(encoding="utf-8")
+    assert 'ENTRYPOINT ["/opt/headrace/entrypoint.sh"]' in dockerfile()

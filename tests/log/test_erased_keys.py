@@ -1,0 +1,57 @@
+"""A key to be erased is written as people write it, whatever its format in Kafka."""
+
+from __future__ import annotations
+
+import json
+
+import pyarrow as pa
+import pytest
+
+import headrace as hr
+from headrace.description.formats.registry import RegisteredSchema
+from headrace.errors import TerminalError
+from headrace.log import erasure
+from headrace.sequence.encodings import KnownSchemas
+from headrace.sequence.formats import RecordFormat
+from tests.laws.kernel.avro_values import encoded
+
+pytestmark = pytest.mark.fast
+
+URL = "http://registry:8081"
+PAIR = {
+    "type": "record",
+    "name": "k",
+    "fields": [{"name": "a", "type": "int"}, {"name": "b", "type": "string"}],
+}
+
+
+def test_a_key_that_is_avro_is_found_by_what_it_says() -> None:
+    longer = {**PAIR, "fields": [{"name": "b", "type": "string"}, {"name": "a", "type": "int"}]}
+    topic = hr.Topic("t", value="n INT", key_format=hr.Avro(schema=PAIR, registry=URL))
+    schemas = {(URL, n): RegisteredSchema("AVRO", json.dumps(s)) for n, s in ((1, PAIR), (2, longer))}
+    of, said = RecordFormat.of(topic, KnownSchemas(schemas)), erasure._as_said(topic)
+    raw = erasure.key_bytes(topic, '{"b": "x", "a": 5}')
+    assert erasure.key_values(topic, raw) == {"a": "5", "b": "x"}
+    keys = pa.array(
+        [{"a": 5, "b": "x"}, {"a": 5, "b": "y"}], pa.struct([("a", pa.int32()), ("b", pa.string())])
+    )
+    assert erasure._has_key(said, raw)(keys).to_pylist() == [True, False]
+    five, six = {"a": 5, "b": "x"}, {"a": 6, "b": "x"}
+    came = [
+        b"\0\0\0\0\1" + encoded(PAIR, five),
+        b"\0\0\0\0\2" + encoded(longer, five),
+        b"\0\0\0\0\1" + encoded(PAIR, six),
+    ]
+    marks = erasure._came_under(of, said, raw)(pa.array([*came, b"\0\0\0\0\3", b"x", None], pa.binary()))
+    assert [bool(mark) for mark in marks.to_pylist()] == [True, True, False, False, False, False]
+    with pytest.raises(TerminalError, match="is no key of it"):
+        erasure.key_bytes(topic, "x")
+
+
+def test_a_key_of_one_text_is_written_as_that_text() -> None:
+    topic = hr.Topic("t", key="id STRING", value="n INT", key_format=hr.Avro(schema="string"))
+    raw = erasure.key_bytes(topic, "a key")
+    assert erasure.key_values(topic, raw) == {"id": "a key"}
+    of, said = RecordFormat.of(topic), erasure._as_said(topic)
+    came = pa.array([encoded("string", "a key"), b"a key"])
+    assert erasure._came_under(of, said, raw)(came).to_pylist() == [True, False]

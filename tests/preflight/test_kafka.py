@@ -1,0 +1,73 @@
+"""`headrace config check` names the setting that keeps a client from Kafka, and the right that it lacks."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import pytest
+from pydantic import SecretStr
+
+import headrace as hr
+from headrace.local.broker_config import HOST, free_port
+from headrace.preflight.kafka import check_kafka
+from headrace.settings import KafkaSettings
+from tests.preflight.conftest import PASSWORD, USER, SaslBroker
+
+if TYPE_CHECKING:
+    from headrace.description import Node
+    from headrace.preflight import Finding
+
+pytestmark = pytest.mark.broker
+
+
+def node(topic: str, sink: str | None = None) -> Node:
+    readings = hr.Topic(topic, key="sensor_id STRING", value="sensor_id STRING, value DOUBLE")
+    totals = readings.group_by("sensor_id").aggregate(n=hr.count()).named("totals")
+    return totals if sink is None else totals.to(hr.KafkaSink(sink))
+
+
+def settings(broker: SaslBroker, password: str = PASSWORD) -> KafkaSettings:
+    return KafkaSettings(
+        bootstrap_servers=broker.sasl_servers,
+        security_protocol="SASL_PLAINTEXT",
+        sasl_mechanism="PLAIN",
+        username=USER,
+        password=SecretStr(password),
+    )
+
+
+def wrong(findings: list[Finding]) -> list[str]:
+    return [str(finding) for finding in findings if not finding.ok]
+
+
+def test_who_may_read_and_write_what_it_needs_is_told_so(broker: SaslBroker) -> None:
+    plain = KafkaSettings(bootstrap_servers=broker.bootstrap_servers)
+    found = [*check_kafka([node("readings", "counts")], plain)]
+    assert not wrong(found)
+    assert [finding.what for finding in found][1:] == ["topic 'counts'", "topic 'readings'"]
+    assert "2 partition(s)" in found[2].said
+
+
+def test_rights_that_a_client_lacks_are_named(broker: SaslBroker) -> None:
+    (sink,) = wrong([*check_kafka([node("readings", "counts")], settings(broker))])
+    assert "topic 'counts': Topic 'counts': this client may not write." in sink
+    assert "operations Describe, Write on the topic" in sink
+    (hidden,) = wrong([*check_kafka([node("secrets")], settings(broker))])
+    assert "operations Describe, Read on the topic" in hidden
+
+
+def test_a_topic_that_is_missing_is_named(broker: SaslBroker) -> None:
+    plain = KafkaSettings(bootstrap_servers=broker.bootstrap_servers)
+    (missing,) = wrong([*check_kafka([node("nowhere")], plain)])
+    assert "There is no topic 'nowhere'." in missing
+
+
+def test_wrong_credentials_and_a_broker_that_is_away_are_told_apart(broker: SaslBroker) -> None:
+    (refused,) = [*check_kafka([node("readings")], settings(broker, "wr0ng"))]
+    assert "refuses the credentials" in str(refused)
+    assert "HEADRACE_KAFKA_USERNAME" in (refused.fix or "")
+    assert "wr0ng" not in str(refused)
+    away = KafkaSettings(bootstrap_servers=f"{HOST}:{free_port()}")
+    (silent,) = [*check_kafka([node("readings")], away)]
+    assert f"Kafka at {away.bootstrap_servers} does not answer." in silent.said
+    assert "HEADRACE_KAFKA_BOOTSTRAP_SERVERS" in (silent.fix or "")

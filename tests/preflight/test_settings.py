@@ -1,0 +1,81 @@
+"""Every setting is typed and tried; secrets are not shown."""
+
+from __future__ import annotations
+
+import pytest
+from typer.testing import CliRunner
+
+import headrace as hr
+from headrace.cli import app
+from headrace.local.broker_config import HOST, free_port
+from headrace.preflight.databases import check_databases
+from headrace.preflight.spark import check_spark
+from headrace.settings import SparkSettings, StreamSettings
+
+pytestmark = pytest.mark.fast
+
+
+def test_settings_have_the_names_that_spark_knows(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("HEADRACE_SPARK_EXECUTOR_MEMORY", "2g")
+    monkeypatch.setenv("HEADRACE_SPARK_CONF", '{"spark.task.maxFailures": "8"}')
+    assert SparkSettings().spark_settings == {"spark.executor.memory": "2g", "spark.task.maxFailures": "8"}
+
+
+def test_one_stream_may_differ_from_the_others(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("HEADRACE_STREAM_TRIGGER_MS", "700")
+    monkeypatch.setenv("HEADRACE_STREAM_OVERRIDES", '{"slow": {"trigger_ms": 5000, "standby": true}}')
+    settings = StreamSettings()
+    assert (settings.of("streams").trigger_ms, settings.of("slow").trigger_ms) == (700, 5000)
+    assert (settings.of("streams").standby, settings.of("slow").standby) == (False, True)
+
+
+@pytest.mark.parametrize(
+    ("variable", "value", "told"),
+    [
+        ("HEADRACE_STREAM_TRIGGER_MS", "fast", "HEADRACE_STREAM_TRIGGER_MS: Input should be a valid integer"),
+        ("HEADRACE_STREAM_LEASE_SECONDS", "1", "HEADRACE_STREAM_LEASE_SECONDS: Input should be greater"),
+        (
+            "HEADRACE_STREAM_OVERRIDES",
+            '{"streams": {"triger_ms": 5}}',
+            "HEADRACE_STREAM_OVERRIDES: Extra inputs",
+        ),
+        ("HEADRACE_SPARK_CONF", "no JSON", "conf"),
+    ],
+)
+def test_a_value_of_the_wrong_kind_names_its_variable(
+    variable: str, value: str, told: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv(variable, value)
+    refused = CliRunner().invoke(app, ["config", "show"])
+    assert refused.exit_code != 0
+    assert told in str(refused.exception)
+
+
+def test_show_hides_secrets(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("HEADRACE_KAFKA_PASSWORD", "not-this-one")
+    shown = CliRunner().invoke(app, ["config", "show"]).stdout
+    assert "HEADRACE_KAFKA_PASSWORD=***" in shown
+    assert "not-this-one" not in shown
+
+
+def test_a_master_that_does_not_answer_and_one_of_no_known_form_are_named() -> None:
+    port = free_port()
+    *_, away = check_spark(SparkSettings(master=f"spark://{HOST}:{port}"))
+    assert f"Nothing answers at {HOST}:{port}." in str(away)
+    *_, odd = check_spark(SparkSettings(master="mesos://somewhere"))
+    assert "HEADRACE_SPARK_MASTER" in (odd.fix or "")
+    *_, here = check_spark(SparkSettings())
+    assert here.ok
+
+
+def test_databases_that_do_not_let_us_in_are_named(monkeypatch: pytest.MonkeyPatch) -> None:
+    secret = f"postgresql://dagster:not-this-one@{HOST}:{free_port()}/dagster"
+    monkeypatch.setenv("DAGSTER_POSTGRES_URL", secret)
+    monkeypatch.delenv("HEADRACE_POSTGRES_DSN", raising=False)
+    topic = hr.Topic("readings", key="sensor_id STRING", value="value DOUBLE")
+    node = topic.group_by("sensor_id").aggregate(n=hr.count()).named("totals").to(hr.PostgresSink("totals"))
+    ours, sinks = check_databases([node])
+    assert "does not let this client in" in str(ours)
+    assert "DAGSTER_POSTGRES_URL" in (ours.fix or "")
+    assert "not-this-one" not in str(ours)
+    assert "HEADRACE_POSTGRES_DSN is not set" in str(sinks)
