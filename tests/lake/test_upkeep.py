@@ -28,6 +28,7 @@ from headrace.lake import (
     open_table,
     small_files,
     sorted_rows,
+    stored_file,
     upkeep,
 )
 from headrace.lake.history import last_commit
@@ -241,7 +242,7 @@ def test_sorted_rows_are_read_from_an_object_store(
     root = f"file:{tmp_path}/"
     monkeypatch.setattr(sorted_rows, "is_local", lambda uri: False)
     monkeypatch.setattr(
-        sorted_rows, "store_of", lambda uri: (LocalStore(str(tmp_path)), uri.removeprefix(root))
+        stored_file, "store_of", lambda uri: (LocalStore(str(tmp_path)), uri.removeprefix(root))
     )
     found = list(sorted_rows.sorted_rows(uris, SCHEMA, "hash"))
     assert pa.concat_tables(found).equals(pa.concat_tables(wanted))

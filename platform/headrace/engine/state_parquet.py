@@ -6,7 +6,6 @@ each group.
 
 from __future__ import annotations
 
-import io
 from collections.abc import Sequence
 from dataclasses import dataclass
 
@@ -15,7 +14,8 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from headrace.engine.byte_cache import ByteCache
-from headrace.lake.storage import is_local, local_path, store_of
+from headrace.lake.storage import is_local, local_path
+from headrace.lake.stored_file import StoredFile
 
 # A micro-batch reads all runs of its tables: up to a hundred small files of each node, and a few large ones. In memory
 # a footer takes some 830 bytes for each column of each group of rows: 50 kB of a small file, 5 MB of a large one.
@@ -106,42 +106,11 @@ def read_groups(uri: str, size: int, footer: Footer, groups: Sequence[int]) -> t
     return rows, sum(_bytes(footer.parquet.row_group(number)) for number in groups)
 
 
-class _RangeFile(io.RawIOBase):
-    """A file in an object store, of which the size is known. Each read is one request for a range of bytes."""
-
-    def __init__(self, uri: str, size: int) -> None:
-        self._store, self._path = store_of(uri)
-        self._size, self._at = size, 0
-
-    def readable(self) -> bool:
-        return True
-
-    def seekable(self) -> bool:
-        return True
-
-    def tell(self) -> int:
-        return self._at
-
-    def seek(self, offset: int, whence: int = io.SEEK_SET) -> int:
-        self._at = offset + {io.SEEK_SET: 0, io.SEEK_CUR: self._at, io.SEEK_END: self._size}[whence]
-        return self._at
-
-    def read(self, size: int = -1) -> bytes:
-        import obstore
-
-        end = self._size if size < 0 else min(self._size, self._at + size)
-        if end <= self._at:
-            return b""
-        found = bytes(obstore.get_range(self._store, self._path, start=self._at, end=end))
-        self._at = end
-        return found
-
-
 def open_parquet(uri: str, size: int, footer: pq.FileMetaData | None) -> pq.ParquetFile:
     """A file of so many bytes. In: footer  if it is known already."""
     if is_local(uri):
         return pq.ParquetFile(local_path(uri), metadata=footer)
-    source = pa.PythonFile(_RangeFile(uri, size), mode="r")
+    source = pa.PythonFile(StoredFile(uri, size), mode="r")
     return pq.ParquetFile(source, metadata=footer, pre_buffer=True)
 
 

@@ -6,7 +6,6 @@ that is still unread can have a lower one; nulls leave last. Files that are sort
 
 from __future__ import annotations
 
-import io
 from collections.abc import Iterator, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass
@@ -16,7 +15,8 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
-from headrace.lake.storage import is_local, local_path, store_of
+from headrace.lake.storage import is_local, local_path
+from headrace.lake.stored_file import StoredFile
 
 
 @dataclass(frozen=True)
@@ -124,37 +124,4 @@ def _scalar(value: Any, wanted: pa.DataType) -> pa.Scalar:
 def _open(uri: str) -> pq.ParquetFile:
     if is_local(uri):
         return pq.ParquetFile(local_path(uri))
-    return pq.ParquetFile(pa.PythonFile(_StoredFile(uri), mode="r"), pre_buffer=True)
-
-
-class _StoredFile(io.RawIOBase):
-    """A file in an object store. Each read is one request for a range of bytes."""
-
-    def __init__(self, uri: str) -> None:
-        import obstore
-
-        self._store, self._path = store_of(uri)
-        self._size, self._at = obstore.head(self._store, self._path)["size"], 0
-
-    def readable(self) -> bool:
-        return True
-
-    def seekable(self) -> bool:
-        return True
-
-    def tell(self) -> int:
-        return self._at
-
-    def seek(self, offset: int, whence: int = io.SEEK_SET) -> int:
-        self._at = offset + {io.SEEK_SET: 0, io.SEEK_CUR: self._at, io.SEEK_END: self._size}[whence]
-        return self._at
-
-    def read(self, size: int = -1) -> bytes:
-        import obstore
-
-        end = self._size if size < 0 else min(self._size, self._at + size)
-        if end <= self._at:
-            return b""
-        found = bytes(obstore.get_range(self._store, self._path, start=self._at, end=end))
-        self._at = end
-        return found
+    return pq.ParquetFile(pa.PythonFile(StoredFile(uri), mode="r"), pre_buffer=True)
