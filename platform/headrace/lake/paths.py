@@ -16,6 +16,7 @@ class Lake:
     `former/<node>` the tables that a change replaced · `changes/<time>.json` what was applied ·
     `refused/<node>/<sink>` what a sink's store refused · `requests/<topic>` what a log's writer is asked to record ·
     `unusable/<node>/<fingerprint>` the records for which a step of the node raises ·
+    `paused/<node>.json` the nodes that a person lets rest ·
     `triggers/<stream>.json` how often a stream's queries work, if that was set · `leases/…` who writes.
     """
 
@@ -92,6 +93,10 @@ class Lake:
     def requests(self, topic: str) -> str:
         """The folder of what people ask a topic's sequencer to record."""
         return f"{self.root}/requests/{topic}"
+
+    def paused(self, node: str) -> str:
+        """The file that says that a node rests."""
+        return f"{self.root}/paused/{node}.json"
 
     def trigger(self, stream: str) -> str:
         """The file that holds the trigger interval set for a stream."""
