@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import datetime as dt
 import json
 import os
 from random import Random
@@ -33,6 +34,11 @@ def record(*fields: Any, name: str = "r", **more: Any) -> dict[str, Any]:
 
 def field(name: str, of: Any, **more: Any) -> dict[str, Any]:
     return {"name": name, "type": of, **more}
+
+
+def nested(depth: int) -> Any:
+    """A schema of one type more than so many."""
+    return record(field("id", nested(depth - 1)), name=f"n{depth}") if depth else "int"
 
 
 def framed(schema_id: int, payload: bytes) -> bytes:
@@ -178,6 +184,39 @@ def test_records_are_resolved_to_the_readers_schema(name: str) -> None:
     assert got == expected if isinstance(expected, dict) else expected in got
 
 
+DATE = {"type": "int", "logicalType": "date"}
+MILLIS = {"type": "long", "logicalType": "timestamp-millis"}
+MICROS = {"type": "long", "logicalType": "timestamp-micros"}
+TIME_OF = dt.datetime(1970, 1, 1, 0, 0, 0, 5, tzinfo=dt.UTC)
+UNITS: dict[str, tuple[Any, Any, Any]] = {
+    # name: the writer's type, the reader's, and what 5 in the bytes is
+    "a number is a date to the reader": ("int", DATE, dt.date(1970, 1, 6)),
+    "a date is a number to the reader": (DATE, "int", 5),
+    "a number is a time to the reader": ("long", MICROS, TIME_OF),
+    "a unit is another": (MILLIS, MICROS, "x is timestamp-millis, and the reader's schema has timestamp-micros"),
+    "a unit in a union is another": (["null", MILLIS], ["null", MICROS], "x is timestamp-millis"),
+    "a date is widened to a time": (DATE, MICROS, "x is date, and the reader's schema has timestamp-micros"),
+    "a scale is another": (
+        {"type": "bytes", "logicalType": "decimal", "precision": 5, "scale": 2},
+        {"type": "bytes", "logicalType": "decimal", "precision": 5, "scale": 3},
+        "x is decimal of scale 2, and the reader's schema has decimal of scale 3",
+    ),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("more", [[], [field("more", "string")]], ids=["same", "resolved"])
+@pytest.mark.parametrize("name", UNITS)
+def test_what_a_number_counts_does_not_depend_on_other_fields(name: str, more: list[Any]) -> None:
+    wrote, read, expected = UNITS[name]
+    topic = hr.Topic("t", format=hr.Avro(schema=record(field("x", read)), registry=URL))
+    payload = (b"\x02" if isinstance(wrote, list) else b"") + b"\x0a" + b"\x02a" * len(more)
+    got = found(topic, framed(7, payload), known(_7=record(field("x", wrote), *more)))
+    if isinstance(expected, str):
+        assert expected in got
+    else:
+        assert got == {"x": expected}
+
+
 def test_columns_may_be_fewer_than_the_schema_has() -> None:
     odd = record(field("x", ["int", "long", "string"]), name="o")  # no column can hold it, and none has to
     schema = record(field("odd", odd), field("n", "int"), field("id", "string"))
@@ -230,6 +269,9 @@ BAD: dict[str, tuple[bytes, str]] = {
     "a schema that holds itself": (framed(5, b"\0"), "schema 5: type 'r' holds itself: recursive types have no column type"),
     "items that take no bytes": (framed(6, b"\xfe" * 9 + b"\x01"), "schema 6: an array has items that take no bytes"),
     "a schema that is none": (framed(8, b"\0"), "schema 8: type 'nothing' is not defined"),
+    "an id beyond those of registries": (b"\0\xff\xff\xff\xff\0", "schema 4294967295 is not in the registry"),
+    "types nested too deeply": (framed(9, b"\0"), "schema 9: the schema is nested deeper than 50"),
+    "a default that is no symbol": (framed(10, b"\0"), "schema 10: enum 'e': default ['A'] is not one of its symbols"),
 }  # fmt: skip
 IDS = {
     "_1": WHOLE,
@@ -239,6 +281,8 @@ IDS = {
     "_5": record(field("next", ["null", "r"])),
     "_6": record(field("id", {"type": "array", "items": "null"})),
     "_8": "nothing",
+    "_9": nested(50),
+    "_10": record(field("id", {"type": "enum", "name": "e", "symbols": ["A"], "default": ["A"]})),
 }
 
 
@@ -264,6 +308,10 @@ def test_only_schemas_that_are_not_known_are_asked_for() -> None:
     values: list[bytes | None] = [framed(number, b"\x02a\0") for number in (1, 2, 404, 2)]
     assert decoded(topic, values, known(404, _1=WHOLE)).asked == {(URL, 2)}
     assert decoded(topic, [None, b"x", framed(1, b"\x02a\0")], known(_1=WHOLE)).asked == frozenset()
+    beyond = framed(
+        2**31, b"\x02a\0"
+    )  # a registry takes the question for a wrong address, not for an id it lacks
+    assert decoded(topic, [beyond], known(_1=WHOLE)).asked == frozenset()
 
 
 def test_keys_have_a_format_of_their_own() -> None:
