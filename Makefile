@@ -65,7 +65,7 @@ check: guard setup ## Lint, formatting, types, layout
 	@$(BIN)/mypy
 	@$(BIN)/python -m pytest -q tests/tidy
 
-bench: setup ## Measure catch-up; ARGS="--descriptions", "--state-reads", "--memory", "--nexmark"; PEERS=../shared/peers: beside Kafka Streams
+bench: setup ## Measure catch-up; ARGS="--descriptions", "--state-reads", "--processors", "--memory", "--nexmark"; PEERS=../shared/peers: beside Kafka Streams
 	@$(BIN)/python -m benchmarks$(if $(PEERS),.kafka_streams) $(ARGS)
 
 wheel: setup ## Build the wheel in dist/; `headrace new my_streams` makes a project from it

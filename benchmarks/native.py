@@ -7,9 +7,12 @@ records are late is decided by the watermark of the micro-batch before.
 from __future__ import annotations
 
 import time
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
+import numpy as np
+import pandas as pd
 from pyspark.sql import functions as F
+from pyspark.sql.streaming import StatefulProcessor, StatefulProcessorHandle
 
 from benchmarks.catch_up import Measured, first_record_at
 from benchmarks.processes import Meter, peak_mib
@@ -18,10 +21,11 @@ from headrace.spark.session import pipeline_session
 from headrace.streams.log_stream import RECORDS_PER_TRIGGER
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Iterator, Sequence
     from pathlib import Path
 
     from pyspark.sql import DataFrame, SparkSession
+    from pyspark.sql.streaming.stateful_processor import TimerValues
 
     from headrace.description import Topic
     from headrace.spark.kafka import KafkaSettings
@@ -62,6 +66,55 @@ def native_windows(
     start = F.unix_millis("window.start").cast("string")
     rows = session.read.format("delta").load(f"file:{folder}/table")
     rows = rows.select(F.concat_ws("@", "sensorId", start).alias("key"), "count", "sum")
+    return Measured(records, ended - began, meter.cpu_between(began, ended), peak_mib(), written), rows
+
+
+def native_counts(
+    spark: SparkSession, folder: Path, kafka: KafkaSettings, topic: str, records: int
+) -> tuple[Measured, DataFrame]:
+    """Number the readings of each sensor by `transformWithStateInPandas`; what it took, and its rows (`sensor_id`, `n`).
+
+    In: folder  a new one, for table and checkpoint
+    """
+
+    class Count(StatefulProcessor):
+        def init(self, handle: StatefulProcessorHandle) -> None:
+            self.count = handle.getValueState("count", "n BIGINT")
+
+        def handleInputRows(  # noqa: N802  # Spark's name
+            self, key: Any, rows: Iterator[pd.DataFrame], timer_values: TimerValues
+        ) -> Iterator[pd.DataFrame]:
+            known = self.count.get()
+            n = 0 if known is None else known[0]
+            for frame in rows:
+                yield pd.DataFrame({"sensor_id": key[0], "n": np.arange(n + 1, n + 1 + len(frame))})
+                n += len(frame)
+            self.count.update((n,))
+
+    session = pipeline_session(spark)
+    session.conf.set("spark.sql.streaming.stateStore.providerClass", ROCKS)
+    reader = session.readStream.format("kafka").options(**kafka.spark_options(), subscribe=topic)
+    reader = reader.options(startingOffsets="earliest", maxOffsetsPerTrigger=str(RECORDS_PER_TRIGGER))
+    value = F.from_json(F.col("value").cast("string"), "sensor_id STRING, value BIGINT").alias("value")
+    numbered = (
+        reader.load()
+        .select(value)
+        .select("value.sensor_id")
+        .groupBy("sensor_id")
+        .transformWithStateInPandas(Count(), "sensor_id STRING, n BIGINT", "append", "none")
+    )
+    with Meter() as meter:
+        query = (
+            numbered.writeStream.format("delta")
+            .outputMode("append")
+            .option("checkpointLocation", f"file:{folder}/checkpoint")
+            .trigger(availableNow=True)
+            .start(f"file:{folder}/table")
+        )
+        query.awaitTermination()
+        began, ended = first_record_at(query), time.time()
+    written = sum(file.stat().st_size for file in folder.rglob("*") if file.is_file()) / 2**20
+    rows = session.read.format("delta").load(f"file:{folder}/table")
     return Measured(records, ended - began, meter.cpu_between(began, ended), peak_mib(), written), rows
 
 

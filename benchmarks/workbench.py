@@ -120,6 +120,14 @@ class Workbench:
                 shutil.rmtree(local_path(lake.root), ignore_errors=True)
         return Outcome(measured, rows[0], seconds)
 
+    def require_rows(self, description: Description, rows: DataFrame) -> None:
+        """Compare rows that another engine has made with what a description's must be.
+
+        Raises: TerminalError when they differ
+        """
+        self._show("found", _in_ms(rows))
+        self._require_rows(description, self._wanted[description.name])
+
     def _fill(self, topic: str) -> int:
         fill(self.kafka.bootstrap_servers, topic, self.fills[topic](self.records))
         reader = self.spark.read.format("kafka").options(

@@ -42,7 +42,8 @@ SECTIONS: Mapping[str, tuple[str, ...]] = {
     "Suppression": ("until_window_closes", "until_time_limit", "UntilWindowCloses", "UntilTimeLimit"),
     "Processors": (
         *("Processor", "Timer", "Context", "Record", "KeyValueStore", "key_value_store", "value_store"),
-        "ProcessorError",
+        *("WindowStore", "window_store", "SessionStore", "session_store", "processor"),
+        *("BatchProcessor", "BatchContext", "BatchStore", "ProcessorError"),
     ),
     "Sinks": ("KafkaSink", "PostgresSink", "Sink", "CorrectableSink", "Delivery"),
     "Looking": ("describe", "preview", "Preview"),

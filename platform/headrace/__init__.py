@@ -6,12 +6,16 @@ the result.
 """
 
 from headrace.description import (
+    BatchContext,
+    BatchProcessor,
+    BatchStore,
     Context,
     KeyValueStore,
     Processor,
     ProcessorError,
     Record,
     ReplayGuard,
+    SessionStore,
     SessionWindows,
     SlidingWindows,
     Timer,
@@ -19,6 +23,7 @@ from headrace.description import (
     Topic,
     UntilTimeLimit,
     UntilWindowCloses,
+    WindowStore,
     approx_count_distinct,
     avg,
     collect,
@@ -35,6 +40,7 @@ from headrace.description import (
     min_by,
     quantiles,
     session,
+    session_store,
     sliding,
     stddev,
     sum,
@@ -44,20 +50,23 @@ from headrace.description import (
     until_window_closes,
     value_store,
     variance,
+    window_store,
 )
 from headrace.description.formats import Avro, JsonSchema, Protobuf
 from headrace.description.own_aggregate import Aggregate
+from headrace.description.processor_function import processor
 from headrace.description.source_chain import source_chain
 from headrace.errors import DescriptionError, HeadraceError, TerminalError, TransientError
 from headrace.observe.preview import Preview, preview
 from headrace.sinks import CorrectableSink, Delivery, KafkaSink, PostgresSink, Sink
 
 __all__ = [
-    "Aggregate", "Avro", "Context", "CorrectableSink", "Delivery", "DescriptionError", "HeadraceError", "JsonSchema",
-    "KafkaSink", "KeyValueStore", "PostgresSink", "Preview", "Processor", "ProcessorError", "Protobuf", "Record",
-    "ReplayGuard", "SessionWindows", "Sink", "SlidingWindows", "TerminalError", "TimeWindows", "Timer", "Topic",
-    "TransientError", "UntilTimeLimit", "UntilWindowCloses", "approx_count_distinct", "avg", "collect", "count",
-    "count_distinct", "describe", "first", "hopping", "key_value_store", "last", "max", "max_by", "min", "min_by",
-    "preview", "quantiles", "session", "sliding", "source_chain", "stddev", "sum", "top", "tumbling", "until_time_limit",
-    "until_window_closes", "value_store", "variance",
+    "Aggregate", "Avro", "BatchContext", "BatchProcessor", "BatchStore", "Context", "CorrectableSink", "Delivery",
+    "DescriptionError", "HeadraceError", "JsonSchema", "KafkaSink", "KeyValueStore", "PostgresSink", "Preview",
+    "Processor", "ProcessorError", "Protobuf", "Record", "ReplayGuard", "SessionStore", "SessionWindows", "Sink",
+    "SlidingWindows", "TerminalError", "TimeWindows", "Timer", "Topic", "TransientError", "UntilTimeLimit",
+    "UntilWindowCloses", "WindowStore", "approx_count_distinct", "avg", "collect", "count", "count_distinct",
+    "describe", "first", "hopping", "key_value_store", "last", "max", "max_by", "min", "min_by", "preview",
+    "processor", "quantiles", "session", "session_store", "sliding", "source_chain", "stddev", "sum", "top",
+    "tumbling", "until_time_limit", "until_window_closes", "value_store", "variance", "window_store",
 ]  # fmt: skip

@@ -44,6 +44,17 @@ class Unfinished(hr.Processor):
     """It has no process."""
 
 
+class Tables(hr.BatchProcessor):
+    """It takes tables."""
+
+    def process_batch(self, records: Any) -> None:
+        self.n = 1
+
+
+class Untabled(hr.BatchProcessor):
+    """It has no process_batch."""
+
+
 def counted(processor: Any = CountWords, **options: Any) -> Processed:
     return LINES.group_by("word").process(processor, **{"output": OUTPUT, "stores": [COUNT], **options})
 
@@ -119,6 +130,115 @@ def test_a_store_has_a_name_and_a_key_with_an_order() -> None:
         hr.key_value_store("by_x", "x DOUBLE", "n INT")
     with refused("'n' occurs twice"):
         hr.key_value_store("twice", "n INT", "n INT")
+
+
+def test_a_store_by_time_has_times_in_its_key_and_says_how_long_entries_live() -> None:
+    windows = hr.window_store("seen", "word STRING", "n INT", retention="1 hour")
+    assert windows.key == parse_ddl("word STRING, window_start TIMESTAMP", "key")
+    sessions = hr.session_store("visits", "", "n INT", retention=1_000)
+    assert sessions.key == parse_ddl("session_start TIMESTAMP, session_end TIMESTAMP", "key")
+    short = hr.key_value_store("seen", "word STRING", "n INT", ttl="1 hour")
+    plain = hr.key_value_store("seen", "word STRING", "n INT")
+    assert (windows.lives_ms, sessions.lives_ms, short.lives_ms, plain.lives_ms) == (
+        3_600_000,
+        1_000,
+        3_600_000,
+        None,
+    )
+    assert {"kind", "lives_ms"} - {*plain.rules()} == {
+        "kind",
+        "lives_ms",
+    }  # as it was before there were others
+    stores = [
+        hr.window_store("seen", "id STRING", "n INT", retention="1 hour"),
+        hr.window_store("seen", "id STRING", "n INT", retention="2 hours"),
+        hr.key_value_store("seen", "id STRING", "n INT", ttl="1 hour"),
+        hr.key_value_store("seen", "id STRING", "n INT"),
+        hr.session_store("seen", "id STRING", "n INT", retention="1 hour"),
+    ]
+    assert len({counted(stores=[each]).fingerprint() for each in stores}) == len(stores)
+    with refused("ttl 0 keeps nothing"):
+        hr.value_store("seen", "n INT", ttl=0)
+    with refused("retention 0 keeps nothing"):
+        hr.window_store("seen", "", "n INT", retention=0)
+
+
+def test_a_function_has_its_state_and_what_takes_several_records_has_no_timers() -> None:
+    def told(key: Any, records: Any, state: Any) -> Any:
+        yield {"word": LIMIT, "n": halved(3)}
+
+    def other(key: Any, records: Any, state: Any) -> Any:
+        yield {"word": LIMIT, "n": 3}
+
+    node = counted(hr.processor(told, state="n INT"), stores=[]).named("words")
+    assert [store.name for store in node.stores] == ["state"]
+    assert node.in_words == "One row for each that told forwards, by word."
+    assert {*node.rules()["processor"]["calls"]} == {"LIMIT", "halved"}
+    of = [
+        hr.processor(told, state="n INT"),
+        hr.processor(told, state="n BIGINT"),
+        hr.processor(other, state="n INT"),
+    ]
+    assert len({counted(each, stores=[]).fingerprint() for each in of}) == 3
+    with refused("the function told has its state, and no other stores"):
+        counted(hr.processor(told, state="n INT"))
+    with refused("processor: 5 (int) is no function"):
+        hr.processor(5, state="n INT")  # type: ignore[arg-type]
+    with refused("unknown type 'NUMBER'"):
+        hr.processor(told, state="n NUMBER")
+    with refused("stream_wait is given, but told can have no timers"):
+        counted(hr.processor(told, state="n INT"), stores=[], stream_wait=5)
+    with refused("wall_wait is given, but Tables can have no timers"):
+        counted(Tables, wall_wait=5)
+    with refused("entries of store 'seen' end by stream time, and Tables takes tables"):
+        counted(Tables, stores=[hr.value_store("seen", "n INT", ttl=5)])
+    with refused("Untabled has no method process_batch"):
+        counted(Untabled)
+
+
+def test_several_outputs_are_one_table_and_each_is_a_stream() -> None:
+    outputs = {"known": "word STRING, n INT", "unknown": "word STRING, at TIMESTAMP"}
+    node = counted(output=outputs).named("words")
+    assert [(each.name, each.type) for each in node.output_columns] == [
+        ("output", "STRING"),
+        ("word", "STRING"),
+        ("n", "INT"),
+        ("at", "TIMESTAMP"),
+    ]
+    assert node.identity == ("word", "output")
+    assert counted(output={"a": "word STRING", "b": "n INT"}).identity == ()
+    other = node.output_stream("unknown")
+    assert other.columns == ("word", "at")
+    assert node.output_stream("unknown") == node.where("output = 'unknown'").select("`word`", "`at`")
+    assert (
+        node.fingerprint()
+        == counted(output=outputs).fingerprint()
+        != counted(output={"known": "word STRING"}).fingerprint()
+    )
+    with refused("there is no output 'no'; there are known, unknown"):
+        node.output_stream("no")
+    with refused("there is no output 'known'; there are "):
+        counted().output_stream("known")
+    with refused("output 'Un known' is not a name in lower-case letters"):
+        counted(output={"Un known": "n INT"})
+    with refused("process: output {} (dict) is neither columns nor a mapping"):
+        counted(output={})
+    with refused("output 'a' has a column 'To', which says to which output a row goes"):
+        counted(output={"a": "To INT"})
+    with refused("column 'n' is INT in one output and BIGINT in 'b'"):
+        counted(output={"a": "n INT", "b": "n BIGINT"})
+
+
+def test_the_order_of_time_waits_for_records_and_does_not_go_with_everything() -> None:
+    assert counted(order="time").longest_wait_ms == 1  # so that ticks bring a silent log to its last record
+    assert counted(order="time", stream_wait=9_000).longest_wait_ms == 9_000
+    assert counted(order="time").fingerprint() != counted().fingerprint()
+    with refused("order 'up' does not exist; there are log, time"):
+        counted(order="up")
+    with refused("order is 'time', and on_error is 'dead_letter'"):
+        counted(order="time", on_error="dead_letter")
+    with refused("order is 'time', and Tables takes tables"):
+        counted(Tables, order="time")
 
 
 def test_an_attribute_does_not_change_after_init_and_the_error_names_the_store_to_use() -> None:

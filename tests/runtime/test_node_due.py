@@ -147,3 +147,15 @@ def test_upkeep_that_failed_ends_the_node_at_the_next_look() -> None:
     assert looked.stream.due()
     with pytest.raises(OSError, match="the disk was away"):
         looked.stream.work()
+
+
+def test_a_rebuild_that_is_behind_the_tables_is_not_swapped_in_and_tried_again() -> None:
+    """A node that it reads is rebuilt, too, and has not come so far yet."""
+    looked, swapped = foreign(), []
+    rebuild = SimpleNamespace(
+        advance=lambda: False, is_behind=True, swap=lambda: swapped.append(1), close=lambda: None
+    )
+    looked.stream._rebuild = cast("Any", rebuild)
+    assert looked.stream.work() == 0
+    assert (looked.stream._rebuild, swapped, looked.runner.asked) == (rebuild, [], 0)
+    assert looked.stream.due()

@@ -25,6 +25,7 @@ ORDER = (
     "nodes",
     "writing",
     "lifecycle",
+    "changing",
     "streams",
     "observe",
     "sinks",

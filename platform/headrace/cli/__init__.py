@@ -1,5 +1,6 @@
 """The command line."""
 
+from headrace.cli.changing import apply_pipeline, plan_pipeline, roll_pipeline_back
 from headrace.cli.commands import app, main
 from headrace.cli.configuring import config
 from headrace.cli.dead_letters import redrive, show_dead_letters
@@ -7,6 +8,7 @@ from headrace.cli.demos import demo, demo_once
 from headrace.cli.describing import describe_nodes
 from headrace.cli.groups import in_groups
 from headrace.cli.new_project import new_project
+from headrace.cli.pausing import pause_node, resume_node
 from headrace.cli.previewing import preview_node
 from headrace.cli.querying import answer_query, get_row
 from headrace.cli.running import run_streams
@@ -21,9 +23,14 @@ app.command("describe")(describe_nodes)
 app.command("dead-letters")(show_dead_letters)
 app.command("redrive")(redrive)
 app.command("preview")(preview_node)
+app.command("plan")(plan_pipeline)
+app.command("apply")(apply_pipeline)
+app.command("rollback")(roll_pipeline_back)
 app.add_typer(config, name="config")
 app.command("sql")(answer_query)
 app.command("get")(get_row)
+app.command("pause")(pause_node)
+app.command("resume")(resume_node)
 app.command("status")(show_status)
 app.command("tail")(tail_node)
 app.command("new")(new_project)

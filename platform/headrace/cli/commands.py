@@ -107,7 +107,7 @@ def set_limits(
     from headrace.lifecycle.live_limits import set_limits as record
 
     asked = limits_asked(time_limit, max_records, max_bytes)
-    entry = record(_session(lake), Lake(lake), _node(node, pipeline), asked)
+    entry = record(_session(lake), Lake(lake), node_named(node, pipeline), asked)
     typer.echo(f"Node '{node}': {_limits_set(entry)}")
 
 
@@ -137,7 +137,7 @@ def limits(
     from headrace.lake.paths import Lake
     from headrace.lifecycle.live_limits import limits_known
 
-    policy, entries = limits_known(_session(lake), Lake(lake), _node(node, pipeline))
+    policy, entries = limits_known(_session(lake), Lake(lake), node_named(node, pipeline))
     if as_json:
         told = [{"ingested_at_ms": entry.ingested_at_ms, **entry.limits} for entry in entries]
         typer.echo(json.dumps({"in_force": dict(limits_of(policy)), "set": told}))
@@ -176,9 +176,9 @@ def verify(
     if oracle:
         if day:
             raise typer.BadParameter("--oracle compares keys, not days: leave --day out.")
-        sys.exit(0 if _verify_keys(lake, _node(node, pipeline), keys, seed, as_json) else 1)
+        sys.exit(0 if _verify_keys(lake, node_named(node, pipeline), keys, seed, as_json) else 1)
     verdicts = compare(
-        _session(lake), Lake(lake), _node(node, pipeline), [d.date() for d in day] if day else None
+        _session(lake), Lake(lake), node_named(node, pipeline), [d.date() for d in day] if day else None
     )
     for verdict in verdicts:
         if as_json:
@@ -219,7 +219,9 @@ def rebuild(
     from headrace.log.clock import SystemClock
     from headrace.spark.session import pipeline_session
 
-    built = rebuild_due(pipeline_session(_session(lake)), _node(node, pipeline), Lake(lake), SystemClock())
+    built = rebuild_due(
+        pipeline_session(_session(lake)), node_named(node, pipeline), Lake(lake), SystemClock()
+    )
     if built is None:
         typer.echo(f"Node '{node}': its tables are those of this description.")
         return
@@ -248,7 +250,7 @@ def redeliver(
 
     days = [d.date() for d in day] if day else None
     given = again(
-        _session(lake), Lake(lake), _node(node, pipeline), days, only_missing=missing, sinks=sink or None
+        _session(lake), Lake(lake), node_named(node, pipeline), days, only_missing=missing, sinks=sink or None
     )
     for each in given:
         typer.echo(each.in_words)
@@ -302,7 +304,7 @@ def maintain(
     from headrace.lake.paths import Lake
     from headrace.lifecycle.maintenance import Maintenance
 
-    nodes = [_node(name, pipeline) for name in node] if node else load_pipeline(pipeline)
+    nodes = [node_named(name, pipeline) for name in node] if node else load_pipeline(pipeline)
     work = Maintenance(_session(lake), Lake(lake), nodes, retention_hours=retention_hours)
     for done in work.run(compact=compact, vacuum=vacuum):
         freed = done.stored_before.bytes - done.stored_after.bytes
@@ -310,7 +312,8 @@ def maintain(
         typer.echo(f"{done.of} {done.what}: {f'left as it is. {done.skipped}' if done.skipped else files}")
 
 
-def _node(name: str, pipeline: str) -> Node:
+def node_named(name: str, pipeline: str) -> Node:
+    """The node of a pipeline that has this name."""
     from headrace.description import is_unnamed, with_unnamed
 
     nodes = {n.required_name: n for n in with_unnamed(load_pipeline(pipeline))}

@@ -13,7 +13,17 @@ GROUPS: Mapping[str, tuple[str, ...]] = {
     "Run": ("run", "demo", "demo-once"),
     "Look": ("describe", "preview", "status", "tail", "sql", "get", "verify", "limits", "dead-letters"),
     "Change": (
-        *("plan", "apply", "pause", "resume", "set-limits", "set-trigger", "rebuild", "redeliver"),
+        *(
+            "plan",
+            "apply",
+            "rollback",
+            "pause",
+            "resume",
+            "set-limits",
+            "set-trigger",
+            "rebuild",
+            "redeliver",
+        ),
         *("maintain", "retain", "erase"),
     ),
     "Repair": ("repair", "redrive", "accept-gap", "reset-guard"),

@@ -60,7 +60,7 @@ def table_of(found: Sequence[Standing]) -> Table:
         )
         shown.add_row(
             each.asset,
-            "running" if each.running else "stopped",
+            "paused" if each.paused else "running" if each.running else "stopped",
             f"{each.commits:,}",
             _time(each.through_ms),
             _time(each.stream_ms),

@@ -19,6 +19,7 @@ from headrace.description.aggregates import (
     top,
     variance,
 )
+from headrace.description.batch_processor import BatchContext, BatchProcessor, BatchStore
 from headrace.description.batches import Batches
 from headrace.description.durations import Duration, duration_ms, format_duration
 from headrace.description.expressions import Expression, parse_expression
@@ -48,7 +49,7 @@ from headrace.description.schema import (
     quote,
     to_ddl,
 )
-from headrace.description.stores import Store, key_value_store, value_store
+from headrace.description.stores import Store, key_value_store, session_store, value_store, window_store
 from headrace.description.stream import Branch, Select, Step, Stream, Transform, Where, WithColumn
 from headrace.description.stream_join import StreamJoin
 from headrace.description.suppressed import Suppressed
@@ -61,6 +62,7 @@ from headrace.description.suppression import (
 )
 from headrace.description.table import Table
 from headrace.description.table_changes import TableChanges
+from headrace.description.time_stores import SessionStore, WindowStore
 from headrace.description.topic import Topic
 from headrace.description.topology import Topology, describe
 from headrace.description.unnamed import is_unnamed, with_unnamed
@@ -76,16 +78,17 @@ from headrace.description.windows import (
 )
 
 __all__ = [
-    "Aggregate", "Batches", "Bound", "Branch", "Column", "Context", "Duration", "Expression", "FlatMap",
-    "FlatMapped", "GroupedStream", "GroupedTable", "Join", "KeyValueStore", "Lookup", "NamedStream", "Node",
-    "NodeOutput", "Processed", "Processor", "ProcessorError", "Record", "Refined", "Relation", "ReplayGuard",
-    "ResultColumn", "RunningAggregate", "Select", "SessionWindows", "SlidingWindows", "Step", "Store", "Stream",
-    "StreamJoin", "Suppressed", "Table", "TableAggregate", "TableChanges", "TimeWindows", "Timer", "Topic",
-    "Topology", "Transform", "UntilTimeLimit", "UntilWindowCloses", "Where", "WindowedAggregate", "WindowedStream",
-    "WithColumn",
+    "Aggregate", "BatchContext", "BatchProcessor", "BatchStore", "Batches", "Bound", "Branch", "Column", "Context",
+    "Duration", "Expression", "FlatMap", "FlatMapped", "GroupedStream", "GroupedTable", "Join", "KeyValueStore",
+    "Lookup", "NamedStream", "Node", "NodeOutput", "Processed", "Processor", "ProcessorError", "Record", "Refined",
+    "Relation", "ReplayGuard", "ResultColumn", "RunningAggregate", "Select", "SessionStore", "SessionWindows",
+    "SlidingWindows", "Step", "Store", "Stream", "StreamJoin", "Suppressed", "Table", "TableAggregate",
+    "TableChanges", "TimeWindows", "Timer", "Topic", "Topology", "Transform", "UntilTimeLimit",
+    "UntilWindowCloses", "Where", "WindowStore", "WindowedAggregate", "WindowedStream", "WithColumn",
     "approx_count_distinct", "avg", "collect", "count", "count_distinct", "describe", "duration_ms", "first",
     "format_duration", "hopping", "is_decimal", "is_floating", "is_integral", "is_numeric", "is_unnamed",
     "key_value_store", "last", "max", "max_by", "min", "min_by", "output_name", "parse_ddl", "parse_expression",
-    "quantiles", "quote", "session", "sliding", "stddev", "sum", "to_ddl", "top", "tumbling", "until_time_limit",
-    "until_window_closes", "value_store", "variance", "with_unnamed", "written_by",
+    "quantiles", "quote", "session", "session_store", "sliding", "stddev", "sum", "to_ddl", "top", "tumbling",
+    "until_time_limit", "until_window_closes", "value_store", "variance", "window_store", "with_unnamed",
+    "written_by",
 ]  # fmt: skip

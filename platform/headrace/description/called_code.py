@@ -13,8 +13,8 @@ from typing import Any
 from headrace.description.code_identity import identity_of, value_identity
 
 
-def called_by(owner: type) -> dict[str, Any]:
-    """The globals that the methods of a class refer to, and what these refer to in turn, by name."""
+def called_by(owner: type | FunctionType) -> dict[str, Any]:
+    """The globals that a function, or the methods of a class, refer to, and what these refer to in turn, by name."""
     package = owner.__module__.partition(".")[0]
     found: dict[str, Any] = {}
     waiting: list[type | FunctionType] = [owner]

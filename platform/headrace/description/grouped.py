@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -83,27 +83,33 @@ class GroupedStream:
         self,
         processor: Makes,
         *,
-        output: str,
+        output: str | Mapping[str, str],
         stores: Sequence[Store] = (),
         stream_wait: Duration | None = None,
         wall_wait: Duration | None = None,
         on_error: str = "stop",
         attempts: int = 1,
+        order: str = "log",
     ) -> Processed:
         """The rows that a user's processor forwards for the records of each group (see `hr.Processor`).
 
         In:     processor    a class, or a `functools.partial` of one
-                output       columns of the rows that it forwards, as DDL
-                stores       of `hr.key_value_store` and `hr.value_store`; each group has its own
+                output       columns of the rows that it forwards, as DDL; of several outputs by name (see `output_stream`)
+                stores       of `hr.key_value_store`, `hr.value_store`, `hr.window_store` and `hr.session_store`; each group
+                             has its own
                 stream_wait  the longest interval of its timers by the stream clock; nodes that read it are as far behind
                 wall_wait    the longest interval of its timers by the wall clock; a silent log ticks so long after a record
                 on_error     "stop": the node stops when `process` raises; "dead_letter": the record is set apart, and what
                              it has done is undone
                 attempts     how often a record is tried before
+                order        "log": records come in the log's order; "time": by event time, each once all inputs have come
+                             so far; one that comes after its moment is processed at once, and `record.late` is true
         Raises: DescriptionError naming what does not fit.
         """
         waits = stream_wait, wall_wait
-        return process_groups(self.stream, self.by, processor, output, stores, waits, (on_error, attempts))
+        return process_groups(
+            self.stream, self.by, processor, output, stores, waits, (on_error, attempts, order)
+        )
 
 
 @dataclass(frozen=True)

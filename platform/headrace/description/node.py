@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from headrace.description.topic import Topic
 
 NAME_MAX = 80
+REFUSE, REBUILD = "refuse", "rebuild"
 _NAME = re.compile(r"[a-z][a-z0-9]*(_[a-z0-9]+)*")
 
 
@@ -29,6 +30,9 @@ class Node(ABC):
     """What all nodes share: the name of its table and assets, a description for people, owners, sinks.
 
     In:  throttle_ms  how often its table is worked out, at most; 0: as often as records come
+         on_change    what a stream does whose node has tables of another description: "refuse" them until a person applies
+                      the change, or "rebuild" the node from the log when it starts
+         renamed_from the name that the node had before: `headrace apply` lets it go on from the tables of that name
     Law: its results are a function of the logs of its topics alone.
     """
 
@@ -37,12 +41,19 @@ class Node(ABC):
     owners: tuple[str, ...] = ()
     sinks: tuple[Sink, ...] = ()
     throttle_ms: int = 0
+    on_change: str = REFUSE
+    renamed_from: str | None = None
 
     def __post_init__(self) -> None:
         _check_name(self.name)
+        _check_name(self.renamed_from)
         if duration_ms(self.throttle_ms, "throttle") != self.throttle_ms:
             raise DescriptionError(
                 f"throttle_ms: {a_value(self.throttle_ms)} is not a number of milliseconds."
+            )
+        if self.on_change not in (REFUSE, REBUILD):
+            raise DescriptionError(
+                f"named: on_change {a_value(self.on_change)} does not exist; there are {REFUSE}, {REBUILD}."
             )
         if not isinstance(self.description, str):
             raise DescriptionError(f"named: description {a_value(self.description)} is not text.")
@@ -51,11 +62,26 @@ class Node(ABC):
         for sink in self.sinks:
             getattr(sink, "check", _no_check)(self)
 
-    def named(self, name: str, description: str = "", owners: tuple[str, ...] = ()) -> Self:
-        """Give the node its name: that of its table and of its assets."""
+    def named(
+        self,
+        name: str,
+        description: str = "",
+        owners: tuple[str, ...] = (),
+        *,
+        on_change: str = REFUSE,
+        renamed_from: str | None = None,
+    ) -> Self:
+        """Give the node its name: that of its table and of its assets. In: on_change, renamed_from  see the class."""
         if name is None:
             _check_name("")
-        return replace(self, name=name, description=description, owners=owners)
+        return replace(
+            self,
+            name=name,
+            description=description,
+            owners=owners,
+            on_change=on_change,
+            renamed_from=renamed_from,
+        )
 
     def to(self, sink: Sink) -> Self:
         """Deliver what the node emits to a sink too, beside its Delta table."""

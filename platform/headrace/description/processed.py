@@ -1,18 +1,21 @@
-"""What a processor makes of a stream: a stream of the rows that it forwards."""
+"""A processor over a stream: a stream of the rows that it forwards."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property, partial
 from typing import TYPE_CHECKING, Any
 
+from headrace.description.batch_processor import BatchProcessor
 from headrace.description.called_code import called_by
 from headrace.description.code_identity import identity_of
 from headrace.description.emitting import Emitting
 from headrace.description.fingerprint import rules_of
 from headrace.description.grouping import grouping_columns, require_known_columns
-from headrace.description.processor import Processor
+from headrace.description.outputs import OUTPUT, Outputs, columns_of, named_outputs, selection, table_of
+from headrace.description.processor import Frozen, Processor
+from headrace.description.processor_function import FunctionProcessor, ProcessorFunction
 from headrace.description.schema import Column, ResultColumn, parse_ddl, to_ddl
 from headrace.description.sink import CorrectableSink
 from headrace.description.stores import Store
@@ -23,8 +26,9 @@ if TYPE_CHECKING:
     from headrace.description.stream import Stream
     from headrace.description.topic import Topic
 
-Makes = Callable[[], Processor]
+Makes = Callable[[], Processor] | Callable[[], BatchProcessor]
 STOP, SET_APART = "stop", "dead_letter"
+LOG, TIME = "log", "time"
 
 
 @dataclass(frozen=True)
@@ -33,15 +37,19 @@ class Processed(Emitting):
 
     In:  stream          its records; a record whose group has a null is a dead letter
          by              the columns of a group; none: a group is a partition of a topic
-         processor       a class, or a `functools.partial` of one
-         output          columns of the rows, as DDL
+         processor       a class of `hr.Processor` or `hr.BatchProcessor`, a `functools.partial` of one, or `hr.processor(…)`
+         output          columns of the rows, as DDL; of several outputs by name
          stores          of each group
          stream_wait_ms  the longest interval of a timer by the stream clock; None: there are no such timers
          wall_wait_ms    the same by the wall clock
          on_error        "stop": an exception of `process` stops the node; "dead_letter": what the record has done is undone,
                          and it is a dead letter. One of a timer or of `close` always stops the node
          attempts        how often a record is tried before
-    Out: the columns of `output`; a row is never revised. Its event time is that of the record that it was forwarded for, the
+         order           "log": records come in the log's order; "time": each once the stream clock has reached its event
+                         time, by event time, topic, partition and offset. One that comes after its moment is processed in
+                         its own commit, and is marked
+    Out: the columns of `output`; of several the column `output` and those of all. A row is never revised.
+         Its event time is that of the record that it was forwarded for, the
          time of the timer's clock, or the commit time of the drain
     Law: a function of the logs alone. Each log commit calls the processor for a group in this order: timers that the commit
          time has reached; the group's records, by topic, partition and offset; timers that the stream clock has reached;
@@ -54,26 +62,32 @@ class Processed(Emitting):
     stream: Stream
     by: tuple[str, ...]
     processor: Makes
-    output: str
+    output: str | Mapping[str, str] | Outputs
     stores: Sequence[Store] = ()
     stream_wait_ms: int | None = None
     wall_wait_ms: int | None = None
     on_error: str = STOP
     attempts: int = 1
+    order: str = LOG
 
     def __post_init__(self) -> None:
         _check_processor(self.processor)
         require_known_columns(self.stream, "process")
         if self.by:
             object.__setattr__(self, "by", grouping_columns(self.stream, self.by))
-        object.__setattr__(self, "stores", _checked_stores(self.stores, self.group_names))
-        parse_ddl(self.output, "process: output")
+        stores = _stores_of(self.processor, self.stores)
+        object.__setattr__(self, "stores", _checked_stores(stores, self.group_names))
+        self._check_form()
+        if (outputs := named_outputs(self.output)) is not None:
+            object.__setattr__(self, "output", outputs)
+        assert self.output_columns
         for name, wait in (("stream_wait", self.stream_wait_ms), ("wall_wait", self.wall_wait_ms)):
             if wait == 0:
                 raise DescriptionError(
                     f"process: {name} 0 is no interval.", hint=f"Leave it out, or write {name}='1 second'."
                 )
         self._check_errors()
+        self._check_order()
         super().__post_init__()
         for sink in self.sinks:
             if isinstance(sink, CorrectableSink) and not self.identity:
@@ -100,13 +114,32 @@ class Processed(Emitting):
     @cached_property
     def output_columns(self) -> tuple[Column, ...]:
         """The columns of its rows."""
-        return parse_ddl(self.output, "process: output")
+        if isinstance(self.output, str):
+            return parse_ddl(self.output, "process: output")
+        return table_of(self.outputs)
+
+    @cached_property
+    def outputs(self) -> Mapping[str, tuple[Column, ...]]:
+        """The columns of each of several outputs; empty: there is one alone."""
+        named = named_outputs(self.output)
+        return {} if named is None else columns_of(named)
+
+    def output_stream(self, name: str) -> Stream:
+        """One of several outputs.
+
+        Raises: DescriptionError when there is no such output
+        """
+        condition, columns = selection(self.outputs, name)
+        return self.where(condition).select(*columns)
 
     @property
     def identity(self) -> tuple[str, ...]:
-        """The columns of a group, if the output has them all: to a sink, a later row of a group replaces the earlier."""
-        names = {column.name for column in self.output_columns}
-        return self.by if {*self.by} <= names else ()
+        """The columns of a group, if each output has them all: to a sink, a later row of a group replaces the earlier."""
+        if not self.by:
+            return ()
+        outputs = [*self.outputs.values()] or [self.output_columns]
+        told = all({*self.by} <= {column.name for column in columns} for columns in outputs)
+        return (*self.by, *([OUTPUT] if self.outputs else [])) if told else ()
 
     @property
     def comparable_columns(self) -> tuple[str, ...]:
@@ -120,8 +153,8 @@ class Processed(Emitting):
 
     @property
     def longest_wait_ms(self) -> int:
-        """The longest interval of a timer by the stream clock."""
-        return self.stream_wait_ms or 0
+        """The longest interval of a timer by the stream clock; in the order of time a record waits for its moment, too."""
+        return max(self.stream_wait_ms or 0, int(self.order == TIME))
 
     @property
     def longest_wall_wait_ms(self) -> int:
@@ -134,24 +167,69 @@ class Processed(Emitting):
         return tuple(ResultColumn(each.name, each.type, "Forwarded.") for each in self.output_columns)
 
     @property
+    def is_vectorised(self) -> bool:
+        """Whether it takes tables of records."""
+        return issubclass(class_of(self.processor), BatchProcessor)
+
+    @property
+    def processor_name(self) -> str:
+        """The name of its class, or of its function."""
+        return name_of(self.processor)
+
+    @property
     def in_words(self) -> str:
         """One sentence for people."""
         scope = f"by {listed(self.by)}" if self.by else "by partition"
-        return f"One row for each that {class_of(self.processor).__name__} forwards, {scope}."
+        return f"One row for each that {self.processor_name} forwards, {scope}."
 
     def rules(self) -> dict[str, Any]:
         """The stream, the groups, the processor's code, the output, the stores, and the waits."""
-        return {
+        in_time = {"order": TIME} if self.order == TIME else {}
+        return in_time | {
             "process": rules_of(self.stream, self.stream.columns or ()),
             "columns": self.stream.columns,
             "by": self.by,
             "processor": _identity(self.processor),
-            "output": to_ddl(self.output_columns),
+            "output": to_ddl(self.output_columns) if isinstance(self.output, str) else self.output,
             "stores": [store.rules() for store in self.stores],
             "stream_wait_ms": self.stream_wait_ms,
             "wall_wait_ms": self.wall_wait_ms,
             "on_error": self.on_error,
         }
+
+    def _check_form(self) -> None:
+        """A function and a vectorised processor have no timers, and no entries that end by themselves."""
+        if not isinstance(self.processor, ProcessorFunction) and not self.is_vectorised:
+            return
+        for store in self.stores:
+            if store.lives_ms is not None:
+                raise DescriptionError(
+                    f"process: entries of store '{store.name}' end by stream time, and {self.processor_name} takes tables.",
+                    hint="Write a class of hr.Processor, or delete the entries yourself.",
+                )
+        for name, wait in (("stream_wait", self.stream_wait_ms), ("wall_wait", self.wall_wait_ms)):
+            if wait is not None:
+                raise DescriptionError(
+                    f"process: {name} is given, but {self.processor_name} can have no timers.",
+                    hint="Leave it out, or write a class of hr.Processor.",
+                )
+
+    def _check_order(self) -> None:
+        if self.order not in (LOG, TIME):
+            raise DescriptionError(
+                f"process: order {a_value(self.order)} does not exist; there are {listed([LOG, TIME])}."
+            )
+        if self.order == LOG:
+            return
+        for which, words, hint in (
+            (not self.by, "a group is a partition", "Write .group_by(…) before."),
+            (self.is_vectorised, f"{self.processor_name} takes tables", "Write a class of hr.Processor."),
+            (self.on_error == SET_APART, "on_error is 'dead_letter'", "Write on_error='stop'."),
+        ):
+            if which:
+                raise DescriptionError(
+                    f"process: order is 'time', and {words}, which does not go together.", hint=hint
+                )
 
     def _check_errors(self) -> None:
         if self.on_error not in (STOP, SET_APART):
@@ -165,8 +243,10 @@ class Processed(Emitting):
             )
 
 
-def class_of(processor: Makes) -> type[Processor]:
+def class_of(processor: Makes) -> type[Frozen]:
     """The class of the objects that it makes."""
+    if isinstance(processor, ProcessorFunction):
+        return FunctionProcessor
     made = processor
     while isinstance(made, partial):
         made = made.func
@@ -174,23 +254,50 @@ def class_of(processor: Makes) -> type[Processor]:
     return made
 
 
+def name_of(processor: Makes) -> str:
+    """The name of its class, or of its function."""
+    return processor.name if isinstance(processor, ProcessorFunction) else class_of(processor).__name__
+
+
 def _identity(processor: Makes) -> dict[str, Any]:
     """The code of the class, of those that it inherits from, and of what they call; and bound values."""
+    if isinstance(processor, ProcessorFunction):
+        return processor.identity()
     made = class_of(processor)
-    bases = [each for each in made.__mro__ if issubclass(each, Processor) and each is not Processor]
+    bases = [each for each in made.__mro__ if issubclass(each, Frozen) and each not in _ROOTS]
     calls = {each.__qualname__: called_by(each) for each in bases}
     return {"made": identity_of(processor), "bases": [*map(identity_of, bases[1:])], "calls": calls}
 
 
+_ROOTS = Frozen, Processor, BatchProcessor
+
+
 def _check_processor(processor: object) -> None:
+    if isinstance(processor, ProcessorFunction):
+        return
     made = processor
     while isinstance(made, partial):
         made = made.func
     hint = "Write a class: class Count(hr.Processor): def process(self, record): …"
-    if not (isinstance(made, type) and issubclass(made, Processor)):
+    if not (isinstance(made, type) and issubclass(made, Processor | BatchProcessor)):
         raise DescriptionError(f"process: {a_value(processor)} is no class of hr.Processor.", hint=hint)
-    if "process" in made.__abstractmethods__:
-        raise DescriptionError(f"process: {made.__name__} has no method process.", hint=hint)
+    if made.__abstractmethods__:
+        raise DescriptionError(
+            f"process: {made.__name__} has no method {listed(sorted(made.__abstractmethods__))}.", hint=hint
+        )
+
+
+def _stores_of(processor: Makes, stores: Sequence[Store]) -> Sequence[Store]:
+    """The stores that are given; of a function that of its state."""
+    if not isinstance(processor, ProcessorFunction):
+        return stores
+    own = (processor.store,)
+    if stores not in ((), [], own):
+        raise DescriptionError(
+            f"process: the function {processor.name} has its state, and no other stores.",
+            hint="Write a class of hr.Processor for several stores.",
+        )
+    return own
 
 
 def _checked_stores(stores: object, group: Sequence[str]) -> tuple[Store, ...]:

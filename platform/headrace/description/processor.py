@@ -12,6 +12,7 @@ from types import MappingProxyType
 from typing import Any, ClassVar
 
 from headrace.description.durations import Duration
+from headrace.description.time_stores import SessionStore, WindowStore
 from headrace.errors import TerminalError
 
 EPOCH = dt.datetime(1970, 1, 1, tzinfo=dt.UTC)
@@ -27,20 +28,24 @@ class Record(Mapping[str, Any]):
     """One record: the columns of its stream by name, and where it comes from.
 
     topic, partition, offset  its position
+    late                      in the order of time: whether it came after its moment
     """
 
-    __slots__ = ("_event_ms", "_ingested_ms", "_stream_ms", "_values", "offset", "partition", "topic")
+    __slots__ = ("_event_ms", "_ingested_ms", "_stream_ms", "_values", "late", "offset", "partition", "topic")
 
     def __init__(
         self,
         values: Mapping[str, Any],
         position: tuple[str, int, int],
         times_ms: tuple[int, int | None, int | None],
+        *,
+        late: bool = False,
     ) -> None:
         """In: times_ms  commit time, event time, and stream time of its partition through the record."""
         self._values = values
         self.topic, self.partition, self.offset = position
         self._ingested_ms, self._event_ms, self._stream_ms = times_ms
+        self.late = late
 
     def __getitem__(self, column: str) -> Any:
         return self._values[column]
@@ -106,7 +111,10 @@ class Context(ABC):
     @property
     @abstractmethod
     def stream_time(self) -> dt.datetime | None:
-        """In `process` the record's stream time; else the stream clock of the group; None: it has none yet."""
+        """In `process` the record's stream time; else the stream clock of the group; None: it has none yet.
+
+        In the order of time, in `process` the record's event time or, if it came late, the stream clock.
+        """
 
     @property
     @abstractmethod
@@ -115,11 +123,19 @@ class Context(ABC):
 
     @abstractmethod
     def store(self, name: str) -> KeyValueStore:
-        """One of the stores that the node was described with."""
+        """One of the key-value stores, or value stores, that the node was described with."""
+
+    @abstractmethod
+    def window_store(self, name: str) -> WindowStore:
+        """One of its window stores."""
+
+    @abstractmethod
+    def session_store(self, name: str) -> SessionStore:
+        """One of its session stores."""
 
     @abstractmethod
     def forward(self, **columns: Any) -> None:
-        """Give a row. In: all columns of the output by name; None is null."""
+        """Give a row. In: all columns of the output by name; None is null. `to`: of several outputs which."""
 
     @abstractmethod
     def schedule(
@@ -159,30 +175,10 @@ class Timer:
         self._context.cancel(self.name)
 
 
-class Processor(ABC):
-    """A user's own operator over the records of a group.
-
-    `init` is called once for each object, which stands for all groups; so it reads no store. After it no attribute can be
-    changed, and its lists, dicts and sets are read only: what is to be remembered goes into a store.
-
-    Source: Kafka Streams, Processor (KIP-28, KIP-478).
-    """
+class Frozen:
+    """An object of a user's class: after its `init` no attribute can be changed."""
 
     closes: ClassVar[bool] = False
-
-    def __init_subclass__(cls) -> None:
-        super().__init_subclass__()
-        cls.closes = cls.close is not Processor.close
-
-    def init(self, context: Context) -> None:  # noqa: B027
-        """Keep the context and stores as attributes; schedule what each group is to have from its first record on."""
-
-    @abstractmethod
-    def process(self, record: Record) -> None:
-        """Take one record of the current group; they come in the log's order."""
-
-    def close(self) -> None:  # noqa: B027
-        """The log records a drain. It is called for each group that has an entry in a store, or a timer."""
 
     def __setattr__(self, name: str, value: Any) -> None:
         if _FROZEN in vars(self):
@@ -197,7 +193,31 @@ class Processor(ABC):
         super().__delattr__(name)
 
 
-def freeze(processor: Processor) -> None:
+class Processor(Frozen, ABC):
+    """A user's own operator over the records of a group.
+
+    `init` is called once for each object, which stands for all groups; so it reads no store. After it no attribute can be
+    changed, and its lists, dicts and sets are read only: what is to be remembered goes into a store.
+
+    Source: Kafka Streams, Processor (KIP-28, KIP-478).
+    """
+
+    def __init_subclass__(cls) -> None:
+        super().__init_subclass__()
+        cls.closes = cls.close is not Processor.close
+
+    def init(self, context: Context) -> None:
+        """Keep the context and stores as attributes; schedule what each group is to have from its first record on."""
+
+    @abstractmethod
+    def process(self, record: Record) -> None:
+        """Take one record of the current group; they come in the log's order."""
+
+    def close(self) -> None:
+        """The log records a drain. It is called for each group that has an entry in a store, or a timer."""
+
+
+def freeze(processor: Frozen) -> None:
     """Let no attribute change any more."""
     read_only: dict[type, Callable[[Any], Any]] = {
         list: tuple,

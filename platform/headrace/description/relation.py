@@ -155,6 +155,8 @@ def apart(table: R) -> tuple[R, dict[str, Any]]:
         "description": table.description,
         "owners": table.owners,
         "sinks": table.sinks,
+        "on_change": table.on_change,
+        "renamed_from": table.renamed_from,
     }
     return replace(table, name=None, description="", owners=(), sinks=()), kept
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from headrace.description.durations import Duration, duration_ms
@@ -193,7 +193,7 @@ class RowOperators(ABC):
         self,
         processor: Makes,
         *,
-        output: str,
+        output: str | Mapping[str, str],
         stores: Sequence[Store] = (),
         stream_wait: Duration | None = None,
         wall_wait: Duration | None = None,
@@ -202,7 +202,7 @@ class RowOperators(ABC):
     ) -> Processed:
         """The rows that a user's processor forwards for the records of each partition; see `GroupedStream.process`."""
         waits = stream_wait, wall_wait
-        return process_groups(self._flow, (), processor, output, stores, waits, (on_error, attempts))
+        return process_groups(self._flow, (), processor, output, stores, waits, (on_error, attempts, "log"))
 
     def table(self, order_by: str = POSITION, forget_deletes_after: Duration | None = None) -> Table:
         """The latest value of every record key; tombstones delete.
@@ -224,14 +224,30 @@ class RowOperators(ABC):
 class StreamOperators(RowOperators):
     """The operators of streams that are no node; a name makes them one."""
 
-    def named(self, name: str, description: str = "", owners: tuple[str, ...] = ()) -> NamedStream:
+    def named(
+        self,
+        name: str,
+        description: str = "",
+        owners: tuple[str, ...] = (),
+        *,
+        on_change: str = "refuse",
+        renamed_from: str | None = None,
+    ) -> NamedStream:
         """Make a node of the stream: its rows are appended to a table of this name, each once.
 
+        In:     on_change, renamed_from  see `Node`
         Raises: DescriptionError when a transform left the columns unknown
         """
         from headrace.description.named_stream import NamedStream  # a named stream holds a stream
 
-        return NamedStream(self._flow, name=name, description=description, owners=owners)
+        return NamedStream(
+            self._flow,
+            name=name,
+            description=description,
+            owners=owners,
+            on_change=on_change,
+            renamed_from=renamed_from,
+        )
 
     def to(self, sink: Sink) -> NamedStream:
         """Deliver the stream's rows to a sink; `named` gives the node its name."""
@@ -250,17 +266,21 @@ def process_groups(
     stream: Stream,
     by: tuple[str, ...],
     processor: Makes,
-    output: str,
+    output: str | Mapping[str, str],
     stores: Sequence[Store],
     waits: tuple[Duration | None, Duration | None],
-    errors: tuple[str, int],
+    rest: tuple[str, int, str],
 ) -> Processed:
-    """See `GroupedStream.process`. In: by  none: groups are partitions; waits: by stream and wall clock."""
+    """See `GroupedStream.process`.
+
+    In: by     none: groups are partitions
+        waits  by stream and wall clock
+        rest   on_error, attempts and order
+    """
     from headrace.description.processed import Processed  # it is such a node itself
 
     stream_ms, wall_ms = (
         None if wait is None else duration_ms(wait, name)
         for name, wait in zip(("stream_wait", "wall_wait"), waits, strict=True)
     )
-    on_error, attempts = errors
-    return Processed(stream, by, processor, output, stores, stream_ms, wall_ms, on_error, attempts)
+    return Processed(stream, by, processor, output, stores, stream_ms, wall_ms, *rest)

@@ -6,28 +6,46 @@ import re
 from dataclasses import dataclass
 from typing import Any
 
+from headrace.description.durations import Duration, duration_ms
 from headrace.description.schema import Column, is_floating, parse_ddl, refuse_repeats, to_ddl
 from headrace.description.wording import a_value
 from headrace.errors import DescriptionError
 
-_NAME = re.compile(r"[a-z][a-z0-9]*(_[a-z0-9]+)*")
+NAME = re.compile(r"[a-z][a-z0-9]*(_[a-z0-9]+)*")
 NAME_MAX = 80
+KEY_VALUE, WINDOW, SESSION = "key-value", "window", "session"
+TIMES = {  # the last columns of a key
+    KEY_VALUE: (),
+    WINDOW: (Column("window_start", "TIMESTAMP", nullable=True),),
+    SESSION: (
+        Column("session_start", "TIMESTAMP", nullable=True),
+        Column("session_end", "TIMESTAMP", nullable=True),
+    ),
+}
 
 
 @dataclass(frozen=True)
 class Store:
     """A store of each group of a processor.
 
-    key    the columns of a key; none: the store has one entry
-    value  the columns of a value
+    key       the columns of a key; none: the store has one entry
+    value     the columns of a value
+    kind      by what entries are found: key-value, window or session
+    lives_ms  how long an entry is there, in stream time; None: until it is deleted
+
+    Law: an entry is there in a log commit if its end is beyond the stream clock of its group after the commit before.
+    Its end is `lives_ms` after the stream time at which it was put last; of windows after their start, of sessions after
+    their last time. One that was put before the clock has begun is there until it is put again, or deleted.
     """
 
     name: str
     key: tuple[Column, ...]
     value: tuple[Column, ...]
+    kind: str = KEY_VALUE
+    lives_ms: int | None = None
 
     def __post_init__(self) -> None:
-        if not (isinstance(self.name, str) and len(self.name) <= NAME_MAX and _NAME.fullmatch(self.name)):
+        if not (isinstance(self.name, str) and len(self.name) <= NAME_MAX and NAME.fullmatch(self.name)):
             raise DescriptionError(
                 f"store: {a_value(self.name)} is not a name in lower-case letters, digits and single underscores.",
                 hint="Write for example hr.key_value_store('counts', 'word STRING', 'n BIGINT').",
@@ -46,24 +64,65 @@ class Store:
         return (*self.key, *self.value)
 
     def rules(self) -> dict[str, Any]:
-        """Name and columns."""
-        return {"store": self.name, "key": to_ddl(self.key), "value": to_ddl(self.value)}
+        """Name and columns; its kind, and how long entries live, where that matters."""
+        of_time = {"kind": self.kind, "lives_ms": self.lives_ms} if self.lives_ms is not None else {}
+        return {"store": self.name, "key": to_ddl(self.key), "value": to_ddl(self.value), **of_time}
 
 
-def key_value_store(name: str, key: str, value: str) -> Store:
+def key_value_store(name: str, key: str, value: str, *, ttl: Duration | None = None) -> Store:
     """A store of entries by key; each group has its own.
 
     In:     key, value  their columns as DDL, such as "visitor STRING" and "n BIGINT"
-    Raises: DescriptionError for a name or a column that cannot be
+            ttl         how long an entry is there after it was put last, in stream time (see `Store`); None: for ever
+    Raises: DescriptionError for a name, a column or a duration that cannot be
     """
     what = f"store {a_value(name)}"
-    return Store(name, parse_ddl(key, f"{what}: key"), parse_ddl(value, f"{what}: value"))
+    columns = parse_ddl(key, f"{what}: key"), parse_ddl(value, f"{what}: value")
+    return Store(name, *columns, KEY_VALUE, _lives_ms(ttl, f"{what}: ttl"))
 
 
-def value_store(name: str, value: str) -> Store:
+def value_store(name: str, value: str, *, ttl: Duration | None = None) -> Store:
     """A store of one entry for each group.
 
     In:     value  its columns as DDL
-    Raises: DescriptionError for a name or a column that cannot be
+            ttl    how long the entry is there after it was put last, in stream time (see `Store`); None: for ever
+    Raises: DescriptionError for a name, a column or a duration that cannot be
     """
-    return Store(name, (), parse_ddl(value, f"store {a_value(name)}: value"))
+    what = f"store {a_value(name)}"
+    return Store(name, (), parse_ddl(value, f"{what}: value"), KEY_VALUE, _lives_ms(ttl, f"{what}: ttl"))
+
+
+def window_store(name: str, key: str, value: str, *, retention: Duration) -> Store:
+    """A store of entries by key and by the time at which a window begins; each group has its own.
+
+    In:     key, value  their columns as DDL; key "": a group has one entry for each time
+            retention   how long after its time an entry is there, in stream time (see `Store`)
+    Raises: DescriptionError for a name, a column or a duration that cannot be
+    """
+    return _by_time(WINDOW, name, key, value, retention)
+
+
+def session_store(name: str, key: str, value: str, *, retention: Duration) -> Store:
+    """A store of entries by key and by the first and the last time of a session; each group has its own.
+
+    In:     key, value  their columns as DDL; key "": a group's sessions have no other key
+            retention   how long after its last time an entry is there, in stream time (see `Store`)
+    Raises: DescriptionError for a name, a column or a duration that cannot be
+    """
+    return _by_time(SESSION, name, key, value, retention)
+
+
+def _by_time(kind: str, name: str, key: str, value: str, retention: Duration) -> Store:
+    what = f"store {a_value(name)}"
+    own = parse_ddl(key, f"{what}: key") if key else ()
+    columns = (*own, *TIMES[kind]), parse_ddl(value, f"{what}: value")
+    return Store(name, *columns, kind, _lives_ms(retention, f"{what}: retention"))
+
+
+def _lives_ms(lives: Duration | None, what: str) -> int | None:
+    if lives is None:
+        return None
+    found = duration_ms(lives, what)
+    if not found:
+        raise DescriptionError(f"{what} 0 keeps nothing.", hint="Write for example '1 hour'.")
+    return found

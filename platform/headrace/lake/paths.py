@@ -13,8 +13,10 @@ class Lake:
     `node_logs/<node>/<fingerprint>` what a node gives to others ·
     `beside/<node>` what is folded from the log beside these ·
     `rebuilds/<node>/<fingerprint>` the same of a node that is rebuilt ·
+    `former/<node>` the tables that a change replaced · `changes/<time>.json` what was applied ·
     `refused/<node>/<sink>` what a sink's store refused · `requests/<topic>` what a log's writer is asked to record ·
     `unusable/<node>/<fingerprint>` the records for which a step of the node raises ·
+    `paused/<node>.json` the nodes that a person lets rest ·
     `triggers/<stream>.json` how often a stream's queries work, if that was set · `leases/…` who writes.
     """
 
@@ -92,9 +94,26 @@ class Lake:
         """The folder of what people ask a topic's sequencer to record."""
         return f"{self.root}/requests/{topic}"
 
+    def paused(self, node: str) -> str:
+        """The file that says that a node rests."""
+        return f"{self.root}/paused/{node}.json"
+
     def trigger(self, stream: str) -> str:
         """The file that holds the trigger interval set for a stream."""
         return f"{self.root}/triggers/{stream}.json"
+
+    def former(self, node: str) -> str:
+        """The folder of the tables that the last change of the node replaced."""
+        return f"{self.root}/former/{node}"
+
+    @property
+    def changes_applied(self) -> str:
+        """The folder of what was applied, one file for each act."""
+        return f"{self.root}/changes"
+
+    def rebuild_rate(self, node: str) -> str:
+        """The file that says how fast the node was rebuilt the last time."""
+        return f"{self.root}/state/{node}/rebuild_rate.json"
 
     def lease(self, writer: str) -> str:
         """The folder of the leases of one writer."""

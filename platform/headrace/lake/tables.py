@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import threading
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
@@ -65,6 +65,27 @@ def create(
         found = _fields(table)
     _require_same(uri, found, wanted)
     return table
+
+
+def compare_columns(
+    table: LakeTable, schema: pa.Schema, among: Collection[str], *, grows: str | None = None
+) -> tuple[list[str], list[str]]:
+    """How some columns of a table differ from those described; the table is there.
+
+    In:  among  their names, on either side
+         grows  a struct column to which fields may be added
+    Out: the fields that this column would gain; the columns whose change `create` refuses, each as `stored -> described`
+    """
+    from deltalake import Schema
+
+    found, wanted = _fields(table), json.loads(Schema.from_arrow(schema).to_json())["fields"]
+    has, needs = (
+        {name: of for name, of in _by_name(side).items() if name in among} for side in (found, wanted)
+    )
+    if grows is None or not _lacks(found, wanted, grows):
+        return [], _changed(has, needs)
+    gained = [name for name in needs[grows] if name not in has[grows]]
+    return gained, _changed({**has, grows: needs[grows]}, needs)
 
 
 def _make(uri: str, schema: pa.Schema, configuration: Mapping[str, str]) -> None:
@@ -133,16 +154,20 @@ def _add_fields(table: LakeTable, schema: pa.Schema, column: str) -> None:
 
 
 def _require_same(uri: str, found: list[dict[str, Any]], wanted: list[dict[str, Any]]) -> None:
-    has, needs = _by_name(found), _by_name(wanted)
-    if has == needs:
+    changed = _changed(_by_name(found), _by_name(wanted))
+    if not changed:
         return
-    changed = sorted(name for name in has.keys() | needs.keys() if has.get(name) != needs.get(name))
-    listing = "; ".join(f"{name}: {_shown(has.get(name))} -> {_shown(needs.get(name))}" for name in changed)
     raise TerminalError(
         f"The table at {uri} has other columns than the description.",
-        detail=f"stored -> described: {listing}",
+        detail=f"stored -> described: {'; '.join(changed)}",
         hint="Give the changed description a new name, or restore the old one.",
     )
+
+
+def _changed(has: Mapping[str, Any], needs: Mapping[str, Any]) -> list[str]:
+    """The columns that differ, each as `name: stored -> described`."""
+    names = sorted(name for name in has.keys() | needs.keys() if has.get(name) != needs.get(name))
+    return [f"{name}: {_shown(has.get(name))} -> {_shown(needs.get(name))}" for name in names]
 
 
 def _shown(data_type: Any) -> str:

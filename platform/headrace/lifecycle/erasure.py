@@ -26,13 +26,14 @@ from pyspark.sql import functions as F
 from pyspark.sql import types as T
 
 from headrace import lake as lakes
-from headrace.description import with_unnamed
+from headrace.description import output_name, with_unnamed
 from headrace.errors import TerminalError
 from headrace.lake import small_files
 from headrace.lake.alter import rewritable
 from headrace.lake.vacuum import SETTLED_HOURS
 from headrace.lifecycle.anew import settled, write_state_anew
 from headrace.lifecycle.backfill import Backfill
+from headrace.lifecycle.former import drop_former
 from headrace.lifecycle.maintenance import RETENTION_HOURS
 from headrace.log.clock import SystemClock
 from headrace.log.erasure import blanked, is_of_key, key_bytes, key_values
@@ -132,7 +133,14 @@ class Erasure:
             )
 
     def _drop_rebuilds(self) -> None:
+        """What holds the key beside the tables: rebuilds, what changes replaced, and what other descriptions gave."""
         for node in self._nodes:
+            name, current = node.required_name, output_name(node).partition("@")[2]
+            drop_former(self._lake, name)
+            for other in small_files.names(f"{self._lake.root}/node_logs/{name}"):
+                if other != current:
+                    small_files.delete(self._lake.log(f"{name}@{other}"))
+                    lakes.forget(self._lake.log(f"{name}@{other}"))
             folder = self._lake.rebuilds(node.required_name)
             small_files.delete(folder)
             lakes.forget(folder)

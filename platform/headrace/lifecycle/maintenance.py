@@ -25,6 +25,7 @@ from headrace.errors import DescriptionError
 from headrace.lake import small_files
 from headrace.lake.upkeep import compact, small
 from headrace.lake.vacuum import vacuum as vacuum_files
+from headrace.lifecycle.former import drop_outdated
 from headrace.lifecycle.forsaken_steps import forsaken_steps, remove_step
 from headrace.log.clock import SystemClock
 from headrace.nodes.bound_operator import bound
@@ -73,8 +74,8 @@ class Upkept:
     """What was done to one table.
 
     of       the asset: `log/<topic>` or the node's name
-    what     which of its tables: log, results, state, unusable, or `refused by <sink>`; or a step without a name, all of
-             which was removed
+    what     which of its tables: log, results, state, unusable, or `refused by <sink>`; or a step without a name, or the
+             former tables of a node that was changed, all of which was removed
     before   the newest version's files; `after` likewise
     stored_before  all files on disk, older versions and Delta's log included; `stored_after` likewise
     skipped  why nothing was done; None: it was
@@ -123,6 +124,8 @@ class Maintenance:
             yield from self._node(node, compact, vacuum)
         if vacuum:
             yield from self._forsaken()
+            for name in drop_outdated(self._lake, self._clock.now_ms()):
+                yield Upkept(name, "former tables", NOTHING, NOTHING, NOTHING, NOTHING)
 
     def _forsaken(self) -> Iterator[Upkept]:
         """Remove the steps without a name that nothing reads any more (see `forsaken_steps`)."""

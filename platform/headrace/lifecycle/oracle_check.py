@@ -226,7 +226,8 @@ class _Check:
             case _:
                 plain[RESULT] = feeds.of_keys(RESULT, keys, controls=True)
         through_ms = operator_of(node).frontier_ms(self.progress)
-        return oracle.Log(plain, self._clocks, through_ms, feeds.values_of_joins, feeds.refined_rows)
+        schemas = {RESULT: feeds.columns(RESULT)} if isinstance(node, Processed) else None
+        return oracle.Log(plain, self._clocks, through_ms, feeds.values_of_joins, feeds.refined_rows, schemas)
 
     def _gather(self, node: Relation, part: str, keys: pa.Table | None, plain: dict[str, Rows]) -> None:
         """The rows of a relation's leaves that make its rows of some keys; None: of all keys."""

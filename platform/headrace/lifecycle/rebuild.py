@@ -11,16 +11,19 @@ A crash on the way is noticed when the node is opened (see `evolution`), and the
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import structlog
 
 from headrace import lake as lakes
+from headrace.description import output_name
 from headrace.errors import TerminalError, TransientError
 from headrace.lake import small_files
 from headrace.lake.swap import replace_table
+from headrace.lifecycle.former import keep_former
 from headrace.nodes.evolution import REBUILT, OtherDescriptionError
-from headrace.nodes.node_tables import read_progress, results_writer, write_description
+from headrace.nodes.node_tables import STATE_LAYOUT, read_progress, results_writer, write_description
+from headrace.nodes.opening import cut_logs
 from headrace.nodes.unusable_table import UnusableTable
 from headrace.writing.lease import LeaseHeldError, take_lease
 from headrace.writing.lease_waits import take_lease_patiently
@@ -28,7 +31,7 @@ from headrace.writing.node_runner import NodeRunner
 from headrace.writing.redeliver import can_be_put_right, put_right
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Mapping
 
     from pyspark.sql import SparkSession
 
@@ -56,38 +59,77 @@ class Rebuild:
         clock: Clock,
         *,
         on_step: Callable[[str], None] = lambda step: None,
+        is_read: bool = False,
+        correct: bool = True,
+        kept_until_ms: int | None = None,
     ) -> None:
         """Begin, or go on where one of the same description stopped.
 
+        In:     is_read        whether other nodes read what it gives: its new log is written along with it
+                correct        whether sinks are put right
+                kept_until_ms  how long the tables that it replaces are kept; None: they are not
         Raises: TransientError while another process rebuilds the node.
         """
         self._spark, self._node, self._lake, self._clock, self._on_step = spark, node, lake, clock, on_step
+        self._correct, self._kept_until_ms = correct, kept_until_ms
         name = node.required_name
         self._beside = replace(lake, nodes=f"{lake.rebuilds(name)}/{node.fingerprint()[:12]}")
         try:
             self._lease = take_lease(spark, lake.lease(f"rebuild/{name}"), f"Rebuild of '{name}'", clock)
         except LeaseHeldError as error:
             raise TransientError(str(error), hint="It is waited for.") from error
+        assert self._beside.nodes is not None
+        self.is_fresh = not small_files.names(self._beside.nodes)  # nothing was built before
+        if self.is_fresh:
+            self._drop_outdated_log()
         # It delivers nothing, but stops where sinks can be put right: at one log commit of all topics.
         alone = replace(node, sinks=())
-        self.runner = NodeRunner(spark, alone, self._beside, for_sinks=bool(node.sinks))
+        self.runner = NodeRunner(spark, alone, self._beside, for_sinks=bool(node.sinks), is_read=is_read)
 
     def advance(self) -> bool:
         """Fold what the logs hold beyond it; False when there is nothing new."""
         self._lease.check()
         return self.runner.advance()
 
+    @property
+    def beside(self) -> Lake:
+        """Where its tables lie."""
+        return self._beside
+
+    @property
+    def is_behind(self) -> bool:
+        """True while it has read less than the tables that it is to replace: a swap would take them back in time."""
+        held = self._held
+        if held is None or held.get("layout") != STATE_LAYOUT:
+            return False
+        before, now = held["progress"]["upto_ms"], self.runner.progress.upto_ms
+        by_name = {topic.partition("@")[0]: ms for topic, ms in now.items()}
+        slowest = min(now.values(), default=0)
+        return any(by_name.get(topic.partition("@")[0], slowest) < ms for topic, ms in before.items())
+
     def swap(self) -> None:
-        """Put it in the place of the node's tables. The caller holds the node's lease."""
+        """Put it in the place of the node's tables. The caller holds the node's lease.
+
+        Raises: TransientError while it is behind them
+        """
+        if self.is_behind:
+            raise TransientError(
+                f"Node '{self._node.required_name}': its rebuild has read less than the tables that it is to replace.",
+                hint="It goes on when the logs that it reads go on.",
+            )
         spark, lake, name = self._spark, self._lake, self._node.required_name
         folder, clock = lake.lease(f"backfill/{name}"), self._clock
         lease = take_lease_patiently(spark, folder, f"Swap of '{name}'", clock, PATIENCE_SECONDS)
         try:
             if not self.runner.operator.appended:
                 self.runner.maintain()  # the base then says how far it goes
-            self._correct_sinks()
+            if self._correct:
+                self._correct_sinks()
             self._lease.check()
             self._on_step("before swap")
+            if self._kept_until_ms is not None:
+                keep_former(lake, name, self._node.fingerprint(), self._kept_until_ms)
+                self._on_step("after kept")
             write_description(spark, lake, self._node)
             small_files.delete(lake.plan(name))
             UnusableTable(spark, lake, self._node).gain(UnusableTable(spark, self._beside, self._node))
@@ -105,6 +147,20 @@ class Rebuild:
         """Give the lease back; what is built so far stays."""
         self._lease.release()
 
+    @property
+    def _held(self) -> Mapping[str, Any] | None:
+        """The record of the last commit of the state that is to be replaced."""
+        name = self._node.required_name
+        commit = lakes.last_commit(lakes.open_table(self._lake.state(name)), f"node/{name}")
+        return None if commit is None else commit.record
+
+    def _drop_outdated_log(self) -> None:
+        """What an earlier generation of the same description gave; logs may have been mended since."""
+        if self._held is not None and self._held["fingerprint"] != self._node.fingerprint():
+            uri = self._lake.log(output_name(self._node))
+            small_files.delete(uri)
+            lakes.forget(uri)
+
     def _correct_sinks(self) -> None:
         for sink in self._node.sinks:
             if can_be_put_right(sink):
@@ -119,8 +175,14 @@ class Rebuild:
         record = {"writer": writer, **batch} if commit is None else dict(commit.record)
         if writer == f"node/{self._node.required_name}" and "progress" not in record:
             record |= batch  # of appended results: through this micro-batch they are there, also if it closed nothing
-        role = lakes.MAINTAINER if writer.startswith("fold/") else lakes.APPENDER
-        swapper = lakes.TableWriter(lakes.open_table(target), role, carries=[writer], mends=True)
+        roles = [lakes.APPENDER, lakes.MAINTAINER]
+        if not writer.startswith("fold/"):
+            roles.reverse()
+        # The other role is taken, too: the table may have been another kind of results before.
+        swappers = [
+            lakes.TableWriter(lakes.open_table(target), role, carries=[writer], mends=True) for role in roles
+        ]
+        swapper = swappers[-1]
         replace_table(swapper, lakes.open_table(source), record)
 
 
@@ -147,9 +209,9 @@ def rebuild_due(
 
 
 def _require_whole_logs(spark: SparkSession, node: Node, lake: Lake) -> None:
-    if small_files.read_json(lake.opening(node.required_name)) is not None:
+    if cut := cut_logs(lake, node):
         raise TerminalError(
             f"Node '{node.required_name}': it cannot be rebuilt, for older rows of its log were cut off.",
-            detail="Its opening balance stands for them, and was struck by the old description.",
+            detail=f"Opening balances stand for those of {', '.join(cut)}, and were struck by the old description.",
             hint="Restore the description, or give the changed node a new name: it is then built from the rest of the log.",
         )

@@ -4,7 +4,7 @@
 | --- | --- |
 | `until_window_closes` added, removed or altered | goes on: tables and state hold the same rows |
 | `until_time_limit` added, removed, or with another limit or early bound | rebuilt from the log; refused if that was cut |
-| anything else that alters rows | refused: another name, or the old description |
+| anything else that alters rows | a person applies it (see `headrace.changing`); rebuilt if `on_change="rebuild"` |
 
 Law: the rules stored beside the state and the fingerprint in its last commit are both the node's, or the tables are not
 touched by its stream. A rebuild notes its rules before it swaps: so one that died on the way is noticed, and done again.
@@ -15,6 +15,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from headrace.description.fingerprint import digest_of
+from headrace.description.node import REBUILD
 from headrace.errors import TerminalError
 
 if TYPE_CHECKING:
@@ -29,7 +30,7 @@ SUPPRESSION = (
 HINTS = {
     REBUILT: "Start its stream: it rebuilds the node from the log beside these tables, and swaps it in. Or restore the "
     "description.",
-    REFUSED: "Restore the description, or give the changed node a new name: it is then built from the log.",
+    REFUSED: "Run `headrace plan` to see what becomes of it, then `headrace apply`; or restore the description.",
 }
 
 
@@ -58,6 +59,11 @@ def outcome_of(stored: Mapping[str, Any] | None, written_by: str, described: Map
     swapped = written_by in (stored["fingerprint"], described["fingerprint"])
     plain = not any("suppressed" in each["rules"] for each in (stored, described))
     return GOES_ON if swapped and plain else REBUILT
+
+
+def by_policy(node: Node, outcome: str) -> str:
+    """The same as the node's `on_change` has it."""
+    return REBUILT if outcome == REFUSED and node.on_change == REBUILD else outcome
 
 
 def fingerprint_of_updated(node: Node) -> str:

@@ -9,13 +9,14 @@ from typing import TYPE_CHECKING, Any
 from pyspark.sql import functions as F
 
 from headrace.description.fingerprint import differences
+from headrace.description.remarks import remarks_of
 from headrace.engine.log_slices import LogSlice
 from headrace.engine.state_layout import TABLE
 from headrace.errors import TerminalError
 from headrace.lake import last_commit, open_table, require_own_rows, small_files
 from headrace.log.commit_row import without_commit_rows
 from headrace.log.promise import read_promise
-from headrace.nodes.evolution import GOES_ON, REBUILT, OtherDescriptionError, outcome_of
+from headrace.nodes.evolution import GOES_ON, REBUILT, OtherDescriptionError, by_policy, outcome_of
 from headrace.nodes.held import Held
 from headrace.nodes.operator_frames import operator_of
 from headrace.nodes.progress import Progress
@@ -104,7 +105,7 @@ def progress_of(lake: Lake, node: Node, *, through: int | None = None) -> Progre
     written_by, stored, described = commit.record["fingerprint"], _stored_rules(lake, node), _entry(node)
     known = {written_by, written_by if stored is None else stored["fingerprint"]}
     if known != {described["fingerprint"]}:
-        outcome = outcome_of(stored, written_by, described)
+        outcome = by_policy(node, outcome_of(stored, written_by, described))
         if outcome != GOES_ON:
             raise OtherDescriptionError(name, outcome, _what_changed(stored, written_by, described))
     layout = commit.record.get("layout")
@@ -132,16 +133,15 @@ def write_description(spark: SparkSession, lake: Lake, node: Node) -> None:
 
 
 def note_description(spark: SparkSession, lake: Lake, node: Node) -> None:
-    """The same, if it is due: before a new node's first commit, or when the state goes on under other rules."""
+    """The same, if it is due: before a new node's first commit, or when the state goes on under other rules or remarks."""
     commit = last_commit(open_table(lake.state(node.required_name)), f"node/{node.required_name}")
-    stored, fingerprint = stored_description(spark, lake, node), node.fingerprint()
-    written = commit is None or commit.record["fingerprint"] == fingerprint
-    if written and (stored is None or stored["fingerprint"] != fingerprint):
+    written = commit is None or commit.record["fingerprint"] == node.fingerprint()
+    if written and stored_description(spark, lake, node) != _entry(node):
         write_description(spark, lake, node)
 
 
 def stored_description(spark: SparkSession, lake: Lake, node: Node) -> Mapping[str, Any] | None:
-    """The rules noted beside a node's state, with their fingerprint; None: none are."""
+    """The rules and remarks noted beside a node's state, with the fingerprint; None: none are."""
     return _stored_rules(lake, node)
 
 
@@ -151,7 +151,8 @@ def _stored_rules(lake: Lake, node: Node) -> Mapping[str, Any] | None:
 
 
 def _entry(node: Node) -> dict[str, Any]:
-    return {"fingerprint": node.fingerprint(), "rules": json.loads(json.dumps(node.rules()))}
+    rules: dict[str, Any] = json.loads(json.dumps(node.rules()))
+    return {"fingerprint": node.fingerprint(), "rules": rules, "remarks": remarks_of(node)}
 
 
 def _what_changed(stored: Mapping[str, Any] | None, written_by: str, described: Mapping[str, Any]) -> str:

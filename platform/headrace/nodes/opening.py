@@ -13,11 +13,12 @@ last, so a balance is there whole or not at all.
 from __future__ import annotations
 
 import uuid
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from headrace import lake as lakes
+from headrace.description import is_unnamed, written_by
 from headrace.engine.compact_tables import compact_state
 from headrace.engine.increments import reach
 from headrace.engine.state_files import StateSource
@@ -108,6 +109,36 @@ def read_opening(spark: SparkSession, lake: Lake, node: Node) -> Opening:
         )
     table = lakes.open_table(f"{lake.openings(name)}/{entry['folder']}/{STATE}")
     return Opening(Progress.from_json(entry["progress"]), StateSource.committed(table))
+
+
+def cut_logs(lake: Lake, node: Node) -> list[str]:
+    """The topics whose cut logs keep a node from being folded anew under another description; none: it can be.
+
+    Law: what was cut off is in balances of the description before. A node that began after a cut has folded the rest of the
+    log, and folds the same again; of a topic that it, or a step without a name, has not read yet the cut rows are missing.
+    """
+    name, cut = node.required_name, set[str]()
+    for each in small_files.names(f"{lake.root}/state"):
+        entry = small_files.read_json(lake.opening(each))
+        balances = {} if entry is None else entry["progress"]["upto_ms"]
+        cut |= {topic for topic, through_ms in balances.items() if through_ms}
+    state = lakes.open_table(lake.state(name))
+    commit = lakes.last_commit(state, f"node/{name}") if state.exists else None
+    if small_files.read_json(lake.opening(name)) is not None or commit is None:
+        known: set[str] = set()
+    else:
+        known = {*commit.record.get("progress", {}).get("upto_ms", {})}
+    return [topic for topic in dict.fromkeys(_folded_from(lake, node)) if topic in cut - known]
+
+
+def _folded_from(lake: Lake, node: Node) -> Iterator[str]:
+    """The logs from which a node is folded; of a step without a name that has no balance, those of the step."""
+    for topic in node.topics:
+        step = written_by(topic)
+        if step is None or not is_unnamed(step.required_name):
+            yield topic.name
+        elif small_files.read_json(lake.opening(step.required_name)) is None:
+            yield from _folded_from(lake, step)
 
 
 def stand(

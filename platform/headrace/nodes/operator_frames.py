@@ -250,7 +250,7 @@ class OperatorFrames:
         """See `state_views.waiting`."""
         return state_views.waiting(self._of(state), state, progress.clock)
 
-    def entries(self, state: DataFrame, store: str) -> DataFrame:
+    def entries(self, state: DataFrame, store: str, progress: Progress) -> DataFrame:
         """See `state_views.entries`.
 
         Raises: DescriptionError when the node has no such store
@@ -261,7 +261,7 @@ class OperatorFrames:
                 f"Node '{self.node.required_name}' has no store {store!r}.",
                 hint=f"There are: {', '.join(names)}." if names else "Stores are those of processors.",
             )
-        return state_views.entries(self._of(state), state, store)
+        return state_views.entries(self._of(state), state, store, progress.clock)
 
     def settled(self, progress: Progress) -> Expr:
         """Which rows of the table a log read that far leads to: of current results all, for these tell how far they go."""

@@ -28,8 +28,9 @@ from headrace.description import (
     quote,
 )
 from headrace.description.lookup import EVENT
+from headrace.description.processed import TIME
 from headrace.fold.contract import DELETED, KEY, OFFSET, PARTITION, TOPIC
-from headrace.fold.processors.forwarded import PLACE_IN_COMMIT
+from headrace.fold.processors.forwarded import PLACE_IN_COMMIT, PLACE_IN_TIME
 from headrace.fold.records import CHAIN, ELEMENT
 from headrace.fold.stream_joins.both_sides import SIDE
 from headrace.fold.stream_joins.join_records import PARTNER
@@ -76,7 +77,7 @@ def order_of_rows(node: Node) -> Sequence[str]:
         case TableChanges():
             return OF_CHANGES
         case Processed():
-            return PLACE_IN_COMMIT
+            return PLACE_IN_TIME if node.order == TIME else PLACE_IN_COMMIT
         case FlatMapped():
             return (*POSITION, ELEMENT)
     return POSITION

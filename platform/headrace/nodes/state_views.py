@@ -14,6 +14,7 @@ from headrace.fold.batches.open_batches import still_open
 from headrace.fold.contract import BATCH, PARTITION, TOPIC, Clock
 from headrace.fold.joins.orphans import orphans as orphans_among
 from headrace.fold.lookups import LookupInTime
+from headrace.fold.processors import Processors
 from headrace.fold.processors.state_tables import shown_entries, store_table
 from headrace.fold.sessions import Sessions
 from headrace.fold.sliding import SlidingWindows
@@ -95,9 +96,11 @@ def waiting(of: BoundOperator, state: DataFrame, clock: Clock) -> DataFrame:
     return _of(of, state, partial(_waiting, of.operator.kernel, clock), WAITING)
 
 
-def entries(of: BoundOperator, state: DataFrame, store: str) -> DataFrame:
+def entries(of: BoundOperator, state: DataFrame, store: str, clock: Clock) -> DataFrame:
     """The entries of a processor's store: the columns of the group, of the key and of the value; one row per entry."""
-    return _of(of, state, partial(_entries, store), store_table(store))
+    kernel = of.operator.kernel
+    assert isinstance(kernel, Processors)
+    return _of(of, state, partial(_entries, kernel, store, clock), store_table(store))
 
 
 def orphans(
@@ -165,8 +168,8 @@ def _waiting(kernel: BatchedSink, clock: Clock, tables: Tables) -> pa.Table:
     return rows.select([*kernel.by])
 
 
-def _entries(store: str, tables: Tables) -> pa.Table:
-    return shown_entries(tables[store_table(store)])
+def _entries(kernel: Processors, store: str, clock: Clock, tables: Tables) -> pa.Table:
+    return shown_entries(kernel.shape, store, tables[store_table(store)], clock)
 
 
 def _orphans(left: str, right: str, key: Sequence[str], on: Sequence[str], tables: Tables) -> pa.Table:

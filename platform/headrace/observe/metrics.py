@@ -28,7 +28,7 @@ COUNTED = {  # that only grow within a run; the client adds `_total`
     "suppression_emit_early_total": "suppression_emit_early",
     **{name: name for name in FATES.values()},
 }
-STATES = ("running", "waiting", "restarting", "failed", "stopped", "ended")
+STATES = ("running", "paused", "waiting", "restarting", "failed", "stopped", "ended")
 
 
 class MetricsEndpoint(Collector):

@@ -67,7 +67,7 @@ class StallWatch:
             return f"The query has failed and {then}{error} Fix the cause, then start the run again."
         if status.state == "ended":
             return f"The query has ended.{error}"
-        if status.state == "stopped" or still <= self._patience(status):
+        if status.state in ("stopped", "paused") or still <= self._patience(status):
             return None
         if status.state == "waiting":
             return f"The query has not started for {still:.0f} s.{error}"

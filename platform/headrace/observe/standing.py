@@ -6,7 +6,7 @@ from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING, Any
 
 from headrace.description import is_unnamed
-from headrace.lake import last_commit, open_table
+from headrace.lake import last_commit, open_table, small_files
 from headrace.nodes.progress import Progress
 from headrace.nodes.topics import topics_of, upstream_first
 from headrace.sequence.log_state import LogState
@@ -30,6 +30,7 @@ class Standing:
     through_ms  commit time of the last log commit: of a log its own, of a node the one through which it has read
     stream_ms   the lowest stream time of the non-empty partitions
     behind_ms   of a node: how much later its logs' last commits are
+    paused      of a node: a person lets it rest
     records     of a log the offsets of all partitions; of a node the records by fate
     """
 
@@ -40,6 +41,7 @@ class Standing:
     stream_ms: int | None = None
     behind_ms: int | None = None
     records: Mapping[str, int] | None = None
+    paused: bool = False
 
     def to_json(self) -> dict[str, Any]:
         """The fields by their names."""
@@ -75,10 +77,11 @@ def _log(lake: Lake, topic: str, clock: Clock) -> Standing:
 def _node(lake: Lake, node: str, logs: Mapping[str, Standing], clock: Clock) -> Standing:
     asset = f"stream/{node}"
     running = held_since_ms(lake.lease(f"node/{node}"), clock) is not None
+    paused = small_files.exists(lake.paused(node))
     table = open_table(lake.state(node))
     commit = last_commit(table, f"node/{node}") if table.exists else None
     if commit is None:
-        return Standing(asset, running)
+        return Standing(asset, running, paused=paused)
     progress = Progress.from_json(commit.record["progress"])
     newest = {name: log.through_ms for name, log in logs.items() if log.through_ms is not None}
     behind = [newest[topic] - through for topic, through in progress.upto_ms.items() if topic in newest]
@@ -91,4 +94,5 @@ def _node(lake: Lake, node: str, logs: Mapping[str, Standing], clock: Clock) -> 
         min(times, default=None),
         max(behind, default=None),
         progress.totals(),
+        paused,
     )

@@ -85,9 +85,9 @@ class Views:
         Out:    the columns of the group, of the key and of the value; one row per entry
         Raises: DescriptionError when the node has no such store.
         """
-        held, _ = snapshot(self._spark, self._lake, node)
+        held, progress = snapshot(self._spark, self._lake, node)
         assert held.state is not None
-        return operator_of(node).entries(held.state, store)
+        return operator_of(node).entries(held.state, store, progress)
 
     def dead_letters(self, topic: Topic, nodes: Iterable[Node] = ()) -> DataFrame:
         """Records that the topic, or one of these nodes (then named in `node`), could not use; one row each."""

@@ -11,6 +11,8 @@ from typing import TYPE_CHECKING, Any
 from headrace.description.feeds import RESULT
 
 if TYPE_CHECKING:
+    import pyarrow as pa
+
     from headrace.description import Join, Refined
 
 Place = tuple[int, str, int, int]  # commit time, topic, partition, offset
@@ -73,6 +75,7 @@ class Log:
              rows of the logs are there, so these tell it
     through_ms  commit time through which the logs are read; None: through the last commit
     compute  the values of a join's `select` that repeat no column, for pairs of a left and a right row; SQL computes them
+    schemas  for each feed the Arrow schema of its columns, as a vectorised processor gets them; None: there is none
     refine   what row-wise steps after a table make of its rows; None: a `where` refuses the row. SQL computes them
     """
 
@@ -81,6 +84,7 @@ class Log:
     through_ms: int | None = None
     compute: Compute | None = None
     refine: Refine | None = None
+    schemas: Mapping[str, pa.Schema] | None = None
 
     @cached_property
     def feeds(self) -> Mapping[str, list[Row]]:

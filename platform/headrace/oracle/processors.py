@@ -8,88 +8,44 @@ from __future__ import annotations
 
 import copy
 import datetime as dt
-import struct
 from bisect import bisect_right
-from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass, field
-from decimal import Decimal
+from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any
 
+from headrace.description.batch_processor import BatchProcessor
 from headrace.description.durations import duration_ms
+from headrace.description.feeds import RESULT
 from headrace.description.node_output import written_by
+from headrace.description.outputs import OUTPUT, TO
+from headrace.description.processed import LOG
 from headrace.description.processor import Context, KeyValueStore, Processor, Record, Timer, freeze
+from headrace.description.time_stores import SessionStore, WindowStore
 from headrace.oracle.fates import DEAD_LETTER, DRAIN, TICK, USED, refused
-from headrace.oracle.log import Clocks, Log, Results, Row, Values
+from headrace.oracle.log import Clocks, Log, Place, Results, Row, Values
+from headrace.oracle.one_by_one import OneByOne
+from headrace.oracle.processor_stores import (
+    NOT_BEGUN,
+    Alarm,
+    Group,
+    as_column,
+    expire,
+    key_value_store,
+    session_store,
+    window_store,
+)
 from headrace.oracle.values import Identity, identity, moment, plain
 
 if TYPE_CHECKING:
-    from headrace.description import Column, Duration, Processed
+    import pyarrow as pa
+
+    from headrace.description import Duration, Processed
     from headrace.description.stores import Store
 
 WALL_TIMERS, RECORDS, STREAM_TIMERS, DRAINED = range(4)
-NOT_BEGUN = float("-inf")
-
-
-@dataclass
-class Alarm:
-    """A timer; `due` None: it was taken back."""
-
-    method: str
-    clock: str
-    interval_ms: int
-    once: bool
-    due: float | None = None
-
-
-@dataclass
-class Group:
-    """What is remembered of one group."""
-
-    key: Mapping[str, Any]
-    stores: dict[str, dict[Any, Any]] = field(default_factory=dict)
-    alarms: dict[str, Alarm] = field(default_factory=dict)
-
-
-class _Entries(KeyValueStore):
-    """A store: a dict of the current group."""
-
-    def __init__(self, context: _Context, store: Store) -> None:
-        self.context, self.store = context, store
-
-    @property
-    def entries(self) -> dict[Any, Any]:
-        assert self.context.group is not None
-        return self.context.group.stores.setdefault(self.store.name, {})
-
-    def get(self, *key: Any) -> Any:
-        return copy.deepcopy(self.entries.get(self._key(key)))
-
-    def put(self, *key_and_value: Any) -> None:
-        *key, value = key_and_value
-        if value is None:
-            self.delete(*key)
-        elif len(self.store.value) == 1:
-            self.entries[self._key(tuple(key))] = _as(self.store.value[0], value)
-        else:
-            self.entries[self._key(tuple(key))] = {
-                each.name: _as(each, value[each.name]) for each in self.store.value
-            }
-
-    def delete(self, *key: Any) -> None:
-        self.entries.pop(self._key(key), None)
-
-    def all(self) -> Iterator[tuple[Any, Any]]:
-        return iter([(key, copy.deepcopy(self.entries[key])) for key in sorted(self.entries)])
-
-    def range(self, first: Any, last: Any) -> Iterator[tuple[Any, Any]]:
-        return iter([(key, value) for key, value in self.all() if first <= key <= last])
-
-    def _key(self, key: tuple[Any, ...]) -> Any:
-        return key[0] if len(key) == 1 else key
 
 
 class _Context(Context):
-    """What user code is given."""
+    """User code is given this."""
 
     def __init__(self, node: Processed) -> None:
         self.node, self.initial = node, dict[str, Alarm]()
@@ -111,10 +67,24 @@ class _Context(Context):
         return moment(self.wall_ms)
 
     def store(self, name: str) -> KeyValueStore:
-        return _Entries(self, next(each for each in self.node.stores if each.name == name))
+        return key_value_store(self, self._described(name))
+
+    def window_store(self, name: str) -> WindowStore:
+        return window_store(self, self._described(name))
+
+    def session_store(self, name: str) -> SessionStore:
+        return session_store(self, self._described(name))
+
+    def _described(self, name: str) -> Store:
+        return next(each for each in self.node.stores if each.name == name)
 
     def forward(self, **columns: Any) -> None:
-        self.forwarded.append({each.name: _as(each, columns[each.name]) for each in self.node.output_columns})
+        if self.node.outputs:
+            columns[OUTPUT] = columns.pop(TO)
+            assert {*columns} == {OUTPUT, *(each.name for each in self.node.outputs[columns[OUTPUT]])}
+        row = {each.name: as_column(each, columns.get(each.name)) for each in self.node.output_columns}
+        assert {*columns} <= {*row}
+        self.forwarded.append(row)
 
     def schedule(
         self,
@@ -150,24 +120,38 @@ class _Context(Context):
 class _Run:
     """The groups of a node, and what was forwarded for them."""
 
-    def __init__(self, node: Processed) -> None:
-        self.node, self.context, self.found = node, _Context(node), Results()
-        self.processor: Processor = node.processor()
-        self.processor.init(self.context)
+    def __init__(self, node: Processed, columns: pa.Schema | None) -> None:
+        self.node, self.columns = node, columns
+        self.context, self.found = _Context(node), Results()
+        self.processor = self._made()
         freeze(self.processor)
         self.groups: dict[Identity, Group] = {}
+        self.waiting: list[Row] = []
+        self.late: set[Place] = set()
+        self.before: Mapping[Any, int] = {}  # the stream times of partitions before the current log commit
+
+    def _made(self) -> Processor:
+        made = self.node.processor()
+        if isinstance(made, BatchProcessor):
+            made = OneByOne(made, self.node, self.columns)
+        made.init(self.context)
+        return made
 
     def commit(
         self, at_ms: int, rows: list[Row], before: Mapping[Any, int], after: Mapping[Any, int]
     ) -> None:
         """One log commit. In: the stream times of partitions before and after it."""
         context = self.context
-        context.wall_ms = at_ms
+        context.wall_ms, self.before = at_ms, before
+        for group in self.groups.values():
+            expire(self.node.stores, group, self.stream_clock(group, before))
         for group in [*self.groups.values()]:
             self.call_due(group, "wall", at_ms, WALL_TIMERS, at_ms, self.stream_clock(group, before))
         for row in rows:
             fate = row.fate if not self.node.by else refused(row, self.node.by)
-            self.found.met(row, fate or self.take_or_refuse(row))
+            self.found.met(row, fate or self.come(row))
+        for row in self.released(after):
+            self.take(row)
         for group in self.groups.values():
             now = self.stream_clock(group, after)
             self.call_due(group, "stream", now, STREAM_TIMERS, at_ms, now)
@@ -180,19 +164,38 @@ class _Run:
                     self.processor.close()
                     self.gather(DRAINED, at_ms, at_ms)
 
+    def come(self, row: Row) -> str:
+        """A record has come: its fate. In the order of time it waits for its moment."""
+        if self.node.order == LOG:
+            return self.take_or_refuse(row)
+        self.waiting.append(row)
+        if row.time_ms <= self.lowest(self.before):
+            self.late.add(row.place)
+        return USED
+
+    def released(self, after: Mapping[Any, int]) -> list[Row]:
+        """The records whose moment has come, in the order of time."""
+        now = self.lowest(after)
+        mine = [row for row in self.waiting if row.time_ms <= now]
+        self.waiting = [row for row in self.waiting if row.time_ms > now]
+        return sorted(mine, key=lambda row: (row.time_ms, row.topic, row.partition, row.offset or 0))
+
     def take(self, row: Row) -> None:
         """One record."""
         own = [row.values[name] for name in self.node.by] or [row.topic, row.partition]
         key = {name: plain(value) for name, value in zip(self.node.group_names, own, strict=True)}
         group = self.groups.setdefault(identity(own), Group(key))
-        self.enter(group, NOT_BEGUN if row.stream_ms is None else row.stream_ms)
+        group.over_ms = self.stream_clock(group, self.before)
+        stream_ms = NOT_BEGUN if row.stream_ms is None else row.stream_ms
+        self.enter(group, stream_ms if self.node.order == LOG else max(row.time_ms, self.lowest(self.before)))
         for name, alarm in self.context.initial.items():
             if name not in group.alarms:
                 self.context.begin(name, alarm)
         assert row.offset is not None
         position = row.topic, row.partition, row.offset
-        self.processor.process(Record(row.values, position, (row.at_ms, row.event_ms, row.stream_ms)))
-        self.gather(RECORDS, row.at_ms, row.event_ms, row)
+        times_ms = row.at_ms, row.event_ms, row.stream_ms
+        self.processor.process(Record(row.values, position, times_ms, late=row.place in self.late))
+        self.gather(RECORDS, self.context.wall_ms, row.event_ms, row)
 
     def take_or_refuse(self, row: Row) -> str:
         """One record, and its fate; one that raises leaves all as it was."""
@@ -226,6 +229,10 @@ class _Run:
         """The stream clock of a group after a log commit."""
         if not self.node.by:
             return times.get((group.key["topic"], group.key["partition"]), NOT_BEGUN)
+        return self.lowest(times)
+
+    def lowest(self, times: Mapping[Any, int]) -> float:
+        """The lowest stream time of all partitions, once each topic has one."""
         known = {topic for topic, _ in times}
         begun = all(topic.name in known for topic in self.node.topics)
         return min(times.values()) if begun else NOT_BEGUN
@@ -251,7 +258,8 @@ class _Run:
 
 def processed(node: Processed, log: Log) -> Results:
     """The rows that a processor forwards."""
-    run, before, first = _Run(node), dict[Any, int](), 0
+    columns = None if log.schemas is None else log.schemas[RESULT]
+    run, before, first = _Run(node, columns), dict[Any, int](), 0
     for at_ms, after in _commits(node, log):
         last = bisect_right(log.rows, at_ms, first, key=lambda row: row.at_ms)
         run.commit(at_ms, log.rows[first:last], before, after)
@@ -276,17 +284,3 @@ def _next(due: float, interval_ms: int, now_ms: int) -> int:
     while following <= now_ms:
         following += interval_ms
     return following
-
-
-def _as(column: Column, value: Any) -> Any:
-    """A value as a column of a type gives it back."""
-    if value is None:
-        return None
-    if column.type == "DOUBLE":
-        return float(value)
-    if column.type == "FLOAT":
-        return struct.unpack("f", struct.pack("f", value))[0]
-    if column.type.startswith("DECIMAL("):
-        scale = int(column.type.removesuffix(")").split(",")[1])
-        return Decimal(value).quantize(Decimal(1).scaleb(-scale))
-    return copy.deepcopy(value)

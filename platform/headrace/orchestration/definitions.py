@@ -11,6 +11,7 @@ from dagster._core.definitions.unresolved_asset_job_definition import Unresolved
 from headrace.description import Node
 from headrace.description.limits import is_suppressed
 from headrace.orchestration.assets import streaming_assets, table_asset
+from headrace.orchestration.changing import change_jobs
 from headrace.orchestration.checks import checks_of
 from headrace.orchestration.erasing import erasure_job
 from headrace.orchestration.first_checks import first_checks_sensor
@@ -76,10 +77,11 @@ def build_definitions(
     if suppressed:
         live.append(limits_job(pipeline, f"set_limits{_suffix(pipeline)}"))
     retention = retention_job(pipeline, f"retain_log{_suffix(pipeline)}")
+    changes = change_jobs(pipeline, _suffix(pipeline))
     return dg.Definitions(
         assets=[streaming_assets(pipeline), *(table_asset(node, pipeline) for node in pipeline.nodes)],
         asset_checks=checks,
-        jobs=[streams, backfill, quality, maintenance, erasure, retention, *live],
+        jobs=[streams, backfill, quality, maintenance, erasure, retention, *changes, *live],
         sensors=[
             keep_running_sensor(pipeline, streams, _status(sensor_running)),
             first_checks_sensor(

@@ -23,8 +23,8 @@ from headrace.nodes.topics import reached_by
 from headrace.sequence.log_columns import DEAD_LETTER, RECORD
 from headrace.streams.buffered import BufferFigures
 from headrace.streams.log_watch import LogWatch, log_version
+from headrace.streams.pausable_loop import PausableLoop
 from headrace.streams.supervised import LEASE_ORPHAN_SECONDS
-from headrace.streams.supervised_loop import SupervisedLoop
 from headrace.writing.background import BackgroundTask
 from headrace.writing.lease import Lease, LeaseHeldError, take_lease
 from headrace.writing.node_runner import NodeRunner
@@ -52,7 +52,7 @@ FOLD_SECONDS = 60.0  # the shortest time between two folds of current results in
 FOLD_REST = 4  # after a fold it rests at least this many times as long as the fold took
 
 
-class NodeStream(SupervisedLoop):
+class NodeStream(PausableLoop):
     """Advances one node for as long as it runs."""
 
     kind = "stream"
@@ -128,6 +128,8 @@ class NodeStream(SupervisedLoop):
         assert self.runner is not None
         if self._upkeep.error is not None:
             return True
+        if self.paused:
+            return False
         if self._watch.moved(watched := self._watched()) or (watched and self.runner.operator.ordered):
             self._behind = True  # what is settled may grow without a commit
         if self._behind and self.runner.due(self._clock.now_ms()):
@@ -139,12 +141,16 @@ class NodeStream(SupervisedLoop):
         assert self.runner is not None
         if self._upkeep.error is not None:
             raise self._upkeep.error
+        if self.paused:
+            return 0
         self._behind = True
         if self._rebuild is not None:
             self._advance(self._rebuild)
+            if self._rebuild is not None:
+                return 0
         before, until = _records(self.runner), time.monotonic() + WORK_SECONDS
         self.micro_batches = 0
-        while self._fold(self.runner) and not self._closing.is_set():
+        while not self.paused and self._fold(self.runner) and not self._closing.is_set():
             self.went_well()
             self.micro_batches += 1
             self.buffer.see(self.runner.progress.buffer)
@@ -174,8 +180,10 @@ class NodeStream(SupervisedLoop):
 
     def _advance(self, rebuild: Rebuild) -> None:
         """Rebuild until nothing is left, and swap it in; the node's runner is an ordinary one from then on."""
-        while not self._closing.is_set():
+        while not self._closing.is_set() and not self.paused:
             if not rebuild.advance():
+                if rebuild.is_behind:
+                    return  # a node that it reads is rebuilt, too, and has not come so far yet
                 rebuild.swap()
                 rebuild.close()
                 self._rebuild = None

@@ -32,7 +32,9 @@ from headrace.streams.jvm_process import JvmProcess
 from headrace.streams.log_stream import LogStream
 from headrace.streams.log_watch import log_version
 from headrace.streams.node_stream import NodeStream
+from headrace.streams.pausing import paused_nodes
 from headrace.streams.stream_status import StreamStatus, measured, status_of
+from headrace.writing.rate_limited import RateLimited
 from headrace.writing.scheduling import Turns
 from headrace.writing.table_upkeep import TableUpkeep
 
@@ -48,6 +50,7 @@ if TYPE_CHECKING:
     from headrace.spark.kafka import KafkaSettings
 
 
+PAUSES_READ_EVERY_SECONDS = 2.0
 JVM_ENDS_SECONDS = 1.0  # between the first call that fails, and the end of the JVM's process
 
 
@@ -130,6 +133,8 @@ class StreamRuntime:
             raise DescriptionError(f"None of {sorted(only or ())} is known.", hint=f"There are: {known}.")
         self._jvm = JvmProcess(session, self._end_with_jvm)
         self._polled = self._drained = False
+        self._paused = RateLimited(partial(paused_nodes, lake), PAUSES_READ_EVERY_SECONDS)
+        self._trouble: Exception | None = None  # why it is not known which nodes rest
 
     @property
     def jvm_ended(self) -> bool:
@@ -155,12 +160,23 @@ class StreamRuntime:
         return [status.as_of_the_end() for status in self._statuses()]
 
     def _keep_running(self) -> None:
+        known = self._follow_pauses()
         for log in self._logs:
             log.keep_running()
         for stream in self._streams:
-            if stream.state == "running" or self._may_have_logs(stream):
+            if stream.running or (known and self._may_have_logs(stream)):
                 stream.keep_running()
         self._upkeep.keep()
+
+    def _follow_pauses(self) -> bool:
+        """Let those nodes rest that a person has paused; False: it was never known which, so none may begin."""
+        paused, trouble = measured(self._paused)
+        self._trouble = self._trouble if paused is None and trouble is None else trouble
+        if paused is None:
+            return False
+        for stream in self._streams:
+            stream.pause(paused=stream.name in paused)
+        return True
 
     def _statuses(self) -> list[StreamStatus]:
         of_nodes = {stream.name: self._node_status(stream) for stream in self._streams}
@@ -293,9 +309,10 @@ class StreamRuntime:
 
     def _node_status(self, stream: NodeStream) -> StreamStatus:
         progress = stream.runner.progress if stream.runner is not None else None
-        running = stream.state == "running"
+        running = stream.state in ("running", "paused")
         lag, trouble = measured(stream.lag_ms) if running else (None, None)
         waiting, _ = measured(stream.lag_records) if lag else (lag, None)
+        trouble = trouble or self._trouble
         state_bytes, _ = measured(stream.state_bytes) if running else (None, None)
         return status_of(
             stream,

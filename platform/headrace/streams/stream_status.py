@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypeVar
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
@@ -11,12 +11,16 @@ if TYPE_CHECKING:
     from headrace.streams.supervised import Supervised
 
 
+M = TypeVar("M")
+
+
 @dataclass(frozen=True)
 class StreamStatus:
     """One query as of a poll.
 
     kind, name      `log` and a topic's name, or `stream` and a node's
-    state           running, waiting (for a lease that another process holds), restarting (waits out a back-off), failed (a
+    state           running, paused (a node that a person lets rest), waiting (for a lease that another process holds),
+                    restarting (waits out a back-off), failed (a
                     person must act), stopped, ended (with Spark's JVM; what could have changed since is not known)
     rows_total      records handled since the runtime started; `rows_per_second` over the last half minute
     lag_records     records that wait: in Kafka for a log, in its logs for a node (counted every 10 s); None: not known
@@ -113,7 +117,7 @@ def status_of(query: Supervised, trouble: Exception | None, **numbers: object) -
     )
 
 
-def measured(measure: Callable[[], int | None]) -> tuple[int | None, Exception | None]:
+def measured(measure: Callable[[], M | None]) -> tuple[M | None, Exception | None]:
     """The measure, or why there is none: Spark keeps trying for minutes before it reports a broker that is away."""
     try:
         return measure(), None

@@ -15,6 +15,7 @@ from headrace.errors import DescriptionError
 from headrace.lake.paths import Lake
 from headrace.lifecycle.erasure import Erasure
 from headrace.lifecycle.live_limits import acceptable, limits_topic
+from headrace.lifecycle.oracle_check import KeysVerdict, verify_keys
 from headrace.lifecycle.retention import Retention
 from headrace.log.clock import ManualClock, SystemClock
 from headrace.log.commit_row import without_commit_rows
@@ -230,6 +231,13 @@ class TestDriver:
     def backfill(self, node: str) -> DataFrame:
         """The node's results recomputed from the log in one go (see `Views.recompute`)."""
         return self._views.recompute(self._node(node))
+
+    def verify(self, node: str, keys: int = 20) -> KeysVerdict:
+        """Compare the rows of some keys with what the oracle makes of the log, record by record (see `verify_keys`).
+
+        A function of yours that depends on the clock, on chance, or on where a batch ends, is found so.
+        """
+        return verify_keys(self.spark, self._lake, self._node(node), keys)
 
     def dead_letters(self, topic: str) -> DataFrame:
         """The topic's records that could not be used, with the reason (see `Views.dead_letters`)."""

@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 
 from tests.laws.kernel.aggregate_subjects import DISTINCT, RANKED, VALUE, item_and_rank, subjects_with
 from tests.laws.kernel.logs import Choose, World, worlds
+from tests.laws.kernel.ordered_subjects import ordered_subjects
 from tests.laws.kernel.processor_subjects import processor_subjects
 from tests.laws.kernel.relation_subjects import (
     change_subjects,
@@ -27,6 +28,7 @@ from tests.laws.kernel.relation_subjects import (
     stream_join_subjects,
     table_subjects,
 )
+from tests.laws.kernel.store_subjects import store_subjects
 from tests.laws.kernel.subjects import (
     Subject,
     T,
@@ -69,6 +71,9 @@ def families() -> list[Family]:
         worlds(whole, pa.int64()),
         worlds(whole, pa.int64(), ("t", "u"), log_commits=(2, 3)),
     )
+    processed_worlds = worlds(
+        whole, pa.int64(), ("t", "u"), log_commits=(2, 4), controls=("drain", "control")
+    )
     drained = {"controls": ("drain", "drain", "control")}
     asked = st.one_of([referring("items", "more", "orders", values=each) for each in (references, narrow)])
     paid = st.one_of([referring("sold", "paid", "more", values=each) for each in (references, narrow)])
@@ -85,7 +90,9 @@ def families() -> list[Family]:
         Family("streams", stream_subjects(), two_topics, 1),
         Family("flat maps", flat_map_subjects(), worlds(array, pa.list_(pa.int64()), ("t", "u"), log_commits=(2, 3)), 1),
         Family("tables", table_subjects(), referring("one", "two")),
-        Family("processors", processor_subjects(), worlds(whole, pa.int64(), ("t", "u"), log_commits=(2, 4), controls=("drain", "control"))),
+        Family("processors", processor_subjects(), processed_worlds),
+        Family("stores that forget", store_subjects(), processed_worlds),
+        Family("processors of outputs and of time", ordered_subjects(), processed_worlds),
         Family("batches", batch_subjects(), worlds(whole, pa.int64(), ("t", "u"), log_commits=(2, 3), **drained)),  # type: ignore[arg-type]
         Family("time limits", limit_subjects(), worlds(whole, pa.int64(), controls=("set_limits",), limits=limits_set())),
         Family("aggregates of users", own_subjects(), worlds(whole, pa.int64(), controls=()), 2),

@@ -9,6 +9,15 @@ from typing import Any
 import headrace as hr
 from headrace.description import Store
 from headrace.description.processed import Makes
+from tests.laws.kernel.batch_subjects_by_hand import (
+    COUNT,
+    SUMS,
+    CountTables,
+    RaisesForTables,
+    SumsOfTables,
+    count_by_function,
+    raise_for_some,
+)
 from tests.laws.kernel.subjects import Subject, T, U
 
 SECONDS = "1 second", "3 seconds", "9 seconds"
@@ -184,6 +193,19 @@ def processor_subjects() -> list[Subject]:
         ),
         "refusals_of_partitions": made_by(
             T, Raises, said, count_of_last, sums, grouped=False, on_error="dead_letter", **waits
+        ),
+        "counts_of_tables": made_by(both, CountTables, counted, COUNT),
+        "counts_of_tables_of_partitions": made_by(both, CountTables, counted, COUNT, grouped=False),
+        "sums_of_tables": made_by(both, SumsOfTables, "n BIGINT, value BIGINT", SUMS),
+        "refusals_of_tables": made_by(
+            both, RaisesForTables, counted, COUNT, on_error="dead_letter", attempts=2
+        ),
+        "counts_by_function": made_by(both, hr.processor(count_by_function, state="n BIGINT"), counted),
+        "counts_by_function_of_partitions": made_by(
+            T, hr.processor(count_by_function, state="n BIGINT"), counted, grouped=False
+        ),
+        "refusals_by_function": made_by(
+            both, hr.processor(raise_for_some, state="n BIGINT"), counted, on_error="dead_letter"
         ),
         "ranges": made_by(T, Between, "keys ARRAY<STRING>, mean DOUBLE", seen),
     }

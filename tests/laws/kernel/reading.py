@@ -134,7 +134,8 @@ class Reading:
         """The same for the oracle."""
         plain = {name: rows.to_pylist() for name, rows in self.feeds.items()}
         compute, refine = (self.computed.for_oracle, self.computed.refine) if self.computed else (None, None)
-        return oracle.Log(plain, compute=compute, refine=refine)  # type: ignore[arg-type]
+        schemas = {name: rows.schema for name, rows in self.feeds.items()}
+        return oracle.Log(plain, compute=compute, refine=refine, schemas=schemas)  # type: ignore[arg-type]
 
     def _operator(self, changes: bool) -> NodeOperator:
         own = (*ROW_COLUMNS.names, PASSES)

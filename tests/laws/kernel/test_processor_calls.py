@@ -45,11 +45,11 @@ class Does_(hr.Processor):  # noqa: N801
 Increment = tuple[list[tuple[int, str, int]], int]
 
 
-def folded(does: Does, *increments: Increment, folder: str = "") -> list[str]:
+def folded(does: Does, *increments: Increment, folder: str = "", output: Any = "what STRING") -> list[str]:
     """What is forwarded. In: of each increment the records (commit time, key, event time), and how far the log was read."""
     Does_.does = staticmethod(does)
     node = T.group_by("key").process(
-        Does_, output="what STRING", stores=STORES, stream_wait="1 minute", wall_wait="1 minute"
+        Does_, output=output, stores=STORES, stream_wait="1 minute", wall_wait="1 minute"
     )
     schema = pa.schema([("key", pa.string()), ("value", pa.int64())])
     operator = operator_of(node.named("it"), {"result": schema})
@@ -143,6 +143,25 @@ def test_what_a_processor_may_not_do_is_said_with_the_record(does: Does, said: s
     assert "Node 'it': Does_.process raises for t, partition 0, offset 0, key {'key': 'k'}" in str(
         error.value
     )
+
+
+@pytest.mark.parametrize(
+    ("row", "said"),
+    [
+        ({"to": "b", "n": 1}, "forward: there is no output 'b'; there are a, c"),
+        ({"n": 1}, "forward: there is no output None"),
+        ({"to": "a", "n": 1, "what": "x"}, "forward: the row has n, what, and output 'a' n"),
+        ({"to": "c"}, "forward: the row has no columns, and output 'c' what"),
+    ],
+)
+def test_a_row_goes_to_an_output_that_is_described(row: dict[str, Any], said: str) -> None:
+    with pytest.raises(hr.ProcessorError) as error:
+        folded(
+            lambda self, record: self.context.forward(**row),
+            ([(1, "k", 0)], 1),
+            output={"a": "n INT", "c": "what STRING"},
+        )
+    assert said in str(error.value)
 
 
 def test_a_store_is_not_read_in_init() -> None:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import datetime as dt
+
 import hypothesis.strategies as st
 import pyarrow as pa
 import pytest
@@ -32,6 +34,42 @@ BATCHED = BOTH.process(
 COUNTED = BOTH.process(Count, output="key STRING, n BIGINT, value BIGINT", stores=[COUNT]).named("by_hand")
 
 
+GAP, GRACE = 2, 3  # seconds
+
+
+class Sessions(hr.Processor):
+    """Session windows of a partition's keys; a timer at each move of its stream time closes those that are over."""
+
+    def init(self, context: hr.Context) -> None:
+        self.context, self.open = context, context.session_store("open")
+        context.schedule(1, self.end)
+
+    def process(self, record: hr.Record) -> None:
+        time, key, now = record.timestamp, record["key"], record.stream_time
+        if key is None or time is None or now is None:
+            return
+        gap, start, end, n = dt.timedelta(seconds=GAP), time, time, 1
+        near = self.open.find(key, first=time - gap, last=time + gap)
+        met = [each for each in near if not is_over(each[1], now)]
+        for first, last, known in met:
+            start, end, n = min(start, first), max(end, last), n + known
+        if is_over(end, now):
+            return
+        for first, last, _ in met:
+            self.open.delete(key, start=first, end=last)
+        self.open.put(key, n, start=start, end=end)
+
+    def end(self, moment: dt.datetime) -> None:
+        for key, start, end, n in self.open.all():
+            if is_over(end, moment):
+                self.context.forward(key=key, window_start=start, window_end=end, n=n)
+                self.open.delete(key, start=start, end=end)
+
+
+def is_over(end: dt.datetime, now: dt.datetime) -> bool:
+    return end + dt.timedelta(seconds=GAP + GRACE) <= now
+
+
 def rows(node: Node, world: World, plan: Plan = ONE_GO) -> list[dict[str, object]]:
     reading = Reading(node, world)
     return run(reading.operator.steps, reading, plan, revised=reading.operator.revises).rows()
@@ -57,4 +95,26 @@ def test_counts_by_hand_are_those_of_the_aggregate(data: st.DataObject) -> None:
     found: dict[object, object] = {}
     for row in rows(COUNTED, world, data.draw(plans())):
         found[row["key"]] = max(int(str(row["n"])), int(str(found.get(row["key"], 0))))
+    assert found == wanted
+
+
+@settings(SETTINGS, max_examples=60)
+@given(worlds(whole, pa.int64(), log_commits=(3, 5), controls=()), plans())
+def test_sessions_by_hand_are_those_of_the_operator(world: World, plan: Plan) -> None:
+    lives = GAP + GRACE  # so long after its last event the timer has to find a session
+    by_hand = T.process(
+        Sessions,
+        output="key STRING, window_start TIMESTAMP, window_end TIMESTAMP, n BIGINT",
+        stores=[hr.session_store("open", "key STRING", "n BIGINT", retention=f"{lives} seconds")],
+        stream_wait="1 second",
+    ).named("by_hand")
+    grouped = T.group_by().window(hr.session(f"{GAP} seconds"), grace=f"{GRACE} seconds")
+    told = "key", "window_start", "window_end", "n", "__sequence"
+    wanted, found = (
+        sorted(repr([row[name] for name in told]) for row in each)
+        for each in (
+            rows(grouped.aggregate(n=hr.count()).named("sessions"), world),
+            rows(by_hand, world, plan),
+        )
+    )
     assert found == wanted

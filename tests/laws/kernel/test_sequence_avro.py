@@ -5,6 +5,7 @@ from __future__ import annotations
 import datetime as dt
 import json
 import os
+from decimal import Decimal
 from random import Random
 from typing import Any
 
@@ -18,7 +19,7 @@ from headrace.description.formats.registry import RegisteredSchema
 from headrace.sequence.decode import Decoded, Decoder
 from headrace.sequence.encodings import KnownSchemas
 from headrace.sequence.formats import RecordFormat
-from tests.laws.kernel.avro_values import Schemas, encoded, value_of
+from tests.laws.kernel.avro_values import EPOCH, Schemas, encoded, value_of
 
 pytestmark = pytest.mark.fast
 
@@ -184,37 +185,49 @@ def test_records_are_resolved_to_the_readers_schema(name: str) -> None:
     assert got == expected if isinstance(expected, dict) else expected in got
 
 
-DATE = {"type": "int", "logicalType": "date"}
 MILLIS = {"type": "long", "logicalType": "timestamp-millis"}
 MICROS = {"type": "long", "logicalType": "timestamp-micros"}
-TIME_OF = dt.datetime(1970, 1, 1, 0, 0, 0, 5, tzinfo=dt.UTC)
-UNITS: dict[str, tuple[Any, Any, Any]] = {
-    # name: the writer's type, the reader's, and what 5 in the bytes is
-    "a number is a date to the reader": ("int", DATE, dt.date(1970, 1, 6)),
-    "a date is a number to the reader": (DATE, "int", 5),
-    "a number is a time to the reader": ("long", MICROS, TIME_OF),
-    "a unit is another": (MILLIS, MICROS, "x is timestamp-millis, and the reader's schema has timestamp-micros"),
-    "a unit in a union is another": (["null", MILLIS], ["null", MICROS], "x is timestamp-millis"),
-    "a date is widened to a time": (DATE, MICROS, "x is date, and the reader's schema has timestamp-micros"),
-    "a scale is another": (
-        {"type": "bytes", "logicalType": "decimal", "precision": 5, "scale": 2},
-        {"type": "bytes", "logicalType": "decimal", "precision": 5, "scale": 3},
-        "x is decimal of scale 2, and the reader's schema has decimal of scale 3",
+MEANINGS: dict[str, tuple[Any, Any, Any, Any]] = {
+    # name: the type of the writer, that of the reader, what is written, and what it is or why it is not
+    "a time in another unit": (
+        MILLIS,
+        MICROS,
+        5,
+        "f is timestamp-millis, and timestamp-micros by the reader's schema",
     ),
-}  # fmt: skip
+    "a decimal of another scale": (
+        {"type": "bytes", "logicalType": "decimal", "precision": 4, "scale": 2},
+        ["null", {"type": "bytes", "logicalType": "decimal", "precision": 4, "scale": 1}],
+        Decimal("1.25"),
+        "f is decimal(4,2), and decimal(4,1) by the reader's schema",
+    ),
+    "a decimal of more digits": (
+        {"type": "bytes", "logicalType": "decimal", "precision": 4, "scale": 2},
+        {"type": "bytes", "logicalType": "decimal", "precision": 9, "scale": 2},
+        Decimal("1.25"),
+        Decimal("1.25"),
+    ),
+    "a logical type that was added": ("long", MILLIS, 5, EPOCH + dt.timedelta(milliseconds=5)),
+    "a logical type that went": (MILLIS, "long", 5, 5),
+    "within an array": (
+        {"type": "array", "items": MILLIS},
+        {"type": "array", "items": MICROS},
+        [5],
+        "f[] is timestamp-millis",
+    ),
+}
 
 
-@pytest.mark.parametrize("more", [[], [field("more", "string")]], ids=["same", "resolved"])
-@pytest.mark.parametrize("name", UNITS)
-def test_what_a_number_counts_does_not_depend_on_other_fields(name: str, more: list[Any]) -> None:
-    wrote, read, expected = UNITS[name]
-    topic = hr.Topic("t", format=hr.Avro(schema=record(field("x", read)), registry=URL))
-    payload = (b"\x02" if isinstance(wrote, list) else b"") + b"\x0a" + b"\x02a" * len(more)
-    got = found(topic, framed(7, payload), known(_7=record(field("x", wrote), *more)))
+@pytest.mark.parametrize("name", MEANINGS)
+def test_what_is_encoded_is_never_read_as_something_else(name: str) -> None:
+    wrote, read, value, expected = MEANINGS[name]
+    writer, reader = record(field("f", wrote)), record(field("f", read))
+    topic = hr.Topic("t", format=hr.Avro(schema=reader, registry=URL))
+    got = found(topic, framed(7, encoded(writer, {"f": value})), known(_7=writer))
     if isinstance(expected, str):
         assert expected in got
     else:
-        assert got == {"x": expected}
+        assert got == {"f": expected}
 
 
 def test_columns_may_be_fewer_than_the_schema_has() -> None:
@@ -237,8 +250,6 @@ def test_without_a_readers_schema_columns_are_found_by_name() -> None:
     ids = known(_1=first, _2=second, _3=third)
     one = framed(1, encoded(first, {"n": 1, "id": "a", "gone": 0.5}))
     assert found(topic, one, ids) == {"id": "a", "n": 1, "d": None, "new": None}
-    from decimal import Decimal
-
     two = framed(2, encoded(second, {"d": Decimal("-1.25"), "id": "B"}))
     assert found(topic, two, ids) == {"id": "B", "n": None, "d": Decimal("-1.2500"), "new": None}
     reason = "malformed value: schema 3: n is string, and its column is int64"

@@ -13,7 +13,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from headrace.fold.arrow_types import arrow_type
+from headrace.description.arrow_types import arrow_type
 from headrace.sequence.parse import json_columns
 from headrace.sequence.parse.json_columns import ObjectReader
 from headrace.sequence.parse.strict_json import DOES_NOT_FIT, MORE_THAN_ONE, Malformed, StrictReader

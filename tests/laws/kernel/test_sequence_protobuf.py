@@ -186,6 +186,7 @@ BAD: dict[str, tuple[bytes, str]] = {
     "the first message of the file": (b"\0\0\0\0\x07\0", "it is message [0] of its schema, and p.Order is [3]"),
     "indexes cut short": (b"\0\0\0\0\x07\x06\x80", "the indexes of its message are cut short"),
     "very many indexes": (b"\0\0\0\0\x07\xfe\xff\xff\xff\x0f\0\0", "the indexes of its message are cut short"),
+    "fewer indexes than none": (b"\0\0\0\0\x07\x01", "it has -1 indexes of its message"),
     "cut short": (b"\0\0\0\0\x07\x02\x06\x2a\x05ab", "its bytes are no p.Order"),
     "a text that is not UTF-8": (b"\0\0\0\0\x07\x02\x06\x2a\x01\xff", "its bytes are no p.Order"),
     "a time beyond the year 9999": (b"\0\0\0\0\x07\x02\x06\x42\x0a\x08" + b"\xff" * 8 + b"\x7f", "a time lies beyond the years 1 to 9999"),

@@ -11,10 +11,10 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
+from headrace.description.arrow_types import arrow_type
 from headrace.description.own_aggregate import Aggregate
 from headrace.errors import TerminalError
 from headrace.fold.aggregates.kind import Inputs, Kind, Parts
-from headrace.fold.arrow_types import arrow_type
 
 STATE = "state"
 

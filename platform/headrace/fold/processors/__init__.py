@@ -7,6 +7,10 @@ after the commit. So folding I·J is folding I, then J from the stores and timer
 
 - `process_records` reads the stores of the groups that have records or timers that are due, and no others.
 - User code runs record by record. All else (order, state, results) is done for all groups at once.
+- `process_batches` gives a vectorised processor all records of a bucket as one table. That a batch does not show is the
+  user's to keep; the oracle, which gives it one record at a time, finds out.
+- `release` holds records back in the order of time.
+- Entries of stores may end by the stream clock: what is there in a commit follows from the clock after the commit before.
 """
 
 from headrace.fold.processors.processors import Processors

@@ -1,4 +1,4 @@
-"""What the state gains once groups were called: rows of timers, of reminders, and of entries."""
+"""The gains of the state once groups were called: rows of timers, of reminders, and of entries."""
 
 from __future__ import annotations
 
@@ -60,7 +60,7 @@ class ChangedState:
     def _entries(self, store: StoreShape) -> pa.Table:
         """Entries that were put, and those that are gone."""
         who, rows, gone = list[Group](), list[tuple[Any, ...]](), list[bool]()
-        nothing = (None,) * len(store.value)
+        nothing = (None,) * (len(store.value) + store.has_ttl)
         for each in self.groups:
             entries = each.stores[store.name]
             for key in entries.changed:
@@ -69,7 +69,7 @@ class ChangedState:
                     who.append(each)
                     rows.append((*key, *(nothing if value is None else value)))
                     gone.append(value is None)
-        columns = zip(*rows, strict=True) if rows else ((),) * (len(store.key) + len(store.value))
+        columns = zip(*rows, strict=True) if rows else ((),) * len(entry_columns(store))
         values = dict(zip(entry_columns(store), columns, strict=True))
         return self._table(store_table(store.name), who, {**values, DELETED: gone})
 

@@ -1,4 +1,4 @@
-"""What user code is given: the current group, its stores and its timers."""
+"""Everything that user code is given: the current group, its stores and its timers."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import datetime as dt
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 from functools import cache
-from typing import Any
+from typing import Any, TypeVar
 
 from headrace.description import (
     Context,
@@ -18,12 +18,16 @@ from headrace.description import (
     format_duration,
 )
 from headrace.description.processor import STREAM, WALL, moment
+from headrace.description.stores import KEY_VALUE, SESSION, WINDOW
 from headrace.description.wording import a_value, listed
 from headrace.fold.processors.forwarded import Cause, Forwarded
 from headrace.fold.processors.shape import Shape
 from headrace.fold.processors.state_tables import BEGIN
-from headrace.fold.processors.stores import Entries, GroupStore
+from headrace.fold.processors.stores import Entries, GroupStore, StoreOfGroup
+from headrace.fold.processors.time_stores import GroupSessionStore, GroupWindowStore
 from headrace.fold.segments import LOWEST
+
+S = TypeVar("S", bound=StoreOfGroup)
 
 
 @dataclass(frozen=True)
@@ -81,7 +85,7 @@ class Group:
         self.changed.add(timer.name)
 
     def begin(self) -> None:
-        """What is done from now on may be undone."""
+        """Changes from now on may be undone."""
         self.before.clear()
         for each in self.stores.values():
             each.before.clear()
@@ -104,7 +108,9 @@ class RunContext(Context):
 
     def __init__(self, shape: Shape, forwarded: Forwarded) -> None:
         self._shape, self._forwarded = shape, forwarded
-        self._stores = {store.name: GroupStore(store) for store in shape.stores}
+        self._stores = {
+            store.name: _STORES[store.kind](store, lambda: self.stream_ms) for store in shape.stores
+        }
         self.processor: Processor | None = None
         self.initial: dict[str, Scheduled] = {}  # what `init` has scheduled
         self.group: Group | None = None
@@ -117,6 +123,11 @@ class RunContext(Context):
         self.group = group
         for name, store in self._stores.items():
             store.enter(group.stores.setdefault(name, Entries()))
+
+    def expire(self, over_ms: int) -> None:
+        """Let the group's entries go that end by a time of the stream clock."""
+        for store in self._stores.values():
+            store.expire(over_ms)
 
     @property
     def key(self) -> Mapping[str, Any]:
@@ -137,12 +148,15 @@ class RunContext(Context):
 
     def store(self, name: str) -> GroupStore:
         """See the base class."""
-        if name not in self._stores:
-            raise ProcessorError(
-                f"context.store: there is no store {a_value(name)}; there are {listed([*self._stores])}.",
-                hint="Describe it: .process(…, stores=[hr.value_store('…', '…')]).",
-            )
-        return self._stores[name]
+        return self._store(name, GroupStore, "store")
+
+    def window_store(self, name: str) -> GroupWindowStore:
+        """See the base class."""
+        return self._store(name, GroupWindowStore, "window_store")
+
+    def session_store(self, name: str) -> GroupSessionStore:
+        """See the base class."""
+        return self._store(name, GroupSessionStore, "session_store")
 
     def forward(self, **columns: Any) -> None:
         """See the base class."""
@@ -188,6 +202,16 @@ class RunContext(Context):
         elif (known := self.group.timers.get(name)) is not None:
             self.group.set_timer(replace(known, due_ms=None))
 
+    def _store(self, name: str, of: type[S], what: str) -> S:
+        found = self._stores.get(name)
+        if not isinstance(found, of):
+            own = [each for each, store in self._stores.items() if isinstance(store, of)]
+            raise ProcessorError(
+                f"context.{what}: there is no {what.replace('_', ' ')} {a_value(name)}; there are {listed(own)}.",
+                hint=f"Describe it: .process(…, stores=[hr.{_DESCRIBED[of]}]).",
+            )
+        return found
+
     def _here(self, what: str) -> Group:
         if self.group is None:
             raise ProcessorError(
@@ -208,6 +232,14 @@ class RunContext(Context):
                 f"schedule: the interval {words} is longer than the node says that it waits by the {clock} clock.",
                 hint=f"Describe it: .process(…, {clock}_wait='{words}'). A log that falls silent goes on as long.",
             )
+
+
+_STORES = {KEY_VALUE: GroupStore, WINDOW: GroupWindowStore, SESSION: GroupSessionStore}
+_DESCRIBED: Mapping[type, str] = {
+    GroupStore: "value_store('…', '…')",
+    GroupWindowStore: "window_store('…', '…', '…', retention='…')",
+    GroupSessionStore: "session_store('…', '…', '…', retention='…')",
+}
 
 
 @cache

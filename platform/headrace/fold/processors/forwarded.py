@@ -10,7 +10,8 @@ import numpy as np
 import pyarrow as pa
 
 from headrace.description import ProcessorError
-from headrace.description.wording import listed
+from headrace.description.outputs import OUTPUT, TO
+from headrace.description.wording import a_value, listed
 from headrace.fold.columns import moments
 from headrace.fold.contract import KEY, OFFSET, PARTITION, TOPIC
 from headrace.fold.processors.shape import Shape
@@ -26,6 +27,7 @@ PHASE, NUMBER, RELEASED_AT, TIMESTAMP, SEQUENCE = (
 WALL_TIMERS, RECORDS, STREAM_TIMERS, DRAINED = range(4)  # the phases of a log commit
 # Where a row stands among those of its log commit: of rows that no record has caused, positions are null.
 PLACE_IN_COMMIT = (PHASE, TOPIC, PARTITION, OFFSET, KEY, NUMBER)
+PLACE_IN_TIME = (PHASE, TIMESTAMP, *PLACE_IN_COMMIT[1:])  # the same in the order of time
 
 
 @dataclass
@@ -57,7 +59,8 @@ class Forwarded:
 
     def __post_init__(self) -> None:
         self.columns = [[] for _ in self.shape.output]
-        self._names = {each.name for each in self.shape.output}
+        self._nothing = dict.fromkeys(each.name for each in self.shape.output)
+        self._names = self._nothing.keys()
         converts = [converter(each, f"forward: column '{each.name}'") for each in self.shape.output]
         copies = [copier(each) for each in self.shape.output]
         names = [each.name for each in self.shape.output]
@@ -65,6 +68,8 @@ class Forwarded:
 
     def add(self, cause: Cause, row: Mapping[str, Any]) -> None:
         """Add a row."""
+        if self.shape.outputs:
+            row = self._of_output(row)
         if row.keys() != self._names:
             raise ProcessorError(
                 f"forward: the row has {listed([*row]) if row else 'no columns'}, and the output "
@@ -78,6 +83,24 @@ class Forwarded:
             (cause.at_ms, cause.phase, cause.event_ms, cause.record, cause.group, cause.number)
         )
         cause.number += 1
+
+    def _of_output(self, row: Mapping[str, Any]) -> Mapping[str, Any]:
+        """A row of one of several outputs, with nulls for the columns of the others."""
+        name = row.get(TO)
+        columns = self.shape.outputs.get(name) if isinstance(name, str) else None
+        if columns is None:
+            raise ProcessorError(
+                f"forward: there is no output {a_value(name)}; there are {listed([*self.shape.outputs])}.",
+                hint="Write context.forward(to='…', …).",
+            )
+        given = {each: value for each, value in row.items() if each != TO}
+        if given.keys() != columns:
+            raise ProcessorError(
+                f"forward: the row has {listed([*given]) if given else 'no columns'}, and output '{name}' "
+                f"{listed(sorted(columns))}.",
+                hint="Give all columns of the output by name; None is null.",
+            )
+        return {**self._nothing, **given, OUTPUT: name}
 
     def cut(self, rows: int) -> None:
         """Forget all but the first rows."""
@@ -96,7 +119,7 @@ class Forwarded:
             each.name: pa.array(values, each.type)
             for each, values in zip(self.shape.output, self.columns, strict=True)
         }
-        found |= {name: position[name].cast(of) for name, of in _POSITION.items()}
+        found |= {name: position[name].cast(of) for name, of in POSITION_TYPES.items()}
         return pa.table(
             found
             | {
@@ -110,4 +133,4 @@ class Forwarded:
         )
 
 
-_POSITION = {TOPIC: pa.string(), PARTITION: pa.int32(), OFFSET: pa.int64()}
+POSITION_TYPES = {TOPIC: pa.string(), PARTITION: pa.int32(), OFFSET: pa.int64()}

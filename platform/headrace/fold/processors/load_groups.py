@@ -9,7 +9,6 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from headrace.fold.columns import int64
 from headrace.fold.contract import DELETED, EVENT, INGESTED, OFFSET, PARTITION, STREAM, TOPIC
 from headrace.fold.keys import canonical
 from headrace.fold.processors.context import Group, Scheduled
@@ -57,13 +56,12 @@ def load_groups(
     return groups
 
 
-def listed_records(shape: Shape, kept: pa.Table, at_ms: Sequence[int]) -> Records:
-    """Records as lists. In: the commit times."""
-    commit = np.searchsorted(np.array(at_ms, np.int64), int64(kept[INGESTED]))
+def listed_records(shape: Shape, kept: pa.Table, commit: np.ndarray, late: np.ndarray) -> Records:
+    """Records as lists. In: the number of the log commit that each is given in, and whether it came late."""
     columns, position, times = (
         [_listed(kept[name]) for name in of] for of in (shape.columns, POSITION, TIMES)
     )
-    return Records(shape.columns, columns, position, times, commit.tolist())
+    return Records(shape.columns, columns, position, times, commit.tolist(), late.tolist())
 
 
 def _groups(

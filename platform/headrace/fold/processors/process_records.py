@@ -40,6 +40,7 @@ from headrace.fold.positions import order_of, position_columns
 from headrace.fold.processors.changed_state import ChangedState
 from headrace.fold.processors.context import Group
 from headrace.fold.processors.load_groups import POSITION, TIMES, listed_records, load_groups
+from headrace.fold.processors.release import WAITING, Released, passed, release, waiting_table
 from headrace.fold.processors.run_groups import Commits, Moved, Runner
 from headrace.fold.processors.shape import Shape
 from headrace.fold.processors.state_tables import (
@@ -79,16 +80,22 @@ class ProcessRecords(Step):
 
     @cached_property
     def state(self) -> Mapping[str, StateTable]:  # type: ignore[override]
-        """See `state_tables`."""
-        return tables_of(self.shape)
+        """See `state_tables`; in the order of time the records that wait, too."""
+        tables, shape = tables_of(self.shape), self.shape
+        if shape.by_time is not None:
+            tables[WAITING] = waiting_table(shape.by_time, self._columns, shape.topics)
+        return tables
 
     def needs(self, rows: pa.Table, times: Times) -> Mapping[str, Needs]:
         """Reminders of what is due; of partitions, which are few and have clocks of their own, all timers."""
+        topics, found = self.shape.topics, dict[str, Needs]()
+        passing = passed(times, topics)
+        if WAITING in self.state and passing is not None:
+            found[WAITING] = Needs(times=passing)
         if self._is_drained(times):
-            return {}
+            return found
         if self.shape.by_partition:
             return {TIMERS: Needs()} if TIMERS in self.state else {}
-        topics, found = self.shape.topics, {}
         for name, time_ms in ((STREAM_DUE, lowest_ms), (WALL_DUE, frontier_ms)):
             before_ms, after_ms = (time_ms(clock, topics) for clock in (times.before, times.after))
             if name in self.state and before_ms < after_ms:
@@ -107,27 +114,36 @@ class ProcessRecords(Step):
     def fold(self, rows: pa.Table, state: Mapping[str, pa.Table], times: Times) -> Folded:
         """See the class."""
         rows = self.decided(rows)
-        kept = self._kept(rows)
+        released, waits = self._released(self._kept(rows), state, times)
+        kept = released.records
         held = {name: state.get(name, self.state[name].empty()).combine_chunks() for name in self._of_groups}
         tables = [kept, *held.values()]
         keys = pa.concat_tables([table.select([KEY, HASH]) for table in tables]).combine_chunks()
         same = group(keys[KEY])
         mine, *codes = np.split(same.codes, np.cumsum([table.num_rows for table in tables])[:-1])
-        order = order_by_group(mine, order_of(position_columns(kept)))
+        order = (
+            released.order(mine)
+            if WAITING in self.state
+            else order_by_group(mine, order_of(position_columns(kept)))
+        )
         kept, mine = kept.take(pa.array(order)), mine[order]
         by_table = {name: (held[name], code) for name, code in zip(held, codes, strict=True)}
         groups = load_groups(self.shape, (kept, mine), by_table, len(same))
         at_ms = [ms for ms, _ in times.commits]
-        runner = Runner(self.shape, _commits(at_ms, times), listed_records(self.shape, kept, at_ms))
+        records = listed_records(self.shape, kept, released.commit[order], released.late[order])
+        runner = Runner(self.shape, _commits(at_ms, times), records)
         self._run(runner, groups, mine, times)
         own = keys.take(pa.array(same.first))
         frontier, initial = frontier_ms(times.after, self.shape.topics), frozenset(runner.initial)
         outputs = {"results": runner.forwarded.table(kept, own[KEY].combine_chunks())}
         tally = tally_of(rows)
         if self.shape.sets_apart:
-            outputs[REFUSED] = _refused(kept, runner.refused)
-            tally = sum_tallies([tally, *_other_fates(outputs[REFUSED])])
+            outputs[REFUSED] = refused_records(kept, runner.refused)
+            tally = sum_tallies([tally, *other_fates(outputs[REFUSED])])
         changes = ChangedState(self.shape, self.state, groups, own, initial, frontier).rows()
+        if WAITING in self.state:
+            schema = self.state[WAITING].schema
+            changes[WAITING] = waits.select(schema.names).cast(schema)
         return Folded(outputs=outputs, changes=changes, tally=tally)
 
     def decided(self, rows: pa.Table) -> pa.Table:
@@ -137,15 +153,30 @@ class ProcessRecords(Step):
     @property
     def _of_groups(self) -> list[str]:
         """The tables that say what a group holds."""
-        return [name for name in self.state if name not in (STREAM_DUE, WALL_DUE)]
+        return [name for name in self.state if name not in (STREAM_DUE, WALL_DUE, WAITING)]
+
+    def _released(
+        self, kept: pa.Table, state: Mapping[str, pa.Table], times: Times
+    ) -> tuple[Released, pa.Table]:
+        """The records that groups get in this increment, and those that have to wait."""
+        if WAITING in self.state:
+            waiting = state.get(WAITING, self.state[WAITING].empty())
+            return release(kept, waiting, times, self.shape.topics)
+        at_ms = np.array([ms for ms, _ in times.commits], np.int64)
+        commit = np.searchsorted(at_ms, int64(kept[INGESTED]))
+        return Released(kept, commit, np.zeros(len(commit), bool)), kept.slice(0, 0)
+
+    @property
+    def _columns(self) -> list[str]:
+        """The columns that make up a record."""
+        return [*dict.fromkeys((*self.shape.by, *self.shape.columns, *POSITION, *TIMES))]
 
     def _is_drained(self, times: Times) -> bool:
         return self.shape.closes and len(times.drains) > 0
 
     def _kept(self, rows: pa.Table) -> pa.Table:
         which = is_kept(rows)
-        names = dict.fromkeys((KEY, HASH, *self.shape.by, *self.shape.columns, *POSITION, *TIMES))
-        rows = rows.select([*names])
+        rows = rows.select([KEY, HASH, *self._columns])
         return rows if which.all() else rows.filter(pa.array(which))
 
     def _run(self, runner: Runner, groups: Sequence[Group], numbers: np.ndarray, times: Times) -> None:
@@ -168,14 +199,14 @@ class ProcessRecords(Step):
         return Moved(times.before.stream_ms.get(place, LOWEST), after)
 
 
-def _refused(kept: pa.Table, why: Mapping[int, str]) -> pa.Table:
+def refused_records(kept: pa.Table, why: Mapping[int, str]) -> pa.Table:
     """The records that were set apart: their positions, and REASON."""
     found = kept.select([INGESTED, *POSITION]).take(pa.array([*why], pa.int64()))
     return found.append_column(REASON, pa.array([*why.values()], pa.string()))
 
 
-def _other_fates(refused: pa.Table) -> list[pa.Table]:
-    """What a tally gains: records that are not kept, but dead letters."""
+def other_fates(refused: pa.Table) -> list[pa.Table]:
+    """The gains of a tally: records that are not kept, but dead letters."""
     counted = refused.group_by([TOPIC, PARTITION]).aggregate([([], "count_all")])
     records = counted["count_all"]
     places = [counted[TOPIC], counted[PARTITION]]

@@ -8,13 +8,14 @@ import pyarrow as pa
 
 from headrace.description import Processed
 from headrace.fold.contract import Step
+from headrace.fold.processors.process_batches import ProcessBatches
 from headrace.fold.processors.process_records import ProcessRecords
 from headrace.fold.processors.shape import AsFields, Shape
 
 
 @dataclass(frozen=True)
 class Processors:
-    """What a processor forwards (L34).
+    """The rows that a processor forwards (L34).
 
     ordered  an increment takes all topics through one commit time
     """
@@ -30,7 +31,7 @@ class Processors:
     @property
     def steps(self) -> tuple[Step, ...]:
         """One."""
-        return (ProcessRecords(self.shape),)
+        return (ProcessBatches(self.shape) if self.shape.vectorised else ProcessRecords(self.shape),)
 
     def decide(self, rows: pa.Table) -> pa.Table:
         """Complete FATE and REASON: every record that has a group is kept. Row by row; no row is dropped."""

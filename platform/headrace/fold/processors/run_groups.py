@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from bisect import bisect_left
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
 from headrace.description import Processor, ProcessorError, Record
 from headrace.description.processor import STREAM, WALL, freeze, moment
+from headrace.description.processor_function import FunctionProcessor, RunDependentError
 from headrace.fold.processors.context import Group, RunContext, Scheduled
 from headrace.fold.processors.forwarded import (
     DRAINED,
@@ -49,7 +50,8 @@ class Records:
     values     of columns
     position   topic, partition and offset
     times_ms   commit time, event time, stream time
-    commit     the number of the log commit
+    commit     the number of the log commit that each is given in
+    late       whether it came after its moment
     """
 
     columns: Sequence[str]
@@ -57,6 +59,7 @@ class Records:
     position: Sequence[Sequence[Any]]
     times_ms: Sequence[Sequence[int | None]]
     commit: Sequence[int]
+    late: Sequence[bool]
 
     def record(self, number: int) -> Record:
         """One of them."""
@@ -64,7 +67,8 @@ class Records:
         topic, partition, offset = (column[number] for column in self.position)
         ingested_ms, event_ms, stream_ms = (column[number] for column in self.times_ms)
         assert ingested_ms is not None
-        return Record(values, (topic, partition, offset), (ingested_ms, event_ms, stream_ms))
+        times_ms = ingested_ms, event_ms, stream_ms
+        return Record(values, (topic, partition, offset), times_ms, late=self.late[number])
 
 
 class Runner:
@@ -74,6 +78,7 @@ class Runner:
         """Make the object, and call its `init`."""
         self._shape, self._commits, self._records = shape, commits, records
         self.forwarded = Forwarded(shape)
+        self._before_ms = LOWEST  # the stream clock before the current log commit
         self.refused: dict[int, str] = {}  # the records that were set apart by number, and why
         self._context = RunContext(shape, self.forwarded)
         self._processor = _made(shape, self._context)
@@ -90,6 +95,9 @@ class Runner:
         Raises: ProcessorError when the processor raises
         """
         self._context.enter(group)
+        if isinstance(self._processor, FunctionProcessor):
+            self._run_function(self._processor, group, mine)
+            return
         at, end = 0, len(self._commits.at_ms)
         done = 0
         while True:
@@ -103,11 +111,37 @@ class Runner:
             self._commit(group, at, mine[done:upto], clock)
             at, done = at + 1, upto
 
+    def _run_function(self, function: FunctionProcessor, group: Group, mine: Sequence[int]) -> None:
+        """All records of a group at once, for a function has no timers; one by one if it raises, to find the record."""
+        group.begin()
+        rows = len(self.forwarded.causes)
+        try:
+            function.process_run(self._one_after_another(group, mine))
+        except RunDependentError as error:
+            raise ProcessorError(
+                f"Node '{self._shape.node}': {self._name}, key {dict(group.key)!r}: {error.message}",
+                hint=error.hint,
+            ) from error
+        except Exception:
+            group.undo()
+            self.forwarded.cut(rows)
+            for number in mine:
+                self._process(group, number, self._commits.at_ms[self._records.commit[number]])
+
+    def _one_after_another(self, group: Group, mine: Sequence[int]) -> Iterator[Record]:
+        """Records; the context stands at the one that was taken last."""
+        for number in mine:
+            record = self._records.record(number)
+            self._stand_at(group, number, self._commits.at_ms[self._records.commit[number]])
+            yield record
+
     def _commit(self, group: Group, at: int, mine: Sequence[int], clock: Moved) -> None:
         """One log commit, phase by phase."""
         context, at_ms = self._context, self._commits.at_ms[at]
         context.wall_ms = at_ms
         context.stream_ms = clock.after_ms[at - 1] if at else clock.before_ms
+        context.expire(context.stream_ms)
+        self._before_ms = context.stream_ms
         self._call_timers(group, WALL, at_ms, Cause(at_ms, WALL_TIMERS, at_ms, -1, group.number))
         for number in mine:
             self._process(group, number, at_ms)
@@ -118,7 +152,7 @@ class Runner:
             self._call("close", group, f"the drain of {moment(at_ms)}", self._processor.close)
 
     def _process(self, group: Group, number: int, at_ms: int) -> None:
-        """One record. What is left of one that is set apart is its reason."""
+        """One record. Only its reason is left of one that is set apart."""
         for attempt in range(self._shape.attempts):
             group.begin()
             rows = len(self.forwarded.causes)
@@ -136,19 +170,25 @@ class Runner:
             return
 
     def _try(self, group: Group, number: int, at_ms: int) -> None:
-        context, record = self._context, self._records.record(number)
-        _, event_ms, stream_ms = (column[number] for column in self._records.times_ms)
-        context.stream_ms = LOWEST if stream_ms is None else stream_ms
-        context.cause = Cause(at_ms, RECORDS, event_ms, number, group.number)
+        record = self._records.record(number)
+        self._stand_at(group, number, at_ms)
         for timer in self.initial.values():
             if timer.name not in group.timers:
-                context.start(timer)
+                self._context.start(timer)
         where = f"{record.topic}, partition {record.partition}, offset {record.offset}"
         self._call("process", group, where, self._processor.process, record)
 
+    def _stand_at(self, group: Group, number: int, at_ms: int) -> None:
+        """Let the context stand at a record."""
+        context = self._context
+        _, event_ms, stream_ms = (column[number] for column in self._records.times_ms)
+        now_ms = max(event_ms or 0, self._before_ms) if self._shape.by_time is not None else stream_ms
+        context.wall_ms, context.stream_ms = at_ms, LOWEST if now_ms is None else now_ms
+        context.cause = Cause(at_ms, RECORDS, event_ms, number, group.number)
+
     @property
     def _name(self) -> str:
-        return type(self._processor).__name__
+        return self._shape.called
 
     def _call_timers(self, group: Group, clock: str, now_ms: int, cause: Cause) -> None:
         """Call the timers that a clock has reached, each once."""
@@ -203,6 +243,7 @@ def _made(shape: Shape, context: RunContext) -> Processor:
     """An object of the user's class, after its `init`."""
     try:
         made = shape.make()
+        assert isinstance(made, Processor)
         context.processor = made
         made.init(context)
     except Exception as error:

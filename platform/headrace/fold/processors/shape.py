@@ -1,26 +1,50 @@
-"""What a processor is made of, as tasks need it."""
+"""A processor's parts, as tasks need them."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+import datetime as dt
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
+from typing import Any
 
 import pyarrow as pa
 
-from headrace.description import Column, Processed, Processor
-from headrace.description.processed import SET_APART
+from headrace.description import Column, Processed
+from headrace.description.processed import SET_APART, TIME, Makes
+from headrace.description.processor import EPOCH
+from headrace.description.stores import KEY_VALUE
+from headrace.description.stores import TIMES as TIMES_OF
 from headrace.fold.contract import PARTITION, TOPIC
 
+MILLISECOND = dt.timedelta(milliseconds=1)
 AsFields = Callable[[Iterable[Column]], list[pa.Field]]
 
 
 @dataclass(frozen=True)
 class StoreShape:
-    """The columns of a store's keys and values."""
+    """The columns of a store's keys and values; its kind, and how long entries are there (see `description.Store`)."""
 
     name: str
     key: tuple[pa.Field, ...]
     value: tuple[pa.Field, ...]
+    kind: str
+    lives_ms: int | None
+
+    @property
+    def times(self) -> int:
+        """How many columns of a key are times: the last ones."""
+        return len(TIMES_OF[self.kind])
+
+    @property
+    def has_ttl(self) -> bool:
+        """Whether the end of an entry depends on when it was put."""
+        return self.lives_ms is not None and self.kind == KEY_VALUE
+
+    def end_of(self, key: tuple[Any, ...]) -> int:
+        """When the entry of a window or a session ends by the stream clock."""
+        assert self.lives_ms is not None
+        last: dt.datetime = key[-1]
+        return (last - EPOCH) // MILLISECOND + self.lives_ms
 
 
 @dataclass(frozen=True)
@@ -29,31 +53,39 @@ class Shape:
 
     node            its name, for errors
     make            makes an object of the user's class
+    called          what that class, or the user's function, is called
+    vectorised      whether it takes tables of records
     columns         of a record
     by              columns of the rows that make a group: the user's, or topic and partition
     group           the columns of a group, as users call them
     topics          whose clocks are the group's; none: that of its own partition is
     output          the columns of its rows
+    outputs         of several outputs their columns by name; empty: there is one alone
     stream_wait_ms  the longest interval of timers by the stream clock; None: there are none
     wall_wait_ms    the same by the wall clock
     closes          whether it has a `close`
     sets_apart      whether a record for which it raises is a dead letter; else it stops the node
     attempts        how often a record is tried before
+    by_time         of records in the order of time the schema of the rows; None: they come in the log's order
     """
 
     node: str
-    make: Callable[[], Processor]
+    make: Makes
+    called: str
+    vectorised: bool
     columns: tuple[str, ...]
     by: tuple[str, ...]
     group: tuple[pa.Field, ...]
     topics: tuple[str, ...]
     output: tuple[pa.Field, ...]
+    outputs: Mapping[str, frozenset[str]]
     stores: tuple[StoreShape, ...]
     stream_wait_ms: int | None
     wall_wait_ms: int | None
     closes: bool
     sets_apart: bool
     attempts: int
+    by_time: pa.Schema | None
 
     @classmethod
     def of(cls, node: Processed, inputs: pa.Schema, fields: AsFields) -> Shape:
@@ -63,13 +95,22 @@ class Shape:
         return cls(
             node.name or "",
             node.processor,
+            node.processor_name,
+            node.is_vectorised,
             tuple(node.stream.columns or ()),
             by,
             tuple(group),
             tuple(topic.name for topic in node.topics),
             tuple(fields(node.output_columns)),
+            {name: frozenset(each.name for each in of) for name, of in node.outputs.items()},
             tuple(
-                StoreShape(store.name, tuple(fields(store.key)), tuple(fields(store.value)))
+                StoreShape(
+                    store.name,
+                    tuple(fields(store.key)),
+                    tuple(fields(store.value)),
+                    store.kind,
+                    store.lives_ms,
+                )
                 for store in node.stores
             ),
             node.stream_wait_ms,
@@ -77,6 +118,7 @@ class Shape:
             node.closes,
             node.on_error == SET_APART,
             node.attempts,
+            inputs if node.order == TIME else None,
         )
 
     @property

@@ -1,4 +1,4 @@
-"""What is kept of processors: timers, reminders of when they are due, and the entries of stores.
+"""The state of processors: timers, reminders of when they are due, and the entries of stores.
 
 Timers are found by group, reminders by time: a reminder says which hashes to look at when a clock has reached it. One that
 is out of date makes a group be looked at for nothing.
@@ -17,7 +17,7 @@ from headrace.fold.columns import int64
 from headrace.fold.contract import BATCH, DELETED, HASH, KEY, Clock, StateTable
 from headrace.fold.keys import combined, group, key_of_row
 from headrace.fold.processors.shape import Shape, StoreShape
-from headrace.fold.segments import LOWEST
+from headrace.fold.segments import HIGHEST, LOWEST
 
 TIMERS, STREAM_DUE, WALL_DUE = "timers", "stream_due", "wall_due"
 NAME, METHOD, CLOCK, INTERVAL, ONCE, DUE = (
@@ -28,6 +28,7 @@ NAME, METHOD, CLOCK, INTERVAL, ONCE, DUE = (
     "__once",
     "__due_ms",
 )
+ENDS = "__ends_ms"  # of an entry with a time to live; null: it has none
 BEGIN = LOWEST + 1  # due as soon as a clock has begun
 
 
@@ -71,17 +72,20 @@ def named(side: str, field: pa.Field) -> pa.Field:
 
 
 def entry_columns(store: StoreShape) -> list[str]:
-    """The names of a store's columns in its table."""
-    return [
+    """The names of a store's columns in its table; with a time to live the last one is ENDS."""
+    own = [
         named(side, field).name
         for side, fields in (("key", store.key), ("value", store.value))
         for field in fields
     ]
+    return [*own, ENDS] if store.has_ttl else own
 
 
-def shown_entries(rows: pa.Table) -> pa.Table:
-    """Entries under the users' own names. In: merged rows of a store's table."""
-    rows = rows.filter(pc.invert(rows[DELETED]))
+def shown_entries(shape: Shape, store: str, rows: pa.Table, clock: Clock) -> pa.Table:
+    """Entries under the users' own names. In: merged rows of a store's table; the clock after the last log commit."""
+    expired = tables_of(shape)[store_table(store)].expired
+    assert expired is not None
+    rows = rows.filter(pc.invert(expired(rows, clock)))
     found = {}
     for name in rows.column_names:
         side, _, own = name.partition("_")
@@ -107,13 +111,15 @@ def _entries(shape: Shape, store: StoreShape) -> StateTable:
     )
     group_of = [named("by", field) for field in shape.group]
     shared = [pa.field(KEY, pa.binary()), pa.field(HASH, pa.int64())]
-    schema = pa.schema([*shared, *group_of, *key, *value, pa.field(DELETED, pa.bool_())])
+    ends = [pa.field(ENDS, pa.int64())] if store.has_ttl else []
+    schema = pa.schema([*shared, *group_of, *key, *value, *ends, pa.field(DELETED, pa.bool_())])
     names = tuple(field.name for field in key)
-    return StateTable(schema, (HASH,), partial(_newest, names=names), expired=_is_deleted)
+    expired = _is_deleted if store.lives_ms is None else partial(_has_ended, shape=shape, store=store)
+    return StateTable(schema, (HASH,), partial(_newest, names=names), expired=expired)
 
 
 def _newest(rows: pa.Table, *, names: Sequence[str]) -> pa.Table:
-    """Of each KEY, and of each of the columns beside it, the row with the highest BATCH."""
+    """The row with the highest BATCH of each KEY, and of each of the columns beside it."""
     if not rows.num_rows:
         return rows
     rows = rows.combine_chunks()
@@ -133,6 +139,21 @@ def _once(rows: pa.Table) -> pa.Table:
 
 def _is_deleted(rows: pa.Table, after: Clock) -> pa.Array:
     return rows[DELETED].combine_chunks()
+
+
+def _has_ended(rows: pa.Table, after: Clock, *, shape: Shape, store: StoreShape) -> pa.Array:
+    """Deleted entries, and those whose end the stream clock of their group has reached."""
+    ends = int64(rows[ENDS], null=HIGHEST) if store.has_ttl else _ends_of_keys(rows, store)
+    over: int | np.ndarray = lowest_ms(after, shape.topics)
+    if shape.by_partition:
+        places = [rows[named("by", field).name].to_pylist() for field in shape.group]
+        over = np.array([after.stream_ms.get(place, LOWEST) for place in zip(*places, strict=True)], np.int64)
+    return pc.or_(_is_deleted(rows, after), pa.array(ends <= over))
+
+
+def _ends_of_keys(rows: pa.Table, store: StoreShape) -> np.ndarray:
+    last = rows[named("key", store.key[-1]).name].cast(pa.int64())  # microseconds
+    return int64(last) // 1000 + (store.lives_ms or 0)
 
 
 def _stream_is_over(rows: pa.Table, after: Clock, *, topics: Sequence[str]) -> pa.Array:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -10,6 +10,7 @@ from headrace.description import KeyValueStore, ProcessorError
 from headrace.description.wording import a_value, listed
 from headrace.fold.processors.shape import StoreShape
 from headrace.fold.processors.values import converter, copier
+from headrace.fold.segments import HIGHEST, LOWEST
 
 Key = tuple[Any, ...]
 Value = tuple[Any, ...]
@@ -17,18 +18,20 @@ Value = tuple[Any, ...]
 
 @dataclass
 class Entries:
-    """What a store holds of one group.
+    """The entries that a store holds of one group.
 
-    values   by key, as tuples of columns
+    values   by key, as tuples of columns; with a time to live the last one is when the entry ends
     known    the keys that the state holds
     changed  the keys that were put or deleted
     before   of the keys that the current record has changed the values before it; None: there was none
+    soonest  no entry ends before it
     """
 
     values: dict[Key, Value] = field(default_factory=dict)
     known: set[Key] = field(default_factory=set)
     changed: set[Key] = field(default_factory=set)
     before: dict[Key, Value | None] = field(default_factory=dict)
+    soonest: int = LOWEST
 
     def set(self, key: Key, value: Value | None) -> None:
         """Put a value, or remove it."""
@@ -49,57 +52,38 @@ class Entries:
             self.values[key] = value
 
 
-class GroupStore(KeyValueStore):
-    """A store as user code sees it: that of the current group."""
+class StoreOfGroup:
+    """A store of the current group, whatever its keys are to user code."""
 
-    def __init__(self, shape: StoreShape) -> None:
-        self._name = shape.name
-        self._key_names = [each.name for each in shape.key]
+    def __init__(self, shape: StoreShape, stream_ms: Callable[[], int]) -> None:
+        """In: stream_ms  tells the stream time of what is called."""
+        self._shape, self._name, self._stream_ms = shape, shape.name, stream_ms
         self._value_names = [each.name for each in shape.value]
+        keys = shape.key[: len(shape.key) - shape.times]
+        self._key_names = [each.name for each in keys]
         self._keys, self._values = (
             [converter(each, f"Store '{shape.name}': column '{each.name}'") for each in of]
-            for of in (shape.key, shape.value)
+            for of in (keys, shape.value)
         )
         self._copies = [copier(each) for each in shape.value]
         self._entries: Entries | None = None
+        self._over_ms = LOWEST  # entries that end by then are gone
 
     def enter(self, entries: Entries | None) -> None:
         """Stand for another group; None: for none."""
         self._entries = entries
 
-    def get(self, *key: Any) -> Any:
-        """See the base class."""
-        found = self._of_group.values.get(self._key(key))
-        return None if found is None else self._shown(found)
-
-    def put(self, *key_and_value: Any) -> None:
-        """See the base class."""
+    def expire(self, over_ms: int) -> None:
+        """Let the entries go that end by a time of the stream clock."""
+        self._over_ms = over_ms
         entries = self._of_group
-        if len(key_and_value) != 1 + bool(self._keys):
-            wanted = "a key and a value" if self._keys else "a value alone"
-            raise ProcessorError(f"Store '{self._name}': put takes {wanted}.")
-        *key, value = key_and_value
-        own = self._key(tuple(key))
-        if value is None and len(self._values) == 1:
-            self._remove(own)
+        if self._shape.lives_ms is None or over_ms < entries.soonest or over_ms == LOWEST:
             return
-        entries.set(own, self._converted(value))
-
-    def delete(self, *key: Any) -> None:
-        """See the base class."""
-        self._remove(self._key(key))
-
-    def all(self) -> Iterator[tuple[Any, Any]]:
-        """See the base class."""
-        return iter(
-            [self._entry(key, value) for key, value in sorted(self._of_group.values.items(), key=_by_key)]
-        )
-
-    def range(self, first: Any, last: Any) -> Iterator[tuple[Any, Any]]:
-        """See the base class."""
-        low, high = self._key((first,)), self._key((last,))
-        found = [item for item in self._of_group.values.items() if low <= item[0] <= high]
-        return iter([self._entry(key, value) for key, value in sorted(found, key=_by_key)])
+        ends = {key: self._end_of(key, value) for key, value in entries.values.items()}
+        for key, end in ends.items():
+            if end <= over_ms:
+                del entries.values[key]
+        entries.soonest = min((end for end in ends.values() if end > over_ms), default=HIGHEST)
 
     @property
     def _of_group(self) -> Entries:
@@ -110,11 +94,55 @@ class GroupStore(KeyValueStore):
             )
         return self._entries
 
+    def _get(self, key: Key) -> Any:
+        found = self._of_group.values.get(key)
+        return None if found is None else self._shown(found)
+
+    def _set(self, key: Key, value: Any) -> None:
+        if value is None and len(self._values) == 1:
+            self._remove(key)
+            return
+        made, entries = self._converted(value), self._of_group
+        if self._shape.has_ttl:
+            stream_ms = self._stream_ms()
+            made = (*made, None if stream_ms == LOWEST else stream_ms + (self._shape.lives_ms or 0))
+        if self._shape.lives_ms is not None:
+            end = self._end_of(key, made)
+            if end <= self._over_ms:
+                return
+            entries.soonest = min(entries.soonest, end)
+        entries.set(key, made)
+
     def _remove(self, key: Key) -> None:
         if key in self._of_group.values:
             self._of_group.set(key, None)
 
+    def _sorted(self, lowest: Key | None = None, highest: Key | None = None) -> list[tuple[Key, Any]]:
+        """Keys and values in their order. In: the first and the last key; None: all."""
+        found = self._of_group.values.items()
+        some = (
+            item
+            for item in found
+            if (lowest is None or lowest <= item[0]) and (highest is None or item[0] <= highest)
+        )
+        return [(key, self._shown(value)) for key, value in sorted(some, key=_by_key)]
+
+    def _end_of(self, key: Key, value: Value) -> int:
+        """When an entry ends by the stream clock."""
+        if self._shape.has_ttl:
+            return HIGHEST if value[-1] is None else int(value[-1])
+        return self._shape.end_of(key)
+
+    def _parts(self, key_and_value: tuple[Any, ...]) -> tuple[Key, Any]:
+        """The key and the value that `put` was given."""
+        if len(key_and_value) != 1 + bool(self._keys):
+            wanted = "a key and a value" if self._keys else "a value alone"
+            raise ProcessorError(f"Store '{self._name}': put takes {wanted}.")
+        *key, value = key_and_value
+        return self._key(tuple(key)), value
+
     def _key(self, key: tuple[Any, ...]) -> Key:
+        """A key as a tuple, without the times."""
         if not self._keys:
             if key:
                 raise ProcessorError(f"Store '{self._name}' has one entry, and no key.")
@@ -127,6 +155,10 @@ class GroupStore(KeyValueStore):
             )
         return tuple(convert(part) for convert, part in zip(self._keys, parts, strict=True))
 
+    def _shown_key(self, key: Key) -> Any:
+        own = key[: len(self._keys)]
+        return own[0] if len(own) == 1 else own
+
     def _converted(self, value: Any) -> Value:
         if len(self._values) == 1:
             return (self._values[0](self._copies[0](value)),)
@@ -138,14 +170,35 @@ class GroupStore(KeyValueStore):
         return tuple(convert(copied(value[name])) for name, convert, copied in columns)
 
     def _shown(self, value: Value) -> Any:
-        if len(value) == 1:
+        if len(self._values) == 1:
             return self._copies[0](value[0])
-        columns = zip(self._value_names, self._copies, value, strict=True)
+        columns = zip(self._value_names, self._copies, value, strict=False)  # when it ends is not shown
         return {name: copied(each) for name, copied, each in columns}
 
-    def _entry(self, key: Key, value: Value) -> tuple[Any, Any]:
-        shown = self._shown(value)
-        return (key[0] if len(key) == 1 else key), shown
+
+class GroupStore(StoreOfGroup, KeyValueStore):
+    """A key-value store as user code sees it: that of the current group."""
+
+    def get(self, *key: Any) -> Any:
+        """See the base class."""
+        return self._get(self._key(key))
+
+    def put(self, *key_and_value: Any) -> None:
+        """See the base class."""
+        self._set(*self._parts(key_and_value))
+
+    def delete(self, *key: Any) -> None:
+        """See the base class."""
+        self._remove(self._key(key))
+
+    def all(self) -> Iterator[tuple[Any, Any]]:
+        """See the base class."""
+        return iter([(self._shown_key(key), value) for key, value in self._sorted()])
+
+    def range(self, first: Any, last: Any) -> Iterator[tuple[Any, Any]]:
+        """See the base class."""
+        found = self._sorted(self._key((first,)), self._key((last,)))
+        return iter([(self._shown_key(key), value) for key, value in found])
 
 
 def _by_key(item: tuple[Key, Value]) -> Key:

@@ -10,8 +10,8 @@ from __future__ import annotations
 import numpy as np
 import pyarrow as pa
 
+from headrace.description.arrow_types import arrow_type
 from headrace.description.formats.avro_types import AvroType
-from headrace.fold.arrow_types import arrow_type
 from headrace.sequence.parse.scalars import DAY_US, FIRST_US, LAST_US
 
 _PLAIN = {

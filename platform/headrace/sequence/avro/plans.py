@@ -17,7 +17,7 @@ from fastavro import schemaless_reader
 from headrace.description.formats.avro_types import AvroType, SchemaError, parse_schema
 from headrace.description.formats.registry import RegisteredSchema
 from headrace.sequence.avro.columns import Mismatch, encoded_type, finished
-from headrace.sequence.avro.resolution import require_units
+from headrace.sequence.avro.meanings import other_meaning
 from headrace.sequence.avro.shapes import Shape, has_choice, shape_of
 
 MESSAGE_MAX = 160  # letters of an error that tells a whole schema
@@ -108,11 +108,10 @@ def plan_of(
         if shape.kind != "record" and len(fields) != 1:
             return f"it is {shape.kind}, and there are {len(fields)} columns"
         encoded_type(shape, whole)
-        if reader is not None:
-            require_units(wrote, shape)
+        if clash := other_meaning(wrote, shape):
+            return clash
         same = reader is None or plain(_without_defaults(wrote)) == plain(_without_defaults(reader))
         resolved = None if same else fastavro_schema(plain(shape))
-        shape = _without_defaults(shape) if same else shape  # then the reader fills in nothing
         return Plan(fastavro_schema(plain(wrote)), resolved, shape, fields, shape.kind == "record")
     except (SchemaError, Mismatch) as error:
         return str(error)

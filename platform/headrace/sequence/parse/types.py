@@ -7,7 +7,7 @@ from collections.abc import Iterable
 import pyarrow as pa
 
 from headrace.description import Column
-from headrace.fold.arrow_types import arrow_type
+from headrace.description.arrow_types import arrow_type
 
 DIGITS_MAX, DIGITS_MAX_256 = 38, 76  # of numbers of 128 and 256 bits
 DECIMALS = 20  # of decimals that are read to be rounded

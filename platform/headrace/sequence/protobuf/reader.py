@@ -65,6 +65,8 @@ class ProtobufReader:
         if record[0] != 0:
             raise Unreadable(f"its first byte is {record[0]}, not the magic byte 0")
         number, at = _varint(record, HEADER_BYTES)
+        if number < 0:
+            raise Unreadable(f"it has {number} indexes of its message")
         indexes = []
         for _ in range(min(number, len(record))):
             index, at = _varint(record, at)

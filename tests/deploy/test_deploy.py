@@ -7,6 +7,7 @@ import shutil
 import subprocess
 import sys
 from collections.abc import Iterator
+from importlib import import_module
 from pathlib import Path
 from typing import Any
 
@@ -14,7 +15,6 @@ import kubernetes_validate
 import pytest
 import yaml
 from dagster._config import validate_config
-from dagster_k8s import K8sRunLauncher
 
 from headrace.cli.configuring import SECTIONS
 
@@ -102,7 +102,8 @@ def test_on_kubernetes_dagsters_instance_is_the_same_but_for_the_launcher() -> N
     launcher = instance.pop("run_launcher")
     assert instance == yaml.safe_load((ROOT / "deploy/dagster.yaml").read_text(encoding="utf-8"))
     assert (launcher["module"], launcher["class"]) == ("dagster_k8s", "K8sRunLauncher")
-    checked = validate_config(K8sRunLauncher.config_type(), launcher["config"])  # type: ignore[no-untyped-call]
+    described_by: Any = import_module(launcher["module"])
+    checked = validate_config(described_by.K8sRunLauncher.config_type(), launcher["config"])
     assert checked.success, checked.errors
     assert instance["run_monitoring"]["max_resume_run_attempts"] == 0
 

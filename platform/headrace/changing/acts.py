@@ -1,0 +1,68 @@
+"""The acts by which a lake was changed: one file each, so that an act can be completed after a crash, told, and undone."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass, field, replace
+from typing import TYPE_CHECKING, Any
+
+from headrace.lake import small_files
+
+if TYPE_CHECKING:
+    from headrace.lake.paths import Lake
+
+UNDER_WAY, DONE, UNDONE = "under way", "done", "undone"
+
+
+@dataclass(frozen=True)
+class ChangedNode:
+    """One node of an act.
+
+    before, after  the fingerprints of the descriptions
+    differences    what differs between its tables (see `Differences`)
+    delivered      True once its sinks were given what was asked for
+    """
+
+    node: str
+    before: str
+    after: str
+    differences: Mapping[str, Any]
+    delivered: bool = False
+
+
+@dataclass(frozen=True)
+class Act:
+    """Nodes that were changed together.
+
+    began_ms       when the first of them was swapped in; it names the act
+    emit           what sinks get
+    kept_until_ms  until then one can go back
+    nodes          those swapped in so far or about to be, each before those that read it
+    """
+
+    began_ms: int
+    emit: str
+    kept_until_ms: int
+    nodes: tuple[ChangedNode, ...] = field(default_factory=tuple)
+    state: str = UNDER_WAY
+
+    def with_node(self, node: ChangedNode) -> Act:
+        """The act with another node, in place of the one of that name."""
+        others = [each for each in self.nodes if each.node != node.node]
+        at = next((at for at, each in enumerate(self.nodes) if each.node == node.node), len(others))
+        return replace(self, nodes=(*others[:at], node, *others[at:]))
+
+
+def write_act(lake: Lake, act: Act) -> Act:
+    """Note an act as it stands."""
+    small_files.write_json(f"{lake.changes_applied}/{act.began_ms:015}.json", asdict(act))
+    return act
+
+
+def last_act(lake: Lake) -> Act | None:
+    """The newest act; None: there was none."""
+    names = small_files.names(lake.changes_applied)
+    found = small_files.read_json(f"{lake.changes_applied}/{names[-1]}") if names else None
+    if found is None:
+        return None
+    return Act(**{**found, "nodes": tuple(ChangedNode(**each) for each in found["nodes"])})

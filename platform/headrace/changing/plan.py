@@ -1,0 +1,214 @@
+"""The plan of a changed pipeline: what becomes of each of its topics and nodes, as text and as JSON."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from typing import Any
+
+from headrace.changing.compare_rules import Changes
+from headrace.nodes.evolution import GOES_ON, REBUILT, REFUSED
+
+NEW, UNCHANGED, RENAMED = "new", "unchanged", "renamed"
+HEADS = {
+    NEW: "new: it is built from the log when its stream starts",
+    UNCHANGED: "unchanged",
+    GOES_ON: "goes on",
+    RENAMED: "goes on from the tables of its former name",
+    REBUILT: "rebuilt from the log",
+    REFUSED: "refused",
+}
+
+
+@dataclass(frozen=True)
+class LogRead:
+    """The rows that a rebuild reads of one log: of a topic, or of a node that is read. Rows of all kinds."""
+
+    name: str
+    rows: int
+    size_bytes: int
+
+
+@dataclass(frozen=True)
+class TopicPlan:
+    """The plan for a topic's log.
+
+    outcome  NEW, UNCHANGED, GOES_ON (it gains fields, null in older records) or REFUSED
+    detail   what changed
+    """
+
+    topic: str
+    outcome: str
+    detail: str = ""
+    way_out: str = ""
+
+    def __str__(self) -> str:
+        """A few lines."""
+        head = "new: its log begins when its stream starts" if self.outcome == NEW else HEADS[self.outcome]
+        lines = [f"topic {self.topic}: {head}"]
+        return "\n".join([*lines, *(f"  {words}" for words in (self.detail, self.way_out) if words)])
+
+
+@dataclass(frozen=True)
+class NodePlan:
+    """The plan for a node.
+
+    outcome         NEW, UNCHANGED, GOES_ON, RENAMED, REBUILT or REFUSED
+    renamed_from    its former name, from whose tables it goes on before anything else; None: it has tables of its own
+    changes         what changed of its rules
+    remarks         what changed that alters no row, one line each
+    details_unknown the lake does not hold the rules by which its tables were written
+    interrupted     a change to this description was broken off while it was swapped in
+    reason, way_out why it is refused, and what to do
+    reads           what its rebuild reads
+    seconds         how long that takes, by the last rebuild of the node; None: there was none
+    readers         the nodes that follow it
+    at_start        True: its stream rebuilds it when it starts; else `headrace apply` does
+    sinks           its sinks, and whether each can be corrected
+    """
+
+    node: str
+    outcome: str
+    changes: Changes = field(default_factory=Changes)
+    remarks: tuple[str, ...] = ()
+    details_unknown: bool = False
+    interrupted: bool = False
+    reason: str = ""
+    way_out: str = ""
+    reads: tuple[LogRead, ...] = ()
+    seconds: float | None = None
+    readers: tuple[str, ...] = ()
+    at_start: bool = False
+    sinks: tuple[tuple[str, bool], ...] = ()
+    renamed_from: str | None = None
+
+    def __str__(self) -> str:
+        """A few lines."""
+        return "\n".join(
+            [f"node {self.node}: {HEADS[self.outcome]}", *(f"  {line}" for line in self._lines())]
+        )
+
+    def _lines(self) -> Iterator[str]:
+        if self.interrupted:
+            yield "a change to this description was broken off while it was swapped in"
+        elif self.details_unknown:
+            yield "changed, details unknown: the lake does not hold the rules by which its tables were written"
+        if self.renamed_from is not None:
+            yield f"renamed from {self.renamed_from}, whose tables stay as they are"
+        yield from map(str, self.changes.columns)
+        yield from self.changes.others
+        yield from (f"follows {name}" for name in self.changes.follows)
+        yield from self.remarks
+        yield from (words for words in (self.reason, self.way_out) if words)
+        if self.outcome == REBUILT:
+            yield from self._of_rebuild()
+
+    def _of_rebuild(self) -> Iterator[str]:
+        for read in self.reads:
+            yield f"reads {read.rows:,} rows of {read.name} ({in_bytes(read.size_bytes)})"
+        if self.seconds is not None:
+            yield f"takes about {in_minutes(self.seconds)}, as fast as its last rebuild was"
+        if self.readers:
+            yield f"followed by {', '.join(self.readers)}"
+        for name, can in self.sinks:
+            yield f"sink {name}: {'can be corrected' if can else 'cannot be corrected: it keeps what it was given'}"
+        if self.at_start:
+            yield "its stream rebuilds it when it starts"
+
+    def to_json(self) -> dict[str, Any]:
+        """The plan of the node as a JSON document."""
+        return {
+            "node": self.node,
+            "outcome": self.outcome,
+            "renamed_from": self.renamed_from,
+            "columns": [vars(each) for each in self.changes.columns],
+            "changes": list(self.changes.others),
+            "follows": list(self.changes.follows),
+            "remarks": list(self.remarks),
+            "details_unknown": self.details_unknown,
+            "interrupted": self.interrupted,
+            "reason": self.reason,
+            "way_out": self.way_out,
+            "reads": [vars(each) for each in self.reads],
+            "seconds": self.seconds,
+            "readers": list(self.readers),
+            "at_start": self.at_start,
+            "sinks": [{"name": name, "can_be_corrected": can} for name, can in self.sinks],
+        }
+
+
+@dataclass(frozen=True)
+class ChangePlan:
+    """The plan of a pipeline.
+
+    topics, nodes  each before those that read it; steps without a name are not listed
+    undescribed    nodes that have tables in the lake and are not described here
+    """
+
+    topics: tuple[TopicPlan, ...]
+    nodes: tuple[NodePlan, ...]
+    undescribed: tuple[str, ...] = ()
+
+    @property
+    def rebuilt(self) -> tuple[NodePlan, ...]:
+        """The nodes that are rebuilt."""
+        return tuple(each for each in self.nodes if each.outcome == REBUILT)
+
+    @property
+    def renamed(self) -> tuple[NodePlan, ...]:
+        """The nodes that go on from the tables of a former name, whether they are rebuilt then or not."""
+        return tuple(each for each in self.nodes if each.renamed_from is not None)
+
+    @property
+    def refused(self) -> tuple[str, ...]:
+        """The topics and nodes that cannot be changed so."""
+        topics = (each.topic for each in self.topics if each.outcome == REFUSED)
+        return (*topics, *(each.node for each in self.nodes if each.outcome == REFUSED))
+
+    def __str__(self) -> str:
+        """Topics, then nodes, then what to do."""
+        lines = [*map(str, self.topics), *map(str, self.nodes)]
+        lines += [
+            f"node {name}: not described here: its tables stay as they are" for name in self.undescribed
+        ]
+        return "\n".join([*lines, "", self.summary])
+
+    @property
+    def summary(self) -> str:
+        """The next thing to do, in a sentence."""
+        if self.refused:
+            return f"Refused: {', '.join(self.refused)}. Nothing is applied before that is settled."
+        if self.rebuilt:
+            return f"To rebuild {', '.join(each.node for each in self.rebuilt)}: headrace apply."
+        if self.renamed:
+            return f"To rename {', '.join(each.node for each in self.renamed)}: headrace apply."
+        return "Nothing is to be applied."
+
+    def to_json(self) -> dict[str, Any]:
+        """The plan as a JSON document."""
+        return {
+            "topics": [vars(each) for each in self.topics],
+            "nodes": [each.to_json() for each in self.nodes],
+            "undescribed": list(self.undescribed),
+            "refused": list(self.refused),
+        }
+
+
+def in_bytes(size: int) -> str:
+    """A size as people read it."""
+    if size < 1_000:
+        return f"{size} bytes"
+    value, unit = float(size), "bytes"
+    for name in ("kB", "MB", "GB", "TB"):
+        if value < 1_000:
+            break
+        value, unit = value / 1_000, name
+    return f"{value:.1f} {unit}"
+
+
+def in_minutes(seconds: float) -> str:
+    """A time as people read it, never less than a minute."""
+    minutes = max(1, round(seconds / 60))
+    if minutes < 120:
+        return "1 minute" if minutes == 1 else f"{minutes} minutes"
+    return f"{minutes / 60:.1f} hours"

@@ -1,0 +1,284 @@
+"""Compare the description of a pipeline with what a lake holds. Nothing is changed, and Spark is not needed.
+
+Law: a node is rebuilt only if a fold of its whole log is possible: none of the logs that it would read was cut, each topic's
+log fits its description, and no node that it reads is refused. Everything else is refused with the reason.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from functools import cached_property
+from typing import TYPE_CHECKING, Any
+
+import pyarrow as pa
+
+from headrace.changing.compare_rules import Changes, compare_rules, nodes_read
+from headrace.changing.plan import NEW, RENAMED, UNCHANGED, ChangePlan, LogRead, NodePlan, TopicPlan
+from headrace.changing.rename_node import has_to_be_renamed, why_not_renamed
+from headrace.description import is_unnamed, written_by
+from headrace.description.remarks import remarks_of
+from headrace.description.sink import CorrectableSink
+from headrace.lake import last_commit, open_table, small_files
+from headrace.lake.tables import compare_columns
+from headrace.nodes.evolution import GOES_ON, REBUILT, REFUSED, by_policy, outcome_of
+from headrace.nodes.node_tables import STATE_LAYOUT
+from headrace.nodes.opening import cut_logs
+from headrace.nodes.topics import topics_of, upstream_first
+from headrace.sequence.parse.types import fields_of
+
+if TYPE_CHECKING:
+    from headrace.description import Node, Topic
+    from headrace.lake.paths import Lake
+
+RESTORE = "Restore the description"
+NO_RENAME = "Leave renamed_from out: the node is then a new one, built from the log."
+CUT_WAY_OUT = f"{RESTORE}, or give the changed node a new name: it is then built from the rest of the log."
+
+
+@dataclass(frozen=True)
+class HeldNode:
+    """A node as a lake holds it.
+
+    written_by  the fingerprint in the last commit of its state
+    layout      of its state
+    stored      the rules and remarks noted beside its state, with their fingerprint; None: none are
+    """
+
+    written_by: str
+    layout: int | None
+    stored: Mapping[str, Any] | None
+
+    @property
+    def rules(self) -> Mapping[str, Any] | None:
+        """The rules by which its tables were written; None: they are not known."""
+        known = self.stored is not None and self.stored["fingerprint"] == self.written_by
+        return self.stored["rules"] if self.stored is not None and known else None
+
+    def is_interrupted(self, fingerprint: str) -> bool:
+        """True if a change to the description with this fingerprint was broken off while it was swapped in."""
+        return self.stored is not None and self.stored["fingerprint"] == fingerprint != self.written_by
+
+
+def held_node(lake: Lake, name: str) -> HeldNode | None:
+    """A node as a lake holds it; None: nothing was written yet."""
+    state = open_table(lake.state(name))
+    commit = last_commit(state, f"node/{name}") if state.exists else None
+    if commit is None:
+        return None
+    stored = small_files.read_json(lake.description(name))
+    return HeldNode(commit.record["fingerprint"], commit.record.get("layout"), stored)
+
+
+def columns_of(topic: Topic) -> pa.Schema:
+    """The columns of a topic's log that its description tells."""
+    sides = {"key": topic.key_columns, "value": topic.value_columns}
+    return pa.schema([(name, pa.struct(fields_of(columns))) for name, columns in sides.items() if columns])
+
+
+def plan_changes(lake: Lake, nodes: Sequence[Node]) -> ChangePlan:
+    """The plan for a pipeline.
+
+    In:     nodes  all of the pipeline
+    Raises: DescriptionError when the nodes do not fit together (see `topics_of`)
+    """
+    return _Planner(lake, nodes).plan()
+
+
+class _Planner:
+    def __init__(self, lake: Lake, nodes: Sequence[Node]) -> None:
+        self._lake, self._nodes = lake, upstream_first(nodes)
+        self._topics = topics_of(nodes)
+        self._found: dict[str, NodePlan] = {}
+
+    def plan(self) -> ChangePlan:
+        for node in self._nodes:
+            self._found[node.required_name] = self._of_node(node)
+        names = {node.required_name for node in self._nodes}
+        there = small_files.names(f"{self._lake.root}/tables")
+        undescribed = [name for name in there if name not in names and not is_unnamed(name)]
+        listed = (each for name, each in self._found.items() if not is_unnamed(name))
+        nodes = tuple(replace(each, readers=self._readers(each)) for each in listed)
+        return ChangePlan(tuple(self._topic_plans.values()), nodes, tuple(undescribed))
+
+    def _of_node(self, node: Node) -> NodePlan:
+        name = node.required_name
+        if has_to_be_renamed(self._lake, node):
+            return self._of_renamed(node)
+        held = held_node(self._lake, name)
+        if held is None:
+            why = self._why_not(node)
+            return NodePlan(name, REFUSED if why[0] else NEW, reason=why[0], way_out=why[1])
+        described = {"fingerprint": node.fingerprint(), "rules": json.loads(json.dumps(node.rules()))}
+        stored = held.stored["fingerprint"] if held.stored is not None else held.written_by
+        remarks = tuple(_remarks(held.stored, node))
+        if {held.written_by, stored} == {described["fingerprint"]} and held.layout == STATE_LAYOUT:
+            why = self._why_not_read(node)
+            outcome = REFUSED if why[0] else GOES_ON if remarks else UNCHANGED
+            return NodePlan(name, outcome, remarks=remarks, reason=why[0], way_out=why[1])
+        return self._of_changed(node, held, described, remarks)
+
+    def _of_renamed(self, node: Node) -> NodePlan:
+        """The plan for it under its former name, if it can go on from there."""
+        before = node.renamed_from
+        assert before is not None
+        reason = why_not_renamed(self._lake, node)
+        if before in {each.required_name for each in self._nodes}:
+            reason = f"'{before}' is a node of this pipeline"
+        if reason:
+            return NodePlan(node.required_name, REFUSED, reason=reason, way_out=NO_RENAME)
+        plan = self._of_node(replace(node, name=before, renamed_from=None))
+        outcome = RENAMED if plan.outcome in (UNCHANGED, GOES_ON) else plan.outcome
+        return replace(plan, node=node.required_name, outcome=outcome, renamed_from=before)
+
+    def _of_changed(
+        self, node: Node, held: HeldNode, described: Mapping[str, Any], remarks: tuple[str, ...]
+    ) -> NodePlan:
+        name, outcome = node.required_name, outcome_of(held.stored, held.written_by, described)
+        changes = Changes() if held.rules is None else compare_rules(held.rules, described["rules"])
+        if held.layout is None or held.layout < STATE_LAYOUT:
+            remarks = (*remarks, "its state was written by an older version of Headrace")
+            same = held.written_by == described["fingerprint"]
+            outcome = REBUILT if same or outcome == GOES_ON else outcome
+        plan = NodePlan(name, GOES_ON, changes, remarks, details_unknown=held.rules is None)
+        if held.layout is not None and held.layout > STATE_LAYOUT:
+            reason = "a newer version of Headrace has written its state"
+            return replace(plan, outcome=REFUSED, reason=reason, way_out="Run the newer version.")
+        if outcome == GOES_ON:
+            return plan
+        plan = replace(
+            plan,
+            interrupted=held.is_interrupted(described["fingerprint"]),
+            sinks=tuple((sink.name, isinstance(sink, CorrectableSink)) for sink in node.sinks),
+        )
+        reason, way_out = self._why_not(node)
+        if reason:
+            return replace(plan, outcome=REFUSED, reason=reason, way_out=way_out)
+        reads = tuple(self._reads(node, held))
+        rate = small_files.read_json(self._lake.rebuild_rate(name))
+        rows = sum(read.rows for read in reads)
+        seconds = rows * rate["seconds"] / rate["rows"] if rate and rate["rows"] else None
+        return replace(
+            plan, outcome=REBUILT, reads=reads, seconds=seconds, at_start=by_policy(node, outcome) == REBUILT
+        )
+
+    def _why_not(self, node: Node) -> tuple[str, str]:
+        """Why a node cannot be folded from its whole log, and the way out; empty: it can."""
+        reason, way_out = self._why_not_read(node)
+        if reason:
+            return reason, way_out
+        cut = cut_logs(self._lake, node) if held_node(self._lake, node.required_name) else []
+        if cut:
+            return f"rows of the log of '{cut[0]}' were cut off (headrace retain)", CUT_WAY_OUT
+        return "", ""
+
+    def _why_not_read(self, node: Node) -> tuple[str, str]:
+        for topic in node.topics:
+            writer = written_by(topic)
+            if writer is not None and self._found[writer.required_name].outcome == REFUSED:
+                upstream = self._found[writer.required_name]
+                if is_unnamed(upstream.node):
+                    return upstream.reason, upstream.way_out
+                return f"it reads '{upstream.node}', which is refused", f"Settle '{upstream.node}' first."
+            if writer is not None and self._is_told_in_part(writer):
+                return (
+                    f"rows of the logs of '{writer.required_name}' were cut off, and it would tell all anew",
+                    CUT_WAY_OUT,
+                )
+            if writer is None and self._topic_plans[topic.name].outcome == REFUSED:
+                return (
+                    f"the log of topic '{topic.name}' does not fit its description",
+                    "Settle the topic first.",
+                )
+        return "", ""
+
+    def _is_told_in_part(self, node: Node) -> bool:
+        """Whether a node is renamed and cannot tell others again what it gave before a cut."""
+        before = self._found[node.required_name].renamed_from
+        return before is not None and small_files.read_json(self._lake.opening(before)) is not None
+
+    def _logs(self, node: Node) -> Iterator[Topic]:
+        """The logs from which a node is folded; a step without a name that is not there yet is folded, too."""
+        for topic in node.topics:
+            step = written_by(topic)
+            if (
+                step is None
+                or not is_unnamed(step.required_name)
+                or held_node(self._lake, step.required_name)
+            ):
+                yield topic
+            else:
+                yield from self._logs(step)
+
+    def _reads(self, node: Node, held: HeldNode) -> Iterator[LogRead]:
+        before = {} if held.rules is None else nodes_read(held.rules)
+        for topic in {each.name: each for each in self._logs(node)}.values():
+            name, _, generation = topic.name.partition("@")
+            uri = self._lake.log(topic.name)
+            writer = written_by(topic)
+            was = name if writer is None or writer.renamed_from is None else writer.renamed_from
+            if generation and not open_table(uri).exists and was in before:
+                uri = self._lake.log(f"{was}@{before[was]}")  # of about the same size
+            log = open_table(uri)
+            snapshot = log.snapshot() if log.exists else None
+            words = "a step without a name" if is_unnamed(name) else name
+            yield LogRead(words, snapshot.rows if snapshot else 0, snapshot.bytes if snapshot else 0)
+
+    def _readers(self, plan: NodePlan) -> tuple[str, ...]:
+        """The nodes that follow one, directly or through others."""
+        if plan.outcome != REBUILT:
+            return ()
+        below: list[str] = []
+        for name, other in self._found.items():
+            if {plan.node, *below} & {*other.changes.follows}:
+                below.append(name)
+        return tuple(below)
+
+    @cached_property
+    def _topic_plans(self) -> dict[str, TopicPlan]:
+        return {name: self._of_topic(topic) for name, topic in self._topics.items()}
+
+    def _of_topic(self, topic: Topic) -> TopicPlan:
+        log = open_table(self._lake.log(topic.name))
+        if not log.exists:
+            return TopicPlan(topic.name, NEW)
+        gained, changed = compare_columns(log, columns_of(topic), ("key", "value"), grows="value")
+        if changed:
+            way_out = f"{RESTORE}: a log keeps its columns, and may only gain fields of the value."
+            return TopicPlan(topic.name, REFUSED, "; ".join(changed), way_out)
+        if gained:
+            return TopicPlan(
+                topic.name, GOES_ON, f"the value gains {', '.join(gained)}, null in older records"
+            )
+        return TopicPlan(topic.name, UNCHANGED)
+
+
+def _remarks(stored: Mapping[str, Any] | None, node: Node) -> Iterator[str]:
+    """The changes that alter no row; none if the lake does not hold the remarks."""
+    before = {} if stored is None else stored.get("remarks") or {}
+    after = remarks_of(node)
+    for name, words in (
+        ("description", "text"),
+        ("owners", "owners"),
+        ("throttle_ms", "throttle"),
+        ("bound", "bound"),
+    ):
+        if name in before and before[name] != after[name]:
+            yield f"{words}: {_shown(before[name])} -> {_shown(after[name])}"
+    if "sinks" in before:
+        yield from (
+            f"sink {name} is new: it gets rows from now on"
+            for name in _not_in(after["sinks"], before["sinks"])
+        )
+        yield from (f"sink {name} gets no more rows" for name in _not_in(before["sinks"], after["sinks"]))
+
+
+def _not_in(names: Sequence[str], others: Sequence[str]) -> list[str]:
+    return [name for name in names if name not in others]
+
+
+def _shown(value: Any) -> str:
+    if isinstance(value, dict):
+        return ", ".join(f"{name} {_shown(of)}" for name, of in sorted(value.items()))
+    return ", ".join(map(str, value)) or "none" if isinstance(value, list) else str(value) or "none"

@@ -1,0 +1,80 @@
+"""Let a node go on under another name: its tables are copied, with progress and balances.
+
+Law: a fold does not depend on the node's name, so the tables of the new name are those that a node of that name would have
+built. Two things depend on it. Limits that people have set in the log stand under the name: a rename is then refused. And
+the node's log for others has the name: it is told anew, so its readers are rebuilt.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from headrace import lake as lakes
+from headrace.lake import kinds, small_files
+from headrace.lifecycle.former import copy_table, plain, record_of, writers_of
+
+if TYPE_CHECKING:
+    from headrace.description import Node
+    from headrace.lake.paths import Lake
+
+
+def why_not_renamed(lake: Lake, node: Node) -> str:
+    """Why a node cannot go on from the tables of its former name; empty: it can, or does not say that it had one."""
+    before = node.renamed_from
+    commit = None if before is None else _last(lake, before)
+    if commit is None:
+        return ""
+    limits = commit.record.get("progress", {}).get("limits")
+    return f"limits of '{before}' were set in the log, and stand under that name" if limits else ""
+
+
+def has_to_be_renamed(lake: Lake, node: Node) -> bool:
+    """Whether a node has a former name with tables, and none of its own."""
+    before = node.renamed_from
+    return before is not None and _last(lake, before) is not None and _last(lake, node.required_name) is None
+
+
+def rename_node(lake: Lake, before: str, after: str) -> None:
+    """Copy the tables of a node to another name. The caller holds the leases of both.
+
+    The state goes last: before it is there, the new name has no tables, and this is done again.
+    """
+    for folder in (lake.table(after), lake.state(after), lake.openings(after)):
+        small_files.delete(folder)
+        lakes.forget(folder)
+    commit = _last(lake, before)
+    assert commit is not None
+    _copy_balance(lake, before, after)
+    for kind in ("unusable", "refused"):
+        for name in small_files.names(f"{lake.root}/{kind}/{before}"):
+            _copy(f"{lake.root}/{kind}/{before}/{name}", f"{lake.root}/{kind}/{after}/{name}", "copied")
+    stored = small_files.read_json(lake.description(before))
+    if stored is not None:
+        small_files.write_json(lake.description(after), stored)
+    results = lakes.open_table(lake.table(before))
+    copy_table(results, lake.table(after), kinds.RESULTS, {"writer": "renamed"})
+    made = lakes.TableWriter(lakes.open_table(lake.table(after)), lakes.APPENDER)
+    for one, other in zip(writers_of(before), writers_of(after), strict=True):
+        if (told := record_of(lake, before, one)) is not None:
+            made.append([], {**told, "writer": other})
+    record: dict[str, Any] = {**plain(commit.record), "writer": f"node/{after}"}
+    copy_table(lakes.open_table(lake.state(before)), lake.state(after), kinds.state(()), record)
+
+
+def _copy_balance(lake: Lake, before: str, after: str) -> None:
+    entry = small_files.read_json(lake.opening(before))
+    if entry is not None:
+        place = f"{entry['folder']}/state"
+        _copy(f"{lake.openings(before)}/{place}", f"{lake.openings(after)}/{place}", f"opening/{after}")
+        small_files.write_json(lake.opening(after), entry)
+
+
+def _copy(source: str, target: str, writer: str) -> None:
+    small_files.delete(target)
+    lakes.forget(target)
+    copy_table(lakes.open_table(source), target, kinds.state(()), {"writer": writer})
+
+
+def _last(lake: Lake, name: str) -> lakes.Commit | None:
+    state = lakes.open_table(lake.state(name))
+    return lakes.last_commit(state, f"node/{name}") if state.exists else None

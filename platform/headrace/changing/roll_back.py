@@ -1,0 +1,76 @@
+"""Go back: the tables that the last act replaced stand in the place of the new ones again.
+
+Law: see `lifecycle.former`. All nodes of the act go back together, those that read others first. Sinks keep what they have.
+"""
+
+from __future__ import annotations
+
+from contextlib import ExitStack
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+from headrace.changing.acts import UNDONE, Act, last_act, write_act
+from headrace.changing.plan_changes import held_node
+from headrace.errors import TerminalError
+from headrace.lake import small_files
+from headrace.lifecycle.former import bring_back, former_of
+from headrace.log.clock import SystemClock
+from headrace.spark.session import pipeline_session
+from headrace.writing.lease_waits import take_lease_patiently
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+    from headrace.lake.paths import Lake
+    from headrace.log.clock import Clock
+
+RESTORED = "restore the description before, and start the stream: it goes on from there."
+
+
+def roll_back(spark: SparkSession, lake: Lake, clock: Clock | None = None) -> list[str]:
+    """Undo the last act; run again after a crash it goes on.
+
+    Out:    the nodes whose tables are those from before
+    Raises: TerminalError, before anything is changed, when there is nothing to go back to, or it would not be lawful;
+            LeaseHeldError while a stream, rebuild or backfill of these nodes runs
+    """
+    session, clock = pipeline_session(spark), clock or SystemClock()
+    act = last_act(lake)
+    if act is None or act.state == UNDONE:
+        raise TerminalError(
+            "There is nothing to go back to: no change was applied, or it was undone already."
+        )
+    with ExitStack() as stack:
+        for each in act.nodes:
+            for kind in ("node", "rebuild", "backfill"):
+                folder, writer = lake.lease(f"{kind}/{each.node}"), f"Rollback of '{each.node}'"
+                stack.callback(take_lease_patiently(session, folder, writer, clock).release)
+        back = _required(lake, act)
+        for name in reversed(back):
+            bring_back(lake, name)
+        write_act(lake, replace(act, state=UNDONE))
+    return back
+
+
+def _required(lake: Lake, act: Act) -> list[str]:
+    """The nodes whose tables have to be brought back."""
+    found, gone = [], []
+    for each in act.nodes:
+        former, held = former_of(lake, each.node), held_node(lake, each.node)
+        if small_files.read_json(lake.opening(each.node)) is not None:
+            gone.append(f"{each.node}: rows of its log were cut off since.")
+        elif former is not None and (former.fingerprint, former.replaced_by) == (each.before, each.after):
+            found.append(each.node)
+        elif (
+            held is None or held.written_by != each.before
+        ):  # else it was never swapped in, or is back already
+            gone.append(
+                f"{each.node}: its former tables were deleted (kept for a time, or until a key is erased)."
+            )
+    if gone:
+        raise TerminalError(
+            "One cannot go back to the tables before the last change.",
+            detail="\n".join(gone),
+            hint="Restore the description before, and run headrace apply: the tables are rebuilt from the log.",
+        )
+    return found

@@ -1,0 +1,84 @@
+"""`headrace plan`, `apply` and `rollback`: what becomes of a changed pipeline, and to let it become so."""
+
+from __future__ import annotations
+
+import json
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from headrace.settings import Settings, load_pipeline
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+Pipeline = Annotated[str, typer.Option(envvar="HEADRACE_PIPELINE", help="Module that defines the nodes.")]
+Root = Annotated[str, typer.Option("--lake", envvar="HEADRACE_LAKE", help="Root URI of all tables.")]
+DEFAULTS = Settings()
+
+
+def plan_pipeline(
+    as_json: Annotated[bool, typer.Option("--json", help="As a JSON document.")] = False,
+    pipeline: Pipeline = DEFAULTS.pipeline,
+    lake: Root = DEFAULTS.lake,
+) -> None:
+    """Say what becomes of each topic and node under its changed description; nothing is changed.
+
+    Exits 1 when something is refused.
+    """
+    from headrace.changing.plan_changes import plan_changes
+    from headrace.lake.paths import Lake
+
+    plan = plan_changes(Lake(lake), load_pipeline(pipeline))
+    typer.echo(json.dumps(plan.to_json(), indent=2) if as_json else str(plan))
+    if plan.refused:
+        raise typer.Exit(1)
+
+
+def apply_pipeline(
+    emit: Annotated[
+        str,
+        typer.Option(
+            help="What sinks get: none; differences (those that can be corrected are put right); all (every row)."
+        ),
+    ] = "none",
+    keep_hours: Annotated[
+        float, typer.Option(help="How long the tables before are kept, for a rollback.")
+    ] = 168.0,
+    build_only: Annotated[
+        bool, typer.Option("--build-only", help="Build beside the tables, and swap nothing; streams may run.")
+    ] = False,
+    pipeline: Pipeline = DEFAULTS.pipeline,
+    lake: Root = DEFAULTS.lake,
+) -> None:
+    """Rebuild what the plan names beside its tables, compare, and swap it in; stop the streams of these nodes for the swap.
+
+    An apply that was broken off goes on where it stopped.
+    """
+    from headrace.changing.apply_changes import ApplyChanges
+    from headrace.lake.paths import Lake
+
+    act = ApplyChanges(_session(lake), Lake(lake), load_pipeline(pipeline), emit=emit, kept_hours=keep_hours)
+    if build_only:
+        act.build(on_stage=typer.echo)
+        typer.echo(
+            "Built as far as the logs go. Stop the stream, and run headrace apply: it goes on from here."
+        )
+    else:
+        typer.echo(str(act.run(on_stage=typer.echo)))
+
+
+def roll_pipeline_back(lake: Root = DEFAULTS.lake) -> None:
+    """Put the tables back that the last apply replaced; stop the streams of these nodes first."""
+    from headrace.changing.roll_back import RESTORED, roll_back
+    from headrace.lake.paths import Lake
+
+    back = roll_back(_session(lake), Lake(lake))
+    typer.echo(f"{', '.join(back) or 'No node'}: the tables are those from before. Now {RESTORED}")
+
+
+def _session(lake: str) -> SparkSession:
+    from headrace.spark.jars import spark_jars
+    from headrace.spark.session import build_session, spark_conf
+
+    return build_session(spark_conf(spark_jars(), lake=lake))

@@ -1,0 +1,31 @@
+"""`headrace pause` and `headrace resume`: one node of a stream rests."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+import typer
+
+from headrace.cli.commands import DEFAULTS, Pipeline, Root, node_named
+from headrace.lake.paths import Lake
+from headrace.streams.pausing import pause, resume
+
+
+def pause_node(
+    node: Annotated[str, typer.Argument(help="The node that is to rest.")],
+    pipeline: Pipeline = DEFAULTS.pipeline,
+    lake: Root = DEFAULTS.lake,
+) -> None:
+    """Let one node rest while the others of its stream go on; also after a restart, until `headrace resume`."""
+    pause(Lake(lake), node_named(node, pipeline).required_name)
+    typer.echo(f"Node '{node}' rests: a stream that runs follows within seconds. Its logs go on.")
+
+
+def resume_node(
+    node: Annotated[str, typer.Argument(help="The node that is to go on.")],
+    pipeline: Pipeline = DEFAULTS.pipeline,
+    lake: Root = DEFAULTS.lake,
+) -> None:
+    """Let a node go on that was paused; it folds what its logs hold."""
+    rested = resume(Lake(lake), node_named(node, pipeline).required_name)
+    typer.echo(f"Node '{node}' {'goes on' if rested else 'was not paused'}.")

@@ -1,0 +1,171 @@
+"""The tables that a change of a node replaced: kept beside the new ones for a stated time, so that one can go back.
+
+Law: tables that come back are exactly those that the change replaced, with their progress. A stream of the description
+before goes on from there, and reads what came into the log since. So one cannot go back once rows of the log were cut off,
+or a key was erased: the tables that were kept are dropped then.
+
+They are copies, noted when they are whole; a swap that was broken off does not copy what it has already replaced.
+"""
+
+from __future__ import annotations
+
+import json
+from dataclasses import asdict, dataclass, replace
+from typing import TYPE_CHECKING, Any
+
+from headrace import lake as lakes
+from headrace.lake import kinds, small_files
+from headrace.lake.swap import replace_table
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from headrace.lake import LakeTable
+    from headrace.lake.paths import Lake
+
+HOUR_MS = 3_600_000
+ADDED = ("carried", "fence", "mends", "mending")  # to a record, by fences and histories
+
+
+@dataclass(frozen=True)
+class Former:
+    """The tables that a change replaced.
+
+    fingerprint    of the description by which they were written; replaced_by: of the one that came
+    kept_until_ms  they are deleted by the next maintenance after this moment
+    """
+
+    fingerprint: str
+    replaced_by: str
+    kept_until_ms: int
+
+
+def former_of(lake: Lake, name: str) -> Former | None:
+    """The tables that are kept of a node; None: there are none."""
+    found = small_files.read_json(_note(lake, name))
+    return None if found is None else Former(**found)
+
+
+def keep_former(lake: Lake, name: str, replaced_by: str, kept_until_ms: int) -> None:
+    """Keep a node's tables, which are about to be replaced. The caller holds the node's lease."""
+    commit = lakes.last_commit(lakes.open_table(lake.state(name)), f"node/{name}")
+    if commit is None:
+        return
+    written_by, known = commit.record["fingerprint"], former_of(lake, name)
+    former = Former(written_by, replaced_by, kept_until_ms)
+    stored = small_files.read_json(lake.description(name))
+    half_swapped = stored is not None and stored["fingerprint"] != written_by
+    if not (half_swapped and known is not None and known.fingerprint == written_by):
+        drop_former(lake, name)
+        beside = _beside(lake, name)
+        if stored is not None:
+            small_files.write_json(beside.description(name), stored)
+        copy_table(
+            lakes.open_table(lake.table(name)), beside.table(name), kinds.RESULTS, {"writer": "former"}
+        )
+        copy_table(lakes.open_table(lake.state(name)), beside.state(name), {}, commit.record)
+        told = {writer: record_of(lake, name, writer) for writer in writers_of(name)}
+        small_files.write_json(f"{lake.former(name)}/results.json", told)
+    small_files.write_json(_note(lake, name), asdict(former))
+
+
+def drop_former(lake: Lake, name: str) -> bool:
+    """Delete what is kept of a node; False if there is nothing."""
+    found = bool(small_files.names(lake.former(name)))
+    small_files.delete(_note(lake, name))  # first: what follows is no whole copy any more
+    small_files.delete(lake.former(name))
+    lakes.forget(lake.former(name))
+    return found
+
+
+def drop_outdated(lake: Lake, now_ms: int) -> list[str]:
+    """Delete what was kept for long enough, and what it had given to nodes that have followed; the names of the nodes."""
+    found = []
+    for name in small_files.names(f"{lake.root}/former"):
+        former = former_of(lake, name)
+        if former is not None and former.kept_until_ms <= now_ms:
+            given = f"{name}@{former.fingerprint[:12]}"
+            drop_former(lake, name)
+            if not _is_current(lake, name, former) and not _is_read(lake, given):
+                small_files.delete(lake.log(given))
+                lakes.forget(lake.log(given))
+            found.append(name)
+    return found
+
+
+def _is_current(lake: Lake, name: str, former: Former) -> bool:
+    stored = small_files.read_json(lake.description(name))
+    return stored is not None and stored["fingerprint"] == former.fingerprint
+
+
+def _is_read(lake: Lake, given: str) -> bool:
+    """Whether tables of a node were last written by a description that reads this log."""
+    names = small_files.names(f"{lake.root}/tables")
+    return any(f'"{given}"' in json.dumps(small_files.read_json(lake.description(name))) for name in names)
+
+
+def bring_back(lake: Lake, name: str) -> None:
+    """Put the tables that are kept in the place of the node's, and keep them no longer. The caller holds the node's leases.
+
+    A crash on the way is noticed as one of a rebuild is, and this may be done again.
+    """
+    beside = _beside(lake, name)
+    state = lakes.last_commit(lakes.open_table(beside.state(name)), f"node/{name}")
+    assert state is not None
+    stored = small_files.read_json(beside.description(name))
+    if stored is not None:
+        small_files.write_json(lake.description(name), stored)
+    small_files.delete(lake.plan(name))
+    told = small_files.read_json(f"{lake.former(name)}/results.json") or {}
+    replace_results(lake, name, lakes.open_table(beside.table(name)), told)
+    writer = lakes.TableWriter(
+        lakes.open_table(lake.state(name)), lakes.APPENDER, carries=[f"node/{name}"], mends=True
+    )
+    replace_table(writer, lakes.open_table(beside.state(name)), plain(state.record))
+    drop_former(lake, name)
+
+
+def replace_results(lake: Lake, name: str, source: LakeTable, told: Mapping[str, Any]) -> None:
+    """Let a node's result table hold what another holds; nobody who wrote it before can commit any more.
+
+    In: told  for each writer of results the record that says how far they go; of one that is missing: not at all
+    """
+    fold, node = writers_of(name)
+    target = lakes.open_table(lake.table(name))
+    appender = lakes.TableWriter(target, lakes.APPENDER, carries=[fold, node], mends=True)
+    maintainer = lakes.TableWriter(target, lakes.MAINTAINER, carries=[fold, node], mends=True)
+    folded = told.get(fold) or {"batch": 0, "upto_ms": {}}
+    replace_table(maintainer, source, {**folded, "writer": fold})
+    appender.append([], {"batch": 0, **(told.get(node) or {}), "writer": node})
+
+
+def writers_of(name: str) -> tuple[str, str]:
+    """The writers that say how far results go: those of current results, and of appended ones."""
+    return f"fold/{name}", f"node/{name}"
+
+
+def record_of(lake: Lake, name: str, writer: str) -> dict[str, Any] | None:
+    """The newest record of one who says how far the results of a node go; None: there is none."""
+    found = lakes.last_commit(lakes.open_table(lake.table(name)), writer)
+    return None if found is None else plain(found.record)
+
+
+def copy_table(
+    source: LakeTable, target: str, settings: Mapping[str, str], record: Mapping[str, Any]
+) -> None:
+    """Make a table that holds what another one holds."""
+    made = lakes.create(target, source.schema, settings)
+    replace_table(lakes.TableWriter(made, lakes.APPENDER), source, plain(record))
+
+
+def plain(record: Mapping[str, Any]) -> dict[str, Any]:
+    """A record without what the fence and the history add to it."""
+    return {key: value for key, value in record.items() if key not in ADDED}
+
+
+def _beside(lake: Lake, name: str) -> Lake:
+    return replace(lake, nodes=f"{lake.former(name)}/tables")
+
+
+def _note(lake: Lake, name: str) -> str:
+    return f"{lake.former(name)}/former.json"

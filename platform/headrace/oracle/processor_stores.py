@@ -1,0 +1,215 @@
+"""The stores of processors as plain dicts of the current group; entries of windows and sessions have times in their keys.
+
+Law: see `description.Store`.
+"""
+
+from __future__ import annotations
+
+import copy
+import datetime as dt
+import struct
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from decimal import Decimal
+from typing import TYPE_CHECKING, Any, Protocol
+
+from headrace.description.processor import KeyValueStore
+from headrace.description.stores import KEY_VALUE
+from headrace.description.time_stores import SessionStore, WindowStore
+from headrace.oracle.values import EPOCH
+
+if TYPE_CHECKING:
+    from headrace.description import Column
+    from headrace.description.stores import Store
+
+NOT_BEGUN = float("-inf")
+
+
+@dataclass
+class Alarm:
+    """A timer; `due` None: it was taken back."""
+
+    method: str
+    clock: str
+    interval_ms: int
+    once: bool
+    due: float | None = None
+
+
+@dataclass
+class Group:
+    """The memory of one group.
+
+    ends     of entries with a time to live, by store and key; one that is missing has no end
+    over_ms  entries that end by then are gone
+    """
+
+    key: Mapping[str, Any]
+    stores: dict[str, dict[Any, Any]] = field(default_factory=dict)
+    alarms: dict[str, Alarm] = field(default_factory=dict)
+    ends: dict[tuple[str, Any], int] = field(default_factory=dict)
+    over_ms: float = NOT_BEGUN
+
+
+class Here(Protocol):
+    """Where user code stands: in a group, at a stream time."""
+
+    group: Group | None
+    stream_ms: float
+
+
+class _Kept:
+    """The entries of a store, by keys that are tuples."""
+
+    def __init__(self, here: Here, store: Store) -> None:
+        self.here, self.store = here, store
+
+    @property
+    def group(self) -> Group:
+        assert self.here.group is not None
+        return self.here.group
+
+    @property
+    def entries(self) -> dict[Any, Any]:
+        return self.group.stores.setdefault(self.store.name, {})
+
+    def read(self, key: Any) -> Any:
+        return copy.deepcopy(self.entries.get(key))
+
+    def write(self, key: Any, value: Any) -> None:
+        if value is None:
+            self.entries.pop(key, None)
+            return
+        end = self._end(key)
+        if end is not None and end <= self.group.over_ms:
+            return
+        columns = self.store.value
+        one = len(columns) == 1
+        self.entries[key] = (
+            as_column(columns[0], value)
+            if one
+            else {each.name: as_column(each, value[each.name]) for each in columns}
+        )
+        self.group.ends.pop((self.store.name, key), None)
+        if end is not None:
+            self.group.ends[self.store.name, key] = end
+
+    def in_order(self) -> list[tuple[Any, Any]]:
+        return [(key, copy.deepcopy(self.entries[key])) for key in sorted(self.entries)]
+
+    def _end(self, key: Any) -> int | None:
+        """When an entry ends that is put now."""
+        if self.store.lives_ms is None:
+            return None
+        if self.store.kind != KEY_VALUE:
+            last: dt.datetime = key[-1]
+            return (last - EPOCH) // dt.timedelta(milliseconds=1) + self.store.lives_ms
+        return None if self.here.stream_ms == NOT_BEGUN else int(self.here.stream_ms) + self.store.lives_ms
+
+
+class _Entries(_Kept, KeyValueStore):
+    """A key-value store."""
+
+    def get(self, *key: Any) -> Any:
+        return self.read(_only(key))
+
+    def put(self, *key_and_value: Any) -> None:
+        *key, value = key_and_value
+        self.write(_only(tuple(key)), value)
+
+    def delete(self, *key: Any) -> None:
+        self.entries.pop(_only(key), None)
+
+    def all(self) -> Iterator[tuple[Any, Any]]:
+        return iter(self.in_order())
+
+    def range(self, first: Any, last: Any) -> Iterator[tuple[Any, Any]]:
+        return iter([(key, value) for key, value in self.all() if first <= key <= last])
+
+
+class _Windows(_Kept, WindowStore):
+    """A window store: keys are a key and a time."""
+
+    def get(self, *key: Any, at: dt.datetime) -> Any:
+        return self.read((_only(key), at))
+
+    def put(self, *key_and_value: Any, at: dt.datetime) -> None:
+        *key, value = key_and_value
+        self.write((_only(tuple(key)), at), value)
+
+    def delete(self, *key: Any, at: dt.datetime) -> None:
+        self.entries.pop((_only(key), at), None)
+
+    def fetch(self, *key: Any, first: dt.datetime, last: dt.datetime) -> Iterator[tuple[dt.datetime, Any]]:
+        return iter(
+            [(at, value) for own, at, value in self.all() if own == _only(key) and first <= at <= last]
+        )
+
+    def all(self) -> Iterator[tuple[Any, dt.datetime, Any]]:
+        return iter([(*key, value) for key, value in self.in_order()])
+
+
+class _Sessions(_Kept, SessionStore):
+    """A session store: keys are a key and two times."""
+
+    def get(self, *key: Any, start: dt.datetime, end: dt.datetime) -> Any:
+        return self.read((_only(key), start, end))
+
+    def put(self, *key_and_value: Any, start: dt.datetime, end: dt.datetime) -> None:
+        *key, value = key_and_value
+        self.write((_only(tuple(key)), start, end), value)
+
+    def delete(self, *key: Any, start: dt.datetime, end: dt.datetime) -> None:
+        self.entries.pop((_only(key), start, end), None)
+
+    def find(
+        self, *key: Any, first: dt.datetime, last: dt.datetime
+    ) -> Iterator[tuple[dt.datetime, dt.datetime, Any]]:
+        mine = ((start, end, value) for own, start, end, value in self.all() if own == _only(key))
+        return iter([each for each in mine if each[0] <= last and first <= each[1]])
+
+    def all(self) -> Iterator[tuple[Any, dt.datetime, dt.datetime, Any]]:
+        return iter([(*key, value) for key, value in self.in_order()])
+
+
+def key_value_store(here: Here, store: Store) -> KeyValueStore:
+    """A store of the current group."""
+    return _Entries(here, store)
+
+
+def window_store(here: Here, store: Store) -> WindowStore:
+    """A store of the current group."""
+    return _Windows(here, store)
+
+
+def session_store(here: Here, store: Store) -> SessionStore:
+    """A store of the current group."""
+    return _Sessions(here, store)
+
+
+def expire(stores: Sequence[Store], group: Group, over_ms: float) -> None:
+    """Let the entries go that have ended."""
+    group.over_ms = over_ms
+    for store in stores:
+        entries = group.stores.get(store.name, {})
+        for key in [*entries]:
+            if store.lives_ms is not None and group.ends.get((store.name, key), float("inf")) <= over_ms:
+                del entries[key]
+
+
+def as_column(column: Column, value: Any) -> Any:
+    """A value as a column of a type gives it back."""
+    if value is None:
+        return None
+    if column.type == "DOUBLE":
+        return float(value)
+    if column.type == "FLOAT":
+        return struct.unpack("f", struct.pack("f", value))[0]
+    if column.type.startswith("DECIMAL("):
+        scale = int(column.type.removesuffix(")").split(",")[1])
+        return Decimal(value).quantize(Decimal(1).scaleb(-scale))
+    return copy.deepcopy(value)
+
+
+def _only(key: tuple[Any, ...]) -> Any:
+    return key[0] if len(key) == 1 else key

@@ -1,0 +1,103 @@
+"""Change a pipeline under its own names, as launched jobs: one tells the plan, one applies it, one goes back."""
+
+from collections.abc import Sequence
+
+import dagster as dg
+from dagster_pyspark import LazyPySparkResource
+from pydantic import Field
+
+from headrace.changing.apply_changes import EMITS, KEPT_HOURS, NOTHING, ApplyChanges
+from headrace.changing.plan import HEADS, ChangePlan
+from headrace.changing.plan_changes import plan_changes
+from headrace.changing.roll_back import RESTORED, roll_back
+from headrace.orchestration.keys import ENDS, op_name
+from headrace.orchestration.pipeline import Pipeline
+from headrace.orchestration.resources import LakeResource, session
+
+
+class ApplyConfig(dg.Config):
+    """How changes are applied."""
+
+    emit: str = Field(
+        default=NOTHING,
+        description=f"What sinks get: {', '.join(EMITS)}. 'differences' puts those right that can be corrected.",
+    )
+    keep_hours: float = Field(
+        default=KEPT_HOURS, description="How long the tables before are kept for a rollback."
+    )
+
+
+def change_jobs(pipeline: Pipeline, suffix: str) -> Sequence[dg.JobDefinition]:
+    """The jobs that plan, apply and undo changes of descriptions."""
+
+    @dg.op(name=op_name("plan", pipeline.name), out=dg.Out(dg.Nothing))
+    def plan(context: dg.OpExecutionContext, lake: LakeResource) -> None:
+        found = plan_changes(lake.lake, pipeline.nodes)
+        context.log.info(str(found))
+        context.add_output_metadata(
+            {"plan": dg.MetadataValue.md(as_table(found)), "details": dg.MetadataValue.json(found.to_json())}
+        )
+
+    @dg.op(name=op_name("apply", pipeline.name), out=dg.Out(dg.Nothing))
+    def apply(
+        context: dg.OpExecutionContext,
+        config: ApplyConfig,
+        spark: LazyPySparkResource,
+        lake: LakeResource,
+    ) -> None:
+        act = ApplyChanges(
+            session(spark, context.log),
+            lake.lake,
+            pipeline.nodes,
+            emit=config.emit,
+            kept_hours=config.keep_hours,
+        )
+        context.log.info(str(act.plan))
+        done = str(act.run(on_stage=context.log.info))
+        context.log.info(done)
+        context.add_output_metadata({"plan": dg.MetadataValue.md(as_table(act.plan)), "applied": done})
+
+    @dg.op(name=op_name("roll_back", pipeline.name), out=dg.Out(dg.Nothing))
+    def back(context: dg.OpExecutionContext, spark: LazyPySparkResource, lake: LakeResource) -> None:
+        nodes = roll_back(session(spark, context.log), lake.lake)
+        context.log.info(f"{', '.join(nodes)}: the tables are those from before. Now {RESTORED}")
+        context.add_output_metadata({"nodes": ", ".join(nodes)})
+
+    def job_of(name: str, description: str, op: dg.OpDefinition) -> dg.JobDefinition:
+        @dg.job(
+            name=f"{name}{suffix}", description=description, tags=ENDS, executor_def=dg.in_process_executor
+        )
+        def job() -> None:
+            op()
+
+        return job
+
+    return [
+        job_of(
+            "plan_changes",
+            "Says of each topic and node what becomes of it under its changed description. Nothing is changed.",
+            plan,
+        ),
+        job_of(
+            "apply_changes",
+            "Rebuilds changed nodes from the log beside their tables, compares, and swaps them in. Stop the stream first; "
+            "start it again afterwards.",
+            apply,
+        ),
+        job_of(
+            "roll_back_changes",
+            "Puts the tables back that the last apply_changes replaced. Stop the stream first.",
+            back,
+        ),
+    ]
+
+
+def as_table(plan: ChangePlan) -> str:
+    """The plan as a Markdown table."""
+    head = "| node | outcome | details |\n| --- | --- | --- |"
+    rows = [
+        f"| {each.node} | {HEADS[each.outcome]} | {'<br>'.join(str(each).splitlines()[1:]).replace('|', '&#124;')} |"
+        for each in plan.nodes
+    ]
+    topics = [f"| topic {each.topic} | {each.outcome} | {each.detail} |" for each in plan.topics]
+    return "\n".join([head, *topics, *rows, "", plan.summary])

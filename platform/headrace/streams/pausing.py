@@ -1,0 +1,36 @@
+"""Pauses of single nodes: a person lets one node of a running stream rest while the others go on.
+
+A pause is a file of the lake, and so outlives the stream that it rests in. It is no part of a log: no row depends on when a
+node folds what stands there. While a node rests its logs grow, and it catches up afterwards.
+"""
+
+from __future__ import annotations
+
+import time
+from typing import TYPE_CHECKING
+
+from headrace.lake import small_files
+
+if TYPE_CHECKING:
+    from headrace.lake.paths import Lake
+
+SUFFIX = ".json"
+
+
+def pause(lake: Lake, node: str) -> None:
+    """Let a node rest until `resume`; a stream that runs ends the node's micro-batch, and begins no other."""
+    small_files.write_json(lake.paused(node), {"paused_at_ms": time.time_ns() // 1_000_000})
+
+
+def resume(lake: Lake, node: str) -> bool:
+    """Let a node go on; False if it did not rest."""
+    rested = small_files.exists(lake.paused(node))
+    small_files.delete(lake.paused(node))
+    return rested
+
+
+def paused_nodes(lake: Lake) -> frozenset[str]:
+    """The nodes that rest."""
+    folder = lake.paused("").rpartition("/")[0]
+    names = small_files.names(folder)
+    return frozenset(name.removesuffix(SUFFIX) for name in names if name.endswith(SUFFIX))

@@ -1,0 +1,235 @@
+"""A changed pipeline is applied, through crashes, and undone: its tables are always those of one description over its log."""
+
+from __future__ import annotations
+
+import random
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+import headrace as hr
+from headrace import lake as lakes
+from headrace.changing.acts import DONE, last_act
+from headrace.changing.apply_changes import ApplyChanges
+from headrace.changing.plan import RENAMED
+from headrace.changing.plan_changes import plan_changes
+from headrace.changing.roll_back import roll_back
+from headrace.description import WindowedAggregate
+from headrace.lake import small_files
+from headrace.lifecycle.erasure import Erasure
+from headrace.lifecycle.rebuild import rebuild_due
+from headrace.log.clock import SystemClock
+from headrace.nodes.evolution import REBUILT, OtherDescriptionError
+from headrace.writing.lease import take_lease
+from headrace.writing.node_runner import NodeRunner
+from tests.changing.living import Living
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from pathlib import Path
+
+    from pyspark.sql import DataFrame, SparkSession
+
+    from headrace.description import Node
+    from headrace.description.sink import Delivery
+
+pytestmark = pytest.mark.spark
+
+READINGS = hr.Topic("readings", key="sensor STRING", value="value DOUBLE", idle_timeout=None)
+
+
+def pipeline(grace: str = "0 s", least: int = 2, **more: Any) -> list[Any]:
+    """Final windows, what reads them, totals, and a chain with a step that has no name."""
+    windows = READINGS.group_by("sensor").window(hr.tumbling("1 minute"), grace=grace)
+    finals = windows.aggregate(n=hr.count(), **more).suppress(hr.until_window_closes())
+    named = finals.named("finals")
+    return [
+        named,
+        named.where(f"n < {least}").named("quiet"),
+        READINGS.group_by("sensor").aggregate(n=hr.count(), **more).named("totals"),
+        finals.where("n > 1").group_by("sensor").aggregate(busy=hr.count()).named("busy"),
+    ]
+
+
+class DiedError(Exception):
+    """A crash."""
+
+
+class Seen:
+    """A sink that cannot be corrected, and remembers what it was given."""
+
+    name = "seen"
+
+    def __init__(self) -> None:
+        self.rows: list[tuple[Any, ...]] = []
+
+    def deliver(self, rows: DataFrame, delivery: Delivery) -> None:
+        """Remember them."""
+        self.rows += [tuple(row) for row in rows.select(*delivery.columns).collect()]
+
+
+def dying(*steps: str) -> Callable[[str], None]:
+    left = list(steps)
+
+    def on_step(step: str) -> None:
+        if left and step == left[0]:
+            left.pop(0)
+            if not left:
+                raise DiedError
+
+    return on_step
+
+
+def apply(living: Living, nodes: list[Node], dies_at: tuple[str, ...] = ()) -> str:
+    if dies_at:
+        with pytest.raises(DiedError):
+            ApplyChanges(living.spark, living.lake, nodes, on_step=dying(*dies_at)).run()
+    return str(ApplyChanges(living.spark, living.lake, nodes).run())
+
+
+@pytest.fixture
+def living(spark: SparkSession, tmp_path: Path) -> Living:
+    return Living(spark, tmp_path / "lake", READINGS)
+
+
+def test_a_chain_is_changed_compared_swapped_and_undone(living: Living) -> None:
+    before, after, seen = pipeline(), pipeline("1 minute", total=hr.sum("value")), Seen()
+    after[0] = after[0].to(seen)
+    living.commit((0, "a", 1), (0.5, "a", 2), (1, "b", 3))
+    living.fold(before)
+    living.commit((3, "a", 4), (2.5, "a", 5), (5, "b", 1))
+    living.fold(before)
+    old = living.tables(before)
+    lease = take_lease(living.spark, living.lake.lease("node/quiet"), "Node 'quiet'", SystemClock())
+    with pytest.raises(hr.TerminalError, match="cannot be swapped in or renamed while its stream runs"):
+        apply(living, after)
+    assert living.tables(before) == old
+    lease.release()
+    living.commit((6, "b", 2), (9, "a", 3))
+
+    with pytest.raises(hr.TerminalError, match="sink 'seen' cannot be corrected"):
+        ApplyChanges(living.spark, living.lake, after, emit="differences")
+    assert not seen.rows
+    told = str(ApplyChanges(living.spark, living.lake, after, emit="all").run())
+    assert len(seen.rows) == len(living.tables(after)["finals"])
+    assert "node finals: 3 rows became" in told
+    assert "new columns: total" in told
+    assert living.tables(after) == living.tables_anew(after) != old
+    act = last_act(living.lake)
+    assert act is not None
+    assert ([each.node for each in act.nodes], act.state) == (["finals", "quiet", "totals", "busy"], DONE)
+    rate = small_files.read_json(living.lake.rebuild_rate("finals"))
+    assert rate is not None
+    assert rate["rows"]
+    assert str(ApplyChanges(living.spark, living.lake, after).run()) == "Nothing was to be applied."
+
+    living.commit((12, "a", 1), (12.5, "b", 1))
+    living.fold(after)
+    assert living.tables(after) == living.tables_anew(after)
+    assert sorted(roll_back(living.spark, living.lake)) == ["busy", "finals", "quiet", "totals"]
+    assert living.tables(before) == old
+    with pytest.raises(hr.TerminalError, match="nothing to go back to"):
+        roll_back(living.spark, living.lake)
+    living.fold(before)
+    assert living.tables(before) == living.tables_anew(before)
+
+
+def test_a_renamed_node_goes_on_from_its_tables_and_its_readers_follow(living: Living) -> None:
+    finals, _, totals, _ = before = pipeline()[:4]
+    living.commit((0, "a", 1), (0.5, "a", 2), (1, "b", 3), (3, "a", 4))
+    living.fold(before)
+    other = finals.named("closed", renamed_from="finals")
+    after = [other, other.where("n < 2").named("quiet"), totals.named("sums", renamed_from="totals")]
+    plan = plan_changes(living.lake, after)
+    assert {each.node: each.outcome for each in plan.nodes} == {
+        "closed": RENAMED,
+        "quiet": REBUILT,
+        "sums": RENAMED,
+    }
+    told = apply(living, after)
+    assert told.startswith("node closed: goes on from the tables of its former name")
+    assert lakes.open_table(living.lake.state("sums")).snapshot().rows
+    living.commit((5, "a", 1), (7, "b", 2))
+    living.fold(after)
+    assert living.tables(after) == living.tables_anew(after)
+    assert str(ApplyChanges(living.spark, living.lake, after).run()) == "Nothing was to be applied."
+
+
+def test_streams_rebuild_a_chain_by_themselves_where_the_description_says_so(living: Living) -> None:
+    def chain(grace: str) -> tuple[Node, Node]:
+        finals = pipeline(grace)[0].named("finals", on_change="rebuild")
+        assert isinstance(finals, WindowedAggregate)
+        return finals, finals.where("n < 2").named("quiet", on_change="rebuild")
+
+    before, (finals, quiet) = chain("0 s"), chain("1 minute")
+    living.commit((0, "a", 1), (1, "b", 3), (4, "a", 4))
+    living.fold(before)
+    refusing = replace(quiet, on_change="refuse")
+    with pytest.raises(OtherDescriptionError, match="another description") as refused:
+        rebuild_due(living.spark, refusing, living.lake, living.clock)
+    assert "headrace plan" in str(refused.value)
+    below = rebuild_due(living.spark, quiet, living.lake, living.clock)
+    assert below is not None
+    assert not below.advance()
+    with pytest.raises(hr.TransientError, match="has read less"):
+        below.swap()
+    above = rebuild_due(living.spark, finals, living.lake, living.clock)
+    assert above is not None
+    for rebuild, node in ((above, finals), (below, quiet)):
+        while rebuild.advance():
+            pass
+        rebuild.swap()
+        rebuild.close()
+        NodeRunner(living.spark, node, living.lake, is_read=node is finals)  # as its stream opens it
+    assert living.tables([finals, quiet]) == living.tables_anew([finals, quiet])
+
+
+def test_after_an_erasure_one_cannot_go_back(living: Living) -> None:
+    before, after = pipeline()[2:3], pipeline(total=hr.sum("value"))[2:3]
+    living.commit((0, "a", 1), (1, "b", 3))
+    living.fold(before)
+    apply(living, after)
+    assert small_files.exists(living.lake.former("totals"))
+    list(Erasure(living.spark, living.lake, after, READINGS, "a").run())
+    assert not small_files.exists(living.lake.former("totals"))
+    with pytest.raises(hr.TerminalError, match="cannot go back"):
+        roll_back(living.spark, living.lake)
+    assert living.tables(after) == living.tables_anew(after)
+
+
+STEPS = ("before swap", "after kept", "after results")
+
+
+@pytest.mark.parametrize("seed", [1])
+def test_after_any_changes_through_any_crash_the_tables_are_those_of_the_last_description(
+    living: Living, seed: int
+) -> None:
+    """A crash may be followed by another change: what was half swapped gives way."""
+    chance, minute = random.Random(seed), 0.0
+    variants: list[Callable[[], list[Node]]] = [
+        pipeline,
+        lambda: pipeline("1 minute"),
+        lambda: pipeline(total=hr.sum("value")),
+        lambda: pipeline(least=3),
+    ]
+    now = pipeline()
+    for _ in range(3):
+        for _ in range(chance.randint(1, 2)):
+            records = [
+                (minute + chance.uniform(-2, 2), chance.choice("ab"), chance.randint(0, 9)) for _ in range(6)
+            ]
+            living.commit(*[(max(0.0, at), sensor, float(value)) for at, sensor, value in records])
+            minute += 2
+            living.fold(now)
+        now = chance.choice(variants)()
+        if plan_changes(living.lake, now).rebuilt and chance.random() < 0.8:
+            dies_at = tuple([chance.choice(STEPS)] * chance.randint(1, 2))
+            other = chance.choice(variants)()
+            try:
+                ApplyChanges(living.spark, living.lake, now, on_step=dying(*dies_at)).run()
+            except DiedError:
+                now = chance.choice([now, other])
+        ApplyChanges(living.spark, living.lake, now).run()
+    living.fold(now)
+    assert living.tables(now) == living.tables_anew(now)

@@ -1,0 +1,172 @@
+"""What changed between two descriptions, told by their rules: a matrix of changes and operators, as reviewed.
+
+`pytest tests/changing --snapshot-update` takes the snapshot anew; read its diff.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+import headrace as hr
+from headrace.changing.compare_rules import Changes, compare_rules
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from syrupy.assertion import SnapshotAssertion
+
+    from headrace.description import Node
+
+pytestmark = pytest.mark.fast
+
+READINGS = hr.Topic("readings", key="sensor_id STRING", value="place STRING, value DOUBLE, unit STRING")
+SENSORS = hr.Topic("sensors", key="sensor_id STRING", value="room STRING, floor INT")
+ROOMS = hr.Topic("rooms", key="room STRING", value="area DOUBLE")
+N, TOTAL = hr.count(), hr.sum("value")
+LIMIT = hr.until_time_limit("5 minutes")
+
+
+def add_one(frame: Any) -> Any:
+    return frame + 1
+
+
+def windows(size: str = "2 minutes", grace: str = "1 minute", **aggregates: Any) -> Any:
+    grouped = READINGS.group_by("sensor_id").window(hr.tumbling(size), grace=grace)
+    return grouped.aggregate(**(aggregates or {"n": N, "total": TOTAL}))
+
+
+def totals(**aggregates: Any) -> Any:
+    return READINGS.group_by("sensor_id").aggregate(**(aggregates or {"n": N}))
+
+
+def batches(max_records: int = 10, max_wait: str = "1 minute") -> Any:
+    return READINGS.group_by("sensor_id").batch(max_records=max_records, max_wait=max_wait, collect=["value"])
+
+
+def finals(grace: str = "1 minute") -> Any:
+    return windows(grace=grace).suppress(hr.until_window_closes()).named("finals")
+
+
+def joined(other: str = "left", select: tuple[str, ...] | None = None) -> Any:
+    return SENSORS.table().join(ROOMS.table(), on="room", how=other)
+
+
+CHANGES: dict[str, tuple[Any, Any]] = {
+    "windows: an aggregate is added": (windows(), windows(n=N, total=TOTAL, top=hr.max("value"))),
+    "windows: an aggregate is removed": (windows(), windows(n=N)),
+    "windows: an aggregate is another one": (windows(), windows(n=N, total=hr.sum("value", scale=2))),
+    "windows: an aggregate is renamed": (windows(), windows(n=N, sum_of_values=TOTAL)),
+    "windows: the columns change places": (windows(), windows(total=TOTAL, n=N)),
+    "windows: size": (windows(), windows("5 minutes")),
+    "windows: grace": (windows(), windows(grace="2 minutes")),
+    "windows: tumbling to session": (
+        windows(),
+        READINGS.group_by("sensor_id")
+        .window(hr.session("5 minutes"), grace="1 minute")
+        .aggregate(n=N, total=TOTAL),
+    ),
+    "windows: by the wall clock": (
+        windows(grace="0 s"),
+        READINGS.group_by("sensor_id")
+        .window(hr.tumbling("2 minutes"), clock="wall")
+        .aggregate(n=N, total=TOTAL),
+    ),
+    "windows: groups": (
+        windows(),
+        READINGS.group_by("place")
+        .window(hr.tumbling("2 minutes"), grace="1 minute")
+        .aggregate(n=N, total=TOTAL),
+    ),
+    "windows: a filter is added": (
+        totals(),
+        READINGS.where("value > 0").group_by("sensor_id").aggregate(n=N),
+    ),
+    "windows: final results": (windows(), windows().suppress(hr.until_window_closes())),
+    "windows: a time limit is added": (windows(), windows().suppress(LIMIT)),
+    "windows: to totals": (windows(), totals(n=N, total=TOTAL)),
+    "totals: an aggregate is added": (totals(), totals(n=N, total=TOTAL)),
+    "totals: another time limit": (
+        totals().suppress(LIMIT),
+        totals().suppress(hr.until_time_limit("1 hour")),
+    ),
+    "totals: the filter is another one": (
+        READINGS.where("value > 0").group_by("sensor_id").aggregate(n=N),
+        READINGS.where("value > 1").group_by("sensor_id").aggregate(n=N),
+    ),
+    "totals: a second topic": (
+        READINGS.select("sensor_id", "value").group_by("sensor_id").aggregate(n=N),
+        READINGS.select("sensor_id", "value")
+        .merge(replace(READINGS, name="old_readings").select("sensor_id", "value"))
+        .group_by("sensor_id")
+        .aggregate(n=N),
+    ),
+    "totals: a transform": (
+        READINGS.transform(add_one, "sensor_id STRING, value DOUBLE").group_by("sensor_id").aggregate(n=N),
+        READINGS.transform(add_one, "sensor_id STRING, value INT").group_by("sensor_id").aggregate(n=N),
+    ),
+    "table: a condition": (READINGS.table(), READINGS.table().where("value > 0")),
+    "table: its order": (READINGS.table(), READINGS.table(order_by="timestamp")),
+    "table: a column of the topic": (
+        READINGS.table(),
+        replace(READINGS, value="place STRING, value DOUBLE").table(),
+    ),
+    "groups of a table: an aggregate": (
+        SENSORS.table().group_by("floor").aggregate(n=N),
+        SENSORS.table().group_by("floor").aggregate(n=N, rooms=hr.count_distinct("room")),
+    ),
+    "join: its kind": (joined("left"), joined("inner")),
+    "batches: their bounds": (batches(), batches(20, "2 minutes")),
+    "a named stream: a column": (
+        READINGS.select("sensor_id", "value").named("rows"),
+        READINGS.select("sensor_id", "value * 2 AS value").named("rows"),
+    ),
+    "a reader of a node follows it": (
+        finals().where("n < 4").named("quiet"),
+        finals("2 minutes").where("n < 4").named("quiet"),
+    ),
+    "a reader follows, and changes itself": (
+        finals().where("n < 4").named("quiet"),
+        finals("2 minutes").where("n < 5").named("quiet"),
+    ),
+    "a chain: the step without a name changes": (
+        windows().suppress(hr.until_window_closes()).where("n < 4").named("quiet"),
+        windows(grace="2 minutes").suppress(hr.until_window_closes()).where("n < 4").named("quiet"),
+    ),
+}
+
+
+def told(changes: Changes) -> Iterator[str]:
+    yield from map(str, changes.columns)
+    yield from changes.others
+    yield from (f"follows {name}" for name in changes.follows)
+
+
+def test_each_change_is_told_as_reviewed(snapshot: SnapshotAssertion) -> None:
+    assert {
+        what: [*told(compare_rules(a.rules(), b.rules()))] for what, (a, b) in CHANGES.items()
+    } == snapshot
+
+
+@pytest.mark.parametrize("what", CHANGES)
+def test_a_change_is_told_both_ways_and_no_change_is_none(what: str) -> None:
+    one, other = CHANGES[what]
+    assert one.fingerprint() != other.fingerprint()
+    for before, after in ((one, other), (other, one)):
+        assert compare_rules(before.rules(), after.rules()).any
+    assert compare_rules(one.rules(), one.rules()) == Changes()
+
+
+def test_code_that_changed_is_told() -> None:
+    def other(frame: Any) -> Any:
+        return frame + 2
+
+    def of(function: Any) -> Node:
+        return READINGS.transform(function, "sensor_id STRING").group_by("sensor_id").aggregate(n=N)
+
+    other.__qualname__ = add_one.__qualname__
+    assert compare_rules(of(add_one).rules(), of(other).rules()).others == (
+        "step changed: transform add_one, with other code or columns",
+    )

@@ -1,0 +1,72 @@
+"""The tables that a change replaced: kept, brought back, and dropped when their time is over. No Spark, and no rows."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+import headrace as hr
+from headrace import lake as lakes
+from headrace.changing.plan_changes import held_node
+from headrace.lake import small_files
+from headrace.lake.paths import Lake
+from headrace.lifecycle.former import Former, bring_back, drop_outdated, former_of, keep_former
+from headrace.nodes.progress import Progress
+from tests.changing.held import hold
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+pytestmark = pytest.mark.fast
+
+READINGS = hr.Topic("readings", key="sensor_id STRING", value="value DOUBLE")
+BEFORE: Any = READINGS.group_by("sensor_id").aggregate(n=hr.count()).named("totals")
+AFTER: Any = READINGS.group_by("sensor_id").aggregate(n=hr.count(), top=hr.max("value")).named("totals")
+OTHER: Any = READINGS.group_by("value").aggregate(n=hr.count()).named("totals")
+
+
+@pytest.fixture
+def lake(tmp_path: Path) -> Lake:
+    lake = Lake(f"file:{tmp_path}")
+    hold(lake, BEFORE, progress=Progress(batch=7))
+    keep_former(lake, "totals", AFTER.fingerprint(), 10)
+    return lake
+
+
+def progress(lake: Lake) -> tuple[str, int]:
+    commit = lakes.last_commit(lakes.open_table(lake.state("totals")), "node/totals")
+    assert commit is not None
+    return commit.record["fingerprint"], commit.record["progress"]["batch"]
+
+
+def test_they_come_back_with_their_rules_and_their_progress(lake: Lake) -> None:
+    hold(lake, AFTER, progress=Progress(batch=9))
+    assert progress(lake) == (AFTER.fingerprint(), 9)
+    bring_back(lake, "totals")
+    assert progress(lake) == (BEFORE.fingerprint(), 7)
+    held = held_node(lake, "totals")
+    assert held is not None
+    assert held.rules == BEFORE.rules() | {"by": ["sensor_id"]}
+    assert former_of(lake, "totals") is None
+
+
+def test_a_swap_that_was_broken_off_copies_nothing_that_it_has_replaced(lake: Lake) -> None:
+    """The results are the new ones already, and then another change comes."""
+    stored = {"fingerprint": AFTER.fingerprint(), "rules": {}, "remarks": {}}
+    small_files.write_json(lake.description("totals"), stored)
+    keep_former(lake, "totals", OTHER.fingerprint(), 20)
+    assert former_of(lake, "totals") == Former(BEFORE.fingerprint(), OTHER.fingerprint(), 20)
+    bring_back(lake, "totals")
+    kept = small_files.read_json(lake.description("totals"))
+    assert kept is not None
+    assert kept["fingerprint"] == BEFORE.fingerprint()
+
+
+def test_they_are_dropped_when_their_time_is_over_with_what_they_gave_to_others(lake: Lake) -> None:
+    hold(lake, AFTER)
+    given = lake.log(f"totals@{BEFORE.fingerprint()[:12]}")
+    small_files.write_json(f"{given}/a.json", {})
+    assert (drop_outdated(lake, 9), small_files.exists(given)) == ([], True)
+    assert (drop_outdated(lake, 10), small_files.exists(given)) == (["totals"], False)
+    assert not small_files.exists(lake.former("totals"))

@@ -1,0 +1,252 @@
+"""What a plan says of a pipeline and a lake: outcomes, reasons and costs. No Spark, and no rows."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any
+
+import pytest
+from typer.testing import CliRunner
+
+import headrace as hr
+from headrace import lake as lakes
+from headrace.changing.plan import NEW, RENAMED, UNCHANGED, ChangePlan
+from headrace.changing.plan_changes import plan_changes
+from headrace.cli import app
+from headrace.lake import small_files
+from headrace.lake.paths import Lake
+from headrace.nodes.evolution import GOES_ON, REBUILT, REFUSED
+from headrace.nodes.progress import Progress
+from headrace.writing.node_runner import state_record
+from tests.changing.held import hold
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from syrupy.assertion import SnapshotAssertion
+
+    from headrace.description import Node
+
+pytestmark = pytest.mark.fast
+
+READINGS = hr.Topic("readings", key="sensor_id STRING", value="value DOUBLE")
+
+
+def pipeline(grace: str = "1 minute", *, topic: hr.Topic = READINGS, **more: Any) -> list[Any]:
+    windows = topic.group_by("sensor_id").window(hr.tumbling("2 minutes"), grace=grace)
+    finals = windows.aggregate(n=hr.count(), **more).suppress(hr.until_window_closes()).named("finals")
+    quiet = finals.where("n < 4").named("quiet")
+    totals = topic.group_by("sensor_id").aggregate(n=hr.count()).named("totals")
+    return [finals, quiet, totals]
+
+
+def outcomes(plan: ChangePlan) -> dict[str, str]:
+    return {each.node: each.outcome for each in plan.nodes}
+
+
+def cut(lake: Lake, node: str) -> None:
+    """Let a node have the balance that a cut of the log of readings leaves."""
+    progress = Progress(batch=1, upto_ms={"readings": 5}).to_json()
+    small_files.write_json(lake.opening(node), {"fingerprint": "", "folder": "", "progress": progress})
+
+
+@pytest.fixture
+def lake(tmp_path: Path) -> Lake:
+    return Lake(f"file:{tmp_path}")
+
+
+def test_in_an_empty_lake_all_is_new(lake: Lake) -> None:
+    plan = plan_changes(lake, pipeline())
+    assert outcomes(plan) == {"finals": NEW, "quiet": NEW, "totals": NEW}
+    assert [each.outcome for each in plan.topics] == [NEW]
+
+
+def test_the_same_pipeline_is_unchanged(lake: Lake) -> None:
+    hold(lake, *pipeline())
+    plan = plan_changes(lake, pipeline())
+    assert outcomes(plan) == {"finals": UNCHANGED, "quiet": UNCHANGED, "totals": UNCHANGED}
+    assert [each.outcome for each in plan.topics] == [UNCHANGED]
+    assert plan.summary == "Nothing is to be applied."
+
+
+def test_a_changed_node_is_rebuilt_and_its_readers_follow(lake: Lake, snapshot: SnapshotAssertion) -> None:
+    hold(lake, *pipeline(), READINGS.table().named("old"))
+    small_files.write_json(lake.rebuild_rate("finals"), {"rows": 100, "seconds": 60})
+    plan = plan_changes(lake, pipeline("5 minutes", total=hr.sum("value")))
+    assert outcomes(plan) == {"finals": REBUILT, "quiet": REBUILT, "totals": UNCHANGED}
+    assert plan.undescribed == ("old",)
+    assert str(plan) == snapshot
+    assert plan.to_json() == snapshot
+    assert json.loads(json.dumps(plan.to_json())) == plan.to_json()
+
+
+def test_texts_and_bounds_go_on_and_are_named(lake: Lake) -> None:
+    finals, _, totals = pipeline()
+    hold(lake, finals, totals)
+    other = totals.named("totals", description="How many.", owners=("team:data",))
+    bound = replace(finals, suppression=hr.until_window_closes(max_records=5, when_full="shut_down"))
+    plan = plan_changes(lake, [bound, other])
+    assert outcomes(plan) == {"finals": GOES_ON, "totals": GOES_ON}
+    assert {each.node: each.remarks for each in plan.nodes} == {
+        "finals": (
+            "bound: max_bytes None, max_records None, when_full spill"
+            " -> max_bytes None, max_records 5, when_full shut_down",
+        ),
+        "totals": ("text: none -> How many.", "owners: none -> team:data"),
+    }
+
+
+def test_a_suppression_that_goes_or_comes_lets_the_node_go_on_and_its_readers_are_rebuilt(lake: Lake) -> None:
+    finals, quiet, _ = pipeline()
+    hold(lake, finals, quiet)
+    plan = plan_changes(lake, [replace(finals, suppression=None)])
+    assert outcomes(plan) == {"finals": GOES_ON}
+    plan = plan_changes(lake, [finals.where("n < 5").named("quiet"), finals])
+    assert outcomes(plan) == {"finals": UNCHANGED, "quiet": REBUILT}
+
+
+def test_a_node_is_renamed_unless_limits_stand_under_its_former_name(lake: Lake) -> None:
+    totals = pipeline()[2]
+    hold(lake, totals)
+    renamed = totals.named("sums", renamed_from="totals")
+    (found,) = plan_changes(lake, [renamed]).nodes
+    assert (found.node, found.outcome, found.renamed_from) == ("sums", RENAMED, "totals")
+    changed = READINGS.group_by("value").aggregate(n=hr.count()).named("sums", renamed_from="totals")
+    (found,) = plan_changes(lake, [changed]).nodes
+    assert (found.outcome, found.renamed_from) == (REBUILT, "totals")
+    (found, _) = plan_changes(lake, [renamed, totals]).nodes
+    assert (found.outcome, found.reason) == (REFUSED, "'totals' is a node of this pipeline")
+    hold(lake, totals, progress=Progress(batch=2, limits={"limit_ms": 5}))
+    (found,) = plan_changes(lake, [renamed]).nodes
+    assert found.reason == "limits of 'totals' were set in the log, and stand under that name"
+    (found,) = plan_changes(Lake(f"{lake.root}/other"), [renamed]).nodes
+    assert (found.outcome, found.renamed_from) == (NEW, None)
+
+
+def test_what_a_stream_rebuilds_by_itself_is_said(lake: Lake) -> None:
+    totals = pipeline()[2]
+    hold(lake, totals)
+    limited = READINGS.group_by("sensor_id").aggregate(n=hr.count()).suppress(hr.until_time_limit("1 minute"))
+    (found,) = plan_changes(lake, [limited.named("totals")]).nodes
+    assert (found.outcome, found.at_start) == (REBUILT, True)
+    changed = READINGS.group_by("value").aggregate(n=hr.count())
+    for policy, at_start in (("rebuild", True), ("refuse", False)):
+        (found,) = plan_changes(lake, [changed.named("totals", on_change=policy)]).nodes
+        assert (found.outcome, found.at_start) == (REBUILT, at_start)
+    with pytest.raises(hr.DescriptionError, match="on_change 'perhaps' does not exist"):
+        changed.named("totals", on_change="perhaps")
+
+
+def test_a_log_that_was_cut_refuses_and_what_follows_is_refused_too(lake: Lake) -> None:
+    hold(lake, *pipeline())
+    cut(lake, "finals")
+    plan = plan_changes(lake, pipeline("5 minutes"))
+    assert outcomes(plan) == {"finals": REFUSED, "quiet": REFUSED, "totals": UNCHANGED}
+    finals, quiet, _ = plan.nodes
+    assert finals.reason == "rows of the log of 'readings' were cut off (headrace retain)"
+    assert "give the changed node a new name" in finals.way_out
+    assert (quiet.reason, quiet.way_out) == ("it reads 'finals', which is refused", "Settle 'finals' first.")
+    assert plan.refused == ("finals", "quiet")
+
+
+def test_a_step_without_a_name_that_is_new_needs_the_whole_log_too(lake: Lake) -> None:
+    def quiet(grace: str) -> Node:
+        windows = READINGS.group_by("sensor_id").window(hr.tumbling("2 minutes"), grace=grace)
+        return (
+            windows.aggregate(n=hr.count()).suppress(hr.until_window_closes()).where("n < 4").named("quiet")
+        )
+
+    hold(lake, quiet("1 minute"), pipeline()[2])
+    (found, _) = plan_changes(lake, [quiet("2 minutes"), pipeline()[2]]).nodes
+    assert (found.outcome, [(read.name, read.rows) for read in found.reads]) == (
+        REBUILT,
+        [("readings", 1_000)],
+    )
+    cut(lake, "totals")
+    (found, _) = plan_changes(lake, [quiet("2 minutes"), pipeline()[2]]).nodes
+    assert (found.outcome, found.reason) == (
+        REFUSED,
+        "rows of the log of 'readings' were cut off (headrace retain)",
+    )
+
+
+def test_a_node_that_began_after_a_cut_is_rebuilt_from_the_rest_of_the_log(lake: Lake) -> None:
+    _, _, totals = pipeline()
+    hold(lake, totals, progress=Progress(batch=1, upto_ms={"readings": 9}))
+    cut(lake, "another")
+    changed = READINGS.group_by("value").aggregate(n=hr.count()).named("totals")
+    assert outcomes(plan_changes(lake, [changed])) == {"totals": REBUILT}
+    other = replace(READINGS, name="others").group_by("value").aggregate(n=hr.count()).named("totals")
+    assert outcomes(plan_changes(lake, [other])) == {"totals": REBUILT}
+    hold(lake, other, progress=Progress(batch=2, upto_ms={"others": 9}))
+    assert outcomes(plan_changes(lake, [changed])) == {"totals": REFUSED}  # it has not read what was cut
+
+
+def test_a_topic_gains_a_field_and_is_refused_another_type(lake: Lake) -> None:
+    hold(lake, *pipeline())
+    wider = replace(READINGS, value="value DOUBLE, unit STRING")
+    plan = plan_changes(lake, pipeline(topic=wider))
+    assert [(each.outcome, each.detail) for each in plan.topics] == [
+        (GOES_ON, "the value gains unit, null in older records")
+    ]
+    assert outcomes(plan) == {"finals": UNCHANGED, "quiet": UNCHANGED, "totals": UNCHANGED}
+    plan = plan_changes(lake, pipeline(topic=replace(READINGS, value="value INT"), total=hr.sum("value")))
+    assert [(each.outcome, each.detail) for each in plan.topics] == [
+        (REFUSED, "value: {value: double} -> {value: integer}")
+    ]
+    assert outcomes(plan) == {"finals": REFUSED, "quiet": REFUSED, "totals": REFUSED}
+
+
+def test_of_a_lake_without_rules_the_details_are_unknown_and_the_node_is_rebuilt(lake: Lake) -> None:
+    totals = pipeline()[2]
+    hold(lake, totals)
+    small_files.delete(lake.description("totals"))
+    changed = READINGS.group_by("value").aggregate(n=hr.count()).named("totals")
+    (found,) = plan_changes(lake, [changed]).nodes
+    assert (found.outcome, found.details_unknown) == (REBUILT, True)
+    assert "changed, details unknown" in str(found)
+
+
+def test_a_change_that_was_broken_off_is_told(lake: Lake) -> None:
+    totals = pipeline()[2]
+    hold(lake, totals)
+    changed = READINGS.group_by("value").aggregate(n=hr.count()).named("totals")
+    entry = {"fingerprint": changed.fingerprint(), "rules": json.loads(json.dumps(changed.rules()))}
+    small_files.write_json(lake.description("totals"), entry)
+    (found,) = plan_changes(lake, [changed]).nodes
+    assert (found.outcome, found.interrupted) == (REBUILT, True)
+    assert "was broken off" in str(found)
+
+
+def test_a_state_of_an_older_version_is_rebuilt(lake: Lake) -> None:
+    totals = pipeline()[2]
+    hold(lake, totals)
+    older = {**state_record(totals, Progress(batch=2)), "layout": 1}
+    lakes.TableWriter(lakes.open_table(lake.state("totals")), lakes.APPENDER).append([], older)
+    (found,) = plan_changes(lake, [totals]).nodes
+    assert (found.outcome, found.remarks) == (
+        REBUILT,
+        ("its state was written by an older version of Headrace",),
+    )
+    newer = {**state_record(totals, Progress(batch=3)), "layout": 99}
+    lakes.TableWriter(lakes.open_table(lake.state("totals")), lakes.APPENDER).append([], newer)
+    (found,) = plan_changes(lake, [totals]).nodes
+    assert (found.outcome, found.reason) == (REFUSED, "a newer version of Headrace has written its state")
+
+
+def test_the_command_prints_the_plan_and_fails_if_something_is_refused(
+    lake: Lake, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    hold(lake, *pipeline())
+    described = pipeline("5 minutes")
+    monkeypatch.setattr("headrace.cli.changing.load_pipeline", lambda module: described)
+    done = CliRunner().invoke(app, ["plan", "--lake", lake.root])
+    assert (done.exit_code, done.output.strip().splitlines()[-1]) == (
+        0,
+        "To rebuild finals, quiet: headrace apply.",
+    )
+    done = CliRunner().invoke(app, ["plan", "--json", "--lake", lake.root])
+    assert json.loads(done.output)["nodes"][0]["changes"] == ["grace: 1 minute -> 5 minutes"]
+    described = pipeline("5 minutes", topic=replace(READINGS, key="sensor_id INT"))
+    assert CliRunner().invoke(app, ["plan", "--lake", lake.root]).exit_code == 1
