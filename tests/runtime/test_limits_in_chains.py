@@ -15,9 +15,11 @@ from headrace.description import output_name
 from headrace.description.node_output import NodeOutput
 from headrace.lake import kinds
 from headrace.lake.paths import Lake
+from headrace.log.clock import ManualClock
 from headrace.log.commit_row import CommitRow
 from headrace.log.decision_rows import Decision, write_decisions
 from headrace.log.limits import limits_entry
+from headrace.log.sequencer import Sequencer
 from headrace.nodes.progress import Progress
 from headrace.nodes.sink_rows import SEQUENCE, TIMESTAMP
 from headrace.sequence.log_columns import CONTROL, log_schema
@@ -78,3 +80,17 @@ def test_its_stream_time_stays_behind_by_the_longest_limit(tmp_path: Path, cuts:
     told = read_commits(NodeOutput.of(CALM), lake.log(output_name(CALM)), 0, 50)
     assert [(at_ms, (ms or 0) // 1_000) for at_ms, ms in sorted(told.closings)] == EXPECTED
     assert [at_ms for at_ms, _ in sorted(told.limits)] == [20, 40]
+
+
+def test_in_silence_ticks_go_on_until_its_readers_have_waited_too(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The limit was raised to a minute, and a reader's windows wait for 10 seconds beyond it."""
+    monkeypatch.setattr("headrace.log.sequencer.RecordWriter", lambda *_: None)  # no record comes
+    sequencer = Sequencer(
+        NO_SPARK, VISITS, f"file:{tmp_path}/visits", ManualClock(10**9), longest_wait_ms=15_000
+    )
+    for moved_on_ms, is_due in ((69_999, True), (75_000, False)):
+        partition = PartitionState(1, stream_ms=100_000 + moved_on_ms)
+        sequencer.state = LogState(1, 1, 100_000, {0: partition}, {"calm": 60_000})
+        assert sequencer.ticks_due() is is_due
