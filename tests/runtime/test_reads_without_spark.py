@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
 pytestmark = pytest.mark.fast
 
-READINGS = hr.Topic("Readings", key="sensor_id STRING", value="value DOUBLE")
+READINGS = hr.Topic("Readings.v1", key="sensor_id STRING", value="value DOUBLE")
 BEFORE: Any = READINGS.group_by("sensor_id").aggregate(n=hr.count()).named("totals")
 AFTER: Any = READINGS.group_by("sensor_id").aggregate(n=hr.count(), top=hr.max("value")).named("totals")
 
@@ -45,14 +45,14 @@ def test_tables_of_another_description_are_refused_and_those_that_a_swap_was_bro
         sql.query("SELECT * FROM totals")
 
 
-@pytest.mark.parametrize("spelling", ["logs.readings", 'LOGS."Readings"'])
+@pytest.mark.parametrize("spelling", ['logs."readings.v1"', 'LOGS."Readings.v1"'])
 def test_a_query_sees_the_lake_as_of_itself_however_it_spells_a_name(tmp_path: Path, spelling: str) -> None:
     lake = Lake(f"file:{tmp_path}")
     uri, rows = lake.log(READINGS.name), pa.table({"n": [1, 2]})
     log = lakes.create(uri, rows.schema, kinds.log(()))
     writer = lakes.TableWriter(log, lakes.APPENDER)
     with LakeSql(lake, [BEFORE]) as sql:
-        for number, query in enumerate(('logs."Readings"', spelling), 1):
+        for number, query in enumerate(('logs."Readings.v1"', spelling), 1):
             path = f"part-{number}.parquet"
             pq.write_table(rows, f"{uri.removeprefix('file:')}/{path}")
             told = json.dumps({"numRecords": rows.num_rows})

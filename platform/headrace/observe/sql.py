@@ -13,6 +13,7 @@ alone knows (open windows, current rows that are not in the table yet) is comput
 from __future__ import annotations
 
 import os
+import re
 from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -46,6 +47,7 @@ if TYPE_CHECKING:
     from headrace.nodes.progress import Progress
 
 LOGS, OPEN, MAIN = "logs", "open_windows", "main"
+NAMED = re.compile(r'(?:(\w+)\.)?(?:"([^"]+)"|(\w+))')  # a table, as DuckDB says that a query names it
 FOLDER = "extensions/*/*.duckdb_extension"
 
 
@@ -105,15 +107,17 @@ class LakeSql:
 
     def _show(self, name: str) -> None:
         """Make the view that a query names, in upper or lower case; a name that is not of the lake is left to DuckDB."""
-        schema, _, table = name.lower().rpartition(".")
-        table = table.strip('"')
+        named = NAMED.fullmatch(name.lower())
+        if named is None:
+            return
+        schema, table = named[1] or MAIN, named[2] or named[3]
         topic = next((each for each in self._topics if each.lower() == table), None)
         if schema == LOGS and topic is not None:
             self._view(LOGS, topic, f"SELECT * FROM {_scan(open_table(self._lake.log(topic)), topic)}")
         elif schema == OPEN and isinstance(self._nodes.get(table), WindowedAggregate):
             node = self._nodes[table]
             self._view(OPEN, table, f"SELECT * FROM {self._rows(_users(self._open_windows(node)))}")
-        elif schema in ("", MAIN) and table in self._nodes:
+        elif schema == MAIN and table in self._nodes:
             node = self._nodes[table]
             appended = operator_of(node).appended
             self._view(MAIN, table, self._appended(node) if appended else self._current(node))
