@@ -102,6 +102,13 @@ def test_dead_letters_are_shown_by_reason_and_sent_again(
         ('{"partition": 0, "offset": 1, "valeu": 1}', "there is no field valeu"),
         ('{"partition": 0, "offset": 1, "value_base64": "?"}', "no correction"),
         ('{"partition": 0, "offset": 7}', "a second time"),
+        ("7", "no JSON object"),
+        ('{"partition": 0, "offset": 1, "timestamp_ms": ""}', "whole numbers"),
+        ('{"partition": 0, "offset": 9223372036854775808}', "whole numbers"),
+        (
+            '{"partition": 0, "offset": 1, "value": {"d": 12345678901234567890.12}}',
+            "more digits than are kept",
+        ),
     ],
 )
 def test_a_file_that_holds_something_else_is_refused(tmp_path: Path, line: str, says: str) -> None:

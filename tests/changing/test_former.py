@@ -11,7 +11,7 @@ from headrace import lake as lakes
 from headrace.changing.plan_changes import held_node
 from headrace.lake import small_files
 from headrace.lake.paths import Lake
-from headrace.lifecycle.former import Former, bring_back, drop_outdated, former_of, keep_former
+from headrace.lifecycle.former import Former, bring_back, drop_former, drop_outdated, former_of, keep_former
 from headrace.nodes.progress import Progress
 from tests.changing.held import hold
 
@@ -61,6 +61,19 @@ def test_a_swap_that_was_broken_off_copies_nothing_that_it_has_replaced(lake: La
     kept = small_files.read_json(lake.description("totals"))
     assert kept is not None
     assert kept["fingerprint"] == BEFORE.fingerprint()
+
+
+@pytest.mark.parametrize("kept", [False, True])
+def test_of_a_swap_that_was_broken_off_and_had_kept_nothing_nothing_is_kept(lake: Lake, kept: bool) -> None:
+    """The results may be the new ones, and the state is the old one: together they are nobody's tables."""
+    hold(lake, OTHER)  # so what is kept, if anything, is of another description
+    if not kept:
+        drop_former(lake, "totals")
+    stored = {"fingerprint": AFTER.fingerprint(), "rules": {}, "remarks": {}}
+    small_files.write_json(lake.description("totals"), stored)
+    keep_former(lake, "totals", AFTER.fingerprint(), 20)
+    assert former_of(lake, "totals") is None
+    assert not small_files.exists(lake.former("totals"))
 
 
 def test_they_are_dropped_when_their_time_is_over_with_what_they_gave_to_others(lake: Lake) -> None:

@@ -39,6 +39,11 @@ def test_the_registrys_address_may_come_from_the_environment(monkeypatch: pytest
     named = hr.Avro(schema=SCHEMA, registry=EnvVar("REGISTRY_URL"))
     assert named.url == "http://registry:8081"
     assert hr.Avro(schema=SCHEMA).url is None
+    monkeypatch.setenv("REGISTRY_URL", "http://me:secret@registry:8081")
+    with refused("holds a user or a password"):
+        _ = named.url
+    with refused("holds a user or a password"):
+        _ = hr.Topic("t", format=hr.JsonSchema(registry=EnvVar("REGISTRY_URL"))).columns
 
 
 def test_what_cannot_be_read_is_refused(tmp_path: Path) -> None:

@@ -12,6 +12,7 @@ if TYPE_CHECKING:
     from headrace.lake.paths import Lake
 
 UNDER_WAY, DONE, UNDONE = "under way", "done", "undone"
+EXAMPLES = "examples"  # of `Differences`: values of rows
 
 
 @dataclass(frozen=True)
@@ -54,8 +55,11 @@ class Act:
 
 
 def write_act(lake: Lake, act: Act) -> Act:
-    """Note an act as it stands."""
-    small_files.write_json(f"{lake.changes_applied}/{act.began_ms:015}.json", asdict(act))
+    """Note an act as it stands. Of the rows that differ it notes numbers alone: an erased key must not stand there."""
+    entry = asdict(act)
+    for node in entry["nodes"]:
+        node["differences"] = {name: of for name, of in node["differences"].items() if name != EXAMPLES}
+    small_files.write_json(f"{lake.changes_applied}/{act.began_ms:015}.json", entry)
     return act
 
 

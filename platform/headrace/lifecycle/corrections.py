@@ -5,8 +5,10 @@ from __future__ import annotations
 import base64
 import binascii
 import json
+import math
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
+from decimal import Decimal
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -51,8 +53,8 @@ def read_corrections(file: Path) -> dict[Place, Correction]:
         if not line.strip():
             continue
         try:
-            place, correction = _correction(json.loads(line))
-        except (KeyError, TypeError, ValueError, binascii.Error) as error:
+            place, correction = _correction(json.loads(line, parse_float=_exact))
+        except (KeyError, TypeError, ValueError, RecursionError, binascii.Error) as error:
             raise TerminalError(
                 f"Corrections: line {number} of '{file}' is no correction.",
                 detail=f"{type(error).__name__}: {error}",
@@ -67,11 +69,13 @@ def read_corrections(file: Path) -> dict[Place, Correction]:
 
 
 def _correction(entry: Any) -> tuple[Place, Correction]:
+    if not isinstance(entry, dict):
+        raise ValueError("it is no JSON object")
     unknown = sorted(entry.keys() - FIELDS)
     if unknown:
         raise ValueError(f"there is no field {', '.join(unknown)}")
     place, ms = (entry["partition"], entry["offset"]), entry.get("timestamp_ms")
-    if not all(type(each) is int for each in (*place, ms or 0)):
+    if not all(type(each) is int and abs(each) < 2**63 for each in (*place, 0 if ms is None else ms)):
         raise ValueError("partition, offset and timestamp_ms are whole numbers")
     parts: dict[str, bytes | None] = {}
     for part in ("key", "value"):
@@ -80,6 +84,16 @@ def _correction(entry: Any) -> tuple[Place, Correction]:
         if f"{part}_base64" in entry:
             parts[part] = base64.b64decode(entry[f"{part}_base64"], validate=True)
     return place, Correction(parts, ms)
+
+
+def _exact(text: str) -> float:
+    """A number as JSON writes it again. Raises: ValueError when digits would be lost."""
+    number = float(text)
+    if not math.isfinite(number) or Decimal(repr(number)) != Decimal(text):
+        raise ValueError(
+            f"{text} has more digits than are kept; write key or value as a text that holds the JSON"
+        )
+    return number
 
 
 def _encoded(content: Any) -> bytes | None:

@@ -47,7 +47,11 @@ def former_of(lake: Lake, name: str) -> Former | None:
 
 
 def keep_former(lake: Lake, name: str, replaced_by: str, kept_until_ms: int) -> None:
-    """Keep a node's tables, which are about to be replaced. The caller holds the node's lease."""
+    """Keep a node's tables, which are about to be replaced. The caller holds the node's lease.
+
+    Of tables that a swap, or a way back, was broken off on nothing is kept, unless that had kept them: their results may be
+    of one description, and their state of another.
+    """
     commit = lakes.last_commit(lakes.open_table(lake.state(name)), f"node/{name}")
     if commit is None:
         return
@@ -55,18 +59,24 @@ def keep_former(lake: Lake, name: str, replaced_by: str, kept_until_ms: int) -> 
     former = Former(written_by, replaced_by, kept_until_ms)
     stored = small_files.read_json(lake.description(name))
     half_swapped = stored is not None and stored["fingerprint"] != written_by
-    if not (half_swapped and known is not None and known.fingerprint == written_by):
+    if not half_swapped:
+        _copy(lake, name, stored, commit.record)
+    elif known is None or known.fingerprint != written_by:  # nobody has kept what was replaced already
         drop_former(lake, name)
-        beside = _beside(lake, name)
-        if stored is not None:
-            small_files.write_json(beside.description(name), stored)
-        copy_table(
-            lakes.open_table(lake.table(name)), beside.table(name), kinds.RESULTS, {"writer": "former"}
-        )
-        copy_table(lakes.open_table(lake.state(name)), beside.state(name), {}, commit.record)
-        told = {writer: record_of(lake, name, writer) for writer in writers_of(name)}
-        small_files.write_json(f"{lake.former(name)}/results.json", told)
+        return
     small_files.write_json(_note(lake, name), asdict(former))
+
+
+def _copy(lake: Lake, name: str, stored: Mapping[str, Any] | None, record: Mapping[str, Any]) -> None:
+    """Copy a node's tables, in place of what was kept before. In: record  of the last commit of its state."""
+    drop_former(lake, name)
+    beside = _beside(lake, name)
+    if stored is not None:
+        small_files.write_json(beside.description(name), stored)
+    copy_table(lakes.open_table(lake.table(name)), beside.table(name), kinds.RESULTS, {"writer": "former"})
+    copy_table(lakes.open_table(lake.state(name)), beside.state(name), {}, record)
+    told = {writer: record_of(lake, name, writer) for writer in writers_of(name)}
+    small_files.write_json(f"{lake.former(name)}/results.json", told)
 
 
 def drop_former(lake: Lake, name: str) -> bool:

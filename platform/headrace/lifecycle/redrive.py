@@ -29,9 +29,11 @@ from headrace.lake import small_files
 from headrace.log.schema_store import SchemaStore
 from headrace.log.views import REDRIVEN as HEADER
 from headrace.log.views import redriven
-from headrace.sequence.decode import Decoder
 from headrace.sequence.formats import RecordFormat
 from headrace.sequence.log_columns import DEAD_LETTER, ERASED
+from headrace.sequence.log_rows import HEADERS
+from headrace.sequence.log_state import LogState
+from headrace.sequence.sequence_records import Sequencer
 from headrace.spark.lake_rows import read
 
 if TYPE_CHECKING:
@@ -105,7 +107,7 @@ class Redrive:
             fresh = [letter for letter in some if letter.place not in done]
             before += len(some) - len(fresh)
             readable = []
-            for letter, why in zip(fresh, self._reasons(fresh), strict=True):
+            for letter, why in zip(fresh, reasons_of(self._topic, self._store, fresh), strict=True):
                 if why is None:
                     readable.append(letter)
                 else:
@@ -140,20 +142,6 @@ class Redrive:
         known_ms = int(time.time() * 1000) if self._topic.timestamp is not None else row["ms"]
         place = (row["partition"], row["offset"])
         return Letter(place, _bytes(row["raw_key"]), _bytes(row["raw_value"]), headers, known_ms)
-
-    def _reasons(self, letters: Sequence[Letter]) -> list[str | None]:
-        """Why each cannot be read; None: it can."""
-        keys, values = (
-            pa.array([getattr(letter, part) for letter in letters], pa.binary()) for part in ("key", "value")
-        )
-        times = pa.array([letter.timestamp_ms for letter in letters], pa.int64())
-        while True:
-            of = RecordFormat.of(self._topic, self._store.known)
-            decoded = Decoder(of).decode(keys, values, times, int(time.time() * 1000))
-            if not decoded.asked:
-                found: list[str | None] = decoded.reasons.as_column().to_pylist()
-                return found
-            self._store.learn(decoded.asked)
 
     def _send(self, letters: Sequence[Letter]) -> None:
         if not letters:
@@ -196,6 +184,40 @@ class Redrive:
         return {(row["partition"], row["offset"]) for row in again} | {
             (p, o) for file in files for p, o in file
         }
+
+
+def reasons_of(topic: Topic, store: SchemaStore, letters: Sequence[Letter]) -> list[str | None]:
+    """Why each cannot be read; None: it can.
+
+    In: letters  by partition and offset
+    """
+    if not letters:
+        return []
+    records = _records(letters)
+    while True:
+        sequencer = Sequencer(RecordFormat.of(topic, store.known))
+        decoded = sequencer.read(records, LogState(), int(time.time() * 1000)).decoded
+        if not decoded.asked:
+            found: list[str | None] = decoded.reasons.as_column().to_pylist()
+            return found
+        store.learn(decoded.asked)
+
+
+def _records(letters: Sequence[Letter]) -> pa.Table:
+    """The letters as `Sequencer.read` takes records."""
+    headers = [
+        [{"key": name, "value": content} for name, content in letter.headers] or None for letter in letters
+    ]
+    return pa.table(
+        {
+            "partition": pa.array([letter.place[0] for letter in letters], pa.int32()),
+            "offset": pa.array([letter.place[1] for letter in letters], pa.int64()),
+            "key": pa.array([letter.key for letter in letters], pa.binary()),
+            "value": pa.array([letter.value for letter in letters], pa.binary()),
+            "timestamp": pa.array([letter.timestamp_ms for letter in letters], pa.int64()),
+            "headers": pa.array(headers, HEADERS),
+        }
+    )
 
 
 def _bytes(content: bytearray | bytes | None) -> bytes | None:

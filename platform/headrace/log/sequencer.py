@@ -175,7 +175,8 @@ class Sequencer:
 
     def _due(self, now_ms: int, caught_up: Set[int]) -> list[LastRow]:
         idle_timeout_ms = self.topic.idle_timeout_ms
-        wait_ms = max([self._longest_wait_ms, *self.state.limits_ms.values()])
+        # A reader waits beyond the limit of the node that it reads, however long that was made.
+        wait_ms = self._longest_wait_ms + sum(self.state.limits_ms.values())
         return due_ticks(
             self.state,
             now_ms,

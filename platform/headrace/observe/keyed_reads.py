@@ -29,7 +29,7 @@ from headrace.fold.changes.collect import RESULTS
 from headrace.fold.contract import BATCH, DELETED, HASH, KEY, Needs
 from headrace.fold.keys import with_keys
 from headrace.lake import open_table
-from headrace.nodes.node_tables import current_base
+from headrace.nodes.node_tables import current_base, progress_of
 
 if TYPE_CHECKING:
     from headrace.description import Node
@@ -85,10 +85,11 @@ class KeyedReads:
                      their order, or the value itself where there is one; texts are read as the column's type
         Out:    the node's columns; None: there is no row of this key now
         Raises: DescriptionError when the node's results are not revised, or the key has other columns; TerminalError when
-                the lake has no table of the node
+                the lake has no table of the node; OtherDescriptionError when another description wrote its tables
         """
         values = key_values(node, key)
         results, state = self._tables(node)
+        progress_of(self._lake, node)  # refuses tables of another description, and half of a swap
         wanted = {name: _typed(node, name, values[name], results) for name in node.identity}
         keyed = with_keys(pa.table(wanted), node.identity)
         sought = keyed[KEY][0].as_py()

@@ -13,6 +13,7 @@ alone knows (open windows, current rows that are not in the table yet) is comput
 from __future__ import annotations
 
 import os
+import re
 from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -45,7 +46,8 @@ if TYPE_CHECKING:
     from headrace.lake.paths import Lake
     from headrace.nodes.progress import Progress
 
-LOGS, OPEN = "logs", "open_windows"
+LOGS, OPEN, MAIN = "logs", "open_windows", "main"
+NAMED = re.compile(r'(?:(\w+)\.)?(?:"([^"]+)"|(\w+))')  # a table, as DuckDB says that a query names it
 FOLDER = "extensions/*/*.duckdb_extension"
 
 
@@ -65,6 +67,7 @@ class LakeSql:
         config = {"autoinstall_known_extensions": False, "autoload_known_extensions": False}
         self._duckdb = duckdb.connect(config=config)  # type: ignore[arg-type]
         self._errors, self._made = duckdb.Error, 0
+        self._views, self._registered = list[str](), list[str]()  # of the query under way
         self._duckdb.execute("SET TimeZone = 'UTC'")
         _load_readers(self._duckdb, lake.root)
         for schema in (LOGS, OPEN):
@@ -93,26 +96,31 @@ class LakeSql:
             named = self._duckdb.get_table_names(text, qualified=True)
         except self._errors as error:
             raise self._refused(text, error) from None
-        for name in sorted(named):
-            self._show(name)
         try:
+            for name in sorted(named):
+                self._show(name)
             return self._duckdb.execute(text).to_arrow_table()
         except self._errors as error:
             raise self._refused(text, error) from None
+        finally:
+            self._forget()
 
     def _show(self, name: str) -> None:
-        """Make the view that a query names; a name that is not of the lake is left to DuckDB."""
-        schema, _, table = name.rpartition(".")
-        table = table.strip('"')
-        if schema == LOGS and table in self._topics:
-            self._view(LOGS, table, f"SELECT * FROM {_scan(open_table(self._lake.log(table)), table)}")
+        """Make the view that a query names, in upper or lower case; a name that is not of the lake is left to DuckDB."""
+        named = NAMED.fullmatch(name.lower())
+        if named is None:
+            return
+        schema, table = named[1] or MAIN, named[2] or named[3]
+        topic = next((each for each in self._topics if each.lower() == table), None)
+        if schema == LOGS and topic is not None:
+            self._view(LOGS, topic, f"SELECT * FROM {_scan(open_table(self._lake.log(topic)), topic)}")
         elif schema == OPEN and isinstance(self._nodes.get(table), WindowedAggregate):
             node = self._nodes[table]
             self._view(OPEN, table, f"SELECT * FROM {self._rows(_users(self._open_windows(node)))}")
-        elif not schema and table in self._nodes:
+        elif schema == MAIN and table in self._nodes:
             node = self._nodes[table]
             appended = operator_of(node).appended
-            self._view("main", table, self._appended(node) if appended else self._current(node))
+            self._view(MAIN, table, self._appended(node) if appended else self._current(node))
 
     def _appended(self, node: Node) -> str:
         """The state first: what it says is closed is in the table then, and what comes later has a later commit time."""
@@ -131,6 +139,7 @@ class LakeSql:
         """The base first: what is folded into it later is still in the state."""
         results = open_table(self._lake.table(node.required_name))
         _require(results, node.required_name)
+        progress_of(self._lake, node)  # refuses tables of another description, and half of a swap
         base, users = current_base(results.uri, node), _users_of(results)
         table = _scan(results, node.required_name, base.version)
         state = open_table(self._lake.state(node.required_name))
@@ -165,10 +174,20 @@ class LakeSql:
         self._made += 1
         name = f"__rows_{self._made}"
         self._duckdb.register(name, rows)
+        self._registered.append(name)
         return name
 
     def _view(self, schema: str, name: str, query: str) -> None:
         self._duckdb.execute(f"CREATE OR REPLACE VIEW {schema}.{_quoted(name)} AS {query}")
+        self._views.append(f"{schema}.{_quoted(name)}")
+
+    def _forget(self) -> None:
+        """Drop what a query saw: the next one must not see it by another spelling, and rows of Arrow take memory."""
+        for view in self._views:
+            self._duckdb.execute(f"DROP VIEW IF EXISTS {view}")
+        for name in self._registered:
+            self._duckdb.unregister(name)
+        self._views, self._registered = [], []
 
     def _refused(self, text: str, error: Exception) -> TerminalError:
         return TerminalError(

@@ -10,6 +10,7 @@ from headrace.sequence.parse.letters import letters_of
 from headrace.sequence.reasons import Reasons
 
 HEADER_BYTES = 5  # the magic byte and the id
+ID_MAX = 2**31 - 1  # beyond it a registry has no id, and takes a question for a wrong address
 
 
 def schema_ids(raw: pa.Array, what: str, reasons: Reasons) -> tuple[np.ndarray, np.ndarray]:

@@ -7,17 +7,20 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from headrace.description import written_by
+from headrace.description import Suppressed, written_by
+from headrace.description.clocks import WALL
 from headrace.engine.log_slices import LogSlice, Origin
 from headrace.fold.columns import int64
+from headrace.fold.time_limits.limits_in_force import in_force
 from headrace.log.commit_row import PREFIX
 from headrace.sequence.log_columns import SET_LIMITS, TICK
 
 if TYPE_CHECKING:
-    from headrace.description import Topic
+    from headrace.description import Node, Topic
 
 MOMENT = pa.timestamp("us", "UTC")
 
@@ -60,6 +63,22 @@ def closings(
             now[name] = closing_ms
         found[at_ms] = min(now.values()) if now.keys() == read.keys() else None
     return [*found.items()], now
+
+
+def longest_waits(
+    node: Node, before_ms: int, at_ms: Sequence[int], limits: Sequence[tuple[int, str]]
+) -> list[int]:
+    """How long the node waits as of each commit, or has waited before: what waits leaves by the limit in force then.
+
+    In: before_ms  the longest limit that was set before; at_ms: commit times; limits: control rows that set limits
+    """
+    longest_ms = np.full(len(at_ms), max(before_ms, node.longest_wait_ms), np.int64)
+    if limits and isinstance(node, Suppressed) and node.clock != WALL:
+        number, policies = in_force(node.policy, node.required_name, limits).at(np.array(at_ms, np.int64))
+        set_ms = np.array([policy.limit_ms for policy in policies], np.int64)[number]
+        longest_ms = np.maximum.accumulate(np.maximum(longest_ms, set_ms))
+    found: list[int] = longest_ms.tolist()
+    return found
 
 
 def _of_node(part: LogSlice) -> LogCommits:

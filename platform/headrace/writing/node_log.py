@@ -3,7 +3,8 @@
 Law (L32): the log follows from the node's table and from the logs of its topics alone, however these were cut.
 - A row is a record of the log commit that made it final. Within a commit rows stand by their place (see `sink_rows`).
 - After the records of each log commit stands a tick with the stream time after it: the highest closing time so far (L4),
-  less how long the node waits. A record has the stream time after the commit before its own.
+  less how long the node waits, or has waited under a longer limit that was set. A record has the stream time after the
+  commit before its own.
 - Of a node that goes by the wall clock, a record has the time at which it left for event time, and a commit its own time for
   stream time.
 - Of the changes of a table, a row without a value is a tombstone.
@@ -46,7 +47,7 @@ from headrace.nodes.sink_rows import SEQUENCE, TIMESTAMP, order_of_rows
 from headrace.sequence.log_columns import CONTROL, RECORD, SKIPPING, TICK, log_schema
 from headrace.sequence.replays.hops import closed_chains
 from headrace.spark.one_task import table_schema
-from headrace.writing.log_commits import closings, read_commits
+from headrace.writing.log_commits import closings, longest_waits, read_commits
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -67,12 +68,18 @@ class Reached:
     next_offset     of the next record
     stream_ms       the stream time; None: none yet
     closing_ms      of each topic of the node the closing time; a topic without one is missing
+    waits_ms        the longest limit that was set for the node; 0: none was longer than the one described
     """
 
     ingested_at_ms: int = 0
     next_offset: int = 0
     stream_ms: int | None = None
     closing_ms: Mapping[str, int] = field(default_factory=dict)
+    waits_ms: int = 0
+
+    def to_json(self) -> dict[str, Any]:
+        """As its record has it."""
+        return {name: of for name, of in vars(self).items() if name != "waits_ms" or of}
 
 
 def node_log(spark: SparkSession, lake: Lake, node: Node, *, is_read: bool) -> NodeLog | None:
@@ -140,7 +147,7 @@ class NodeLog:
         self.reached = after
 
     def _record(self, reached: Reached) -> dict[str, Any]:
-        return {"writer": self._name, "ingested_at_ms": reached.ingested_at_ms, "reached": vars(reached)}
+        return {"writer": self._name, "ingested_at_ms": reached.ingested_at_ms, "reached": reached.to_json()}
 
     def _told(self, before: Reached, upto_ms: int) -> tuple[list[NewFile], Reached]:
         """Files with what the node has given through a commit time, and where its log stands then."""
@@ -149,19 +156,21 @@ class NodeLog:
             for each in self._node.topics
         }
         commits, closing_ms = closings(before.closing_ms, read)
-        lag_ms = self._node.longest_wait_ms
         if self._node.clock == WALL:
             commits = [(at_ms, at_ms) for at_ms, _ in commits]
         rows = self._rows(before.ingested_at_ms, upto_ms)
-        at_ms, stream = _stream_times(before, commits, lag_ms)
         limits = sorted({entry for topic in read.values() for entry in topic.limits})
+        waits_ms = longest_waits(self._node, before.waits_ms, [ms for ms, _ in commits], limits)
+        at_ms, stream = _stream_times(before, commits, waits_ms)
         made = (
             self._records(rows, before, at_ms, stream),
             self._ticks(at_ms, stream[1:]),
             self._limits(limits, at_ms, stream[1:]),
         )
         after_ms = None if stream[-1] is None else int(stream[-1])
-        after = Reached(upto_ms, before.next_offset + rows.num_rows, after_ms, closing_ms)
+        longest_ms = max(waits_ms, default=0)
+        raised_ms = longest_ms if longest_ms > self._node.longest_wait_ms else before.waits_ms
+        after = Reached(upto_ms, before.next_offset + rows.num_rows, after_ms, closing_ms, raised_ms)
         return [file for file in made if file is not None], after
 
     def promise(self, through_ms: int) -> None:
@@ -280,11 +289,11 @@ class NodeLog:
 
 
 def _stream_times(
-    before: Reached, commits: Sequence[tuple[int, int | None]], lag_ms: int
+    before: Reached, commits: Sequence[tuple[int, int | None]], waits_ms: Sequence[int]
 ) -> tuple[np.ndarray, np.ndarray]:
     """The commit times; and the stream time before the first and after each: numbers, or None."""
     stream: list[int | None] = [before.stream_ms]
-    for _, closing_ms in commits:
+    for (_, closing_ms), lag_ms in zip(commits, waits_ms, strict=True):
         behind = None if closing_ms is None else closing_ms - lag_ms
         known = [ms for ms in (stream[-1], behind) if ms is not None]
         stream.append(max(known, default=None))

@@ -37,6 +37,11 @@ def field(name: str, of: Any, **more: Any) -> dict[str, Any]:
     return {"name": name, "type": of, **more}
 
 
+def nested(depth: int) -> Any:
+    """A schema of one type more than so many."""
+    return record(field("id", nested(depth - 1)), name=f"n{depth}") if depth else "int"
+
+
 def framed(schema_id: int, payload: bytes) -> bytes:
     return b"\0" + schema_id.to_bytes(4, "big") + payload
 
@@ -275,6 +280,9 @@ BAD: dict[str, tuple[bytes, str]] = {
     "a schema that holds itself": (framed(5, b"\0"), "schema 5: type 'r' holds itself: recursive types have no column type"),
     "items that take no bytes": (framed(6, b"\xfe" * 9 + b"\x01"), "schema 6: an array has items that take no bytes"),
     "a schema that is none": (framed(8, b"\0"), "schema 8: type 'nothing' is not defined"),
+    "an id beyond those of registries": (b"\0\xff\xff\xff\xff\0", "schema 4294967295 is not in the registry"),
+    "types nested too deeply": (framed(9, b"\0"), "schema 9: the schema is nested deeper than 50"),
+    "a default that is no symbol": (framed(10, b"\0"), "schema 10: enum 'e': default ['A'] is not one of its symbols"),
 }  # fmt: skip
 IDS = {
     "_1": WHOLE,
@@ -284,6 +292,8 @@ IDS = {
     "_5": record(field("next", ["null", "r"])),
     "_6": record(field("id", {"type": "array", "items": "null"})),
     "_8": "nothing",
+    "_9": nested(50),
+    "_10": record(field("id", {"type": "enum", "name": "e", "symbols": ["A"], "default": ["A"]})),
 }
 
 
@@ -309,6 +319,10 @@ def test_only_schemas_that_are_not_known_are_asked_for() -> None:
     values: list[bytes | None] = [framed(number, b"\x02a\0") for number in (1, 2, 404, 2)]
     assert decoded(topic, values, known(404, _1=WHOLE)).asked == {(URL, 2)}
     assert decoded(topic, [None, b"x", framed(1, b"\x02a\0")], known(_1=WHOLE)).asked == frozenset()
+    beyond = framed(
+        2**31, b"\x02a\0"
+    )  # a registry takes the question for a wrong address, not for an id it lacks
+    assert decoded(topic, [beyond], known(_1=WHOLE)).asked == frozenset()
 
 
 def test_keys_have_a_format_of_their_own() -> None:

@@ -12,7 +12,7 @@ from typing import Any
 from headrace.description.ddl import quote
 from headrace.description.formats.avro_types import PRIMITIVES, AvroType, SchemaError, parse_schema
 from headrace.description.formats.format import Format, narrowed
-from headrace.description.formats.registry import checked_url, described_schema
+from headrace.description.formats.registry import address_of, checked_url, described_schema
 from headrace.description.schema import Column, parse_ddl, refuse_reserved
 from headrace.description.wording import a_value
 from headrace.errors import DescriptionError
@@ -66,8 +66,7 @@ class Avro(Format):
     @property
     def url(self) -> str | None:
         """The registry's address; None: records name no schema."""
-        named: Any = self.registry
-        return str(named.get_value()) if hasattr(named, "get_value") else named
+        return None if self.registry is None else address_of(self.registry, "Avro")
 
     def reader(self, topic: str, part: str, declared: str | None) -> AvroType | None:
         """The reader's schema; None: records are resolved to the declared columns.

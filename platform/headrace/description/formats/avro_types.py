@@ -20,6 +20,7 @@ TYPES_MAX = (
     10_000  # in one schema, each use of a named type counted: what refers to itself often enough has no end
 )
 DIGITS_MAX = 38
+NESTING_MAX = 50  # of types: what can be read must not depend on how much of the stack is left
 # By type and logical type the column's type; others are as if they had no logical type.
 _LOGICAL = {
     ("int", "date"): "DATE",
@@ -82,6 +83,12 @@ class AvroType:
     def count(self) -> int:
         """How many types it is made of, itself included."""
         return 1 + sum(each.count for each in (*self.inner, *(field.type for field in self.fields)))
+
+    @cached_property
+    def depth(self) -> int:
+        """How deep types are nested in it."""
+        inner = (*self.inner, *(field.type for field in self.fields))
+        return 1 + max((each.depth for each in inner), default=0)
 
     @cached_property
     def bytes_min(self) -> int:
@@ -157,9 +164,11 @@ def parse_schema(schema: str | Mapping[str, Any] | Sequence[Any], references: Se
         found = reader.read(_loaded(schema), "")
         count = found.count
     except RecursionError:
-        raise SchemaError("the schema is nested too deeply") from None
+        raise SchemaError(f"the schema is nested deeper than {NESTING_MAX}") from None
     if count > TYPES_MAX:
         raise SchemaError(f"the schema is made of {count:,} types; {TYPES_MAX:,} are the most")
+    if found.depth > NESTING_MAX:
+        raise SchemaError(f"the schema is nested deeper than {NESTING_MAX}")
     return found
 
 
@@ -229,9 +238,10 @@ class _Reader:
         if kind == "record":
             found = AvroType("record", full, aliases, fields=tuple(self._fields(schema, full, inside)))
         elif kind == "enum":
-            found = AvroType(
-                "enum", full, aliases, symbols=_symbols(schema, full), default=schema.get("default")
-            )
+            default = schema.get("default")
+            if not isinstance(default, str | None):
+                raise SchemaError(f"enum {full!r}: default {default!r} is not one of its symbols")
+            found = AvroType("enum", full, aliases, symbols=_symbols(schema, full), default=default)
         else:
             size = schema.get("size")
             if not isinstance(size, int) or isinstance(size, bool) or size < 0:
@@ -271,7 +281,8 @@ def _logical(schema: Mapping[str, Any], kind: str, size: int) -> dict[str, Any]:
     """The logical type; one that is not valid does not count, as Avro has it."""
     logical = schema.get("logicalType")
     if logical != "decimal":
-        return {"logical": logical} if (kind, logical) in _LOGICAL else {}
+        known = isinstance(logical, str) and (kind, logical) in _LOGICAL
+        return {"logical": logical} if known else {}
     precision, scale = schema.get("precision"), schema.get("scale", 0)
     if kind not in ("bytes", "fixed") or not isinstance(precision, int) or not isinstance(scale, int):
         return {}

@@ -12,7 +12,7 @@ from typing import Any
 from headrace.description.ddl import quote
 from headrace.description.formats.avro_types import SchemaError
 from headrace.description.formats.format import Format, narrowed
-from headrace.description.formats.registry import checked_url, described_schema
+from headrace.description.formats.registry import address_of, checked_url, described_schema
 from headrace.description.schema import Column, parse_ddl, refuse_reserved
 from headrace.description.wording import a_value
 from headrace.errors import DescriptionError
@@ -84,8 +84,7 @@ class JsonSchema(Format):
                 f"Topic '{topic}': {part}: JsonSchema has neither schema nor registry, and the topic names no columns.",
                 hint=f"Give one of them, or {part}='…'.",
             )
-        named: Any = self.registry
-        url = str(named.get_value()) if hasattr(named, "get_value") else named
+        url = address_of(self.registry, "JsonSchema")
         found = described_schema(url, self.subject or f"{topic}-{part}", self.version)
         if found.kind != "JSON":
             raise DescriptionError(f"Topic '{topic}': the schema of its {part}s is {found.kind}, not JSON.")

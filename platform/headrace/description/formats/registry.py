@@ -133,6 +133,18 @@ def checked_url(url: object, what: str) -> None:
         )
 
 
+def address_of(registry: Any, what: str) -> str:
+    """The address of a registry, which may stand in the environment.
+
+    Raises: DescriptionError as `checked_url`
+    """
+    if not hasattr(registry, "get_value"):
+        return str(registry)
+    url = registry.get_value()
+    checked_url(url, what)
+    return str(url)
+
+
 @lru_cache(maxsize=256)
 def described_schema(url: str, subject: str, version: int | None) -> RegisteredSchema:
     """The schema of a subject for a description that names none itself: asked for once per process.

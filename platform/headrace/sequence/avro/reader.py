@@ -12,7 +12,7 @@ import pyarrow as pa
 
 from headrace.sequence.avro.plans import Plan, plan_of
 from headrace.sequence.encodings import AvroBytes
-from headrace.sequence.framing import HEADER_BYTES, marks, schema_ids
+from headrace.sequence.framing import HEADER_BYTES, ID_MAX, marks, schema_ids
 from headrace.sequence.reasons import Reasons
 
 
@@ -33,7 +33,7 @@ class AvroReader:
             key = (self._of.url or "", schema_id)
             if self._of.url is not None and key not in self._of.known.schemas:
                 self._refuse(reasons, marks(len(raw), rows), f"schema {schema_id} is not in the registry")
-                asked |= {key} - self._of.known.unknown
+                asked |= {key} - self._of.known.unknown if schema_id <= ID_MAX else set()
                 continue
             plan = self._plan(schema_id)
             if isinstance(plan, str):

@@ -1,0 +1,96 @@
+"""The log of a node whose time limit a person raises: its stream time waits, too, so no row of it comes late. No Spark."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any, cast
+
+import pyarrow as pa
+import pytest
+from pyspark.sql import types as T
+
+import headrace as hr
+from headrace import lake as lakes
+from headrace.description import output_name
+from headrace.description.node_output import NodeOutput
+from headrace.lake import kinds
+from headrace.lake.paths import Lake
+from headrace.log.clock import ManualClock
+from headrace.log.commit_row import CommitRow
+from headrace.log.decision_rows import Decision, write_decisions
+from headrace.log.limits import limits_entry
+from headrace.log.sequencer import Sequencer
+from headrace.nodes.progress import Progress
+from headrace.nodes.sink_rows import SEQUENCE, TIMESTAMP
+from headrace.sequence.log_columns import CONTROL, log_schema
+from headrace.sequence.log_state import LogState, PartitionState
+from headrace.spark.one_task import table_schema
+from headrace.writing.log_commits import read_commits
+from headrace.writing.node_log import NodeLog
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+    from pathlib import Path
+
+    from headrace.description import Column
+
+pytestmark = pytest.mark.fast
+
+NO_SPARK = cast("Any", None)
+VISITS = hr.Topic("visits", key="id STRING", value="pages INT")
+CALM = VISITS.table().suppress(hr.until_time_limit("5 seconds")).named("calm")
+RESULTS = pa.schema(
+    [("id", pa.string()), ("pages", pa.int32()), (SEQUENCE, pa.int64()), (TIMESTAMP, pa.int64())]
+)
+# Of each log commit its time, the stream time after it, and the limit that is set there, in seconds.
+COMMITS = ((10, 100, None), (20, 100, 60), (30, 130, None), (40, 170, 3), (50, 200, None))
+EXPECTED = [(10, 95), (20, 95), (30, 95), (40, 110), (50, 140)]
+
+
+TYPES = {"STRING": T.StringType(), "INT": T.IntegerType()}
+
+
+@pytest.fixture(autouse=True)
+def types_without_spark(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Spark's parser of types needs its JVM."""
+
+    def struct_of(columns: Sequence[Column]) -> T.StructType:
+        return T.StructType([T.StructField(column.name, TYPES[column.type]) for column in columns])
+
+    monkeypatch.setattr("headrace.sequence.log_columns.struct_of", struct_of)
+
+
+@pytest.mark.parametrize("cuts", [[50], [10, 20, 30, 40, 50], [20, 40, 50]])
+def test_its_stream_time_stays_behind_by_the_longest_limit(tmp_path: Path, cuts: list[int]) -> None:
+    """A row that waits for 60 seconds has an older event time than 5 seconds ago; one that waited is told by no other limit."""
+    lake, schema = Lake(f"file:{tmp_path}"), table_schema(log_schema(VISITS))
+    uri = lake.log("visits")
+    log = lakes.TableWriter(lakes.create(uri, schema, kinds.log(())), lakes.APPENDER)
+    lakes.create(lake.table("calm"), RESULTS, kinds.RESULTS)
+    state = LogState()
+    for at_ms, seconds, limit in COMMITS:
+        partitions = {0: PartitionState(0, stream_ms=seconds * 1_000)}
+        state = replace(state, ingested_at_ms=at_ms, batch=state.batch + 1, partitions=partitions)
+        said = [CommitRow(state, {}).to_json()]
+        said += [] if limit is None else [limits_entry("calm", {"limit_ms": limit * 1_000}, "")]
+        rows = [Decision(0, seconds * 1_000, each) for each in said]
+        log.append([write_decisions(uri, schema, "visits", CONTROL, at_ms, rows)], {"writer": "log/visits"})
+    for upto_ms in cuts:  # each by a process of its own
+        NodeLog(NO_SPARK, lake, CALM).follow(Progress(batch=1, upto_ms={"visits": upto_ms}))
+    told = read_commits(NodeOutput.of(CALM), lake.log(output_name(CALM)), 0, 50)
+    assert [(at_ms, (ms or 0) // 1_000) for at_ms, ms in sorted(told.closings)] == EXPECTED
+    assert [at_ms for at_ms, _ in sorted(told.limits)] == [20, 40]
+
+
+def test_in_silence_ticks_go_on_until_its_readers_have_waited_too(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The limit was raised to a minute, and a reader's windows wait for 10 seconds beyond it."""
+    monkeypatch.setattr("headrace.log.sequencer.RecordWriter", lambda *_: None)  # no record comes
+    sequencer = Sequencer(
+        NO_SPARK, VISITS, f"file:{tmp_path}/visits", ManualClock(10**9), longest_wait_ms=15_000
+    )
+    for moved_on_ms, is_due in ((69_999, True), (75_000, False)):
+        partition = PartitionState(1, stream_ms=100_000 + moved_on_ms)
+        sequencer.state = LogState(1, 1, 100_000, {0: partition}, {"calm": 60_000})
+        assert sequencer.ticks_due() is is_due
