@@ -68,7 +68,7 @@ def test_a_run_that_stands_by_takes_over_when_the_first_ones_machine_is_lost(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     """Each sees the other as on another machine: its process ids say nothing, and only the lease's expiry tells."""
-    monkeypatch.setenv("HEADRACE_STREAM_LEASE_SECONDS", "5")
+    monkeypatch.setenv("HEADRACE_STREAM_LEASE_SECONDS", "12")  # a busy process is silent for seconds
     monkeypatch.setattr(lease, "process_space", lambda: "another machine")
     monkeypatch.setattr(lease_waits, "WAIT_SECONDS", 1.0)
     topic = new_topic(1)
