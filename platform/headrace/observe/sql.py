@@ -20,6 +20,8 @@ from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 import pyarrow.compute as pc
+from sqlglot import exp, parse
+from sqlglot.errors import SqlglotError
 
 from headrace.description import WindowedAggregate
 from headrace.engine.operators import current_results
@@ -93,24 +95,35 @@ class LakeSql:
         Raises: TerminalError when DuckDB refuses the query; the errors of the tables that it names
         """
         try:
-            named = self._duckdb.get_table_names(text, qualified=True)
+            named = self._named(text)
         except self._errors as error:
             raise self._refused(text, error) from None
         try:
-            for name in sorted(named):
-                self._show(name)
+            for schema, table in sorted(named):
+                self._show(schema, table)
             return self._duckdb.execute(text).to_arrow_table()
         except self._errors as error:
             raise self._refused(text, error) from None
         finally:
             self._forget()
 
-    def _show(self, name: str) -> None:
-        """Make the view that a query names, in upper or lower case; a name that is not of the lake is left to DuckDB."""
-        named = NAMED.fullmatch(name.lower())
-        if named is None:
-            return
-        schema, table = named[1] or MAIN, named[2] or named[3]
+    def _named(self, text: str) -> set[tuple[str, str]]:
+        """Schema and name of the tables that a query names, in lower case.
+
+        DuckDB tells the names only of queries that it can bind, and `JOIN … USING` needs the tables for that. So another
+        parser reads the query, and DuckDB only what that one cannot read.
+        """
+        try:
+            trees = [tree for tree in parse(text, dialect="duckdb") if tree is not None]
+        except SqlglotError:
+            told = self._duckdb.get_table_names(text, qualified=True)
+            matches = [NAMED.fullmatch(name.lower()) for name in told]
+            return {(found[1] or MAIN, found[2] or found[3]) for found in matches if found}
+        tables = [table for tree in trees for table in tree.find_all(exp.Table)]
+        return {(table.db.lower() or MAIN, table.name.lower()) for table in tables}
+
+    def _show(self, schema: str, table: str) -> None:
+        """Make the view that a query names; a name that is not of the lake is left to DuckDB."""
         topic = next((each for each in self._topics if each.lower() == table), None)
         if schema == LOGS and topic is not None:
             self._view(LOGS, topic, f"SELECT * FROM {_scan(open_table(self._lake.log(topic)), topic)}")
