@@ -15,7 +15,7 @@ from headrace.errors import HeadraceError
 from headrace.observe.figures import MEANINGS
 from headrace.observe.metrics import COUNTED
 
-# What users call beside `import headrace as hr`.
+# Public modules that users import beside `import headrace as hr`.
 PLATFORM = (
     "headrace.orchestration.build_definitions",
     "headrace.quality.Thresholds",
@@ -80,7 +80,7 @@ def api() -> str:
 
 
 def platform() -> str:
-    """What users call beside it."""
+    """The public modules beside it."""
     return "# Dagster, tests and more\n\n" + "".join(_shown(name) for name in PLATFORM)
 
 

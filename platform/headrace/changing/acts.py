@@ -55,7 +55,7 @@ class Act:
 
 
 def write_act(lake: Lake, act: Act) -> Act:
-    """Note an act as it stands. Of the rows that differ it notes numbers alone: an erased key must not stand there."""
+    """Note an act as it stands. It notes only how many rows differ, because an erased key must not stand there."""
     entry = asdict(act)
     for node in entry["nodes"]:
         node["differences"] = {name: of for name, of in node["differences"].items() if name != EXAMPLES}

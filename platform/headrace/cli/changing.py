@@ -7,14 +7,11 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from headrace.settings import Settings, load_pipeline
+from headrace.cli.options import DEFAULTS, Pipeline, Root
+from headrace.settings import load_pipeline
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
-
-Pipeline = Annotated[str, typer.Option(envvar="HEADRACE_PIPELINE", help="Module that defines the nodes.")]
-Root = Annotated[str, typer.Option("--lake", envvar="HEADRACE_LAKE", help="Root URI of all tables.")]
-DEFAULTS = Settings()
 
 
 def plan_pipeline(

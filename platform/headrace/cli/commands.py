@@ -10,8 +10,9 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from headrace.cli.options import DEFAULTS, AsJson, Pipeline, Root
 from headrace.errors import HeadraceError, TransientError
-from headrace.settings import Settings, load_pipeline
+from headrace.settings import load_pipeline
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -25,10 +26,6 @@ EXIT_CODES = (
     "75 an error that may go away: try again."
 )
 app = typer.Typer(no_args_is_help=True, rich_markup_mode="rich", help=__doc__, epilog=EXIT_CODES)
-Pipeline = Annotated[str, typer.Option(envvar="HEADRACE_PIPELINE", help="Module that defines the nodes.")]
-Root = Annotated[str, typer.Option("--lake", envvar="HEADRACE_LAKE", help="Root URI of all tables.")]
-AsJson = Annotated[bool, typer.Option("--json", help="For programs: one JSON object a line.")]
-DEFAULTS = Settings()
 
 
 @app.command("accept-gap")

@@ -3,18 +3,18 @@
 from __future__ import annotations
 
 import sys
-from typing import Annotated, TypeVar
+from typing import TypeVar
 
 import typer
 from pydantic import ValidationError
 from pydantic_settings import BaseSettings, SettingsError
 
+from headrace.cli.options import DEFAULTS, Pipeline, Root
 from headrace.description.formats.registry_settings import RegistrySettings
 from headrace.errors import TerminalError
 from headrace.settings import KafkaSettings, Settings, SparkSettings, StreamSettings, load_pipeline
 
 config = typer.Typer(no_args_is_help=True, help="Show the settings, and try what they name.")
-DEFAULTS = Settings()
 S = TypeVar("S", bound=BaseSettings)
 SECTIONS: tuple[type[BaseSettings], ...] = (
     Settings,
@@ -36,12 +36,8 @@ def show() -> None:
 
 @config.command()
 def check(
-    pipeline: Annotated[
-        str, typer.Option(envvar="HEADRACE_PIPELINE", help="Module that defines the nodes.")
-    ] = DEFAULTS.pipeline,
-    lake: Annotated[
-        str, typer.Option("--lake", envvar="HEADRACE_LAKE", help="Root URI of all tables.")
-    ] = DEFAULTS.lake,
+    pipeline: Pipeline = DEFAULTS.pipeline,
+    lake: Root = DEFAULTS.lake,
 ) -> None:
     """Try Kafka, its topics and rights, the lake, Spark and the databases. Exits 1 when something is wrong."""
     from headrace.preflight import check_configuration

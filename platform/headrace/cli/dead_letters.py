@@ -7,11 +7,8 @@ from typing import Annotated
 
 import typer
 
-from headrace.settings import Settings, load_pipeline
-
-Pipeline = Annotated[str, typer.Option(envvar="HEADRACE_PIPELINE", help="Module that defines the nodes.")]
-Root = Annotated[str, typer.Option("--lake", envvar="HEADRACE_LAKE", help="Root URI of all tables.")]
-DEFAULTS = Settings()
+from headrace.cli.options import DEFAULTS, Pipeline, Root
+from headrace.settings import load_pipeline
 
 
 def show_dead_letters(

@@ -6,16 +6,15 @@ from typing import Annotated
 
 import typer
 
+from headrace.cli.options import DEFAULTS, Pipeline
 from headrace.description import describe
-from headrace.settings import Settings, load_pipeline
+from headrace.settings import load_pipeline
 
 
 def describe_nodes(
     node: Annotated[list[str] | None, typer.Argument(help="Nodes; all by default.")] = None,
     mermaid: Annotated[bool, typer.Option(help="A picture, as a flow chart in Mermaid's language.")] = False,
-    pipeline: Annotated[
-        str, typer.Option(envvar="HEADRACE_PIPELINE", help="Module that defines the nodes.")
-    ] = Settings().pipeline,
+    pipeline: Pipeline = DEFAULTS.pipeline,
 ) -> None:
     """Say what nodes are made of, from their tables back to the topics. Nothing is started."""
     nodes = {each.required_name: each for each in load_pipeline(pipeline)}

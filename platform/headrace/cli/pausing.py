@@ -6,7 +6,8 @@ from typing import Annotated
 
 import typer
 
-from headrace.cli.commands import DEFAULTS, Pipeline, Root, node_named
+from headrace.cli.commands import node_named
+from headrace.cli.options import DEFAULTS, Pipeline, Root
 from headrace.lake.paths import Lake
 from headrace.streams.pausing import pause, resume
 

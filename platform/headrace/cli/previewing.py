@@ -6,8 +6,9 @@ from typing import Annotated
 
 import typer
 
+from headrace.cli.options import DEFAULTS, Pipeline, Root
 from headrace.observe.preview import preview
-from headrace.settings import Settings, load_pipeline
+from headrace.settings import load_pipeline
 
 
 def preview_node(
@@ -15,12 +16,8 @@ def preview_node(
     records: Annotated[
         int, typer.Option(min=1, help="How many of each topic's log; of Kafka, of each partition.")
     ] = 20,
-    pipeline: Annotated[
-        str, typer.Option(envvar="HEADRACE_PIPELINE", help="Module that defines the nodes.")
-    ] = Settings().pipeline,
-    lake: Annotated[
-        str, typer.Option("--lake", envvar="HEADRACE_LAKE", help="Root URI of all tables.")
-    ] = Settings().lake,
+    pipeline: Pipeline = DEFAULTS.pipeline,
+    lake: Root = DEFAULTS.lake,
 ) -> None:
     """Run a node over the newest records of its topics and show the rows after each step; nothing is written.
 

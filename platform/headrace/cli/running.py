@@ -12,7 +12,8 @@ from rich.console import Console
 from rich.live import Live
 from rich.table import Table
 
-from headrace.settings import Settings, StreamSettings, load_pipeline
+from headrace.cli.options import DEFAULTS, Pipeline, Root
+from headrace.settings import StreamSettings, load_pipeline
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -36,12 +37,8 @@ def run_streams(
     standby: Annotated[
         bool, typer.Option(help="Wait for streams that another process writes, and take over when it ends.")
     ] = StreamSettings().standby,
-    pipeline: Annotated[
-        str, typer.Option(envvar="HEADRACE_PIPELINE", help="Module that defines the nodes.")
-    ] = Settings().pipeline,
-    lake: Annotated[
-        str, typer.Option("--lake", envvar="HEADRACE_LAKE", help="Root URI of all tables.")
-    ] = Settings().lake,
+    pipeline: Pipeline = DEFAULTS.pipeline,
+    lake: Root = DEFAULTS.lake,
 ) -> None:
     """Run the streams of a pipeline without Dagster, until Ctrl-C. They finish their micro-batches before they end."""
     runtime = open_runtime(pipeline, lake, only, trigger_ms, standby)

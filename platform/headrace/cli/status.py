@@ -12,7 +12,8 @@ from rich.console import Console
 from rich.live import Live
 from rich.table import Table
 
-from headrace.settings import Settings, load_pipeline
+from headrace.cli.options import DEFAULTS, Pipeline, Root
+from headrace.settings import load_pipeline
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -25,12 +26,8 @@ EVERY_SECONDS = 2.0
 def show_status(
     follow: Annotated[bool, typer.Option("--follow", "-f", help="Show it again every two seconds.")] = False,
     as_json: Annotated[bool, typer.Option("--json", help="One JSON object for each log and node.")] = False,
-    pipeline: Annotated[
-        str, typer.Option(envvar="HEADRACE_PIPELINE", help="Module that defines the nodes.")
-    ] = Settings().pipeline,
-    lake: Annotated[
-        str, typer.Option("--lake", envvar="HEADRACE_LAKE", help="Root URI of all tables.")
-    ] = Settings().lake,
+    pipeline: Pipeline = DEFAULTS.pipeline,
+    lake: Root = DEFAULTS.lake,
 ) -> None:
     """Show where each log and node stands, by its last commit. It starts neither Spark nor a stream."""
     from headrace.lake.paths import Lake

@@ -8,7 +8,8 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from headrace.settings import Settings, load_pipeline
+from headrace.cli.options import DEFAULTS, Pipeline, Root
+from headrace.settings import load_pipeline
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -23,12 +24,8 @@ def tail_node(
     rows: Annotated[int, typer.Option("--rows", "-n", min=0, help="Rows of the last commits first.")] = 10,
     follow: Annotated[bool, typer.Option(help="Go on until Ctrl-C.")] = True,
     as_json: Annotated[bool, typer.Option("--json", help="For programs: one JSON object a line.")] = False,
-    pipeline: Annotated[
-        str, typer.Option(envvar="HEADRACE_PIPELINE", help="Module that defines the nodes.")
-    ] = Settings().pipeline,
-    lake: Annotated[
-        str, typer.Option("--lake", envvar="HEADRACE_LAKE", help="Root URI of all tables.")
-    ] = Settings().lake,
+    pipeline: Pipeline = DEFAULTS.pipeline,
+    lake: Root = DEFAULTS.lake,
 ) -> None:
     """Show rows of a node's table as commits add, change or remove them. It starts no Spark."""
     from headrace.lake.paths import Lake

@@ -22,7 +22,7 @@ FIELDS = {"partition", "offset", "key", "value", "key_base64", "value_base64", "
 
 @dataclass(frozen=True)
 class Correction:
-    """What a record becomes: its parts that are given.
+    """The parts of a record that the correction replaces.
 
     parts  by name, `key`, `value`: their bytes; None: there is none
     """

@@ -133,7 +133,7 @@ class Erasure:
             )
 
     def _drop_rebuilds(self) -> None:
-        """What holds the key beside the tables: rebuilds, what changes replaced, and what other descriptions gave."""
+        """Files beside the tables that hold the key: rebuilds, replaced tables, and logs of other descriptions."""
         for node in self._nodes:
             name, current = node.required_name, output_name(node).partition("@")[2]
             drop_former(self._lake, name)

@@ -99,14 +99,14 @@ class AvroType:
 
     @property
     def branches(self) -> tuple[AvroType, ...]:
-        """Of a union those that are not null; of another type itself."""
+        """The branches of a union that are not null; for another type, the type itself."""
         if self.kind != "union":
             return (self,)
         return tuple(each for each in self.inner if each.kind != "null")
 
     @property
     def widest(self) -> str | None:
-        """Of a union whose branches are numbers of one column type, the kind that holds all of them."""
+        """The kind that holds all branches of a union of numbers which share a column type."""
         return _WIDER.get(frozenset(each.kind for each in self.branches))
 
     def column(self, path: str = "") -> str:

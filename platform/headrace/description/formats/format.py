@@ -1,4 +1,4 @@
-"""What a format that brings a schema has to say of a topic's keys or values."""
+"""A format that brings a schema: what it tells about the keys or values of a topic."""
 
 from __future__ import annotations
 

@@ -17,7 +17,6 @@ from headrace.description.formats.protobuf_types import AS_JSON, DURATION, TIMES
 from headrace.sequence.parse.scalars import FIRST_US, LAST_US
 
 Take = Callable[[Any], Any]
-UINT64 = (FieldDescriptor.TYPE_UINT64, FieldDescriptor.TYPE_FIXED64)
 
 
 def fields_taken(message: Descriptor, names: Sequence[str]) -> Take:
