@@ -25,6 +25,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from pyspark.sql import DataFrame, SparkSession
+    from pyspark.sql.streaming.readwriter import DataStreamReader
     from pyspark.sql.streaming.stateful_processor import TimerValues
 
     from headrace.description import Topic
@@ -40,10 +41,7 @@ def native_windows(
 
     In: folder  a new one, for table and checkpoint
     """
-    session = pipeline_session(spark)
-    session.conf.set("spark.sql.streaming.stateStore.providerClass", ROCKS)
-    reader = session.readStream.format("kafka").options(**kafka.spark_options(), subscribe=topic)
-    reader = reader.options(startingOffsets="earliest", maxOffsetsPerTrigger=str(RECORDS_PER_TRIGGER))
+    session, reader = _opened(spark, kafka, topic)
     value = F.from_json(F.col("value").cast("string"), "sensorId STRING, value BIGINT").alias("value")
     windows = (
         reader.load()
@@ -52,21 +50,11 @@ def native_windows(
         .groupBy(F.window("timestamp", "2 minutes").alias("window"), "value.sensorId")
         .agg(F.count("*").alias("count"), F.sum("value.value").alias("sum"))
     )
-    with Meter() as meter:
-        query = (
-            windows.writeStream.format("delta")
-            .outputMode("append")
-            .option("checkpointLocation", f"file:{folder}/checkpoint")
-            .trigger(availableNow=True)
-            .start(f"file:{folder}/table")
-        )
-        query.awaitTermination()
-        began, ended = first_record_at(query), time.time()
-    written = sum(file.stat().st_size for file in folder.rglob("*") if file.is_file()) / 2**20
+    measured = _measured(windows, folder, records)
     start = F.unix_millis("window.start").cast("string")
     rows = session.read.format("delta").load(f"file:{folder}/table")
     rows = rows.select(F.concat_ws("@", "sensorId", start).alias("key"), "count", "sum")
-    return Measured(records, ended - began, meter.cpu_between(began, ended), peak_mib(), written), rows
+    return measured, rows
 
 
 def native_counts(
@@ -91,10 +79,7 @@ def native_counts(
                 n += len(frame)
             self.count.update((n,))
 
-    session = pipeline_session(spark)
-    session.conf.set("spark.sql.streaming.stateStore.providerClass", ROCKS)
-    reader = session.readStream.format("kafka").options(**kafka.spark_options(), subscribe=topic)
-    reader = reader.options(startingOffsets="earliest", maxOffsetsPerTrigger=str(RECORDS_PER_TRIGGER))
+    session, reader = _opened(spark, kafka, topic)
     value = F.from_json(F.col("value").cast("string"), "sensor_id STRING, value BIGINT").alias("value")
     numbered = (
         reader.load()
@@ -103,9 +88,24 @@ def native_counts(
         .groupBy("sensor_id")
         .transformWithStateInPandas(Count(), "sensor_id STRING, n BIGINT", "append", "none")
     )
+    measured = _measured(numbered, folder, records)
+    rows = session.read.format("delta").load(f"file:{folder}/table")
+    return measured, rows
+
+
+def _opened(spark: SparkSession, kafka: KafkaSettings, topic: str) -> tuple[SparkSession, DataStreamReader]:
+    """A session that keeps state in RocksDB, and what reads a whole topic."""
+    session = pipeline_session(spark)
+    session.conf.set("spark.sql.streaming.stateStore.providerClass", ROCKS)
+    reader = session.readStream.format("kafka").options(**kafka.spark_options(), subscribe=topic)
+    return session, reader.options(startingOffsets="earliest", maxOffsetsPerTrigger=str(RECORDS_PER_TRIGGER))
+
+
+def _measured(rows: DataFrame, folder: Path, records: int) -> Measured:
+    """Append all rows of a stream to a new table in a folder; what it took."""
     with Meter() as meter:
         query = (
-            numbered.writeStream.format("delta")
+            rows.writeStream.format("delta")
             .outputMode("append")
             .option("checkpointLocation", f"file:{folder}/checkpoint")
             .trigger(availableNow=True)
@@ -114,8 +114,7 @@ def native_counts(
         query.awaitTermination()
         began, ended = first_record_at(query), time.time()
     written = sum(file.stat().st_size for file in folder.rglob("*") if file.is_file()) / 2**20
-    rows = session.read.format("delta").load(f"file:{folder}/table")
-    return Measured(records, ended - began, meter.cpu_between(began, ended), peak_mib(), written), rows
+    return Measured(records, ended - began, meter.cpu_between(began, ended), peak_mib(), written)
 
 
 def copied_topics(

@@ -129,7 +129,7 @@ def _poll(runtime: StreamRuntime, seconds: float) -> None:
 
 
 def _versions(lake: Lake, node: Node) -> tuple[int, int]:
-    """What this process knows already: a look would be a request."""
+    """The newest versions that this process knows. To look for newer ones would be a request."""
     return (
         lakes.open_table(lake.log("readings")).known_version,
         lakes.open_table(lake.state(node.required_name)).known_version,
