@@ -15,6 +15,7 @@ import structlog
 from headrace.errors import TerminalError
 from headrace.lake import UnknownOutcomeError
 from headrace.log.sequencer import Sequencer
+from headrace.log.topic_identity import known_topic_id, require_known_topic
 from headrace.nodes.evolution import OtherDescriptionError
 from headrace.nodes.node_tables import read_progress, require_log_reaches
 from headrace.spark.kafka import (
@@ -102,13 +103,16 @@ class LogStream(SupervisedQuery):
         self._ticking = threading.Event()
         self._tick_under_way = threading.Lock()
         self._came: deque[tuple[float, int]] = deque()
-        self._few = self._many = False
+        self._few = self._many = self._is_known = False
         self._group = ConsumerGroup(self._kafka)
         self._refused = RefusedBatches(self._kafka, offsets_max=RECORDS_PER_TRIGGER)
 
     def open(self) -> DataStreamWriter:
         """Recover the log's state, refuse a silent gap, and read on from the next offsets."""
-        partitions = self._kafka.partitions()
+        partitions, topic_id = self._kafka.partitions(), self._kafka.topic_id()
+        if not self._is_known:  # before anything is written; the sequencer asks again
+            require_known_topic(self.name, known_topic_id(self._lake.log(self.name), self.name), topic_id)
+            self._is_known = True
         lease = take_lease(
             self._spark,
             self._lake.lease(f"log/{self.name}"),
@@ -128,7 +132,7 @@ class LogStream(SupervisedQuery):
             beside_ms=self._beside_ms,
             on_step=partial(self._before_commit, lease),
         )
-        sequencer.reads_from(self._kafka.topic_id())
+        sequencer.reads_from(topic_id)
         self._require_readers_within()
         if sequencer.state.batch == 0:
             sequencer.start_at(first_offsets(self.topic, self._kafka, partitions))

@@ -132,7 +132,7 @@ class StreamRuntime:
             known = ", ".join([f"log/{s.name}" for s in logs] + [f"stream/{s.name}" for s in streams])
             raise DescriptionError(f"None of {sorted(only or ())} is known.", hint=f"There are: {known}.")
         self._jvm = JvmProcess(session, self._end_with_jvm)
-        self._polled = self._drained = False
+        self._polled = self._draining = self._drained = False
         self._paused = RateLimited(partial(paused_nodes, lake), PAUSES_READ_EVERY_SECONDS)
         self._trouble: Exception | None = None  # why it is not known which nodes rest
 
@@ -166,7 +166,10 @@ class StreamRuntime:
         for stream in self._streams:
             if stream.running or (known and self._may_have_logs(stream)):
                 stream.keep_running()
-        self._upkeep.keep()
+        if (
+            not self._draining
+        ):  # a run reports once more, and a thread that still reads keeps its process from ending
+            self._upkeep.keep()
 
     def _follow_pauses(self) -> bool:
         """Let those nodes rest that a person has paused; False: it was never known which, so none may begin."""
@@ -196,6 +199,7 @@ class StreamRuntime:
         """
         if self._drained:
             return
+        self._draining = True
         deadline = time.monotonic() + timeout_seconds
         try:
             if not self._jvm.has_ended():
