@@ -25,16 +25,16 @@ LOOK_SECONDS = 0.05
 @contextmanager
 def standing_by(world: World, name: str) -> Iterator[StreamProcess]:
     """A process with a run that waits for the other one; entered once it does."""
+    before = {run.run_id for run in world.instance.get_runs()}
+
+    def waits() -> bool:
+        new = [run for run in world.instance.get_runs() if run.run_id not in before]
+        said = [entry.message for run in new for entry in world.instance.all_logs(run.run_id)]
+        return any("Stands by for log/" in message for message in said)
+
     with world.stream("12", name) as process:
-        process.until(lambda: says(world, name, "Stands by for log/"))
+        process.until(waits)
         yield process
-
-
-def says(world: World, name: str, words: str) -> bool:
-    """True if the newest run of a name has said so."""
-    newest = world.instance.get_run_records(limit=5)
-    run = next((each.dagster_run for each in newest if each.dagster_run.job_name == name), None)
-    return run is not None and any(words in entry.message for entry in world.instance.all_logs(run.run_id))
 
 
 def has_folded(world: World, records: int) -> bool:
