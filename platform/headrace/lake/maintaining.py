@@ -6,7 +6,7 @@ from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, TypeVar
 
 from headrace.errors import TransientError
-from headrace.lake.fence import APPENDER, MAINTAINER, ConflictError, FencedError
+from headrace.lake.fence import MAINTAINER, ConflictError, FencedError
 from headrace.lake.writer import TableWriter
 
 if TYPE_CHECKING:
@@ -16,31 +16,24 @@ T = TypeVar("T")
 
 
 class MaintainedElsewhereError(TransientError):
-    """Writers of another process took the table over. Nothing was committed."""
+    """A maintainer of another process took the table over twice. Nothing was committed."""
 
 
 def as_maintainer(table: LakeTable, work: Callable[[TableWriter], T], *, carries: Sequence[str] = ()) -> T:
     """Let this process' maintainer of a table do something.
 
     Leases say who may maintain a table, so a maintainer that was overtaken (by maintenance of another process, which has
-    ended) takes the next epoch and tries once more. It does not if the appender was overtaken as well: then the rows were
-    replaced, and what this process is about to write may be made of older ones.
+    ended) takes the next epoch and tries once more.
 
     In:     work     gets the writer; called again after it was overtaken
             carries  the writers whose newest records a new epoch repeats
     Raises: ConflictError from the work; MaintainedElsewhereError
     """
-    appender: int | None = None  # the epoch of the appender that the overtaken maintainer knew
     for _ in range(2):
         writer = table.maintainer
         try:
             if writer is None:
                 table.maintainer = writer = TableWriter(table, MAINTAINER, carries=carries)
-            now = writer.epochs.get(APPENDER, 0)
-            if appender not in (None, now):
-                table.maintainer = None
-                break
-            appender = now
             return work(writer)
         except ConflictError:
             raise
@@ -50,6 +43,6 @@ def as_maintainer(table: LakeTable, work: Callable[[TableWriter], T], *, carries
             table.maintainer = None  # whether its commit went through may be unknown: a new one finds out
             raise
     raise MaintainedElsewhereError(
-        f"{table.uri}: writers of another process took the table over while this one worked.",
+        f"{table.uri}: maintainers of another process took the table over while this one worked.",
         hint="It is tried again; stop one of the two if it goes on.",
     )
