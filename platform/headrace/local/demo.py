@@ -59,7 +59,8 @@ def run_demo(*, port: int, rate: float, fresh: bool, cluster: bool = False) -> N
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(0))
     with ExitStack() as stack, suppress(KeyboardInterrupt):
         console.print("starting three Kafka brokers" if cluster else "starting a Kafka broker")
-        broker = stack.enter_context(Brokers(home / "kafka") if cluster else Broker(home / "kafka"))
+        broker: Broker | Brokers = Brokers(home / "kafka") if cluster else Broker(home / "kafka")
+        stack.enter_context(broker)
         console.print("starting a PostgreSQL server")
         database = stack.enter_context(Postgres(home / "postgres"))
         _fill(console, broker.bootstrap_servers)
