@@ -31,6 +31,7 @@ from headrace.log.clock import SystemClock
 from headrace.nodes.bound_operator import bound
 from headrace.nodes.evolution import OtherDescriptionError
 from headrace.nodes.node_tables import read_progress, results_writer
+from headrace.nodes.references import all_found_in
 from headrace.nodes.topics import topics_of
 from headrace.nodes.unusable_table import unusable_uri
 from headrace.spark.merge import FOLDER as CHANGES_FOLDER
@@ -112,7 +113,8 @@ class Maintenance:
                 f"maintenance: a retention of {retention_hours:g} hours could delete files that a run still reads.",
                 hint=f"Give at least {RETENTION_HOURS_MIN:g} hours: a run may last {RUN_HOURS_MAX:g}.",
             )
-        self._spark, self._lake, self._nodes = pipeline_session(spark), lake, tuple(with_unnamed(nodes))
+        self._spark, self._lake = pipeline_session(spark), lake
+        self._nodes = tuple(with_unnamed(all_found_in(lake, nodes)))
         self._retention_hours, self._clock = retention_hours, clock or SystemClock()
         self._patience_seconds = patience_seconds
 
