@@ -7,7 +7,7 @@ import sys
 
 import typer
 
-from headrace.cli.commands import DEFAULTS, Root
+from headrace.cli.options import DEFAULTS, Root
 from headrace.lake.paths import Lake
 from headrace.lifecycle.pending_erasures import pending
 

@@ -131,7 +131,7 @@ class NodeStream(ReadingLoop):
 
     def _log_is_due(self) -> bool:
         """Whether a reader in another pipeline waits for the node's log, which is not there."""
-        return bool(self.runner and not self.runner.log and not self._rebuild) and self.can_be_told
+        return self.can_be_told and bool(self.runner and not self.runner.log and not self._rebuild)
 
     def due(self) -> bool:
         """Whether a log has rows whose turn has come, or upkeep is due."""
