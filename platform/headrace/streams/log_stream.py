@@ -118,7 +118,6 @@ class LogStream(SharedLog):
             orphan_seconds=LEASE_ORPHAN_SECONDS,
         )
         self._lease = lease
-        note_description(self._lake, self.topic)
         sequencer = Sequencer(
             self._spark,
             self.topic,
@@ -130,6 +129,7 @@ class LogStream(SharedLog):
             beside_ms=self._beside_ms,
             on_step=partial(self._before_commit, lease),
         )
+        note_description(self._lake, self.topic)  # the log has taken it
         sequencer.reads_from(self._kafka.topic_id())
         self._require_readers_within()
         if sequencer.state.batch == 0:
