@@ -17,6 +17,8 @@ if TYPE_CHECKING:
     from headrace.errors import HeadraceError
     from headrace.lake.paths import Lake
 
+LOOK_FOR_NODES_EVERY_SECONDS = 0.5
+
 
 class ReadingLoop(PausableLoop):
     """A loop that begins once the nodes are there that its node reads by name.
@@ -43,7 +45,7 @@ class ReadingLoop(PausableLoop):
         try:
             self.node = self._generations.of(self._described)
         except NodeAwaitedError as error:
-            self.remark = error
+            self.remark, self._retry_at = error, time.monotonic() + LOOK_FOR_NODES_EVERY_SECONDS
             return False
         except Exception as error:
             self._failed(error)
