@@ -169,7 +169,7 @@ def test_pipelines_that_share_a_topic_define_its_log_once() -> None:
 
 def test_a_run_hosts_the_logs_that_its_nodes_read_though_they_are_assets_elsewhere() -> None:
     node = READINGS.group_by("sensor").aggregate(n=hr.count()).named("second")
-    own = LINES.group_by().aggregate(n=hr.count()).named("own")
+    own = LINES.group_by("text").aggregate(n=hr.count()).named("own")
     pipeline = pipeline_of([node, own], partitions_start="2026-01-01", logs_elsewhere=["readings"])
     keys = [key.to_user_string() for key in pipeline.streaming_keys]
     assert keys == ["log/lines", "stream/second", "stream/own"]
