@@ -154,6 +154,7 @@ class _Watch:
     ) -> None:
         self._context, self._config, self._listeners = context, config, listeners
         self._reported = Reported(stands_by=pipeline.standby, tell=context.log.info)
+        self._logs_elsewhere = pipeline.logs_elsewhere
         self._of = settings_of(config, pipeline.name)
         self._trigger = RateLimited(lambda: trigger_set(lake.lake, pipeline.name), TRIGGER_READ_EVERY_SECONDS)
         self._runtime = StreamRuntime(
@@ -161,7 +162,7 @@ class _Watch:
             lake.lake,
             pipeline.nodes,
             kafka=pipeline.kafka or KafkaSettings(),
-            only={key.to_user_string() for key in context.selected_asset_keys},
+            only=pipeline.hosted(context.selected_asset_keys),
             trigger_ms=self._trigger() or self._of.trigger_ms,
             standby=pipeline.standby or self._of.standby,
         )
@@ -221,7 +222,7 @@ class _Watch:
             self._drain(stop)
 
     def _report(self, statuses: Sequence[StreamStatus], age: float) -> None:
-        statuses = self._reported.of(statuses)
+        statuses = self._of_this_run(statuses)
         for listen in self._listeners:
             listen(statuses)
         if self._runtime.jvm_ended:
@@ -232,6 +233,12 @@ class _Watch:
                 self._days[status.asset].report(status.stream_time_ms, status.read_ms)
             if status.asset in self._tables:
                 self._tables[status.asset].report()
+
+    def _of_this_run(self, statuses: Sequence[StreamStatus]) -> list[StreamStatus]:
+        """Without what another run has, and without logs that are assets elsewhere, unless this run writes them."""
+        elsewhere = {f"log/{name}" for name in self._logs_elsewhere}
+        ours = self._reported.of(statuses)
+        return [status for status in ours if status.asset not in elsewhere or status.state == "running"]
 
     def _drain(self, stop: StopRequest) -> None:
         if self._runtime.jvm_ended:
@@ -252,7 +259,7 @@ class _Watch:
             self._say_farewell()
 
     def _say_farewell(self) -> None:
-        statuses = self._reported.of(self._runtime.poll())
+        statuses = self._of_this_run(self._runtime.poll())
         for listen in self._listeners:
             listen(statuses)
         self._progress.farewell(statuses, wall=time.time())
