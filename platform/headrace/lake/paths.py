@@ -16,7 +16,7 @@ class Lake:
     `former/<node>` the tables that a change replaced · `changes/<time>.json` what was applied ·
     `refused/<node>/<sink>` what a sink's store refused · `requests/<topic>` what a log's writer is asked to record ·
     `unusable/<node>/<fingerprint>` the records for which a step of the node raises ·
-    `paused/<node>.json` the nodes that a person lets rest ·
+    `paused/<node>.json` the nodes that a person lets rest · `paused/<node>.handover` those that a stream is asked for ·
     `triggers/<stream>.json` how often a stream's queries work, if that was set · `leases/…` who writes.
     """
 
@@ -97,6 +97,10 @@ class Lake:
     def paused(self, node: str) -> str:
         """The file that says that a node rests."""
         return f"{self.root}/paused/{node}.json"
+
+    def handover(self, node: str) -> str:
+        """The file by which somebody asks a running stream for a node; beside the pauses, so one listing finds both."""
+        return f"{self.root}/paused/{node}.handover"
 
     def trigger(self, stream: str) -> str:
         """The file that holds the trigger interval set for a stream."""

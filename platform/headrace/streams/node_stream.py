@@ -23,8 +23,8 @@ from headrace.nodes.topics import reached_by
 from headrace.sequence.log_columns import DEAD_LETTER, RECORD
 from headrace.streams.buffered import BufferFigures
 from headrace.streams.log_watch import LogWatch, log_version
-from headrace.streams.pausable_loop import PausableLoop
 from headrace.streams.supervised import LEASE_ORPHAN_SECONDS
+from headrace.streams.swappable_loop import SwappableLoop
 from headrace.writing.background import BackgroundTask
 from headrace.writing.lease import Lease, LeaseHeldError, take_lease
 from headrace.writing.node_runner import NodeRunner
@@ -52,7 +52,7 @@ FOLD_SECONDS = 60.0  # the shortest time between two folds of current results in
 FOLD_REST = 4  # after a fold it rests at least this many times as long as the fold took
 
 
-class NodeStream(PausableLoop):
+class NodeStream(SwappableLoop):
     """Advances one node for as long as it runs."""
 
     kind = "stream"
@@ -77,10 +77,8 @@ class NodeStream(PausableLoop):
             upkeep      at background work, likewise
             is_read     whether other nodes read this one
         """
-        super().__init__()
-        self.name, self.node = node.required_name, node
+        super().__init__(spark, node, lake, clock)
         self.runner: NodeRunner | None = None
-        self._spark, self._lake, self._clock = spark, lake, clock
         self.trigger_ms, self._on_step = trigger_ms, on_step
         self._lease: Lease | None = None
         self._rebuild: Rebuild | None = None
@@ -100,7 +98,11 @@ class NodeStream(PausableLoop):
         self._state_size = RateLimited(self._measure_state, STATE_MEASURED_EVERY_SECONDS)
 
     def open(self) -> None:
-        """Take the lease, and recover the node's progress."""
+        """Take the lease, and recover the node's progress.
+
+        Raises: WaitsError while the node is handed over, or its tables have become another description's
+        """
+        self.require_free()
         lease = take_lease(
             self._spark,
             self._lake.lease(f"node/{self.name}"),
@@ -109,6 +111,7 @@ class NodeStream(PausableLoop):
             orphan_seconds=LEASE_ORPHAN_SECONDS,
         )
         self._lease, on_step = lease, partial(self._before_commit, lease)
+        self.require_own_tables()
         self._rebuild = rebuild_due(self._spark, self.node, self._lake, self._clock, on_step=on_step)
         if self._rebuild is not None:
             self.runner = self._rebuild.runner
@@ -116,6 +119,7 @@ class NodeStream(PausableLoop):
             self.runner = self._new_runner(on_step)
             for topic in self.node.topics:
                 require_log_reaches(self._spark, self._lake, self.name, topic, self.runner.progress)
+            self.has_run = True
         self._upkeep.error = None
         self.buffer = BufferFigures()
         self._raised = RateLimited(self._limits_since, LIMITS_READ_EVERY_SECONDS)
@@ -150,7 +154,7 @@ class NodeStream(PausableLoop):
                 return 0
         before, until = _records(self.runner), time.monotonic() + WORK_SECONDS
         self.micro_batches = 0
-        while not self.paused and self._fold(self.runner) and not self._closing.is_set():
+        while not self.paused and self._fold(self.runner) and not self._ends:
             self.went_well()
             self.micro_batches += 1
             self.buffer.see(self.runner.progress.buffer)
@@ -180,7 +184,7 @@ class NodeStream(PausableLoop):
 
     def _advance(self, rebuild: Rebuild) -> None:
         """Rebuild until nothing is left, and swap it in; the node's runner is an ordinary one from then on."""
-        while not self._closing.is_set() and not self.paused:
+        while not self._ends and not self.paused:
             if not rebuild.advance():
                 if rebuild.is_behind:
                     return  # a node that it reads is rebuilt, too, and has not come so far yet
@@ -189,7 +193,7 @@ class NodeStream(PausableLoop):
                 self._rebuild = None
                 assert self._lease is not None
                 on_step = partial(self._before_commit, self._lease)
-                self.runner = self._new_runner(on_step)
+                self.runner, self.has_run = self._new_runner(on_step), True
                 return
 
     def _fold(self, runner: NodeRunner) -> bool:
@@ -231,8 +235,8 @@ class NodeStream(PausableLoop):
         return [(log, found.number) for log, found in coming if not found.begun]
 
     def mended(self) -> bool:
-        """Whether the node was full, and its limits have been set in the log since."""
-        return isinstance(self.error, FullError) and bool(self._raised())
+        """Also whether the node was full, and its limits have been set in the log since."""
+        return super().mended() or (isinstance(self.error, FullError) and bool(self._raised()))
 
     def _limits_since(self) -> bool:
         """Looked up every few seconds, while the node is full."""

@@ -1,0 +1,76 @@
+"""Where a rebuild meets the tables that it is to replace.
+
+Law: a rebuild is swapped in where the tables before stand: it has read each log as far as they have, and no further. So
+what its sinks get afterwards begins where the tables before stopped giving, whatever came into the logs during the rebuild:
+no commit is given by both, and none by neither.
+
+Two descriptions may read different logs. A log that the tables before did not read is read through the furthest commit time
+that they have reached, and so are all logs of a node that reads its logs in one order.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from headrace import lake as lakes
+from headrace.lake import small_files
+from headrace.nodes.node_tables import STATE_LAYOUT
+
+if TYPE_CHECKING:
+    from collections.abc import Collection, Mapping
+
+    from headrace.description import Node
+    from headrace.lake.paths import Lake
+
+
+def meeting_point(
+    before_ms: Mapping[str, int], topics: Collection[str], *, ordered: bool
+) -> Mapping[str, int]:
+    """How far a rebuild reads, as commit times.
+
+    In: before_ms  how far the tables before have read each log
+        topics     the logs that the rebuild reads
+        ordered    whether it reads them in one order
+    """
+    furthest_ms = max(before_ms.values(), default=0)
+    if ordered:
+        return dict.fromkeys(topics, furthest_ms)
+    by_name = {_name(topic): ms for topic, ms in before_ms.items()}
+    return {topic: by_name.get(_name(topic), furthest_ms) for topic in topics}
+
+
+def is_behind(before_ms: Mapping[str, int], now_ms: Mapping[str, int]) -> bool:
+    """Whether a rebuild has read less than the tables before: a swap would take them back in time."""
+    by_name = {_name(topic): ms for topic, ms in now_ms.items()}
+    slowest_ms = min(now_ms.values(), default=0)
+    return any(by_name.get(_name(topic), slowest_ms) < ms for topic, ms in before_ms.items())
+
+
+def is_beyond(point_ms: Mapping[str, int], now_ms: Mapping[str, int]) -> bool:
+    """Whether a rebuild has read more: the node has gone back since, and sinks would miss what lies between."""
+    return any(ms > point_ms.get(topic, ms) for topic, ms in now_ms.items())
+
+
+def standing(lake: Lake, node: Node) -> Mapping[str, int] | None:
+    """How far a node's tables have read each log, whoever has written them; None: there are none, or of another layout.
+
+    A micro-batch that was broken off after its results were written counts: sinks have its rows.
+    """
+    name = node.required_name
+    state = lakes.open_table(lake.state(name))
+    commit = lakes.last_commit(state, f"node/{name}") if state.exists else None
+    if commit is None or commit.record.get("layout") != STATE_LAYOUT:
+        return None
+    progress: Mapping[str, Any] = commit.record["progress"]
+    plan = small_files.read_json(lake.plan(name))
+    written = lakes.last_commit(lakes.open_table(lake.table(name)), f"node/{name}")
+    following = progress.get("batch", 0) + 1
+    given = None if written is None else written.record.get("batch")
+    if plan is not None and plan["batch"] == given == following:
+        return dict(plan["upto_ms"])
+    return dict(progress["upto_ms"])
+
+
+def _name(topic: str) -> str:
+    """The name of a log; that of a node without its generation."""
+    return topic.partition("@")[0]
