@@ -43,7 +43,14 @@ def test_a_log_that_was_not_read_before_is_read_through_the_furthest_of_the_othe
     before = {"a": 20, "b": 15}
     assert meeting_point(before, ["a", "c"], ordered=False) == {"a": 20, "c": 20}
     assert not is_behind(before, {"a": 20, "c": 20})
-    assert is_behind(before, {"a": 20, "c": 14}), "of a log that is gone all others stand for it"
+    assert is_behind(before, {"a": 20, "c": 14}), "for a log that is gone the new ones stand"
+
+
+def test_a_log_that_is_not_read_any_more_keeps_nothing_waiting() -> None:
+    before = {"a": 20, "b": 25}
+    assert meeting_point(before, ["a"], ordered=False) == {"a": 20}
+    assert not is_behind(before, {"a": 20})
+    assert is_behind(before, {"a": 19})
 
 
 def test_logs_that_are_read_in_one_order_are_read_through_one_commit_time() -> None:

@@ -13,7 +13,11 @@ import pytest
 import headrace as hr
 from headrace.changing.apply_changes import ApplyChanges
 from headrace.changing.roll_back import roll_back
+from headrace.lake import small_files
+from headrace.lifecycle.backfill import verify
+from headrace.lifecycle.erasure import Erasure
 from headrace.lifecycle.meeting_point import standing
+from headrace.lifecycle.retention import Retention
 from headrace.spark.kafka import KafkaSettings
 from headrace.streams import stream_runtime, supervised, swappable_loop
 from headrace.streams.stream_runtime import StreamRuntime
@@ -162,3 +166,47 @@ def test_nodes_of_a_running_stream_are_swapped_undone_and_swapped_again(living: 
         read_all(run, *changed, "totals")  # its code is the right one again
         assert {status.state for status in run.status.values()} == {"running"}
     assert living.tables(after) == living.tables_anew(after)
+
+
+def test_a_key_is_erased_and_rows_are_cut_off_while_a_stream_runs(living: Living) -> None:
+    sinks, minute = (Seen(), Seen()), 0
+    nodes = pipeline(sinks)
+    names = [node.required_name for node in nodes]
+
+    def feed() -> None:
+        nonlocal minute
+        minute += 1
+        living.commit((minute, "a", minute), (minute, "b", 1), (minute, "b", 2))
+
+    def read_all(run: Running) -> None:
+        run.until(lambda status: all(status[name].lag_seconds == 0 for name in names))
+
+    feed()
+    feed()
+    with running(living, nodes) as run:
+        read_all(run)
+        given = len(sinks[0].rows)
+        for _ in Erasure(living.spark, living.lake, nodes, READINGS, "a", clock=living.clock).run():
+            feed()  # records of the key that come later are new ones
+        feed()
+        read_all(run)
+        assert {status.state for status in run.status.values()} == {"running"}
+        tables = living.tables(nodes)
+        assert tables == living.tables_anew(nodes)
+        assert len([row for row in tables["finals"] if "'a'" in row]) == minute - 3, (
+            "two of its windows are gone"
+        )
+        assert len(sinks[0].rows) == len({row[1:4] for row in sinks[0].rows}) > given, "nothing came twice"
+        assert not small_files.exists(living.lake.erasing("readings"))
+
+        cut = Retention(living.spark, living.lake, nodes, READINGS, clock=living.clock).run(
+            living.clock.now_ms() - 1_500
+        )
+        assert cut.rows
+        assert sorted(cut.balances) == ["finals", "totals"]
+        feed()
+        read_all(run)
+        assert {status.state for status in run.status.values()} == {"running"}
+        assert {*tables["finals"]} < {*living.tables(nodes)["finals"]}
+    for node in nodes:
+        assert all(day.equal for day in verify(living.spark, living.lake, node))

@@ -12,7 +12,7 @@ class Lake:
     `logs/<topic>` the log · `tables/<node>` results · `state/<node>` state, plan, rules, columns and opening balance ·
     `node_logs/<node>/<fingerprint>` what a node gives to others ·
     `beside/<node>` what is folded from the log beside these ·
-    `rebuilds/<node>/<fingerprint>` the same of a node that is rebuilt ·
+    `rebuilds/<node>/<fingerprint>` the same of a node that is rebuilt · `erasing/<topic>` of the nodes of an erasure ·
     `former/<node>` the tables that a change replaced · `changes/<time>.json` what was applied ·
     `refused/<node>/<sink>` what a sink's store refused · `requests/<topic>` what a log's writer is asked to record ·
     `unusable/<node>/<fingerprint>` the records for which a step of the node raises ·
@@ -24,6 +24,7 @@ class Lake:
     nodes: str | None = (
         None  # where tables and state of nodes lie while they are rebuilt; None: below the root
     )
+    aside: frozenset[str] = frozenset()  # nodes whose logs, and what they cannot use, lie there, too
 
     @property
     def _nodes(self) -> str:
@@ -36,7 +37,8 @@ class Lake:
     def log(self, topic: str) -> str:
         """The Delta table of a topic's log. What a node gives is the topic `<node>@<fingerprint>`."""
         node, at, generation = topic.partition("@")
-        return f"{self.root}/node_logs/{node}/{generation}" if at else f"{self.root}/logs/{topic}"
+        root = self._nodes if node in self.aside else self.root
+        return f"{root}/node_logs/{node}/{generation}" if at else f"{self.root}/logs/{topic}"
 
     def table(self, node: str) -> str:
         """The Delta table of a node's results."""
@@ -53,6 +55,10 @@ class Lake:
     def beside(self, node: str) -> str:
         """The folder of what is folded from the log beside the node's tables, to be compared with them."""
         return f"{self.root}/beside/{node}"
+
+    def erasing(self, topic: str) -> str:
+        """The folder in which the nodes of a topic are folded once a key is erased."""
+        return f"{self.root}/erasing/{topic}"
 
     def plan(self, node: str) -> str:
         """The file that holds the node's planned micro-batch."""

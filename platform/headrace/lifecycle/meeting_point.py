@@ -40,10 +40,16 @@ def meeting_point(
 
 
 def is_behind(before_ms: Mapping[str, int], now_ms: Mapping[str, int]) -> bool:
-    """Whether a rebuild has read less than the tables before: a swap would take them back in time."""
+    """Whether a rebuild has read less than the tables before: a swap would take them back in time.
+
+    Logs that are new stand for those that are gone: a node that is read may have got another name.
+    """
     by_name = {_name(topic): ms for topic, ms in now_ms.items()}
-    slowest_ms = min(now_ms.values(), default=0)
-    return any(by_name.get(_name(topic), slowest_ms) < ms for topic, ms in before_ms.items())
+    known = {_name(topic) for topic in before_ms}
+    new_ms = [ms for name, ms in by_name.items() if name not in known]
+    instead_ms = {name: min(new_ms) for name in known if new_ms and name not in by_name}
+    reached_ms = {**by_name, **instead_ms}
+    return any(reached_ms.get(_name(topic), ms) < ms for topic, ms in before_ms.items())
 
 
 def is_beyond(point_ms: Mapping[str, int], now_ms: Mapping[str, int]) -> bool:
