@@ -77,6 +77,6 @@ def roll_pipeline_back(lake: Root = DEFAULTS.lake) -> None:
 
 def _session(lake: str) -> SparkSession:
     from headrace.spark.jars import spark_jars
-    from headrace.spark.session import build_session, spark_conf
+    from headrace.spark.session import build_session, configured
 
-    return build_session(spark_conf(spark_jars(), lake=lake))
+    return build_session(configured(spark_jars(), lake))

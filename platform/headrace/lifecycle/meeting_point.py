@@ -39,12 +39,15 @@ def meeting_point(
     return {topic: by_name.get(_name(topic), furthest_ms) for topic in topics}
 
 
-def is_behind(before_ms: Mapping[str, int], now_ms: Mapping[str, int]) -> bool:
+def is_behind(before_ms: Mapping[str, int], now_ms: Mapping[str, int], topics: Collection[str]) -> bool:
     """Whether a rebuild has read less than the tables before: a swap would take them back in time.
 
     Logs that are new stand for those that are gone: a node that is read may have got another name.
+
+    In: now_ms  how far the rebuild has read its logs; of one that is missing nothing
+        topics  the logs that it reads
     """
-    by_name = {_name(topic): ms for topic, ms in now_ms.items()}
+    by_name = {_name(topic): now_ms.get(topic, 0) for topic in topics}
     known = {_name(topic) for topic in before_ms}
     new_ms = [ms for name, ms in by_name.items() if name not in known]
     instead_ms = {name: min(new_ms) for name in known if new_ms and name not in by_name}

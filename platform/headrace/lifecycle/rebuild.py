@@ -109,7 +109,11 @@ class Rebuild:
         if before_ms is None:
             return {}
         ordered = operator_of(self._node, for_sinks=bool(self._node.sinks)).ordered
-        return meeting_point(before_ms, [topic.name for topic in self._node.topics], ordered=ordered)
+        return meeting_point(before_ms, self._topics, ordered=ordered)
+
+    @property
+    def _topics(self) -> list[str]:
+        return [topic.name for topic in self._node.topics]
 
     def advance(self) -> bool:
         """Fold what the tables have read beyond it; False when there is nothing new."""
@@ -125,7 +129,7 @@ class Rebuild:
     def is_behind(self) -> bool:
         """True while it has read less than the tables that it is to replace: a swap would take them back in time."""
         before_ms = standing(self._lake, self._node)
-        return before_ms is not None and is_behind(before_ms, self.runner.progress.upto_ms)
+        return before_ms is not None and is_behind(before_ms, self.runner.progress.upto_ms, self._topics)
 
     def swap(self) -> None:
         """Put it in the place of the node's tables. The caller holds the node's lease.
