@@ -100,7 +100,7 @@ def test_a_change_is_planned_applied_and_undone_by_commands_and_then_by_jobs(
         def run(job: str) -> str:
             """What Dagster keeps of a run."""
             result = defs.resolve_job_def(job).execute_in_process(instance=instance)
-            return "\n".join(entry.to_json() for entry in instance.all_logs(result.run_id))
+            return "\n".join(dg.serialize_value(entry) for entry in instance.all_logs(result.run_id))
 
         assert "rebuilt from the log" in run("plan_changes")
         kept = run("apply_changes")

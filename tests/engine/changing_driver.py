@@ -50,7 +50,7 @@ class Life:
         """Live through some changes, then fold the rest of the log; the last description, and what its tables hold."""
         for self.wanted in changes:
             while self._described != (self.wanted, False):
-                self._try(self.random.choice([self._grow, self._fold, self._fold, self._act]))
+                self._try((self._grow, self._fold, self._fold, self._act)[self.random.integers(4)])
         self.visible = dict.fromkeys(self.visible, 1 << 62)
         while self._fold_or_crash():
             pass
@@ -102,6 +102,8 @@ class Life:
             return
         reading, folder = self.readings[self.wanted], f"rebuilt-{self.wanted}"
         before = self._standing(described, swapping=swapping)
+        if before is None:
+            return  # a node that has not run is no changed node
         point = meeting_point(before, reading.topics, ordered=False)
         state = self._opened(folder, self.wanted)
         if is_beyond(point, state.progress.clock.upto_ms):
@@ -173,11 +175,13 @@ class Life:
             if ms > after:
                 assert self.given.setdefault(topic, {}).setdefault(after, ms) == ms, "repeated otherwise"
 
-    def _standing(self, described: int, *, swapping: bool) -> Upto:
+    def _standing(self, described: int, *, swapping: bool) -> Upto | None:
         """How far the tables have read: through outputs that were written, too, for sinks have their rows."""
         state = lake.open_table(f"{self.folder}/tables/state")
         last = lake.last_commit(state, self.writer) if state.exists else None
-        reached: dict[str, int] = {} if last is None else last.record["upto"]
+        if last is None:
+            return None
+        reached: dict[str, int] = last.record["upto"]
         for name in () if swapping else output_tables(self.readings[described].operator):
             table = lake.open_table(f"{self.folder}/tables/{name}")
             written = lake.last_commit(table, self.writer) if table.exists else None

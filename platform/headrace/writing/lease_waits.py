@@ -163,13 +163,14 @@ def nothing_rebuilds(
     """
     with ExitStack() as stack:
 
-        def held(of: str, writer: str) -> Lease:
-            lease = take_lease_patiently(spark, lake.lease(of), writer, clock, patience_seconds)
+        def held(kind: str, name: str, patience: float) -> Lease:
+            folder, writer = lake.lease(f"{kind}/{name}"), f"{kind.capitalize()} of '{name}'"
+            lease = take_lease_patiently(spark, folder, writer, clock, patience)
             stack.callback(lease.release)
             return lease
 
         backfills = {}
         for name in (node.required_name for node in nodes):
-            held(f"rebuild/{name}", f"Rebuild of '{name}'")
-            backfills[name] = held(f"backfill/{name}", f"Backfill of '{name}'")
+            held("rebuild", name, 0.0)
+            backfills[name] = held("backfill", name, patience_seconds)
         yield backfills
