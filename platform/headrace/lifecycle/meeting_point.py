@@ -71,13 +71,16 @@ def standing(lake: Lake, node: Node) -> Mapping[str, int] | None:
     if commit is None or commit.record.get("layout") != STATE_LAYOUT:
         return None
     progress: Mapping[str, Any] = commit.record["progress"]
-    plan = small_files.read_json(lake.plan(name))
-    written = lakes.last_commit(lakes.open_table(lake.table(name)), f"node/{name}")
-    following = progress.get("batch", 0) + 1
-    given = None if written is None else written.record.get("batch")
-    if plan is not None and plan["batch"] == given == following:
+    plan, following = small_files.read_json(lake.plan(name)), progress.get("batch", 0) + 1
+    if plan is not None and plan["batch"] == following == _batch_given(lake, name):
         return dict(plan["upto_ms"])
     return dict(progress["upto_ms"])
+
+
+def _batch_given(lake: Lake, name: str) -> int | None:
+    """The last micro-batch whose appended results were written."""
+    commit = lakes.last_commit(lakes.open_table(lake.table(name)), f"node/{name}")
+    return None if commit is None else commit.record.get("batch")
 
 
 def _name(topic: str) -> str:
