@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING
 
 from headrace import lake as lakes
 from headrace.engine.state_files import StateSource
+from headrace.errors import TransientError
 from headrace.lake import small_files
 from headrace.lifecycle.meeting_point import standing
 from headrace.nodes.bound_operator import bound
@@ -71,8 +72,17 @@ class FoldedAside:
                 pass
 
     def standing(self, node: Node) -> Standing:
-        """What the logs of a node lead to."""
+        """What the logs of a node lead to where its tables stand.
+
+        Raises: TransientError when it was not folded so far
+        """
         name, of, operator = node.required_name, bound(self._spark, node), operator_of(node)
+        before_ms, now_ms = standing(self._lake, node) or {}, self._runners[name].progress.upto_ms
+        if any(now_ms.get(topic.name, 0) != before_ms.get(topic.name, 0) for topic in node.topics):
+            raise TransientError(
+                f"Node '{name}' was folded aside through {dict(now_ms)}, and its tables stand at {dict(before_ms)}.",
+                hint="A log that it reads is not settled so far. Run it again: it does what is missing.",
+            )
         source = StateSource.committed(lakes.open_table(self.lake.state(name)))
         state = rows_of_files(self._spark, source.uri, source.files, of.state)
         if operator.appended:
