@@ -71,7 +71,7 @@ def test_a_change_is_planned_applied_and_undone_by_commands_and_then_by_jobs(
 
     code, told = command("plan")
     assert code == 0
-    assert "node finals: rebuilt from the log\n  + total = sum(value)" in told
+    assert "node finals: rebuilt from the log\n  + total = sum(value, scale=6)" in told
     assert "To rebuild finals, totals: headrace apply." in told
     assert json.loads(command("plan", "--json")[1])["nodes"][0]["outcome"] == "rebuilt"
     assert command("plan", pipeline="before")[1].endswith("Nothing is to be applied.\n")

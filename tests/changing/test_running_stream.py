@@ -18,6 +18,7 @@ from headrace.lifecycle.backfill import verify
 from headrace.lifecycle.erasure import Erasure
 from headrace.lifecycle.meeting_point import standing
 from headrace.lifecycle.retention import Retention
+from headrace.nodes.node_tables import frontier_ms
 from headrace.spark.kafka import KafkaSettings
 from headrace.streams import stream_runtime, supervised, swappable_loop
 from headrace.streams.stream_runtime import StreamRuntime
@@ -70,7 +71,7 @@ class Running:
         self.runtime = StreamRuntime(
             living.spark, living.lake, nodes, kafka=kafka, clock=living.clock, only=only, trigger_ms=20
         )
-        self.status: dict[str, StreamStatus] = {}
+        self._living, self.status = living, dict[str, StreamStatus]()
         self._ends = threading.Event()
         self._thread = threading.Thread(target=self._poll, daemon=True)
         self._thread.start()
@@ -84,6 +85,12 @@ class Running:
         while not (self.status and done(self.status)):
             assert time.monotonic() < deadline, self.status
             time.sleep(0.05)
+
+    def read_all(self, *names: str) -> None:
+        """Wait until some nodes have folded all that the log holds now."""
+        target = {"readings": frontier_ms(self._living.spark, self._living.lake, READINGS)}
+        streams = [each for each in self.runtime._streams if each.name in names]
+        self.until(lambda _: all(each.has_folded(target) for each in streams))
 
     def end(self) -> None:
         self._ends.set()
@@ -120,16 +127,13 @@ def test_nodes_of_a_running_stream_are_swapped_undone_and_swapped_again(living: 
         minute += 1
         living.commit((minute, "a", minute), (minute, "b", 1), (minute, "b", 2))
 
-    def read_all(run: Running, *names: str) -> None:
-        run.until(lambda status: all(status[name].lag_seconds == 0 for name in names))
-
     def waits(status: dict[str, StreamStatus]) -> bool:
         return {status[name].state for name in changed} == {"waiting"}
 
     feed()
     feed()
     with running(living, before) as run:
-        read_all(run, *changed, "totals")
+        run.read_all(*changed, "totals")
         # More records follow each stage of the act, and the stream folds them.
         ApplyChanges(living.spark, living.lake, after, clock=living.clock).run(on_stage=feed)
         swapped = {node.required_name: standing(living.lake, node) for node in after}
@@ -138,14 +142,14 @@ def test_nodes_of_a_running_stream_are_swapped_undone_and_swapped_again(living: 
         for name in changed:
             assert "the code of this run describes another version" in str(run.status[name].error)
             assert run.status[name].failures == 0
-        read_all(run, "totals")
+        run.read_all("totals")
         assert run.status["totals"].state == "running"
         assert {n.required_name: standing(living.lake, n) for n in after[:2]} == {
             name: swapped[name] for name in changed
         }, "nobody folds them with the old code"
 
     with running(living, after) as run:
-        read_all(run, *changed, "totals")
+        run.read_all(*changed, "totals")
         assert living.tables(after) == living.tables_anew(after)
         for sink, name in zip(sinks, changed, strict=True):
             through = swapped[name]
@@ -163,7 +167,7 @@ def test_nodes_of_a_running_stream_are_swapped_undone_and_swapped_again(living: 
         living.fold(before[:2])  # as a run with the code before does
         assert living.tables(before[:2]) == living.tables_anew(before[:2])
         ApplyChanges(living.spark, living.lake, after, clock=living.clock).run(on_stage=feed)
-        read_all(run, *changed, "totals")  # its code is the right one again
+        run.read_all(*changed, "totals")  # its code is the right one again
         assert {status.state for status in run.status.values()} == {"running"}
     assert living.tables(after) == living.tables_anew(after)
 
@@ -178,18 +182,15 @@ def test_a_key_is_erased_and_rows_are_cut_off_while_a_stream_runs(living: Living
         minute += 1
         living.commit((minute, "a", minute), (minute, "b", 1), (minute, "b", 2))
 
-    def read_all(run: Running) -> None:
-        run.until(lambda status: all(status[name].lag_seconds == 0 for name in names))
-
     feed()
     feed()
     with running(living, nodes) as run:
-        read_all(run)
+        run.read_all(*names)
         given = len(sinks[0].rows)
         for _ in Erasure(living.spark, living.lake, nodes, READINGS, "a", clock=living.clock).run():
             feed()  # records of the key that come later are new ones
         feed()
-        read_all(run)
+        run.read_all(*names)
         assert {status.state for status in run.status.values()} == {"running"}
         tables = living.tables(nodes)
         assert tables == living.tables_anew(nodes)
@@ -205,7 +206,7 @@ def test_a_key_is_erased_and_rows_are_cut_off_while_a_stream_runs(living: Living
         assert cut.rows
         assert sorted(cut.balances) == ["finals", "totals"]
         feed()
-        read_all(run)
+        run.read_all(*names)
         assert {status.state for status in run.status.values()} == {"running"}
         assert {*tables["finals"]} < {*living.tables(nodes)["finals"]}
     for node in nodes:

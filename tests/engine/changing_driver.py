@@ -91,8 +91,7 @@ class Life:
         upto = state.pending or self._frontiers(reading, done, self.visible)
         if all(done.get(topic, 0) >= ms for topic, ms in upto.items()):
             return False
-        self._give(done, upto)
-        self._increment(state, reading, done, upto)
+        self._increment(state, reading, done, upto, gives=True)
         return True
 
     def _act(self) -> None:
@@ -149,14 +148,21 @@ class Life:
         ]
         replace_table(writers[-1], source, record)
 
-    def _increment(self, state: NodeState, reading: Reading, done: dict[str, int], upto: Upto) -> None:
+    def _increment(
+        self, state: NodeState, reading: Reading, done: dict[str, int], upto: Upto, *, gives: bool = False
+    ) -> None:
+        """A micro-batch. In: gives  whether sinks get it: with its rows, or if it has none, once it counts"""
         rows, times = reading.increment(done, dict(upto))
         found = state.fold(rows, times, self.how)
         assert found is not None
         self._may_crash()
         state.commit_outputs(found, times)
+        if gives and any(found.written.values()):
+            self._give(done, times.after.upto_ms)
         self._may_crash()
         state.commit_state(found, times)
+        if gives:
+            self._give(done, times.after.upto_ms)
         self._may_crash()
 
     def _frontiers(self, reading: Reading, done: Upto, ends: Upto) -> dict[str, int]:
