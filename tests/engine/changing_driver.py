@@ -64,7 +64,8 @@ class Life:
             self.stream = None
             lake.forget(str(self.folder))
             if self.random.random() < 0.3:  # what was broken off gives way to something else
-                self.wanted = int(self.random.integers(len(self.readings)))
+                others = [number for number in range(len(self.readings)) if number != self._described[0]]
+                self.wanted = int(self.random.choice(others))
 
     def _fold_or_crash(self) -> bool:
         before = self.crashes
@@ -127,10 +128,10 @@ class Life:
             self._replace(folder, name)
             self._may_crash()
         self._replace(folder, "state")
+        self.swaps += 1
         self._note(self.wanted, swapping=False)
         self._may_crash()
         self._remove(folder)
-        self.swaps += 1
 
     def _replace(self, folder: str, name: str) -> None:
         source, target = (lake.open_table(f"{self.folder}/{each}/{name}") for each in (folder, "tables"))

@@ -227,7 +227,9 @@ def rebuild(
             pass
     finally:
         built.close()
-    typer.echo(f"Node '{node}': rebuilt as far as its log goes. Start its stream with this description.")
+    typer.echo(
+        f"Node '{node}': rebuilt as far as its tables have read the log. Start its stream with this description."
+    )
 
 
 @app.command()
