@@ -71,7 +71,8 @@ class Running:
         self.runtime = StreamRuntime(
             living.spark, living.lake, nodes, kafka=kafka, clock=living.clock, only=only, trigger_ms=20
         )
-        self._living, self.status = living, dict[str, StreamStatus]()
+        self._living = living
+        self.status: dict[str, StreamStatus] = {}
         self._ends = threading.Event()
         self._thread = threading.Thread(target=self._poll, daemon=True)
         self._thread.start()

@@ -54,7 +54,8 @@ class Life:
         self.visible = dict.fromkeys(self.visible, 1 << 62)
         while self._fold_or_crash():
             pass
-        return self.readings[self.wanted], self._outcome()
+        last, _ = self._described
+        return self.readings[last], self._outcome(last)
 
     def _try(self, work: Any) -> None:
         try:
@@ -219,13 +220,13 @@ class Life:
         if self.crashes < 6 and self.random.random() < 0.12:
             raise Crash
 
-    def _outcome(self) -> Outcome:
-        state = self._opened("tables", self.wanted)
+    def _outcome(self, described: int) -> Outcome:
+        state = self._opened("tables", described)
         tables, progress = state.tables, state.progress
         found = Outcome(clock=progress.clock, fates=Counter(progress.fates))
         for name, table in tables.outputs.items():
             found.outputs[name] = [everything(table)]
-        operator = self.readings[self.wanted].operator
+        operator = self.readings[described].operator
         for name in operator.kept:
             found.outputs[name] = [current_rows(tables)]
         found.state = [{name: tables.read_state(name) for name in step.state} for step in operator.steps]
