@@ -10,7 +10,14 @@ import headrace as hr
 from headrace import lake as lakes
 from headrace.lake import small_files
 from headrace.lake.paths import Lake
-from headrace.lifecycle.meeting_point import is_behind, is_beyond, meeting_point, standing
+from headrace.lifecycle.meeting_point import (
+    drop_standing,
+    is_behind,
+    is_beyond,
+    keep_standing,
+    meeting_point,
+    standing,
+)
 from headrace.nodes.progress import Progress
 from tests.changing.held import hold
 
@@ -73,3 +80,8 @@ def test_a_micro_batch_whose_results_were_written_counts_though_its_state_was_no
     writer = lakes.TableWriter(lakes.open_table(lake.table("finals")), lakes.APPENDER)
     writer.append([], {"writer": "node/finals", "batch": results})
     assert standing(lake, FINALS) == {"readings": reached}
+    keep_standing(lake, FINALS)
+    small_files.delete(lake.plan("finals"))  # as a swap does, which may be broken off then
+    assert standing(lake, FINALS) == {"readings": reached}
+    drop_standing(lake, FINALS)
+    assert standing(lake, FINALS) == {"readings": 20}

@@ -43,7 +43,7 @@ class Life:
         self.given: dict[str, dict[int, int]] = {}
         self.visible = {topic: 0 for reading in readings for topic in reading.topics}
         self.code, self.wanted = 0, 0  # the description of the stream's code, and the one to be applied
-        small_files.write_json(f"{folder}/described.json", {"description": 0, "swapping": False})
+        self._note(0, swapping=False)
         self.stream: NodeState | None = None
 
     def run(self, changes: Sequence[int]) -> tuple[Reading, Outcome]:
@@ -118,12 +118,12 @@ class Life:
             self._increment(state, reading, done, upto)
             if self.random.random() < 0.3:
                 return
-        self._swap(folder)
+        self._swap(folder, before)
 
-    def _swap(self, folder: str) -> None:
+    def _swap(self, folder: str, before: Upto) -> None:
         """The stream has handed the node over: it is between two micro-batches, or has died."""
         self.stream = None
-        self._note(self.wanted, swapping=True)
+        self._note(self.wanted, swapping=True, standing=before)
         self._may_crash()
         for name in output_tables(self.readings[self.wanted].operator):
             self._replace(folder, name)
@@ -185,12 +185,14 @@ class Life:
 
     def _standing(self, described: int, *, swapping: bool) -> Upto | None:
         """How far the tables have read: through outputs that were written, too, for sinks have their rows."""
+        if swapping:
+            return dict(self._noted["standing"])
         state = lake.open_table(f"{self.folder}/tables/state")
         last = lake.last_commit(state, self.writer) if state.exists else None
         if last is None:
             return None
         reached: dict[str, int] = last.record["upto"]
-        for name in () if swapping else output_tables(self.readings[described].operator):
+        for name in output_tables(self.readings[described].operator):
             table = lake.open_table(f"{self.folder}/tables/{name}")
             written = lake.last_commit(table, self.writer) if table.exists else None
             if written is not None and not is_within(written.record["upto"], reached):
@@ -209,12 +211,18 @@ class Life:
 
     @property
     def _described(self) -> tuple[int, bool]:
-        found = small_files.read_json(f"{self.folder}/described.json")
-        assert found is not None
-        return found["description"], found["swapping"]
+        return self._noted["description"], self._noted["swapping"]
 
-    def _note(self, number: int, *, swapping: bool) -> None:
-        small_files.write_json(f"{self.folder}/described.json", {"description": number, "swapping": swapping})
+    @property
+    def _noted(self) -> dict[str, Any]:
+        found: dict[str, Any] | None = small_files.read_json(f"{self.folder}/described.json")
+        assert found is not None
+        return found
+
+    def _note(self, number: int, *, swapping: bool, standing: Upto | None = None) -> None:
+        """What is noted beside the tables (see `meeting_point.keep_standing`)."""
+        noted = {"description": number, "swapping": swapping, "standing": dict(standing or {})}
+        small_files.write_json(f"{self.folder}/described.json", noted)
 
     def _may_crash(self) -> None:
         if self.crashes < 6 and self.random.random() < 0.12:

@@ -64,6 +64,10 @@ class Lake:
         """The file that holds the node's planned micro-batch."""
         return f"{self._nodes}/state/{node}/plan.json"
 
+    def standing(self, node: str) -> str:
+        """The file that says how far the node's tables have read, while they are swapped."""
+        return f"{self.root}/state/{node}/standing.json"
+
     def repairing(self, node: str) -> str:
         """The file that says that the node's tables have to be computed anew, until they are."""
         return f"{self._nodes}/state/{node}/repairing.json"

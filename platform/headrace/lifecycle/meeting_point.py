@@ -65,16 +65,42 @@ def standing(lake: Lake, node: Node) -> Mapping[str, int] | None:
 
     A micro-batch that was broken off after its results were written counts: sinks have its rows.
     """
-    name = node.required_name
-    state = lakes.open_table(lake.state(name))
-    commit = lakes.last_commit(state, f"node/{name}") if state.exists else None
+    name, commit = node.required_name, _written(lake, node)
     if commit is None or commit.record.get("layout") != STATE_LAYOUT:
         return None
+    kept = small_files.read_json(lake.standing(name))
+    if kept is not None and kept["of"] == _identity(commit):
+        return dict(kept["upto_ms"])
     progress: Mapping[str, Any] = commit.record["progress"]
     plan, following = small_files.read_json(lake.plan(name)), progress.get("batch", 0) + 1
     if plan is not None and plan["batch"] == following == _batch_given(lake, name):
         return dict(plan["upto_ms"])
     return dict(progress["upto_ms"])
+
+
+def keep_standing(lake: Lake, node: Node) -> None:
+    """Note where a node's tables stand, before a swap takes away what tells it: the swap may be broken off."""
+    commit, upto_ms = _written(lake, node), standing(lake, node)
+    if commit is not None and upto_ms is not None:
+        entry = {"of": _identity(commit), "upto_ms": dict(upto_ms)}
+        small_files.write_json(lake.standing(node.required_name), entry)
+
+
+def drop_standing(lake: Lake, node: Node) -> None:
+    """Forget the note, once the swap is done."""
+    small_files.delete(lake.standing(node.required_name))
+
+
+def _written(lake: Lake, node: Node) -> lakes.Commit | None:
+    """The last commit of a node's state."""
+    name = node.required_name
+    state = lakes.open_table(lake.state(name))
+    return lakes.last_commit(state, f"node/{name}") if state.exists else None
+
+
+def _identity(commit: lakes.Commit) -> list[Any]:
+    """What tells one state of a node from another."""
+    return [commit.record["fingerprint"], commit.record["progress"].get("batch", 0)]
 
 
 def _batch_given(lake: Lake, name: str) -> int | None:

@@ -22,7 +22,14 @@ from headrace.errors import TerminalError, TransientError
 from headrace.lake import small_files
 from headrace.lake.swap import replace_table
 from headrace.lifecycle.former import keep_former
-from headrace.lifecycle.meeting_point import is_behind, is_beyond, meeting_point, standing
+from headrace.lifecycle.meeting_point import (
+    drop_standing,
+    is_behind,
+    is_beyond,
+    keep_standing,
+    meeting_point,
+    standing,
+)
 from headrace.nodes.evolution import REBUILT, OtherDescriptionError
 from headrace.nodes.node_tables import read_progress, results_writer, write_description
 from headrace.nodes.opening import cut_logs
@@ -154,6 +161,7 @@ class Rebuild:
             if self._kept_until_ms is not None:
                 keep_former(lake, name, self._node.fingerprint(), self._kept_until_ms)
                 self._on_step("after kept")
+            keep_standing(lake, self._node)
             write_description(spark, lake, self._node)
             small_files.delete(lake.plan(name))
             UnusableTable(spark, lake, self._node).gain(UnusableTable(spark, self._beside, self._node))
@@ -163,6 +171,7 @@ class Rebuild:
         finally:
             lease.release()
         small_files.delete(lake.former_parts(name))
+        drop_standing(lake, self._node)
         self._remove()
 
     def _remove(self) -> None:
