@@ -40,6 +40,7 @@ from headrace.lifecycle.backfill import PATIENCE_SECONDS, Backfill
 from headrace.lifecycle.fold_aside import FoldedAside
 from headrace.lifecycle.former import drop_former
 from headrace.lifecycle.maintenance import RETENTION_HOURS
+from headrace.lifecycle.takeover import take_over
 from headrace.log.clock import SystemClock
 from headrace.log.erasure import blanked, is_of_key, key_bytes, key_values
 from headrace.log.schema_store import SchemaStore
@@ -211,6 +212,7 @@ class Erasure:
             )
             done.extend([Erased(name, "results", gone.count(), note), *self._refused(node, gone)])
 
+        take_over(lake, name)  # a writer that was paused all the while would bring the key back
         work = Backfill(spark, lake, node, standing=standing)
         work.run(lease=lease, before_swap=before_swap, correct=False)
         results, *refused = done
