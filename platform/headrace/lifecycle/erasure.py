@@ -8,6 +8,7 @@ erased records no more.
 Streams may run. An erased key never returns: what was built of the log before goes first, and no backfill or rebuild runs
 meanwhile. Records of the key that come later are new ones.
   1. Spark is asked whether it can compare the rows of each node; rebuilds, former tables, and logs of other descriptions go;
+     nodes of other pipelines that follow from the log are noted: for them the erasure is pending (see `pending_erasures`);
   2. the log's rows are blanked in one commit;
   3. the nodes are folded from that log aside, each before those that read it (see `fold_aside`);
   4. streams hand the nodes over. Each completes the micro-batch that a crash had interrupted, and folds what it has not
@@ -38,14 +39,17 @@ from headrace.lake.vacuum import SETTLED_HOURS
 from headrace.lifecycle.anew import settled, write_state_anew
 from headrace.lifecycle.backfill import PATIENCE_SECONDS, Backfill
 from headrace.lifecycle.fold_aside import FoldedAside
+from headrace.lifecycle.following import nodes_following
 from headrace.lifecycle.former import drop_former
 from headrace.lifecycle.maintenance import RETENTION_HOURS
+from headrace.lifecycle.pending_erasures import has_followed, note_pending
 from headrace.lifecycle.takeover import take_over
 from headrace.log.clock import SystemClock
 from headrace.log.erasure import blanked, is_of_key, key_bytes, key_values
 from headrace.log.schema_store import SchemaStore
 from headrace.nodes.node_tables import undescribed
 from headrace.nodes.opening import read_opening
+from headrace.nodes.references import all_found_in
 from headrace.nodes.topics import nodes_below
 from headrace.sequence.log_columns import DEAD_LETTER
 from headrace.spark.json_rows import as_json
@@ -124,7 +128,7 @@ class Erasure:
         Raises: TerminalError when the topic has no key, or this is none of it.
         """
         self._spark, self._lake, self._topic = pipeline_session(spark), lake, topic
-        self._nodes = nodes_below(topic, nodes)
+        self._nodes = nodes_below(topic, all_found_in(lake, nodes))
         self._described = {node.required_name for node in with_unnamed(nodes)}
         self._raw = key_bytes(topic, key)
         self._clock, self._patience_seconds = clock or SystemClock(), patience_seconds
@@ -142,6 +146,8 @@ class Erasure:
             present = [node for node in self._nodes if lakes.exists(lake.table(node.required_name))]
             for node in present:
                 Backfill(spark, lake, node).rehearse()
+            elsewhere = self._nodes_elsewhere()
+            note_pending(lake, self._topic.name, elsewhere)
             self._drop_rebuilds()  # they have read the key; they begin again
             yield self._log()
             aside = FoldedAside(spark, lake, present, lake.erasing(self._topic.name))
@@ -153,10 +159,22 @@ class Erasure:
                 for node in known:
                     yield from self._node(node, backfills[node.required_name], aside.standing(node))
             aside.remove()
+            for node in self._nodes:
+                has_followed(lake, self._topic.name, node.required_name)
+        for name in elsewhere:
+            yield Erased(name, "results", None, "pending: run this with the nodes of its pipeline, too")
         for name in undescribed(self._spark, self._lake, self._described):
+            if small_files.exists(self._lake.description(name)):
+                continue  # it follows from the topic's log and is pending, or does not
             yield Erased(
                 name, "results", None, "not described here: if it reads the topic, erase the key there too"
             )
+
+    def _nodes_elsewhere(self) -> list[str]:
+        """Those that are not computed anew here; of the nodes given, too, such as follow through one that was not given."""
+        below = [node.required_name for node in self._nodes]
+        logs = [self._topic.name, *(f"{name}@" for name in below)]
+        return sorted(nodes_following(self._lake, logs, below))
 
     def _drop_rebuilds(self) -> None:
         """Files beside the tables that hold the key: rebuilds, replaced tables, and logs of other descriptions."""

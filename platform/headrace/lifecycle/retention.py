@@ -24,15 +24,17 @@ from typing import TYPE_CHECKING
 from pyspark.sql import functions as F
 
 from headrace import lake as lakes
-from headrace.description import with_unnamed
+from headrace.description import output_name, with_unnamed
 from headrace.errors import TerminalError
 from headrace.lake import small_files
 from headrace.lake.alter import rewritable
+from headrace.lifecycle.forsaken_logs import may_read
 from headrace.log.clock import SystemClock
 from headrace.log.commit_row import is_commit_row
 from headrace.nodes.node_tables import base_of, frontier_ms, read_progress, undescribed
 from headrace.nodes.opening import read_opening, stand, write_opening
 from headrace.nodes.operator_frames import operator_of
+from headrace.nodes.references import all_found_in
 from headrace.nodes.unusable_table import UnusableTable
 from headrace.sequence.log_columns import CONTROL
 from headrace.spark.lake_rows import read, rewrite
@@ -40,6 +42,7 @@ from headrace.spark.session import pipeline_session
 from headrace.writing.handover import handed_over
 from headrace.writing.lease_waits import nothing_rebuilds
 from headrace.writing.node_runner import NodeRunner
+from headrace.writing.readers import can_be_read, readers_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -97,9 +100,8 @@ class Retention:
     ) -> None:
         """In: nodes  all that there are; patience_seconds: for a stream's fold of current results to end."""
         self._spark, self._lake, self._topic = pipeline_session(spark), lake, topic
-        nodes = with_unnamed(nodes)
-        self._nodes = [node for node in nodes if topic in node.topics]
-        self._described = {node.required_name for node in nodes}
+        self._described = {node.required_name for node in with_unnamed(nodes)}
+        self._nodes = [n for n in with_unnamed(all_found_in(lake, nodes)) if topic in n.topics]
         self._clock, self._patience_seconds = clock or SystemClock(), patience_seconds
 
     def run(self, before_ms: int, *, on_stage: Callable[[str], None] = lambda stage: None) -> Cut:
@@ -137,6 +139,13 @@ class Retention:
 
     def _require_unneeded(self, at_ms: int) -> None:
         reasons = [text for node in self._nodes if (text := self._need(node, at_ms))]
+        reasons += [
+            f"{name} of another pipeline reads it, too: give its nodes, or remove {self._lake.readers(self._topic.name)}/"
+            f"{name}.json if it is gone."
+            for name in readers_of(self._lake, self._topic.name)
+            if name not in self._described and lakes.exists(self._lake.table(name))
+            if may_read(self._lake, name, self._topic.name, self._clock)
+        ]
         if reasons:
             raise TerminalError(
                 f"Topic '{self._topic.name}': its log cannot be cut at {_moment(at_ms)}, for nodes need what would go.",
@@ -163,8 +172,14 @@ class Retention:
     def _balance(self, node: Node, at_ms: int) -> None:
         """Write the node's balance at the cut."""
         base, topic = base_of(self._spark, self._lake, node), self._topic.name
-        if not operator_of(node).appended and base.upto_ms.get(topic, 0) < at_ms:
-            self._settle(node)  # a backfill compares what is folded, and cannot look behind the balance
+        # What was read by name so far, or is asked for, is told before rows go: afterwards it could not be.
+        asked = bool(readers_of(self._lake, f"{node.required_name}@"))
+        is_read = asked and can_be_read(self._spark, self._lake, node)
+        untold = is_read and not lakes.exists(self._lake.log(output_name(node)))
+        # A backfill compares what is folded, and cannot look behind the balance.
+        unfolded = not operator_of(node).appended and base.upto_ms.get(topic, 0) < at_ms
+        if untold or unfolded:
+            self._settle(node, is_read=is_read)
         opening = read_opening(self._spark, self._lake, node)
         if opening.upto_ms(self._topic.name) < at_ms:
             upto_ms = {t.name: opening.upto_ms(t.name) for t in node.topics} | {self._topic.name: at_ms}
@@ -174,13 +189,14 @@ class Retention:
             finally:
                 standing.release()
 
-    def _settle(self, node: Node) -> None:
-        """Let the table hold the current results as far as the node has read."""
+    def _settle(self, node: Node, *, is_read: bool) -> None:
+        """Let the node's table and its log hold what it has read."""
         names = [node.required_name]
         with handed_over(self._spark, self._lake, names, self._clock, what="headrace retain"):
-            runner = NodeRunner(self._spark, node, self._lake)
+            runner = NodeRunner(self._spark, node, self._lake, is_read=is_read)
             runner.finish()
-            runner.settle()
+            if runner.unfolded:
+                runner.settle()
 
     def _delete(self, through_ms: int) -> int:
         path, writer = self._lake.log(self._topic.name), f"log/{self._topic.name}"

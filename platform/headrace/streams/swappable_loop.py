@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING
 from headrace.lake import open_table
 from headrace.nodes.evolution import OtherDescriptionError
 from headrace.nodes.node_tables import read_progress
-from headrace.streams.pausable_loop import PausableLoop
+from headrace.streams.reading_loop import ReadingLoop
 from headrace.streams.stream_status import measured
 from headrace.writing.handover import HandoverWait, WaitsError
 from headrace.writing.rate_limited import RateLimited
@@ -28,11 +28,12 @@ if TYPE_CHECKING:
     from headrace.description import Node
     from headrace.lake.paths import Lake
     from headrace.log.clock import Clock
+    from headrace.nodes.references import Generations
 
 DESCRIPTION_READ_EVERY_SECONDS = 3.0  # while the tables are another description's
 
 
-class SwappableLoop(PausableLoop):
+class SwappableLoop(ReadingLoop):
     """The loop of one node.
 
     has_run  True once the node's tables were those that this process describes
@@ -40,11 +41,12 @@ class SwappableLoop(PausableLoop):
 
     has_run = False
 
-    def __init__(self, spark: SparkSession, node: Node, lake: Lake, clock: Clock) -> None:
+    def __init__(
+        self, spark: SparkSession, lake: Lake, node: Node, clock: Clock, generations: Generations
+    ) -> None:
         """Closed at first."""
-        super().__init__()
-        self.name, self.node = node.required_name, node
-        self._spark, self._lake, self._clock = spark, lake, clock
+        super().__init__(spark, lake, node, generations)
+        self._clock = clock
         self._handover = HandoverWait(lake, self.name, clock)
         self._applied = RateLimited(self._has_own_tables, DESCRIPTION_READ_EVERY_SECONDS)
 
