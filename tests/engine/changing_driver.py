@@ -32,7 +32,8 @@ Upto = Mapping[str, int]
 class Life:
     """The node's tables stand in `tables`, what is rebuilt beside them in `rebuilt-<number of the description>`.
 
-    given     for each topic the stretches of its log that sinks were given: after and through which commit time
+    given     for each topic that all descriptions read the stretches of its log that sinks were given: after and through
+              which commit time
     """
 
     def __init__(self, folder: Path, readings: Sequence[Reading], seed: int, how: Distribution) -> None:
@@ -40,7 +41,8 @@ class Life:
         self.writer = f"fold/{readings[0].node.required_name}"
         self.random = np.random.default_rng(seed)
         self.crashes = self.swaps = 0
-        self.given: dict[str, dict[int, int]] = {}
+        shared = set[str].intersection(*({*reading.topics} for reading in readings))
+        self.given: dict[str, dict[int, int]] = {topic: {} for topic in shared}
         self.visible = {topic: 0 for reading in readings for topic in reading.topics}
         self.code, self.wanted = 0, 0  # the description of the stream's code, and the one to be applied
         self._note(0, swapping=False)
@@ -110,15 +112,17 @@ class Life:
         if is_beyond(point, state.progress.clock.upto_ms):
             self._remove(folder)
             state = self._opened(folder, self.wanted)
-        while is_behind(before, done := dict(state.progress.clock.upto_ms), reading.topics):
-            ends = {topic: min(point[topic], self.visible[topic]) for topic in reading.topics}
+        ends = {topic: min(point[topic], self.visible[topic]) for topic in reading.topics}
+        while True:
+            done = dict(state.progress.clock.upto_ms)
             upto = state.pending or self._frontiers(reading, done, ends)
             if all(done.get(topic, 0) >= ms for topic, ms in upto.items()):
-                return  # a log has not come so far yet
+                break
             self._increment(state, reading, done, upto)
             if self.random.random() < 0.3:
                 return
-        self._swap(folder, before)
+        if not is_behind(before, done, reading.topics):  # else a log has not come so far yet
+            self._swap(folder, before)
 
     def _swap(self, folder: str, before: Upto) -> None:
         """The stream has handed the node over: it is between two micro-batches, or has died."""
@@ -178,10 +182,10 @@ class Life:
 
     def _give(self, done: Upto, upto: Upto) -> None:
         """Sinks get a micro-batch; a repeated one changes nothing there."""
-        for topic, ms in upto.items():
-            after = done.get(topic, 0)
+        for topic, stretches in self.given.items():
+            after, ms = done.get(topic, 0), upto.get(topic, 0)
             if ms > after:
-                assert self.given.setdefault(topic, {}).setdefault(after, ms) == ms, "repeated otherwise"
+                assert stretches.setdefault(after, ms) == ms, "repeated otherwise"
 
     def _standing(self, described: int, *, swapping: bool) -> Upto | None:
         """How far the tables have read: through outputs that were written, too, for sinks have their rows."""
