@@ -15,7 +15,6 @@ import structlog
 from headrace.errors import TerminalError
 from headrace.lake import UnknownOutcomeError
 from headrace.log.sequencer import Sequencer
-from headrace.log.topic_identity import known_topic_id, require_known_topic
 from headrace.nodes.evolution import OtherDescriptionError
 from headrace.nodes.node_tables import read_progress, require_log_reaches
 from headrace.spark.kafka import (
@@ -103,7 +102,7 @@ class LogStream(SharedLog):
         self._ticking = threading.Event()
         self._tick_under_way = threading.Lock()
         self._came: deque[tuple[float, int]] = deque()
-        self._few = self._many = self._is_known = False
+        self._few = self._many = False
         self._group = ConsumerGroup(self._kafka)
         self._refused = RefusedBatches(self._kafka, offsets_max=RECORDS_PER_TRIGGER)
 
@@ -111,9 +110,7 @@ class LogStream(SharedLog):
         """Recover the log's state, refuse a silent gap, and read on from the next offsets."""
         require_one_description(self._lake, self.topic, self._names, self._clock)
         partitions, topic_id = self._kafka.partitions(), self._kafka.topic_id()
-        if not self._is_known:  # before anything is written; the sequencer asks again
-            require_known_topic(self.name, known_topic_id(self._lake.log(self.name), self.name), topic_id)
-            self._is_known = True
+        self.require_known(self._lake.log(self.name), topic_id)
         lease = take_lease(
             self._spark,
             self._lake.lease(f"log/{self.name}"),
