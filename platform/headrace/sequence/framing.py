@@ -36,8 +36,12 @@ def schema_ids(raw: pa.Array, what: str, reasons: Reasons) -> tuple[np.ndarray, 
 def unframed(raw: pa.Array, what: str, reasons: Reasons) -> pa.Array:
     """The payloads of records; null where there is none, and where the wire format is another."""
     rows, _ = schema_ids(raw, what, reasons)
-    payloads = pc.binary_slice(raw, HEADER_BYTES)
-    return payloads.take(pa.array(np.arange(len(raw)), mask=~marks(len(raw), rows)))
+    payloads = pc.binary_slice(
+        raw.take(pa.array(rows)), HEADER_BYTES
+    )  # it raises for values that are shorter
+    place = np.full(len(raw), -1, np.int64)
+    place[rows] = np.arange(len(rows))
+    return payloads.take(pa.array(place, mask=place < 0))
 
 
 def marks(rows: int, marked: np.ndarray) -> np.ndarray:
