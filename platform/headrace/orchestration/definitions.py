@@ -10,6 +10,8 @@ from dagster._core.definitions.unresolved_asset_job_definition import Unresolved
 
 from headrace.description import Node
 from headrace.description.limits import is_suppressed
+from headrace.orchestration.alert_channels import AlertChannel
+from headrace.orchestration.alerts import alert_sensor
 from headrace.orchestration.assets import streaming_assets, table_asset
 from headrace.orchestration.changing import change_jobs
 from headrace.orchestration.checks import checks_of
@@ -43,6 +45,8 @@ def build_definitions(
     spark: Mapping[str, str] | None = None,
     thresholds: Mapping[str, Thresholds] | None = None,
     owners: Mapping[str, Sequence[str]] | None = None,
+    alerts: Sequence[AlertChannel] = (),
+    alerts_running: bool = False,
 ) -> dg.Definitions:
     """For every topic and node the assets, checks, jobs, sensor and schedule that run and watch them.
 
@@ -57,6 +61,8 @@ def build_definitions(
         spark             more of Spark's configuration
         thresholds        by asset, `log/<topic>` or the node's name: how much is too much, and how bad that is
         owners            likewise: teams and e-mail addresses, beside those of a node's description
+        alerts            who is told about checks and runs that fail: `SlackAlerts`, `EmailAlerts`, or channels of your own
+        alerts_running    whether the sensor that tells them starts switched on
     """
     warnings.filterwarnings("ignore", "Parameter `backfill_policy`", category=dg.BetaWarning)
     pipeline = pipeline_of(
@@ -78,15 +84,20 @@ def build_definitions(
         live.append(limits_job(pipeline, f"set_limits{_suffix(pipeline)}"))
     retention = retention_job(pipeline, f"retain_log{_suffix(pipeline)}")
     changes = change_jobs(pipeline, _suffix(pipeline))
+    jobs: list[dg.JobDefinition | AssetJob] = [streams, backfill, quality, maintenance, erasure, retention]
+    jobs += [*changes, *live]
+    told = [job.name for job in jobs]
+    alerting = [alert_sensor(f"alerts{_suffix(pipeline)}", pipeline, told, alerts, _status(alerts_running))]
     return dg.Definitions(
         assets=[streaming_assets(pipeline), *(table_asset(node, pipeline) for node in pipeline.nodes)],
         asset_checks=checks,
-        jobs=[streams, backfill, quality, maintenance, erasure, retention, *changes, *live],
+        jobs=jobs,
         sensors=[
             keep_running_sensor(pipeline, streams, _status(sensor_running)),
             first_checks_sensor(
                 f"first_checks{_suffix(pipeline)}", pipeline, quality, _status(first_checks_running)
             ),
+            *(alerting if alerts else ()),
         ],
         schedules=[
             dg.ScheduleDefinition(
