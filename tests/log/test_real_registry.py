@@ -124,7 +124,7 @@ def test_an_incompatible_schema_is_refused_by_the_name_of_its_field(registry: Sc
     for why, schema in refused.items():
         columns = pa.schema(
             [
-                (field["name"], pa.string() if field["type"] == "string" else pa.int32())
+                (field["name"], {"string": pa.string(), "int": pa.int32(), "long": pa.int64()}[field["type"]])
                 for field in schema["fields"]
             ]
         )

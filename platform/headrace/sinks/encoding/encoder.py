@@ -39,8 +39,11 @@ class Encoder:
     rows: RowEncoder | None
     prefix: bytes
 
-    def encoded(self, structs: pa.StructArray) -> pa.StructArray:
-        """For each row `content`, its bytes, or `problem`, why it has none; both are null where the struct is."""
+    def encoded(self, structs: pa.Array) -> pa.Array:
+        """For each row `content`, its bytes, or `problem`, why it has none; both are null where the struct is.
+
+        In: structs  of the columns; Spark wants these very types of its functions
+        """
         assert self.rows is not None
         encode, contents, problems = self.rows.function(), list[bytes | None](), list[str | None]()
         for row in plain_values(structs):
@@ -48,9 +51,7 @@ class Encoder:
             if row is not None:
                 try:
                     content = self.prefix + encode(row)
-                except (
-                    Exception
-                ) as error:  # whatever a library says of a value, it is the row that does not fit
+                except Exception as error:  # whatever a library says, it is the row that does not fit
                     problem = f"it does not fit its schema: {type(error).__name__}: {error}"[:PROBLEM_MAX]
             contents.append(content)
             problems.append(problem)
