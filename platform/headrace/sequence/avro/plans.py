@@ -82,7 +82,7 @@ class Plan:
             return []
         source = BytesIO(b"".join((_zigzag(len(payloads)), body, b"\0")))
         try:
-            rows = schemaless_reader(
+            rows: Any = schemaless_reader(
                 source, self.rows_writer, self.rows_reader, return_named_type=self._tagged
             )
         except Exception:  # one of them is to blame, and will say so
