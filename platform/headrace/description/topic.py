@@ -62,10 +62,11 @@ class Topic(StreamOperators):
                     f"formats are {listed(FORMATS)}, hr.Avro(…), "
                     "hr.Protobuf(…), hr.JsonSchema(…), hr.Json(…), hr.Csv(…) and hr.Debezium(…)."
                 )
-        if isinstance(self.format, Debezium) and self.format.format == "json" and self.key_format == "json":
-            object.__setattr__(
-                self, "key_format", Debezium()
-            )  # its keys are objects, and may stand in a payload
+        captured = isinstance(self.format, Debezium) and self.format.format == "json"
+        if (
+            captured and self.key is not None and self.key_format == "json"
+        ):  # keys may stand in a payload, too
+            object.__setattr__(self, "key_format", Debezium())
         if self.replay_guard is not None and not isinstance(self.replay_guard, ReplayGuard):
             raise DescriptionError(
                 f"{self._what}: replay_guard {a_value(self.replay_guard)} is no guard.",
