@@ -13,16 +13,19 @@ from dagster_pyspark import LazyPySparkResource
 from pydantic import Field
 from pyspark.sql import SparkSession
 
+from headrace.errors import TerminalError
 from headrace.observe.metrics import MetricsEndpoint
 from headrace.orchestration.advancing import AdvanceReporter
 from headrace.orchestration.completed import CompletedDays
 from headrace.orchestration.current import CurrentTable
 from headrace.orchestration.heartbeat import Heartbeat
+from headrace.orchestration.increments import JudgedIncrements
 from headrace.orchestration.interrupts import StopRequest
-from headrace.orchestration.keys import STREAM_TAG, stream_key
+from headrace.orchestration.keys import STREAM_TAG, query_of, stream_key
 from headrace.orchestration.pipeline import Pipeline
 from headrace.orchestration.progress import Cadence, ProgressReporter
 from headrace.orchestration.resources import LakeResource, session
+from headrace.quality.checks import announce
 from headrace.settings import StreamSettings
 from headrace.spark.kafka import KafkaSettings
 from headrace.streams.jvm_process import JvmEndedError
@@ -38,7 +41,7 @@ TRIGGER_READ_EVERY_SECONDS = 5.0
 class StreamConfig(dg.Config):
     """How a stream run behaves; every value has a default that serves.
 
-    What differs from these defaults holds for the run. Of the rest the environment says what holds (see `StreamSettings`).
+    A value that differs from these defaults holds for the run. For the rest the environment decides (see `StreamSettings`).
     """
 
     observe_every_seconds: float = Field(
@@ -91,6 +94,7 @@ def host_streams(
     if STREAM_TAG not in context.run.tags:  # launched from an asset's page, not as the job
         context.instance.add_run_tags(context.run_id, {STREAM_TAG: pipeline.name})
     advancing = AdvanceReporter(context.instance, context.run_id)
+    _announce(context, pipeline, lake)
     with (
         StopRequest() as stop,
         Heartbeat(context.instance, context.run_id, stop.ask, on_beat=advancing.report),
@@ -105,6 +109,14 @@ def host_streams(
     if stop.reason is not None:
         context.log.info(f"Stopped: {stop.reason}.")
         raise dg.DagsterExecutionInterruptedError(stop.reason)
+
+
+def _announce(context: dg.AssetExecutionContext, pipeline: Pipeline, lake: LakeResource) -> None:
+    """Let the report say what will be checked, before anything was; a stream runs without it, too."""
+    try:
+        announce(lake.docs_folder, pipeline.topics, pipeline.nodes)
+    except (OSError, TerminalError) as error:
+        context.log.warning(f"The report could not be begun: {error}")
 
 
 def _start_spark(
@@ -139,7 +151,7 @@ class _Watch:
             lake.lake,
             pipeline.nodes,
             kafka=pipeline.kafka or KafkaSettings(),
-            only={key.to_user_string() for key in context.selected_asset_keys},
+            only={query_of(key) for key in context.selected_asset_keys},
             trigger_ms=self._trigger() or self._of.trigger_ms,
             standby=self._of.standby,
         )
@@ -159,7 +171,7 @@ class _Watch:
             ),
         )
         self._days = {
-            stream_key(node).to_user_string(): CompletedDays(context, pipeline, node, spark, lake.lake)
+            query_of(stream_key(node)): CompletedDays(context, pipeline, node, spark, lake.lake)
             for node in pipeline.nodes
             if node.day_column is not None
         }
@@ -169,6 +181,11 @@ class _Watch:
             )
             for node in pipeline.nodes
             if node.day_column is None and stream_key(node) in context.selected_asset_keys
+        ]
+        self._judged = [
+            JudgedIncrements(context, node, spark, lake.lake)
+            for node in pipeline.nodes
+            if node.expectations and stream_key(node) in context.selected_asset_keys
         ]
 
     def _follow_trigger(self) -> None:
@@ -209,6 +226,8 @@ class _Watch:
                 self._days[status.asset].report(status.stream_time_ms, status.read_ms)
         for table in self._tables:
             table.report()
+        for judged in self._judged:
+            judged.report()
 
     def _drain(self, stop: StopRequest) -> None:
         if self._runtime.jvm_ended:
@@ -236,6 +255,8 @@ class _Watch:
         if not self._runtime.jvm_ended:
             for table in self._tables:
                 table.report(last=True)
+            for judged in self._judged:
+                judged.report(last=True)
 
 
 def _fail_if_all_failed(statuses: Sequence[StreamStatus]) -> None:
