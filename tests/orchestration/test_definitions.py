@@ -5,6 +5,7 @@
 
 from __future__ import annotations
 
+import datetime as dt
 import os
 import re
 import subprocess
@@ -13,7 +14,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from dagster import AssetCheckSpec, AssetKey, Definitions
+from dagster import AssetCheckSpec, AssetKey, AssetSpec, Definitions, FreshnessPolicy
 from syrupy.assertion import SnapshotAssertion
 from syrupy.extensions.json import JSONSnapshotExtension
 
@@ -24,7 +25,7 @@ from headrace.orchestration import build_definitions
 from headrace.orchestration.assets import streaming_assets, table_asset
 from headrace.orchestration.checks import checks_of
 from headrace.orchestration.columns import log_table_schema, result_table_schema
-from headrace.orchestration.keys import op_name
+from headrace.orchestration.keys import key_of, op_name, query_of, stream_key
 from headrace.orchestration.pipeline import pipeline_of
 from headrace.quality import Thresholds
 from jobs.definitions import defs
@@ -89,13 +90,65 @@ def test_dagster_knows_logs_and_tables_as_tables_of_delta() -> None:
     assert {spec.metadata.get("dagster/storage_kind") for spec in specs} == {"delta", None}
 
 
+def test_the_catalogue_knows_where_tables_lie_of_what_their_columns_are_made_and_when_they_are_stale() -> (
+    None
+):
+    quiet = (
+        reading_counts.as_stream()
+        .where("n < 4")
+        .select("sensor_id", "n + total AS both")
+        .named("quiet_sensors")
+    )
+    pipeline = pipeline_of(
+        [reading_counts, quiet], partitions_start="2026-11-01", lake_root="s3://lake/", stale_after="1 hour"
+    )
+    log, *streams = streaming_assets(pipeline).specs
+    (table,), (after,) = table_asset(reading_counts, pipeline).specs, table_asset(quiet, pipeline).specs
+    assert log.metadata["dagster/uri"] == "s3://lake/logs/readings"
+    assert table.metadata["dagster/uri"] == "s3://lake/tables/reading_counts"
+    assert lineage(table) == {
+        "sensor_id": [("log/readings", "key")],
+        "total": [("log/readings", "value")],
+    }
+    assert lineage(after) == {
+        "sensor_id": [("reading_counts", "sensor_id")],
+        "both": [("reading_counts", "n"), ("reading_counts", "total")],
+    }
+    for spec in (log, *streams):
+        assert spec.freshness_policy == FreshnessPolicy.time_window(
+            fail_window=dt.timedelta(hours=1), warn_window=dt.timedelta(minutes=30)
+        )
+    never = pipeline_of([reading_counts], partitions_start="2026-11-01")
+    assert {spec.freshness_policy for spec in streaming_assets(never).specs} == {None}
+
+
+def lineage(spec: AssetSpec) -> dict[str, list[tuple[str, str]]]:
+    made = spec.metadata["dagster/column_lineage"].deps_by_column
+    return {
+        name: [(dep.asset_key.to_user_string(), dep.column_name) for dep in deps]
+        for name, deps in made.items()
+    }
+
+
+def test_no_two_assets_of_the_demo_bear_the_same_name_in_the_graph() -> None:
+    keys = defs.get_repository_def().asset_graph.get_all_asset_keys()
+    shown = [key.path[-1] for key in keys]
+    assert len(shown) == len(set(shown)), sorted(shown)
+
+
+def test_a_query_and_its_asset_name_each_other() -> None:
+    for query in ("log/a.b", "stream/reading_counts", "stream/a_stream"):
+        assert query_of(key_of(query)) == query
+    assert key_of("stream/reading_counts") == stream_key(reading_counts)
+
+
 def test_the_stream_of_a_node_that_reads_a_node_depends_on_its_stream() -> None:
     quiet = reading_counts.as_stream().where("n < 4").named("quiet_sensors")
     pipeline = pipeline_of([quiet, reading_counts], partitions_start="2026-11-01")
     specs = {spec.key.to_user_string(): spec for spec in streaming_assets(pipeline).specs}
-    assert [*specs] == ["log/readings", "stream/quiet_sensors", "stream/reading_counts"]
-    assert [dep.asset_key.to_user_string() for dep in specs["stream/quiet_sensors"].deps] == [
-        "stream/reading_counts"
+    assert [*specs] == ["log/readings", "stream/quiet_sensors_stream", "stream/reading_counts_stream"]
+    assert [dep.asset_key.to_user_string() for dep in specs["stream/quiet_sensors_stream"].deps] == [
+        "stream/reading_counts_stream"
     ]
 
 
@@ -124,10 +177,10 @@ def test_two_nodes_of_one_topic_share_its_log() -> None:
     nodes = [grouped.aggregate(n=hr.count()).named("visits"), grouped.aggregate(n=hr.count()).named("calls")]
     graph = build_definitions(nodes, partitions_start="2026-01-01").get_repository_def().asset_graph
     assert {key.to_user_string() for key in graph.get_all_asset_keys()} == {
-        *("log/visits", "stream/visits", "stream/calls"),
+        *("log/visits", "stream/visits_stream", "stream/calls_stream"),
         *("visits", "calls"),
     }
-    assert graph.get(AssetKey(["stream", "calls"])).parent_keys == {AssetKey(["log", "visits"])}
+    assert graph.get(AssetKey(["stream", "calls_stream"])).parent_keys == {AssetKey(["log", "visits"])}
 
 
 def test_two_pipelines_stand_side_by_side_in_one_code_location() -> None:
@@ -211,7 +264,7 @@ def test_thresholds_and_owners_stand_where_the_asset_is_described() -> None:
     }
     assert owners == {
         "log/readings": ["team:factory"],
-        "stream/reading_counts": ["ann@example.com"],
+        "stream/reading_counts_stream": ["ann@example.com"],
         "reading_counts": ["ann@example.com"],
     }
 
@@ -221,8 +274,8 @@ def test_thresholds_and_owners_stand_where_the_asset_is_described() -> None:
     [
         ({"thresholds": {"readings": {}}}, "thresholds: there is no asset 'readings'."),
         (
-            {"owners": {"stream/reading_counts": ["ann@example.com"]}},
-            "owners: there is no asset 'stream/reading_counts'.",
+            {"owners": {"stream/reading_counts_stream": ["ann@example.com"]}},
+            "owners: there is no asset 'stream/reading_counts_stream'.",
         ),
         ({"owners": {"log/readings": ["Ann"]}}, "owners: 'Ann' is neither an e-mail address nor a team."),
     ],
@@ -238,6 +291,7 @@ def test_words_about_what_there_is_not_are_refused(asked: dict[str, Any], says: 
         ({"late_ratio_max": 5}, "thresholds: late_ratio_max=5 is no ratio from 0 to 1."),
         ({"refused_in_a_row_max": 0}, "thresholds: refused_in_a_row_max=0 is no number of records."),
         ({"severities": {"late_drops": "warn"}}, "thresholds: there is no check 'late_drops'."),
+        ({"blocking": ["late_drops"]}, "thresholds: there is no check 'late_drops'."),
         (
             {"severities": {"late_drops_below": "bad"}},
             "thresholds: severity 'bad' of late_drops_below is neither 'error' nor 'warn'.",
@@ -249,6 +303,15 @@ def test_thresholds_that_mean_nothing_are_refused(asked: dict[str, Any], says: s
         Thresholds(**asked)
 
 
+def test_checks_block_what_is_downstream_where_that_is_asked_for() -> None:
+    asked = {
+        "reading_counts": Thresholds(blocking=["backfill_equals_stream", "expect_table_row_count_to_equal"])
+    }
+    pipeline = pipeline_of([reading_counts], partitions_start="2026-11-01", thresholds=asked)
+    blocking = [spec.name for checks in checks_of(pipeline) for spec in checks.check_specs if spec.blocking]
+    assert blocking == ["backfill_equals_stream"]
+
+
 def test_a_step_without_a_name_is_no_asset() -> None:
     words = (
         READINGS.flat_map("split(sensor, ' ') AS word")
@@ -258,5 +321,5 @@ def test_a_step_without_a_name_is_no_asset() -> None:
     )
     graph = build_definitions([words], partitions_start="2026-11-01").get_repository_def().asset_graph
     keys = {key.to_user_string() for key in graph.get_all_asset_keys()}
-    assert keys == {"log/readings", "stream/words", "words"}
-    assert graph.get(AssetKey(["stream", "words"])).parent_keys == {AssetKey(["log", "readings"])}
+    assert keys == {"log/readings", "stream/words_stream", "words"}
+    assert graph.get(AssetKey(["stream", "words_stream"])).parent_keys == {AssetKey(["log", "readings"])}

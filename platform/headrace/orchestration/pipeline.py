@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 from dagster import AssetCheckKey, DailyPartitionsDefinition
 
 from headrace.description.checks import checked_owners
+from headrace.description.durations import duration_ms
 from headrace.errors import DescriptionError
 from headrace.nodes.topics import topics_of
 from headrace.orchestration.keys import ADVANCING, log_key, op_name, stream_key, table_key
@@ -18,7 +19,7 @@ if TYPE_CHECKING:
 
     from dagster import AssetKey
 
-    from headrace.description import Node, Topic
+    from headrace.description import Duration, Node, Topic
     from headrace.quality import Thresholds
     from headrace.spark.kafka import KafkaSettings
 
@@ -32,6 +33,8 @@ class Pipeline:
     days   the partitions of the result tables, UTC days of `window_start`
     kafka  None: read from the environment when a run starts
     thresholds, owners  of logs and tables, by asset key: `log/<topic>` or the node's name
+    lake_root       where the tables lie; None: it is known only when a run starts
+    stale_after_ms  when logs and streams that report nothing are stale; 0: never
     """
 
     name: str
@@ -41,6 +44,8 @@ class Pipeline:
     kafka: KafkaSettings | None = None
     thresholds: Mapping[str, Thresholds] = field(default_factory=dict)
     owners: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
+    lake_root: str | None = None
+    stale_after_ms: int = 0
 
     def __post_init__(self) -> None:
         """Refuse words about assets that there are not."""
@@ -99,8 +104,12 @@ def pipeline_of(
     kafka: KafkaSettings | None = None,
     thresholds: Mapping[str, Thresholds] | None = None,
     owners: Mapping[str, Sequence[str]] | None = None,
+    lake_root: str | None = None,
+    stale_after: Duration = 0,
 ) -> Pipeline:
     """A pipeline whose tables have a partition for each day from YYYY-MM-DD through today."""
     days = DailyPartitionsDefinition(partitions_start, end_offset=1)  # today can be verified as far as it is
     owned = {asset: checked_owners(given) for asset, given in (owners or {}).items()}
-    return Pipeline(op_name(name), tuple(nodes), group, days, kafka, dict(thresholds or {}), owned)
+    stale_ms = duration_ms(stale_after, "stale_after")
+    parts = (op_name(name), tuple(nodes), group, days, kafka, dict(thresholds or {}), owned)
+    return Pipeline(*parts, lake_root, stale_ms)
