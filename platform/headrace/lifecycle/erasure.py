@@ -61,7 +61,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Erased:
-    """What was done to one table.
+    """The work on one table.
 
     of     the asset: `log/<topic>` or the node's name
     what   which of its tables: log, results, state, unusable records, or `refused by <sink>`; or a sink's store
