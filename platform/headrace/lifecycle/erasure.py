@@ -35,6 +35,7 @@ from headrace.lifecycle.anew import settled, write_state_anew
 from headrace.lifecycle.backfill import Backfill
 from headrace.lifecycle.former import drop_former
 from headrace.lifecycle.maintenance import RETENTION_HOURS
+from headrace.lifecycle.takeover import take_over
 from headrace.log.clock import SystemClock
 from headrace.log.erasure import blanked, is_of_key, key_bytes, key_values
 from headrace.log.schema_store import SchemaStore
@@ -183,6 +184,7 @@ class Erasure:
             )
             done.extend([Erased(name, "results", gone.count(), note), *self._refused(node, gone)])
 
+        take_over(lake, name)  # a writer that was paused all the while would bring the key back
         Backfill(spark, lake, node).run(lease=lease, before_swap=before_swap, correct=False)
         results, *refused = done
         yield results

@@ -29,6 +29,7 @@ from headrace.lake import small_files
 from headrace.lake.undo import FilesGoneError, undo_foreign
 from headrace.lifecycle.anew import settled, write_state_anew
 from headrace.lifecycle.backfill import Backfill
+from headrace.lifecycle.takeover import take_over
 from headrace.log.chain import read_chain
 from headrace.log.clock import SystemClock
 from headrace.log.commit_row import CommitRow, write_commit_row
@@ -159,6 +160,7 @@ class Repair:
             return
         if not lost:
             settled(self._spark, self._lake, node)
+        take_over(self._lake, name)
         verdicts = Backfill(self._spark, self._lake, node, whole=lost).run(lease=lease, correct=False)
         if lost and not any(verdict.swapped for verdict in verdicts):
             self._accept_results(node)
