@@ -75,6 +75,9 @@ class HeadraceComponent(dg.Component, dg.Model, dg.Resolvable):
     maintenance_cron: str = Field(default="30 3 * * *", description="When tables are packed and cleaned.")
     stale_after: str = Field(default="1 hour", description="When a stream that reports nothing is stale.")
     spark: dict[str, str] = Field(default_factory=dict, description="More of Spark's configuration.")
+    logs_elsewhere: list[str] = Field(
+        default_factory=list, description="Topics whose logs are assets of another pipeline."
+    )
     owners: dict[str, list[str]] = Field(default_factory=dict, description="Owners of logs and tables.")
 
     def build_defs(self, context: dg.ComponentLoadContext) -> dg.Definitions:

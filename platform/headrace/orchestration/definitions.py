@@ -17,7 +17,7 @@ from headrace.orchestration.checks import checks_of
 from headrace.orchestration.erasing import erasure_job
 from headrace.orchestration.first_checks import first_checks_sensor
 from headrace.orchestration.keys import ENDS, STREAM_TAG
-from headrace.orchestration.limits import limits_job, trigger_job
+from headrace.orchestration.limits import limits_job, pause_job, trigger_job
 from headrace.orchestration.pipeline import Pipeline, pipeline_of
 from headrace.orchestration.resources import LakeResource, spark_resource
 from headrace.orchestration.retaining import retention_job
@@ -47,6 +47,7 @@ def build_definitions(
     thresholds: Mapping[str, Thresholds] | None = None,
     owners: Mapping[str, Sequence[str]] | None = None,
     stale_after: Duration = "1 hour",
+    logs_elsewhere: Sequence[str] = (),
 ) -> dg.Definitions:
     """For every topic and node the assets, checks, jobs, sensor and schedule that run and watch them.
 
@@ -60,6 +61,8 @@ def build_definitions(
         quality_cron      when the checks run once their schedule is switched on; maintenance_cron likewise
         spark             more of Spark's configuration
         thresholds        by asset, `log/<topic>` or the node's name: how much is too much, and how bad that is
+        logs_elsewhere    topics that another pipeline reads, too, whose call defines their logs as assets: in this code
+                          location or in another one. Of all the runs one writes such a log, and another goes on when it ends
         owners            likewise: teams and e-mail addresses, beside those of a node's description
         stale_after       when logs and streams count as stale if they have reported nothing; after half of it as a warning.
                           A running stream reports every ten minutes, also without records. 0: never
@@ -77,6 +80,7 @@ def build_definitions(
         if isinstance(lake_root, dg.EnvVar)
         else lake_root or os.environ.get(LAKE),
         stale_after=stale_after,
+        logs_elsewhere=logs_elsewhere,
     )
     checks = checks_of(pipeline)
     streams, backfill, quality = _jobs(pipeline, checks)
@@ -84,6 +88,7 @@ def build_definitions(
     erasure = erasure_job(pipeline, f"erase_key{_suffix(pipeline)}")
     suppressed = any(is_suppressed(node) for node in pipeline.nodes)
     live = [trigger_job(pipeline, f"set_trigger{_suffix(pipeline)}")]
+    live.append(pause_job(pipeline, f"pause_node{_suffix(pipeline)}"))
     if suppressed:
         live.append(limits_job(pipeline, f"set_limits{_suffix(pipeline)}"))
     retention = retention_job(pipeline, f"retain_log{_suffix(pipeline)}")

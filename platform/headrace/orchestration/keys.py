@@ -32,7 +32,12 @@ def log_key(topic: Topic) -> AssetKey:
 
 def stream_key(node: Node) -> AssetKey:
     """`stream/<node>_stream`: the running query. The graph shows the last part, so it is not the table's name."""
-    return AssetKey([STREAM, f"{node.required_name}{SUFFIX}"])
+    return stream_named(node.required_name)
+
+
+def stream_named(node: str) -> AssetKey:
+    """The same, by the node's name."""
+    return AssetKey([STREAM, f"{node}{SUFFIX}"])
 
 
 def key_of(query: str) -> AssetKey:

@@ -14,6 +14,7 @@ from dagster import AssetKey, TableColumnDep, TableColumnLineage
 from headrace.description import (
     Batches,
     NamedStream,
+    NodeReference,
     RunningAggregate,
     Select,
     Suppressed,
@@ -77,6 +78,10 @@ def _of_branch(branch: Branch) -> dict[str, Sources]:
 
 def _of_topic(topic: Topic) -> dict[str, Sources]:
     """A node's columns are those of its table; a topic's lie in the log as `key` and `value`."""
+    if isinstance(topic, NodeReference):
+        return {
+            column.name: frozenset({(AssetKey([topic.node]), column.name)}) for column in topic.value_columns
+        }
     node = written_by(topic)
     if node is not None:
         if is_unnamed(node.required_name):

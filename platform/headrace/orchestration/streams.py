@@ -114,7 +114,7 @@ def host_streams(
 def _announce(context: dg.AssetExecutionContext, pipeline: Pipeline, lake: LakeResource) -> None:
     """Let the report say what will be checked, before anything was; a stream runs without it, too."""
     try:
-        announce(lake.docs_folder, pipeline.topics, pipeline.nodes)
+        announce(lake.docs_folder, pipeline.own_topics, pipeline.nodes)
     except (OSError, TerminalError) as error:
         context.log.warning(f"The report could not be begun: {error}")
 
@@ -144,6 +144,7 @@ class _Watch:
         listeners: Sequence[Callable[[Sequence[StreamStatus]], None]],
     ) -> None:
         self._context, self._config, self._listeners = context, config, listeners
+        self._logs_elsewhere = pipeline.logs_elsewhere
         self._of = settings_of(config, pipeline.name)
         self._trigger = RateLimited(lambda: trigger_set(lake.lake, pipeline.name), TRIGGER_READ_EVERY_SECONDS)
         self._runtime = StreamRuntime(
@@ -151,7 +152,7 @@ class _Watch:
             lake.lake,
             pipeline.nodes,
             kafka=pipeline.kafka or KafkaSettings(),
-            only={query_of(key) for key in context.selected_asset_keys},
+            only=pipeline.hosted(context.selected_asset_keys),
             trigger_ms=self._trigger() or self._of.trigger_ms,
             standby=self._of.standby,
         )
@@ -216,6 +217,7 @@ class _Watch:
             self._drain(stop)
 
     def _report(self, statuses: Sequence[StreamStatus], age: float) -> None:
+        statuses = self._of_this_run(statuses)
         for listen in self._listeners:
             listen(statuses)
         if self._runtime.jvm_ended:
@@ -228,6 +230,11 @@ class _Watch:
             table.report()
         for judged in self._judged:
             judged.report()
+
+    def _of_this_run(self, statuses: Sequence[StreamStatus]) -> list[StreamStatus]:
+        """Without the logs that are assets of another pipeline, unless this run writes them: its own run reports them."""
+        elsewhere = {f"log/{name}" for name in self._logs_elsewhere}
+        return [status for status in statuses if status.asset not in elsewhere or status.state == "running"]
 
     def _drain(self, stop: StopRequest) -> None:
         if self._runtime.jvm_ended:
@@ -248,7 +255,7 @@ class _Watch:
             self._say_farewell()
 
     def _say_farewell(self) -> None:
-        statuses = self._runtime.poll()
+        statuses = self._of_this_run(self._runtime.poll())
         for listen in self._listeners:
             listen(statuses)
         self._progress.farewell(statuses, wall=time.time())
