@@ -32,6 +32,7 @@ class Pipeline:
     group  under which the asset graph shows them
     days   the partitions of the result tables, UTC days of `window_start`
     kafka  None: read from the environment when a run starts
+    standby  whether a second run waits, warm, and takes over when the first one ends
     logs_elsewhere  topics whose logs are assets of another pipeline; a run of this one writes them while none of that does
     thresholds, owners  of logs and tables, by asset key: `log/<topic>` or the node's name
     lake_root       where the tables lie; None: it is known only when a run starts
@@ -45,6 +46,7 @@ class Pipeline:
     kafka: KafkaSettings | None = None
     thresholds: Mapping[str, Thresholds] = field(default_factory=dict)
     owners: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
+    standby: bool = False
     logs_elsewhere: tuple[str, ...] = ()
     lake_root: str | None = None
     stale_after_ms: int = 0
@@ -72,6 +74,11 @@ class Pipeline:
     def owners_of(self, key: AssetKey, described: Sequence[str] = ()) -> list[str]:
         """The owners of a log or table, those in its description first."""
         return [*described, *self.owners.get(key.to_user_string(), ())]
+
+    @property
+    def runs(self) -> tuple[str, ...]:
+        """The names of the runs that may host it: of their jobs, and the values of their tag."""
+        return (self.name, f"{self.name}_standby") if self.standby else (self.name,)
 
     @property
     def topics(self) -> tuple[Topic, ...]:
@@ -124,6 +131,7 @@ def pipeline_of(
     kafka: KafkaSettings | None = None,
     thresholds: Mapping[str, Thresholds] | None = None,
     owners: Mapping[str, Sequence[str]] | None = None,
+    standby: bool = False,
     logs_elsewhere: Sequence[str] = (),
     lake_root: str | None = None,
     stale_after: Duration = 0,
@@ -131,6 +139,16 @@ def pipeline_of(
     """A pipeline whose tables have a partition for each day from YYYY-MM-DD through today."""
     days = DailyPartitionsDefinition(partitions_start, end_offset=1)  # today can be verified as far as it is
     owned = {asset: checked_owners(given) for asset, given in (owners or {}).items()}
-    stale_ms, elsewhere = duration_ms(stale_after, "stale_after"), tuple(logs_elsewhere)
-    parts = (op_name(name), tuple(nodes), group, days, kafka, dict(thresholds or {}), owned, elsewhere)
-    return Pipeline(*parts, lake_root, stale_ms)
+    return Pipeline(
+        op_name(name),
+        tuple(nodes),
+        group,
+        days,
+        kafka,
+        dict(thresholds or {}),
+        owned,
+        standby=standby,
+        logs_elsewhere=tuple(logs_elsewhere),
+        lake_root=lake_root,
+        stale_after_ms=duration_ms(stale_after, "stale_after"),
+    )
