@@ -1,4 +1,4 @@
-"""What a node is made of, for people: a tree from its table back to the topics, as text and as a Mermaid picture."""
+"""The parts of a node, for people: a tree from its table back to the topics, as text and as a Mermaid picture."""
 
 from __future__ import annotations
 
@@ -17,6 +17,7 @@ from headrace.description.lookup import Lookup
 from headrace.description.named_stream import NamedStream
 from headrace.description.node import Node
 from headrace.description.node_output import written_by
+from headrace.description.node_reference import NodeReference
 from headrace.description.refined import Refined
 from headrace.description.regrouped import TableAggregate
 from headrace.description.running import RunningAggregate
@@ -91,7 +92,7 @@ class Topology:
 
 
 def describe(*nodes: Node) -> Topology:
-    """What nodes are made of: `str()` gives text, `.mermaid` a picture.
+    """The parts of nodes: `str()` gives text, `.mermaid` a picture.
 
     Source: Kafka Streams, Topology.describe.
     """
@@ -99,12 +100,12 @@ def describe(*nodes: Node) -> Topology:
 
 
 def words_of(node: Node) -> str:
-    """What the last operator of a node does."""
+    """The work of a node's last operator."""
     return _operators(node)[0].words
 
 
 def words_of_branch(branch: Branch) -> str:
-    """What the last step of a branch does; of one without steps, its topic."""
+    """The work of a branch's last step; its topic if it has no steps."""
     return _of_branch(branch).words
 
 
@@ -117,7 +118,7 @@ def _of_node(node: Node) -> Part:
 
 
 def _operators(node: Node) -> tuple[Part, ...]:
-    """What the table of a node is made of."""
+    """The operators that make the table of a node."""
     match node:
         case NamedStream():
             return _of_stream(node.rows)
@@ -175,7 +176,7 @@ def _operators(node: Node) -> tuple[Part, ...]:
 
 
 def _inputs(node: Node) -> Iterator[Part]:
-    """Of an operator that has no words of its own here."""
+    """The inputs of an operator that has no words of its own here."""
     for each in fields(node):
         value = getattr(node, each.name)
         if isinstance(value, Stream):
@@ -212,8 +213,13 @@ def _of_branch(branch: Branch) -> Part:
 def _topic(topic: Topic) -> Part:
     if (node := written_by(topic)) is not None:
         return _of_node(node)
+    name = (
+        f"node {topic.node} of another pipeline"
+        if isinstance(topic, NodeReference)
+        else f"topic {topic.name}"
+    )
     keys, values = ([column.name for column in some] for some in (topic.key_columns, topic.value_columns))
-    return Part(TOPIC, f"topic {topic.name} ({f'key {listed(keys)}; ' if keys else ''}{listed(values)})")
+    return Part(TOPIC, f"{name} ({f'key {listed(keys)}; ' if keys else ''}{listed(values)})")
 
 
 def _step(step: Step) -> str:

@@ -12,11 +12,14 @@ class Lake:
     `logs/<topic>` the log · `tables/<node>` results · `state/<node>` state, plan, rules, columns and opening balance ·
     `node_logs/<node>/<fingerprint>` what a node gives to others ·
     `beside/<node>` what is folded from the log beside these ·
-    `rebuilds/<node>/<fingerprint>` the same of a node that is rebuilt ·
+    `rebuilds/<node>/<fingerprint>` the same of a node that is rebuilt · `erasing/<topic>` of the nodes of an erasure ·
     `former/<node>` the tables that a change replaced · `changes/<time>.json` what was applied ·
     `refused/<node>/<sink>` what a sink's store refused · `requests/<topic>` what a log's writer is asked to record ·
+    `erasures/<topic>/<node>.json` the nodes that an erasure waits for ·
+    `topics/<topic>.json` the description of a topic ·
+    `readers/<log or node>/<name>/<node>.json` what a node of any pipeline asks of a log that it reads ·
     `unusable/<node>/<fingerprint>` the records for which a step of the node raises ·
-    `paused/<node>.json` the nodes that a person lets rest ·
+    `paused/<node>.json` the nodes that a person lets rest · `paused/<node>.handover` those that a stream is asked for ·
     `triggers/<stream>.json` how often a stream's queries work, if that was set · `leases/…` who writes.
     """
 
@@ -24,6 +27,7 @@ class Lake:
     nodes: str | None = (
         None  # where tables and state of nodes lie while they are rebuilt; None: below the root
     )
+    aside: frozenset[str] = frozenset()  # nodes whose logs, and what they cannot use, lie there, too
 
     @property
     def _nodes(self) -> str:
@@ -36,7 +40,8 @@ class Lake:
     def log(self, topic: str) -> str:
         """The Delta table of a topic's log. What a node gives is the topic `<node>@<fingerprint>`."""
         node, at, generation = topic.partition("@")
-        return f"{self.root}/node_logs/{node}/{generation}" if at else f"{self.root}/logs/{topic}"
+        root = self._nodes if node in self.aside else self.root
+        return f"{root}/node_logs/{node}/{generation}" if at else f"{self.root}/logs/{topic}"
 
     def table(self, node: str) -> str:
         """The Delta table of a node's results."""
@@ -54,9 +59,17 @@ class Lake:
         """The folder of what is folded from the log beside the node's tables, to be compared with them."""
         return f"{self.root}/beside/{node}"
 
+    def erasing(self, topic: str) -> str:
+        """The folder in which the nodes of a topic are folded once a key is erased."""
+        return f"{self.root}/erasing/{topic}"
+
     def plan(self, node: str) -> str:
         """The file that holds the node's planned micro-batch."""
         return f"{self._nodes}/state/{node}/plan.json"
+
+    def standing(self, node: str) -> str:
+        """The file that says how far the node's tables have read, while they are swapped."""
+        return f"{self.root}/state/{node}/standing.json"
 
     def repairing(self, node: str) -> str:
         """The file that says that the node's tables have to be computed anew, until they are."""
@@ -94,9 +107,29 @@ class Lake:
         """The folder of what people ask a topic's sequencer to record."""
         return f"{self.root}/requests/{topic}"
 
+    def topic(self, name: str) -> str:
+        """The file that holds the description of a topic by which its log is written."""
+        return f"{self.root}/topics/{name}.json"
+
+    def readers(self, topic: str) -> str:
+        """The folder of what nodes ask of a log that they read: that of a topic, or of what a node gives, whatever its
+        generation. Without a name (`@`): the folder of these folders.
+        """
+        node, at, _ = topic.partition("@")
+        return f"{self.root}/readers/{'node' if at else 'log'}/{node}".removesuffix("/")
+
+    @property
+    def erasures(self) -> str:
+        """The folder of what erasures wait for."""
+        return f"{self.root}/erasures"
+
     def paused(self, node: str) -> str:
         """The file that says that a node rests."""
         return f"{self.root}/paused/{node}.json"
+
+    def handover(self, node: str) -> str:
+        """The file by which somebody asks a running stream for a node; beside the pauses, so one listing finds both."""
+        return f"{self.root}/paused/{node}.handover"
 
     def trigger(self, stream: str) -> str:
         """The file that holds the trigger interval set for a stream."""

@@ -27,12 +27,14 @@ from headrace.description import quote
 from headrace.errors import TerminalError
 from headrace.lifecycle.backfill_plan import STAGES, BackfillPlan, DayVerdict
 from headrace.lifecycle.compare_rows import compare_rows, differing_rows
+from headrace.lifecycle.following import nodes_following
 from headrace.lifecycle.sink_corrections import SinkVerdict, correct_sinks
 from headrace.log.clock import SystemClock
 from headrace.nodes.current_results import pending
 from headrace.nodes.node_tables import Base, base_of, read_logs, read_progress, results_writer, snapshot
 from headrace.nodes.opening import Opening, Standing, read_opening, stand
 from headrace.nodes.operator_frames import operator_of
+from headrace.nodes.references import found_in
 from headrace.spark.comparable import comparable_rows
 from headrace.spark.merge import exchange
 from headrace.spark.same_rows import rows_not_of, rows_of
@@ -66,13 +68,16 @@ class Backfill:
         days: Sequence[dt.date] | None = None,
         *,
         whole: bool = False,
+        standing: Standing | None = None,
     ) -> None:
         """Prepare; `days` are UTC days of the rows (of `window_start`), None is every day; current results have none.
 
-        In:     whole  True: current results are brought to where the node stands, and changes in its state count no more.
-                       Nothing may write meanwhile
+        In:     whole     True: current results are brought to where the node stands, and changes in its state count no
+                          more. Nothing may write meanwhile
+                standing  what the log leads to where the node stands, if the caller has folded it; None: it is folded here
         Raises: TerminalError when the node has never run.
         """
+        node = found_in(lake, node)
         self._spark, self._lake, self.node = pipeline_session(spark), lake, node
         if not lakes.exists(lake.table(node.required_name)):
             raise TerminalError(
@@ -86,6 +91,7 @@ class Backfill:
         self._chosen = None if days is None else tuple(sorted(set(days)))
         self.sinks: tuple[SinkVerdict, ...] = ()  # what the last swap made of them
         self._whole = whole and not self._operator.appended
+        self._given = standing
 
     @cached_property
     def days(self) -> tuple[dt.date | None, ...]:
@@ -99,7 +105,7 @@ class Backfill:
         return tuple(sorted(day for day in with_rows() if day)) if self._chosen is None else self._chosen
 
     def plan(self) -> BackfillPlan:
-        """What `run` will read and do."""
+        """The plan of `run`."""
         files = self._log_rows().groupBy(F.input_file_name().alias("file")).count()
         counted = files.agg(
             F.coalesce(F.sum("count"), F.lit(0)).alias("rows"), F.count("*").alias("files")
@@ -114,6 +120,7 @@ class Backfill:
             log_files,
             self._stored().count(),
             self.node.fingerprint()[:12],
+            tuple(nodes_following(self._lake, [f"{self.node.required_name}@"])),
         )
 
     def run(
@@ -186,7 +193,9 @@ class Backfill:
 
     @cached_property
     def _standing(self) -> Standing:
-        """What the log leads to, in files beside the node's tables until `_release`."""
+        """The rows that the log leads to, in files beside the node's tables until `_release`."""
+        if self._given is not None:
+            return self._given
         return stand(self._spark, self._lake, self.node, self._upto_ms, self._opening)
 
     def _release(self) -> None:
@@ -238,7 +247,7 @@ class Backfill:
         return rows.where(F.unix_millis("timestamp").between(_ms(self._chosen[0]), until))
 
     def _stored(self) -> DataFrame:
-        """What the stream wrote for these days, as far as the frontier of this backfill goes."""
+        """The rows that the stream wrote for these days, as far as the frontier of this backfill goes."""
         stored = self._base.read(self._spark)
         wanted = self._in_days() & self._operator.settled(self.progress)
         if self._operator.appended and not self._opening.is_at_the_beginning:

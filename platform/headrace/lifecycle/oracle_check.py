@@ -45,6 +45,7 @@ from headrace.lifecycle.oracle_feeds import Feeds, clocks_of, leftmost, relation
 from headrace.nodes.node_tables import snapshot
 from headrace.nodes.opening import read_opening
 from headrace.nodes.operator_frames import operator_of
+from headrace.nodes.references import found_in
 from headrace.nodes.sink_rows import SEQUENCE
 from headrace.nodes.unusable_table import logs_and_unusable
 from headrace.oracle.log import AT_THE_END
@@ -71,7 +72,7 @@ Rows = list[dict[str, Any]]
 
 @dataclass(frozen=True)
 class KeysVerdict:
-    """What a comparison found.
+    """The findings of a comparison.
 
     keys               how many were checked
     rows_equal         rows of the table that are the oracle's
@@ -103,6 +104,7 @@ class _Check:
     """One node, as of its last micro-batch."""
 
     def __init__(self, spark: SparkSession, lake: Lake, node: Node) -> None:
+        node = found_in(lake, node)
         self.spark, self.lake, self.node = spark, lake, node
         name = node.required_name
         if not lakes.exists(lake.table(name)):
@@ -169,7 +171,7 @@ class _Check:
 
     @cached_property
     def table(self) -> DataFrame:
-        """What the node's tables hold as of its progress: final rows, and windows that are open if they are shown."""
+        """The rows of the node's tables as of its progress: final rows, and windows that are open if they are shown."""
         operator = operator_of(self.node)
         rows = operator.read(self.held, self.progress)
         if operator.appended:
@@ -203,7 +205,7 @@ class _Check:
         return [*found.rows, *found.open] if shows_open else found.rows
 
     def _log(self, keys: pa.Table | None) -> oracle.Log:
-        """What the oracle has to be told."""
+        """The facts that the oracle has to be told."""
         node, feeds = self.node, self.feeds
         plain: dict[str, Rows] = {}
         match node:

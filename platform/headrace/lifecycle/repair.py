@@ -38,6 +38,7 @@ from headrace.log.record_writer import RecordWriter
 from headrace.log.resets import resets_in, since_last_reset
 from headrace.log.stray_commits import StrayCommits
 from headrace.nodes.node_tables import read_progress, results_writer, settled_ms, undescribed
+from headrace.nodes.references import all_found_in
 from headrace.nodes.topics import nodes_below
 from headrace.nodes.unusable_table import unusable_uri
 from headrace.sequence.log_columns import log_schema
@@ -72,7 +73,7 @@ GAPS_MAX = 10_000  # in one run
 
 @dataclass(frozen=True)
 class Repaired:
-    """What was done: `of` is the asset, `log/<topic>` or the node's name."""
+    """The work that was done: `of` is the asset, `log/<topic>` or the node's name."""
 
     of: str
     done: str
@@ -97,7 +98,7 @@ class Repair:
     ) -> None:
         """In: nodes  all that there are."""
         self._spark, self._lake, self._topic = pipeline_session(spark), lake, topic
-        self._nodes = nodes_below(topic, nodes)
+        self._nodes = nodes_below(topic, all_found_in(lake, nodes))
         self._described = {node.required_name for node in with_unnamed(nodes)}
         self._settings, self._kafka = kafka, KafkaTopic.of(topic, kafka)
         self._clock, self._path = clock or SystemClock(), lake.log(topic.name)

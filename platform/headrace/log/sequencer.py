@@ -26,6 +26,7 @@ from headrace.log.record_writer import Records, RecordWriter
 from headrace.log.recovery import commits_during, recover
 from headrace.log.resets import control_entry
 from headrace.log.ticks import due_ticks
+from headrace.log.topic_identity import require_known_topic
 from headrace.sequence.log_columns import CONTROL, DRAIN, SKIPPING, TICK, log_schema
 from headrace.sequence.log_state import LastRow, LogState, PartitionState
 from headrace.spark.one_task import table_schema
@@ -93,6 +94,13 @@ class Sequencer:
         # On the steady clock: when the time of the last commit was chosen (or the log opened), and of the one under way.
         self._steady_ms = self._began_ms = clock.steady_ms()
         self.sound = True  # False while it is not known whether a commit went through
+
+    def wait_longer(self, longest_wait_ms: int, wall_waits: Collection[WallWait | int]) -> None:
+        """Tick for other waits from here on, as they are given at the beginning."""
+        if (longest_wait_ms, tuple(wall_waits)) != (self._longest_wait_ms, self._wall_waits):
+            with self._alone():
+                self._longest_wait_ms, self._wall_waits = longest_wait_ms, tuple(wall_waits)
+                self._deadlines = self._open_deadlines()
 
     def append(self, raw: Records, *, in_order: bool = False, one_task: bool = False) -> Appended:
         """Commit one micro-batch of Kafka records.
@@ -196,14 +204,8 @@ class Sequencer:
         In:     topic_id  None: the broker has none
         Raises: TerminalError when the log was read from another topic of the same name
         """
-        known = self.state.topic_id
-        if known is not None and topic_id is not None and known != topic_id:
-            raise TerminalError(
-                f"Topic '{self.topic.name}' was deleted and created again: it is another topic than the log was read from.",
-                detail=f"Kafka's topic id is {topic_id}, the log's is {known}.",
-                hint="Read it into a new lake, or delete this topic's log and its nodes, which are then built anew.",
-            )
-        if known is None:
+        require_known_topic(self.topic.name, self.state.topic_id, topic_id)
+        if self.state.topic_id is None:
             self.state = replace(self.state, topic_id=topic_id)
 
     def accept_gap(self, offsets: Mapping[int, int]) -> None:

@@ -1,5 +1,6 @@
 """Descriptions in, Dagster definitions out."""
 
+import os
 import warnings
 from collections.abc import Mapping, Sequence
 from functools import cache
@@ -8,7 +9,7 @@ from typing import Any
 import dagster as dg
 from dagster._core.definitions.unresolved_asset_job_definition import UnresolvedAssetJobDefinition as AssetJob
 
-from headrace.description import Node
+from headrace.description import Duration, Node
 from headrace.description.limits import is_suppressed
 from headrace.orchestration.alert_channels import AlertChannel
 from headrace.orchestration.alerts import alert_sensor
@@ -18,7 +19,7 @@ from headrace.orchestration.checks import checks_of
 from headrace.orchestration.erasing import erasure_job
 from headrace.orchestration.first_checks import first_checks_sensor
 from headrace.orchestration.keys import ENDS, STREAM_TAG
-from headrace.orchestration.limits import limits_job, trigger_job
+from headrace.orchestration.limits import limits_job, pause_job, trigger_job
 from headrace.orchestration.pipeline import Pipeline, pipeline_of
 from headrace.orchestration.resources import LakeResource, spark_resource
 from headrace.orchestration.retaining import retention_job
@@ -26,6 +27,8 @@ from headrace.orchestration.sensors import keep_running_sensor
 from headrace.orchestration.upkeep import maintenance_job
 from headrace.quality import Thresholds
 from headrace.spark.kafka import KafkaSettings
+
+LAKE = "HEADRACE_LAKE"
 
 
 def build_definitions(
@@ -38,6 +41,7 @@ def build_definitions(
     docs_url: str | None = None,
     group: str = "streams",
     stream_name: str = "streams",
+    standby: bool = False,
     sensor_running: bool = False,
     first_checks_running: bool = False,
     quality_cron: str = "0 * * * *",
@@ -47,6 +51,8 @@ def build_definitions(
     owners: Mapping[str, Sequence[str]] | None = None,
     alerts: Sequence[AlertChannel] = (),
     alerts_running: bool = False,
+    stale_after: Duration = "1 hour",
+    logs_elsewhere: Sequence[str] = (),
 ) -> dg.Definitions:
     """For every topic and node the assets, checks, jobs, sensor and schedule that run and watch them.
 
@@ -55,14 +61,19 @@ def build_definitions(
         kafka             default: from $HEADRACE_KAFKA_…, when a run starts
         docs, docs_url    where the quality pages go, and the address that serves them (see LakeResource)
         stream_name       of the stream run; nodes given in one call share one run and one Spark
+        standby           whether a second run, `<stream_name>_standby`, waits and takes over when the first one ends
         sensor_running    whether the sensor starts switched on
         first_checks_running  whether the sensor that runs all checks once, after the first data, starts switched on
         quality_cron      when the checks run once their schedule is switched on; maintenance_cron likewise
         spark             more of Spark's configuration
         thresholds        by asset, `log/<topic>` or the node's name: how much is too much, and how bad that is
+        logs_elsewhere    topics that another pipeline reads, too, whose call defines their logs as assets: in this code
+                          location or in another one. Of all the runs one writes such a log, and another goes on when it ends
         owners            likewise: teams and e-mail addresses, beside those of a node's description
         alerts            who is told about checks and runs that fail: `SlackAlerts`, `EmailAlerts`, or channels of your own
         alerts_running    whether the sensor that tells them starts switched on
+        stale_after       when logs and streams count as stale if they have reported nothing; after half of it as a warning.
+                          A running stream reports every ten minutes, also without records. 0: never
     """
     warnings.filterwarnings("ignore", "Parameter `backfill_policy`", category=dg.BetaWarning)
     pipeline = pipeline_of(
@@ -73,18 +84,26 @@ def build_definitions(
         kafka=kafka,
         thresholds=thresholds,
         owners=owners,
+        lake_root=lake_root.get_value()
+        if isinstance(lake_root, dg.EnvVar)
+        else lake_root or os.environ.get(LAKE),
+        stale_after=stale_after,
+        standby=standby,
+        logs_elsewhere=logs_elsewhere,
     )
     checks = checks_of(pipeline)
-    streams, backfill, quality = _jobs(pipeline, checks)
+    streams = [_stream_job(pipeline, run) for run in pipeline.runs]
+    backfill, quality = _jobs(pipeline, checks)
     maintenance = maintenance_job(pipeline, f"maintenance{_suffix(pipeline)}")
     erasure = erasure_job(pipeline, f"erase_key{_suffix(pipeline)}")
     suppressed = any(is_suppressed(node) for node in pipeline.nodes)
     live = [trigger_job(pipeline, f"set_trigger{_suffix(pipeline)}")]
+    live.append(pause_job(pipeline, f"pause_node{_suffix(pipeline)}"))
     if suppressed:
         live.append(limits_job(pipeline, f"set_limits{_suffix(pipeline)}"))
     retention = retention_job(pipeline, f"retain_log{_suffix(pipeline)}")
     changes = change_jobs(pipeline, _suffix(pipeline))
-    jobs: list[dg.JobDefinition | AssetJob] = [streams, backfill, quality, maintenance, erasure, retention]
+    jobs: list[dg.JobDefinition | AssetJob] = [*streams, backfill, quality, maintenance, erasure, retention]
     jobs += [*changes, *live]
     told = [job.name for job in jobs]
     alerting = [alert_sensor(f"alerts{_suffix(pipeline)}", pipeline, told, alerts, _status(alerts_running))]
@@ -93,7 +112,7 @@ def build_definitions(
         asset_checks=checks,
         jobs=jobs,
         sensors=[
-            keep_running_sensor(pipeline, streams, _status(sensor_running)),
+            *(keep_running_sensor(pipeline, job, _status(sensor_running)) for job in streams),
             first_checks_sensor(
                 f"first_checks{_suffix(pipeline)}", pipeline, quality, _status(first_checks_running)
             ),
@@ -114,7 +133,7 @@ def build_definitions(
             ),
         ],
         resources=_resources(
-            lake_root or dg.EnvVar("HEADRACE_LAKE"), docs, docs_url, tuple(sorted((spark or {}).items()))
+            lake_root or dg.EnvVar(LAKE), docs, docs_url, tuple(sorted((spark or {}).items()))
         ),
         executor=dg.in_process_executor,  # one process, one JVM: one for each step would cost seconds each
     )
@@ -137,17 +156,19 @@ def _suffix(pipeline: Pipeline) -> str:
     return "" if pipeline.name == "streams" else f"_{pipeline.name}"
 
 
-def _jobs(
-    pipeline: Pipeline, checks: Sequence[dg.AssetChecksDefinition]
-) -> tuple[AssetJob, AssetJob, AssetJob]:
-    suffix = _suffix(pipeline)
-    streams = dg.define_asset_job(
-        pipeline.name,
+def _stream_job(pipeline: Pipeline, run: str) -> AssetJob:
+    takes_over = " It waits while another run has them." if pipeline.standby else ""
+    return dg.define_asset_job(
+        run,
         dg.AssetSelection.assets(*pipeline.streaming_keys).without_checks(),
-        description="Runs every log and query in one process until terminated. The sensor starts it.",
-        tags={STREAM_TAG: pipeline.name},
+        description=f"Runs every log and query in one process until terminated. The sensor starts it.{takes_over}",
+        tags={STREAM_TAG: run},
         executor_def=dg.in_process_executor,
     )
+
+
+def _jobs(pipeline: Pipeline, checks: Sequence[dg.AssetChecksDefinition]) -> tuple[AssetJob, AssetJob]:
+    suffix = _suffix(pipeline)
     backfill = dg.define_asset_job(
         f"backfill{suffix}",
         dg.AssetSelection.assets(*pipeline.table_keys).without_checks(),
@@ -162,4 +183,4 @@ def _jobs(
         tags=ENDS,
         executor_def=dg.in_process_executor,
     )
-    return streams, backfill, quality
+    return backfill, quality

@@ -13,16 +13,19 @@ from dagster_pyspark import LazyPySparkResource
 from pydantic import Field
 from pyspark.sql import SparkSession
 
+from headrace.errors import TerminalError
 from headrace.observe.metrics import MetricsEndpoint
 from headrace.orchestration.advancing import AdvanceReporter
 from headrace.orchestration.completed import CompletedDays
 from headrace.orchestration.current import CurrentTable
 from headrace.orchestration.heartbeat import Heartbeat
+from headrace.orchestration.increments import JudgedIncrements
 from headrace.orchestration.interrupts import StopRequest
-from headrace.orchestration.keys import STREAM_TAG, stream_key
+from headrace.orchestration.keys import STREAM_TAG, query_of, stream_key
 from headrace.orchestration.pipeline import Pipeline
 from headrace.orchestration.progress import Cadence, ProgressReporter
 from headrace.orchestration.resources import LakeResource, session
+from headrace.quality.checks import announce
 from headrace.settings import StreamSettings
 from headrace.spark.kafka import KafkaSettings
 from headrace.streams.jvm_process import JvmEndedError
@@ -38,7 +41,7 @@ TRIGGER_READ_EVERY_SECONDS = 5.0
 class StreamConfig(dg.Config):
     """How a stream run behaves; every value has a default that serves.
 
-    What differs from these defaults holds for the run. Of the rest the environment says what holds (see `StreamSettings`).
+    A value that differs from these defaults holds for the run. For the rest the environment decides (see `StreamSettings`).
     """
 
     observe_every_seconds: float = Field(
@@ -91,6 +94,7 @@ def host_streams(
     if STREAM_TAG not in context.run.tags:  # launched from an asset's page, not as the job
         context.instance.add_run_tags(context.run_id, {STREAM_TAG: pipeline.name})
     advancing = AdvanceReporter(context.instance, context.run_id)
+    _announce(context, pipeline, lake)
     with (
         StopRequest() as stop,
         Heartbeat(context.instance, context.run_id, stop.ask, on_beat=advancing.report),
@@ -107,6 +111,14 @@ def host_streams(
         raise dg.DagsterExecutionInterruptedError(stop.reason)
 
 
+def _announce(context: dg.AssetExecutionContext, pipeline: Pipeline, lake: LakeResource) -> None:
+    """Let the report say what will be checked, before anything was; a stream runs without it, too."""
+    try:
+        announce(lake.docs_folder, pipeline.own_topics, pipeline.nodes)
+    except (OSError, TerminalError) as error:
+        context.log.warning(f"The report could not be begun: {error}")
+
+
 def _start_spark(
     context: dg.AssetExecutionContext, spark: LazyPySparkResource, stop: StopRequest
 ) -> SparkSession | None:
@@ -117,6 +129,27 @@ def _start_spark(
         return None
     finally:
         stop.install()
+
+
+class Reported:
+    """Of which queries a run reports: of all, or, where another run may have them, of those that it has had itself."""
+
+    def __init__(self, *, stands_by: bool, tell: Callable[[str], None]) -> None:
+        """It has had none. In: tell  is told when others begin or cease to have some."""
+        self._stands_by, self._tell = stands_by, tell
+        self._had: set[str] = set()
+        self._waiting: list[str] = []
+
+    def of(self, statuses: Sequence[StreamStatus]) -> list[StreamStatus]:
+        """The statuses to report: not of what waits, for the run that has it reports that."""
+        if not self._stands_by:
+            return [*statuses]
+        waiting = [each.asset for each in statuses if each.state == "waiting"]
+        if waiting != self._waiting:
+            self._waiting = waiting
+            self._tell(f"Stands by for {', '.join(waiting)}." if waiting else "Stands by for nothing more.")
+        self._had |= {each.asset for each in statuses if each.state in ("running", "paused", "failed")}
+        return [each for each in statuses if each.asset in self._had and each.state != "waiting"]
 
 
 class _Watch:
@@ -132,6 +165,8 @@ class _Watch:
         listeners: Sequence[Callable[[Sequence[StreamStatus]], None]],
     ) -> None:
         self._context, self._config, self._listeners = context, config, listeners
+        self._reported = Reported(stands_by=pipeline.standby, tell=context.log.info)
+        self._logs_elsewhere = pipeline.logs_elsewhere
         self._of = settings_of(config, pipeline.name)
         self._trigger = RateLimited(lambda: trigger_set(lake.lake, pipeline.name), TRIGGER_READ_EVERY_SECONDS)
         self._runtime = StreamRuntime(
@@ -139,9 +174,9 @@ class _Watch:
             lake.lake,
             pipeline.nodes,
             kafka=pipeline.kafka or KafkaSettings(),
-            only={key.to_user_string() for key in context.selected_asset_keys},
+            only=pipeline.hosted(context.selected_asset_keys),
             trigger_ms=self._trigger() or self._of.trigger_ms,
-            standby=self._of.standby,
+            standby=pipeline.standby or self._of.standby,
         )
         self._progress = ProgressReporter(
             context,
@@ -159,17 +194,22 @@ class _Watch:
             ),
         )
         self._days = {
-            stream_key(node).to_user_string(): CompletedDays(context, pipeline, node, spark, lake.lake)
+            query_of(stream_key(node)): CompletedDays(context, pipeline, node, spark, lake.lake)
             for node in pipeline.nodes
             if node.day_column is not None
         }
-        self._tables = [
-            CurrentTable(
+        self._tables = {
+            query_of(stream_key(node)): CurrentTable(
                 context, pipeline, node, spark, lake.lake, every_seconds=config.materialize_every_minutes * 60
             )
             for node in pipeline.nodes
             if node.day_column is None and stream_key(node) in context.selected_asset_keys
-        ]
+        }
+        self._judged = {
+            query_of(stream_key(node)): JudgedIncrements(context, node, spark, lake.lake)
+            for node in pipeline.nodes
+            if node.expectations and stream_key(node) in context.selected_asset_keys
+        }
 
     def _follow_trigger(self) -> None:
         """Let the queries work as often as a person has set."""
@@ -199,6 +239,7 @@ class _Watch:
             self._drain(stop)
 
     def _report(self, statuses: Sequence[StreamStatus], age: float) -> None:
+        statuses = self._of_this_run(statuses)
         for listen in self._listeners:
             listen(statuses)
         if self._runtime.jvm_ended:
@@ -207,8 +248,16 @@ class _Watch:
         for status in statuses:
             if status.asset in self._days:
                 self._days[status.asset].report(status.stream_time_ms, status.read_ms)
-        for table in self._tables:
-            table.report()
+            if status.asset in self._tables:
+                self._tables[status.asset].report()
+            if status.asset in self._judged:
+                self._judged[status.asset].report()
+
+    def _of_this_run(self, statuses: Sequence[StreamStatus]) -> list[StreamStatus]:
+        """Without what another run has, and without logs that are assets elsewhere, unless this run writes them."""
+        elsewhere = {f"log/{name}" for name in self._logs_elsewhere}
+        ours = self._reported.of(statuses)
+        return [status for status in ours if status.asset not in elsewhere or status.state == "running"]
 
     def _drain(self, stop: StopRequest) -> None:
         if self._runtime.jvm_ended:
@@ -229,13 +278,16 @@ class _Watch:
             self._say_farewell()
 
     def _say_farewell(self) -> None:
-        statuses = self._runtime.poll()
+        statuses = self._of_this_run(self._runtime.poll())
         for listen in self._listeners:
             listen(statuses)
         self._progress.farewell(statuses, wall=time.time())
         if not self._runtime.jvm_ended:
-            for table in self._tables:
-                table.report(last=True)
+            for status in statuses:
+                if status.asset in self._tables:
+                    self._tables[status.asset].report(last=True)
+                if status.asset in self._judged:
+                    self._judged[status.asset].report(last=True)
 
 
 def _fail_if_all_failed(statuses: Sequence[StreamStatus]) -> None:
