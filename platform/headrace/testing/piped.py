@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 
+from headrace.description.formats import Debezium, Json
 from headrace.errors import DescriptionError
 from headrace.sequence.log_columns import KAFKA
 from headrace.sequence.sequence_records import RECORDS
@@ -60,7 +61,7 @@ class PipedTopic:
         return len(self._rows)
 
     def take_here(self) -> list[pa.RecordBatch]:
-        """What `take` gives, by partition and offset, as a task of Spark gets it (see `RECORDS`)."""
+        """The records that `take` gives, by partition and offset, as a task of Spark gets it (see `RECORDS`)."""
         rows, self._rows = self._rows, []
         found = []
         for key, value, _, partition, offset, stamp, headers in sorted(rows, key=lambda row: row[3:5]):
@@ -71,7 +72,8 @@ class PipedTopic:
         return [pa.RecordBatch.from_arrays(arrays, schema=RECORDS)]
 
     def _require_bytes(self, part: str, content: Bytes, of: object) -> None:
-        if of != "json" and not isinstance(content, bytes | None):
+        in_json = of == "json" or isinstance(of, Json) or (isinstance(of, Debezium) and of.format == "json")
+        if not in_json and not isinstance(content, bytes | None):
             raise DescriptionError(
                 f"Topic '{self.topic.name}': the {part} {content!r} is not bytes, and the topic's {part}s are no JSON.",
                 hint="Give it as its producer encodes it.",
