@@ -29,7 +29,16 @@ PLATFORM = (
 MADE = "<!-- Made by docs/tools/reference.py. -->\n\n"
 # What `hr` gives, by the page's sections; a name that is in none is shown under the last.
 SECTIONS: Mapping[str, tuple[str, ...]] = {
-    "Topics": ("Topic", "Avro", "Protobuf", "JsonSchema", "ReplayGuard", "source_chain"),
+    "Topics": (
+        "Topic",
+        "Avro",
+        "Protobuf",
+        "JsonSchema",
+        "ReplayGuard",
+        "source_chain",
+        "from_table",
+        "from_files",
+    ),
     "Windows": (
         "tumbling",
         "hopping",

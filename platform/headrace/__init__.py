@@ -31,6 +31,8 @@ from headrace.description import (
     count_distinct,
     describe,
     first,
+    from_files,
+    from_table,
     hopping,
     key_value_store,
     last,
@@ -66,7 +68,8 @@ __all__ = [
     "Processor", "ProcessorError", "Protobuf", "Record", "ReplayGuard", "SessionStore", "SessionWindows", "Sink",
     "SlidingWindows", "TerminalError", "TimeWindows", "Timer", "Topic", "TransientError", "UntilTimeLimit",
     "UntilWindowCloses", "WindowStore", "approx_count_distinct", "avg", "collect", "count", "count_distinct",
-    "describe", "first", "hopping", "key_value_store", "last", "max", "max_by", "min", "min_by", "preview",
+    "describe", "first", "from_files", "from_table", "hopping", "key_value_store", "last", "max", "max_by", "min",
+    "min_by", "preview",
     "processor", "quantiles", "session", "session_store", "sliding", "source_chain", "stddev", "sum", "top",
     "tumbling", "until_time_limit", "until_window_closes", "value_store", "variance", "window_store",
 ]  # fmt: skip

@@ -16,6 +16,7 @@ from headrace.description.kafka_settings import KafkaSettings
 from headrace.description.replay import ReplayGuard
 from headrace.description.row_operators import StreamOperators
 from headrace.description.schema import Column, parse_ddl
+from headrace.description.seed import Seed
 from headrace.description.start import normalised_start, start_ms
 from headrace.description.stream import Branch, Stream
 from headrace.description.wording import a_value, listed
@@ -33,7 +34,7 @@ class Topic(StreamOperators):
     `timestamp`: the event time, as a column of the value or an expression over it: a field ("meta.at"), to_timestamp,
     timestamp_millis, timestamp_seconds, timestamp_micros or coalesce of such; BIGINT is epoch ms; None for Kafka's;
     `idle_timeout`: how long a partition without records holds windows open, None for ever;
-    `start`: "earliest", "latest", or a time with its zone;
+    `start`: "earliest", "latest", a time with its zone, or a table to begin with: `hr.from_table(…)`, `hr.from_files(…)`;
     `replay_guard`: an `hr.ReplayGuard` that marks records sent a second time;
     `max_future`: how far ahead of the wall clock a record may be without being a dead letter;
     `format`: "json", or `hr.Avro(…)`, whose schema gives the columns, and `value` may narrow them; `key_format`: of keys;
@@ -48,7 +49,7 @@ class Topic(StreamOperators):
     format: str | Format = "json"
     replay_guard: ReplayGuard | None = None
     idle_timeout: Duration | None = "1 minute"
-    start: str | datetime = "earliest"
+    start: str | datetime | Seed = "earliest"
     max_future: Duration = "1 day"
     options: Mapping[str, str] = field(default_factory=dict)
     key_format: str | Format = "json"
@@ -69,7 +70,10 @@ class Topic(StreamOperators):
         self._check_timestamp()
         self._check_idle_timeout()
         duration_ms(self.max_future, f"{self._what}: max_future")
-        object.__setattr__(self, "start", normalised_start(self.start, f"{self._what}: start"))
+        if isinstance(self.start, Seed):
+            self.start.check(self)
+        else:
+            object.__setattr__(self, "start", normalised_start(self.start, f"{self._what}: start"))
         object.__setattr__(self, "options", KafkaSettings(self.options, f"{self._what}: options"))
 
     @property
@@ -141,8 +145,8 @@ class Topic(StreamOperators):
 
     @property
     def start_ms(self) -> int | None:
-        """The time to start at, in epoch milliseconds; None for "earliest" and "latest"."""
-        return start_ms(str(self.start))
+        """The time to start at, in epoch milliseconds; None for "earliest", "latest" and a seed."""
+        return None if isinstance(self.start, Seed) else start_ms(str(self.start))
 
     @property
     def scalar_key(self) -> bool:

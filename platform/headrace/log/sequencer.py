@@ -40,6 +40,7 @@ if TYPE_CHECKING:
     from headrace.lake import NewFile
     from headrace.log.clock import Clock
     from headrace.sequence.replays.guards import Guard
+    from headrace.sequence.seed_pieces import SeedState
 
 
 @dataclass(frozen=True)
@@ -190,6 +191,13 @@ class Sequencer:
         """Record where a new log begins, so that a crash before its first records cannot move the start."""
         self._move_to(offsets, "start")
 
+    def begin_seed(self, seed: SeedState, starts: Mapping[int, int]) -> None:
+        """Record the rows with which a new log begins, before any of them is appended.
+
+        In: starts  where Kafka is read from in partitions of which the seed has no row
+        """
+        self._move_to({**starts, **seed.first}, "seed", seed)
+
     def reads_from(self, topic_id: str | None) -> None:
         """Note Kafka's id of the topic; the next commit records it.
 
@@ -299,17 +307,19 @@ class Sequencer:
                 )
             yield
 
-    def _move_to(self, offsets: Mapping[int, int], action: str) -> None:
+    def _move_to(self, offsets: Mapping[int, int], action: str, seed: SeedState | None = None) -> None:
+        """Record where partitions begin or go on, and the seed with whose rows the log begins."""
+        more = {} if seed is None else {"seed": seed.to_json()}
         with self._alone():
             at_ms = self._next_commit_ms()
             rows, partitions = {}, dict(self.state.partitions)
             for partition, offset in sorted(offsets.items()):
                 before = partitions.get(partition, PartitionState(0))
-                entry = {"action": action, "from_offset": before.next_offset, "to_offset": offset}
+                entry = {"action": action, "from_offset": before.next_offset, "to_offset": offset, **more}
                 rows[LastRow(partition, None, before.stream_ms)] = json.dumps(entry, sort_keys=True)
                 partitions[partition] = replace(before, next_offset=offset)
-            after = replace(self.state, partitions=partitions).after(at_ms, rows)
-            self._write_decisions(CONTROL, rows, at_ms, after)
+            after = replace(self.state, partitions=partitions, seed=seed or self.state.seed)
+            self._write_decisions(CONTROL, rows, at_ms, after.after(at_ms, rows))
 
     def _write_decisions(
         self,

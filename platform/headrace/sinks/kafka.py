@@ -137,8 +137,8 @@ class KafkaSink:
         """
         from pyspark.sql import functions as F
 
-        from headrace.sinks.partitioner import target_partition
         from headrace.spark.json_rows import as_json
+        from headrace.spark.partitioner import target_partition
 
         chain = (
             F.col("chain")

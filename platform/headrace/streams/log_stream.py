@@ -12,8 +12,10 @@ from typing import TYPE_CHECKING
 
 import structlog
 
+from headrace.description.seed import Seed
 from headrace.errors import TerminalError
 from headrace.lake import UnknownOutcomeError
+from headrace.log.seeding import Seeding, seed_forsaken
 from headrace.log.sequencer import Sequencer
 from headrace.nodes.evolution import OtherDescriptionError
 from headrace.nodes.node_tables import read_progress, require_log_reaches
@@ -24,6 +26,7 @@ from headrace.spark.kafka import (
     require_no_loss,
     require_same_topic,
     source_options,
+    start_offsets,
 )
 from headrace.streams.consumer_group import ConsumerGroup
 from headrace.streams.refused_batches import RefusedBatches
@@ -34,7 +37,7 @@ from headrace.writing.requests import carry_out
 from headrace.writing.scheduling import Coming, CommitSchedule
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Collection
+    from collections.abc import Callable, Collection, Mapping
 
     from pyspark.sql import DataFrame, SparkSession
     from pyspark.sql.streaming.readwriter import DataStreamWriter
@@ -130,8 +133,7 @@ class LogStream(SupervisedQuery):
         )
         sequencer.reads_from(self._kafka.topic_id())
         self._require_readers_within()
-        if sequencer.state.batch == 0:
-            sequencer.start_at(first_offsets(self.topic, self._kafka, partitions))
+        self._begin_log(sequencer, partitions)
         next_offsets = sequencer.state.next_offsets
         require_same_topic(self.name, next_offsets, self._kafka.ends(partitions))
         needed = (
@@ -152,6 +154,25 @@ class LogStream(SupervisedQuery):
             maxOffsetsPerTrigger=str(RECORDS_PER_TRIGGER),
         )
         return reader.load().writeStream.trigger(processingTime=f"{self.trigger_ms} milliseconds")
+
+    def _begin_log(self, sequencer: Sequencer, partitions: list[int]) -> None:
+        """Let an empty log begin; one whose seed was not read to its end reads the rest."""
+        seed = self.topic.start
+        if not isinstance(seed, Seed):
+            if sequencer.state.seed is not None:
+                raise seed_forsaken(self.name, sequencer.state.seed)
+            if sequencer.state.batch == 0:
+                sequencer.start_at(first_offsets(str(seed), self._kafka, partitions))
+            return
+        seeding = Seeding(self._spark, sequencer, seed)
+        if sequencer.state.batch == 0:
+            start = partial(start_offsets, kafka=self._kafka, partitions=partitions)
+            seeding.begin(len(partitions), start, partial(self._require_readable, partitions))
+        seeding.run(len(partitions), ends=self._closing.is_set)
+
+    def _require_readable(self, partitions: list[int], offsets: Mapping[int, int]) -> None:
+        require_same_topic(self.name, offsets, self._kafka.ends(partitions))
+        require_no_loss(self.name, lost_offsets(offsets, self._kafka.earliest(offsets)))
 
     def _require_readers_within(self) -> None:
         """Nothing may be appended to a log that has lost what a node has read."""
