@@ -12,7 +12,7 @@ import headrace as hr
 from headrace import lake as lakes
 from headrace.changing.acts import DONE, last_act
 from headrace.changing.apply_changes import ApplyChanges
-from headrace.changing.plan import RENAMED
+from headrace.changing.plan import RENAMED, UNCHANGED
 from headrace.changing.plan_changes import plan_changes
 from headrace.changing.roll_back import roll_back
 from headrace.description import WindowedAggregate
@@ -153,6 +153,44 @@ def test_a_renamed_node_goes_on_from_its_tables_and_its_readers_follow(living: L
     living.commit((5, "a", 1), (7, "b", 2))
     living.fold(after)
     assert living.tables(after) == living.tables_anew(after)
+    assert str(ApplyChanges(living.spark, living.lake, after).run()) == "Nothing was to be applied."
+
+
+def test_a_log_is_written_again_under_other_columns_and_goes_on(living: Living) -> None:
+    first = replace(READINGS, value="value FLOAT, unit STRING")
+    living = Living(living.spark, living.folder, first)
+    before = [
+        first.group_by("sensor").aggregate(n=hr.count(), total=hr.sum("value")).named("totals"),
+        first.group_by("sensor")
+        .window(hr.tumbling("1 minute"), grace="0 s")
+        .aggregate(n=hr.count())
+        .named("counts"),
+    ]
+    living.commit((0, "a", 1), (0.5, "a", 2))
+    living.commit((3, "b", 3))
+    living.fold(before)
+    old = living.tables(before)
+    now = replace(READINGS, value="celsius DOUBLE, place STRING", renamed={"celsius": "value"})
+    after = [
+        now.group_by("sensor").aggregate(n=hr.count(), total=hr.sum("celsius")).named("totals"),
+        now.group_by("sensor")
+        .window(hr.tumbling("1 minute"), grace="0 s")
+        .aggregate(n=hr.count())
+        .named("counts"),
+    ]
+    plan = plan_changes(living.lake, after)
+    assert [each.outcome for each in (*plan.topics, *plan.nodes)] == [REBUILT, REBUILT, UNCHANGED]
+    lease = take_lease(living.spark, living.lake.lease("log/readings"), "Log 'readings'", SystemClock())
+    with pytest.raises(hr.TerminalError, match="cannot be written again while a stream of it runs"):
+        apply(living, after)
+    lease.release()
+    told = apply(living, after, ("after rows",))
+    assert told.startswith("topic readings: its log was written again\nnode totals: 2 rows")
+    assert living.tables(after) == living.tables_anew(after) == old
+    living = Living(living.spark, living.folder, now)
+    living.commit((5, "a", 7), name="celsius")
+    living.fold(after)
+    assert living.tables(after) == living.tables_anew(after) != old
     assert str(ApplyChanges(living.spark, living.lake, after).run()) == "Nothing was to be applied."
 
 

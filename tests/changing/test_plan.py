@@ -192,10 +192,20 @@ def test_a_topic_gains_a_field_and_is_refused_another_type(lake: Lake) -> None:
     ]
     assert outcomes(plan) == {"finals": UNCHANGED, "quiet": UNCHANGED, "totals": UNCHANGED}
     plan = plan_changes(lake, pipeline(topic=replace(READINGS, value="value INT"), total=hr.sum("value")))
-    assert [(each.outcome, each.detail) for each in plan.topics] == [
-        (REFUSED, "value: {value: double} -> {value: integer}")
-    ]
+    assert [(each.outcome, each.detail) for each in plan.topics] == [(REFUSED, "value: DOUBLE -> INT")]
     assert outcomes(plan) == {"finals": REFUSED, "quiet": REFUSED, "totals": REFUSED}
+
+
+def test_a_topic_whose_columns_its_rows_tell_is_written_again(
+    lake: Lake, snapshot: SnapshotAssertion
+) -> None:
+    before = replace(READINGS, value="value FLOAT, unit STRING, at INT")
+    hold(lake, *pipeline(topic=before, total=hr.sum("value")))
+    now = replace(READINGS, value="value DOUBLE, seconds INT, place STRING", renamed={"seconds": "at"})
+    plan = plan_changes(lake, pipeline(topic=now, total=hr.sum("value")))
+    assert outcomes(plan) == {"finals": REBUILT, "quiet": REBUILT, "totals": UNCHANGED}
+    assert str(plan) == snapshot
+    assert plan.topics[0].to_json() == snapshot
 
 
 def test_of_a_lake_without_rules_the_details_are_unknown_and_the_node_is_rebuilt(lake: Lake) -> None:

@@ -1,5 +1,7 @@
 """Apply the changed description of a pipeline: rebuild what changed and what follows it, compare, swap in.
 
+Logs whose columns are others now are written again before anything else (see `lifecycle.rewrite_log`).
+
 Law: afterwards each node's tables are those that a fold of the whole log by the described node gives. Until its swap a
 node's tables stay as they were, and streams of the old description may write them.
 
@@ -27,8 +29,9 @@ from headrace.description import is_unnamed, output_name, written_by
 from headrace.errors import TerminalError
 from headrace.lake import small_files
 from headrace.lifecycle.rebuild import Rebuild
+from headrace.lifecycle.rewrite_log import rewrite_log
 from headrace.log.clock import SystemClock
-from headrace.nodes.topics import is_read, upstream_first
+from headrace.nodes.topics import is_read, topics_of, upstream_first
 from headrace.spark.lake_rows import read
 from headrace.spark.session import pipeline_session
 from headrace.writing.lease import LeaseHeldError
@@ -54,17 +57,22 @@ HOUR_MS = 3_600_000
 
 @dataclass(frozen=True)
 class Applied:
-    """The outcome of an act: the differences in each node's table, and nodes with new names. Empty: nothing was to do."""
+    """The outcome of an act: the differences in each node's table, nodes with new names, and logs that were written again.
+
+    Empty: nothing was to do.
+    """
 
     nodes: tuple[tuple[str, Differences], ...] = ()
     kept_until_ms: int = 0
     renamed: tuple[str, ...] = ()
+    rewritten: tuple[str, ...] = ()
 
     def __str__(self) -> str:
         """A few lines for each node."""
-        if not self.nodes and not self.renamed:
+        if not self.nodes and not self.renamed and not self.rewritten:
             return "Nothing was to be applied."
-        lines = [f"node {name}: goes on from the tables of its former name" for name in self.renamed]
+        lines = [f"topic {name}: its log was written again" for name in self.rewritten]
+        lines += [f"node {name}: goes on from the tables of its former name" for name in self.renamed]
         for name, differences in self.nodes:
             first, *others = str(differences).splitlines()
             lines += [f"node {name}: {first}", *(f"  {line}" for line in others)]
@@ -110,7 +118,7 @@ class ApplyChanges:
         Raises: LeaseHeldError when all is built and a stream still runs: run it again when that is stopped.
         """
         with ExitStack() as stack:
-            rebuilds = self._begun(stack)
+            rebuilds = self._begun(stack, on_stage)
             self._build(rebuilds, on_stage)
             stack.enter_context(self._alone([node.required_name for node in self._changed]))
             self._build(rebuilds, on_stage, to_the_end=True)
@@ -122,15 +130,17 @@ class ApplyChanges:
             if act.nodes:
                 write_act(self._lake, replace(act, state=DONE))
         told = tuple((each.node, Differences(**each.differences)) for each in act.nodes)
-        return Applied(told, act.kept_until_ms, tuple(each.node for each in self.plan.renamed))
+        renamed = tuple(each.node for each in self.plan.renamed)
+        return Applied(told, act.kept_until_ms, renamed, tuple(each.topic for each in self.plan.rewritten))
 
     def build(self, *, on_stage: Callable[[str], None] = lambda stage: None) -> None:
         """Only build; `run` goes on from there. The streams may run."""
         with ExitStack() as stack:
-            self._build(self._begun(stack), on_stage)
+            self._build(self._begun(stack, on_stage), on_stage)
 
-    def _begun(self, stack: ExitStack) -> dict[str, Rebuild]:
+    def _begun(self, stack: ExitStack, on_stage: Callable[[str], None]) -> dict[str, Rebuild]:
         """The rebuilds, by node, once nodes have their new names."""
+        self._rewrite_logs(on_stage)
         for each in self.plan.renamed:
             assert each.renamed_from is not None
             with self._alone([each.renamed_from, each.node]):
@@ -140,6 +150,28 @@ class ApplyChanges:
             rebuilds[node.required_name] = rebuild = self._opened(node)
             stack.callback(rebuild.close)
         return rebuilds
+
+    def _rewrite_logs(self, on_stage: Callable[[str], None]) -> None:
+        """Write the logs again whose columns are others now; nodes are rebuilt from these."""
+        topics = topics_of(self._nodes)
+        for each in self.plan.rewritten:
+            on_stage(f"Writes the log of {each.topic} again.")
+            try:
+                rewrite_log(
+                    self._spark,
+                    self._lake,
+                    topics[each.topic],
+                    each.renamed,
+                    self._nodes,
+                    self._clock,
+                    on_step=self._on_step,
+                )
+            except LeaseHeldError as error:
+                raise TerminalError(
+                    f"Topic '{each.topic}': its log cannot be written again while a stream of it runs.",
+                    detail=str(error),
+                    hint="Stop the stream and run headrace apply again.",
+                ) from error
 
     def _opened(self, node: Node) -> Rebuild:
         return Rebuild(

@@ -12,21 +12,18 @@ from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
-import pyarrow as pa
-
 from headrace.changing.compare_rules import Changes, compare_rules, nodes_read
+from headrace.changing.compare_topics import compare_topic
 from headrace.changing.plan import NEW, RENAMED, UNCHANGED, ChangePlan, LogRead, NodePlan, TopicPlan
 from headrace.changing.rename_node import has_to_be_renamed, why_not_renamed
 from headrace.description import is_unnamed, written_by
 from headrace.description.remarks import remarks_of
 from headrace.description.sink import CorrectableSink
 from headrace.lake import last_commit, open_table, small_files
-from headrace.lake.tables import compare_columns
 from headrace.nodes.evolution import GOES_ON, REBUILT, REFUSED, by_policy, outcome_of
 from headrace.nodes.node_tables import STATE_LAYOUT
 from headrace.nodes.opening import cut_logs
 from headrace.nodes.topics import topics_of, upstream_first
-from headrace.sequence.parse.types import fields_of
 
 if TYPE_CHECKING:
     from headrace.description import Node, Topic
@@ -34,6 +31,10 @@ if TYPE_CHECKING:
 
 RESTORE = "Restore the description"
 NO_RENAME = "Leave renamed_from out: the node is then a new one, built from the log."
+OTHER_COLUMNS = (
+    f"{RESTORE}: of the value, columns may come, go, have another name (renamed=) or a wider type. Or read the topic into "
+    "a new lake."
+)
 CUT_WAY_OUT = f"{RESTORE}, or give the changed node a new name: it is then built from the rest of the log."
 
 
@@ -69,12 +70,6 @@ def held_node(lake: Lake, name: str) -> HeldNode | None:
         return None
     stored = small_files.read_json(lake.description(name))
     return HeldNode(commit.record["fingerprint"], commit.record.get("layout"), stored)
-
-
-def columns_of(topic: Topic) -> pa.Schema:
-    """The columns of a topic's log that its description tells."""
-    sides = {"key": topic.key_columns, "value": topic.value_columns}
-    return pa.schema([(name, pa.struct(fields_of(columns))) for name, columns in sides.items() if columns])
 
 
 def plan_changes(lake: Lake, nodes: Sequence[Node]) -> ChangePlan:
@@ -243,14 +238,17 @@ class _Planner:
         log = open_table(self._lake.log(topic.name))
         if not log.exists:
             return TopicPlan(topic.name, NEW)
-        gained, changed = compare_columns(log, columns_of(topic), ("key", "value"), grows="value")
-        if changed:
-            way_out = f"{RESTORE}: a log keeps its columns, and may only gain fields of the value."
-            return TopicPlan(topic.name, REFUSED, "; ".join(changed), way_out)
-        if gained:
-            return TopicPlan(
-                topic.name, GOES_ON, f"the value gains {', '.join(gained)}, null in older records"
-            )
+        changes = compare_topic(log, topic)
+        if changes.other:
+            return TopicPlan(topic.name, REFUSED, "; ".join(changes.other), OTHER_COLUMNS)
+        if changes.needs_rows:
+            snapshot = log.snapshot()
+            reads = LogRead(topic.name, snapshot.rows, snapshot.bytes)
+            renamed = dict(changes.renamed or {})
+            return TopicPlan(topic.name, REBUILT, lines=changes.lines(), renamed=renamed, reads=reads)
+        if changes.gained:
+            gained = ", ".join(changes.gained)
+            return TopicPlan(topic.name, GOES_ON, f"the value gains {gained}, null in older records")
         return TopicPlan(topic.name, UNCHANGED)
 
 

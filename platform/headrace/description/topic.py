@@ -38,7 +38,8 @@ class Topic(StreamOperators):
     `replay_guard`: an `hr.ReplayGuard` that marks records sent a second time;
     `max_future`: how far ahead of the wall clock a record may be without being a dead letter;
     `format`: "json", or `hr.Avro(…)`, whose schema gives the columns, and `value` may narrow them; `key_format`: of keys;
-    `options`: more settings of the Kafka client, whose values are never shown.
+    `options`: more settings of the Kafka client, whose values are never shown;
+    `renamed`: former names of columns of the value, such as `{"celsius": "temp"}`: `headrace apply` writes the log again so.
     Raises: DescriptionError naming the topic, the value and the fix.
     """
 
@@ -53,6 +54,7 @@ class Topic(StreamOperators):
     max_future: Duration = "1 day"
     options: Mapping[str, str] = field(default_factory=dict)
     key_format: str | Format = "json"
+    renamed: Mapping[str, str] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
         self._check_name()
@@ -74,6 +76,7 @@ class Topic(StreamOperators):
             self.start.check(self)
         else:
             object.__setattr__(self, "start", normalised_start(self.start, f"{self._what}: start"))
+        self._check_renamed()
         object.__setattr__(self, "options", KafkaSettings(self.options, f"{self._what}: options"))
 
     @property
@@ -162,6 +165,7 @@ class Topic(StreamOperators):
         return (
             self.name, self.key_columns, self.value_columns, self.timestamp, self.format, self.key_format,
             self.idle_timeout_ms, self.start, self.max_future_ms, self.options, self.replay_guard,
+            tuple(sorted(self.renamed.items())),
         )  # fmt: skip
 
     def __eq__(self, other: object) -> bool:
@@ -188,6 +192,15 @@ class Topic(StreamOperators):
                     f"{self._what}: '{key.name} {key.type}' in the key and '{column.name} {column.type}' "
                     "in the value are one column.",
                     hint="Give both the same spelling and type, or rename one.",
+                )
+
+    def _check_renamed(self) -> None:
+        names = [column.name for column in self.value_columns]
+        for new, old in self.renamed.items():
+            if new not in names or old in names or [*self.renamed.values()].count(old) > 1:
+                raise DescriptionError(
+                    f"{self._what}: renamed {a_value(new)}, formerly {a_value(old)}, is no renamed column of the value.",
+                    hint=f"Give the new name, then the former one; the value has {listed(names)}.",
                 )
 
     def _check_timestamp(self) -> None:
