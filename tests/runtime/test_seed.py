@@ -63,10 +63,7 @@ def piped(driver: TestDriver, records: list[tuple[str, float | None, int]], part
 
 def tables(driver: TestDriver) -> tuple[Any, ...]:
     driver.cut()
-    found = [sorted(map(str, rows(frame))) for frame in (driver.read("counts"), driver.ledger("counts"))]
-    assert sorted(map(str, rows(driver.backfill("counts")))) == found[0]
-    assert driver.verify("counts").equal
-    return found[0], found[1]
+    return tuple(sorted(map(str, rows(frame))) for frame in (driver.read("counts"), driver.ledger("counts")))
 
 
 def log_of(frame: DataFrame) -> list[Any]:
@@ -95,6 +92,8 @@ def test_a_log_that_begins_with_a_table_is_the_one_that_kafka_alone_would_have_g
     assert len(log_of(seeded.log("readings"))) == len(OLD)
     piped(seeded, NEW)
     assert (tables(seeded), log_of(seeded.log("readings"))) == (wanted, log)
+    assert sorted(map(str, rows(seeded.backfill("counts")))) == wanted[0]
+    assert seeded.verify("counts").equal
     seeded.close()
 
 

@@ -28,6 +28,7 @@ from headrace.changing.rename_node import rename_node
 from headrace.description import is_unnamed, output_name, written_by
 from headrace.errors import TerminalError
 from headrace.lake import small_files
+from headrace.lifecycle.log_anew import make_log_anew
 from headrace.lifecycle.rebuild import Rebuild
 from headrace.lifecycle.rewrite_log import rewrite_log
 from headrace.log.clock import SystemClock
@@ -44,8 +45,8 @@ if TYPE_CHECKING:
 
     from pyspark.sql import SparkSession
 
-    from headrace.changing.plan import ChangePlan
-    from headrace.description import Node
+    from headrace.changing.plan import ChangePlan, TopicPlan
+    from headrace.description import Node, Topic
     from headrace.lake.paths import Lake
     from headrace.log.clock import Clock
 
@@ -157,21 +158,20 @@ class ApplyChanges:
         for each in self.plan.rewritten:
             on_stage(f"Writes the log of {each.topic} again.")
             try:
-                rewrite_log(
-                    self._spark,
-                    self._lake,
-                    topics[each.topic],
-                    each.renamed,
-                    self._nodes,
-                    self._clock,
-                    on_step=self._on_step,
-                )
+                self._rewrite_log(topics[each.topic], each)
             except LeaseHeldError as error:
                 raise TerminalError(
                     f"Topic '{each.topic}': its log cannot be written again while a stream of it runs.",
                     detail=str(error),
                     hint="Stop the stream and run headrace apply again.",
                 ) from error
+
+    def _rewrite_log(self, topic: Topic, plan: TopicPlan) -> None:
+        spark, lake, nodes, clock = self._spark, self._lake, self._nodes, self._clock
+        if plan.from_bytes:
+            make_log_anew(spark, lake, topic, nodes, clock, on_step=self._on_step)
+        else:
+            rewrite_log(spark, lake, topic, plan.renamed, nodes, clock, on_step=self._on_step)
 
     def _opened(self, node: Node) -> Rebuild:
         return Rebuild(
@@ -270,6 +270,7 @@ class ApplyChanges:
             known = next((each for each in act.nodes if each.node == name), None)
             if held.is_interrupted(node.fingerprint()) and known is not None:
                 continue  # its results may be the new ones already
+            rebuilds[name].keep_older_rows()
             differences = asdict(self._compared(node, rebuilds[name]))
             act = act.with_node(ChangedNode(name, held.written_by, node.fingerprint(), differences))
         return write_act(self._lake, act) if rebuilds else act

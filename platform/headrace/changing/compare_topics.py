@@ -55,12 +55,12 @@ class TopicChanges:
         """True if the rows of the log have to be written again."""
         return bool(self.removed or self.renamed or self.widened)
 
-    def lines(self) -> tuple[str, ...]:
-        """One line for each change that the rows of the log tell."""
+    def lines(self, *, from_bytes: bool = False) -> tuple[str, ...]:
+        """One line for each change that the rows of the log tell, or their bytes."""
         renamed = [f"~ {name} (was named {before})" for name, before in (self.renamed or {}).items()]
         widened = [f"~ {name}: {before} -> {now}" for name, (before, now) in (self.widened or {}).items()]
         removed = [f"- {name} (was {of})" for name, of in (self.removed or {}).items()]
-        gained = [f"+ {name}, null in older records" for name in self.gained]
+        gained = [f"+ {name}" + ("" if from_bytes else ", null in older records") for name in self.gained]
         return (*gained, *removed, *renamed, *widened)
 
 

@@ -42,6 +42,7 @@ class TopicPlan:
     lines    of a log that is written again: what becomes of its columns
     renamed  of such a log: the former name of each column that has another one
     reads    of such a log: how much that is
+    from_bytes  of such a log: its records are read anew from the bytes that it keeps
     """
 
     topic: str
@@ -51,13 +52,19 @@ class TopicPlan:
     lines: tuple[str, ...] = ()
     renamed: Mapping[str, str] = field(default_factory=dict)
     reads: LogRead | None = None
+    from_bytes: bool = False
 
     def __str__(self) -> str:
         """A few lines."""
         said = [*self.lines, *(words for words in (self.detail, self.way_out) if words)]
         if self.reads is not None:
             rows, size = f"{self.reads.rows:,} rows", in_bytes(self.reads.size_bytes)
-            said.append(f"writes {rows} again ({size}); what was decided about each record stays")
+            if self.from_bytes:
+                said.append(
+                    f"reads {rows} anew from the bytes of their records ({size}); all nodes that read it follow"
+                )
+            else:
+                said.append(f"writes {rows} again ({size}); what was decided about each record stays")
         return "\n".join(
             [f"topic {self.topic}: {TOPIC_HEADS[self.outcome]}", *(f"  {words}" for words in said)]
         )

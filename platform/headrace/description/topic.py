@@ -15,7 +15,7 @@ from headrace.description.formats import Format
 from headrace.description.kafka_settings import KafkaSettings
 from headrace.description.replay import ReplayGuard
 from headrace.description.row_operators import StreamOperators
-from headrace.description.schema import Column, parse_ddl
+from headrace.description.schema import Column, parse_ddl, to_ddl
 from headrace.description.seed import Seed
 from headrace.description.start import normalised_start, start_ms
 from headrace.description.stream import Branch, Stream
@@ -39,7 +39,8 @@ class Topic(StreamOperators):
     `max_future`: how far ahead of the wall clock a record may be without being a dead letter;
     `format`: "json", or `hr.Avro(…)`, whose schema gives the columns, and `value` may narrow them; `key_format`: of keys;
     `options`: more settings of the Kafka client, whose values are never shown;
-    `renamed`: former names of columns of the value, such as `{"celsius": "temp"}`: `headrace apply` writes the log again so.
+    `renamed`: former names of columns of the value, such as `{"celsius": "temp"}`: `headrace apply` writes the log again so;
+    `keep_raw`: the log keeps the bytes of each record, so a change of how they are read is applied to older records, too.
     Raises: DescriptionError naming the topic, the value and the fix.
     """
 
@@ -55,6 +56,7 @@ class Topic(StreamOperators):
     options: Mapping[str, str] = field(default_factory=dict)
     key_format: str | Format = "json"
     renamed: Mapping[str, str] = field(default_factory=dict)
+    keep_raw: bool = False
 
     def __post_init__(self) -> None:
         self._check_name()
@@ -77,6 +79,11 @@ class Topic(StreamOperators):
         else:
             object.__setattr__(self, "start", normalised_start(self.start, f"{self._what}: start"))
         self._check_renamed()
+        if self.keep_raw and self.renamed:
+            raise DescriptionError(
+                f"{self._what}: with keep_raw=True a column cannot be renamed: older records are read again.",
+                hint="Describe both names, and take the one that is there: coalesce(new, old).",
+            )
         object.__setattr__(self, "options", KafkaSettings(self.options, f"{self._what}: options"))
 
     @property
@@ -129,8 +136,15 @@ class Topic(StreamOperators):
         return self.name
 
     def rules(self) -> dict[str, Any]:
-        """Its records depend on nothing beside Kafka."""
-        return {}
+        """How its records are read, if the log can be made anew by it; else they depend on nothing beside Kafka."""
+        if not self.keep_raw:
+            return {}
+        formats = {
+            name: of if isinstance(of, str) else type(of).__name__
+            for name, of in (("format", self.format), ("key_format", self.key_format))
+        }
+        columns = {"key": to_ddl(self.key_columns), "value": to_ddl(self.value_columns)}
+        return {"decoded": {"timestamp": self.timestamp, **formats, **columns}}
 
     @property
     def idle_timeout_ms(self) -> int | None:
@@ -165,7 +179,7 @@ class Topic(StreamOperators):
         return (
             self.name, self.key_columns, self.value_columns, self.timestamp, self.format, self.key_format,
             self.idle_timeout_ms, self.start, self.max_future_ms, self.options, self.replay_guard,
-            tuple(sorted(self.renamed.items())),
+            tuple(sorted(self.renamed.items())), self.keep_raw,
         )  # fmt: skip
 
     def __eq__(self, other: object) -> bool:

@@ -12,6 +12,7 @@ class Lake:
     `logs/<topic>` the log · `tables/<node>` results · `state/<node>` state, plan, rules, columns and opening balance ·
     `node_logs/<node>/<fingerprint>` what a node gives to others ·
     `beside/<node>` what is folded from the log beside these · `beside_logs/<topic>` a log that is written again ·
+    `cuts/<topic>.json` what was cut off a log ·
     `rebuilds/<node>/<fingerprint>` the same of a node that is rebuilt ·
     `former/<node>` the tables that a change replaced · `changes/<time>.json` what was applied ·
     `refused/<node>/<sink>` what a sink's store refused · `requests/<topic>` what a log's writer is asked to record ·
@@ -57,6 +58,10 @@ class Lake:
     def log_beside(self, topic: str) -> str:
         """The folder in which a topic's log is written again before it is put in the place of the other."""
         return f"{self.root}/beside_logs/{topic}"
+
+    def cut(self, topic: str) -> str:
+        """The file that says how far a topic's log was cut off, and the highest event time that went."""
+        return f"{self.root}/cuts/{topic}.json"
 
     def plan(self, node: str) -> str:
         """The file that holds the node's planned micro-batch."""

@@ -44,12 +44,18 @@ def forget(below: str = "") -> None:
 
 
 def create(
-    uri: str, schema: pa.Schema, settings: Mapping[str, str] | None = None, *, grows: str | None = None
+    uri: str,
+    schema: pa.Schema,
+    settings: Mapping[str, str] | None = None,
+    *,
+    grows: str | None = None,
+    adds: Collection[str] = (),
 ) -> LakeTable:
     """Open a table, and make it if there is none; an existing table must have these columns and types.
 
     In:     settings  Delta's properties of a new table, see `headrace.lake.kinds`
             grows     a struct column to which the description may have added fields; older rows have nulls there
+            adds      columns that the description may have added, in the same way
     Raises: TerminalError when columns, types or pinned properties differ
     """
     from deltalake import Schema
@@ -63,6 +69,10 @@ def create(
     if grows is not None and _lacks(found, wanted, grows):
         _add_fields(table, schema, grows)
         found = _fields(table)
+    for name in adds:
+        if name in schema.names and name not in _by_name(found):
+            _add_fields(table, schema, name)
+            found = _fields(table)
     _require_same(uri, found, wanted)
     return table
 

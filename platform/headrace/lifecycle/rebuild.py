@@ -20,10 +20,11 @@ from headrace.description import output_name
 from headrace.errors import TerminalError, TransientError
 from headrace.lake import small_files
 from headrace.lake.swap import replace_table
-from headrace.lifecycle.former import keep_former
+from headrace.lifecycle.former import drop_former, keep_former
 from headrace.nodes.evolution import REBUILT, OtherDescriptionError
 from headrace.nodes.node_tables import STATE_LAYOUT, read_progress, results_writer, write_description
-from headrace.nodes.opening import cut_logs
+from headrace.nodes.older_rows import keep_older_rows
+from headrace.nodes.opening import cut_logs, drop_opening
 from headrace.nodes.unusable_table import UnusableTable
 from headrace.writing.lease import LeaseHeldError, take_lease
 from headrace.writing.lease_waits import take_lease_patiently
@@ -130,7 +131,11 @@ class Rebuild:
             if self._kept_until_ms is not None:
                 keep_former(lake, name, self._node.fingerprint(), self._kept_until_ms)
                 self._on_step("after kept")
+            self.keep_older_rows()
             write_description(spark, lake, self._node)
+            if small_files.read_json(lake.opening(name)) is not None:  # of the description before
+                drop_former(lake, name)  # nobody can go back to it without its balance
+                drop_opening(lake, name)
             small_files.delete(lake.plan(name))
             UnusableTable(spark, lake, self._node).gain(UnusableTable(spark, self._beside, self._node))
             self._replace(self._beside.table(name), lake.table(name), results_writer(self._node))
@@ -142,6 +147,10 @@ class Rebuild:
         assert self._beside.nodes is not None
         small_files.delete(self._beside.nodes)
         lakes.forget(self._beside.nodes)
+
+    def keep_older_rows(self) -> None:
+        """Take over the rows from before the day of `since`, as far as the node has one; once is enough."""
+        keep_older_rows(self._spark, self._lake, self._beside, self._node, results_writer(self._node))
 
     def close(self) -> None:
         """Give the lease back; what is built so far stays."""

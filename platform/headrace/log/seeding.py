@@ -94,7 +94,8 @@ class Seeding:
                     f"Topic '{self._topic.name}': its seed is not read to the end.",
                     hint="Start it again: it goes on.",
                 )
-            self._sequencer.append(records.where(_within(piece)))
+            # An archive that is written at least once may hold an offset twice.
+            self._sequencer.append(records.where(_within(piece)).dropDuplicates(["partition", "offset"]))
         if self._sequencer.state.seed is not None:
             raise TerminalError(
                 f"Topic '{self._topic.name}': rows of {state.source} with which its log begins are gone.",

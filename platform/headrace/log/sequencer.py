@@ -22,6 +22,7 @@ from headrace.log.decision_rows import Decision, write_decisions
 from headrace.log.guard import GuardStore
 from headrace.log.limits import limits_entry
 from headrace.log.promise import read_promise, write_promise
+from headrace.log.raw_records import RAW_COLUMN, keeping_raw
 from headrace.log.record_writer import Records, RecordWriter
 from headrace.log.recovery import commits_during, recover
 from headrace.log.resets import control_entry
@@ -83,10 +84,11 @@ class Sequencer:
         self._schema = table_schema(log_schema(topic))
         self._records = RecordWriter(topic, path, self._schema)
         self._lock = threading.Lock()
-        table = lake.create(path, self._schema, kinds.log(SKIPPING), grows="value")
+        table = lake.create(path, self._schema, kinds.log(SKIPPING), grows="value", adds=(RAW_COLUMN,))
         self._table = lake.TableWriter(table, lake.APPENDER, carries=[self._writer])
         self._guard_store = GuardStore(path)
-        self.state, self._guard = recover(spark, path, topic, self._writer, self._guard_store)
+        state, self._guard = recover(spark, path, topic, self._writer, self._guard_store)
+        self.state = keeping_raw(state, topic)
         self._wall_waits = tuple(wall_waits)
         self._deadlines = self._open_deadlines()
         self._calm_ms, self._beside_ms = calm_ms, beside_ms

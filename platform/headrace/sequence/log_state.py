@@ -31,6 +31,7 @@ class LogState:
 
     `limits_ms` has, for each node that has one, the time limit that was set while its stream ran.
     `topic_id` is Kafka's id of the topic; None while none is known.
+    `raw` says, of a log that keeps the bytes of records, how they are `decoded` and from which `batch` on it keeps them.
     `seed` is a seed that is not read to its end; None: there is none, or the log holds all of it.
     """
 
@@ -41,6 +42,7 @@ class LogState:
     limits_ms: Mapping[str, int] = field(default_factory=dict)
     topic_id: str | None = None
     seed: SeedState | None = None
+    raw: Mapping[str, Any] | None = None
 
     @property
     def next_offsets(self) -> dict[int, int]:
@@ -88,8 +90,9 @@ class LogState:
     def to_json(self) -> dict[str, Any]:
         """The state as a JSON document."""
         found = asdict(self) | {"partitions": {str(p): asdict(s) for p, s in self.partitions.items()}}
-        seed = found.pop("seed")  # of a log without one nothing is written
-        return found if seed is None or self.seed is None else found | {"seed": self.seed.to_json()}
+        seed, raw = found.pop("seed"), found.pop("raw")  # of a log without them nothing is written
+        found |= {} if seed is None or self.seed is None else {"seed": self.seed.to_json()}
+        return found if raw is None else found | {"raw": raw}
 
     @classmethod
     def from_json(cls, document: Mapping[str, Any]) -> LogState:
@@ -103,6 +106,7 @@ class LogState:
             document.get("limits_ms", {}),
             document.get("topic_id"),
             SeedState.from_json(document["seed"]) if document.get("seed") else None,
+            document.get("raw"),
         )
 
 

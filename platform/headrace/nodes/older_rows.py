@@ -1,0 +1,65 @@
+"""Rows of a node's table that are older than its description: those from before the day of `since`.
+
+Law: a fold of the log by the description makes none of these rows, and nothing changes them. So backfills, checks and the
+oracle compare the rows from that day on. The table's property `headrace.since` says the day.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from pyspark.sql import functions as F
+
+from headrace import lake as lakes
+from headrace.description import WindowedAggregate, quote
+from headrace.description.since import since_ms
+from headrace.lake.alter import set_property
+from headrace.spark.lake_rows import append_rows, read, spark_schema
+
+if TYPE_CHECKING:
+    from pyspark.sql import Column as Expr
+    from pyspark.sql import SparkSession
+
+    from headrace.description import Node
+    from headrace.lake.paths import Lake
+
+PROPERTY = "headrace.since"
+WINDOW_START = "window_start"
+
+
+def since_of(node: Node) -> int | None:
+    """From which moment on a node makes rows, in ms; None: it makes all."""
+    if isinstance(node, WindowedAggregate) and node.since is not None:
+        return since_ms(node.since)
+    return None
+
+
+def is_made(node: Node) -> Expr:
+    """True for the rows of a node's table that its description makes."""
+    since = since_of(node)
+    return F.lit(True) if since is None else F.col(WINDOW_START) >= F.timestamp_millis(F.lit(since))
+
+
+def keep_older_rows(spark: SparkSession, lake: Lake, beside: Lake, node: Node, writer: str) -> None:
+    """Put the older rows of a node's table beside those that were rebuilt, once; columns that they lack are null.
+
+    In: lake    that holds the table; beside: where the rebuilt one lies
+        writer  who says how far the rebuilt results go
+    """
+    name, of = node.required_name, f"older/{node.required_name}"
+    target = lakes.open_table(beside.table(name))
+    if since_of(node) is None or not target.exists or lakes.last_commit(target, of) is not None:
+        return
+    maintainer = lakes.TableWriter(target, lakes.MAINTAINER, carries=[writer])
+    assert isinstance(node, WindowedAggregate)
+    assert node.since is not None
+    set_property(maintainer, PROPERTY, node.since, {"writer": "describer"})
+    old = read(spark, lake.table(name)).where(~is_made(node))
+    columns = [
+        (F.col(quote(field.name)) if field.name in old.columns else F.lit(None))
+        .cast(field.dataType)
+        .alias(field.name)
+        for field in spark_schema(target).fields
+    ]
+    record = {"writer": of, **lakes.carried(target, [writer])}
+    append_rows(maintainer, old.select(*columns), record)
