@@ -35,7 +35,7 @@ from headrace.spark.session import pipeline_session
 from headrace.writing.lease_waits import nothing_writes
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping, Sequence
+    from collections.abc import Callable, Collection, Mapping, Sequence
 
     from pyspark.sql import SparkSession
 
@@ -69,7 +69,13 @@ def make_log_anew(
         small_files.delete(beside)
         lakes.forget(beside)
         log, writer = lakes.open_table(uri), f"log/{topic.name}"
-        anew = Resequencer(RecordFormat.of(topic, SchemaStore(uri, topic).known))
+        store = SchemaStore(uri, topic)
+
+        def learn(asked: Collection[tuple[str, int]]) -> RecordFormat:
+            store.learn(asked)
+            return RecordFormat.of(topic, store.known)
+
+        anew = Resequencer(RecordFormat.of(topic, store.known), learn if store.asks else None)
         made = lakes.create(beside, anew.schema, kinds.log(SKIPPING))
         files = [*_files(spark, uri, log.version, anew, topic, beside, rows_max)]
         lakes.TableWriter(made, lakes.APPENDER).append(files, {"writer": "anew"})

@@ -23,7 +23,7 @@ from headrace.lake.swap import replace_table
 from headrace.lifecycle.former import drop_former, keep_former
 from headrace.nodes.evolution import REBUILT, OtherDescriptionError
 from headrace.nodes.node_tables import STATE_LAYOUT, read_progress, results_writer, write_description
-from headrace.nodes.older_rows import keep_older_rows
+from headrace.nodes.older_rows import keep_older_rows, mark_since
 from headrace.nodes.opening import cut_logs, drop_opening
 from headrace.nodes.unusable_table import UnusableTable
 from headrace.writing.lease import LeaseHeldError, take_lease
@@ -139,6 +139,7 @@ class Rebuild:
             small_files.delete(lake.plan(name))
             UnusableTable(spark, lake, self._node).gain(UnusableTable(spark, self._beside, self._node))
             self._replace(self._beside.table(name), lake.table(name), results_writer(self._node))
+            mark_since(lake, self._node, results_writer(self._node))
             self._on_step("after results")
             self._replace(self._beside.state(name), lake.state(name), f"node/{name}")
         finally:

@@ -9,7 +9,7 @@ partitions that it leaves alone or, if there are none, by as much time as it did
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+from collections.abc import Callable, Collection, Mapping
 from dataclasses import replace
 
 import numpy as np
@@ -31,9 +31,15 @@ MILLI = 1_000
 class Resequencer:
     """Takes the log commits of a log one after the other, from the first on."""
 
-    def __init__(self, of: RecordFormat) -> None:
-        """In: of  as the records are to be read now."""
-        self._sequencer = Sequencer(of)
+    def __init__(
+        self, of: RecordFormat, learn: Callable[[Collection[tuple[str, int]]], RecordFormat] | None = None
+    ) -> None:
+        """Begin with an empty log.
+
+        In: of     as the records are to be read now
+            learn  gives the same with more schemas of registries; None: none is asked
+        """
+        self._sequencer, self._learn = Sequencer(of), learn
         self.schema = self._sequencer.schema
         self.state, self.guard = LogState(), new_guard(of.guard)
         self._before = LogState()
@@ -54,9 +60,9 @@ class Resequencer:
         records = np.isin(kinds, (RECORD, DEAD_LETTER))
         state, found = self.state, []
         if records.any():
-            made = self._sequencer.sequence(
-                _raw(rows.filter(pa.array(records))), state, self.guard, commit.after.ingested_at_ms
-            )
+            raw, at_ms = _raw(rows.filter(pa.array(records))), commit.after.ingested_at_ms
+            self._know_schemas(raw, at_ms)
+            made = self._sequencer.sequence(raw, state, self.guard, at_ms)
             found.append(made.rows)
             state, self.guard = made.state, made.guard
         times = _stream_times(state) | self._moved_by_ticks(rows, kinds, commit)
@@ -67,6 +73,14 @@ class Resequencer:
         said = replace(commit, after=self.state)
         found.append(self._decisions(rows.filter(pa.array(~records)), said))
         return pa.concat_tables(found)
+
+    def _know_schemas(self, raw: pa.Table, at_ms: int) -> None:
+        """Learn the schemas that records name."""
+        while self._learn is not None:
+            asked = self._sequencer.read(raw, self.state, at_ms).decoded.asked
+            if not asked:
+                break
+            self._sequencer = Sequencer(self._learn(asked))
 
     def _moved_by_ticks(self, rows: pa.Table, kinds: np.ndarray, commit: CommitRow) -> dict[int, int]:
         """The stream times to which the ticks of a commit move partitions."""

@@ -74,7 +74,8 @@ class Seeding:
         starts = dict(start(EARLIEST)) if then is None else then
         require({**starts, **{p: offset + 1 for p, offset in last.items()}})
         pieces = max(1, -(-rows // rows_max))
-        self._sequencer.begin_seed(SeedState(self._seed.uri, version, first, last, then, pieces), starts)
+        seed = SeedState(self._seed.uri, version, first, last, then, pieces)
+        self._sequencer.start_at({**starts, **first}, seed)
 
     def run(self, partitions: int, *, ends: Callable[[], bool] = lambda: False) -> None:
         """Append what is left of it.

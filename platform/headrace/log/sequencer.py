@@ -21,6 +21,7 @@ from headrace.log.deadlines import Deadlines, waits_now
 from headrace.log.decision_rows import Decision, write_decisions
 from headrace.log.guard import GuardStore
 from headrace.log.limits import limits_entry
+from headrace.log.moves import moved
 from headrace.log.promise import read_promise, write_promise
 from headrace.log.raw_records import RAW_COLUMN, keeping_raw
 from headrace.log.record_writer import Records, RecordWriter
@@ -189,16 +190,9 @@ class Sequencer:
             beside_ms=self._beside_ms(),
         )
 
-    def start_at(self, offsets: Mapping[int, int]) -> None:
-        """Record where a new log begins, so that a crash before its first records cannot move the start."""
-        self._move_to(offsets, "start")
-
-    def begin_seed(self, seed: SeedState, starts: Mapping[int, int]) -> None:
-        """Record the rows with which a new log begins, before any of them is appended.
-
-        In: starts  where Kafka is read from in partitions of which the seed has no row
-        """
-        self._move_to({**starts, **seed.first}, "seed", seed)
+    def start_at(self, offsets: Mapping[int, int], seed: SeedState | None = None) -> None:
+        """Record where a new log begins, and with which seed, so that a crash before its first records moves nothing."""
+        self._move_to(offsets, "start" if seed is None else "seed", seed)
 
     def reads_from(self, topic_id: str | None) -> None:
         """Note Kafka's id of the topic; the next commit records it.
@@ -310,18 +304,10 @@ class Sequencer:
             yield
 
     def _move_to(self, offsets: Mapping[int, int], action: str, seed: SeedState | None = None) -> None:
-        """Record where partitions begin or go on, and the seed with whose rows the log begins."""
-        more = {} if seed is None else {"seed": seed.to_json()}
         with self._alone():
             at_ms = self._next_commit_ms()
-            rows, partitions = {}, dict(self.state.partitions)
-            for partition, offset in sorted(offsets.items()):
-                before = partitions.get(partition, PartitionState(0))
-                entry = {"action": action, "from_offset": before.next_offset, "to_offset": offset, **more}
-                rows[LastRow(partition, None, before.stream_ms)] = json.dumps(entry, sort_keys=True)
-                partitions[partition] = replace(before, next_offset=offset)
-            after = replace(self.state, partitions=partitions, seed=seed or self.state.seed)
-            self._write_decisions(CONTROL, rows, at_ms, after.after(at_ms, rows))
+            rows, after = moved(self.state, offsets, action, at_ms, seed)
+            self._write_decisions(CONTROL, rows, at_ms, after)
 
     def _write_decisions(
         self,

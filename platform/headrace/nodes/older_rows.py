@@ -40,6 +40,19 @@ def is_made(node: Node) -> Expr:
     return F.lit(True) if since is None else F.col(WINDOW_START) >= F.timestamp_millis(F.lit(since))
 
 
+def mark_since(lake: Lake, node: Node, writer: str) -> None:
+    """Let the table's property say the day; nothing, once the description has none.
+
+    In: writer  who says how far the results go
+    """
+    table = lakes.open_table(lake.table(node.required_name))
+    before = table.with_handle(lambda handle: dict(handle.metadata().configuration)).get(PROPERTY, "")
+    now = (node.since if isinstance(node, WindowedAggregate) else None) or ""
+    if now != before:
+        maintainer = lakes.TableWriter(table, lakes.MAINTAINER, carries=[writer])
+        set_property(maintainer, PROPERTY, now, {"writer": "since", **lakes.carried(table, [writer])})
+
+
 def keep_older_rows(spark: SparkSession, lake: Lake, beside: Lake, node: Node, writer: str) -> None:
     """Put the older rows of a node's table beside those that were rebuilt, once; columns that they lack are null.
 
@@ -51,9 +64,6 @@ def keep_older_rows(spark: SparkSession, lake: Lake, beside: Lake, node: Node, w
     if since_of(node) is None or not target.exists or lakes.last_commit(target, of) is not None:
         return
     maintainer = lakes.TableWriter(target, lakes.MAINTAINER, carries=[writer])
-    assert isinstance(node, WindowedAggregate)
-    assert node.since is not None
-    set_property(maintainer, PROPERTY, node.since, {"writer": "describer"})
     old = read(spark, lake.table(name)).where(~is_made(node))
     columns = [
         (F.col(quote(field.name)) if field.name in old.columns else F.lit(None))

@@ -12,22 +12,19 @@ from typing import TYPE_CHECKING
 
 import structlog
 
-from headrace.description.seed import Seed
 from headrace.errors import TerminalError
 from headrace.lake import UnknownOutcomeError
-from headrace.log.seeding import Seeding, seed_forsaken
 from headrace.log.sequencer import Sequencer
 from headrace.nodes.evolution import OtherDescriptionError
 from headrace.nodes.node_tables import read_progress, require_log_reaches
 from headrace.spark.kafka import (
     KafkaTopic,
-    first_offsets,
     lost_offsets,
     require_no_loss,
     require_same_topic,
     source_options,
-    start_offsets,
 )
+from headrace.streams.begin_log import begin_log
 from headrace.streams.consumer_group import ConsumerGroup
 from headrace.streams.refused_batches import RefusedBatches
 from headrace.streams.supervised import LEASE_ORPHAN_SECONDS, RATE_SECONDS
@@ -37,7 +34,7 @@ from headrace.writing.requests import carry_out
 from headrace.writing.scheduling import Coming, CommitSchedule
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Collection, Mapping
+    from collections.abc import Callable, Collection
 
     from pyspark.sql import DataFrame, SparkSession
     from pyspark.sql.streaming.readwriter import DataStreamWriter
@@ -133,7 +130,7 @@ class LogStream(SupervisedQuery):
         )
         sequencer.reads_from(self._kafka.topic_id())
         self._require_readers_within()
-        self._begin_log(sequencer, partitions)
+        begin_log(self._spark, sequencer, self._kafka, partitions, ends=self._closing.is_set)
         next_offsets = sequencer.state.next_offsets
         require_same_topic(self.name, next_offsets, self._kafka.ends(partitions))
         needed = (
@@ -154,25 +151,6 @@ class LogStream(SupervisedQuery):
             maxOffsetsPerTrigger=str(RECORDS_PER_TRIGGER),
         )
         return reader.load().writeStream.trigger(processingTime=f"{self.trigger_ms} milliseconds")
-
-    def _begin_log(self, sequencer: Sequencer, partitions: list[int]) -> None:
-        """Let an empty log begin; one whose seed was not read to its end reads the rest."""
-        seed = self.topic.start
-        if not isinstance(seed, Seed):
-            if sequencer.state.seed is not None:
-                raise seed_forsaken(self.name, sequencer.state.seed)
-            if sequencer.state.batch == 0:
-                sequencer.start_at(first_offsets(str(seed), self._kafka, partitions))
-            return
-        seeding = Seeding(self._spark, sequencer, seed)
-        if sequencer.state.batch == 0:
-            start = partial(start_offsets, kafka=self._kafka, partitions=partitions)
-            seeding.begin(len(partitions), start, partial(self._require_readable, partitions))
-        seeding.run(len(partitions), ends=self._closing.is_set)
-
-    def _require_readable(self, partitions: list[int], offsets: Mapping[int, int]) -> None:
-        require_same_topic(self.name, offsets, self._kafka.ends(partitions))
-        require_no_loss(self.name, lost_offsets(offsets, self._kafka.earliest(offsets)))
 
     def _require_readers_within(self) -> None:
         """Nothing may be appended to a log that has lost what a node has read."""
