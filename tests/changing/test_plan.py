@@ -236,9 +236,12 @@ def test_of_a_log_that_was_cut_windows_are_rebuilt_from_a_day_on_that_it_holds(l
         hourly = READINGS.group_by("sensor_id").window(hr.tumbling("1 hour"), grace="0 s")
         return hourly.aggregate(n=hr.count(), **more).named("counts", since=since)
 
-    hold(lake, counts())
-    cut(lake, "counts")
+    hold(lake, counts(), progress=Progress(batch=1, closed_ms=day_ms - 1))
     changed = counts("2023-11-15", total=hr.sum("value"))
+    assert "windows from before 2023-11-15 are open" in str(plan_changes(lake, [changed]))
+    hold(lake, counts(), progress=Progress(batch=2, closed_ms=day_ms))
+    assert outcomes(plan_changes(lake, [changed])) == {"counts": REBUILT}
+    cut(lake, "counts")
     assert outcomes(plan_changes(lake, [changed])) == {"counts": REFUSED}  # nobody knows what was cut
     note_cut(lake, READINGS, 5, day_ms)
     assert outcomes(plan_changes(lake, [changed])) == {"counts": REFUSED}
@@ -249,7 +252,7 @@ def test_of_a_log_that_was_cut_windows_are_rebuilt_from_a_day_on_that_it_holds(l
     assert outcomes(plan) == {"counts": REBUILT}
     assert "since: none -> 2023-11-15" in str(plan)
     assert outcomes(plan_changes(lake, [counts(total=hr.sum("value"))])) == {"counts": REFUSED}
-    hold(lake, changed)
+    hold(lake, changed, progress=Progress(batch=3, closed_ms=3 * day_ms))
     small_files.delete(lake.opening("counts"))
     small_files.write_json(lake.opening("other"), {"progress": {"upto_ms": {"readings": 5}}})
     assert outcomes(plan_changes(lake, [changed])) == {"counts": UNCHANGED}

@@ -23,6 +23,7 @@ from headrace.lake import last_commit, open_table, small_files
 from headrace.log.raw_records import decoded_by, why_not_anew
 from headrace.nodes.evolution import GOES_ON, REBUILT, REFUSED, by_policy, outcome_of
 from headrace.nodes.node_tables import STATE_LAYOUT
+from headrace.nodes.older_rows import why_not_since
 from headrace.nodes.opening import cut_logs, cut_topics
 from headrace.nodes.topics import topics_of, upstream_first
 
@@ -171,6 +172,8 @@ class _Planner:
         cut = cut_logs(self._lake, node) if held_node(self._lake, node.required_name) else []
         if cut:
             return f"rows of the log of '{cut[0]}' were cut off (headrace retain)", CUT_WAY_OUT
+        if why := why_not_since(self._lake, node):
+            return why, "Apply it once stream time has reached that day plus grace, or name an earlier day."
         return "", ""
 
     def _why_not_read(self, node: Node) -> tuple[str, str]:

@@ -23,7 +23,7 @@ from headrace.lake.swap import replace_table
 from headrace.lifecycle.former import drop_former, keep_former
 from headrace.nodes.evolution import REBUILT, OtherDescriptionError
 from headrace.nodes.node_tables import STATE_LAYOUT, read_progress, results_writer, write_description
-from headrace.nodes.older_rows import keep_older_rows, mark_since
+from headrace.nodes.older_rows import keep_older_rows, mark_since, why_not_since
 from headrace.nodes.opening import cut_logs, drop_opening
 from headrace.nodes.unusable_table import UnusableTable
 from headrace.writing.lease import LeaseHeldError, take_lease
@@ -219,6 +219,11 @@ def rebuild_due(
 
 
 def _require_whole_logs(spark: SparkSession, node: Node, lake: Lake) -> None:
+    if why := why_not_since(lake, node):
+        raise TerminalError(
+            f"Node '{node.required_name}': it cannot be rebuilt yet, for {why}.",
+            hint="Restore the description until stream time has reached that day plus grace, or name an earlier day.",
+        )
     if cut := cut_logs(lake, node):
         raise TerminalError(
             f"Node '{node.required_name}': it cannot be rebuilt, for older rows of its log were cut off.",

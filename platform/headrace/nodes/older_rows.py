@@ -13,6 +13,7 @@ from pyspark.sql import functions as F
 from headrace import lake as lakes
 from headrace.description import WindowedAggregate, quote
 from headrace.description.since import since_ms
+from headrace.lake import small_files
 from headrace.lake.alter import set_property
 from headrace.spark.lake_rows import append_rows, read, spark_schema
 
@@ -32,6 +33,26 @@ def since_of(node: Node) -> int | None:
     if isinstance(node, WindowedAggregate) and node.since is not None:
         return since_ms(node.since)
     return None
+
+
+def why_not_since(lake: Lake, node: Node) -> str:
+    """Why a node's table cannot be rebuilt from the day of `since` on; empty: it can, or there is no such day.
+
+    Law: no older window is open, for nobody would write it.
+    """
+    since = since_of(node)
+    name = node.required_name
+    state = lakes.open_table(lake.state(name))
+    commit = lakes.last_commit(state, f"node/{name}") if state.exists else None
+    if since is None or commit is None:
+        return ""
+    assert isinstance(node, WindowedAggregate)
+    stored = small_files.read_json(lake.description(name))
+    before_ms = 0 if stored is None else stored["rules"].get("grace_ms") or 0
+    closed_ms = commit.record.get("progress", {}).get("closed_ms")
+    if closed_ms is not None and closed_ms >= since + max(node.grace_ms, before_ms):
+        return ""
+    return f"windows from before {node.since} are open, and would not be written"
 
 
 def is_made(node: Node) -> Expr:
