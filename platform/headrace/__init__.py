@@ -55,6 +55,7 @@ from headrace.description import (
     window_store,
 )
 from headrace.description.formats import Avro, JsonSchema, Protobuf
+from headrace.description.node_reference import node
 from headrace.description.own_aggregate import Aggregate
 from headrace.description.processor_function import processor
 from headrace.description.source_chain import source_chain
@@ -69,7 +70,7 @@ __all__ = [
     "SlidingWindows", "TerminalError", "TimeWindows", "Timer", "Topic", "TransientError", "UntilTimeLimit",
     "UntilWindowCloses", "WindowStore", "approx_count_distinct", "avg", "collect", "count", "count_distinct",
     "describe", "first", "from_files", "from_table", "hopping", "key_value_store", "last", "max", "max_by", "min",
-    "min_by", "preview",
+    "min_by", "node", "preview",
     "processor", "quantiles", "session", "session_store", "sliding", "source_chain", "stddev", "sum", "top",
     "tumbling", "until_time_limit", "until_window_closes", "value_store", "variance", "window_store",
 ]  # fmt: skip

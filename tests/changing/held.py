@@ -9,7 +9,7 @@ import pyarrow as pa
 
 from headrace import lake as lakes
 from headrace.changing.compare_topics import columns_of
-from headrace.description import written_by
+from headrace.description import is_of_kafka
 from headrace.lake import NewFile, kinds
 from headrace.nodes.node_tables import write_description
 from headrace.nodes.progress import Progress
@@ -42,6 +42,6 @@ def hold_log(lake: Lake, topic: Topic, rows: int) -> None:
     uri = lake.log(topic.name)
     if lakes.exists(uri):
         return
-    table = lakes.create(uri, COLUMNS if written_by(topic) else columns_of(topic), kinds.log(()))
+    table = lakes.create(uri, columns_of(topic) if is_of_kafka(topic) else COLUMNS, kinds.log(()))
     file = NewFile("part-0.parquet", rows * 100, json.dumps({"numRecords": rows}))
     lakes.TableWriter(table, lakes.APPENDER).append([file], {"writer": f"log/{topic.name}"})

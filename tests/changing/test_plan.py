@@ -20,6 +20,7 @@ from headrace.log.raw_records import decoded_by
 from headrace.nodes.cuts import note_cut
 from headrace.nodes.evolution import GOES_ON, REBUILT, REFUSED
 from headrace.nodes.progress import Progress
+from headrace.nodes.references import found_in
 from headrace.sequence.log_state import LogState
 from headrace.writing.node_runner import state_record
 from tests.changing.held import hold
@@ -125,6 +126,25 @@ def test_a_node_is_renamed_unless_limits_stand_under_its_former_name(lake: Lake)
     assert found.reason == "limits of 'totals' were set in the log, and stand under that name"
     (found,) = plan_changes(Lake(f"{lake.root}/other"), [renamed]).nodes
     assert (found.outcome, found.renamed_from) == (NEW, None)
+
+
+def test_a_node_that_another_pipeline_writes_is_read_as_the_lake_has_it(lake: Lake) -> None:
+    schema = "sensor_id STRING, window_start TIMESTAMP, window_end TIMESTAMP, n BIGINT"
+    few = hr.node("finals", schema=schema).where("n < 4").named("few")
+    (found,) = plan_changes(lake, [few]).nodes
+    assert (found.outcome, found.way_out) == (NEW, "Start the stream of the pipeline that has it.")
+    assert found.reason == "Waits for node 'finals', which no pipeline has written into this lake yet"
+    hold(lake, pipeline()[0])
+    hold(lake, found_in(lake, few))
+    assert outcomes(plan_changes(lake, [few])) == {"few": UNCHANGED}
+    hold(lake, pipeline("5 minutes")[0])
+    (found,) = plan_changes(lake, [few]).nodes
+    assert (found.outcome, found.changes.follows, found.changes.others) == (REBUILT, ("finals",), ())
+    assert [each.name for each in found.reads] == ["finals"]
+    (found,) = plan_changes(lake, [hr.node("finals", schema="n INT").named("few")]).nodes
+    assert found.outcome == REFUSED
+    assert "Node 'finals' has other columns than its reader describes; sensor_id" in found.reason
+    assert found.way_out.startswith("Write hr.node('finals', schema=")
 
 
 def test_what_a_stream_rebuilds_by_itself_is_said(lake: Lake) -> None:

@@ -32,6 +32,7 @@ from jobs.definitions import defs
 pytestmark = pytest.mark.dagster
 
 READINGS = hr.Topic("readings", key="sensor STRING", value="value INT", idle_timeout=None)
+LINES = hr.Topic("lines", value="text STRING")
 ROOT = Path(__file__).resolve().parents[2]
 COLUMNS = "dagster/column_schema"
 
@@ -147,6 +148,33 @@ def test_two_pipelines_stand_side_by_side_in_one_code_location() -> None:
         *("keep_first_running", "keep_second_running"),
         *("first_checks_first", "first_checks_second"),
     }
+
+
+def test_pipelines_that_share_a_topic_define_its_log_once() -> None:
+    nodes = [READINGS.group_by("sensor").aggregate(n=hr.count()).named(name) for name in ("first", "second")]
+    by_name = hr.node("second", schema="sensor STRING, n BIGINT").named("third")
+    one = build_definitions([nodes[0]], partitions_start="2026-01-01", stream_name="one")
+    other = build_definitions(
+        [nodes[1], by_name], partitions_start="2026-01-01", stream_name="other", logs_elsewhere=["readings"]
+    )
+    both = Definitions.merge(one, other)
+    Definitions.validate_loadable(both)
+    graph = both.get_repository_def().asset_graph
+    log = AssetKey(["log", "readings"])
+    assert graph.get(log).child_keys == {AssetKey(["stream", name]) for name in ("first", "second")}
+    assert graph.get(AssetKey(["stream", "third"])).parent_keys == {AssetKey(["stream", "second"])}
+    with pytest.raises(DescriptionError, match="logs_elsewhere: no node reads topic 'visits'"):
+        build_definitions(nodes, partitions_start="2026-01-01", logs_elsewhere=["visits"])
+
+
+def test_a_run_hosts_the_logs_that_its_nodes_read_though_they_are_assets_elsewhere() -> None:
+    node = READINGS.group_by("sensor").aggregate(n=hr.count()).named("second")
+    own = LINES.group_by("text").aggregate(n=hr.count()).named("own")
+    pipeline = pipeline_of([node, own], partitions_start="2026-01-01", logs_elsewhere=["readings"])
+    keys = [key.to_user_string() for key in pipeline.streaming_keys]
+    assert keys == ["log/lines", "stream/second", "stream/own"]
+    assert pipeline.hosted(pipeline.streaming_keys) == {*keys, "log/readings"}
+    assert pipeline.hosted([AssetKey(["stream", "own"])]) == {"stream/own"}
 
 
 def test_names_that_differ_only_in_illegal_characters_stay_different() -> None:

@@ -12,6 +12,7 @@ from headrace.lake.paths import Lake
 from headrace.log.limits import limits_in
 from headrace.orchestration import build_definitions
 from headrace.spark.lake_rows import read
+from headrace.streams.pausing import paused_nodes
 from headrace.streams.trigger import trigger_set
 from tests.runtime.test_limits import CALM, new_log
 
@@ -31,7 +32,8 @@ def test_limits_and_the_trigger_are_set_by_jobs_and_a_bad_value_leaves_what_was_
     defs = build_definitions([CALM], partitions_start="2026-11-01", lake_root=lake.root)
 
     def run(job: str, instance: dg.DagsterInstance, **config: Any) -> None:
-        run_config = {"ops": {f"{job.replace('set', 'record')}_streams": {"config": config}}}
+        op = job.replace("set", "record").replace("pause_node", "record_pause")
+        run_config = {"ops": {f"{op}_streams": {"config": config}}}
         defs.resolve_job_def(job).execute_in_process(instance=instance, run_config=run_config)
 
     with dg.DagsterInstance.ephemeral() as instance:
@@ -47,6 +49,11 @@ def test_limits_and_the_trigger_are_set_by_jobs_and_a_bad_value_leaves_what_was_
         run("set_trigger", instance, trigger_ms=700)
         with pytest.raises(HeadraceError, match="is not from 50 to"):
             run("set_trigger", instance, trigger_ms=7)
+        run("pause_node", instance, node="calm")
+        assert paused_nodes(lake) == {"calm"}
+        run("pause_node", instance, node="calm", paused=False)
+        with pytest.raises(HeadraceError, match="There is no node 'loud'"):
+            run("pause_node", instance, node="loud")
     assert seen.asset_observation is not None
     shown = {name: value.value for name, value in seen.asset_observation.metadata.items()}
     assert shown["limits in force"] == "time limit 1 minute, max_records 7, max_bytes none"
@@ -54,3 +61,4 @@ def test_limits_and_the_trigger_are_set_by_jobs_and_a_bad_value_leaves_what_was_
     recorded = limits_in(read(spark, lake.log("visits")))
     assert [entry.limits for entry in recorded] == [{"limit_ms": 60_000, "max_records": 7}]
     assert trigger_set(lake, "streams") == 700
+    assert paused_nodes(lake) == frozenset()

@@ -16,6 +16,7 @@ from headrace.lifecycle.erasure import Erasure
 from headrace.lifecycle.rebuild import rebuild_due
 from headrace.lifecycle.retention import Retention
 from headrace.log.clock import SystemClock
+from headrace.nodes.bases import ReplacedRowsError
 from headrace.nodes.evolution import HINTS, REBUILT, REFUSED
 from headrace.nodes.node_tables import read_logs
 from headrace.nodes.unusable_table import UnusableTable
@@ -184,6 +185,30 @@ def test_a_rebuild_that_has_read_an_erased_key_begins_again(spark: SparkSession,
     assert rebuilt
     assert line.runner.progress.totals() == {"erased": 1}
     assert Views(spark, lake).read(changed).count() == 0
+
+
+def test_one_that_was_paused_meanwhile_merges_nothing_of_before_into_results_that_came(
+    spark: SparkSession, tmp_path: Path
+) -> None:
+    lake = Lake(f"file:{tmp_path}")
+    before, changed = (
+        GROUPED.aggregate(total=of).named("kept", on_change="rebuild")
+        for of in (hr.sum("value"), hr.max("value"))
+    )
+    paused = Line(spark, lake, before)
+    send(paused, "00:00:01", value=1.0)  # its change is not in the table of current results yet
+    swapped, rebuilt = evolved(spark, lake, changed)
+    assert rebuilt
+    same_as_built_anew(swapped, 0)
+    with pytest.raises(ReplacedRowsError, match="another process has replaced its results"):
+        paused.runner.compact()
+    list(Erasure(spark, lake, [changed], NARROW, "s1").run())
+    with pytest.raises(ReplacedRowsError):
+        swapped.runner.compact()
+    assert Views(spark, lake).read(changed).count() == 0
+    opened, _ = evolved(spark, lake, changed)
+    send(opened, "00:05:00", value=2.0)
+    opened.runner.compact()
 
 
 def test_a_log_is_not_cut_while_a_node_is_rebuilt(spark: SparkSession, tmp_path: Path) -> None:

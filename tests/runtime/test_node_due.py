@@ -58,7 +58,10 @@ class Looked:
         self.stream.runner = cast("Any", self.runner)
         self.stream._watch = LogWatch(lambda topic: self.versions[topic.name])
         self.stream.logs = [
-            cast("Any", SimpleNamespace(name=name, ask=lambda *, spare_core: None, schedule=Schedule()))
+            cast(
+                "Any",
+                SimpleNamespace(name=name, writes=True, ask=lambda *, spare_core: None, schedule=Schedule()),
+            )
             for name in self.versions
             if own(name)
         ]

@@ -32,6 +32,7 @@ from headrace.lifecycle.log_anew import make_log_anew
 from headrace.lifecycle.rebuild import Rebuild
 from headrace.lifecycle.rewrite_log import rewrite_log
 from headrace.log.clock import SystemClock
+from headrace.nodes.references import all_found_in, require_logs
 from headrace.nodes.topics import is_read, topics_of, upstream_first
 from headrace.spark.lake_rows import read
 from headrace.spark.session import pipeline_session
@@ -39,6 +40,7 @@ from headrace.writing.lease import LeaseHeldError
 from headrace.writing.lease_waits import take_lease_patiently
 from headrace.writing.node_runner import NodeRunner
 from headrace.writing.redeliver import can_be_put_right, redeliver
+from headrace.writing.topic_descriptions import others_reading
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
@@ -100,16 +102,19 @@ class ApplyChanges:
         In:     nodes    all of the pipeline, as described now
                 emit     what sinks get: "none"; "differences": those that can be corrected are put right; "all": every row
                 on_step  called with the name of each step; it may raise to stop there
-        Raises: TerminalError when the plan refuses a node, or a sink cannot take what is asked for
+        Raises: TerminalError when the plan refuses a node, or a sink cannot take what is asked for; NodeAwaitedError while
+                a node that a changed one reads by name has no log
         """
         self._spark, self._lake, self._clock = pipeline_session(spark), lake, clock or SystemClock()
-        self._nodes, self._emit, self._on_step = upstream_first(nodes), emit, on_step
+        self._emit, self._on_step = emit, on_step
         self._kept_until_ms = self._clock.now_ms() + round(kept_hours * HOUR_MS)
         self.plan: ChangePlan = plan_changes(lake, nodes)
         _require_applicable(self.plan)
+        self._nodes = upstream_first(all_found_in(lake, nodes))
         rebuilt = {each.node for each in self.plan.rebuilt}
         self._changed = [node for node in self._nodes if node.required_name in rebuilt]
         for node in self._changed:
+            require_logs(lake, node)
             _require_emittable(node, emit)
         self._rows = {each.node: sum(read.rows for read in each.reads) for each in self.plan.rebuilt}
 
@@ -168,6 +173,12 @@ class ApplyChanges:
 
     def _rewrite_log(self, topic: Topic, plan: TopicPlan) -> None:
         spark, lake, nodes, clock = self._spark, self._lake, self._nodes, self._clock
+        others = others_reading(lake, topic.name, [node.required_name for node in nodes], clock)
+        if others:
+            raise TerminalError(
+                f"Topic '{topic.name}': its log cannot be written again while other pipelines read it: {', '.join(others)}.",
+                hint="Stop their streams, change the description there, too, and run headrace apply again.",
+            )
         if plan.from_bytes:
             make_log_anew(spark, lake, topic, nodes, clock, on_step=self._on_step)
         else:

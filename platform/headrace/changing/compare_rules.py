@@ -17,6 +17,7 @@ from headrace.description.unnamed import is_unnamed
 Rules = Mapping[str, Any]
 NONE = "none"
 STEPLESS = "a step without a name"
+BY_NAME = "by_name"  # the rule of a node that is read by its name
 # By which rule an operator is told from the others; the first that is there counts.
 OPERATORS = {
     "stream": "the rows of a stream",
@@ -99,7 +100,7 @@ def nodes_read(rules: Any) -> dict[str, str]:
     found: dict[str, str] = {}
     if isinstance(rules, Mapping):
         topic, step = rules.get("topic"), rules.get("node")
-        if isinstance(topic, str) and step is not None:
+        if isinstance(topic, str) and (step is not None or BY_NAME in rules):
             name, _, generation = topic.partition("@")
             return nodes_read(step) if is_unnamed(name) else {name: generation}
         for value in rules.values():
@@ -119,9 +120,9 @@ def _own(rules: Any) -> Any:
     if "suppressed" in rules:
         limit = {name: value for name, value in rules.items() if name != "suppressed"}
         return {**_own(rules["suppressed"]), "limit": limit}
-    if "node" in rules and isinstance(rules.get("topic"), str):
+    if ("node" in rules or BY_NAME in rules) and isinstance(rules.get("topic"), str):
         name = rules["topic"].partition("@")[0]
-        rest = {key: _own(value) for key, value in rules.items() if key not in ("node", "topic")}
+        rest = {key: _own(value) for key, value in rules.items() if key not in ("node", "topic", BY_NAME)}
         if is_unnamed(name):
             return {**rest, "topic": STEPLESS, "made of": _own(rules["node"])}
         return {**rest, "topic": name}

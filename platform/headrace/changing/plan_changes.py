@@ -1,7 +1,10 @@
 """Compare the description of a pipeline with what a lake holds. Nothing is changed, and Spark is not needed.
 
 Law: a node is rebuilt only if a fold of its whole log is possible: none of the logs that it would read was cut, each topic's
-log fits its description, and no node that it reads is refused. Everything else is refused with the reason.
+log fits its description, no node that it reads is refused, and those that it reads by name are there. Everything else is
+refused with the reason.
+
+A node of another pipeline is read as the lake has it (see `nodes.references`); its own pipeline's plan says how it changes.
 """
 
 from __future__ import annotations
@@ -16,7 +19,7 @@ from headrace.changing.compare_rules import Changes, compare_rules, nodes_read
 from headrace.changing.compare_topics import TopicChanges, compare_topic
 from headrace.changing.plan import NEW, RENAMED, UNCHANGED, ChangePlan, LogRead, NodePlan, TopicPlan
 from headrace.changing.rename_node import has_to_be_renamed, why_not_renamed
-from headrace.description import is_unnamed, written_by
+from headrace.description import OtherNodeError, is_of_kafka, is_unnamed, with_references, written_by
 from headrace.description.remarks import remarks_of
 from headrace.description.sink import CorrectableSink
 from headrace.lake import last_commit, open_table, small_files
@@ -25,10 +28,11 @@ from headrace.nodes.evolution import GOES_ON, REBUILT, REFUSED, by_policy, outco
 from headrace.nodes.node_tables import STATE_LAYOUT
 from headrace.nodes.older_rows import why_not_since
 from headrace.nodes.opening import cut_logs, cut_topics
+from headrace.nodes.references import NodeAwaitedError, found_reference
 from headrace.nodes.topics import topics_of, upstream_first
 
 if TYPE_CHECKING:
-    from headrace.description import Node, Topic
+    from headrace.description import Node, NodeReference, Topic
     from headrace.lake.paths import Lake
 
 KAFKAS = "Kafka's timestamp"  # what stands for the event time that no description names
@@ -89,9 +93,22 @@ def plan_changes(lake: Lake, nodes: Sequence[Node]) -> ChangePlan:
 
 class _Planner:
     def __init__(self, lake: Lake, nodes: Sequence[Node]) -> None:
-        self._lake, self._nodes = lake, upstream_first(nodes)
+        self._unfound = dict[str, NodeAwaitedError | OtherNodeError]()
+        self._lake, self._nodes = lake, upstream_first([self._as_in_the_lake(lake, node) for node in nodes])
         self._topics = topics_of(nodes)
         self._found: dict[str, NodePlan] = {}
+
+    def _as_in_the_lake(self, lake: Lake, node: Node) -> Node:
+        """The node with the generations of those that it reads by name, as far as these are there and as described."""
+
+        def find(reference: NodeReference) -> NodeReference:
+            try:
+                return found_reference(lake, reference)
+            except (NodeAwaitedError, OtherNodeError) as error:
+                self._unfound[node.required_name] = error
+                return reference
+
+        return with_references(node, find)
 
     def plan(self) -> ChangePlan:
         for node in self._nodes:
@@ -105,9 +122,11 @@ class _Planner:
 
     def _of_node(self, node: Node) -> NodePlan:
         name = node.required_name
+        held = held_node(self._lake, name)
+        if (unfound := self._unfound.get(name)) is not None:
+            return _of_unfound(name, held, unfound)
         if has_to_be_renamed(self._lake, node):
             return self._of_renamed(node)
-        held = held_node(self._lake, name)
         if held is None:
             why = self._why_not(node)
             return NodePlan(name, REFUSED if why[0] else NEW, reason=why[0], way_out=why[1])
@@ -189,7 +208,7 @@ class _Planner:
                     f"rows of the logs of '{writer.required_name}' were cut off, and it would tell all anew",
                     CUT_WAY_OUT,
                 )
-            if writer is None and self._topic_plans[topic.name].outcome == REFUSED:
+            if is_of_kafka(topic) and self._topic_plans[topic.name].outcome == REFUSED:
                 return (
                     f"the log of topic '{topic.name}' does not fit its description",
                     "Settle the topic first.",
@@ -296,6 +315,13 @@ def _decoding(stored: Mapping[str, Any], described: Mapping[str, Any] | None) ->
         before, after = stored[name], (described or {}).get(name)
         if before != after:
             yield f"{words}: {before or KAFKAS} -> {after or KAFKAS}"
+
+
+def _of_unfound(name: str, held: HeldNode | None, error: NodeAwaitedError | OtherNodeError) -> NodePlan:
+    """The plan of a node that reads by its name one that is not there, or is not as described."""
+    outcome = NEW if held is None and isinstance(error, NodeAwaitedError) else REFUSED
+    reason = "; ".join(words.rstrip(".") for words in (error.message, error.detail) if words)
+    return NodePlan(name, outcome, reason=reason, way_out=error.hint or f"{RESTORE}.")
 
 
 def _remarks(stored: Mapping[str, Any] | None, node: Node) -> Iterator[str]:

@@ -11,7 +11,8 @@ from typing import TYPE_CHECKING, Any
 
 from headrace import lake as lakes
 from headrace.lake import kinds, small_files
-from headrace.lifecycle.former import copy_table, plain, record_of, writers_of
+from headrace.lifecycle.former import copy_table, plain, record_of
+from headrace.lifecycle.takeover import writers_of
 
 if TYPE_CHECKING:
     from headrace.description import Node

@@ -6,6 +6,7 @@ from headrace.cli.configuring import config
 from headrace.cli.dead_letters import redrive, show_dead_letters
 from headrace.cli.demos import demo, demo_once
 from headrace.cli.describing import describe_nodes
+from headrace.cli.erasures import pending_erasures
 from headrace.cli.groups import in_groups
 from headrace.cli.new_project import new_project
 from headrace.cli.pausing import pause_node, resume_node
@@ -23,14 +24,15 @@ app.command("describe")(describe_nodes)
 app.command("dead-letters")(show_dead_letters)
 app.command("redrive")(redrive)
 app.command("preview")(preview_node)
+app.command("pause")(pause_node)
+app.command("resume")(resume_node)
+app.command("erasures")(pending_erasures)
 app.command("plan")(plan_pipeline)
 app.command("apply")(apply_pipeline)
 app.command("rollback")(roll_pipeline_back)
 app.add_typer(config, name="config")
 app.command("sql")(answer_query)
 app.command("get")(get_row)
-app.command("pause")(pause_node)
-app.command("resume")(resume_node)
 app.command("status")(show_status)
 app.command("tail")(tail_node)
 app.command("new")(new_project)

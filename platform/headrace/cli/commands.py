@@ -214,11 +214,11 @@ def rebuild(
     from headrace.lake.paths import Lake
     from headrace.lifecycle.rebuild import rebuild_due
     from headrace.log.clock import SystemClock
+    from headrace.nodes.references import found_in
     from headrace.spark.session import pipeline_session
 
-    built = rebuild_due(
-        pipeline_session(_session(lake)), node_named(node, pipeline), Lake(lake), SystemClock()
-    )
+    described = found_in(Lake(lake), node_named(node, pipeline))
+    built = rebuild_due(pipeline_session(_session(lake)), described, Lake(lake), SystemClock())
     if built is None:
         typer.echo(f"Node '{node}': its tables are those of this description.")
         return

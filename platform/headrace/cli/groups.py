@@ -11,7 +11,10 @@ if TYPE_CHECKING:
 
 GROUPS: Mapping[str, tuple[str, ...]] = {
     "Run": ("run", "demo", "demo-once"),
-    "Look": ("describe", "preview", "status", "tail", "sql", "get", "verify", "limits", "dead-letters"),
+    "Look": (
+        *("describe", "preview", "status", "tail", "sql", "get", "verify", "limits", "dead-letters"),
+        "erasures",
+    ),
     "Change": (
         *(
             "plan",

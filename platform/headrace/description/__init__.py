@@ -31,6 +31,14 @@ from headrace.description.lookup import Lookup
 from headrace.description.named_stream import NamedStream
 from headrace.description.node import Node
 from headrace.description.node_output import NodeOutput, output_name, written_by
+from headrace.description.node_reference import (
+    NodeReference,
+    OtherNodeError,
+    is_of_kafka,
+    output_of,
+    references_of,
+    with_references,
+)
 from headrace.description.processed import Processed
 from headrace.description.processor import Context, KeyValueStore, Processor, ProcessorError, Record, Timer
 from headrace.description.refined import Refined
@@ -81,16 +89,16 @@ from headrace.description.windows import (
 __all__ = [
     "Aggregate", "BatchContext", "BatchProcessor", "BatchStore", "Batches", "Bound", "Branch", "Column", "Context",
     "Duration", "Expression", "FlatMap", "FlatMapped", "GroupedStream", "GroupedTable", "Join", "KeyValueStore",
-    "Lookup", "NamedStream", "Node", "NodeOutput", "Processed", "Processor", "ProcessorError", "Record", "Refined",
-    "Relation", "ReplayGuard", "ResultColumn", "RunningAggregate", "Seed", "Select", "SessionStore", "SessionWindows",
-    "SlidingWindows", "Step", "Store", "Stream", "StreamJoin", "Suppressed", "Table", "TableAggregate",
-    "TableChanges", "TimeWindows", "Timer", "Topic", "Topology", "Transform", "UntilTimeLimit",
-    "UntilWindowCloses", "Where", "WindowStore", "WindowedAggregate", "WindowedStream", "WithColumn",
-    "approx_count_distinct", "avg", "collect", "count", "count_distinct", "describe", "duration_ms", "first",
-    "format_duration", "from_files", "from_table", "hopping", "is_decimal", "is_floating", "is_integral",
-    "is_numeric", "is_unnamed",
-    "key_value_store", "last", "max", "max_by", "min", "min_by", "output_name", "parse_ddl", "parse_expression",
-    "quantiles", "quote", "session", "session_store", "sliding", "stddev", "sum", "to_ddl", "top", "tumbling",
-    "until_time_limit", "until_window_closes", "value_store", "variance", "window_store", "with_unnamed",
-    "written_by",
+    "Lookup", "NamedStream", "Node", "NodeOutput", "NodeReference", "OtherNodeError", "Processed", "Processor",
+    "ProcessorError", "Record", "Refined", "Relation", "ReplayGuard", "ResultColumn", "RunningAggregate", "Seed",
+    "Select", "SessionStore", "SessionWindows", "SlidingWindows", "Step", "Store", "Stream", "StreamJoin", "Suppressed",
+    "Table", "TableAggregate", "TableChanges", "TimeWindows", "Timer", "Topic", "Topology", "Transform",
+    "UntilTimeLimit", "UntilWindowCloses", "Where", "WindowStore", "WindowedAggregate", "WindowedStream",
+    "WithColumn", "approx_count_distinct", "avg", "collect", "count", "count_distinct", "describe", "duration_ms",
+    "first", "format_duration", "from_files", "from_table", "hopping",
+    "is_decimal", "is_floating", "is_integral", "is_numeric", "is_of_kafka",
+    "is_unnamed", "key_value_store", "last", "max", "max_by", "min", "min_by", "output_name", "output_of",
+    "parse_ddl", "parse_expression", "quantiles", "quote", "references_of", "session", "session_store", "sliding",
+    "stddev", "sum", "to_ddl", "top", "tumbling", "until_time_limit", "until_window_closes", "value_store",
+    "variance", "window_store", "with_references", "with_unnamed", "written_by",
 ]  # fmt: skip

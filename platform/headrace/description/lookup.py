@@ -10,10 +10,8 @@ from headrace.description.emitting import Emitting
 from headrace.description.fingerprint import rules_of
 from headrace.description.grouping import key_of, require_known_columns
 from headrace.description.join import INNER, LEFT
-from headrace.description.node_output import written_by
 from headrace.description.schema import ResultColumn
 from headrace.description.table import Table
-from headrace.description.table_changes import TableChanges
 from headrace.description.wording import a_value, listed
 from headrace.errors import DescriptionError
 
@@ -105,7 +103,7 @@ class Lookup(Emitting):
     @property
     def told_after(self) -> tuple[str, ...]:
         """The topics of the table whose rows follow from a whole log commit: they stand after all records of that commit."""
-        return tuple(topic.name for topic in self.right.topics if isinstance(written_by(topic), TableChanges))
+        return tuple(topic.name for topic in self.right.topics if topic.tells_changes)
 
     @property
     def identity(self) -> tuple[str, ...]:

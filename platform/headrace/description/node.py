@@ -45,8 +45,8 @@ class Node(ABC):
     renamed_from: str | None = None
 
     def __post_init__(self) -> None:
-        _check_name(self.name)
-        _check_name(self.renamed_from)
+        check_name(self.name)
+        check_name(self.renamed_from)
         if duration_ms(self.throttle_ms, "throttle") != self.throttle_ms:
             raise DescriptionError(
                 f"throttle_ms: {a_value(self.throttle_ms)} is not a number of milliseconds."
@@ -73,7 +73,7 @@ class Node(ABC):
     ) -> Self:
         """Give the node its name: that of its table and of its assets. In: on_change, renamed_from  see the class."""
         if name is None:
-            _check_name("")
+            check_name("")
         return replace(
             self,
             name=name,
@@ -164,7 +164,8 @@ def _no_check(node: Node) -> None:
     """What a sink does that takes any node."""
 
 
-def _check_name(name: object) -> None:
+def check_name(name: object) -> None:
+    """Raise DescriptionError when this is no name of a node."""
     if name is not None and not (isinstance(name, str) and len(name) <= NAME_MAX and _NAME.fullmatch(name)):
         raise DescriptionError(
             f"named: {a_value(name)} is not a name in lower-case letters, digits and single underscores, "

@@ -58,6 +58,13 @@ class NodeOutput(Topic):
         return True
 
     @property
+    def tells_changes(self) -> bool:
+        """As its node does."""
+        from headrace.description.table_changes import TableChanges  # it is made of what topics give
+
+        return isinstance(self.written_by, TableChanges)
+
+    @property
     def in_words(self) -> str:
         """What people call it: the node, or the first words about a step without a name."""
         assert self.written_by is not None

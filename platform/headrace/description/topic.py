@@ -131,6 +131,11 @@ class Topic(StreamOperators):
         return False
 
     @property
+    def tells_changes(self) -> bool:
+        """True if its records are changes of a table: they follow from a whole log commit, and stand after its records."""
+        return False
+
+    @property
     def in_words(self) -> str:
         """The name that people see."""
         return self.name

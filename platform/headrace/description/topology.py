@@ -17,6 +17,7 @@ from headrace.description.lookup import Lookup
 from headrace.description.named_stream import NamedStream
 from headrace.description.node import Node
 from headrace.description.node_output import written_by
+from headrace.description.node_reference import NodeReference
 from headrace.description.refined import Refined
 from headrace.description.regrouped import TableAggregate
 from headrace.description.running import RunningAggregate
@@ -212,8 +213,13 @@ def _of_branch(branch: Branch) -> Part:
 def _topic(topic: Topic) -> Part:
     if (node := written_by(topic)) is not None:
         return _of_node(node)
+    name = (
+        f"node {topic.node} of another pipeline"
+        if isinstance(topic, NodeReference)
+        else f"topic {topic.name}"
+    )
     keys, values = ([column.name for column in some] for some in (topic.key_columns, topic.value_columns))
-    return Part(TOPIC, f"topic {topic.name} ({f'key {listed(keys)}; ' if keys else ''}{listed(values)})")
+    return Part(TOPIC, f"{name} ({f'key {listed(keys)}; ' if keys else ''}{listed(values)})")
 
 
 def _step(step: Step) -> str:

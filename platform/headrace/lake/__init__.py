@@ -8,7 +8,7 @@ they are used, for their runtime does not survive a fork, and PySpark forks its 
 """
 
 from headrace.lake.data_file import DataFileWriter, Encoding, NewFile
-from headrace.lake.epochs import require_own_rows
+from headrace.lake.epochs import appender_epoch, require_own_rows
 from headrace.lake.fence import (
     APPENDER,
     MAINTAINER,
@@ -40,6 +40,7 @@ __all__ = [
     "TableWriter",
     "UnknownOutcomeError",
     "all_carried",
+    "appender_epoch",
     "as_maintainer",
     "carried",
     "create",

@@ -10,7 +10,7 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
-from headrace.lake.fence import foreign
+from headrace.lake.fence import APPENDER, foreign
 from headrace.lake.history import LostHistoryError, looking_back
 
 if TYPE_CHECKING:
@@ -118,6 +118,12 @@ def _identity(action: Mapping[str, Any]) -> str:
     vector = action.get("deletionVector")
     suffix = f" {vector['pathOrInlineDv']} {vector.get('offset')}" if vector else ""
     return f"{action['path']}{suffix}"
+
+
+def appender_epoch(table: LakeTable) -> int:
+    """The newest epoch that an appender of the table has taken; 0: none has."""
+    found = newest_fenced(table)
+    return 0 if found is None or found.fence is None else found.fence["epochs"].get(APPENDER, 0)
 
 
 def newest_fenced(table: LakeTable) -> CommitFile | None:

@@ -16,6 +16,9 @@ class Lake:
     `rebuilds/<node>/<fingerprint>` the same of a node that is rebuilt ·
     `former/<node>` the tables that a change replaced · `changes/<time>.json` what was applied ·
     `refused/<node>/<sink>` what a sink's store refused · `requests/<topic>` what a log's writer is asked to record ·
+    `erasures/<topic>/<node>.json` the nodes that an erasure waits for ·
+    `topics/<topic>.json` the description of a topic ·
+    `readers/<log or node>/<name>/<node>.json` what a node of any pipeline asks of a log that it reads ·
     `unusable/<node>/<fingerprint>` the records for which a step of the node raises ·
     `paused/<node>.json` the nodes that a person lets rest ·
     `triggers/<stream>.json` how often a stream's queries work, if that was set · `leases/…` who writes.
@@ -102,6 +105,22 @@ class Lake:
     def requests(self, topic: str) -> str:
         """The folder of what people ask a topic's sequencer to record."""
         return f"{self.root}/requests/{topic}"
+
+    def topic(self, name: str) -> str:
+        """The file that holds the description of a topic by which its log is written."""
+        return f"{self.root}/topics/{name}.json"
+
+    def readers(self, topic: str) -> str:
+        """The folder of what nodes ask of a log that they read: that of a topic, or of what a node gives, whatever its
+        generation. Without a name (`@`): the folder of these folders.
+        """
+        node, at, _ = topic.partition("@")
+        return f"{self.root}/readers/{'node' if at else 'log'}/{node}".removesuffix("/")
+
+    @property
+    def erasures(self) -> str:
+        """The folder of what erasures wait for."""
+        return f"{self.root}/erasures"
 
     def paused(self, node: str) -> str:
         """The file that says that a node rests."""

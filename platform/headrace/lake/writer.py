@@ -121,6 +121,11 @@ class TableWriter:
         """The epoch of this writer."""
         return self._fence.epoch
 
+    @property
+    def epochs(self) -> Mapping[str, int]:
+        """For each role the newest epoch that this writer has met."""
+        return self._fence.epochs
+
     def judge_known(self) -> None:
         """Judge every commit that a snapshot in this process may show, before anything is made of its rows.
 

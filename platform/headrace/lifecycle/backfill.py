@@ -28,6 +28,7 @@ from headrace.description import quote
 from headrace.errors import TerminalError
 from headrace.lifecycle.backfill_plan import STAGES, BackfillPlan, DayVerdict
 from headrace.lifecycle.compare_rows import compare_rows, differing_rows
+from headrace.lifecycle.following import nodes_following
 from headrace.lifecycle.sink_corrections import SinkVerdict, correct_sinks
 from headrace.log.clock import SystemClock
 from headrace.nodes.current_results import pending
@@ -35,6 +36,7 @@ from headrace.nodes.node_tables import Base, base_of, read_logs, read_progress, 
 from headrace.nodes.older_rows import is_made
 from headrace.nodes.opening import Opening, Standing, read_opening, stand
 from headrace.nodes.operator_frames import operator_of
+from headrace.nodes.references import found_in
 from headrace.spark.comparable import comparable_rows
 from headrace.spark.merge import exchange
 from headrace.spark.same_rows import rows_not_of, rows_of
@@ -75,6 +77,7 @@ class Backfill:
                        Nothing may write meanwhile
         Raises: TerminalError when the node has never run.
         """
+        node = found_in(lake, node)
         self._spark, self._lake, self.node = pipeline_session(spark), lake, node
         if not lakes.exists(lake.table(node.required_name)):
             raise TerminalError(
@@ -116,6 +119,7 @@ class Backfill:
             log_files,
             self._stored().count(),
             self.node.fingerprint()[:12],
+            tuple(nodes_following(self._lake, [f"{self.node.required_name}@"])),
         )
 
     def run(

@@ -5,6 +5,8 @@ from __future__ import annotations
 import datetime as dt
 from dataclasses import dataclass
 
+from headrace.description.wording import listed
+
 STAGES = ("read the log", "recompute", "compare", "swap")
 
 
@@ -38,6 +40,7 @@ class BackfillPlan:
 
     stored_rows  what the table holds for these days
     version      of the description, by which the rows are recomputed
+    readers      the nodes of the lake that follow from this one
     """
 
     node: str
@@ -48,6 +51,7 @@ class BackfillPlan:
     log_files: int
     stored_rows: int
     version: str
+    readers: tuple[str, ...] = ()
 
     def explain(self) -> str:
         """The plan in Markdown."""
@@ -60,6 +64,11 @@ class BackfillPlan:
             f"- log through `ingested_at` {_time(frontier)}, lowest stream time {_time(self.closed_ms)}",
             f"- to read: {self.log_rows:,} log rows in {self.log_files:,} files",
             f"- to compare with: {self.stored_rows:,} rows of the table; description {self.version}",
+            *(
+                [f"- {listed(self.readers)} read it, and keep what they were told of rows that differ"]
+                if self.readers
+                else []
+            ),
             *(f"{number}. {stage}" for number, stage in enumerate(STAGES, 1)),
         ]
         return "\n".join(lines)

@@ -9,6 +9,7 @@ Nothing may write meanwhile: the leases of the log, of its nodes and of their ba
 survives a crash: whatever is done already is found done when the erasure is run again, and the rest is done then.
   1. each node completes the micro-batch that a crash had interrupted, and folds what it has not folded; Spark is asked
      whether it can compare its rows;
+     nodes of other pipelines that follow from the log are noted: for them the erasure is pending (see `pending_erasures`);
   2. the log's rows are blanked in one commit;
   3. for each node: refused rows of the key and of results that differ go, these results are swapped, then its state and what
      it remembers of unusable records are written anew.
@@ -33,13 +34,17 @@ from headrace.lake.alter import rewritable
 from headrace.lake.vacuum import SETTLED_HOURS
 from headrace.lifecycle.anew import settled, write_state_anew
 from headrace.lifecycle.backfill import Backfill
+from headrace.lifecycle.following import nodes_following
 from headrace.lifecycle.former import drop_former
 from headrace.lifecycle.maintenance import RETENTION_HOURS
+from headrace.lifecycle.pending_erasures import has_followed, note_pending
+from headrace.lifecycle.takeover import take_over
 from headrace.log.clock import SystemClock
 from headrace.log.erasure import blanked, is_of_key, key_bytes, key_values
 from headrace.log.schema_store import SchemaStore
 from headrace.nodes.node_tables import undescribed
 from headrace.nodes.opening import read_opening
+from headrace.nodes.references import all_found_in
 from headrace.nodes.topics import nodes_below
 from headrace.sequence.log_columns import DEAD_LETTER
 from headrace.spark.json_rows import as_json
@@ -108,7 +113,7 @@ class Erasure:
         Raises: TerminalError when the topic has no key, or this is none of it.
         """
         self._spark, self._lake, self._topic = pipeline_session(spark), lake, topic
-        self._nodes = nodes_below(topic, nodes)
+        self._nodes = nodes_below(topic, all_found_in(lake, nodes))
         self._described = {node.required_name for node in with_unnamed(nodes)}
         self._raw = key_bytes(topic, key)
         self._clock = clock or SystemClock()
@@ -123,14 +128,28 @@ class Erasure:
             present = [node for node in self._nodes if settled(self._spark, self._lake, node)]
             for node in present:
                 Backfill(self._spark, self._lake, node).rehearse()
+            elsewhere = self._nodes_elsewhere()
+            note_pending(self._lake, self._topic.name, elsewhere)
             self._drop_rebuilds()  # they have read the key; they begin again
             yield self._log()
             for node in present:
                 yield from self._node(node, backfills[node.required_name])
+            for node in self._nodes:
+                has_followed(self._lake, self._topic.name, node.required_name)
+        for name in elsewhere:
+            yield Erased(name, "results", None, "pending: run this with the nodes of its pipeline, too")
         for name in undescribed(self._spark, self._lake, self._described):
+            if small_files.exists(self._lake.description(name)):
+                continue  # it follows from the topic's log and is pending, or does not
             yield Erased(
                 name, "results", None, "not described here: if it reads the topic, erase the key there too"
             )
+
+    def _nodes_elsewhere(self) -> list[str]:
+        """Those that are not computed anew here; of the nodes given, too, such as follow through one that was not given."""
+        below = [node.required_name for node in self._nodes]
+        logs = [self._topic.name, *(f"{name}@" for name in below)]
+        return sorted(nodes_following(self._lake, logs, below))
 
     def _drop_rebuilds(self) -> None:
         """Files beside the tables that hold the key: rebuilds, replaced tables, and logs of other descriptions."""
@@ -183,6 +202,7 @@ class Erasure:
             )
             done.extend([Erased(name, "results", gone.count(), note), *self._refused(node, gone)])
 
+        take_over(lake, name)  # a writer that was paused all the while would bring the key back
         Backfill(spark, lake, node).run(lease=lease, before_swap=before_swap, correct=False)
         results, *refused = done
         yield results

@@ -16,12 +16,14 @@ from typing import TYPE_CHECKING, Any
 from headrace import lake as lakes
 from headrace.lake import kinds, small_files
 from headrace.lake.swap import replace_table
+from headrace.lifecycle.takeover import take_over, writers_of
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from headrace.lake import LakeTable
     from headrace.lake.paths import Lake
+    from headrace.lifecycle.takeover import TakenOver
 
 HOUR_MS = 3_600_000
 ADDED = ("carried", "fence", "mends", "mending")  # to a record, by fences and histories
@@ -127,31 +129,21 @@ def bring_back(lake: Lake, name: str) -> None:
         small_files.write_json(lake.description(name), stored)
     small_files.delete(lake.plan(name))
     told = small_files.read_json(f"{lake.former(name)}/results.json") or {}
-    replace_results(lake, name, lakes.open_table(beside.table(name)), told)
-    writer = lakes.TableWriter(
-        lakes.open_table(lake.state(name)), lakes.APPENDER, carries=[f"node/{name}"], mends=True
-    )
-    replace_table(writer, lakes.open_table(beside.state(name)), plain(state.record))
+    writers = take_over(lake, name)
+    replace_results(writers, name, lakes.open_table(beside.table(name)), told)
+    replace_table(writers.state, lakes.open_table(beside.state(name)), plain(state.record))
     drop_former(lake, name)
 
 
-def replace_results(lake: Lake, name: str, source: LakeTable, told: Mapping[str, Any]) -> None:
-    """Let a node's result table hold what another holds; nobody who wrote it before can commit any more.
+def replace_results(writers: TakenOver, name: str, source: LakeTable, told: Mapping[str, Any]) -> None:
+    """Let a node's result table hold what another holds.
 
     In: told  for each writer of results the record that says how far they go; of one that is missing: not at all
     """
     fold, node = writers_of(name)
-    target = lakes.open_table(lake.table(name))
-    appender = lakes.TableWriter(target, lakes.APPENDER, carries=[fold, node], mends=True)
-    maintainer = lakes.TableWriter(target, lakes.MAINTAINER, carries=[fold, node], mends=True)
     folded = told.get(fold) or {"batch": 0, "upto_ms": {}}
-    replace_table(maintainer, source, {**folded, "writer": fold})
-    appender.append([], {"batch": 0, **(told.get(node) or {}), "writer": node})
-
-
-def writers_of(name: str) -> tuple[str, str]:
-    """The writers that say how far results go: those of current results, and of appended ones."""
-    return f"fold/{name}", f"node/{name}"
+    replace_table(writers.maintainer, source, {**folded, "writer": fold})
+    writers.appender.append([], {"batch": 0, **(told.get(node) or {}), "writer": node})
 
 
 def record_of(lake: Lake, name: str, writer: str) -> dict[str, Any] | None:

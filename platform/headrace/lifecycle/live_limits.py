@@ -7,9 +7,9 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
 from headrace import lake as lakes
-from headrace.description import written_by
+from headrace.description import is_of_kafka, written_by
 from headrace.description.limits import BOUNDS, Limits, limited, limits_of, policy_of, with_limits
-from headrace.errors import TerminalError, TransientError
+from headrace.errors import DescriptionError, TerminalError, TransientError
 from headrace.log.clock import SystemClock
 from headrace.log.limits import LimitsSet, limits_in
 from headrace.log.sequencer import Sequencer
@@ -60,6 +60,12 @@ def acceptable(spark: SparkSession, lake: Lake, node: Node, limits: Limits) -> P
 
     Raises: DescriptionError when it could not be: what is in force stays.
     """
+    topic = limits_topic(node)
+    if not is_of_kafka(topic):
+        raise DescriptionError(
+            f"set-limits: node '{node.required_name}' reads node '{topic.in_words}' of another pipeline, and no topic.",
+            hint="Change its description: suppress(hr.until_time_limit(…)). The node is rebuilt from its log.",
+        )
     return with_limits(limits_known(spark, lake, node)[0], limits)
 
 

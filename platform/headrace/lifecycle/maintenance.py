@@ -26,11 +26,13 @@ from headrace.lake import small_files
 from headrace.lake.upkeep import compact, small
 from headrace.lake.vacuum import vacuum as vacuum_files
 from headrace.lifecycle.former import drop_outdated
+from headrace.lifecycle.forsaken_logs import drop_registrations, former_logs
 from headrace.lifecycle.forsaken_steps import forsaken_steps, remove_step
 from headrace.log.clock import SystemClock
 from headrace.nodes.bound_operator import bound
 from headrace.nodes.evolution import OtherDescriptionError
 from headrace.nodes.node_tables import read_progress, results_writer
+from headrace.nodes.references import all_found_in
 from headrace.nodes.topics import topics_of
 from headrace.nodes.unusable_table import unusable_uri
 from headrace.spark.merge import FOLDER as CHANGES_FOLDER
@@ -112,7 +114,8 @@ class Maintenance:
                 f"maintenance: a retention of {retention_hours:g} hours could delete files that a run still reads.",
                 hint=f"Give at least {RETENTION_HOURS_MIN:g} hours: a run may last {RUN_HOURS_MAX:g}.",
             )
-        self._spark, self._lake, self._nodes = pipeline_session(spark), lake, tuple(with_unnamed(nodes))
+        self._spark, self._lake = pipeline_session(spark), lake
+        self._nodes = tuple(with_unnamed(all_found_in(lake, nodes)))
         self._retention_hours, self._clock = retention_hours, clock or SystemClock()
         self._patience_seconds = patience_seconds
 
@@ -124,17 +127,24 @@ class Maintenance:
             yield from self._node(node, compact, vacuum)
         if vacuum:
             yield from self._forsaken()
+            for reader in drop_registrations(self._lake, self._clock):
+                yield Upkept(reader, "reader", NOTHING, NOTHING, NOTHING, NOTHING)
             for name in drop_outdated(self._lake, self._clock.now_ms()):
                 yield Upkept(name, "former tables", NOTHING, NOTHING, NOTHING, NOTHING)
 
     def _forsaken(self) -> Iterator[Upkept]:
-        """Remove the steps without a name that nothing reads any more (see `forsaken_steps`)."""
+        """Remove steps without a name, and former logs of nodes, that nothing reads any more."""
         before_ms = self._clock.now_ms() - round(self._retention_hours * HOUR_MS)
         described = {node.required_name for node in self._nodes}
         for step in forsaken_steps(self._lake, described, before_ms, self._clock):
             size, stored = self._sizes(self._lake.table(step))
             remove_step(self._lake, step)
             yield Upkept(step, "step without a name", size, NOTHING, stored, NOTHING)
+        for log in former_logs(self._lake, before_ms):
+            size, stored = self._sizes(self._lake.log(log))
+            small_files.delete(self._lake.log(log))
+            lakes.forget(self._lake.log(log))
+            yield Upkept(log, "log of a former description", size, NOTHING, stored, NOTHING)
 
     def _log(self, topic: Topic, compact: bool, vacuum: bool) -> Iterator[Upkept]:
         path, asset = self._lake.log(topic.name), f"log/{topic.name}"

@@ -46,6 +46,7 @@ from headrace.nodes.node_tables import snapshot
 from headrace.nodes.older_rows import is_made
 from headrace.nodes.opening import read_opening
 from headrace.nodes.operator_frames import operator_of
+from headrace.nodes.references import found_in
 from headrace.nodes.sink_rows import SEQUENCE
 from headrace.nodes.unusable_table import logs_and_unusable
 from headrace.oracle.log import AT_THE_END
@@ -104,6 +105,7 @@ class _Check:
     """One node, as of its last micro-batch."""
 
     def __init__(self, spark: SparkSession, lake: Lake, node: Node) -> None:
+        node = found_in(lake, node)
         self.spark, self.lake, self.node = spark, lake, node
         name = node.required_name
         if not lakes.exists(lake.table(name)):

@@ -3,8 +3,9 @@
 Until the swap the old tables stay as they are, and whoever wrote them may go on. A swap, in this order:
   1. the new rules are noted beside the state: from here on nobody takes the tables for those of the old description; the
      node's table of records that it cannot use gains what the rebuild has found;
-  2. the results are replaced, in one commit; Delta keeps the versions before;
-  3. the state is replaced, in one commit with the new fingerprint and progress: the node is the new one.
+  2. the tables are taken over, so that nobody who wrote them before commits any more;
+  3. the results are replaced, in one commit; Delta keeps the versions before;
+  4. the state is replaced, in one commit with the new fingerprint and progress: the node is the new one.
 A crash on the way is noticed when the node is opened (see `evolution`), and the swap is done again.
 """
 
@@ -21,6 +22,7 @@ from headrace.errors import TerminalError, TransientError
 from headrace.lake import small_files
 from headrace.lake.swap import replace_table
 from headrace.lifecycle.former import drop_former, keep_former
+from headrace.lifecycle.takeover import take_over
 from headrace.nodes.evolution import REBUILT, OtherDescriptionError
 from headrace.nodes.node_tables import STATE_LAYOUT, read_progress, results_writer, write_description
 from headrace.nodes.older_rows import keep_older_rows, mark_since, why_not_since
@@ -138,10 +140,12 @@ class Rebuild:
                 drop_opening(lake, name)
             small_files.delete(lake.plan(name))
             UnusableTable(spark, lake, self._node).gain(UnusableTable(spark, self._beside, self._node))
-            self._replace(self._beside.table(name), lake.table(name), results_writer(self._node))
-            mark_since(lake, self._node, results_writer(self._node))
+            writers, signed = take_over(lake, name), results_writer(self._node)
+            results = writers.maintainer if signed.startswith("fold/") else writers.appender
+            self._replace(self._beside.table(name), results, signed)
+            mark_since(self._node, results)
             self._on_step("after results")
-            self._replace(self._beside.state(name), lake.state(name), f"node/{name}")
+            self._replace(self._beside.state(name), writers.state, f"node/{name}")
         finally:
             lease.release()
         small_files.delete(lake.former_parts(name))
@@ -179,20 +183,12 @@ class Rebuild:
                 name = self._node.required_name
                 logger.warning("a sink keeps what the old description gave", node=name, sink=sink.name)
 
-    def _replace(self, source: str, target: str, writer: str) -> None:
+    def _replace(self, source: str, swapper: lakes.TableWriter, writer: str) -> None:
         commit = lakes.last_commit(lakes.open_table(source), writer)
         batch = {"batch": self.runner.progress.batch, "upto_ms": dict(self.runner.progress.upto_ms)}
         record = {"writer": writer, **batch} if commit is None else dict(commit.record)
         if writer == f"node/{self._node.required_name}" and "progress" not in record:
             record |= batch  # of appended results: through this micro-batch they are there, also if it closed nothing
-        roles = [lakes.APPENDER, lakes.MAINTAINER]
-        if not writer.startswith("fold/"):
-            roles.reverse()
-        # The other role is taken, too: the table may have been another kind of results before.
-        swappers = [
-            lakes.TableWriter(lakes.open_table(target), role, carries=[writer], mends=True) for role in roles
-        ]
-        swapper = swappers[-1]
         replace_table(swapper, lakes.open_table(source), record)
 
 

@@ -29,6 +29,7 @@ from headrace.lake import small_files
 from headrace.lake.undo import FilesGoneError, undo_foreign
 from headrace.lifecycle.anew import settled, write_state_anew
 from headrace.lifecycle.backfill import Backfill
+from headrace.lifecycle.takeover import take_over
 from headrace.log.chain import read_chain
 from headrace.log.clock import SystemClock
 from headrace.log.commit_row import CommitRow, write_commit_row
@@ -37,6 +38,7 @@ from headrace.log.record_writer import RecordWriter
 from headrace.log.resets import resets_in, since_last_reset
 from headrace.log.stray_commits import StrayCommits
 from headrace.nodes.node_tables import read_progress, results_writer, settled_ms, undescribed
+from headrace.nodes.references import all_found_in
 from headrace.nodes.topics import nodes_below
 from headrace.nodes.unusable_table import unusable_uri
 from headrace.sequence.log_columns import log_schema
@@ -96,7 +98,7 @@ class Repair:
     ) -> None:
         """In: nodes  all that there are."""
         self._spark, self._lake, self._topic = pipeline_session(spark), lake, topic
-        self._nodes = nodes_below(topic, nodes)
+        self._nodes = nodes_below(topic, all_found_in(lake, nodes))
         self._described = {node.required_name for node in with_unnamed(nodes)}
         self._settings, self._kafka = kafka, KafkaTopic.of(topic, kafka)
         self._clock, self._path = clock or SystemClock(), lake.log(topic.name)
@@ -159,6 +161,7 @@ class Repair:
             return
         if not lost:
             settled(self._spark, self._lake, node)
+        take_over(self._lake, name)
         verdicts = Backfill(self._spark, self._lake, node, whole=lost).run(lease=lease, correct=False)
         if lost and not any(verdict.swapped for verdict in verdicts):
             self._accept_results(node)

@@ -25,18 +25,21 @@ from headrace.description import with_unnamed
 from headrace.errors import TerminalError
 from headrace.lake import small_files
 from headrace.lake.alter import rewritable
+from headrace.lifecycle.forsaken_logs import may_read
 from headrace.log.clock import SystemClock
 from headrace.log.commit_row import is_commit_row
 from headrace.nodes.cuts import note_cut
 from headrace.nodes.node_tables import frontier_ms, read_progress, undescribed
 from headrace.nodes.opening import read_opening, stand, write_opening
 from headrace.nodes.operator_frames import operator_of
+from headrace.nodes.references import all_found_in
 from headrace.nodes.unusable_table import UnusableTable
 from headrace.sequence.log_columns import CONTROL, RECORD
 from headrace.spark.lake_rows import read, rewrite
 from headrace.spark.session import pipeline_session
 from headrace.writing.lease_waits import nothing_writes
 from headrace.writing.node_runner import NodeRunner
+from headrace.writing.readers import can_be_read, readers_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -98,9 +101,8 @@ class Retention:
     ) -> None:
         """In: nodes  all that there are."""
         self._spark, self._lake, self._topic = pipeline_session(spark), lake, topic
-        nodes = with_unnamed(nodes)
-        self._nodes = [node for node in nodes if topic in node.topics]
-        self._described = {node.required_name for node in nodes}
+        self._described = {node.required_name for node in with_unnamed(nodes)}
+        self._nodes = [n for n in with_unnamed(all_found_in(lake, nodes)) if topic in n.topics]
         self._clock = clock or SystemClock()
 
     def run(self, before_ms: int, *, on_stage: Callable[[str], None] = lambda stage: None) -> Cut:
@@ -139,6 +141,13 @@ class Retention:
 
     def _require_unneeded(self, at_ms: int) -> None:
         reasons = [text for node in self._nodes if (text := self._need(node, at_ms))]
+        reasons += [
+            f"{name} of another pipeline reads it, too: give its nodes, or remove {self._lake.readers(self._topic.name)}/"
+            f"{name}.json if it is gone."
+            for name in readers_of(self._lake, self._topic.name)
+            if name not in self._described and lakes.exists(self._lake.table(name))
+            if may_read(self._lake, name, self._topic.name, self._clock)
+        ]
         if reasons:
             raise TerminalError(
                 f"Topic '{self._topic.name}': its log cannot be cut at {_moment(at_ms)}, for nodes need what would go.",
@@ -164,7 +173,10 @@ class Retention:
 
     def _balance(self, node: Node, at_ms: int) -> None:
         """Write the node's balance at the cut."""
-        runner = NodeRunner(self._spark, node, self._lake)
+        # What was read by name so far, or is asked for, is told before rows go: afterwards it could not be.
+        asked = bool(readers_of(self._lake, f"{node.required_name}@"))
+        is_read = asked and can_be_read(self._spark, self._lake, node)
+        runner = NodeRunner(self._spark, node, self._lake, is_read=is_read)
         runner.finish()
         if runner.unfolded:  # a backfill compares what is folded, and cannot look behind the balance
             runner.maintain()

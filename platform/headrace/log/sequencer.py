@@ -98,6 +98,13 @@ class Sequencer:
         self._steady_ms = self._began_ms = clock.steady_ms()
         self.sound = True  # False while it is not known whether a commit went through
 
+    def wait_longer(self, longest_wait_ms: int, wall_waits: Collection[WallWait | int]) -> None:
+        """Tick for other waits from here on, as they are given at the beginning."""
+        if (longest_wait_ms, tuple(wall_waits)) != (self._longest_wait_ms, self._wall_waits):
+            with self._alone():
+                self._longest_wait_ms, self._wall_waits = longest_wait_ms, tuple(wall_waits)
+                self._deadlines = self._open_deadlines()
+
     def append(self, raw: Records, *, in_order: bool = False, one_task: bool = False) -> Appended:
         """Commit one micro-batch of Kafka records.
 

@@ -4,6 +4,7 @@
 | --- | --- |
 | `until_window_closes` added, removed or altered | goes on: tables and state hold the same rows |
 | `until_time_limit` added, removed, or with another limit or early bound | rebuilt from the log; refused if that was cut |
+| a node that is read by its name (`hr.node`) was written by another description | rebuilt from that node's new log |
 | anything else that alters rows | a person applies it (see `headrace.changing`); rebuilt if `on_change="rebuild"` |
 
 Law: the rules stored beside the state and the fingerprint in its last commit are both the node's, or the tables are not
@@ -14,6 +15,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+from headrace.description import is_unnamed
 from headrace.description.fingerprint import digest_of
 from headrace.description.node import REBUILD
 from headrace.errors import TerminalError
@@ -54,8 +56,11 @@ def outcome_of(stored: Mapping[str, Any] | None, written_by: str, described: Map
         written_by the fingerprint in the state's last commit
         described  the node's rules, with their fingerprint
     """
-    if stored is None or updated_rules(stored["rules"]) != updated_rules(described["rules"]):
+    if stored is None:
         return REFUSED
+    before, after = (updated_rules(each["rules"]) for each in (stored, described))
+    if before != after:
+        return REBUILT if _of_any_generation(before)[0] == _of_any_generation(after)[0] else REFUSED
     swapped = written_by in (stored["fingerprint"], described["fingerprint"])
     plain = not any("suppressed" in each["rules"] for each in (stored, described))
     return GOES_ON if swapped and plain else REBUILT
@@ -74,3 +79,19 @@ def fingerprint_of_updated(node: Node) -> str:
 def updated_rules(rules: Mapping[str, Any]) -> dict[str, Any]:
     """The rules of what is suppressed."""
     return {name: value for name, value in rules.get("suppressed", rules).items() if name != SUPPRESSION}
+
+
+def _of_any_generation(rules: Any) -> tuple[Any, bool]:
+    """Rules without the generations of nodes that are read by name; and whether there are any."""
+    if isinstance(rules, list | tuple):
+        items = [_of_any_generation(each) for each in rules]
+        return [item for item, _ in items], any(follows for _, follows in items)
+    if not isinstance(rules, dict):
+        return rules, False
+    parts = {name: _of_any_generation(each) for name, each in rules.items()}
+    follows = "by_name" in rules or any(found for _, found in parts.values())
+    plain = {name: part for name, (part, _) in parts.items()}
+    if follows and isinstance(rules.get("topic"), str):
+        node = rules["topic"].partition("@")[0]  # the digits behind tell its description
+        plain["topic"] = "" if is_unnamed(node) else node
+    return plain, follows

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from pyspark.sql import functions as F
 
+from headrace.description import output_of
 from headrace.description.fingerprint import differences
 from headrace.description.remarks import remarks_of
 from headrace.engine.log_slices import LogSlice
@@ -128,20 +129,20 @@ def _require_layout(lake: Lake, name: str) -> None:
 
 
 def write_description(spark: SparkSession, lake: Lake, node: Node) -> None:
-    """Note the rules of a node beside its state, so that a change of them can be told."""
-    small_files.write_json(lake.description(node.required_name), _entry(node))
+    """Note the rules of a node beside its state, so that a change of them can be told, and what it gives by name."""
+    small_files.write_json(lake.description(node.required_name), _entry(node) | {"output": output_of(node)})
 
 
 def note_description(spark: SparkSession, lake: Lake, node: Node) -> None:
     """The same, if it is due: before a new node's first commit, or when the state goes on under other rules or remarks."""
     commit = last_commit(open_table(lake.state(node.required_name)), f"node/{node.required_name}")
     written = commit is None or commit.record["fingerprint"] == node.fingerprint()
-    if written and stored_description(spark, lake, node) != _entry(node):
+    if written and stored_description(spark, lake, node) != _entry(node) | {"output": output_of(node)}:
         write_description(spark, lake, node)
 
 
 def stored_description(spark: SparkSession, lake: Lake, node: Node) -> Mapping[str, Any] | None:
-    """The rules and remarks noted beside a node's state, with the fingerprint; None: none are."""
+    """The rules and remarks noted beside a node's state, with the fingerprint and what it gives by name; None: none are."""
     return _stored_rules(lake, node)
 
 

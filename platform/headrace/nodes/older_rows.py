@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
     from headrace.description import Node
+    from headrace.lake import TableWriter
     from headrace.lake.paths import Lake
 
 PROPERTY = "headrace.since"
@@ -61,17 +62,12 @@ def is_made(node: Node) -> Expr:
     return F.lit(True) if since is None else F.col(WINDOW_START) >= F.timestamp_millis(F.lit(since))
 
 
-def mark_since(lake: Lake, node: Node, writer: str) -> None:
-    """Let the table's property say the day; nothing, once the description has none.
-
-    In: writer  who says how far the results go
-    """
-    table = lakes.open_table(lake.table(node.required_name))
-    before = table.with_handle(lambda handle: dict(handle.metadata().configuration)).get(PROPERTY, "")
+def mark_since(node: Node, writer: TableWriter) -> None:
+    """Let the property of a node's table say the day; nothing, once the description has none."""
+    before = lakes.open_table(writer.uri).with_handle(lambda handle: dict(handle.metadata().configuration))
     now = (node.since if isinstance(node, WindowedAggregate) else None) or ""
-    if now != before:
-        maintainer = lakes.TableWriter(table, lakes.MAINTAINER, carries=[writer])
-        set_property(maintainer, PROPERTY, now, {"writer": "since", **lakes.carried(table, [writer])})
+    if now != before.get(PROPERTY, ""):
+        set_property(writer, PROPERTY, now, {"writer": "since"})
 
 
 def keep_older_rows(spark: SparkSession, lake: Lake, beside: Lake, node: Node, writer: str) -> None:

@@ -7,7 +7,9 @@ from typing import TYPE_CHECKING
 from headrace.description import (
     Batches,
     NodeOutput,
+    NodeReference,
     Processed,
+    is_of_kafka,
     is_unnamed,
     output_name,
     with_unnamed,
@@ -17,7 +19,7 @@ from headrace.errors import DescriptionError
 from headrace.nodes.operator_frames import operator_of
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Mapping, Sequence
+    from collections.abc import Collection, Iterable, Mapping, Sequence
 
     from headrace.description import Node, Topic
     from headrace.description.clocks import WallWait
@@ -42,7 +44,7 @@ def topics_of(nodes: Sequence[Node]) -> dict[str, Topic]:
     Raises: DescriptionError when one topic is described in two ways, two nodes share a name, or a node reads one that is
             not among these.
     """
-    return {name: topic for name, topic in _read_by(nodes).items() if written_by(topic) is None}
+    return {name: topic for name, topic in _read_by(nodes).items() if is_of_kafka(topic)}
 
 
 def upstream_first(nodes: Sequence[Node]) -> list[Node]:
@@ -106,7 +108,7 @@ def _read_by(nodes: Sequence[Node]) -> dict[str, Topic]:
     topics: dict[str, Topic] = {}
     for node in nodes:
         for topic in node.topics:
-            if topics.setdefault(topic.name, topic) != topic:
+            if topics.setdefault(topic.name, topic) != topic and is_of_kafka(topic):
                 raise DescriptionError(
                     f"Topic '{topic.name}' is described in two ways.",
                     hint="Describe it once and share the description.",
@@ -120,21 +122,34 @@ def _read_by(nodes: Sequence[Node]) -> dict[str, Topic]:
     return topics
 
 
+def topics_below(nodes: Iterable[Node]) -> list[Topic]:
+    """The topics of Kafka from which these nodes follow, each once."""
+    found = {each.name: each for node in nodes for topic in node.topics for each in _of_kafka(topic)}
+    return [*found.values()]
+
+
 def ordered_topics(nodes: Sequence[Node]) -> list[str]:
     """The topics whose logs a node reads in one order with others."""
-    ordered = (node for node in nodes if operator_of(node).ordered and len(node.topics) > 1)
-    return sorted({each.name for node in ordered for topic in node.topics for each in _of_kafka(topic)})
+    ordered = [node for node in nodes if operator_of(node).ordered and len(node.topics) > 1]
+    read = [topic for node in ordered for topic in node.topics]
+    others = {topic.name for node in ordered for topic in node.topics if isinstance(topic, NodeReference)}
+    return sorted({each.name for topic in read for each in _of_kafka(topic)} | others)
 
 
 def reached_by(topic: Topic, frontiers: Mapping[str, int]) -> int:
-    """How far a log reaches once the logs of Kafka's topics reach so far, and all nodes have folded them."""
-    return min(frontiers.get(each.name, 0) for each in _of_kafka(topic))
+    """How far a log reaches once the logs of Kafka's topics reach so far, and all nodes have folded them.
+
+    Of a node that is read by name nothing follows: its topics are another pipeline's.
+    """
+    return min((frontiers.get(each.name, 0) for each in _of_kafka(topic)), default=0)
 
 
 def _of_kafka(topic: Topic) -> list[Topic]:
-    """The topics of Kafka from which a log follows; one of Kafka's follows from itself."""
+    """The topics of Kafka from which a log follows in these pipelines; one of Kafka's follows from itself."""
     writer = written_by(topic)
-    return [topic] if writer is None else [each for read in writer.topics for each in _of_kafka(read)]
+    if writer is not None:
+        return [each for read in writer.topics for each in _of_kafka(read)]
+    return [topic] if is_of_kafka(topic) else []
 
 
 def topics_beside(topic: Topic, nodes: Sequence[Node]) -> frozenset[str]:
@@ -143,14 +158,18 @@ def topics_beside(topic: Topic, nodes: Sequence[Node]) -> frozenset[str]:
     return frozenset(other.name for node in waiting for other in node.topics if other != topic)
 
 
-def longest_wait_ms(topic: Topic, nodes: Sequence[Node]) -> int:
-    """The longest that any of these nodes waits for the topic's stream time; one that reads another waits behind it."""
+def longest_wait_ms(topic: Topic, nodes: Sequence[Node], beyond: Mapping[str, int] | None = None) -> int:
+    """The longest that any of these nodes waits for the topic's stream time; one that reads another waits behind it.
 
+    In: beyond  how long others wait for the stream time of a node's log, by its name
+    """
     found = 0
     for node in nodes:
-        if topic in node.topics:
+        if topic.name in {each.name for each in node.topics}:
             behind = NodeOutput.of(node) if is_read(node, nodes) else None
-            found = max(found, node.longest_wait_ms + (longest_wait_ms(behind, nodes) if behind else 0))
+            waits = longest_wait_ms(behind, nodes, beyond) if behind else 0
+            waits = max(waits, (beyond or {}).get(node.required_name, 0))
+            found = max(found, node.longest_wait_ms + waits)
     return found
 
 
@@ -167,7 +186,7 @@ def batched_topics(nodes: Sequence[Node]) -> frozenset[str]:
         for node in nodes
         if isinstance(node, Batches) or (isinstance(node, Processed) and node.closes)
         for topic in node.topics
-        if written_by(topic) is None
+        if is_of_kafka(topic)
     )
 
 

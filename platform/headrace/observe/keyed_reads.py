@@ -30,6 +30,7 @@ from headrace.fold.contract import BATCH, DELETED, HASH, KEY, Needs
 from headrace.fold.keys import with_keys
 from headrace.lake import open_table
 from headrace.nodes.node_tables import current_base, progress_of
+from headrace.nodes.references import found_in
 
 if TYPE_CHECKING:
     from headrace.description import Node
@@ -87,6 +88,7 @@ class KeyedReads:
         Raises: DescriptionError when the node's results are not revised, or the key has other columns; TerminalError when
                 the lake has no table of the node; OtherDescriptionError when another description wrote its tables
         """
+        node = found_in(self._lake, node)
         values = key_values(node, key)
         results, state = self._tables(node)
         progress_of(self._lake, node)  # refuses tables of another description, and half of a swap

@@ -25,6 +25,7 @@ from headrace.description import (
     TableAggregate,
     TableChanges,
     WindowedAggregate,
+    is_of_kafka,
     is_unnamed,
     quote,
     written_by,
@@ -37,6 +38,7 @@ from headrace.lake.paths import Lake
 from headrace.log.promise import write_promise
 from headrace.nodes.node_tables import snapshot
 from headrace.nodes.operator_frames import operator_of
+from headrace.nodes.references import found_in
 from headrace.nodes.sink_rows import SEQUENCE, order_of_rows
 from headrace.observe.newest_records import copy_newest
 from headrace.observe.preview import Stage
@@ -71,6 +73,7 @@ def stages_of(
     target = Lake(f"file:{folder}")
     try:
         session = pipeline_session(base, interpreted=True)
+        node = found_in(source, node)
         topics = [*dict.fromkeys(_topics_below(node))]
         copied = [
             copy_newest(session, each, records, source, target, kafka or KafkaSettings()) for each in topics
@@ -84,7 +87,7 @@ def stages_of(
 
 
 def _topics_below(node: Node) -> Iterator[Topic]:
-    """The topics of Kafka from which a node's rows follow."""
+    """The topics of Kafka, and the nodes of other pipelines, from which a node's rows follow."""
     for topic in node.topics:
         writer = written_by(topic)
         if writer is None:
@@ -183,7 +186,7 @@ class _Stages:
     def _unusable(self, node: Node, topic: Topic | None) -> Iterator[str]:
         """Why records cannot be used, some of them: by the topic itself, or by the step."""
         for read in node.topics if topic is None else [topic]:
-            if written_by(read) is not None:
+            if not is_of_kafka(read):
                 continue
             found = self._views.dead_letters(read, [node])
             if topic is None:

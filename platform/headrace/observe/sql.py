@@ -34,6 +34,7 @@ from headrace.lake import open_table
 from headrace.lake.storage import S3, delta_uri, is_local, scheme
 from headrace.nodes.node_tables import current_base, progress_of
 from headrace.nodes.operator_frames import operator_of
+from headrace.nodes.references import all_found_in
 from headrace.nodes.sink_rows import SEQUENCE
 from headrace.nodes.state_views import windows_in
 from headrace.nodes.stored_columns import stored_operator
@@ -64,7 +65,8 @@ class LakeSql:
         """
         import duckdb
 
-        self._lake, self._nodes = lake, {node.required_name: node for node in nodes}
+        found = all_found_in(lake, nodes)
+        self._lake, self._nodes = lake, {node.required_name: node for node in found}
         self._topics = topics_of(nodes)
         config = {"autoinstall_known_extensions": False, "autoload_known_extensions": False}
         self._duckdb = duckdb.connect(config=config)  # type: ignore[arg-type]

@@ -16,6 +16,7 @@ from headrace.nodes.node_tables import base_of, read_progress, snapshot
 from headrace.nodes.opening import read_opening, stand
 from headrace.nodes.operator_frames import operator_of
 from headrace.nodes.progress import Progress
+from headrace.nodes.references import all_found_in, found_in
 from headrace.nodes.unusable_table import logs_and_unusable
 from headrace.observe.keyed_reads import KeyedReads
 from headrace.sequence.log_columns import DEAD_LETTER, ERASED
@@ -46,6 +47,7 @@ class Views:
 
         Out: the columns of the node's table; one row for each of its identities
         """
+        node = found_in(self._lake, node)
         held, progress = snapshot(self._spark, self._lake, node)
         return without_internal(operator_of(node).read(held, progress))
 
@@ -71,12 +73,14 @@ class Views:
              updates of many micro-batches together.
         Law: they fold to the same rows however the log was cut; the rows in between depend on the cuts.
         """
+        node = found_in(self._lake, node)
         held, progress = snapshot(self._spark, self._lake, node)
         updates = operator_of(node).updates(held, progress)
         return updates.select(*(F.col(quote(name)) for name in (*node.columns, "__batch")))
 
     def late(self, node: Node) -> DataFrame:
         """Late records: one row for each record and closed window (see `late_records`)."""
+        node = found_in(self._lake, node)
         return operator_of(node).late(*self._logs(node))
 
     def store(self, node: Node, store: str) -> DataFrame:
@@ -85,6 +89,7 @@ class Views:
         Out:    the columns of the group, of the key and of the value; one row per entry
         Raises: DescriptionError when the node has no such store.
         """
+        node = found_in(self._lake, node)
         held, progress = snapshot(self._spark, self._lake, node)
         assert held.state is not None
         return operator_of(node).entries(held.state, store, progress)
@@ -93,7 +98,7 @@ class Views:
         """Records that the topic, or one of these nodes (then named in `node`), could not use; one row each."""
         log = read_table(self._spark, self._lake.log(topic.name))
         frames = [log_dead_letters(log)]
-        for node in nodes:
+        for node in all_found_in(self._lake, [*nodes]):
             dead = self._decided(node).where(
                 (F.col("__fate") == DEAD_LETTER) & (F.col("__topic") == topic.name)
             )
@@ -125,6 +130,7 @@ class Views:
         Law: over the fates, `records` sums to the records delivered. `open` is counted in the state table; `used` is
              what was kept and is no longer open, to be compared with what the results say (see the checks).
         """
+        node = found_in(self._lake, node)
         held, progress = snapshot(self._spark, self._lake, node)
         fates = fates_of(node, held, progress)
         rows = [
@@ -140,6 +146,7 @@ class Views:
 
         Where rows of the log were cut off, from the opening balance and the rest; what was final at the cut is that.
         """
+        node = found_in(self._lake, node)
         progress, operator = read_progress(self._spark, self._lake, node), operator_of(node)
         opening = read_opening(self._spark, self._lake, node)
         standing = stand(self._spark, self._lake, node, progress.upto_ms, opening)

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 from headrace.description.batch_processor import BatchProcessor
 from headrace.description.durations import duration_ms
 from headrace.description.feeds import RESULT
-from headrace.description.node_output import written_by
+from headrace.description.node_reference import is_of_kafka
 from headrace.description.outputs import OUTPUT, TO
 from headrace.description.processed import LOG
 from headrace.description.processor import Context, KeyValueStore, Processor, Record, Timer, freeze
@@ -271,7 +271,7 @@ def _commits(node: Processed, log: Log) -> Clocks:
     """The log commits. A row of another node may have left between two of them (L32): the second one brings it."""
     if log.clocks is not None:
         return log.clocks
-    nodes = {topic.name for topic in node.topics if written_by(topic) is not None}
+    nodes = {topic.name for topic in node.topics if not is_of_kafka(topic)}
     told = {row.at_ms for row in log.rows if row.topic not in nodes or row.fate == TICK}
     return [(at_ms, after) for at_ms, after in log.commits if at_ms in told]
 

@@ -5,10 +5,17 @@ from collections.abc import Iterator
 import dagster as dg
 from dagster_pyspark import LazyPySparkResource
 
-from headrace.description import Node, Topic, describe, is_unnamed, written_by
+from headrace.description import Node, NodeReference, Topic, describe, is_unnamed, written_by
 from headrace.orchestration.backfills import BackfillConfig, backfill
 from headrace.orchestration.columns import log_table_schema, result_table_schema
-from headrace.orchestration.keys import BACKFILL_POOL, log_key, op_name, stream_key, table_key
+from headrace.orchestration.keys import (
+    BACKFILL_POOL,
+    log_key,
+    op_name,
+    stream_key,
+    stream_named,
+    table_key,
+)
 from headrace.orchestration.pipeline import Pipeline
 from headrace.orchestration.resources import LakeResource
 from headrace.orchestration.streams import StreamConfig, host_streams
@@ -20,7 +27,7 @@ TABLE_NAME, STORAGE_KIND = "dagster/table_name", "dagster/storage_kind"
 
 def streaming_assets(pipeline: Pipeline) -> dg.AssetsDefinition:
     """Every log and running query of a pipeline: one run hosts those selected."""
-    specs = [_log_spec(topic, pipeline) for topic in pipeline.topics]
+    specs = [_log_spec(topic, pipeline) for topic in pipeline.own_topics]
     specs += [_stream_spec(node, pipeline) for node in pipeline.nodes]
 
     @dg.multi_asset(name=op_name("host", pipeline.name), specs=specs, can_subset=True)
@@ -102,7 +109,11 @@ def _read_by(node: Node) -> list[dg.AssetKey]:
     found: dict[dg.AssetKey, None] = {}
     for topic in node.topics:
         of = written_by(topic)
-        if of is not None and is_unnamed(of.required_name):
+        if isinstance(
+            topic, NodeReference
+        ):  # another pipeline has the asset, in this code location or elsewhere
+            found[stream_named(topic.node)] = None
+        elif of is not None and is_unnamed(of.required_name):
             found |= dict.fromkeys(_read_by(of))
         else:
             found[log_key(topic) if of is None else stream_key(of)] = None

@@ -23,7 +23,7 @@ SEVERITIES = {"error": dg.AssetCheckSeverity.ERROR, "warn": dg.AssetCheckSeverit
 
 def checks_of(pipeline: Pipeline) -> list[dg.AssetChecksDefinition]:
     """The checks of every log, running query and table of a pipeline."""
-    tables = [_log_checks(topic, pipeline) for topic in pipeline.topics]
+    tables = [_log_checks(topic, pipeline) for topic in pipeline.own_topics]
     tables += [_node_checks(node, pipeline) for node in pipeline.nodes]
     return [*tables, advancing_checks(pipeline)]
 

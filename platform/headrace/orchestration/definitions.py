@@ -16,7 +16,7 @@ from headrace.orchestration.checks import checks_of
 from headrace.orchestration.erasing import erasure_job
 from headrace.orchestration.first_checks import first_checks_sensor
 from headrace.orchestration.keys import ENDS, STREAM_TAG
-from headrace.orchestration.limits import limits_job, trigger_job
+from headrace.orchestration.limits import limits_job, pause_job, trigger_job
 from headrace.orchestration.pipeline import Pipeline, pipeline_of
 from headrace.orchestration.resources import LakeResource, spark_resource
 from headrace.orchestration.retaining import retention_job
@@ -43,6 +43,7 @@ def build_definitions(
     spark: Mapping[str, str] | None = None,
     thresholds: Mapping[str, Thresholds] | None = None,
     owners: Mapping[str, Sequence[str]] | None = None,
+    logs_elsewhere: Sequence[str] = (),
 ) -> dg.Definitions:
     """For every topic and node the assets, checks, jobs, sensor and schedule that run and watch them.
 
@@ -56,6 +57,8 @@ def build_definitions(
         quality_cron      when the checks run once their schedule is switched on; maintenance_cron likewise
         spark             more of Spark's configuration
         thresholds        by asset, `log/<topic>` or the node's name: how much is too much, and how bad that is
+        logs_elsewhere    topics that another pipeline reads, too, whose call defines their logs as assets: in this code
+                          location or in another one. Of all the runs one writes such a log, and another goes on when it ends
         owners            likewise: teams and e-mail addresses, beside those of a node's description
     """
     warnings.filterwarnings("ignore", "Parameter `backfill_policy`", category=dg.BetaWarning)
@@ -67,6 +70,7 @@ def build_definitions(
         kafka=kafka,
         thresholds=thresholds,
         owners=owners,
+        logs_elsewhere=logs_elsewhere,
     )
     checks = checks_of(pipeline)
     streams, backfill, quality = _jobs(pipeline, checks)
@@ -74,6 +78,7 @@ def build_definitions(
     erasure = erasure_job(pipeline, f"erase_key{_suffix(pipeline)}")
     suppressed = any(is_suppressed(node) for node in pipeline.nodes)
     live = [trigger_job(pipeline, f"set_trigger{_suffix(pipeline)}")]
+    live.append(pause_job(pipeline, f"pause_node{_suffix(pipeline)}"))
     if suppressed:
         live.append(limits_job(pipeline, f"set_limits{_suffix(pipeline)}"))
     retention = retention_job(pipeline, f"retain_log{_suffix(pipeline)}")

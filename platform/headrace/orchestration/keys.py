@@ -31,7 +31,12 @@ def log_key(topic: Topic) -> AssetKey:
 
 def stream_key(node: Node) -> AssetKey:
     """`stream/<node>`: the running query."""
-    return AssetKey(["stream", node.required_name])
+    return stream_named(node.required_name)
+
+
+def stream_named(node: str) -> AssetKey:
+    """The same, by the node's name."""
+    return AssetKey(["stream", node])
 
 
 def table_key(node: Node) -> AssetKey:

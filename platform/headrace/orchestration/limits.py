@@ -1,4 +1,4 @@
-"""Changing a stream that runs, as jobs: limits of a suppression, by a control row of the log; the trigger interval."""
+"""Changing a stream that runs, as jobs: limits of a suppression (control rows of the log), the trigger interval, pauses."""
 
 import datetime as dt
 from typing import Any
@@ -15,6 +15,7 @@ from headrace.log.limits import LimitsSet
 from headrace.orchestration.keys import ENDS, op_name, stream_key
 from headrace.orchestration.pipeline import Pipeline
 from headrace.orchestration.resources import LakeResource, session
+from headrace.streams.pausing import pause, resume
 from headrace.streams.trigger import set_trigger
 
 
@@ -98,6 +99,46 @@ def trigger_job(pipeline: Pipeline, name: str) -> dg.JobDefinition:
         name=name,
         description="Sets the shortest time between two micro-batches. A stream that runs follows within seconds, and "
         "need not be stopped; no result depends on it.",
+        tags=ENDS,
+        executor_def=dg.in_process_executor,
+    )
+    def job() -> None:
+        record()
+
+    return job
+
+
+class PauseConfig(dg.Config):
+    """Which node rests, or goes on."""
+
+    node: str = Field(description="The name of the node.")
+    paused: bool = Field(default=True, description="True: the node rests; False: it goes on.")
+
+
+def pause_job(pipeline: Pipeline, name: str) -> dg.JobDefinition:
+    """The job that lets one node of a stream rest, or go on, whether the stream runs or not."""
+
+    @dg.op(name=op_name("record_pause", pipeline.name), out=dg.Out(dg.Nothing))
+    def record(
+        context: dg.OpExecutionContext,
+        config: PauseConfig,
+        lake: LakeResource,
+    ) -> None:
+        names = [node.required_name for node in pipeline.nodes]
+        if config.node not in names:
+            raise DescriptionError(
+                f"There is no node {config.node!r}.", hint=f"There are: {', '.join(names)}."
+            )
+        if config.paused:
+            pause(lake.lake, config.node)
+        else:
+            resume(lake.lake, config.node)
+        context.log.info(f"Node '{config.node}' {'rests' if config.paused else 'goes on'}.")
+
+    @dg.job(
+        name=name,
+        description="Lets one node rest while the others of its stream go on, or lets it go on. A stream that runs follows "
+        "within seconds; a restart keeps a pause. No record is lost: the logs go on.",
         tags=ENDS,
         executor_def=dg.in_process_executor,
     )

@@ -9,12 +9,12 @@ from dagster import AssetCheckKey, DailyPartitionsDefinition
 
 from headrace.description.checks import checked_owners
 from headrace.errors import DescriptionError
-from headrace.nodes.topics import topics_of
+from headrace.nodes.topics import is_hosted, topics_below, topics_of
 from headrace.orchestration.keys import ADVANCING, log_key, op_name, stream_key, table_key
 from headrace.quality import DEFAULT_THRESHOLDS, log_checks, node_checks
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Iterable, Mapping, Sequence
 
     from dagster import AssetKey
 
@@ -31,6 +31,7 @@ class Pipeline:
     group  under which the asset graph shows them
     days   the partitions of the result tables, UTC days of `window_start`
     kafka  None: read from the environment when a run starts
+    logs_elsewhere  topics whose logs are assets of another pipeline; a run of this one writes them while none of that does
     thresholds, owners  of logs and tables, by asset key: `log/<topic>` or the node's name
     """
 
@@ -41,10 +42,17 @@ class Pipeline:
     kafka: KafkaSettings | None = None
     thresholds: Mapping[str, Thresholds] = field(default_factory=dict)
     owners: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
+    logs_elsewhere: tuple[str, ...] = ()
 
     def __post_init__(self) -> None:
         """Refuse words about assets that there are not."""
-        known = [key.to_user_string() for key in (*map(log_key, self.topics), *self.table_keys)]
+        unread = sorted({*self.logs_elsewhere} - {topic.name for topic in self.topics})
+        if unread:
+            raise DescriptionError(
+                f"logs_elsewhere: no node reads topic {unread[0]!r}.",
+                hint=f"The topics are {', '.join(topic.name for topic in self.topics)}.",
+            )
+        known = [key.to_user_string() for key in (*map(log_key, self.own_topics), *self.table_keys)]
         for what, asked in (("thresholds", self.thresholds), ("owners", self.owners)):
             unknown = sorted(asked.keys() - set(known))
             if unknown:
@@ -66,9 +74,21 @@ class Pipeline:
         return tuple(topics_of(self.nodes).values())
 
     @property
+    def own_topics(self) -> tuple[Topic, ...]:
+        """The topics whose logs are assets of this pipeline."""
+        return tuple(topic for topic in self.topics if topic.name not in self.logs_elsewhere)
+
+    def hosted(self, selected: Iterable[AssetKey]) -> set[str]:
+        """The queries of a run for the assets that are selected; also logs that are assets elsewhere, if it reads them."""
+        chosen = {key.to_user_string() for key in selected}
+        nodes = [node for node in self.nodes if is_hosted(node, self.nodes, chosen)]
+        read = {topic.name for topic in topics_below(nodes)}
+        return chosen | {f"log/{name}" for name in self.logs_elsewhere if name in read}
+
+    @property
     def streaming_keys(self) -> list[AssetKey]:
         """The assets that a stream run keeps up to date."""
-        return [*map(log_key, self.topics), *map(stream_key, self.nodes)]
+        return [*map(log_key, self.own_topics), *map(stream_key, self.nodes)]
 
     @property
     def table_keys(self) -> list[AssetKey]:
@@ -82,8 +102,8 @@ class Pipeline:
         return logs | streams
 
     def checks(self) -> dict[AssetKey, list[AssetCheckKey]]:
-        """The checks of each log, running query and table."""
-        logs = {log_key(topic): [*log_checks(topic), ADVANCING] for topic in self.topics}
+        """The checks of each log, running query and table that is an asset of this pipeline."""
+        logs = {log_key(topic): [*log_checks(topic), ADVANCING] for topic in self.own_topics}
         streams = {stream_key(node): [ADVANCING] for node in self.nodes}
         tables = {table_key(node): list(node_checks(node)) for node in self.nodes}
         checks = logs | streams | tables
@@ -99,8 +119,10 @@ def pipeline_of(
     kafka: KafkaSettings | None = None,
     thresholds: Mapping[str, Thresholds] | None = None,
     owners: Mapping[str, Sequence[str]] | None = None,
+    logs_elsewhere: Sequence[str] = (),
 ) -> Pipeline:
     """A pipeline whose tables have a partition for each day from YYYY-MM-DD through today."""
     days = DailyPartitionsDefinition(partitions_start, end_offset=1)  # today can be verified as far as it is
     owned = {asset: checked_owners(given) for asset, given in (owners or {}).items()}
-    return Pipeline(op_name(name), tuple(nodes), group, days, kafka, dict(thresholds or {}), owned)
+    elsewhere = tuple(logs_elsewhere)
+    return Pipeline(op_name(name), tuple(nodes), group, days, kafka, dict(thresholds or {}), owned, elsewhere)

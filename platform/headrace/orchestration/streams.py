@@ -132,6 +132,7 @@ class _Watch:
         listeners: Sequence[Callable[[Sequence[StreamStatus]], None]],
     ) -> None:
         self._context, self._config, self._listeners = context, config, listeners
+        self._logs_elsewhere = pipeline.logs_elsewhere
         self._of = settings_of(config, pipeline.name)
         self._trigger = RateLimited(lambda: trigger_set(lake.lake, pipeline.name), TRIGGER_READ_EVERY_SECONDS)
         self._runtime = StreamRuntime(
@@ -139,7 +140,7 @@ class _Watch:
             lake.lake,
             pipeline.nodes,
             kafka=pipeline.kafka or KafkaSettings(),
-            only={key.to_user_string() for key in context.selected_asset_keys},
+            only=pipeline.hosted(context.selected_asset_keys),
             trigger_ms=self._trigger() or self._of.trigger_ms,
             standby=self._of.standby,
         )
@@ -199,6 +200,7 @@ class _Watch:
             self._drain(stop)
 
     def _report(self, statuses: Sequence[StreamStatus], age: float) -> None:
+        statuses = self._of_this_run(statuses)
         for listen in self._listeners:
             listen(statuses)
         if self._runtime.jvm_ended:
@@ -209,6 +211,11 @@ class _Watch:
                 self._days[status.asset].report(status.stream_time_ms, status.read_ms)
         for table in self._tables:
             table.report()
+
+    def _of_this_run(self, statuses: Sequence[StreamStatus]) -> list[StreamStatus]:
+        """Without the logs that are assets of another pipeline, unless this run writes them: its own run reports them."""
+        elsewhere = {f"log/{name}" for name in self._logs_elsewhere}
+        return [status for status in statuses if status.asset not in elsewhere or status.state == "running"]
 
     def _drain(self, stop: StopRequest) -> None:
         if self._runtime.jvm_ended:
@@ -229,7 +236,7 @@ class _Watch:
             self._say_farewell()
 
     def _say_farewell(self) -> None:
-        statuses = self._runtime.poll()
+        statuses = self._of_this_run(self._runtime.poll())
         for listen in self._listeners:
             listen(statuses)
         self._progress.farewell(statuses, wall=time.time())

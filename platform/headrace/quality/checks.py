@@ -10,6 +10,7 @@ from urllib.parse import unquote, urlparse
 from headrace import lake as lakes
 from headrace.description import Lookup
 from headrace.errors import TerminalError
+from headrace.nodes.references import found_in
 from headrace.quality import (
     batching,
     chain,
@@ -92,7 +93,7 @@ def check_node(
             verdicts  of the days already recomputed; None: recompute every day now, and swap nothing
     Raises: TerminalError when the node's state was written by another description of it.
     """
-    spark, name = pinned(spark), node.required_name
+    spark, name, node = pinned(spark), node.required_name, found_in(lake, node)
     books = open_books(spark, lake, node)
     days = _verify(spark, lake, books) if verdicts is None else verdicts
     judged = {

@@ -21,8 +21,8 @@ def drain_together(logs: Sequence[LogStream], closing: Collection[str]) -> None:
         log.halt()
         if log.name in closing:
             log.record_last(Sequencer.drain)
-    settled_ms = max((log.settled_ms() for log in logs if log.promises), default=0)
+    settled_ms = max((log.settled_ms() for log in logs if log.asked.ordered), default=0)
     for log in logs:
-        if log.promises:
+        if log.asked.ordered:
             log.record_last(lambda sequencer: sequencer.promise(settled_ms))
         log.drain()

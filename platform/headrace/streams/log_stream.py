@@ -27,11 +27,13 @@ from headrace.spark.kafka import (
 from headrace.streams.begin_log import begin_log
 from headrace.streams.consumer_group import ConsumerGroup
 from headrace.streams.refused_batches import RefusedBatches
+from headrace.streams.shared_log import SharedLog
 from headrace.streams.supervised import LEASE_ORPHAN_SECONDS, RATE_SECONDS
-from headrace.streams.supervised_query import SupervisedQuery
 from headrace.writing.lease import Lease, take_lease
+from headrace.writing.readers import Asked
 from headrace.writing.requests import carry_out
 from headrace.writing.scheduling import Coming, CommitSchedule
+from headrace.writing.topic_descriptions import note_description, require_one_description
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection
@@ -59,7 +61,7 @@ FETCHING = {"kafka.max.poll.records": "10000", "kafka.max.partition.fetch.bytes"
 EARLIEST = -2  # Spark's code in `startingOffsets`
 
 
-class LogStream(SupervisedQuery):
+class LogStream(SharedLog):
     """Sequences one topic for as long as it runs."""
 
     kind = "log"
@@ -77,6 +79,7 @@ class LogStream(SupervisedQuery):
         trigger_ms: int,
         tick_every_ms: int,
         promises: bool = False,
+        own: Collection[str] = (),
         beside_ms: Callable[[], int | None] = lambda: None,
         on_step: Callable[[str], None] = lambda step: None,
     ) -> None:
@@ -84,21 +87,18 @@ class LogStream(SupervisedQuery):
 
         The log looks for deadlines of wall-clock time (see `Sequencer`) four times per trigger, and commits at most once
         per trigger for them. `promises`: while no record comes, the log records once per trigger how far it is settled,
-        for nodes that read several logs in one order. `beside_ms`: as the sequencer takes it.
+        for nodes that read several logs in one order. `own`: the nodes of this pipeline that read the topic. `beside_ms`:
+        as the sequencer takes it.
         """
-        super().__init__()
+        super().__init__(Asked(longest_wait_ms, tuple(dict.fromkeys(wall_waits)), promises))
         self.name, self.topic = topic.name, topic
-        self.sequencer: Sequencer | None = None
         self.records = self.dead_letters = self.replays = 0
         self.readers: list[NodeStream] = []  # woken by each commit
         self.schedule = CommitSchedule()
         self._spark, self._lake, self._clock, self._on_step = spark, lake, clock, on_step
         self._settings, self._kafka = kafka, KafkaTopic.of(topic, kafka)
-        self._longest_wait_ms, self._tick_every_ms = longest_wait_ms, tick_every_ms
-        self.trigger_ms = trigger_ms
-        self._wall_waits, self.promises = tuple(wall_waits), promises
-        self._beside_ms = beside_ms
-        self._lease: Lease | None = None
+        self.trigger_ms, self._tick_every_ms = trigger_ms, tick_every_ms
+        self._beside_ms, self._names = beside_ms, frozenset(own)
         self._ticking = threading.Event()
         self._tick_under_way = threading.Lock()
         self._came: deque[tuple[float, int]] = deque()
@@ -108,6 +108,7 @@ class LogStream(SupervisedQuery):
 
     def open(self) -> DataStreamWriter:
         """Recover the log's state, refuse a silent gap, and read on from the next offsets."""
+        require_one_description(self._lake, self.topic, self._names, self._clock)
         partitions = self._kafka.partitions()
         lease = take_lease(
             self._spark,
@@ -122,12 +123,13 @@ class LogStream(SupervisedQuery):
             self.topic,
             self._lake.log(self.name),
             self._clock,
-            longest_wait_ms=self._longest_wait_ms,
-            wall_waits=self._wall_waits,
+            longest_wait_ms=self.asked.longest_wait_ms,
+            wall_waits=self.asked.wall_waits,
             calm_ms=self.trigger_ms,
             beside_ms=self._beside_ms,
             on_step=partial(self._before_commit, lease),
         )
+        note_description(self._lake, self.topic)  # the log has taken it
         sequencer.reads_from(self._kafka.topic_id())
         self._require_readers_within()
         begin_log(self._spark, sequencer, self._kafka, partitions, ends=self._closing.is_set)
@@ -265,10 +267,7 @@ class LogStream(SupervisedQuery):
     def _tick_until(self, stop: threading.Event) -> None:
         look_at = time.monotonic() + self._tick_every_ms / 1000
         ask_at = 0.0
-        often_ms = self._tick_every_ms
-        if self._wall_waits or self.promises:
-            often_ms = max(self.trigger_ms // 4, 50)
-        while not stop.wait(min(often_ms, self._tick_every_ms, REQUESTS_EVERY_MS) / 1000):
+        while not stop.wait(min(self.look_every_ms(self._tick_every_ms), REQUESTS_EVERY_MS) / 1000):
             try:
                 sequencer = self.sequencer
                 if sequencer is None:
@@ -282,7 +281,7 @@ class LogStream(SupervisedQuery):
                     self._carry_out(sequencer, stop)
                 if sequencer.deadline_passed():  # of a batch, whatever Kafka still holds
                     self._tick(sequencer, frozenset(), stop)
-                if self.promises and sequencer.now_ms() >= sequencer.settled_ms + self.trigger_ms:
+                if self.asked.ordered and sequencer.now_ms() >= sequencer.settled_ms + self.trigger_ms:
                     self._promise(sequencer, stop)
                 self._group.tell(sequencer.state.next_offsets)
                 if time.monotonic() >= look_at:

@@ -4,10 +4,15 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from pyspark.sql import functions as F
+
 from headrace import lake as lakes
+from headrace.engine.log_slices import LogSlice
+from headrace.nodes.node_tables import frontier_ms
+from headrace.sequence.log_columns import DEAD_LETTER, RECORD
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable
+    from collections.abc import Callable, Iterable, Mapping
 
     from pyspark.sql import SparkSession
 
@@ -18,6 +23,21 @@ if TYPE_CHECKING:
 def log_version(spark: SparkSession, lake: Lake, topic: Topic) -> int:
     """The newest version of a topic's log; -1 if there is no log yet."""
     return lakes.open_table(lake.log(topic.name)).version
+
+
+def waiting_records(
+    spark: SparkSession, lake: Lake, topics: Iterable[Topic], upto_ms: Mapping[str, int]
+) -> int:
+    """How many records logs hold that a node has not read. In: upto_ms  how far it has read each."""
+    counts = (
+        LogSlice.of(lake.log(topic.name), upto_ms.get(topic.name, 0), frontier)
+        .frame(spark, topic)
+        .where(F.col("kind").isin(RECORD, DEAD_LETTER))
+        .count()
+        for topic in topics
+        if (frontier := frontier_ms(spark, lake, topic))
+    )
+    return sum(counts)
 
 
 class LogWatch:

@@ -11,27 +11,27 @@ from functools import partial
 from typing import TYPE_CHECKING
 
 import structlog
-from pyspark.sql import functions as F
 
-from headrace.engine.log_slices import LogSlice
+from headrace.description import is_of_kafka, references_of
 from headrace.fold.bounds import FullError
 from headrace.fold.fates import NOT_RECORDS
 from headrace.lifecycle.live_limits import limits_known
 from headrace.lifecycle.rebuild import Rebuild, rebuild_due
 from headrace.nodes.node_tables import frontier_ms, require_log_reaches
+from headrace.nodes.references import Generations
 from headrace.nodes.topics import reached_by
-from headrace.sequence.log_columns import DEAD_LETTER, RECORD
 from headrace.streams.buffered import BufferFigures
-from headrace.streams.log_watch import LogWatch, log_version
-from headrace.streams.pausable_loop import PausableLoop
+from headrace.streams.log_watch import LogWatch, log_version, waiting_records
+from headrace.streams.reading_loop import ReadingLoop
 from headrace.streams.supervised import LEASE_ORPHAN_SECONDS
 from headrace.writing.background import BackgroundTask
 from headrace.writing.lease import Lease, LeaseHeldError, take_lease
 from headrace.writing.node_runner import NodeRunner
 from headrace.writing.rate_limited import RateLimited
+from headrace.writing.topic_descriptions import require_one_description
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping, Sequence
+    from collections.abc import Callable, Collection, Mapping, Sequence
 
     from pyspark.sql import SparkSession
 
@@ -52,7 +52,7 @@ FOLD_SECONDS = 60.0  # the shortest time between two folds of current results in
 FOLD_REST = 4  # after a fold it rests at least this many times as long as the fold took
 
 
-class NodeStream(PausableLoop):
+class NodeStream(ReadingLoop):
     """Advances one node for as long as it runs."""
 
     kind = "stream"
@@ -68,6 +68,8 @@ class NodeStream(PausableLoop):
         turns: Turns,
         upkeep: Turns,
         is_read: bool = False,
+        generations: Generations | None = None,
+        own: Collection[str] = (),
         on_step: Callable[[str], None] = lambda step: None,
     ) -> None:
         """Nothing runs yet.
@@ -76,11 +78,13 @@ class NodeStream(PausableLoop):
             turns       at folding, shared by all nodes of a session
             upkeep      at background work, likewise
             is_read     whether other nodes read this one
+            generations of nodes that are read by name, shared by all nodes of a session
+            own         the nodes of this pipeline
         """
-        super().__init__()
-        self.name, self.node = node.required_name, node
+        super().__init__(spark, lake, node, generations or Generations(lake))
+        self._own = frozenset(own) or {node.required_name}
         self.runner: NodeRunner | None = None
-        self._spark, self._lake, self._clock = spark, lake, clock
+        self._clock = clock
         self.trigger_ms, self._on_step = trigger_ms, on_step
         self._lease: Lease | None = None
         self._rebuild: Rebuild | None = None
@@ -89,7 +93,6 @@ class NodeStream(PausableLoop):
         self.readers: list[NodeStream] = []  # of the same session: each is woken
         self._is_read = is_read
         self._turns = turns
-        self._behind = True  # whether the logs may hold rows that are not folded
         self._watch = LogWatch(partial(log_version, spark, lake))
         self._look_at_all_at = 0.0
         self._upkeep = BackgroundTask(f"upkeep-{self.name}", upkeep, lambda: self._ends)
@@ -101,6 +104,8 @@ class NodeStream(PausableLoop):
 
     def open(self) -> None:
         """Take the lease, and recover the node's progress."""
+        for topic in filter(is_of_kafka, self.node.topics):
+            require_one_description(self._lake, topic, self._own, self._clock)
         lease = take_lease(
             self._spark,
             self._lake.lease(f"node/{self.name}"),
@@ -121,7 +126,12 @@ class NodeStream(PausableLoop):
         self._raised = RateLimited(self._limits_since, LIMITS_READ_EVERY_SECONDS)
 
     def _new_runner(self, on_step: Callable[[str], None]) -> NodeRunner:
-        return NodeRunner(self._spark, self.node, self._lake, on_step=on_step, is_read=self._is_read)
+        is_read = self._is_read or self.can_be_told
+        return NodeRunner(self._spark, self.node, self._lake, on_step=on_step, is_read=is_read)
+
+    def _log_is_due(self) -> bool:
+        """Whether a reader in another pipeline waits for the node's log, which is not there."""
+        return self.can_be_told and bool(self.runner and not self.runner.log and not self._rebuild)
 
     def due(self) -> bool:
         """Whether a log has rows whose turn has come, or upkeep is due."""
@@ -130,6 +140,8 @@ class NodeStream(PausableLoop):
             return True
         if self.paused:
             return False
+        if self._log_is_due():
+            return True
         if self._watch.moved(watched := self._watched()) or (watched and self.runner.operator.ordered):
             self._behind = True  # what is settled may grow without a commit
         if self._behind and self.runner.due(self._clock.now_ms()):
@@ -148,6 +160,8 @@ class NodeStream(PausableLoop):
             self._advance(self._rebuild)
             if self._rebuild is not None:
                 return 0
+        if self._log_is_due() and not self._upkeep.under_way and self._lease is not None:
+            self.runner = self._new_runner(partial(self._before_commit, self._lease))
         before, until = _records(self.runner), time.monotonic() + WORK_SECONDS
         self.micro_batches = 0
         while not self.paused and self._fold(self.runner) and not self._closing.is_set():
@@ -171,7 +185,7 @@ class NodeStream(PausableLoop):
         if time.monotonic() >= self._look_at_all_at:
             self._look_at_all_at = time.monotonic() + LOOK_AT_ALL_EVERY_SECONDS
             return self.node.topics
-        own = {log.name for log in self.logs}
+        own = {log.name for log in self.logs if log.writes}
         return [topic for topic in self.node.topics if topic.name not in own]
 
     def _fold_due(self, runner: NodeRunner) -> bool:
@@ -309,24 +323,17 @@ class NodeStream(PausableLoop):
 
     def _count_waiting(self) -> int:
         assert self.runner is not None
-        upto_ms = self.runner.progress.upto_ms
-        counts = (
-            LogSlice.of(self._lake.log(topic.name), upto_ms.get(topic.name, 0), frontier)
-            .frame(self._spark, topic)
-            .where(F.col("kind").isin(RECORD, DEAD_LETTER))
-            .count()
-            for topic in self.node.topics
-            if (frontier := frontier_ms(self._spark, self._lake, topic))
-        )
-        return sum(counts)
+        return waiting_records(self._spark, self._lake, self.node.topics, self.runner.progress.upto_ms)
 
     def _measure_state(self) -> int:
         assert self.runner is not None
         return self.runner.state_bytes()
 
     def has_folded(self, targets: Mapping[str, int]) -> bool:
-        """Whether the node has folded its logs through these commit times."""
+        """Whether the node has folded its logs through these commit times, and what nodes of other pipelines give."""
         if self.runner is None or self._rebuild is not None:
+            return False
+        if references_of(self.node) and self.lag_ms():
             return False
         upto_ms = self.runner.progress.upto_ms
         return all(upto_ms.get(t.name, 0) >= reached_by(t, targets) for t in self.node.topics)

@@ -7,11 +7,11 @@ from functools import partial
 from typing import TYPE_CHECKING
 
 from headrace.description import is_unnamed
-from headrace.description.limits import is_suppressed, limited, policy_of
 from headrace.errors import DescriptionError, TransientError
-from headrace.lifecycle.live_limits import limits_shown
 from headrace.log.clock import SystemClock
+from headrace.nodes.node_tables import frontier_ms
 from headrace.nodes.operator_frames import operator_of
+from headrace.nodes.references import Generations
 from headrace.nodes.topics import (
     batched_topics,
     is_hosted,
@@ -33,22 +33,23 @@ from headrace.streams.log_stream import LogStream
 from headrace.streams.log_watch import log_version
 from headrace.streams.node_stream import NodeStream
 from headrace.streams.pausing import paused_nodes
-from headrace.streams.stream_status import StreamStatus, measured, status_of
+from headrace.streams.reader_meeting import ReaderMeeting
+from headrace.streams.statuses import log_status, node_status
+from headrace.streams.stream_status import measured
 from headrace.writing.rate_limited import RateLimited
 from headrace.writing.scheduling import Turns
 from headrace.writing.table_upkeep import TableUpkeep
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+    from collections.abc import Callable, Collection, Iterator, Sequence
 
     from pyspark.sql import SparkSession
 
     from headrace.description import Node
     from headrace.lake.paths import Lake
     from headrace.log.clock import Clock
-    from headrace.nodes.progress import Progress
     from headrace.spark.kafka import KafkaSettings
-
+    from headrace.streams.stream_status import StreamStatus
 
 PAUSES_READ_EVERY_SECONDS = 2.0
 JVM_ENDS_SECONDS = 1.0  # between the first call that fails, and the end of the JVM's process
@@ -78,11 +79,12 @@ class StreamRuntime:
             on_step     called with the asset and the step's name at each numbered commit step
         """
         session = pipeline_session(spark)
+        generations = Generations(lake)
         clock = clock or SystemClock()
         nodes = upstream_first(nodes)
         self._topics = topics_of(nodes)
         self._batched = batched_topics(nodes)
-        ordered = ordered_topics(nodes)
+        ordered, own = ordered_topics(nodes), {node.required_name for node in nodes}
 
         logs = [
             LogStream(
@@ -96,6 +98,7 @@ class StreamRuntime:
                 trigger_ms=trigger_ms,
                 tick_every_ms=tick_every_ms(topic, nodes),
                 promises=name in ordered,
+                own=own,
                 beside_ms=partial(self._highest_event_ms, topics_beside(topic, nodes)),
                 on_step=partial(on_step, f"log/{name}"),
             )
@@ -113,14 +116,17 @@ class StreamRuntime:
                 turns=turns,
                 upkeep=upkeep,
                 is_read=is_read(node, nodes),
+                generations=generations,
+                own=own,
                 on_step=partial(on_step, f"stream/{node.required_name}"),
             )
             for node in nodes
         ]
-        self._spark, self._lake, self._clock = session, lake, clock
+        self._spark, self._lake, self._clock, self._nodes = session, lake, clock, nodes
         self._upkeep = TableUpkeep(self._written, upkeep, logs=self._logs_written, appended=self._appended_to)
         self._logs = [s for s in logs if s.name in hosted]
         self._streams = [s for s in streams if is_hosted(s.node, nodes, only)]
+        self._meeting = ReaderMeeting(lake, clock, nodes, self._logs, self._streams)
         for query in (*self._logs, *self._streams):
             query.stands_by = standby
         for log in self._logs:
@@ -160,11 +166,15 @@ class StreamRuntime:
         return [status.as_of_the_end() for status in self._statuses()]
 
     def _keep_running(self) -> None:
+        self._meeting.keep()
         known = self._follow_pauses()
+        for stream in self._streams:
+            stream.find_nodes()
         for log in self._logs:
             log.keep_running()
         for stream in self._streams:
-            if stream.running or (known and self._may_have_logs(stream)):
+            ready = known and stream.find_nodes() and self._may_have_logs(stream)
+            if ready or stream.running:
                 stream.keep_running()
         self._upkeep.keep()
 
@@ -179,13 +189,13 @@ class StreamRuntime:
         return True
 
     def _statuses(self) -> list[StreamStatus]:
-        of_nodes = {stream.name: self._node_status(stream) for stream in self._streams}
+        of_nodes = {stream.name: node_status(stream, self._trouble) for stream in self._streams}
         for stream in self._streams:  # each after those that it reads
             for step in self._streams:
                 if is_unnamed(step.name) and stream in step.readers:
                     of_nodes[stream.name] = of_nodes[stream.name].with_step(of_nodes[step.name])
         shown = [status for name, status in of_nodes.items() if not is_unnamed(name)]
-        return [*map(self._log_status, self._logs), *shown]
+        return [*(log_status(log, self._clock.now_ms()) for log in self._logs), *shown]
 
     def drain(self, timeout_seconds: float = 60, *, close_batches: bool = False) -> None:
         """Let micro-batches finish, fold what the logs hold, give back the leases.
@@ -239,6 +249,8 @@ class StreamRuntime:
     ) -> list[StreamStatus]:
         """Poll until every log has read to Kafka's end and every node to its logs' end.
 
+        A log that a run of another pipeline writes counts as far as it is written.
+
         Raises: TransientError when the time runs out or a query failed for good; JvmEndedError when Spark's JVM has ended.
         """
         deadline = time.monotonic() + timeout_seconds
@@ -250,12 +262,19 @@ class StreamRuntime:
             failed = [f"{status.asset}: {status.error}" for status in statuses if status.state == "failed"]
             if failed:
                 raise TransientError("A stream failed for good.", detail="; ".join(failed))
-            if targets is None and all(s.lag_records == 0 for s in statuses if s.kind == "log"):
-                targets = {log.name: log.committed_ms() for log in self._logs}
+            if targets is None and self._logs_at_end(statuses):
+                targets = {log.name: self._written_ms(log) for log in self._logs}
             if targets is not None and all(stream.has_folded(targets) for stream in self._streams):
                 return self.poll()
             time.sleep(poll_seconds)
         raise TransientError(f"Not caught up after {timeout_seconds:.0f} s.", detail=str(self.poll()))
+
+    def _logs_at_end(self, statuses: Sequence[StreamStatus]) -> bool:
+        elsewhere = {log.name for log in self._logs if log.is_written_elsewhere}
+        return all(s.lag_records == 0 for s in statuses if s.kind == "log" and s.name not in elsewhere)
+
+    def _written_ms(self, log: LogStream) -> int:
+        return log.committed_ms() if log.writes else frontier_ms(self._spark, self._lake, log.topic)
 
     def _highest_event_ms(self, topics: Collection[str]) -> int | None:
         """The highest event time of those of these topics whose logs are written here."""
@@ -290,54 +309,3 @@ class StreamRuntime:
         topics = stream.node.topics
         lowest, trouble = measured(lambda: min(log_version(self._spark, self._lake, each) for each in topics))
         return trouble is not None or (lowest is not None and lowest >= 0)
-
-    def _log_status(self, log: LogStream) -> StreamStatus:
-        state = log.sequencer.state if log.sequencer is not None else None
-        lag, trouble = measured(log.lag_records) if log.state == "running" else (None, None)
-        behind_ms = self._clock.now_ms() - state.ingested_at_ms if state is not None and lag else 0
-        return status_of(
-            log,
-            trouble,
-            rows_total=log.records,
-            lag_records=lag,
-            lag_seconds=None if lag is None else behind_ms / 1000,
-            stream_time_ms=None if state is None else state.lowest_stream_ms(),
-            batches=0 if state is None else state.batch,
-            fates=_fates(log),
-            input_rows_per_second=None if lag is None else log.input_rows_per_second(lag),
-        )
-
-    def _node_status(self, stream: NodeStream) -> StreamStatus:
-        progress = stream.runner.progress if stream.runner is not None else None
-        running = stream.state in ("running", "paused")
-        lag, trouble = measured(stream.lag_ms) if running else (None, None)
-        waiting, _ = measured(stream.lag_records) if lag else (lag, None)
-        trouble = trouble or self._trouble
-        state_bytes, _ = measured(stream.state_bytes) if running else (None, None)
-        return status_of(
-            stream,
-            trouble,
-            rows_total=stream.records,
-            lag_records=waiting,
-            lag_seconds=None if lag is None else lag / 1000,
-            stream_time_ms=None if progress is None else progress.closed_ms,
-            batches=0 if progress is None else progress.batch,
-            fates={} if progress is None else progress.totals(),
-            read_ms=None if progress is None else min(progress.upto_ms.values(), default=None),
-            state_bytes=state_bytes,
-            state_bytes_read=None if stream.runner is None else stream.runner.state_bytes_read,
-            buffer=stream.buffer.numbers(),
-            limits={} if progress is None else _limits(stream.node, progress),
-            throttle_seconds=0.0 if stream.runner is None else stream.runner.operator.throttle_ms / 1000,
-        )
-
-
-def _limits(node: Node, progress: Progress) -> Mapping[str, float]:
-    return limits_shown(limited(policy_of(node), [progress.limits])[0]) if is_suppressed(node) else {}
-
-
-def _fates(log: LogStream) -> dict[str, int]:
-    """Since the start; replays only where a guard refuses any."""
-    guarded = {"replay": log.replays} if log.topic.replay_guard is not None else {}
-    taken = log.records - log.dead_letters - log.replays
-    return {"record": taken, "dead_letter": log.dead_letters, **guarded}

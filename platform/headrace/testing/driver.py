@@ -21,6 +21,7 @@ from headrace.lifecycle.retention import Retention
 from headrace.log.clock import ManualClock, SystemClock
 from headrace.log.commit_row import without_commit_rows
 from headrace.log.sequencer import Sequencer
+from headrace.nodes.references import among_themselves
 from headrace.nodes.topics import (
     batched_topics,
     is_read,
@@ -71,7 +72,11 @@ class TestDriver:
     __test__ = False  # not a test case, whatever pytest makes of the name
 
     def __init__(self, nodes: Sequence[Node], spark: SparkSession | None = None) -> None:
-        """Start empty logs and tables for these nodes; a local session of its own if none is given."""
+        """Start empty logs and tables for these nodes; a local session of its own if none is given.
+
+        A node that is read by name has to be among them, as if one pipeline had them all.
+        """
+        nodes = among_themselves(nodes)
         base = spark or build_session(spark_conf(spark_jars()), "headrace-test-driver")
         self.spark = pipeline_session(base, interpreted=True)
         self._folder = Path(tempfile.mkdtemp(prefix="headrace-"))

@@ -11,7 +11,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from headrace.description import Suppressed, written_by
+from headrace.description import Suppressed, is_of_kafka
 from headrace.description.clocks import WALL
 from headrace.engine.log_slices import LogSlice, Origin
 from headrace.fold.columns import int64
@@ -40,7 +40,7 @@ class LogCommits:
 def read_commits(topic: Topic, uri: str, after_ms: int, upto_ms: int) -> LogCommits:
     """The commits of a topic's log after one commit time and through another. In: uri  of the log's table."""
     part = LogSlice.of(uri, after_ms, upto_ms)
-    if written_by(topic) is not None:
+    if not is_of_kafka(topic):
         return _of_node(part)
     said = part.controls()
     commits = [(at_ms, json.loads(each)) for at_ms, each in said if each.startswith(PREFIX)]

@@ -84,6 +84,7 @@ class NodeRunner:
         self._of = bound(spark, node)
         self.progress = read_progress(spark, lake, node)  # refuses another description before its columns do
         results = lakes.create(lake.table(self.name), self._of.result_schema, kinds.RESULTS)
+        rows_of = lakes.appender_epoch(results)  # read before the state's epoch is taken (see `Bases`)
         skipping = kinds.state(tuple(SHARED.names))
         self._state = lakes.create(lake.state(self.name), self._of.state_schema, skipping)
         # From here on no writer before this one can commit; so its progress is read again.
@@ -106,7 +107,7 @@ class NodeRunner:
         self.state_bytes_read: int | None = (
             None  # by the last micro-batch; None: there was none since the start
         )
-        self._bases = None if self.operator.appended else Bases(spark, lake, self.operator)
+        self._bases = None if self.operator.appended else Bases(spark, lake, self.operator, rows_of)
         self._unusable = UnusableTable(spark, lake, node)
         self._known = KnownUnusable(self._unusable.read, trusted=True)
         one_task.settings(spark)

@@ -19,6 +19,7 @@ from headrace.description.sink import CorrectableSink, Delivery, ReadableSink
 from headrace.errors import TerminalError
 from headrace.nodes.node_tables import snapshot
 from headrace.nodes.operator_frames import operator_of
+from headrace.nodes.references import found_in
 from headrace.nodes.sink_rows import SEQUENCE
 from headrace.spark.lake_rows import read
 from headrace.spark.same_rows import rows_not_of
@@ -73,6 +74,7 @@ def redeliver(
     Out:    one entry for each sink, in the node's order
     Raises: TerminalError when the node has no such sink, no days, or has not run, or a sink cannot say what it holds.
     """
+    node = found_in(lake, node)
     chosen = _sinks(node, sinks)
     if only_missing:
         _require_readable(node, chosen)

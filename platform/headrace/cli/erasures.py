@@ -1,0 +1,25 @@
+"""`headrace erasures`: what erasures wait for."""
+
+from __future__ import annotations
+
+import datetime as dt
+import sys
+
+import typer
+
+from headrace.cli.options import DEFAULTS, Root
+from headrace.lake.paths import Lake
+from headrace.lifecycle.pending_erasures import pending
+
+
+def pending_erasures(lake: Root = DEFAULTS.lake) -> None:
+    """Say which erasures are pending: for what nodes of other pipelines they wait. Exits 1 if any is."""
+    found = pending(Lake(lake))
+    for each in found:
+        at = dt.datetime.fromtimestamp(each.since_ms / 1000, dt.UTC).isoformat(timespec="seconds")
+        typer.echo(
+            f"{each.node}: pending since {at}; run `headrace erase {each.topic} …` with its pipeline's nodes, too."
+        )
+    if not found:
+        typer.echo("No erasure is pending.")
+    sys.exit(1 if found else 0)

@@ -1,0 +1,78 @@
+"""Readers and writers of logs meet in the lake: each run says what it reads, and looks who reads what it writes."""
+
+from __future__ import annotations
+
+import time
+from typing import TYPE_CHECKING
+
+import structlog
+
+from headrace.description import written_by
+from headrace.lake.format import require_format
+from headrace.writing.readers import Asked, asked_by, asked_in, asked_through, read_by_name, register
+from headrace.writing.topic_descriptions import others_reading
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from headrace.description import Node
+    from headrace.lake.paths import Lake
+    from headrace.log.clock import Clock
+    from headrace.streams.log_stream import LogStream
+    from headrace.streams.node_stream import NodeStream
+
+logger = structlog.get_logger(__name__)
+MEET_EVERY_SECONDS = 5.0  # between looks at who reads what is written here
+
+
+class ReaderMeeting:
+    """Registers the nodes of one run as readers, and lets its logs and nodes serve those of others."""
+
+    def __init__(
+        self,
+        lake: Lake,
+        clock: Clock,
+        nodes: Sequence[Node],
+        logs: Sequence[LogStream],
+        streams: Sequence[NodeStream],
+    ) -> None:
+        """In: nodes of the pipeline; `logs`, `streams`: those that the run hosts."""
+        self._lake, self._clock, self._nodes = lake, clock, nodes
+        self._logs, self._streams = logs, streams
+        self._hosted = {stream.name for stream in streams}
+        self._due_at, self._registered = 0.0, False
+
+    def keep(self) -> None:
+        """Do it if it is time. Never raises: what fails is tried again."""
+        if time.monotonic() < self._due_at:
+            return
+        self._due_at = time.monotonic() + MEET_EVERY_SECONDS
+        try:
+            if not self._registered:
+                self._register()
+                self._registered = True
+            self._serve()
+        except Exception as error:
+            logger.warning("readers not looked up, will be tried again", error=str(error))
+
+    def _register(self) -> None:
+        require_format(self._lake.root)  # before anything is written
+        for topic in {topic.name: topic for node in self._nodes for topic in node.topics}.values():
+            if written_by(topic) is None:
+                asked = asked_by(topic, self._nodes)
+                for reader in sorted(self._hosted.intersection(asked.readers)):
+                    register(self._lake, topic, reader, asked)
+
+    def _serve(self) -> None:
+        own = {node.required_name for node in self._nodes}
+        of_nodes: dict[str, Asked] = {}
+        by_name = read_by_name(self._lake)
+        for stream in self._streams:
+            if stream.name in by_name:
+                asked = of_nodes[stream.name] = asked_in(self._lake, f"{stream.name}@")
+                stream.look_at_readers(is_read_by_name=bool(asked.readers))
+            stream.look_at_generations()
+        for log in self._logs:
+            through = asked_through(log.topic, self._nodes, of_nodes) if of_nodes else Asked()
+            log.serve(asked_in(self._lake, log.name, but=own) | through)
+            log.is_shared = bool(others_reading(self._lake, log.name, own, self._clock))

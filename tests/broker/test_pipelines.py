@@ -1,0 +1,158 @@
+"""Two pipelines over one lake: one reads by its name what the other writes."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from typing import TYPE_CHECKING
+
+import pytest
+
+import headrace as hr
+from headrace.changing.plan import UNCHANGED
+from headrace.changing.plan_changes import plan_changes
+from headrace.lifecycle.backfill import verify
+from headrace.nodes.evolution import REFUSED
+from headrace.observe.keyed_reads import KeyedReads
+from headrace.observe.sql import LakeSql
+from headrace.observe.views import Views
+from headrace.spark.kafka import KafkaSettings
+from headrace.streams import reader_meeting
+from headrace.streams.stream_runtime import StreamRuntime
+from tests.broker.harness import PATIENCE_S, produce
+from tests.broker.pipeline import counts_of, minutes
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+    from headrace.description import Node
+    from headrace.lake.paths import Lake
+    from headrace.local.broker import Broker
+    from headrace.streams.stream_status import StreamStatus
+
+pytestmark = pytest.mark.broker
+
+SCHEMA = "n BIGINT, window_start TIMESTAMP, window_end TIMESTAMP, total DOUBLE, sensor_id STRING"
+COUNTS = hr.node("reading_counts", schema=SCHEMA)
+
+
+@contextmanager
+def pipeline(
+    spark: SparkSession, lake: Lake, kafka: Broker, nodes: Sequence[Node]
+) -> Iterator[StreamRuntime]:
+    """A pipeline's stream, drained at the end."""
+    settings = KafkaSettings(bootstrap_servers=kafka.bootstrap_servers)
+    runtime = StreamRuntime(spark, lake, nodes, kafka=settings, trigger_ms=100)
+    try:
+        yield runtime
+    finally:
+        runtime.drain()
+
+
+def poll(
+    runtime: StreamRuntime, reached: Callable[[dict[str, StreamStatus]], bool]
+) -> dict[str, StreamStatus]:
+    """Poll until the statuses say so."""
+    deadline = time.monotonic() + PATIENCE_S
+    while not reached(statuses := {status.asset: status for status in runtime.poll()}):
+        assert time.monotonic() < deadline, statuses
+        time.sleep(0.1)
+    return statuses
+
+
+def test_a_node_is_read_by_its_name_from_another_pipeline(
+    spark: SparkSession,
+    lake: Lake,
+    kafka: Broker,
+    new_topic: Callable[[int], str],
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(reader_meeting, "MEET_EVERY_SECONDS", 0.2)
+    topic = new_topic(2)
+    written = counts_of(topic)
+    few = COUNTS.where("n < 4").named("few")
+    per_sensor = COUNTS.group_by("sensor_id").aggregate(windows=hr.count()).named("windows_per_sensor")
+    wrong = hr.node("reading_counts", schema="sensor_id STRING, n INT").named("wrong")
+    views = Views(spark, lake)
+    with pipeline(spark, lake, kafka, [per_sensor, few, wrong]) as reader:
+        statuses = {status.asset: status for status in reader.poll()}
+        assert {status.state for status in statuses.values()} == {"waiting"}
+        assert "Waits for node 'reading_counts', which no pipeline has written" in (
+            statuses["stream/few"].error or ""
+        )
+        for first in (0, 10):
+            for partition in (0, 1):
+                produce(kafka, topic, minutes(partition, first, first + 9))
+            with pipeline(spark, lake, kafka, [written]) as writer:
+                writer.run_until_caught_up(PATIENCE_S, poll_seconds=0.1)
+                poll(reader, lambda now: now["stream/few"].state == "running")
+                statuses = poll(reader, lambda now: now["stream/few"].lag_seconds == 0)
+        assert "has other columns than its reader describes" in (statuses["stream/wrong"].error or "")
+        assert statuses["stream/wrong"].state == "failed"
+        poll(reader, lambda now: now["stream/windows_per_sensor"].lag_seconds == 0)
+    given = views.read(written)
+    assert sorted(map(tuple, views.read(few).collect())) == sorted(
+        map(tuple, given.where("n < 4").select(*few.columns).collect())
+    )
+    assert {row["sensor_id"]: row["windows"] for row in views.read(per_sensor).collect()} == {
+        row["sensor_id"]: row["count"] for row in given.groupBy("sensor_id").count().collect()
+    }
+    assert given.where("n < 4").count()
+    planned = plan_changes(lake, [few, per_sensor, wrong]).nodes
+    assert {each.node: each.outcome for each in planned} == {
+        "few": UNCHANGED,
+        "windows_per_sensor": UNCHANGED,
+        "wrong": REFUSED,
+    }
+    row = views.read(per_sensor).first()
+    assert row is not None
+    assert KeyedReads(lake).get(per_sensor, row["sensor_id"]) == row.asDict()
+    with LakeSql(lake, [few, per_sensor]) as sql:
+        (told,) = sql.query("SELECT sum(windows) AS windows FROM windows_per_sensor").to_pylist()
+    assert told["windows"] == given.count()
+    assert all(day.equal for node in (written, few, per_sensor) for day in verify(spark, lake, node))
+
+
+def test_pipelines_of_one_topic_share_its_log_and_another_run_goes_on_with_it(
+    spark: SparkSession,
+    lake: Lake,
+    kafka: Broker,
+    new_topic: Callable[[int], str],
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(reader_meeting, "MEET_EVERY_SECONDS", 0.2)
+    topic = new_topic(1)
+    first, log = counts_of(topic), f"log/{topic}"
+    (shared,) = first.topics
+    second = shared.group_by().aggregate(n=hr.count()).named("totals")
+    produce(kafka, topic, minutes(0, 0, 9))
+    with pipeline(spark, lake, kafka, [second]) as other:
+        with pipeline(spark, lake, kafka, [first]) as one:
+            one.run_until_caught_up(PATIENCE_S, poll_seconds=0.1)
+            other.run_until_caught_up(PATIENCE_S, poll_seconds=0.1)
+            reads = poll(other, lambda now: "for another pipeline" in (now[log].error or ""))
+            assert (reads[log].state, reads["stream/totals"].state) == ("waiting", "running")
+            produce(kafka, topic, minutes(0, 10, 14))
+            one.run_until_caught_up(PATIENCE_S, poll_seconds=0.1)
+            other.run_until_caught_up(PATIENCE_S, poll_seconds=0.1)
+            assert other.poll()[0].state == "waiting"
+            differing = hr.Topic(topic, key="sensor_id STRING", value="value DOUBLE", idle_timeout=None)
+            odd = differing.group_by().aggregate(n=hr.count()).named("odd")
+            with pipeline(spark, lake, kafka, [odd]) as refused:
+                statuses = poll(refused, lambda now: {each.state for each in now.values()} == {"failed"})
+            for status in statuses.values():
+                assert "is described in another way by the pipeline of reading_counts, totals" in (
+                    status.error or ""
+                )
+                assert 'value: "`sensor_id` STRING, `value` DOUBLE" -> "`value` DOUBLE"' in (
+                    status.error or ""
+                )
+        produce(kafka, topic, minutes(0, 15, 19))
+        poll(other, lambda now: now[log].state == "running")
+        other.run_until_caught_up(PATIENCE_S, poll_seconds=0.1)
+    views = Views(spark, lake)
+    assert [row["n"] for row in views.read(second).collect()] == [20]
+    with pipeline(spark, lake, kafka, [first]) as one:
+        one.run_until_caught_up(PATIENCE_S, poll_seconds=0.1)
+    assert all(day.equal for node in (first, second) for day in verify(spark, lake, node))
