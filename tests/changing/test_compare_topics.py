@@ -16,7 +16,7 @@ from headrace.changing.compare_topics import TopicChanges, compare_types, is_wid
 pytestmark = pytest.mark.fast
 
 NONE: Mapping[str, str] = {}
-WHOLE = {"byte": np.int8, "short": np.int16, "integer": np.int32, "long": np.int64}
+WHOLE: dict[str, Any] = {"byte": np.int8, "short": np.int16, "integer": np.int32, "long": np.int64}
 TYPES = st.sampled_from([*WHOLE, "float", "double", "string", "decimal(5,2)", "decimal(7,2)", "decimal(7,4)"])
 COLUMNS = st.dictionaries(st.sampled_from("abcd"), TYPES, min_size=1)
 

@@ -27,8 +27,14 @@ if TYPE_CHECKING:
 pytestmark = pytest.mark.spark
 
 START = dt.datetime(2026, 1, 31, 12, tzinfo=dt.UTC)
-OLD = [("a", 1.5, 0), ("b", 2.0, 1), ("a", 4.0, 2), ("c", None, 3), ("a", 0.25, 3)]
-NEW = [("a", 8.0, 3), ("b", 1.0, 5), ("c", 2.0, 9)]
+OLD: list[tuple[str, float | None, int]] = [
+    ("a", 1.5, 0),
+    ("b", 2.0, 1),
+    ("a", 4.0, 2),
+    ("c", None, 3),
+    ("a", 0.25, 3),
+]
+NEW: list[tuple[str, float | None, int]] = [("a", 8.0, 3), ("b", 1.0, 5), ("c", 2.0, 9)]
 
 
 def readings(start: Any) -> hr.Topic:

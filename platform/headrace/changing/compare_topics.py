@@ -123,4 +123,7 @@ def _shown(of: Any) -> str:
         return "{" + ", ".join(f"{name} {_shown(each)}" for name, each in of.items()) + "}"
     if isinstance(of, list):
         return f"array of {_shown(of[0])}"
-    return {"long": "BIGINT", "integer": "INT", "short": "SMALLINT", "byte": "TINYINT"}.get(of, of.upper())
+    name = str(of)
+    return {"long": "BIGINT", "integer": "INT", "short": "SMALLINT", "byte": "TINYINT"}.get(
+        name, name.upper()
+    )

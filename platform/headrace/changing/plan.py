@@ -210,7 +210,9 @@ class ChangePlan:
         if self.refused:
             return f"Refused: {', '.join(self.refused)}. Nothing is applied before that is settled."
         if self.rewritten:
-            return f"To write {', '.join(each.topic for each in self.rewritten)} again: headrace apply."
+            nodes = ", ".join(each.node for each in self.rebuilt)
+            topics = ", ".join(each.topic for each in self.rewritten)
+            return f"To write {topics} again{f' and rebuild {nodes}' if nodes else ''}: headrace apply."
         if self.rebuilt:
             return f"To rebuild {', '.join(each.node for each in self.rebuilt)}: headrace apply."
         if self.renamed:

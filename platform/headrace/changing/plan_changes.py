@@ -16,18 +16,17 @@ from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
 from headrace.changing.compare_rules import Changes, compare_rules, nodes_read
-from headrace.changing.compare_topics import TopicChanges, compare_topic
 from headrace.changing.plan import NEW, RENAMED, UNCHANGED, ChangePlan, LogRead, NodePlan, TopicPlan
+from headrace.changing.plan_topics import RESTORE, plan_topic
 from headrace.changing.rename_node import has_to_be_renamed, why_not_renamed
 from headrace.description import OtherNodeError, is_of_kafka, is_unnamed, with_references, written_by
 from headrace.description.remarks import remarks_of
 from headrace.description.sink import CorrectableSink
 from headrace.lake import last_commit, open_table, small_files
-from headrace.log.raw_records import decoded_by, why_not_anew
 from headrace.nodes.evolution import GOES_ON, REBUILT, REFUSED, by_policy, outcome_of
 from headrace.nodes.node_tables import STATE_LAYOUT
 from headrace.nodes.older_rows import why_not_since
-from headrace.nodes.opening import cut_logs, cut_topics
+from headrace.nodes.opening import cut_logs
 from headrace.nodes.references import NodeAwaitedError, found_reference
 from headrace.nodes.topics import topics_of, upstream_first
 
@@ -35,13 +34,7 @@ if TYPE_CHECKING:
     from headrace.description import Node, NodeReference, Topic
     from headrace.lake.paths import Lake
 
-KAFKAS = "Kafka's timestamp"  # what stands for the event time that no description names
-RESTORE = "Restore the description"
 NO_RENAME = "Leave renamed_from out: the node is then a new one, built from the log."
-OTHER_COLUMNS = (
-    f"{RESTORE}: of the value, columns may come, go, have another name (renamed=) or a wider type. Or read the topic into "
-    "a new lake."
-)
 CUT_WAY_OUT = (
     f"{RESTORE}; or give the changed node a new name: it is then built from the rest of the log. Tumbling windows can be "
     "rebuilt from a day on that the log still holds: named(…, since=…)."
@@ -259,62 +252,7 @@ class _Planner:
 
     @cached_property
     def _topic_plans(self) -> dict[str, TopicPlan]:
-        return {name: self._of_topic(topic) for name, topic in self._topics.items()}
-
-    def _of_topic(self, topic: Topic) -> TopicPlan:
-        log = open_table(self._lake.log(topic.name))
-        if not log.exists:
-            return TopicPlan(topic.name, NEW)
-        changes = compare_topic(log, topic)
-        if topic.keep_raw and (raw := self._kept(topic)) is not None and raw["decoded"] != decoded_by(topic):
-            return self._of_topic_to_be_read_anew(topic, raw, changes)
-        if changes.other:
-            return TopicPlan(topic.name, REFUSED, "; ".join(changes.other), OTHER_COLUMNS)
-        if changes.needs_rows:
-            snapshot = log.snapshot()
-            reads = LogRead(topic.name, snapshot.rows, snapshot.bytes)
-            renamed = dict(changes.renamed or {})
-            return TopicPlan(topic.name, REBUILT, lines=changes.lines(), renamed=renamed, reads=reads)
-        if changes.gained:
-            gained = ", ".join(changes.gained)
-            return TopicPlan(topic.name, GOES_ON, f"the value gains {gained}, null in older records")
-        return TopicPlan(topic.name, UNCHANGED)
-
-    def _kept(self, topic: Topic) -> Mapping[str, Any] | None:
-        """How the records of a log with their bytes were read; None: it has no bytes so far."""
-        commit = last_commit(open_table(self._lake.log(topic.name)), f"log/{topic.name}")
-        found: Mapping[str, Any] | None = (
-            None if commit is None else commit.record.get("after", {}).get("raw")
-        )
-        return found
-
-    def _of_topic_to_be_read_anew(
-        self, topic: Topic, raw: Mapping[str, Any], changes: TopicChanges
-    ) -> TopicPlan:
-        lines = (
-            *changes.other,
-            *changes.lines(from_bytes=True),
-            *_decoding(raw["decoded"], decoded_by(topic)),
-        )
-        is_cut = topic.name in cut_topics(self._lake)
-        if why := why_not_anew(raw, is_cut=is_cut):
-            return TopicPlan(
-                topic.name,
-                REFUSED,
-                "; ".join((*lines, why)),
-                f"{RESTORE}, or read the topic into a new lake.",
-            )
-        snapshot = open_table(self._lake.log(topic.name)).snapshot()
-        reads = LogRead(topic.name, snapshot.rows, snapshot.bytes)
-        return TopicPlan(topic.name, REBUILT, lines=lines, reads=reads, from_bytes=True)
-
-
-def _decoding(stored: Mapping[str, Any], described: Mapping[str, Any] | None) -> Iterator[str]:
-    """What changed of the way in which records are read, beside their columns."""
-    for name, words in (("timestamp", "event time"), ("format", "format"), ("key_format", "format of keys")):
-        before, after = stored[name], (described or {}).get(name)
-        if before != after:
-            yield f"{words}: {before or KAFKAS} -> {after or KAFKAS}"
+        return {name: plan_topic(self._lake, topic) for name, topic in self._topics.items()}
 
 
 def _of_unfound(name: str, held: HeldNode | None, error: NodeAwaitedError | OtherNodeError) -> NodePlan:

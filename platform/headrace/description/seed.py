@@ -132,7 +132,7 @@ def _seed(
             f"{what}: position {a_value(position)} is no pair of columns.",
             hint="Name two: ('partition', 'offset').",
         )
-    return Seed(uri, kind, as_of, raw, pair, timestamp, _then(then, what))  # type: ignore[arg-type]
+    return Seed(uri, kind, as_of, raw, pair, timestamp, _then(then, what))
 
 
 def _version(as_of: int | str | datetime | None, uri: str) -> int | str | None:

@@ -111,7 +111,7 @@ def raw_records(random: Random, next_offsets: dict[int, int]) -> pa.Table:
             key = random.choice([b"a", b"7"])
             rows.append((partition, offset, key, None if value is None else value.encode(), ms, *headers))
     rows.sort(key=lambda row: row[:2])
-    return pa.table([*zip(*rows, strict=True)] or [[] for _ in RECORDS], schema=RECORDS)
+    return pa.table([*zip(*rows, strict=True)] or [()] * len(RECORDS), schema=RECORDS)
 
 
 def lived(random: Random, topic: hr.Topic, other: hr.Topic) -> tuple[Log, Log]:

@@ -37,7 +37,7 @@ def archive(random: Random) -> list[tuple[int, int, int]]:
 
 def raw(rows: list[tuple[int, int, int]]) -> pa.Table:
     columns = [[p, at, b"k", b'{"n": 1}', ms, [], []] for p, at, ms in rows]
-    return pa.table([*zip(*columns, strict=True)] or [[] for _ in RECORDS], schema=RECORDS)
+    return pa.table([*zip(*columns, strict=True)] or [()] * len(RECORDS), schema=RECORDS)
 
 
 def seed_of(rows: list[tuple[int, int, int]], pieces: int) -> SeedState:
