@@ -25,6 +25,7 @@ from headrace.lifecycle.retention import Retention
 from headrace.log.clock import SystemClock
 from headrace.nodes.evolution import REBUILT, OtherDescriptionError
 from headrace.quality.books import open_books
+from headrace.streams.pausing import pause, paused_nodes
 from headrace.writing.lease import take_lease
 from headrace.writing.node_runner import NodeRunner
 from tests.changing.living import Living
@@ -89,7 +90,7 @@ def apply(living: Living, nodes: list[Node], dies_at: tuple[str, ...] = ()) -> s
     if dies_at:
         with pytest.raises(DiedError):
             ApplyChanges(living.spark, living.lake, nodes, on_step=dying(*dies_at)).run()
-    return str(ApplyChanges(living.spark, living.lake, nodes).run())
+    return str(ApplyChanges(living.spark, living.lake, nodes, patience_seconds=0).run())
 
 
 @pytest.fixture
@@ -106,7 +107,7 @@ def test_a_chain_is_changed_compared_swapped_and_undone(living: Living) -> None:
     living.fold(before)
     old = living.tables(before)
     lease = take_lease(living.spark, living.lake.lease("node/quiet"), "Node 'quiet'", SystemClock())
-    with pytest.raises(hr.TerminalError, match="cannot be swapped in or renamed while its stream runs"):
+    with pytest.raises(hr.TerminalError, match="cannot be swapped in or renamed while another process"):
         apply(living, after)
     assert living.tables(before) == old
     lease.release()
@@ -116,9 +117,12 @@ def test_a_chain_is_changed_compared_swapped_and_undone(living: Living) -> None:
         ApplyChanges(living.spark, living.lake, after, emit="differences")
     assert not seen.rows
     told = str(ApplyChanges(living.spark, living.lake, after, emit="all").run())
-    assert len(seen.rows) == len(living.tables(after)["finals"])
     assert "node finals: 3 rows became" in told
     assert "new columns: total" in told
+    living.fold(after)
+    assert len(seen.rows) == len(living.tables(after)["finals"]), (
+        "what came since is given once, by the stream"
+    )
     assert living.tables(after) == living.tables_anew(after) != old
     act = last_act(living.lake)
     assert act is not None
@@ -143,6 +147,7 @@ def test_a_renamed_node_goes_on_from_its_tables_and_its_readers_follow(living: L
     finals, _, totals, _ = before = pipeline()[:4]
     living.commit((0, "a", 1), (0.5, "a", 2), (1, "b", 3), (3, "a", 4))
     living.fold(before)
+    pause(living.lake, "totals")
     other = finals.named("closed", renamed_from="finals")
     after = [other, other.where("n < 2").named("quiet"), totals.named("sums", renamed_from="totals")]
     plan = plan_changes(living.lake, after)
@@ -154,6 +159,7 @@ def test_a_renamed_node_goes_on_from_its_tables_and_its_readers_follow(living: L
     told = apply(living, after)
     assert told.startswith("node closed: goes on from the tables of its former name")
     assert lakes.open_table(living.lake.state("sums")).snapshot().rows
+    assert paused_nodes(living.lake) == {"totals", "sums"}, "it rests under its new name, too"
     living.commit((5, "a", 1), (7, "b", 2))
     living.fold(after)
     assert living.tables(after) == living.tables_anew(after)
@@ -310,6 +316,26 @@ def test_after_an_erasure_one_cannot_go_back(living: Living) -> None:
     with pytest.raises(hr.TerminalError, match="cannot go back"):
         roll_back(living.spark, living.lake)
     assert living.tables(after) == living.tables_anew(after)
+
+
+def test_an_act_that_was_broken_off_goes_on_with_what_it_gives_to_sinks(living: Living) -> None:
+    seen = Seen()
+    before, after = pipeline()[:2], pipeline(total=hr.sum("value"))[:2]
+    after[1] = after[1].to(seen)
+    living.commit((0, "a", 1), (3, "b", 3))
+    living.fold(before)
+    with pytest.raises(DiedError):
+        ApplyChanges(living.spark, living.lake, after, emit="all", on_step=dying("after results")).run()
+    with pytest.raises(hr.TerminalError, match="was begun with emit='all'") as refused:
+        ApplyChanges(living.spark, living.lake, after)
+    assert refused.value.hint is not None
+    assert "--emit all" in refused.value.hint
+    ApplyChanges(living.spark, living.lake, after, emit="all").run()
+    act = last_act(living.lake)
+    assert act is not None
+    assert (act.emit, [each.node for each in act.nodes]) == ("all", ["finals", "quiet"])
+    assert len(small_files.names(living.lake.changes_applied)) == 1, "it is one act"
+    assert len(seen.rows) == 1
 
 
 STEPS = ("before swap", "after kept", "after results")

@@ -13,6 +13,7 @@ from headrace.lake import small_files
 from headrace.lake.paths import Lake
 from headrace.lifecycle.former import Former, bring_back, drop_former, drop_outdated, former_of, keep_former
 from headrace.nodes.progress import Progress
+from headrace.writing.lease import LeaseHeldError
 from tests.changing.held import hold
 
 if TYPE_CHECKING:
@@ -76,10 +77,29 @@ def test_of_a_swap_that_was_broken_off_and_had_kept_nothing_nothing_is_kept(lake
     assert not small_files.exists(lake.former("totals"))
 
 
+class Taken:
+    """A lease that is free, and how often it was taken and given back."""
+
+    def __init__(self, *, is_held: bool = False) -> None:
+        self.is_held, self.taken, self.released = is_held, 0, 0
+
+    def take(self, name: str) -> Any:
+        if self.is_held:
+            raise LeaseHeldError(f"Rebuild of '{name}' is held.")
+        self.taken += 1
+        return self
+
+    def release(self) -> None:
+        self.released += 1
+
+
 def test_they_are_dropped_when_their_time_is_over_with_what_they_gave_to_others(lake: Lake) -> None:
     hold(lake, AFTER)
-    given = lake.log(f"totals@{BEFORE.fingerprint()[:12]}")
+    lease, given = Taken(), lake.log(f"totals@{BEFORE.fingerprint()[:12]}")
     small_files.write_json(f"{given}/a.json", {})
-    assert (drop_outdated(lake, 9), small_files.exists(given)) == ([], True)
-    assert (drop_outdated(lake, 10), small_files.exists(given)) == (["totals"], False)
+    assert (drop_outdated(lake, 9, lease.take), small_files.exists(given)) == ([], True)
+    assert drop_outdated(lake, 10, Taken(is_held=True).take) == [], "an act, or its undoing, is under way"
+    assert former_of(lake, "totals") is not None
+    assert (drop_outdated(lake, 10, lease.take), small_files.exists(given)) == (["totals"], False)
     assert not small_files.exists(lake.former("totals"))
+    assert (lease.taken, lease.released) == (1, 1)

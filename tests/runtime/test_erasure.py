@@ -84,10 +84,10 @@ def test_one_sensor_goes_and_the_other_stays_and_the_job_says_what_it_did(
 ) -> None:
     lake = line.lake
     dies_between_outputs_and_state(line)
-    lease = take_lease(spark, lake.lease("node/counts"), "Node 'counts'", SystemClock())
+    lease = take_lease(spark, lake.lease("backfill/counts"), "Backfill of 'counts'", SystemClock())
     log_before = lakes.open_table(lake.log("readings")).version
-    with pytest.raises(LeaseHeldError, match="Node 'counts' is already being written"):
-        list(Erasure(spark, lake, [COUNTS], READINGS, "s1").run())
+    with pytest.raises(LeaseHeldError, match="Backfill of 'counts' is already being written"):
+        list(Erasure(spark, lake, [COUNTS], READINGS, "s1", patience_seconds=0).run())
     assert lakes.open_table(lake.log("readings")).version == log_before, "nothing was changed"
     lease.release()
 

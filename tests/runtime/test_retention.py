@@ -80,7 +80,7 @@ def test_a_cut_that_a_node_cannot_do_with_is_refused_by_its_name_and_nothing_is_
     assert "counts" not in told
     lease = take_lease(spark, lake.lease("backfill/counts"), "Backfill of 'counts'", SystemClock())
     with pytest.raises(LeaseHeldError, match="Backfill of 'counts' is already being written"):
-        Retention(spark, lake, [COUNTS], READINGS).run(FAR)
+        Retention(spark, lake, [COUNTS], READINGS, patience_seconds=0).run(FAR)
     lease.release()
     assert lakes.open_table(lake.log("readings")).version == version
     assert Views(spark, lake).ledger(COUNTS).where("fate = 'used'").collect()[0]["records"] == 2

@@ -2,31 +2,35 @@
 
 Logs whose columns are others now are written again before anything else (see `lifecycle.rewrite_log`).
 
-Law: afterwards each node's tables are those that a fold of the whole log by the described node gives. Until its swap a
-node's tables stay as they were, and streams of the old description may write them.
+Law: afterwards each node's tables are those that a fold of its logs by the described node gives, as far as the tables before
+have read them. Until its swap a node's tables stay as they were, and streams of the old description may write them.
 
 1. Build: each changed node is folded from the log beside its tables, in bounded increments, each node before those that read
    it. The lake keeps the tables built so far: an act that was broken off goes on from there.
-2. Swap, while no stream of these nodes runs: the rest of the log is folded; rows before and after are compared; the act is
-   noted; the tables before are kept; each node is swapped in behind the fence (see `lifecycle.rebuild`), each before those
-   that read it.
-3. Sinks get what was asked for.
+2. Compare the rows before and after, as far as both have read.
+3. Swap: a stream that runs hands the nodes over (see `writing.handover`). What it has folded meanwhile is folded, too;
+   the act is noted; the tables before are kept; each node is swapped in behind the fence (see `lifecycle.rebuild`), each
+   before those that read it.
+4. Sinks get what was asked for, and the nodes go back to their stream. With the new code it goes on where the tables
+   before stood. With the old code it waits (see `streams.swappable_loop`).
 """
 
 from __future__ import annotations
 
 import time
 from contextlib import ExitStack, contextmanager
-from dataclasses import asdict, dataclass, replace
+from dataclasses import asdict, replace
 from typing import TYPE_CHECKING
 
 from headrace import lake as lakes
 from headrace.changing.acts import DONE, UNDER_WAY, Act, ChangedNode, last_act, write_act
+from headrace.changing.applied import Applied
 from headrace.changing.compare_generations import Differences, compare_generations
 from headrace.changing.plan_changes import held_node, plan_changes
 from headrace.changing.rename_node import rename_node
+from headrace.changing.requirements import ALL, DIFFERENCES, NOTHING, require_applicable, require_emittable
 from headrace.description import is_unnamed, output_name, written_by
-from headrace.errors import TerminalError
+from headrace.errors import TerminalError, TransientError
 from headrace.lake import small_files
 from headrace.lifecycle.log_anew import make_log_anew
 from headrace.lifecycle.rebuild import Rebuild
@@ -36,10 +40,10 @@ from headrace.nodes.references import all_found_in, require_logs
 from headrace.nodes.topics import is_read, topics_of, upstream_first
 from headrace.spark.lake_rows import read
 from headrace.spark.session import pipeline_session
+from headrace.writing.handover import PATIENCE_SECONDS, handed_over
 from headrace.writing.lease import LeaseHeldError
-from headrace.writing.lease_waits import take_lease_patiently
 from headrace.writing.node_runner import NodeRunner
-from headrace.writing.redeliver import can_be_put_right, redeliver
+from headrace.writing.redeliver import redeliver
 from headrace.writing.topic_descriptions import others_reading
 
 if TYPE_CHECKING:
@@ -52,39 +56,15 @@ if TYPE_CHECKING:
     from headrace.lake.paths import Lake
     from headrace.log.clock import Clock
 
-NOTHING, DIFFERENCES, ALL = "none", "differences", "all"
-EMITS = (NOTHING, DIFFERENCES, ALL)
 KEPT_HOURS = 168.0
 HOUR_MS = 3_600_000
-
-
-@dataclass(frozen=True)
-class Applied:
-    """The outcome of an act: the differences in each node's table, nodes with new names, and logs that were written again.
-
-    Empty: nothing was to do.
-    """
-
-    nodes: tuple[tuple[str, Differences], ...] = ()
-    kept_until_ms: int = 0
-    renamed: tuple[str, ...] = ()
-    rewritten: tuple[str, ...] = ()
-
-    def __str__(self) -> str:
-        """A few lines for each node."""
-        if not self.nodes and not self.renamed and not self.rewritten:
-            return "Nothing was to be applied."
-        lines = [f"topic {name}: its log was written again" for name in self.rewritten]
-        lines += [f"node {name}: goes on from the tables of its former name" for name in self.renamed]
-        for name, differences in self.nodes:
-            first, *others = str(differences).splitlines()
-            lines += [f"node {name}: {first}", *(f"  {line}" for line in others)]
-        kept = ["The tables before are kept: headrace rollback puts them back."] if self.nodes else []
-        return "\n".join([*lines, *kept])
+WHO = "headrace apply"
+CATCH_UP_SECONDS = 60.0  # for logs to be settled as far as the tables before have read them
+LOOK_SECONDS = 1.0
 
 
 class ApplyChanges:
-    """One act. The pipeline's streams may run while it builds, and not when it swaps."""
+    """One act. The pipeline's streams may run meanwhile."""
 
     def __init__(
         self,
@@ -95,40 +75,47 @@ class ApplyChanges:
         emit: str = NOTHING,
         kept_hours: float = KEPT_HOURS,
         clock: Clock | None = None,
+        patience_seconds: float = PATIENCE_SECONDS,
         on_step: Callable[[str], None] = lambda step: None,
     ) -> None:
         """Plan it; nothing is changed.
 
         In:     nodes    all of the pipeline, as described now
                 emit     what sinks get: "none"; "differences": those that can be corrected are put right; "all": every row
+                patience_seconds  how long a stream may take to hand a node over
                 on_step  called with the name of each step; it may raise to stop there
-        Raises: TerminalError when the plan refuses a node, or a sink cannot take what is asked for; NodeAwaitedError while
-                a node that a changed one reads by name has no log
+        Raises: TerminalError when the plan refuses a node, a sink cannot take what is asked for, or the act was begun with
+                another `emit`; NodeAwaitedError while a node that a changed one reads by name has no log
         """
         self._spark, self._lake, self._clock = pipeline_session(spark), lake, clock or SystemClock()
         self._emit, self._on_step = emit, on_step
         self._kept_until_ms = self._clock.now_ms() + round(kept_hours * HOUR_MS)
+        self._patience_seconds = patience_seconds
         self.plan: ChangePlan = plan_changes(lake, nodes)
-        _require_applicable(self.plan)
+        require_applicable(self.plan)
         self._nodes = upstream_first(all_found_in(lake, nodes))
         rebuilt = {each.node for each in self.plan.rebuilt}
         self._changed = [node for node in self._nodes if node.required_name in rebuilt]
         for node in self._changed:
             require_logs(lake, node)
-            _require_emittable(node, emit)
+            require_emittable(node, emit)
+        self._act_before = self._broken_off()
         self._rows = {each.node: sum(read.rows for read in each.reads) for each in self.plan.rebuilt}
 
     def run(self, *, on_stage: Callable[[str], None] = lambda stage: None) -> Applied:
-        """Rename, build, swap, and let sinks have what was asked for.
+        """Rename, build, compare, swap, and let sinks have what was asked for.
 
-        Raises: LeaseHeldError when all is built and a stream still runs: run it again when that is stopped.
+        Raises: TerminalError when all is built and somebody does not hand a node over: run it again, what is built stays.
         """
+        names = [node.required_name for node in self._changed]
         with ExitStack() as stack:
             rebuilds = self._begun(stack, on_stage)
             self._build(rebuilds, on_stage)
-            stack.enter_context(self._alone([node.required_name for node in self._changed]))
-            self._build(rebuilds, on_stage, to_the_end=True)
-            act = self._noted(rebuilds)
+            differences = self._differences(rebuilds, on_stage)
+            self._build(rebuilds, on_stage, again=True)  # what came while rows were compared
+            stack.enter_context(self._alone(names, ask=True))
+            self._catch_up(rebuilds, on_stage)
+            act = self._noted(differences)
             for name, rebuild in rebuilds.items():
                 on_stage(f"Swaps in {name}.")
                 rebuild.swap()
@@ -140,7 +127,7 @@ class ApplyChanges:
         return Applied(told, act.kept_until_ms, renamed, tuple(each.topic for each in self.plan.rewritten))
 
     def build(self, *, on_stage: Callable[[str], None] = lambda stage: None) -> None:
-        """Only build; `run` goes on from there. The streams may run."""
+        """Only build; `run` goes on from there."""
         with ExitStack() as stack:
             self._build(self._begun(stack, on_stage), on_stage)
 
@@ -149,7 +136,8 @@ class ApplyChanges:
         self._rewrite_logs(on_stage)
         for each in self.plan.renamed:
             assert each.renamed_from is not None
-            with self._alone([each.renamed_from, each.node]):
+            # A stream that went on under the former name would give its sinks what the new name gives, too.
+            with self._alone([each.renamed_from, each.node], ask=False):
                 rename_node(self._lake, each.renamed_from, each.node)
         rebuilds = {}
         for node in self._changed:
@@ -196,18 +184,34 @@ class ApplyChanges:
             kept_until_ms=self._kept_until_ms,
         )
 
+    def _catch_up(self, rebuilds: dict[str, Rebuild], on_stage: Callable[[str], None]) -> None:
+        """Come to where the tables stand; a log that is not settled so far yet is waited for."""
+        deadline = time.monotonic() + CATCH_UP_SECONDS
+        self._build(rebuilds, on_stage, again=True)
+        while behind := [name for name, each in rebuilds.items() if each.is_behind]:
+            if time.monotonic() >= deadline:
+                raise TransientError(
+                    f"Nothing is swapped in: the rebuilds of {', '.join(behind)} have read less than the tables before.",
+                    hint="A log that they read is not settled so far. Run headrace apply again when it has gone on.",
+                )
+            time.sleep(LOOK_SECONDS)
+            self._build(rebuilds, on_stage, again=True)
+
     def _build(
-        self, rebuilds: dict[str, Rebuild], on_stage: Callable[[str], None], *, to_the_end: bool = False
+        self, rebuilds: dict[str, Rebuild], on_stage: Callable[[str], None], *, again: bool = False
     ) -> None:
-        """Fold what the logs hold, each node before those that read it."""
+        """Fold what the tables before have read, each node before those that read it."""
         for node in self._needed():
             name = node.required_name
-            on_stage(f"Folds the log of {name} beside its tables." if name in rebuilds else f"Folds {name}.")
+            if not again:
+                on_stage(
+                    f"Folds the log of {name} beside its tables." if name in rebuilds else f"Folds {name}."
+                )
             began = time.monotonic()
             if name in rebuilds:
                 while rebuilds[name].advance():
                     self._on_step("after increment")
-                if rebuilds[name].is_fresh and not to_the_end:
+                if rebuilds[name].is_fresh and not again:
                     self._measure(name, time.monotonic() - began)
             else:
                 self._run(node)
@@ -233,69 +237,93 @@ class ApplyChanges:
     def _run(self, node: Node) -> None:
         """Let a node fold all that its log holds, unless a stream does so."""
         name = node.required_name
-        try:
-            lease = take_lease_patiently(
-                self._spark, self._lake.lease(f"node/{name}"), f"Node '{name}'", self._clock
-            )
-        except LeaseHeldError:
-            if lakes.exists(self._lake.log(output_name(node))):
-                return
-            raise
-        try:
+        told = lakes.exists(self._lake.log(output_name(node)))
+        with ExitStack() as stack:
+            try:
+                stack.enter_context(self._alone([name], ask=not told))
+            except TerminalError:
+                if told:
+                    return
+                raise
             runner = NodeRunner(self._spark, node, self._lake, is_read=True)
             while runner.advance():
-                lease.check()
-        finally:
-            lease.release()
+                pass
 
     def _measure(self, name: str, seconds: float) -> None:
         if rows := self._rows.get(name):
             small_files.write_json(self._lake.rebuild_rate(name), {"rows": rows, "seconds": seconds})
 
     @contextmanager
-    def _alone(self, names: Sequence[str]) -> Iterator[None]:
-        """No stream of these nodes writes meanwhile."""
+    def _alone(self, names: Sequence[str], *, ask: bool) -> Iterator[None]:
+        """No stream writes these nodes meanwhile. In: ask  whether one that does is asked to hand them over."""
+        patience = self._patience_seconds if ask else 0.0
         with ExitStack() as stack:
-            for name in names:
-                folder, writer = self._lake.lease(f"node/{name}"), f"Node '{name}'"
-                try:
-                    lease = take_lease_patiently(self._spark, folder, writer, self._clock)
-                except LeaseHeldError as error:
-                    raise TerminalError(
-                        f"Node '{name}' cannot be swapped in or renamed while its stream runs.",
-                        detail=str(error),
-                        hint="Stop the stream and run headrace apply again: what is built stays.",
-                    ) from error
-                stack.callback(lease.release)
+            held = handed_over(
+                self._spark, self._lake, names, self._clock, what=WHO, patience_seconds=patience, ask=ask
+            )
+            try:
+                stack.enter_context(held)
+            except LeaseHeldError as error:
+                raise TerminalError(
+                    f"{', '.join(names)}: cannot be swapped in or renamed while another process writes them.",
+                    detail=str(error),
+                    hint="Stop the stream and run headrace apply again: what is built stays.",
+                ) from error
             yield
 
-    def _noted(self, rebuilds: dict[str, Rebuild]) -> Act:
-        """The act with what each node's rows become. One that was broken off goes on."""
-        act = last_act(self._lake)
-        if act is None or act.state != UNDER_WAY or not self._goes_on(act):
-            act = Act(self._clock.now_ms(), self._emit, self._kept_until_ms)
+    def _differences(
+        self, rebuilds: dict[str, Rebuild], on_stage: Callable[[str], None]
+    ) -> dict[str, ChangedNode]:
+        """What becomes of each node's rows; what an act that was broken off has noted stays."""
+        found = {}
         for node in self._changed:
             name = node.required_name
             held = held_node(self._lake, name)
             assert held is not None
-            known = next((each for each in act.nodes if each.node == name), None)
+            noted = () if self._act_before is None else self._act_before.nodes
+            known = next((each for each in noted if each.node == name), None)
             if held.is_interrupted(node.fingerprint()) and known is not None:
-                continue  # its results may be the new ones already
+                found[name] = known  # its results may be the new ones already
+                continue
+            on_stage(f"Compares the rows of {name}.")
             rebuilds[name].keep_older_rows()
             differences = asdict(self._compared(node, rebuilds[name]))
-            act = act.with_node(ChangedNode(name, held.written_by, node.fingerprint(), differences))
-        return write_act(self._lake, act) if rebuilds else act
+            found[name] = ChangedNode(name, held.written_by, node.fingerprint(), differences)
+        return found
+
+    def _noted(self, differences: dict[str, ChangedNode]) -> Act:
+        """The act, durable before the first swap. One that was broken off goes on."""
+        act = self._act_before or Act(self._clock.now_ms(), self._emit, self._kept_until_ms)
+        for each in differences.values():
+            act = act.with_node(each)
+        return write_act(self._lake, act) if differences else act
+
+    def _broken_off(self) -> Act | None:
+        """The act that was broken off, if it is this one.
+
+        Raises: TerminalError when it gives sinks something else
+        """
+        act = last_act(self._lake)
+        if act is None or act.state != UNDER_WAY or not self._goes_on(act):
+            return None
+        if act.emit != self._emit:
+            raise TerminalError(
+                f"This change was begun with emit={act.emit!r}, and broken off: it cannot go on with {self._emit!r}.",
+                hint=f"Finish it with --emit {act.emit}. Afterwards headrace redeliver gives sinks all rows again.",
+            )
+        return act
 
     def _goes_on(self, act: Act) -> bool:
         """Whether an act that was broken off is this one."""
         described = {node.required_name: node.fingerprint() for node in self._nodes}
-        return act.emit == self._emit and all(described.get(each.node) == each.after for each in act.nodes)
+        return all(described.get(each.node) == each.after for each in act.nodes)
 
     def _compared(self, node: Node, rebuild: Rebuild) -> Differences:
         name, runner = node.required_name, rebuild.runner
         if not runner.operator.appended:
             runner.maintain()
-        before = read(self._spark, self._lake.table(name))
+        uri = self._lake.table(name)
+        before = read(self._spark, uri, lakes.open_table(uri).version)
         after = read(self._spark, rebuild.beside.table(name))
         commit = lakes.last_commit(lakes.open_table(self._lake.state(name)), f"node/{name}")
         assert commit is not None
@@ -316,30 +344,3 @@ class ApplyChanges:
                 redeliver(self._spark, self._lake, node)
             act = write_act(self._lake, act.with_node(replace(each, delivered=True)))
         return act
-
-
-def _require_applicable(plan: ChangePlan) -> None:
-    if plan.refused:
-        reasons = [
-            f"{each.node}: {each.reason}. {each.way_out}" for each in plan.nodes if each.node in plan.refused
-        ]
-        topics = [f"topic {t.topic}: {t.detail}. {t.way_out}" for t in plan.topics if t.topic in plan.refused]
-        raise TerminalError(
-            f"The plan refuses {', '.join(plan.refused)}: nothing is applied.",
-            detail="\n".join([*topics, *reasons]),
-            hint="Settle these, and look at headrace plan.",
-        )
-
-
-def _require_emittable(node: Node, emit: str) -> None:
-    if emit not in EMITS:
-        raise TerminalError(f"emit: {emit!r} does not exist; there are {', '.join(EMITS)}.")
-    for sink in node.sinks if emit != NOTHING else ():
-        appended = node.day_column is not None
-        if not can_be_put_right(sink) and not (emit == ALL and appended):
-            why = "cannot be corrected" if appended else "cannot be corrected, and its table has revised rows"
-            raise TerminalError(
-                f"Node '{node.required_name}': sink '{sink.name}' {why}, so it cannot get emit={emit!r}.",
-                hint="Apply with --emit none: it keeps what it was given."
-                + (" Or with --emit all." if appended else ""),
-            )

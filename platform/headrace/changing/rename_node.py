@@ -36,7 +36,7 @@ def has_to_be_renamed(lake: Lake, node: Node) -> bool:
 
 
 def rename_node(lake: Lake, before: str, after: str) -> None:
-    """Copy the tables of a node to another name. The caller holds the leases of both.
+    """Copy the tables of a node to another name, and let it rest if it rests. The caller holds the leases of both.
 
     The state goes last: before it is there, the new name has no tables, and this is done again.
     """
@@ -49,6 +49,8 @@ def rename_node(lake: Lake, before: str, after: str) -> None:
     for kind in ("unusable", "refused"):
         for name in small_files.names(f"{lake.root}/{kind}/{before}"):
             _copy(f"{lake.root}/{kind}/{before}/{name}", f"{lake.root}/{kind}/{after}/{name}", "copied")
+    if (paused := small_files.read_json(lake.paused(before))) is not None:
+        small_files.write_json(lake.paused(after), paused)
     stored = small_files.read_json(lake.description(before))
     if stored is not None:
         small_files.write_json(lake.description(after), stored)

@@ -1,6 +1,8 @@
 """Go back: the tables that the last act replaced stand in the place of the new ones again.
 
 Law: see `lifecycle.former`. All nodes of the act go back together, those that read others first. Sinks keep what they have.
+
+A stream that runs hands the nodes over, and waits then: its code describes the tables that are gone.
 """
 
 from __future__ import annotations
@@ -16,6 +18,7 @@ from headrace.lake import small_files
 from headrace.lifecycle.former import bring_back, former_of
 from headrace.log.clock import SystemClock
 from headrace.spark.session import pipeline_session
+from headrace.writing.handover import PATIENCE_SECONDS, handed_over
 from headrace.writing.lease_waits import take_lease_patiently
 
 if TYPE_CHECKING:
@@ -24,15 +27,23 @@ if TYPE_CHECKING:
     from headrace.lake.paths import Lake
     from headrace.log.clock import Clock
 
-RESTORED = "restore the description before, and start the stream: it goes on from there."
+RESTORED = "restore the description before, and start the stream again: it goes on from there."
+WHO = "headrace rollback"
 
 
-def roll_back(spark: SparkSession, lake: Lake, clock: Clock | None = None) -> list[str]:
+def roll_back(
+    spark: SparkSession,
+    lake: Lake,
+    clock: Clock | None = None,
+    *,
+    patience_seconds: float = PATIENCE_SECONDS,
+) -> list[str]:
     """Undo the last act; run again after a crash it goes on.
 
+    In:     patience_seconds  how long a stream may take to hand a node over
     Out:    the nodes whose tables are those from before
     Raises: TerminalError, before anything is changed, when there is nothing to go back to, or it would not be lawful;
-            LeaseHeldError while a stream, rebuild or backfill of these nodes runs
+            LeaseHeldError while a rebuild or backfill of these nodes runs, or a stream that hands nothing over
     """
     session, clock = pipeline_session(spark), clock or SystemClock()
     act = last_act(lake)
@@ -40,9 +51,13 @@ def roll_back(spark: SparkSession, lake: Lake, clock: Clock | None = None) -> li
         raise TerminalError(
             "There is nothing to go back to: no change was applied, or it was undone already."
         )
+    names = [each.node for each in act.nodes]
     with ExitStack() as stack:
+        stack.enter_context(
+            handed_over(session, lake, names, clock, what=WHO, patience_seconds=patience_seconds)
+        )
         for each in act.nodes:
-            for kind in ("node", "rebuild", "backfill"):
+            for kind in ("rebuild", "backfill"):
                 folder, writer = lake.lease(f"{kind}/{each.node}"), f"Rollback of '{each.node}'"
                 stack.callback(take_lease_patiently(session, folder, writer, clock).release)
         back = _required(lake, act)

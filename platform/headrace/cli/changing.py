@@ -48,9 +48,10 @@ def apply_pipeline(
     pipeline: Pipeline = DEFAULTS.pipeline,
     lake: Root = DEFAULTS.lake,
 ) -> None:
-    """Rebuild what the plan names beside its tables, compare, and swap it in; stop the streams of these nodes for the swap.
+    """Rebuild what the plan names beside its tables, compare, and swap it in; streams may run.
 
-    An apply that was broken off goes on where it stopped.
+    A stream that runs waits after the swap, until it is restarted with the new code. An apply that was broken off goes on
+    where it stopped.
     """
     from headrace.changing.apply_changes import ApplyChanges
     from headrace.lake.paths import Lake
@@ -59,14 +60,14 @@ def apply_pipeline(
     if build_only:
         act.build(on_stage=typer.echo)
         typer.echo(
-            "Built as far as the logs go. Stop the stream, and run headrace apply: it goes on from here."
+            "Built as far as the tables before have read the logs. Run headrace apply: it goes on from here."
         )
     else:
         typer.echo(str(act.run(on_stage=typer.echo)))
 
 
 def roll_pipeline_back(lake: Root = DEFAULTS.lake) -> None:
-    """Put the tables back that the last apply replaced; stop the streams of these nodes first."""
+    """Put the tables back that the last apply replaced; a stream that runs waits until it has the code before again."""
     from headrace.changing.roll_back import RESTORED, roll_back
     from headrace.lake.paths import Lake
 
@@ -76,6 +77,6 @@ def roll_pipeline_back(lake: Root = DEFAULTS.lake) -> None:
 
 def _session(lake: str) -> SparkSession:
     from headrace.spark.jars import spark_jars
-    from headrace.spark.session import build_session, spark_conf
+    from headrace.spark.session import build_session, configured
 
-    return build_session(spark_conf(spark_jars(), lake=lake))
+    return build_session(configured(spark_jars(), lake))

@@ -227,7 +227,9 @@ def rebuild(
             pass
     finally:
         built.close()
-    typer.echo(f"Node '{node}': rebuilt as far as its log goes. Start its stream with this description.")
+    typer.echo(
+        f"Node '{node}': rebuilt as far as its tables have read the log. Start its stream with this description."
+    )
 
 
 @app.command()
@@ -260,7 +262,7 @@ def erase(
     pipeline: Pipeline = DEFAULTS.pipeline,
     lake: Root = DEFAULTS.lake,
 ) -> None:
-    """Erase a key's records from a topic's log and from every table made of them. Stop the stream first."""
+    """Erase a key's records from a topic's log and from every table made of them; streams may run."""
     from headrace.lake.paths import Lake
     from headrace.lifecycle.erasure import Erasure, until_vacuum
 
@@ -277,7 +279,7 @@ def retain(
     pipeline: Pipeline = DEFAULTS.pipeline,
     lake: Root = DEFAULTS.lake,
 ) -> None:
-    """Cut off a log's older rows, once every node has written its opening balance. Stop the stream first."""
+    """Cut off a log's older rows, once every node has written its opening balance; streams may run."""
     from headrace.lake.paths import Lake
     from headrace.lifecycle.retention import Retention
 

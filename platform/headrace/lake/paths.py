@@ -13,14 +13,14 @@ class Lake:
     `node_logs/<node>/<fingerprint>` what a node gives to others ·
     `beside/<node>` what is folded from the log beside these · `beside_logs/<topic>` a log that is written again ·
     `cuts/<topic>.json` what was cut off a log ·
-    `rebuilds/<node>/<fingerprint>` the same of a node that is rebuilt ·
+    `rebuilds/<node>/<fingerprint>` the same of a node that is rebuilt · `erasing/<topic>` of the nodes of an erasure ·
     `former/<node>` the tables that a change replaced · `changes/<time>.json` what was applied ·
     `refused/<node>/<sink>` what a sink's store refused · `requests/<topic>` what a log's writer is asked to record ·
     `erasures/<topic>/<node>.json` the nodes that an erasure waits for ·
     `topics/<topic>.json` the description of a topic ·
     `readers/<log or node>/<name>/<node>.json` what a node of any pipeline asks of a log that it reads ·
     `unusable/<node>/<fingerprint>` the records for which a step of the node raises ·
-    `paused/<node>.json` the nodes that a person lets rest ·
+    `paused/<node>.json` the nodes that a person lets rest · `paused/<node>.handover` those that a stream is asked for ·
     `triggers/<stream>.json` how often a stream's queries work, if that was set · `leases/…` who writes.
     """
 
@@ -28,6 +28,7 @@ class Lake:
     nodes: str | None = (
         None  # where tables and state of nodes lie while they are rebuilt; None: below the root
     )
+    aside: frozenset[str] = frozenset()  # nodes whose logs, and what they cannot use, lie there, too
 
     @property
     def _nodes(self) -> str:
@@ -40,7 +41,8 @@ class Lake:
     def log(self, topic: str) -> str:
         """The Delta table of a topic's log. What a node gives is the topic `<node>@<fingerprint>`."""
         node, at, generation = topic.partition("@")
-        return f"{self.root}/node_logs/{node}/{generation}" if at else f"{self.root}/logs/{topic}"
+        root = self._nodes if node in self.aside else self.root
+        return f"{root}/node_logs/{node}/{generation}" if at else f"{self.root}/logs/{topic}"
 
     def table(self, node: str) -> str:
         """The Delta table of a node's results."""
@@ -66,9 +68,17 @@ class Lake:
         """The file that says how far a topic's log was cut off, and the highest event time that went."""
         return f"{self.root}/cuts/{topic}.json"
 
+    def erasing(self, topic: str) -> str:
+        """The folder in which the nodes of a topic are folded once a key is erased."""
+        return f"{self.root}/erasing/{topic}"
+
     def plan(self, node: str) -> str:
         """The file that holds the node's planned micro-batch."""
         return f"{self._nodes}/state/{node}/plan.json"
+
+    def standing(self, node: str) -> str:
+        """The file that says how far the node's tables have read, while they are swapped."""
+        return f"{self.root}/state/{node}/standing.json"
 
     def repairing(self, node: str) -> str:
         """The file that says that the node's tables have to be computed anew, until they are."""
@@ -125,6 +135,10 @@ class Lake:
     def paused(self, node: str) -> str:
         """The file that says that a node rests."""
         return f"{self.root}/paused/{node}.json"
+
+    def handover(self, node: str) -> str:
+        """The file by which somebody asks a running stream for a node; beside the pauses, so one listing finds both."""
+        return f"{self.root}/paused/{node}.handover"
 
     def trigger(self, stream: str) -> str:
         """The file that holds the trigger interval set for a stream."""

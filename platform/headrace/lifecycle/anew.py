@@ -22,6 +22,7 @@ if TYPE_CHECKING:
 
     from headrace.description import Node
     from headrace.lake.paths import Lake
+    from headrace.nodes.opening import Standing
 
 
 def settled(spark: SparkSession, lake: Lake, node: Node) -> bool:
@@ -48,17 +49,19 @@ class Anew:
     unusable: int
 
 
-def write_state_anew(spark: SparkSession, lake: Lake, node: Node) -> Anew:
+def write_state_anew(spark: SparkSession, lake: Lake, node: Node, standing: Standing | None = None) -> Anew:
     """Write the state as a fold of the whole log leaves it; current results are all in the base already.
 
     It reaches as far as before, and not beyond the end of a log.
+
+    In: standing  what the log leads to as far as that, if the caller has folded it; None: it is folded here
     """
     known = read_progress(spark, lake, node)
     upto_ms = {
         topic.name: min(known.upto_ms.get(topic.name, 0), settled_ms(spark, lake, topic))
         for topic in node.topics
     }
-    now = stand(spark, lake, node, upto_ms, read_opening(spark, lake, node))
+    now = standing or stand(spark, lake, node, upto_ms, read_opening(spark, lake, node))
     progress = replace(now.progress, batch=max(known.batch, now.progress.batch))
     kept = bound(spark, node).operator.kept
     files = {

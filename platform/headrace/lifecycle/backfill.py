@@ -70,11 +70,13 @@ class Backfill:
         days: Sequence[dt.date] | None = None,
         *,
         whole: bool = False,
+        standing: Standing | None = None,
     ) -> None:
         """Prepare; `days` are UTC days of the rows (of `window_start`), None is every day; current results have none.
 
-        In:     whole  True: current results are brought to where the node stands, and changes in its state count no more.
-                       Nothing may write meanwhile
+        In:     whole     True: current results are brought to where the node stands, and changes in its state count no
+                          more. Nothing may write meanwhile
+                standing  what the log leads to where the node stands, if the caller has folded it; None: it is folded here
         Raises: TerminalError when the node has never run.
         """
         node = found_in(lake, node)
@@ -91,6 +93,7 @@ class Backfill:
         self._chosen = None if days is None else tuple(sorted(set(days)))
         self.sinks: tuple[SinkVerdict, ...] = ()  # what the last swap made of them
         self._whole = whole and not self._operator.appended
+        self._given = standing
 
     @cached_property
     def days(self) -> tuple[dt.date | None, ...]:
@@ -193,6 +196,8 @@ class Backfill:
     @cached_property
     def _standing(self) -> Standing:
         """What the log leads to, in files beside the node's tables until `_release`."""
+        if self._given is not None:
+            return self._given
         return stand(self._spark, self._lake, self.node, self._upto_ms, self._opening)
 
     def _release(self) -> None:

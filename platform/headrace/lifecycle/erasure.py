@@ -5,14 +5,18 @@ tables of each node are those that such a log leads to: live equals backfill, an
 computed anew from the log, whatever they are grouped by, so aggregates to which other keys contribute count the
 erased records no more.
 
-Nothing may write meanwhile: the leases of the log, of its nodes and of their backfills are held throughout. The order
-survives a crash: whatever is done already is found done when the erasure is run again, and the rest is done then.
-  1. each node completes the micro-batch that a crash had interrupted, and folds what it has not folded; Spark is asked
-     whether it can compare its rows;
+Streams may run. An erased key never returns: what was built of the log before goes first, and no backfill or rebuild runs
+meanwhile. Records of the key that come later are new ones.
+  1. Spark is asked whether it can compare the rows of each node; rebuilds, former tables, and logs of other descriptions go;
      nodes of other pipelines that follow from the log are noted: for them the erasure is pending (see `pending_erasures`);
   2. the log's rows are blanked in one commit;
-  3. for each node: refused rows of the key and of results that differ go, these results are swapped, then its state and what
-     it remembers of unusable records are written anew.
+  3. the nodes are folded from that log aside, each before those that read it (see `fold_aside`);
+  4. streams hand the nodes over. Each completes the micro-batch that a crash had interrupted, and folds what it has not
+     folded; what came meanwhile is folded aside, too;
+  5. for each node: refused rows of the key and of results that differ go, these results are swapped, then its state and what
+     it remembers of unusable records are written anew. Then its stream goes on.
+Until then a node that runs may have folded rows from before with rows from after. All of it is replaced, but for what sinks
+were given. After a crash run it again: it does all but what is done.
 """
 
 from __future__ import annotations
@@ -33,7 +37,8 @@ from headrace.lake import small_files
 from headrace.lake.alter import rewritable
 from headrace.lake.vacuum import SETTLED_HOURS
 from headrace.lifecycle.anew import settled, write_state_anew
-from headrace.lifecycle.backfill import Backfill
+from headrace.lifecycle.backfill import PATIENCE_SECONDS, Backfill
+from headrace.lifecycle.fold_aside import FoldedAside
 from headrace.lifecycle.following import nodes_following
 from headrace.lifecycle.former import drop_former
 from headrace.lifecycle.maintenance import RETENTION_HOURS
@@ -50,7 +55,9 @@ from headrace.sequence.log_columns import DEAD_LETTER
 from headrace.spark.json_rows import as_json
 from headrace.spark.lake_rows import read, rewrite
 from headrace.spark.session import pipeline_session
-from headrace.writing.lease_waits import nothing_writes
+from headrace.writing.handover import PATIENCE_SECONDS as HANDOVER_SECONDS
+from headrace.writing.handover import handed_over
+from headrace.writing.lease_waits import nothing_rebuilds
 from headrace.writing.node_log import tell_anew
 
 if TYPE_CHECKING:
@@ -61,7 +68,10 @@ if TYPE_CHECKING:
     from headrace.description import Node, Topic
     from headrace.lake.paths import Lake
     from headrace.log.clock import Clock
+    from headrace.nodes.opening import Standing
     from headrace.writing.lease import Lease
+
+WHO = "headrace erase"
 
 
 @dataclass(frozen=True)
@@ -107,8 +117,13 @@ class Erasure:
         key: str,
         *,
         clock: Clock | None = None,
+        patience_seconds: float = PATIENCE_SECONDS,
+        handed_over_seconds: float = HANDOVER_SECONDS,
     ) -> None:
         """In: nodes  all that there are; key: the text of a one-column STRING key, else a JSON object.
+
+            patience_seconds     for a stream's fold of current results to end
+            handed_over_seconds  for a stream to hand a node over
 
         Raises: TerminalError when the topic has no key, or this is none of it.
         """
@@ -116,26 +131,36 @@ class Erasure:
         self._nodes = nodes_below(topic, all_found_in(lake, nodes))
         self._described = {node.required_name for node in with_unnamed(nodes)}
         self._raw = key_bytes(topic, key)
-        self._clock = clock or SystemClock()
+        self._clock, self._patience_seconds = clock or SystemClock(), patience_seconds
+        self._handed_over_seconds = handed_over_seconds
 
     def run(self) -> Iterator[Erased]:
         """Erase; says of one table after the other what is gone.
 
-        Raises: LeaseHeldError, before anything is changed, while a stream, backfill, rebuild or maintenance runs.
+        Raises: LeaseHeldError, before anything is changed, while a backfill, rebuild or maintenance runs; later, when
+                somebody does not hand a node over.
         """
-        with nothing_writes(self._spark, self._lake, self._topic, self._nodes, self._clock) as backfills:
+        spark, lake, clock = self._spark, self._lake, self._clock
+        with nothing_rebuilds(spark, lake, self._nodes, clock, self._patience_seconds) as backfills:
             self._require_whole_log()
-            present = [node for node in self._nodes if settled(self._spark, self._lake, node)]
+            present = [node for node in self._nodes if lakes.exists(lake.table(node.required_name))]
             for node in present:
-                Backfill(self._spark, self._lake, node).rehearse()
+                Backfill(spark, lake, node).rehearse()
             elsewhere = self._nodes_elsewhere()
-            note_pending(self._lake, self._topic.name, elsewhere)
+            note_pending(lake, self._topic.name, elsewhere)
             self._drop_rebuilds()  # they have read the key; they begin again
             yield self._log()
-            for node in present:
-                yield from self._node(node, backfills[node.required_name])
+            aside = FoldedAside(spark, lake, present, lake.erasing(self._topic.name))
+            aside.advance()
+            names = [node.required_name for node in present]
+            with handed_over(spark, lake, names, clock, what=WHO, patience_seconds=self._handed_over_seconds):
+                known = [node for node in present if settled(spark, lake, node)]
+                aside.advance()
+                for node in known:
+                    yield from self._node(node, backfills[node.required_name], aside.standing(node))
+            aside.remove()
             for node in self._nodes:
-                has_followed(self._lake, self._topic.name, node.required_name)
+                has_followed(lake, self._topic.name, node.required_name)
         for name in elsewhere:
             yield Erased(name, "results", None, "pending: run this with the nodes of its pipeline, too")
         for name in undescribed(self._spark, self._lake, self._described):
@@ -181,16 +206,19 @@ class Erasure:
         rows = {row["kind"]: row["count"] for row in found}
         writer = f"log/{topic.name}"
         record = {"writer": f"erasure/{writer}", **lakes.carried(lakes.open_table(path), [writer])}
-        if rows:
-            maintainer = lakes.TableWriter(lakes.open_table(path), lakes.MAINTAINER, carries=[writer])
+
+        def blank(maintainer: lakes.TableWriter) -> None:
             with rewritable(maintainer, record):
                 rewrite(self._spark, maintainer, theirs, record, dict(blanked(topic)))
+
+        if rows:  # the upkeep of a stream may come between
+            lakes.as_maintainer(lakes.open_table(path), blank, carries=[writer])
         dead = rows.get(DEAD_LETTER, 0)
         return Erased(
             writer, "log", sum(rows.values()), f"blanked where they stand; {dead:,} of them dead letters"
         )
 
-    def _node(self, node: Node, lease: Lease) -> Iterator[Erased]:
+    def _node(self, node: Node, lease: Lease, standing: Standing) -> Iterator[Erased]:
         spark, lake, name = self._spark, self._lake, node.required_name
         done: list[Erased] = []
 
@@ -203,10 +231,11 @@ class Erasure:
             done.extend([Erased(name, "results", gone.count(), note), *self._refused(node, gone)])
 
         take_over(lake, name)  # a writer that was paused all the while would bring the key back
-        Backfill(spark, lake, node).run(lease=lease, before_swap=before_swap, correct=False)
+        work = Backfill(spark, lake, node, standing=standing)
+        work.run(lease=lease, before_swap=before_swap, correct=False)
         results, *refused = done
         yield results
-        state = write_state_anew(spark, lake, node)
+        state = write_state_anew(spark, lake, node, standing)
         note = f"written anew: {state.before:,} rows became {state.after:,}"
         yield Erased(name, "state", max(0, state.before - state.after), note)
         if state.unusable:

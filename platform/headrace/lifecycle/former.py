@@ -17,13 +17,15 @@ from headrace import lake as lakes
 from headrace.lake import kinds, small_files
 from headrace.lake.swap import replace_table
 from headrace.lifecycle.takeover import take_over, writers_of
+from headrace.writing.lease import LeaseHeldError
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Callable, Mapping
 
     from headrace.lake import LakeTable
     from headrace.lake.paths import Lake
     from headrace.lifecycle.takeover import TakenOver
+    from headrace.writing.lease import Lease
 
 HOUR_MS = 3_600_000
 ADDED = ("carried", "fence", "mends", "mending")  # to a record, by fences and histories
@@ -90,19 +92,36 @@ def drop_former(lake: Lake, name: str) -> bool:
     return found
 
 
-def drop_outdated(lake: Lake, now_ms: int) -> list[str]:
-    """Delete what was kept for long enough, and what it had given to nodes that have followed; the names of the nodes."""
+def drop_outdated(lake: Lake, now_ms: int, take: Callable[[str], Lease]) -> list[str]:
+    """Delete what was kept for long enough, and what it had given to nodes that have followed; the names of the nodes.
+
+    In: take  takes the lease of a node's rebuilds, which an act and its undoing hold, too. A node whose lease is held is
+              left for the next time
+    """
     found = []
     for name in small_files.names(f"{lake.root}/former"):
         former = former_of(lake, name)
-        if former is not None and former.kept_until_ms <= now_ms:
-            given = f"{name}@{former.fingerprint[:12]}"
-            drop_former(lake, name)
-            if not _is_current(lake, name, former) and not _is_read(lake, given):
-                small_files.delete(lake.log(given))
-                lakes.forget(lake.log(given))
-            found.append(name)
+        if former is None or former.kept_until_ms > now_ms:
+            continue
+        try:
+            lease = take(name)
+        except LeaseHeldError:
+            continue
+        try:
+            if former == former_of(lake, name):  # not what was kept since
+                _drop_outdated(lake, name, former)
+                found.append(name)
+        finally:
+            lease.release()
     return found
+
+
+def _drop_outdated(lake: Lake, name: str, former: Former) -> None:
+    given = f"{name}@{former.fingerprint[:12]}"
+    drop_former(lake, name)
+    if not _is_current(lake, name, former) and not _is_read(lake, given):
+        small_files.delete(lake.log(given))
+        lakes.forget(lake.log(given))
 
 
 def _is_current(lake: Lake, name: str, former: Former) -> bool:

@@ -37,7 +37,7 @@ from headrace.nodes.topics import topics_of
 from headrace.nodes.unusable_table import unusable_uri
 from headrace.spark.merge import FOLDER as CHANGES_FOLDER
 from headrace.spark.session import pipeline_session
-from headrace.writing.lease import LeaseHeldError, held_since_ms
+from headrace.writing.lease import Lease, LeaseHeldError, held_since_ms, take_lease
 from headrace.writing.lease_waits import take_lease_patiently
 from headrace.writing.state_upkeep import StateUpkeep
 from headrace.writing.table_upkeep import pack_log
@@ -129,7 +129,7 @@ class Maintenance:
             yield from self._forsaken()
             for reader in drop_registrations(self._lake, self._clock):
                 yield Upkept(reader, "reader", NOTHING, NOTHING, NOTHING, NOTHING)
-            for name in drop_outdated(self._lake, self._clock.now_ms()):
+            for name in drop_outdated(self._lake, self._clock.now_ms(), self._take_rebuild):
                 yield Upkept(name, "former tables", NOTHING, NOTHING, NOTHING, NOTHING)
 
     def _forsaken(self) -> Iterator[Upkept]:
@@ -198,6 +198,11 @@ class Maintenance:
             yield
         finally:
             lease.release()
+
+    def _take_rebuild(self, name: str) -> Lease:
+        return take_lease(
+            self._spark, self._lake.lease(f"rebuild/{name}"), f"Maintenance of '{name}'", self._clock
+        )
 
     def _old_backfills(self, topic: Topic) -> list[str]:
         """The nodes with a backfill that began before the files to be deleted left the newest version."""

@@ -1,6 +1,7 @@
 """Rebuild a node from the log beside its tables, and swap it in when it has caught up.
 
-Until the swap the old tables stay as they are, and whoever wrote them may go on. A swap, in this order:
+Until the swap the old tables stay as they are, and whoever wrote them may go on. The rebuild reads as far as they have read,
+and no further (see `meeting_point`). A swap, in this order:
   1. the new rules are noted beside the state: from here on nobody takes the tables for those of the old description; the
      node's table of records that it cannot use gains what the rebuild has found;
   2. the tables are taken over, so that nobody who wrote them before commits any more;
@@ -22,11 +23,20 @@ from headrace.errors import TerminalError, TransientError
 from headrace.lake import small_files
 from headrace.lake.swap import replace_table
 from headrace.lifecycle.former import drop_former, keep_former
+from headrace.lifecycle.meeting_point import (
+    drop_standing,
+    is_behind,
+    is_beyond,
+    keep_standing,
+    meeting_point,
+    standing,
+)
 from headrace.lifecycle.takeover import take_over
 from headrace.nodes.evolution import REBUILT, OtherDescriptionError
-from headrace.nodes.node_tables import STATE_LAYOUT, read_progress, results_writer, write_description
+from headrace.nodes.node_tables import read_progress, results_writer, write_description
 from headrace.nodes.older_rows import keep_older_rows, mark_since, why_not_since
 from headrace.nodes.opening import cut_logs, drop_opening
+from headrace.nodes.operator_frames import operator_of
 from headrace.nodes.unusable_table import UnusableTable
 from headrace.writing.lease import LeaseHeldError, take_lease
 from headrace.writing.lease_waits import take_lease_patiently
@@ -85,12 +95,38 @@ class Rebuild:
         self.is_fresh = not small_files.names(self._beside.nodes)  # nothing was built before
         if self.is_fresh:
             self._drop_outdated_log()
-        # It delivers nothing, but stops where sinks can be put right: at one log commit of all topics.
-        alone = replace(node, sinks=())
-        self.runner = NodeRunner(spark, alone, self._beside, for_sinks=bool(node.sinks), is_read=is_read)
+        self._is_read = is_read
+        self.runner = self._runner()
+        if is_beyond(self._bounds(), self.runner.progress.upto_ms):
+            self._remove()
+            self._drop_outdated_log()
+            self.is_fresh, self.runner = True, self._runner()
+
+    def _runner(self) -> NodeRunner:
+        """It delivers nothing, but stops where sinks can be put right: at one log commit of all topics."""
+        alone, for_sinks = replace(self._node, sinks=()), bool(self._node.sinks)
+        return NodeRunner(
+            self._spark,
+            alone,
+            self._beside,
+            for_sinks=for_sinks,
+            is_read=self._is_read,
+            bounds=self._bounds,
+        )
+
+    def _bounds(self) -> Mapping[str, int]:
+        before_ms = standing(self._lake, self._node)
+        if before_ms is None:
+            return {}
+        ordered = operator_of(self._node, for_sinks=bool(self._node.sinks)).ordered
+        return meeting_point(before_ms, self._topics, ordered=ordered)
+
+    @property
+    def _topics(self) -> list[str]:
+        return [topic.name for topic in self._node.topics]
 
     def advance(self) -> bool:
-        """Fold what the logs hold beyond it; False when there is nothing new."""
+        """Fold what the tables have read beyond it; False when there is nothing new."""
         self._lease.check()
         return self.runner.advance()
 
@@ -102,13 +138,8 @@ class Rebuild:
     @property
     def is_behind(self) -> bool:
         """True while it has read less than the tables that it is to replace: a swap would take them back in time."""
-        held = self._held
-        if held is None or held.get("layout") != STATE_LAYOUT:
-            return False
-        before, now = held["progress"]["upto_ms"], self.runner.progress.upto_ms
-        by_name = {topic.partition("@")[0]: ms for topic, ms in now.items()}
-        slowest = min(now.values(), default=0)
-        return any(by_name.get(topic.partition("@")[0], slowest) < ms for topic, ms in before.items())
+        before_ms = standing(self._lake, self._node)
+        return before_ms is not None and is_behind(before_ms, self.runner.progress.upto_ms, self._topics)
 
     def swap(self) -> None:
         """Put it in the place of the node's tables. The caller holds the node's lease.
@@ -134,6 +165,7 @@ class Rebuild:
                 keep_former(lake, name, self._node.fingerprint(), self._kept_until_ms)
                 self._on_step("after kept")
             self.keep_older_rows()
+            keep_standing(lake, self._node)
             write_description(spark, lake, self._node)
             if small_files.read_json(lake.opening(name)) is not None:  # of the description before
                 drop_former(lake, name)  # nobody can go back to it without its balance
@@ -149,6 +181,11 @@ class Rebuild:
         finally:
             lease.release()
         small_files.delete(lake.former_parts(name))
+        drop_standing(lake, self._node)
+        self._remove()
+
+    def _remove(self) -> None:
+        """Delete what is built so far."""
         assert self._beside.nodes is not None
         small_files.delete(self._beside.nodes)
         lakes.forget(self._beside.nodes)

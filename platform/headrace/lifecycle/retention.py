@@ -7,9 +7,12 @@ the balance, and a node that has no balance yet is not left without rows: the cu
 What is kept of the older rows: control rows, which say what people did. What is open at the cut, such as the events of an
 open batch, is in the balance. The last log commit always stays: the sequencer goes on from it.
 
-Nothing may write meanwhile: the leases of the log, of its nodes and of their backfills are held throughout. Balances
-are written before rows go. A balance stands for the rows through its commit time whether they are gone or not, so a
-retention that was broken off left everything right, and may be run again.
+Streams may run: what a balance stands for was read long ago, and the log's writer only adds rows. No backfill or rebuild
+runs meanwhile, for it might have read a part of what goes. Current results have to be in their table as far as the cut; a
+stream that has not folded them so far hands the node over for a moment (see `headrace.writing.handover`).
+
+Balances are written before rows go. A balance stands for the rows through its commit time whether they are gone or not, so
+a retention that was broken off left everything right, and may be run again.
 """
 
 from __future__ import annotations
@@ -21,7 +24,7 @@ from typing import TYPE_CHECKING
 from pyspark.sql import functions as F
 
 from headrace import lake as lakes
-from headrace.description import with_unnamed
+from headrace.description import output_name, with_unnamed
 from headrace.errors import TerminalError
 from headrace.lake import small_files
 from headrace.lake.alter import rewritable
@@ -29,7 +32,7 @@ from headrace.lifecycle.forsaken_logs import may_read
 from headrace.log.clock import SystemClock
 from headrace.log.commit_row import is_commit_row
 from headrace.nodes.cuts import note_cut
-from headrace.nodes.node_tables import frontier_ms, read_progress, undescribed
+from headrace.nodes.node_tables import base_of, frontier_ms, read_progress, undescribed
 from headrace.nodes.opening import read_opening, stand, write_opening
 from headrace.nodes.operator_frames import operator_of
 from headrace.nodes.references import all_found_in
@@ -37,7 +40,8 @@ from headrace.nodes.unusable_table import UnusableTable
 from headrace.sequence.log_columns import CONTROL, RECORD
 from headrace.spark.lake_rows import read, rewrite
 from headrace.spark.session import pipeline_session
-from headrace.writing.lease_waits import nothing_writes
+from headrace.writing.handover import handed_over
+from headrace.writing.lease_waits import nothing_rebuilds
 from headrace.writing.node_runner import NodeRunner
 from headrace.writing.readers import can_be_read, readers_of
 
@@ -51,6 +55,8 @@ if TYPE_CHECKING:
     from headrace.lake.paths import Lake
     from headrace.log.clock import Clock
     from headrace.nodes.opening import Standing
+
+PATIENCE_SECONDS = 60.0
 
 
 @dataclass(frozen=True)
@@ -98,20 +104,21 @@ class Retention:
         topic: Topic,
         *,
         clock: Clock | None = None,
+        patience_seconds: float = PATIENCE_SECONDS,
     ) -> None:
-        """In: nodes  all that there are."""
+        """In: nodes  all that there are; patience_seconds: for a stream's fold of current results to end."""
         self._spark, self._lake, self._topic = pipeline_session(spark), lake, topic
         self._described = {node.required_name for node in with_unnamed(nodes)}
         self._nodes = [n for n in with_unnamed(all_found_in(lake, nodes)) if topic in n.topics]
-        self._clock = clock or SystemClock()
+        self._clock, self._patience_seconds = clock or SystemClock(), patience_seconds
 
     def run(self, before_ms: int, *, on_stage: Callable[[str], None] = lambda stage: None) -> Cut:
         """Cut off the log commits before a moment.
 
-        Raises: LeaseHeldError while a stream, backfill, rebuild or maintenance of these tables runs;
+        Raises: LeaseHeldError while a backfill, rebuild or maintenance of these tables runs;
                 TerminalError, before anything is changed, when a node needs what would go.
         """
-        with nothing_writes(self._spark, self._lake, self._topic, self._nodes, self._clock):
+        with nothing_rebuilds(self._spark, self._lake, self._nodes, self._clock, self._patience_seconds):
             at_ms = self._last_commit_before(before_ms)
             if at_ms is None:
                 return Cut(self._topic.name, None)
@@ -173,13 +180,15 @@ class Retention:
 
     def _balance(self, node: Node, at_ms: int) -> None:
         """Write the node's balance at the cut."""
+        base, topic = base_of(self._spark, self._lake, node), self._topic.name
         # What was read by name so far, or is asked for, is told before rows go: afterwards it could not be.
         asked = bool(readers_of(self._lake, f"{node.required_name}@"))
         is_read = asked and can_be_read(self._spark, self._lake, node)
-        runner = NodeRunner(self._spark, node, self._lake, is_read=is_read)
-        runner.finish()
-        if runner.unfolded:  # a backfill compares what is folded, and cannot look behind the balance
-            runner.maintain()
+        untold = is_read and not lakes.exists(self._lake.log(output_name(node)))
+        # A backfill compares what is folded, and cannot look behind the balance.
+        unfolded = not operator_of(node).appended and base.upto_ms.get(topic, 0) < at_ms
+        if untold or unfolded:
+            self._settle(node, is_read=is_read)
         opening = read_opening(self._spark, self._lake, node)
         if opening.upto_ms(self._topic.name) < at_ms:
             upto_ms = {t.name: opening.upto_ms(t.name) for t in node.topics} | {self._topic.name: at_ms}
@@ -189,16 +198,28 @@ class Retention:
             finally:
                 standing.release()
 
+    def _settle(self, node: Node, *, is_read: bool) -> None:
+        """Let the node's table and its log hold what it has read."""
+        names = [node.required_name]
+        with handed_over(self._spark, self._lake, names, self._clock, what="headrace retain"):
+            runner = NodeRunner(self._spark, node, self._lake, is_read=is_read)
+            runner.finish()
+            if runner.unfolded:
+                runner.settle()
+
     def _delete(self, through_ms: int) -> int:
         path, writer = self._lake.log(self._topic.name), f"log/{self._topic.name}"
-        gone = self._gone(through_ms)
+        gone, table = self._gone(through_ms), lakes.open_table(path)
         if read(self._spark, path).where(gone).isEmpty():
             return 0
-        maintainer = lakes.TableWriter(lakes.open_table(path), lakes.MAINTAINER, carries=[writer])
-        record = {"writer": f"retention/{writer}", **lakes.carried(lakes.open_table(path), [writer])}
         rows = read(self._spark, path).where(gone & ~is_commit_row()).count()
-        with rewritable(maintainer, record):
-            rewrite(self._spark, maintainer, gone, record)
+
+        def delete(maintainer: lakes.TableWriter) -> None:
+            record = {"writer": f"retention/{writer}", **lakes.carried(table, [writer])}
+            with rewritable(maintainer, record):
+                rewrite(self._spark, maintainer, gone, record)
+
+        lakes.as_maintainer(table, delete, carries=[writer])  # the upkeep of a stream may come between
         return rows
 
     def _highest_event_ms(self, through_ms: int) -> int | None:

@@ -66,14 +66,16 @@ def unusable_uri(lake: Lake, node: Node) -> str:
 class UnusableTable:
     """The table of one node as it is described now. It is made when the first record is added.
 
-    A node that is rebuilt has a table of its own, for who wrote the node may go on meanwhile; it reads both.
+    A node that is rebuilt has a table of its own, for who wrote the node may go on meanwhile; it reads both. One that is
+    folded aside believes its own alone, for the log may be another one since.
     """
 
     def __init__(self, spark: SparkSession, lake: Lake, node: Node) -> None:
         """Nothing is read yet."""
         self._spark, self._name = spark, node.required_name
         self.uri = unusable_uri(lake, node)
-        self._uris = list(dict.fromkeys([self.uri, unusable_uri(replace(lake, nodes=None), node)]))
+        known = lake if self._name in lake.aside else replace(lake, nodes=None)
+        self._uris = list(dict.fromkeys([self.uri, unusable_uri(known, node)]))
         self._writer: lakes.TableWriter | None = None
 
     def read(

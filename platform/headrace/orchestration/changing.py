@@ -6,9 +6,10 @@ import dagster as dg
 from dagster_pyspark import LazyPySparkResource
 from pydantic import Field
 
-from headrace.changing.apply_changes import EMITS, KEPT_HOURS, NOTHING, ApplyChanges
+from headrace.changing.apply_changes import KEPT_HOURS, ApplyChanges
 from headrace.changing.plan import HEADS, ChangePlan
 from headrace.changing.plan_changes import plan_changes
+from headrace.changing.requirements import EMITS, NOTHING
 from headrace.changing.roll_back import RESTORED, roll_back
 from headrace.orchestration.keys import ENDS, op_name
 from headrace.orchestration.pipeline import Pipeline
@@ -53,7 +54,8 @@ def change_jobs(pipeline: Pipeline, suffix: str) -> Sequence[dg.JobDefinition]:
             kept_hours=config.keep_hours,
         )
         context.log.info(str(act.plan))
-        done = str(act.run(on_stage=context.log.info))
+        # Dagster keeps what it is told for ever, so it gets no examples of rows: a key that is erased must not stand there.
+        done = act.run(on_stage=context.log.info).in_words(examples=False)
         context.log.info(done)
         context.add_output_metadata({"plan": dg.MetadataValue.md(as_table(act.plan)), "applied": done})
 
@@ -80,13 +82,14 @@ def change_jobs(pipeline: Pipeline, suffix: str) -> Sequence[dg.JobDefinition]:
         ),
         job_of(
             "apply_changes",
-            "Rebuilds changed nodes from the log beside their tables, compares, and swaps them in. Stop the stream first; "
-            "start it again afterwards.",
+            "Rebuilds changed nodes from the log beside their tables, compares, and swaps them in. A stream that runs goes "
+            "on meanwhile with the version before. After the swap these nodes wait: restart it with the new code.",
             apply,
         ),
         job_of(
             "roll_back_changes",
-            "Puts the tables back that the last apply_changes replaced. Stop the stream first.",
+            "Puts the tables back that the last apply_changes replaced. In a stream that runs these nodes wait afterwards: "
+            "restart it with the code before.",
             back,
         ),
     ]

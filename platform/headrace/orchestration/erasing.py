@@ -24,7 +24,7 @@ class ErasureConfig(dg.Config):
 
 
 def erasure_job(pipeline: Pipeline, name: str) -> dg.JobDefinition:
-    """The job that erases a key's records; the stream must be stopped."""
+    """The job that erases a key's records; the stream may run."""
 
     @dg.op(name=op_name("erase", pipeline.name), out=dg.Out(dg.Nothing))
     def erase(
@@ -46,8 +46,8 @@ def erasure_job(pipeline: Pipeline, name: str) -> dg.JobDefinition:
 
     @dg.job(
         name=name,
-        description="Erases the records of one key from a topic's log and from every table that is made of them. Stop the "
-        "stream first; start it again afterwards.",
+        description="Erases the records of one key from a topic's log and from every table that is made of them. The "
+        "stream may run: its nodes rest for a moment.",
         tags=ENDS,
         executor_def=dg.in_process_executor,
     )

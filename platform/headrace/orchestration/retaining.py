@@ -23,7 +23,7 @@ class RetentionConfig(dg.Config):
 
 
 def retention_job(pipeline: Pipeline, name: str) -> dg.JobDefinition:
-    """The job that cuts off a log's older rows; the stream must be stopped."""
+    """The job that cuts off a log's older rows; the stream may run."""
 
     @dg.op(name=op_name("retain", pipeline.name), out=dg.Out(dg.Nothing))
     def retain(
@@ -42,7 +42,7 @@ def retention_job(pipeline: Pipeline, name: str) -> dg.JobDefinition:
     @dg.job(
         name=name,
         description="Cuts off the rows of a topic's log before a date, once every node has written its opening balance. "
-        "Stop the stream first; start it again afterwards.",
+        "The stream may run.",
         tags=ENDS,
         executor_def=dg.in_process_executor,
     )

@@ -22,8 +22,8 @@ from headrace.nodes.references import Generations
 from headrace.nodes.topics import reached_by
 from headrace.streams.buffered import BufferFigures
 from headrace.streams.log_watch import LogWatch, log_version, waiting_records
-from headrace.streams.reading_loop import ReadingLoop
 from headrace.streams.supervised import LEASE_ORPHAN_SECONDS
+from headrace.streams.swappable_loop import SwappableLoop
 from headrace.writing.background import BackgroundTask
 from headrace.writing.lease import Lease, LeaseHeldError, take_lease
 from headrace.writing.node_runner import NodeRunner
@@ -52,7 +52,7 @@ FOLD_SECONDS = 60.0  # the shortest time between two folds of current results in
 FOLD_REST = 4  # after a fold it rests at least this many times as long as the fold took
 
 
-class NodeStream(ReadingLoop):
+class NodeStream(SwappableLoop):
     """Advances one node for as long as it runs."""
 
     kind = "stream"
@@ -81,10 +81,9 @@ class NodeStream(ReadingLoop):
             generations of nodes that are read by name, shared by all nodes of a session
             own         the nodes of this pipeline
         """
-        super().__init__(spark, lake, node, generations or Generations(lake))
+        super().__init__(spark, lake, node, clock, generations or Generations(lake))
         self._own = frozenset(own) or {node.required_name}
         self.runner: NodeRunner | None = None
-        self._clock = clock
         self.trigger_ms, self._on_step = trigger_ms, on_step
         self._lease: Lease | None = None
         self._rebuild: Rebuild | None = None
@@ -103,7 +102,8 @@ class NodeStream(ReadingLoop):
         self._state_size = RateLimited(self._measure_state, STATE_MEASURED_EVERY_SECONDS)
 
     def open(self) -> None:
-        """Take the lease, and recover the node's progress."""
+        """Take the lease, and recover the node's progress. Raises: as `require_free`."""
+        self.require_free()
         for topic in filter(is_of_kafka, self.node.topics):
             require_one_description(self._lake, topic, self._own, self._clock)
         lease = take_lease(
@@ -114,6 +114,7 @@ class NodeStream(ReadingLoop):
             orphan_seconds=LEASE_ORPHAN_SECONDS,
         )
         self._lease, on_step = lease, partial(self._before_commit, lease)
+        self.require_own_tables()
         self._rebuild = rebuild_due(self._spark, self.node, self._lake, self._clock, on_step=on_step)
         if self._rebuild is not None:
             self.runner = self._rebuild.runner
@@ -121,6 +122,7 @@ class NodeStream(ReadingLoop):
             self.runner = self._new_runner(on_step)
             for topic in self.node.topics:
                 require_log_reaches(self._spark, self._lake, self.name, topic, self.runner.progress)
+            self.has_run = True
         self._upkeep.error = None
         self.buffer = BufferFigures()
         self._raised = RateLimited(self._limits_since, LIMITS_READ_EVERY_SECONDS)
@@ -138,10 +140,8 @@ class NodeStream(ReadingLoop):
         assert self.runner is not None
         if self._upkeep.error is not None:
             return True
-        if self.paused:
-            return False
-        if self._log_is_due():
-            return True
+        if self.paused or self._log_is_due():
+            return not self.paused
         if self._watch.moved(watched := self._watched()) or (watched and self.runner.operator.ordered):
             self._behind = True  # what is settled may grow without a commit
         if self._behind and self.runner.due(self._clock.now_ms()):
@@ -164,7 +164,7 @@ class NodeStream(ReadingLoop):
             self.runner = self._new_runner(partial(self._before_commit, self._lease))
         before, until = _records(self.runner), time.monotonic() + WORK_SECONDS
         self.micro_batches = 0
-        while not self.paused and self._fold(self.runner) and not self._closing.is_set():
+        while not self.paused and self._fold(self.runner) and not self._ends:
             self.went_well()
             self.micro_batches += 1
             self.buffer.see(self.runner.progress.buffer)
@@ -176,8 +176,7 @@ class NodeStream(ReadingLoop):
             self.runner.clear()
         if self._fold_due(self.runner):
             self._upkeep.begin(partial(self._compact, self.runner))
-        handled = _records(self.runner) - before
-        self.records += handled
+        self.records += (handled := _records(self.runner) - before)
         return handled
 
     def _watched(self) -> Sequence[Topic]:
@@ -194,7 +193,7 @@ class NodeStream(ReadingLoop):
 
     def _advance(self, rebuild: Rebuild) -> None:
         """Rebuild until nothing is left, and swap it in; the node's runner is an ordinary one from then on."""
-        while not self._closing.is_set() and not self.paused:
+        while not self._ends and not self.paused:
             if not rebuild.advance():
                 if rebuild.is_behind:
                     return  # a node that it reads is rebuilt, too, and has not come so far yet
@@ -203,7 +202,7 @@ class NodeStream(ReadingLoop):
                 self._rebuild = None
                 assert self._lease is not None
                 on_step = partial(self._before_commit, self._lease)
-                self.runner = self._new_runner(on_step)
+                self.runner, self.has_run = self._new_runner(on_step), True
                 return
 
     def _fold(self, runner: NodeRunner) -> bool:
@@ -245,8 +244,8 @@ class NodeStream(ReadingLoop):
         return [(log, found.number) for log, found in coming if not found.begun]
 
     def mended(self) -> bool:
-        """Whether the node was full, and its limits have been set in the log since."""
-        return isinstance(self.error, FullError) and bool(self._raised())
+        """Also whether the node was full, and its limits have been set in the log since."""
+        return super().mended() or (isinstance(self.error, FullError) and bool(self._raised()))
 
     def _limits_since(self) -> bool:
         """Looked up every few seconds, while the node is full."""

@@ -1,5 +1,7 @@
 """Pauses of single nodes: a person lets one node of a running stream rest while the others go on.
 
+Requests for nodes (see `headrace.writing.handover`) lie in the same folder.
+
 A pause is a file of the lake, and so outlives the stream that it rests in. It is no part of a log: no row depends on when a
 node folds what stands there. While a node rests its logs grow, and it catches up afterwards.
 """
@@ -7,6 +9,7 @@ node folds what stands there. While a node rests its logs grow, and it catches u
 from __future__ import annotations
 
 import time
+from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from headrace.lake import small_files
@@ -14,7 +17,7 @@ from headrace.lake import small_files
 if TYPE_CHECKING:
     from headrace.lake.paths import Lake
 
-SUFFIX = ".json"
+SUFFIX, HANDOVER = ".json", ".handover"
 
 
 def pause(lake: Lake, node: str) -> None:
@@ -31,6 +34,26 @@ def resume(lake: Lake, node: str) -> bool:
 
 def paused_nodes(lake: Lake) -> frozenset[str]:
     """The nodes that rest."""
-    folder = lake.paused("").rpartition("/")[0]
-    names = small_files.names(folder)
-    return frozenset(name.removesuffix(SUFFIX) for name in names if name.endswith(SUFFIX))
+    return wishes(lake).paused
+
+
+@dataclass(frozen=True)
+class Wishes:
+    """What people and commands ask of a running stream.
+
+    paused  the nodes that are to rest
+    asked   the nodes that somebody asks the stream for
+    """
+
+    paused: frozenset[str]
+    asked: frozenset[str]
+
+
+def wishes(lake: Lake) -> Wishes:
+    """The newest, by one listing."""
+    names = small_files.names(lake.paused("").rpartition("/")[0])
+    paused, asked = (
+        frozenset(name.removesuffix(suffix) for name in names if name.endswith(suffix))
+        for suffix in (SUFFIX, HANDOVER)
+    )
+    return Wishes(paused, asked)

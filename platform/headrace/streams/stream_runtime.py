@@ -32,7 +32,7 @@ from headrace.streams.jvm_process import JvmProcess
 from headrace.streams.log_stream import LogStream
 from headrace.streams.log_watch import log_version
 from headrace.streams.node_stream import NodeStream
-from headrace.streams.pausing import paused_nodes
+from headrace.streams.pausing import wishes
 from headrace.streams.reader_meeting import ReaderMeeting
 from headrace.streams.statuses import log_status, node_status
 from headrace.streams.stream_status import measured
@@ -139,7 +139,7 @@ class StreamRuntime:
             raise DescriptionError(f"None of {sorted(only or ())} is known.", hint=f"There are: {known}.")
         self._jvm = JvmProcess(session, self._end_with_jvm)
         self._polled = self._drained = False
-        self._paused = RateLimited(partial(paused_nodes, lake), PAUSES_READ_EVERY_SECONDS)
+        self._wishes = RateLimited(partial(wishes, lake), PAUSES_READ_EVERY_SECONDS)
         self._trouble: Exception | None = None  # why it is not known which nodes rest
 
     @property
@@ -167,7 +167,7 @@ class StreamRuntime:
 
     def _keep_running(self) -> None:
         self._meeting.keep()
-        known = self._follow_pauses()
+        known = self._follow_wishes()
         for stream in self._streams:
             stream.find_nodes()
         for log in self._logs:
@@ -178,14 +178,19 @@ class StreamRuntime:
                 stream.keep_running()
         self._upkeep.keep()
 
-    def _follow_pauses(self) -> bool:
-        """Let those nodes rest that a person has paused; False: it was never known which, so none may begin."""
-        paused, trouble = measured(self._paused)
-        self._trouble = self._trouble if paused is None and trouble is None else trouble
-        if paused is None:
+    def _follow_wishes(self) -> bool:
+        """Let nodes rest that a person has paused, and hand over those that somebody asks for.
+
+        Out: False: it was never known which, so none may begin
+        """
+        found, trouble = measured(self._wishes)
+        self._trouble = self._trouble if found is None and trouble is None else trouble
+        if found is None:
             return False
         for stream in self._streams:
-            stream.pause(paused=stream.name in paused)
+            stream.pause(paused=stream.name in found.paused)
+            if stream.name in found.asked:
+                stream.hand_over()
         return True
 
     def _statuses(self) -> list[StreamStatus]:

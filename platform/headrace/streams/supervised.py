@@ -15,6 +15,7 @@ import structlog
 
 from headrace.errors import HeadraceError, TerminalError
 from headrace.streams.jvm_process import JvmEndedError
+from headrace.writing.handover import WaitsError
 from headrace.writing.lease import LeaseHeldError
 from headrace.writing.lease_waits import LeaseWait
 
@@ -55,6 +56,7 @@ class Supervised(ABC):
         self._busy = threading.Lock()  # held while a micro-batch is under way
         self._retry_at = 0.0
         self._lease_wait: LeaseWait | None = None
+        self._waits_for: WaitsError | None = None
         self._counted: deque[tuple[float, int]] = deque(maxlen=200)
 
     @property
@@ -105,6 +107,8 @@ class Supervised(ABC):
             return "failed" if isinstance(self.error, TerminalError) else "stopped"
         if self.running:
             return "running"
+        if self._waits_for is not None:
+            return "waiting"
         if self._lease_wait is not None:
             return "failed" if isinstance(self.error, LeaseHeldError) else "waiting"
         return "failed" if self.failures >= FAILURES_MAX else "restarting"
@@ -127,8 +131,8 @@ class Supervised(ABC):
         try:
             self.begin()
             self._begun = True
-            if self._lease_wait is not None:
-                self._lease_wait = self.error = None
+            if self._lease_wait is not None or self._waits_for is not None:
+                self._lease_wait = self._waits_for = self.error = None
             logger.info("stream started", kind=self.kind, name=self.name)
         except Exception as error:
             self._failed(error)
@@ -202,6 +206,10 @@ class Supervised(ABC):
         self.went_well()
 
     def _failed(self, error: BaseException) -> None:
+        self._waits_for = error if isinstance(error, WaitsError) else None
+        if self._waits_for is not None:
+            self._wait_for(self._waits_for)
+            return
         if isinstance(error, LeaseHeldError):
             self._wait_for_lease(error)
             return
@@ -213,6 +221,14 @@ class Supervised(ABC):
         logger.error(
             "stream failed", kind=self.kind, name=self.name, failures=self.failures, error=str(error)[:2000]
         )
+
+    def _wait_for(self, error: WaitsError) -> None:
+        """Try again soon: somebody else is at work. No failure is counted."""
+        if str(error) != str(self.error) or self._begun:
+            logger.info("stream waits", kind=self.kind, name=self.name, why=str(error))
+        self._lease_wait = None
+        self._release()
+        self.error, self._retry_at = error, time.monotonic() + LEASE_RETRY_SECONDS
 
     def _wait_for_lease(self, refused: LeaseHeldError) -> None:
         """Try again soon: the holder may be dead, or about to end. No failure is counted."""

@@ -15,6 +15,7 @@ from headrace.streams.supervised import Supervised
 
 if TYPE_CHECKING:
     from headrace.streams.jvm_process import JvmEndedError
+    from headrace.writing.handover import WaitsError
 
 
 class SupervisedLoop(Supervised):
@@ -69,6 +70,12 @@ class SupervisedLoop(Supervised):
             self._changed.notify_all()
         if self._thread.is_alive() and self._thread is not threading.current_thread():
             self._thread.join()
+
+    def let_go_soon(self, error: WaitsError) -> None:
+        """End what `begin` started after the work under way, without waiting for it; `keep_running` then opens it again."""
+        self._end_with(error)
+        with self._changed:
+            self._changed.notify_all()
 
     def end_with_jvm(self, error: JvmEndedError) -> None:
         """Wake the thread, too, so that it ends."""

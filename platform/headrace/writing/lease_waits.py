@@ -144,16 +144,33 @@ def nothing_writes(
     Raises: LeaseHeldError while a stream, backfill, rebuild or maintenance of these tables runs; then none is held.
     """
     with ExitStack() as stack:
+        writers = [(f"log/{topic.name}", f"Log '{topic.name}'")]
+        writers += [(f"node/{node.required_name}", f"Node '{node.required_name}'") for node in nodes]
+        for of, writer in writers:
+            stack.callback(take_lease_patiently(spark, lake.lease(of), writer, clock).release)
+        yield stack.enter_context(nothing_rebuilds(spark, lake, nodes, clock))
 
-        def held(of: str, writer: str) -> Lease:
-            lease = take_lease_patiently(spark, lake.lease(of), writer, clock)
+
+@contextmanager
+def nothing_rebuilds(
+    spark: SparkSession, lake: Lake, nodes: Sequence[Node], clock: Clock, patience_seconds: float = 0.0
+) -> Iterator[dict[str, Lease]]:
+    """Hold the leases of the backfills and rebuilds of some nodes while entered; their streams may run.
+
+    In:     patience_seconds  for a fold of current results to end, which a stream does under the lease of backfills
+    Out:    the leases of the backfills, by node
+    Raises: LeaseHeldError while a backfill, rebuild or maintenance of these tables runs; then none is held.
+    """
+    with ExitStack() as stack:
+
+        def held(kind: str, name: str, patience: float) -> Lease:
+            folder, writer = lake.lease(f"{kind}/{name}"), f"{kind.capitalize()} of '{name}'"
+            lease = take_lease_patiently(spark, folder, writer, clock, patience)
             stack.callback(lease.release)
             return lease
 
-        held(f"log/{topic.name}", f"Log '{topic.name}'")
         backfills = {}
         for name in (node.required_name for node in nodes):
-            held(f"node/{name}", f"Node '{name}'")
-            held(f"rebuild/{name}", f"Rebuild of '{name}'")
-            backfills[name] = held(f"backfill/{name}", f"Backfill of '{name}'")
+            held("rebuild", name, 0.0)
+            backfills[name] = held("backfill", name, patience_seconds)
         yield backfills

@@ -70,16 +70,18 @@ class NodeRunner:
         on_step: Callable[[str], None] = lambda step: None,
         for_sinks: bool = False,
         is_read: bool = False,
+        bounds: Callable[[], Mapping[str, int]] = dict,
     ) -> None:
         """Open the node's tables, creating them if need be, and recover its progress.
 
         In: on_step    called with each numbered step's name; it may raise to stop there
             for_sinks  see `operator_of`
             is_read    whether other nodes read it
+            bounds     asked before each micro-batch: commit times of topics beyond which it reads nothing
         """
         self.node, self.name = node, node.required_name
         self.operator = operator_of(node, for_sinks=for_sinks)
-        self._spark, self._lake, self._on_step = spark, lake, on_step
+        self._spark, self._lake, self._on_step, self._bounds = spark, lake, on_step, bounds
         self._writer = f"node/{self.name}"
         self._of = bound(spark, node)
         self.progress = read_progress(spark, lake, node)  # refuses another description before its columns do
@@ -139,8 +141,12 @@ class NodeRunner:
     def _promise_readers(self) -> None:
         """All is folded: what its logs promise, the node does."""
         if self.log is not None:
-            settled = min(settled_ms(self._spark, self._lake, topic) for topic in self.node.topics)
-            self.log.promise(settled)
+            self.log.promise(self._settled(self._bounds()))
+
+    def _settled(self, bounds: Mapping[str, int]) -> int:
+        """Through this commit time all topics are settled, as far as this node reads them."""
+        settled = [settled_ms(self._spark, self._lake, topic) for topic in self.node.topics]
+        return min([*settled, *bounds.values()])
 
     def _remember(self, found: Sequence[Unusable]) -> None:
         self._unusable.add(found)
@@ -273,12 +279,14 @@ class NodeRunner:
                 return plan
             self._repeating = False
         topics, progress = self.node.topics, self.progress
+        bounds = self._bounds()
         done_ms = {topic.name: progress.upto_ms.get(topic.name, 0) for topic in topics}
-        frontiers = {topic.name: frontier_ms(self._spark, self._lake, topic) for topic in topics}
+        ends = {topic.name: frontier_ms(self._spark, self._lake, topic) for topic in topics}
+        frontiers = {name: max(done_ms[name], min(ms, bounds.get(name, ms))) for name, ms in ends.items()}
         if all(frontiers[name] <= ms for name, ms in done_ms.items()):
             return None
         if self.operator.ordered:
-            settled = min(settled_ms(self._spark, self._lake, topic) for topic in topics)
+            settled = self._settled(bounds)
             if settled <= min(done_ms.values()):
                 return None
             settled = self._portion(topics, done_ms, settled)

@@ -1,0 +1,45 @@
+"""What has to hold before an act begins: the plan refuses nothing, and each sink can get what is asked for."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from headrace.errors import TerminalError
+from headrace.writing.redeliver import can_be_put_right
+
+if TYPE_CHECKING:
+    from headrace.changing.plan import ChangePlan
+    from headrace.description import Node
+
+# What sinks get: nothing; what differs; every row.
+NOTHING, DIFFERENCES, ALL = "none", "differences", "all"
+EMITS = (NOTHING, DIFFERENCES, ALL)
+
+
+def require_applicable(plan: ChangePlan) -> None:
+    """Raises: TerminalError when the plan refuses a topic or a node."""
+    if plan.refused:
+        reasons = [
+            f"{each.node}: {each.reason}. {each.way_out}" for each in plan.nodes if each.node in plan.refused
+        ]
+        topics = [f"topic {t.topic}: {t.detail}. {t.way_out}" for t in plan.topics if t.topic in plan.refused]
+        raise TerminalError(
+            f"The plan refuses {', '.join(plan.refused)}: nothing is applied.",
+            detail="\n".join([*topics, *reasons]),
+            hint="Settle these, and look at headrace plan.",
+        )
+
+
+def require_emittable(node: Node, emit: str) -> None:
+    """Raises: TerminalError when a sink of the node cannot get what is asked for."""
+    if emit not in EMITS:
+        raise TerminalError(f"emit: {emit!r} does not exist; there are {', '.join(EMITS)}.")
+    for sink in node.sinks if emit != NOTHING else ():
+        appended = node.day_column is not None
+        if not can_be_put_right(sink) and not (emit == ALL and appended):
+            why = "cannot be corrected" if appended else "cannot be corrected, and its table has revised rows"
+            raise TerminalError(
+                f"Node '{node.required_name}': sink '{sink.name}' {why}, so it cannot get emit={emit!r}.",
+                hint="Apply with --emit none: it keeps what it was given."
+                + (" Or with --emit all." if appended else ""),
+            )

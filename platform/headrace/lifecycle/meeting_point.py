@@ -1,0 +1,114 @@
+"""Where a rebuild meets the tables that it is to replace.
+
+Law: a rebuild is swapped in where the tables before stand: it has read each log as far as they have, and no further. So
+what its sinks get afterwards begins where the tables before stopped giving, whatever came into the logs during the rebuild:
+no commit is given by both, and none by neither.
+
+Two descriptions may read different logs. A log that the tables before did not read is read through the furthest commit time
+that they have reached, and so are all logs of a node that reads its logs in one order.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from headrace import lake as lakes
+from headrace.lake import small_files
+from headrace.nodes.node_tables import STATE_LAYOUT
+
+if TYPE_CHECKING:
+    from collections.abc import Collection, Mapping
+
+    from headrace.description import Node
+    from headrace.lake.paths import Lake
+
+
+def meeting_point(
+    before_ms: Mapping[str, int], topics: Collection[str], *, ordered: bool
+) -> Mapping[str, int]:
+    """How far a rebuild reads, as commit times.
+
+    In: before_ms  how far the tables before have read each log
+        topics     the logs that the rebuild reads
+        ordered    whether it reads them in one order
+    """
+    furthest_ms = max(before_ms.values(), default=0)
+    if ordered:
+        return dict.fromkeys(topics, furthest_ms)
+    by_name = {_name(topic): ms for topic, ms in before_ms.items()}
+    return {topic: by_name.get(_name(topic), furthest_ms) for topic in topics}
+
+
+def is_behind(before_ms: Mapping[str, int], now_ms: Mapping[str, int], topics: Collection[str]) -> bool:
+    """Whether a rebuild has read less than the tables before: a swap would take them back in time.
+
+    Logs that are new stand for those that are gone: a node that is read may have got another name.
+
+    In: now_ms  how far the rebuild has read its logs; of one that is missing nothing
+        topics  the logs that it reads
+    """
+    by_name = {_name(topic): now_ms.get(topic, 0) for topic in topics}
+    known = {_name(topic) for topic in before_ms}
+    new_ms = [ms for name, ms in by_name.items() if name not in known]
+    instead_ms = {name: min(new_ms) for name in known if new_ms and name not in by_name}
+    reached_ms = {**by_name, **instead_ms}
+    return any(reached_ms.get(_name(topic), ms) < ms for topic, ms in before_ms.items())
+
+
+def is_beyond(point_ms: Mapping[str, int], now_ms: Mapping[str, int]) -> bool:
+    """Whether a rebuild has read more: the node has gone back since, and sinks would miss what lies between."""
+    return any(ms > point_ms.get(topic, ms) for topic, ms in now_ms.items())
+
+
+def standing(lake: Lake, node: Node) -> Mapping[str, int] | None:
+    """How far a node's tables have read each log, whoever has written them; None: there are none, or of another layout.
+
+    A micro-batch that was broken off after its results were written counts: sinks have its rows.
+    """
+    name, commit = node.required_name, _written(lake, node)
+    if commit is None or commit.record.get("layout") != STATE_LAYOUT:
+        return None
+    kept = small_files.read_json(lake.standing(name))
+    if kept is not None and kept["of"] == _identity(commit):
+        return dict(kept["upto_ms"])
+    progress: Mapping[str, Any] = commit.record["progress"]
+    plan, following = small_files.read_json(lake.plan(name)), progress.get("batch", 0) + 1
+    if plan is not None and plan["batch"] == following == _batch_given(lake, name):
+        return dict(plan["upto_ms"])
+    return dict(progress["upto_ms"])
+
+
+def keep_standing(lake: Lake, node: Node) -> None:
+    """Note where a node's tables stand, before a swap takes away what tells it: the swap may be broken off."""
+    commit, upto_ms = _written(lake, node), standing(lake, node)
+    if commit is not None and upto_ms is not None:
+        entry = {"of": _identity(commit), "upto_ms": dict(upto_ms)}
+        small_files.write_json(lake.standing(node.required_name), entry)
+
+
+def drop_standing(lake: Lake, node: Node) -> None:
+    """Forget the note, once the swap is done."""
+    small_files.delete(lake.standing(node.required_name))
+
+
+def _written(lake: Lake, node: Node) -> lakes.Commit | None:
+    """The last commit of a node's state."""
+    name = node.required_name
+    state = lakes.open_table(lake.state(name))
+    return lakes.last_commit(state, f"node/{name}") if state.exists else None
+
+
+def _identity(commit: lakes.Commit) -> list[Any]:
+    """What tells one state of a node from another."""
+    return [commit.record["fingerprint"], commit.record["progress"].get("batch", 0)]
+
+
+def _batch_given(lake: Lake, name: str) -> int | None:
+    """The last micro-batch whose appended results were written."""
+    commit = lakes.last_commit(lakes.open_table(lake.table(name)), f"node/{name}")
+    return None if commit is None else commit.record.get("batch")
+
+
+def _name(topic: str) -> str:
+    """The name of a log; that of a node without its generation."""
+    return topic.partition("@")[0]

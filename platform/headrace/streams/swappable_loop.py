@@ -1,0 +1,97 @@
+"""A loop over a node whose tables others may swap while the process runs: by a change, its undoing, or an erasure.
+
+The process has one description of the node for as long as it lives. The loop hands the node over (see
+`headrace.writing.handover`), and opens it again:
+
+| the tables then are those of | the loop |
+| --- | --- |
+| its own description | goes on |
+| another one, and were its own before | waits: it has no code to go on with, and never takes tables back |
+| another one, and never were its own | does what `on_change` says, for its code may be the newer; once applied it goes on |
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from headrace.lake import open_table
+from headrace.nodes.evolution import OtherDescriptionError
+from headrace.nodes.node_tables import read_progress
+from headrace.streams.reading_loop import ReadingLoop
+from headrace.streams.stream_status import measured
+from headrace.writing.handover import HandoverWait, WaitsError
+from headrace.writing.rate_limited import RateLimited
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+    from headrace.description import Node
+    from headrace.lake.paths import Lake
+    from headrace.log.clock import Clock
+    from headrace.nodes.references import Generations
+
+DESCRIPTION_READ_EVERY_SECONDS = 3.0  # while the tables are another description's
+
+
+class SwappableLoop(ReadingLoop):
+    """The loop of one node.
+
+    has_run  True once the node's tables were those that this process describes
+    """
+
+    has_run = False
+
+    def __init__(
+        self, spark: SparkSession, lake: Lake, node: Node, clock: Clock, generations: Generations
+    ) -> None:
+        """Closed at first."""
+        super().__init__(spark, lake, node, generations)
+        self._clock = clock
+        self._handover = HandoverWait(lake, self.name, clock)
+        self._applied = RateLimited(self._has_own_tables, DESCRIPTION_READ_EVERY_SECONDS)
+
+    def hand_over(self) -> None:
+        """Let go of the node after the micro-batch under way, if somebody still asks for it; it is opened again later."""
+        if self.running and not self._ends and self._handover.is_asked:
+            self.let_go_soon(WaitsError(f"Node '{self.name}' is handed over: somebody has asked for it."))
+
+    def require_free(self) -> None:
+        """Called before the node's lease is taken.
+
+        Raises: WaitsError while the node is handed over, or its tables have become another description's
+        """
+        self._handover.check()
+        self._require_own_tables()
+
+    def require_own_tables(self) -> None:
+        """Called under the lease: tables may have been swapped just before it was free.
+
+        Raises: WaitsError when the tables were those of this process, and are another description's now
+        """
+        self._handover.over()
+        self._require_own_tables()
+
+    def mended(self) -> bool:
+        """Whether the changed description that this process has was applied since."""
+        if not isinstance(self.error, OtherDescriptionError):
+            return False
+        applied, _ = measured(self._applied)
+        return bool(applied)
+
+    def _require_own_tables(self) -> None:
+        if self.has_run and not self._has_own_tables():
+            raise WaitsError(
+                f"Node '{self.name}' waits: a change was applied or undone, and the code of this run describes another "
+                "version of it.",
+                hint="Restart the run with the code whose description was applied.",
+            )
+
+    def _has_own_tables(self) -> bool:
+        """Whether the node's tables are those that this process describes."""
+        for uri in (self._lake.table(self.name), self._lake.state(self.name)):
+            open_table(uri).schema_changed()
+        try:
+            read_progress(self._spark, self._lake, self.node)
+        except OtherDescriptionError:
+            return False
+        return True
