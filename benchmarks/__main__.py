@@ -18,6 +18,7 @@ import sys
 import tempfile
 from collections import defaultdict
 from collections.abc import Callable, Mapping
+from contextlib import ExitStack
 from pathlib import Path
 from typing import Annotated
 
@@ -30,12 +31,11 @@ from benchmarks import descriptions, memory, processors, state_reads
 from benchmarks.catch_up import backfill_seconds, catch_up, windows_are
 from benchmarks.nexmark import measure as nexmark
 from benchmarks.readings import PARTITIONS, counts, expected, produce
+from benchmarks.workbench import root_of, session_on
 from headrace.lake.paths import Lake
 from headrace.local.broker import Broker
 from headrace.local.topics import create_topics
-from headrace.spark.jars import spark_jars
 from headrace.spark.kafka import KafkaSettings
-from headrace.spark.session import build_session, spark_conf
 
 OTHERS: Mapping[str, Callable[..., None]] = {
     "--descriptions": descriptions.main,
@@ -56,8 +56,12 @@ def main(
     records: Annotated[int, typer.Option(help="Records in the topic.")] = 1_000_000,
     runs: Annotated[int, typer.Option(help="Runs; the first warms the JVM up and is shown apart.")] = 3,
     master: Annotated[
-        str, typer.Option(help="Spark's master URL, as local[1] or local-cluster[2,1,2048].")
+        str,
+        typer.Option(help="Spark's master URL, as local[1]; or `standalone`: two workers are started here."),
     ] = (f"local[{os.cpu_count()}]"),
+    lake: Annotated[
+        str, typer.Option(help="Where the lake lies: `file`, or `s3` for a server here.")
+    ] = "file",
     guards: Annotated[
         bool,
         typer.Option("--guards", help="Records have chains, 5 % come again: with no guard, and with each."),
@@ -69,16 +73,17 @@ def main(
     each has a `--help` of its own.
     """
     console, right = Console(), expected(records)
-    with tempfile.TemporaryDirectory(prefix="headrace-bench-") as temporary:
-        folder = Path(temporary)
+    with ExitStack() as stack:
+        folder = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="headrace-bench-")))
+        root = root_of(lake, folder, stack)
         with Broker(folder / "kafka") as broker:
             create_topics(broker.bootstrap_servers, {"readings": PARTITIONS})
             console.print(f"producing {records:,} records")
             delivered = produce(broker.bootstrap_servers, records, chains=guards)
-            spark = build_session(spark_conf(spark_jars(), master=master))
+            spark = session_on(master, root, folder, stack)
             kafka = KafkaSettings(bootstrap_servers=broker.bootstrap_servers)
             table = Table(
-                title=f"Catch-up, {delivered:,} records, {master}, {machine.machine()}; backfill in records/s"
+                title=f"Catch-up, {delivered:,} records, {master}, {lake}, {machine.machine()}; backfill in records/s"
             )
             for column in (
                 "run",
@@ -94,9 +99,9 @@ def main(
             for run in range(runs):
                 for guard, node in (GUARDED if guards else PLAIN).items():
                     checked = None if guard == "off" else windows_are(right, node)
-                    lake = Lake(f"file:{folder}/lake{guard}{run}")
-                    m = catch_up(spark, lake, kafka, node, delivered, checked)
-                    backfill = delivered / backfill_seconds(spark, lake, node)
+                    place = Lake(f"{root}/lake{guard}{run}")
+                    m = catch_up(spark, place, kafka, node, delivered, checked)
+                    backfill = delivered / backfill_seconds(spark, place, node)
                     figures = (
                         m.records_per_second,
                         m.seconds,

@@ -11,7 +11,6 @@ backfill: exits 1 when one differs.
 from __future__ import annotations
 
 import json
-import os
 import signal
 import subprocess
 import sys
@@ -34,17 +33,16 @@ from rich.table import Table
 from benchmarks.jobs import jobs
 from benchmarks.processes import cpu_seconds, jvm_of, resident_mib
 from benchmarks.steady import PARTITIONS
-from benchmarks.workbench import root_of
+from benchmarks.workbench import root_of, session_on
 from headrace import lake as lakes
 from headrace.errors import TerminalError
 from headrace.lake.paths import Lake
 from headrace.lifecycle.backfill import verify
 from headrace.local.broker import Broker
 from headrace.local.topics import create_topics
-from headrace.spark.jars import spark_jars
 from headrace.spark.kafka import KafkaSettings
 from headrace.spark.lake_rows import read
-from headrace.spark.session import build_session, pipeline_session, spark_conf
+from headrace.spark.session import pipeline_session
 from headrace.streams.stream_runtime import StreamRuntime
 
 if TYPE_CHECKING:
@@ -88,6 +86,9 @@ def main(
     lake: Annotated[
         str, typer.Option(help="Where the lake lies: `file`, or `s3` for a server here.")
     ] = "file",
+    master: Annotated[
+        str, typer.Option(help="Spark's master URL, or `standalone`: two workers are started here.")
+    ] = "",
     delay_ms: Annotated[float, typer.Option(help="With `s3`: added to each request.")] = 0.0,
 ) -> None:
     """Measure freshness."""
@@ -100,9 +101,7 @@ def main(
             broker = stack.enter_context(Broker(folder / "kafka"))
             topics = [topic for job in chosen for topic in job.topics]
             create_topics(broker.bootstrap_servers, dict.fromkeys(topics, PARTITIONS))
-            spark = build_session(
-                spark_conf(spark_jars(), master=f"local[{os.cpu_count()}]", lake=place.root)
-            )
+            spark = session_on(master, place.root, folder, stack)
             kafka, nodes, seen = (
                 KafkaSettings(bootstrap_servers=broker.bootstrap_servers),
                 [job.node for job in chosen],

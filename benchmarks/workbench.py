@@ -22,7 +22,9 @@ from headrace.errors import TerminalError
 from headrace.lake.paths import Lake
 from headrace.lake.storage import is_local, local_path
 from headrace.local.broker import Broker
+from headrace.local.broker_config import HOST
 from headrace.local.object_store import ObjectStore
+from headrace.local.spark_cluster import SparkCluster
 from headrace.sequence.log_columns import DEAD_LETTER, RECORD
 from headrace.spark.jars import spark_jars
 from headrace.spark.kafka import KafkaSettings
@@ -35,7 +37,7 @@ if TYPE_CHECKING:
     from benchmarks.described import Description
     from headrace.observe.views import Views
 
-S3 = "s3"
+S3, STANDALONE = "s3", "standalone"
 CHAIN = "filter(headers, header -> header.key = 'source-chain')[0].value"
 KAFKA = (
     "partition",
@@ -201,18 +203,38 @@ def workbench(
     """A workbench in a temporary folder, with a broker of its own.
 
     In: lake    where lakes lie: a URI; `s3`, for an S3 server on this machine; empty, for the temporary folder
-        master  Spark's; empty: all cores of this machine
+        master  as `session_on` takes it
         fills   the records of each topic
     """
     with ExitStack() as stack:
         folder = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="headrace-bench-")))
         root = root_of(lake, folder, stack)
         broker = stack.enter_context(Broker(folder / "kafka"))
-        master = master or f"local[{os.cpu_count()}]"
-        spark = build_session(spark_conf(spark_jars(), master=master, lake=root))
+        spark = session_on(master, root, folder, stack)
         stack.callback(spark.stop)
         kafka = KafkaSettings(bootstrap_servers=broker.bootstrap_servers)
         yield Workbench(spark, kafka, folder, records, root, fills)
+
+
+def session_on(master: str, root: str, folder: Path, stack: ExitStack) -> SparkSession:
+    """A session of Spark.
+
+    In: master  its URL; `standalone`, for a master and two workers of one core each, as processes of this machine; empty:
+                all cores of this machine
+        root    where lakes lie
+    """
+    if master != STANDALONE:
+        master = master or f"local[{os.cpu_count()}]"
+        return build_session(spark_conf(spark_jars(), master=master, lake=root))
+    cluster = stack.enter_context(SparkCluster(folder / "spark", workers=2, cores=1, memory="1g"))
+    ours = {
+        "spark.driver.host": HOST,
+        "spark.driver.bindAddress": HOST,
+        "spark.driver.memory": "2g",
+        "spark.sql.shuffle.partitions": "2",
+        "spark.log.level": "ERROR",
+    }
+    return build_session(spark_conf(spark_jars(), master=cluster.master, lake=root) | ours)
 
 
 def root_of(lake: str, folder: Path, stack: ExitStack, delay_ms: float = 0.0) -> str:

@@ -9,10 +9,12 @@ from typing import TYPE_CHECKING
 
 import pytest
 
+from headrace.lake import open_table, small_files
 from headrace.lake.paths import Lake
 from headrace.lifecycle.gaps import accept_gap
 from headrace.local.broker import Broker, create_topics
 from headrace.local.topics import add_partitions
+from headrace.preflight.logs import check_logs
 from headrace.spark.kafka import KafkaSettings, KafkaTopic
 from headrace.writing.lease import LeaseHeldError
 from tests.broker.harness import delete_records, delete_topic, produce, running
@@ -114,6 +116,7 @@ def test_a_topic_that_was_made_anew_is_not_taken_for_the_old_one(
     produce(kafka, topic, [*minutes(0, 0, 9), *minutes(1, 0, 4)])
     with running(spark, lake, kafka, topic) as run:
         run.catch_up()
+    before = open_table(lake.log(topic)).version, small_files.names(lake.lease(f"log/{topic}"))
     delete_topic(kafka, topic)
     create_topics(kafka.bootstrap_servers, {topic: 2})
     produce(kafka, topic, [*minutes(0, 0, records - 1), *minutes(1, 0, records - 1)])
@@ -125,6 +128,10 @@ def test_a_topic_that_was_made_anew_is_not_taken_for_the_old_one(
         f"Topic '{topic}' was deleted and created again: it is another topic than the log was read from."
     )
     assert told[1].startswith("Kafka's topic id is ")
+    assert "brokers of another cluster, correct HEADRACE_KAFKA_BOOTSTRAP_SERVERS" in told[2]
+    assert (open_table(lake.log(topic)).version, small_files.names(lake.lease(f"log/{topic}"))) == before
+    (finding,) = check_logs([run.node], lake.root, KafkaSettings(bootstrap_servers=kafka.bootstrap_servers))
+    assert finding.said.startswith(told[0])
     assert run.offsets() == {0: list(range(10)), 1: list(range(5))}
 
 

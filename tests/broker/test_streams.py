@@ -17,6 +17,7 @@ from headrace.lifecycle.backfill import Backfill
 from headrace.local.broker import Broker
 from headrace.local.topics import add_partitions
 from headrace.observe.views import Views
+from headrace.writing.table_upkeep import TableUpkeep
 from tests.broker.harness import delete_records, group_offsets, produce, running, set_topic, transactional
 from tests.broker.pipeline import NOON_MS, Record, minutes, reading
 
@@ -250,7 +251,7 @@ def test_every_kind_of_bad_input_has_its_line_in_the_ledger(
 
 
 def test_a_drain_ends_and_leaves_nothing_running(
-    spark: SparkSession, lake: Lake, kafka: Broker, new_topic: NewTopic
+    spark: SparkSession, lake: Lake, kafka: Broker, new_topic: NewTopic, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     topic = new_topic(1)
     sending, stop = threading.Event(), threading.Event()
@@ -272,7 +273,10 @@ def test_a_drain_ends_and_leaves_nothing_running(
             began = time.monotonic()
             run.runtime.drain()
             assert time.monotonic() - began < 30
+            kept: list[TableUpkeep] = []
+            monkeypatch.setattr(TableUpkeep, "keep", lambda upkeep: kept.append(upkeep))
             statuses = run.poll()
+            assert not kept, "a thread that reads would keep the process from ending"
     finally:
         stop.set()
         sender.join()

@@ -13,7 +13,7 @@ from confluent_kafka import Consumer
 import headrace as hr
 from headrace.lake.paths import Lake
 from headrace.local.broker import Broker
-from headrace.local.broker_config import HOST, free_port
+from headrace.local.broker_config import HOST, Quorum, free_port
 from headrace.local.topics import create_topics
 from headrace.spark.kafka import BrokerUnreachableError, KafkaSettings, KafkaTopic, source_options
 from headrace.spark.session import spark_conf
@@ -39,8 +39,8 @@ class TlsBroker(Broker):
     def tls_servers(self) -> str:
         return f"{HOST}:{self.tls_port}"
 
-    def _write_properties(self) -> Path:
-        path = super()._write_properties()
+    def _write_properties(self, quorum: Quorum) -> Path:
+        path = super()._write_properties(quorum)
         text = path.read_text()
         for name in ("listeners", "advertised.listeners"):
             text = text.replace(f"\n{name}=", f"\n{name}=SSL://{HOST}:{self.tls_port},")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import re
 import shutil
 import subprocess
@@ -113,3 +114,49 @@ def test_the_entrypoint_runs_commands_and_starts_executors_of_spark() -> None:
     assert subprocess.run(["sh", "-n", script], check=False).returncode == 0
     assert "KubernetesExecutorBackend" in script.read_text(encoding="utf-8")
     assert 'ENTRYPOINT ["/opt/headrace/entrypoint.sh"]' in dockerfile()
+
+
+def entrypoint(tmp_path: Path, *arguments: str, **variables: str) -> str:
+    """What the image's entry point runs: `tini` and `java` are written here, and print what they are given."""
+    for program, text in (("tini", 'shift\nexec "$@"'), ("java", 'printf "%s\\n" java "$@"')):
+        stand_in = tmp_path / program
+        stand_in.write_text(f"#!/bin/sh\n{text}\n")
+        stand_in.chmod(0o755)
+    path = os.pathsep.join([str(tmp_path), str(BIN), os.environ["PATH"]])
+    done = subprocess.run(
+        ["sh", str(ROOT / "deploy/image/entrypoint.sh"), *arguments],
+        env={"PATH": path, "HEADRACE_JARS": "/opt/headrace/jars", **variables},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert done.returncode == 0, done.stderr
+    return done.stdout
+
+
+def test_the_entry_point_runs_commands_and_begins_an_executor_where_spark_on_kubernetes_asks_for_one(
+    tmp_path: Path,
+) -> None:
+    assert entrypoint(tmp_path, "python", "-c", "print('ran')") == "ran\n"
+    told = {
+        "SPARK_EXECUTOR_MEMORY": "1g",
+        "SPARK_DRIVER_URL": "spark://CoarseGrainedScheduler@driver:7078",
+        "SPARK_EXECUTOR_ID": "3",
+        "SPARK_EXECUTOR_CORES": "2",
+        "SPARK_APPLICATION_ID": "spark-1",
+        "SPARK_EXECUTOR_POD_IP": "10.0.0.7",
+        "SPARK_RESOURCE_PROFILE_ID": "0",
+        "SPARK_EXECUTOR_POD_NAME": "headrace-exec-3",
+        "SPARK_JAVA_OPT_0": "-Dspark.driver.port=7078",
+    }
+    words = entrypoint(tmp_path, "executor", **told).splitlines()
+    main = words.index("org.apache.spark.scheduler.cluster.k8s.KubernetesExecutorBackend")
+    assert words[:4] == ["java", "-Dspark.driver.port=7078", "-Xms1g", "-Xmx1g"]
+    jars = words[main - 1].split(":")
+    assert jars[-1] == "/opt/headrace/jars/spark/*"
+    assert list(Path(jars[-2].removesuffix("*")).glob("spark-kubernetes_*.jar")), (
+        "the class is in PySpark's own"
+    )
+    given = dict(zip(words[main + 1 :: 2], words[main + 2 :: 2], strict=True))
+    assert given["--driver-url"] == told["SPARK_DRIVER_URL"]
+    assert (given["--hostname"], given["--podName"]) == ("10.0.0.7", "headrace-exec-3")

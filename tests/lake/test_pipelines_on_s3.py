@@ -5,12 +5,15 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 import pytest
+from pyspark.sql import Row
 
 import headrace as hr
 from headrace import lake as lakes
 from headrace.lake.paths import Lake
 from headrace.lifecycle.backfill import Backfill
 from headrace.lifecycle.maintenance import Maintenance
+from headrace.observe.keyed_reads import KeyedReads
+from headrace.observe.sql import LakeSql
 from headrace.observe.views import Views
 from headrace.spark.session import pipeline_session
 from headrace.writing.node_runner import NodeRunner
@@ -83,7 +86,16 @@ def test_the_tables_are_those_of_a_local_disk(
     assert rows == live(session, here, node) != []
     done = list(Maintenance(session, there, [node], patience_seconds=3).run())
     assert not any(each.skipped for each in done)
-    assert sorted(map(tuple, Views(session, there).read(node).collect()), key=str) == rows
+    table = Views(session, there).read(node)
+    assert sorted(map(tuple, table.collect()), key=str) == rows
+    with LakeSql(there, [node]) as sql:
+        assert sql.query(f"SELECT count(*) AS n FROM {node.required_name}").to_pylist() == [{"n": len(rows)}]
+    if node is TOTALS:
+        kept, shown = KeyedReads(there), table.select("sensor_id", "n", "total").collect()
+        for each in map(Row.asDict, shown):
+            found = kept.get(node, each["sensor_id"])
+            assert found is not None
+            assert {name: found[name] for name in each} == each
 
 
 def test_an_overtaken_sequencer_adds_nothing(spark: SparkSession, s3_root: str) -> None:

@@ -100,6 +100,15 @@ def test_the_stream_of_a_node_that_reads_a_node_depends_on_its_stream() -> None:
     ]
 
 
+def test_a_stream_with_a_standby_has_two_runs_that_wait_for_each_other_in_no_queue() -> None:
+    built = build_definitions([reading_counts], partitions_start="2026-11-01", standby=True)
+    graph = graph_of(built)
+    assert {"keep_streams_running", "keep_streams_standby_running"} <= graph["sensors"].keys()
+    assert graph["jobs"]["streams"] == graph["jobs"]["streams_standby"] == ["host_streams"]
+    tags = [graph["job tags"][name]["headrace/stream"] for name in ("streams", "streams_standby")]
+    assert tags == ["streams", "streams_standby"]
+
+
 def test_the_workspace_loads_as_the_webserver_loads_it() -> None:
     command = [sys.executable, "-m", "dagster", "definitions", "validate", "-w", "workspace.yaml"]
     environment = os.environ | {"PYTHONPATH": str(ROOT / "platform")}

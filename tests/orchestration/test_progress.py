@@ -22,7 +22,7 @@ from headrace.orchestration.heartbeat import Heartbeat, read_heartbeat
 from headrace.orchestration.interrupts import StopRequest
 from headrace.orchestration.progress import Cadence, Throttle, figures
 from headrace.orchestration.resources import LakeResource
-from headrace.orchestration.streams import StreamConfig
+from headrace.orchestration.streams import Reported, StreamConfig
 from headrace.streams.stream_status import StreamStatus
 
 pytestmark = pytest.mark.dagster
@@ -35,6 +35,7 @@ RUNNING = StreamStatus(
     *("stream", "reading_counts", "running", None, 0, 5_000, 12.345, 7, 0.25, MIDNIGHT_MS, 40),
     fates={"kept": 4_990, "late": 8, "replay": 2, "dead_letter": 0},
 )
+WAITING, STOPPED = replace(RUNNING, state="waiting"), replace(RUNNING, state="stopped")
 EQUAL = DayVerdict(DAY, True, 720, 720, 0, (), False)
 
 
@@ -187,3 +188,15 @@ def test_the_pages_of_a_lake_elsewhere_need_a_folder_that_is_named(monkeypatch: 
     assert LakeResource(root="file:/lake").docs_folder == "/lake/quality"
     with pytest.raises(TerminalError, match="HEADRACE_DOCS"):
         _ = LakeResource(root="s3://bucket/lake").docs_folder
+
+
+def test_a_run_that_stands_by_reports_of_a_query_from_when_it_has_it() -> None:
+    told: list[str] = []
+    reported = Reported(stands_by=True, tell=told.append)
+    for statuses in ([WAITING], [WAITING], [STOPPED]):
+        assert reported.of(statuses) == []
+    assert told == ["Stands by for stream/reading_counts.", "Stands by for nothing more."]
+    for status in (RUNNING, STOPPED):
+        assert reported.of([status]) == [status]
+    assert reported.of([WAITING]) == []
+    assert Reported(stands_by=False, tell=told.append).of([WAITING]) == [WAITING]

@@ -106,6 +106,15 @@ def test_a_run_that_was_canceled_because_dagster_went_down_comes_back_with_it(pa
     assert starts(past.look(after=25))
 
 
+def test_dagster_may_say_how_long_it_takes_to_go_down(past: Past) -> None:
+    run = past.run(START, CANCELED)
+    past.instance.add_run_tags(run, {SHUTDOWN_TAG: f"{time.time() + 150:.0f}"})
+    assert "going down" in why(past.look(after=145))
+    assert starts(past.look(after=155))
+    past.instance.add_run_tags(run, {SHUTDOWN_TAG: "0"})
+    assert starts(past.look(after=25))
+
+
 def test_a_run_that_rotated_is_followed_at_once(past: Past) -> None:
     past.run(START, SUCCESS)
     assert starts(past.look())
@@ -175,6 +184,17 @@ def test_a_second_start_that_a_person_took_back_does_not_stop_the_first_for_good
 def test_runs_of_another_stream_do_not_count(past: Past) -> None:
     past.instance.create_run_for_job(defs.resolve_job_def("streams"), tags={STREAM_TAG: "others"})
     assert starts(past.look())
+
+
+def test_the_run_that_stands_by_is_kept_running_by_itself(past: Past) -> None:
+    both = pipeline_of([reading_counts], partitions_start="2026-11-01", standby=True)
+    past.run(START, CANCELED)
+    for run, starting in (("streams", False), ("streams_standby", True)):
+        decision = supervise(past.instance, both, 0.0, time.time() + 1, run)
+        assert starts(decision) is starting
+    assert isinstance(decision, RunRequest)
+    assert decision.tags[STREAM_TAG] == "streams_standby"
+    assert (decision.run_key or "").startswith("streams_standby:none:")
 
 
 def test_each_start_has_a_run_key_of_its_own(past: Past) -> None:

@@ -12,7 +12,7 @@ from confluent_kafka.admin._acl import AclBinding, AclOperation, AclPermissionTy
 from confluent_kafka.admin._resource import ResourcePatternType, ResourceType
 
 from headrace.local.broker import Broker
-from headrace.local.broker_config import HOST, free_port
+from headrace.local.broker_config import HOST, Quorum, free_port
 from headrace.local.topics import create_topics
 from tests.broker.harness import lake
 
@@ -35,8 +35,8 @@ class SaslBroker(Broker):
     def sasl_servers(self) -> str:
         return f"{HOST}:{self.sasl_port}"
 
-    def _write_properties(self) -> Path:
-        path = super()._write_properties()
+    def _write_properties(self, quorum: Quorum) -> Path:
+        path = super()._write_properties(quorum)
         text = path.read_text()
         for name in ("listeners", "advertised.listeners"):
             text = text.replace(f"\n{name}=", f"\n{name}=SASL_PLAINTEXT://{HOST}:{self.sasl_port},")

@@ -2,22 +2,23 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
+from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pytest
 
 from headrace.errors import TerminalError
-from headrace.lake import small_files, storage
+from headrace.lake import clocks, small_files, storage
+from headrace.lake.clocks import ClocksApartError
 from headrace.lake.format import require_format
+from headrace.lake.paths import Lake
 from headrace.log.clock import SystemClock
 from headrace.preflight.lake import check_lake
 from headrace.writing.lease import take_lease
 from tests.preflight.careless_store import careless_store
-
-if TYPE_CHECKING:
-    from headrace.lake.paths import Lake
 
 NO_SPARK: Any = None  # a lease is refused before Spark is asked
 
@@ -25,9 +26,11 @@ NO_SPARK: Any = None  # a lease is refused before Spark is asked
 @pytest.fixture(autouse=True)
 def _new_clients() -> Iterator[None]:
     """Clients are made once in a process, with the variables of that moment."""
-    storage._store.cache_clear()
+    for cached in (storage._store, clocks._measured):
+        cached.cache_clear()
     yield
-    storage._store.cache_clear()
+    for cached in (storage._store, clocks._measured):
+        cached.cache_clear()
 
 
 def only_wrong(root: str) -> str:
@@ -63,6 +66,36 @@ def test_a_bucket_is_tried_with_its_credentials(s3_root: str, monkeypatch: pytes
     assert "the store refuses access" in refused
     assert "AWS_ACCESS_KEY_ID" in refused
     assert "wr0ng" not in refused
+
+
+@pytest.mark.s3
+@pytest.mark.parametrize(
+    ("apart_ms", "told"), [(63_000, r"6[123] s ahead of"), (-63_000, r"6[234] s behind")]
+)
+def test_a_clock_that_is_apart_from_the_stores_takes_no_lease(
+    apart_ms: int, told: str, s3_root: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    machine_ms = clocks.machine_ms
+    monkeypatch.setattr(clocks, "machine_ms", lambda: machine_ms() + apart_ms)
+    assert re.search(f"this machine's clock is {told} that of the store", only_wrong(s3_root))
+    with pytest.raises(ClocksApartError, match=told):
+        take_lease(NO_SPARK, Lake(s3_root).lease("log/readings"), "Log 'readings'", SystemClock())
+    assert small_files.names(s3_root) == ["checks", "format.json"]
+
+
+@pytest.mark.fast
+def test_the_stores_clock_is_asked_once_a_minute(monkeypatch: pytest.MonkeyPatch) -> None:
+    asked: list[str] = []
+
+    def agrees(uri: str) -> int:
+        asked.append(uri)
+        return 0
+
+    monkeypatch.setattr(clocks, "ahead_ms", agrees)
+    for minute in (1, 1, 2):
+        monkeypatch.setattr(clocks, "minute", partial(int, minute))
+        clocks.require_clocks("s3://lake/clocks")
+    assert asked == ["s3://lake/clocks/checks/clock.json"] * 2
 
 
 @pytest.mark.fast

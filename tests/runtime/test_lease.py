@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from headrace.lake import small_files
+from headrace.lake.clocks import ClocksApartError
 from headrace.log.clock import ManualClock
 from headrace.writing import lease as lease_module
 from headrace.writing import lease_waits
@@ -165,6 +166,17 @@ def test_a_lease_from_elsewhere_expires_when_it_is_not_renewed(
     with pytest.raises(LeaseNotExpiredError):
         take(spark, folder, NOW_MS + EXPIRES_MS)
     assert take(spark, folder, NOW_MS + EXPIRES_MS + 1).epoch == 2
+
+
+def test_a_holder_elsewhere_whose_clock_is_ahead_is_named(spark: SparkSession, folder: str) -> None:
+    take(spark, folder, NOW_MS + 60_000)
+    with pytest.raises(LeaseHeldError, match="already being written"):
+        take(spark, folder)
+    claim_as(spark, folder, host="elsewhere", pid=1)
+    with pytest.raises(ClocksApartError, match="'elsewhere', which holds the lease, is 60 s ahead of this"):
+        take(spark, folder)
+    with pytest.raises(LeaseNotExpiredError):
+        take(spark, folder, NOW_MS + 55_000)
 
 
 def test_a_holder_renews_its_lease_while_it_has_nothing_to_commit(

@@ -42,6 +42,17 @@ def read(uri: str) -> bytes:
         return bytes(obstore.get(*store_of(uri)).bytes())
 
 
+def modified_ms(uri: str) -> int:
+    """When an object was written, in ms since 1970 by the store's clock.
+
+    Raises: FileNotFoundError.
+    """
+    import obstore
+
+    with reaching(uri):
+        return round(obstore.head(*store_of(uri))["last_modified"].timestamp() * 1000)
+
+
 def overwrite(uri: str, content: bytes) -> None:
     """Write an object, whether there is one or not."""
     import obstore

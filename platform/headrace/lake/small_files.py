@@ -60,6 +60,14 @@ def read_bytes(uri: str) -> bytes | None:
         return None
 
 
+def modified_ms(uri: str) -> int:
+    """When a file was written, in ms since 1970 by the clock of its store. Object stores tell whole seconds.
+
+    Raises: FileNotFoundError
+    """
+    return local_path(uri).stat().st_mtime_ns // 1_000_000 if is_local(uri) else object_files.modified_ms(uri)
+
+
 def copy(source: str, target: str) -> None:
     """Copy one file of a lake to another place in it."""
     if is_local(source):

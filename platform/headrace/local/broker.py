@@ -33,8 +33,8 @@ from headrace.local.broker_config import (
     HOST,
     JVM_FLAGS,
     LOG_FLAGS,
+    Quorum,
     free_port,
-    new_cluster_id,
     port_is_free,
     server_properties,
 )
@@ -50,13 +50,17 @@ class BrokerFailed(TerminalError):
 
 
 class Broker(LocalServer):
-    """A single-node Kafka broker over one data folder.
+    """A Kafka broker over one data folder.
 
     In:     `port` None takes a free one, and keeps it over restarts of this object.
+            `quorum` and `node`: the cluster to which it belongs, and its number there; None: it is alone
     """
 
-    def __init__(self, data_dir: Path, port: int | None = None) -> None:
+    def __init__(
+        self, data_dir: Path, port: int | None = None, *, quorum: Quorum | None = None, node: int = 1
+    ) -> None:
         super().__init__(data_dir.absolute(), port, "broker.log")
+        self._quorum, self._node = quorum, node
 
     @property
     def bootstrap_servers(self) -> str:
@@ -76,8 +80,9 @@ class Broker(LocalServer):
         held = self._hold_data_dir()
         try:
             self._choose_port()
-            properties = self._write_properties()
-            self._format_storage(properties)
+            quorum = self._quorum or Quorum.of(1)
+            properties = self._write_properties(quorum)
+            self._format_storage(properties, quorum)
             command = [*self._java(), "kafka.Kafka", str(properties)]
             self._process = lifeline.spawn(command, log=self.log_file, keep_fds=[held])
         finally:
@@ -133,18 +138,18 @@ class Broker(LocalServer):
                 f"Port {self.port} on {HOST} is taken.", hint="Stop what listens there, or name another port."
             )
 
-    def _write_properties(self) -> Path:
+    def _write_properties(self, quorum: Quorum) -> Path:
         assert self.port is not None
         properties = self.data_dir / "server.properties"
         properties.write_text(
-            server_properties(self.data_dir, port=self.port, controller_port=free_port()), encoding="utf-8"
+            server_properties(self.data_dir, port=self.port, quorum=quorum, node=self._node), encoding="utf-8"
         )
         return properties
 
-    def _format_storage(self, properties: Path) -> None:
+    def _format_storage(self, properties: Path, quorum: Quorum) -> None:
         if (self.data_dir / "log" / "meta.properties").exists():
             return
-        arguments = ["format", "--ignore-formatted", "-t", new_cluster_id(), "-c", str(properties)]
+        arguments = ["format", "--ignore-formatted", "-t", quorum.cluster_id, "-c", str(properties)]
         command = [*self._java(), "kafka.tools.StorageTool", *arguments]
         done = subprocess.run(command, capture_output=True, text=True, check=False)
         if done.returncode != 0:

@@ -1,10 +1,12 @@
-"""The configuration of a single-node Kafka broker: KRaft, loopback only, light enough for a laptop."""
+"""The configuration of a Kafka broker, alone or one of several: KRaft, loopback only, light enough for a laptop."""
 
 from __future__ import annotations
 
 import base64
 import socket
 import uuid
+from collections.abc import Mapping
+from dataclasses import dataclass
 from pathlib import Path
 
 HOST = "127.0.0.1"
@@ -17,28 +19,50 @@ LOG_FLAGS = (
 )
 
 
-def server_properties(data_dir: Path, *, port: int, controller_port: int) -> str:
-    """Compose `server.properties`: broker and controller in one process, data kept for ever."""
+@dataclass(frozen=True)
+class Quorum:
+    """The nodes of one Kafka cluster; each is a broker and a controller.
+
+    controllers  by the id of a node, from 1 on, the port of its controller
+    """
+
+    cluster_id: str
+    controllers: Mapping[int, int]
+
+    @staticmethod
+    def of(nodes: int) -> Quorum:
+        """A new cluster of so many nodes, with ports that are free now."""
+        ports: set[int] = set()
+        while len(ports) < nodes:
+            ports.add(free_port())
+        return Quorum(new_cluster_id(), dict(enumerate(sorted(ports), start=1)))
+
+
+def server_properties(data_dir: Path, *, port: int, quorum: Quorum, node: int = 1) -> str:
+    """Compose `server.properties` of one node: broker and controller in one process, data kept for ever."""
     listeners = f"PLAINTEXT://{HOST}:{port}"
+    nodes = len(quorum.controllers)
+    enough = max(1, nodes - 1)  # replicas that have a record before its sender is told so
     properties = {
         "process.roles": "broker,controller",
-        "node.id": 1,
-        "controller.quorum.voters": f"1@{HOST}:{controller_port}",
+        "node.id": node,
+        "controller.quorum.voters": ",".join(f"{n}@{HOST}:{p}" for n, p in quorum.controllers.items()),
         "controller.listener.names": "CONTROLLER",
-        "listeners": f"{listeners},CONTROLLER://{HOST}:{controller_port}",
+        "listeners": f"{listeners},CONTROLLER://{HOST}:{quorum.controllers[node]}",
         "advertised.listeners": listeners,
         "listener.security.protocol.map": "PLAINTEXT:PLAINTEXT,CONTROLLER:PLAINTEXT",
         "log.dirs": data_dir / "log",
         "auto.create.topics.enable": "false",
-        # One node: nothing to replicate to, no group to wait for.
-        "default.replication.factor": 1,
-        "offsets.topic.replication.factor": 1,
+        # Each node has everything; one of several may be away. Alone it has no group to wait for.
+        "default.replication.factor": nodes,
+        "min.insync.replicas": enough,
+        "offsets.topic.replication.factor": nodes,
         "offsets.topic.num.partitions": 1,
-        "transaction.state.log.replication.factor": 1,
-        "transaction.state.log.min.isr": 1,
+        "transaction.state.log.replication.factor": nodes,
+        "transaction.state.log.min.isr": enough,
         "transaction.state.log.num.partitions": 1,
-        "share.coordinator.state.topic.replication.factor": 1,
-        "share.coordinator.state.topic.min.isr": 1,
+        "share.coordinator.state.topic.replication.factor": nodes,
+        "share.coordinator.state.topic.min.isr": enough,
         "share.coordinator.state.topic.num.partitions": 1,
         "group.initial.rebalance.delay.ms": 0,
         # A killed broker is taken back when its former session has ended: not after Kafka's 9 s.

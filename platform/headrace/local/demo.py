@@ -19,6 +19,7 @@ from rich.console import Console
 from headrace.errors import TerminalError
 from headrace.local import lifeline, scenes
 from headrace.local.broker import Broker
+from headrace.local.brokers import Brokers
 from headrace.local.demo_cluster import beyond_one_machine
 from headrace.local.postgres import Postgres
 from headrace.local.report import served_report
@@ -27,6 +28,7 @@ from headrace.nodes.topics import topics_of
 from headrace.settings import Settings, load_pipeline
 from headrace.sinks.postgres import DSN_VARIABLE
 from headrace.spark.jars import project_root
+from headrace.writing.processes import born, runs
 
 if TYPE_CHECKING:
     import subprocess
@@ -36,6 +38,7 @@ if TYPE_CHECKING:
 
 HISTORY_DAYS = max(scene.days for scene in scenes.SCENES)
 SHOWN_EVERY_SECONDS = 10
+DRAIN_SECONDS_MAX, PATIENCE_SECONDS = 90.0, 30.0  # of runs, and of Dagster's own processes
 LOCATION = "/locations/__repository__@headrace"
 GRAPH, SENSOR = f"{LOCATION}/asset-groups/demo", f"{LOCATION}/sensors/keep_streams_running"
 
@@ -44,7 +47,8 @@ def run_demo(*, port: int, rate: float, fresh: bool, cluster: bool = False) -> N
     """Start everything in order, show progress, and stop everything in the opposite order on Ctrl-C.
 
     In: port     of the Dagster UI, on loopback; `rate` live records per second; `fresh` forgets an earlier demo
-        cluster  whether a Spark cluster computes, the lake lies on S3 and Dagster keeps its records in PostgreSQL
+        cluster  whether there are three brokers, a Spark cluster computes, the lake lies on S3 and Dagster keeps its
+                 records in PostgreSQL
     """
     console = Console()
     home = project_root() / ".headrace" / ("demo-cluster" if cluster else "demo")
@@ -54,8 +58,9 @@ def run_demo(*, port: int, rate: float, fresh: bool, cluster: bool = False) -> N
     home.mkdir(parents=True, exist_ok=True)
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(0))
     with ExitStack() as stack, suppress(KeyboardInterrupt):
-        console.print("starting a Kafka broker")
-        broker = stack.enter_context(Broker(home / "kafka"))
+        console.print("starting three Kafka brokers" if cluster else "starting a Kafka broker")
+        broker: Broker | Brokers = Brokers(home / "kafka") if cluster else Broker(home / "kafka")
+        stack.enter_context(broker)
         console.print("starting a PostgreSQL server")
         database = stack.enter_context(Postgres(home / "postgres"))
         _fill(console, broker.bootstrap_servers)
@@ -244,14 +249,30 @@ def _stop(console: Console, dagster: subprocess.Popen[bytes], port: int) -> None
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     console.print("\nstopping: the stream finishes its micro-batches first")
     instance = DagsterInstance.get()
+    until = f"{time.time() + DRAIN_SECONDS_MAX + 2 * PATIENCE_SECONDS:.0f}"
     client: Any = DagsterGraphQLClient("127.0.0.1", port_number=port)
     in_progress = RunsFilter(statuses=IN_PROGRESS_RUN_STATUSES)
-    for run in instance.get_runs(in_progress):
-        instance.add_run_tags(run.run_id, {SHUTDOWN_TAG: "demo"})
+    stopped = [run.run_id for run in instance.get_runs(in_progress)]
+    for run_id in stopped:
+        instance.add_run_tags(run_id, {SHUTDOWN_TAG: until})
         with suppress(Exception):
-            client.terminate_run(run.run_id)
-    deadline = time.monotonic() + 90
+            client.terminate_run(run_id)
+    deadline = time.monotonic() + DRAIN_SECONDS_MAX
     while instance.get_runs_count(in_progress) and time.monotonic() < deadline and dagster.poll() is None:
         time.sleep(0.5)
-    lifeline.stop(dagster, patience_s=30)
+    _end(dagster)
+    for run_id in stopped:
+        instance.add_run_tags(run_id, {SHUTDOWN_TAG: "0"})  # it is down: the next start need not wait
     console.print("stopped")
+
+
+def _end(dagster: subprocess.Popen[bytes]) -> None:
+    """End Dagster, and what is left of its runs: they would outlive it."""
+    below = {pid: born(pid) for pid in lifeline.descendants(dagster.pid)}
+    lifeline.stop(dagster, patience_s=PATIENCE_SECONDS)
+    deadline = time.monotonic() + PATIENCE_SECONDS
+    while (left := [pid for pid, began in below.items() if runs(pid, began)]) and time.monotonic() < deadline:
+        time.sleep(0.2)
+    for pid in left:
+        with suppress(ProcessLookupError):
+            os.kill(pid, signal.SIGKILL)

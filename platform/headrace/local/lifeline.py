@@ -75,6 +75,23 @@ def stop(process: subprocess.Popen[bytes], *, patience_s: float = 20.0) -> None:
         process.wait()
 
 
+def children(parent: int) -> list[int]:
+    """The processes that a process has started and that still run; Linux tells them."""
+    return [int(pid) for path in Path(f"/proc/{parent}/task").glob("*/children") for pid in _words(path)]
+
+
+def descendants(parent: int) -> list[int]:
+    """Its children, theirs, and so on."""
+    return [pid for child in children(parent) for pid in (child, *descendants(child))]
+
+
+def _words(path: Path) -> list[str]:
+    try:
+        return path.read_text().split()
+    except (FileNotFoundError, ProcessLookupError):
+        return []  # the process or thread has ended
+
+
 def _become(parent: int, user: str, command: Sequence[str]) -> None:
     if user:  # here and not before: this Python may lie where only root may go
         owner = pwd.getpwnam(user)

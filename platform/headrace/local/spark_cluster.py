@@ -33,6 +33,8 @@ from headrace.spark.jars import java
 MASTER, WORKER = "org.apache.spark.deploy.master.Master", "org.apache.spark.deploy.worker.Worker"
 # Masters and workers compute nothing: the quick compiler alone.
 DAEMON_JVM = "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC -Xss512k"
+# Else the master takes a fixed port, too, by which anybody here could submit work.
+NO_SUBMISSIONS = "-Dspark.master.rest.enabled=false"
 EXECUTOR = "org.apache.spark.executor.CoarseGrainedExecutorBackend"
 
 
@@ -162,6 +164,7 @@ class SparkCluster(LocalServer):
             "SPARK_LOCAL_IP": HOST,
             "SPARK_DAEMON_MEMORY": "256m",
             "SPARK_DAEMON_JAVA_OPTS": DAEMON_JVM,
+            "SPARK_MASTER_OPTS": NO_SUBMISSIONS,
             "JAVA_HOME": str(Path(java()).resolve().parents[1]),
         }
         return lifeline.spawn(
@@ -170,10 +173,8 @@ class SparkCluster(LocalServer):
 
 
 def _children(parent: int) -> list[int]:
-    """The executors among the children of a worker; Linux tells them."""
-    listed = (_read(path) for path in Path(f"/proc/{parent}/task").glob("*/children"))
-    numbers = [int(number) for text in listed for number in text.split()]
-    return [number for number in numbers if EXECUTOR in _read(Path(f"/proc/{number}/cmdline"))]
+    """The executors among the children of a worker."""
+    return [pid for pid in lifeline.children(parent) if EXECUTOR in _read(Path(f"/proc/{pid}/cmdline"))]
 
 
 def _read(path: Path) -> str:

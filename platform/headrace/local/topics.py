@@ -12,6 +12,7 @@ from tenacity import retry, retry_if_exception, stop_after_delay, wait_exponenti
 from headrace.errors import TerminalError
 
 TIMEOUT_S = 10.0
+BROKERS_DEFAULT = -1
 
 
 class TopicMismatch(TerminalError):
@@ -39,7 +40,9 @@ _patiently = retry(
 
 @_patiently
 def create_topics(bootstrap: str, topics: Mapping[str, int], *, retention_ms: int = -1) -> None:
-    """Make the topics that do not exist yet; the default retention keeps old timestamps for ever.
+    """Make the topics that do not exist yet, each with as many replicas as the brokers have by default.
+
+    The default retention keeps old timestamps for ever.
 
     In:     the number of partitions by topic.
     Raises: TopicMismatch when one exists with another number of partitions; KafkaException after a minute of
@@ -54,7 +57,11 @@ def create_topics(bootstrap: str, topics: Mapping[str, int], *, retention_ms: in
                 hint="Use add_partitions, or another topic.",
             )
     config = {"retention.ms": str(retention_ms)}
-    new = [NewTopic(name, topics[name], 1, config=config) for name in topics if name not in existing]
+    new = [
+        NewTopic(name, topics[name], BROKERS_DEFAULT, config=config)
+        for name in topics
+        if name not in existing
+    ]
     for future in (admin.create_topics(new, operation_timeout=TIMEOUT_S) if new else {}).values():
         try:
             future.result()

@@ -28,6 +28,7 @@ from headrace.log.record_writer import Records, RecordWriter
 from headrace.log.recovery import commits_during, recover
 from headrace.log.resets import control_entry
 from headrace.log.ticks import due_ticks
+from headrace.log.topic_identity import require_known_topic
 from headrace.sequence.log_columns import CONTROL, DRAIN, SKIPPING, TICK, log_schema
 from headrace.sequence.log_state import LastRow, LogState, PartitionState
 from headrace.spark.one_task import table_schema
@@ -207,14 +208,8 @@ class Sequencer:
         In:     topic_id  None: the broker has none
         Raises: TerminalError when the log was read from another topic of the same name
         """
-        known = self.state.topic_id
-        if known is not None and topic_id is not None and known != topic_id:
-            raise TerminalError(
-                f"Topic '{self.topic.name}' was deleted and created again: it is another topic than the log was read from.",
-                detail=f"Kafka's topic id is {topic_id}, the log's is {known}.",
-                hint="Read it into a new lake, or delete this topic's log and its nodes, which are then built anew.",
-            )
-        if known is None:
+        require_known_topic(self.topic.name, self.state.topic_id, topic_id)
+        if self.state.topic_id is None:
             self.state = replace(self.state, topic_id=topic_id)
 
     def accept_gap(self, offsets: Mapping[int, int]) -> None:

@@ -60,14 +60,15 @@ def advancing_checks(pipeline: Pipeline) -> dg.AssetChecksDefinition:
         description="Says whether the running queries advance; needs no Spark.",
     )
     def check(context: dg.AssetCheckExecutionContext) -> Iterator[dg.AssetCheckResult]:
-        filters = dg.RunsFilter(tags={STREAM_TAG: pipeline.name}, statuses=ACTIVE)
-        running = context.instance.get_runs(filters, limit=1)
+        filters = dg.RunsFilter(tags={STREAM_TAG: list(pipeline.runs)}, statuses=ACTIVE)
+        running = context.instance.get_runs(filters, limit=len(pipeline.runs))
         for key in sorted(wanted.asset_key for wanted in context.selected_asset_check_keys):
             asset = key.to_user_string()
             if not running:
                 yield _result(asset, None, "It does not run: nothing can stand still.")
             else:
-                yield _result(asset, _noted(context.instance, running[0].run_id, asset))
+                noted = (_noted(context.instance, run.run_id, asset) for run in running)
+                yield _result(asset, next(filter(None, noted), None))
 
     return check
 

@@ -36,6 +36,7 @@ def build_definitions(
     docs_url: str | None = None,
     group: str = "streams",
     stream_name: str = "streams",
+    standby: bool = False,
     sensor_running: bool = False,
     first_checks_running: bool = False,
     quality_cron: str = "0 * * * *",
@@ -52,6 +53,7 @@ def build_definitions(
         kafka             default: from $HEADRACE_KAFKA_…, when a run starts
         docs, docs_url    where the quality pages go, and the address that serves them (see LakeResource)
         stream_name       of the stream run; nodes given in one call share one run and one Spark
+        standby           whether a second run, `<stream_name>_standby`, waits and takes over when the first one ends
         sensor_running    whether the sensor starts switched on
         first_checks_running  whether the sensor that runs all checks once, after the first data, starts switched on
         quality_cron      when the checks run once their schedule is switched on; maintenance_cron likewise
@@ -70,10 +72,12 @@ def build_definitions(
         kafka=kafka,
         thresholds=thresholds,
         owners=owners,
+        standby=standby,
         logs_elsewhere=logs_elsewhere,
     )
     checks = checks_of(pipeline)
-    streams, backfill, quality = _jobs(pipeline, checks)
+    streams = [_stream_job(pipeline, run) for run in pipeline.runs]
+    backfill, quality = _jobs(pipeline, checks)
     maintenance = maintenance_job(pipeline, f"maintenance{_suffix(pipeline)}")
     erasure = erasure_job(pipeline, f"erase_key{_suffix(pipeline)}")
     suppressed = any(is_suppressed(node) for node in pipeline.nodes)
@@ -86,9 +90,9 @@ def build_definitions(
     return dg.Definitions(
         assets=[streaming_assets(pipeline), *(table_asset(node, pipeline) for node in pipeline.nodes)],
         asset_checks=checks,
-        jobs=[streams, backfill, quality, maintenance, erasure, retention, *changes, *live],
+        jobs=[*streams, backfill, quality, maintenance, erasure, retention, *changes, *live],
         sensors=[
-            keep_running_sensor(pipeline, streams, _status(sensor_running)),
+            *(keep_running_sensor(pipeline, job, _status(sensor_running)) for job in streams),
             first_checks_sensor(
                 f"first_checks{_suffix(pipeline)}", pipeline, quality, _status(first_checks_running)
             ),
@@ -131,17 +135,19 @@ def _suffix(pipeline: Pipeline) -> str:
     return "" if pipeline.name == "streams" else f"_{pipeline.name}"
 
 
-def _jobs(
-    pipeline: Pipeline, checks: Sequence[dg.AssetChecksDefinition]
-) -> tuple[AssetJob, AssetJob, AssetJob]:
-    suffix = _suffix(pipeline)
-    streams = dg.define_asset_job(
-        pipeline.name,
+def _stream_job(pipeline: Pipeline, run: str) -> AssetJob:
+    takes_over = " It waits while another run has them." if pipeline.standby else ""
+    return dg.define_asset_job(
+        run,
         dg.AssetSelection.assets(*pipeline.streaming_keys).without_checks(),
-        description="Runs every log and query in one process until terminated. The sensor starts it.",
-        tags={STREAM_TAG: pipeline.name},
+        description=f"Runs every log and query in one process until terminated. The sensor starts it.{takes_over}",
+        tags={STREAM_TAG: run},
         executor_def=dg.in_process_executor,
     )
+
+
+def _jobs(pipeline: Pipeline, checks: Sequence[dg.AssetChecksDefinition]) -> tuple[AssetJob, AssetJob]:
+    suffix = _suffix(pipeline)
     backfill = dg.define_asset_job(
         f"backfill{suffix}",
         dg.AssetSelection.assets(*pipeline.table_keys).without_checks(),
@@ -156,4 +162,4 @@ def _jobs(
         tags=ENDS,
         executor_def=dg.in_process_executor,
     )
-    return streams, backfill, quality
+    return backfill, quality

@@ -15,7 +15,8 @@ if TYPE_CHECKING:
 
 STREAM_TAG = "headrace/stream"  # on every stream run; dagster.yaml allows one run for each of its values
 SHUTDOWN_TAG = (
-    "headrace/stopped_by"  # on runs canceled because Dagster itself goes down: they come back with it
+    "headrace/stopped_by"  # on runs canceled because Dagster itself goes down: they come back with it.
+    # Its value may be the time, in seconds since 1970, until which Dagster takes to do so.
 )
 BACKFILL_POOL = "headrace_backfills"  # of all backfills; dagster.yaml says how many run at once
 ADVANCING = "stream_is_advancing"  # the check of logs and running queries

@@ -31,6 +31,7 @@ class Pipeline:
     group  under which the asset graph shows them
     days   the partitions of the result tables, UTC days of `window_start`
     kafka  None: read from the environment when a run starts
+    standby  whether a second run waits, warm, and takes over when the first one ends
     logs_elsewhere  topics whose logs are assets of another pipeline; a run of this one writes them while none of that does
     thresholds, owners  of logs and tables, by asset key: `log/<topic>` or the node's name
     """
@@ -42,6 +43,7 @@ class Pipeline:
     kafka: KafkaSettings | None = None
     thresholds: Mapping[str, Thresholds] = field(default_factory=dict)
     owners: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
+    standby: bool = False
     logs_elsewhere: tuple[str, ...] = ()
 
     def __post_init__(self) -> None:
@@ -67,6 +69,11 @@ class Pipeline:
     def owners_of(self, key: AssetKey, described: Sequence[str] = ()) -> list[str]:
         """The owners of a log or table, those in its description first."""
         return [*described, *self.owners.get(key.to_user_string(), ())]
+
+    @property
+    def runs(self) -> tuple[str, ...]:
+        """The names of the runs that may host it: of their jobs, and the values of their tag."""
+        return (self.name, f"{self.name}_standby") if self.standby else (self.name,)
 
     @property
     def topics(self) -> tuple[Topic, ...]:
@@ -119,10 +126,20 @@ def pipeline_of(
     kafka: KafkaSettings | None = None,
     thresholds: Mapping[str, Thresholds] | None = None,
     owners: Mapping[str, Sequence[str]] | None = None,
+    standby: bool = False,
     logs_elsewhere: Sequence[str] = (),
 ) -> Pipeline:
     """A pipeline whose tables have a partition for each day from YYYY-MM-DD through today."""
     days = DailyPartitionsDefinition(partitions_start, end_offset=1)  # today can be verified as far as it is
     owned = {asset: checked_owners(given) for asset, given in (owners or {}).items()}
-    elsewhere = tuple(logs_elsewhere)
-    return Pipeline(op_name(name), tuple(nodes), group, days, kafka, dict(thresholds or {}), owned, elsewhere)
+    return Pipeline(
+        op_name(name),
+        tuple(nodes),
+        group,
+        days,
+        kafka,
+        dict(thresholds or {}),
+        owned,
+        standby=standby,
+        logs_elsewhere=tuple(logs_elsewhere),
+    )

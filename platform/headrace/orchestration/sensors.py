@@ -51,10 +51,10 @@ ACTIVE = (
 def keep_running_sensor(
     pipeline: Pipeline, job: AssetJob, default_status: DefaultSensorStatus
 ) -> SensorDefinition:
-    """The sensor of one stream run."""
+    """The sensor of one stream run. In: job  of that run, one of the pipeline's `runs`."""
 
     @sensor(
-        name=f"keep_{pipeline.name}_running",
+        name=f"keep_{job.name}_running",
         job=job,
         minimum_interval_seconds=LOOK_EVERY_SECONDS,
         default_status=default_status,
@@ -65,16 +65,22 @@ def keep_running_sensor(
         ),
     )
     def keep_running(context: SensorEvaluationContext) -> RunRequest | SkipReason:
-        return supervise(context.instance, pipeline, context.last_sensor_start_time, time.time())
+        switched_on_at = context.last_sensor_start_time
+        return supervise(context.instance, pipeline, switched_on_at, time.time(), job.name)
 
     return keep_running
 
 
 def supervise(
-    instance: DagsterInstance, pipeline: Pipeline, switched_on_at: float | None, now: float
+    instance: DagsterInstance,
+    pipeline: Pipeline,
+    switched_on_at: float | None,
+    now: float,
+    run: str | None = None,
 ) -> RunRequest | SkipReason:
-    """Decide what the sensor does; times in seconds since 1970."""
-    filters = RunsFilter(tags={STREAM_TAG: pipeline.name})
+    """Decide what the sensor does; times in seconds since 1970. In: run  one of the pipeline's; None: the first."""
+    run = run or pipeline.name
+    filters = RunsFilter(tags={STREAM_TAG: run})
     records = instance.get_run_records(filters, limit=RUNS_SEEN)
     active = [record for record in records if record.dagster_run.status in ACTIVE]
     silent = [record for record in active if _is_silent(instance, record, now)]
@@ -91,7 +97,7 @@ def supervise(
         records, key=lambda record: record.end_time or now, reverse=True
     )  # a second start may end first
     reason = _reason_to_wait(records, switched_on_at or 0.0, now)
-    return SkipReason(reason) if reason else _start(pipeline, records, switched_on_at)
+    return SkipReason(reason) if reason else _start(pipeline, run, records, switched_on_at)
 
 
 def backoff_seconds(failures: int) -> float:
@@ -106,7 +112,7 @@ def _reason_to_wait(records: Sequence[RunRecord], switched_on_at: float, now: fl
     ended_at = newest.end_time or now
     if newest.dagster_run.status is DagsterRunStatus.CANCELED:
         if SHUTDOWN_TAG in newest.dagster_run.tags:
-            return "Dagster is going down." if now < ended_at + SHUTDOWN_SECONDS else None
+            return "Dagster is going down." if now < _down_until(newest, ended_at) else None
         return (
             f"Run {newest.dagster_run.run_id[:8]} was stopped by a person and stays stopped. "
             "To start again, switch this sensor off and on, or launch the job."
@@ -116,6 +122,12 @@ def _reason_to_wait(records: Sequence[RunRecord], switched_on_at: float, now: fl
         return None
     left = ended_at + backoff_seconds(failures) - now
     return f"Failed {failures} time(s) in a row; next start in {left:.0f} s." if left > 0 else None
+
+
+def _down_until(record: RunRecord, ended_at: float) -> float:
+    """When Dagster is gone at last, in seconds since 1970; the tag may say so."""
+    told = record.dagster_run.tags[SHUTDOWN_TAG]
+    return max(ended_at + SHUTDOWN_SECONDS, float(told) if told.isdecimal() else 0.0)
 
 
 def _failures_in_a_row(records: Sequence[RunRecord], switched_on_at: float) -> int:
@@ -139,11 +151,13 @@ def _is_silent(instance: DagsterInstance, record: RunRecord, now: float) -> bool
     return now - beat > SILENCE_SECONDS_MAX
 
 
-def _start(pipeline: Pipeline, records: Sequence[RunRecord], switched_on_at: float | None) -> RunRequest:
+def _start(
+    pipeline: Pipeline, run: str, records: Sequence[RunRecord], switched_on_at: float | None
+) -> RunRequest:
     last = records[0].dagster_run.run_id if records else "none"
     return RunRequest(
-        run_key=f"{pipeline.name}:{last}:{switched_on_at or 0:.3f}",
-        tags={STREAM_TAG: pipeline.name},
+        run_key=f"{run}:{last}:{switched_on_at or 0:.3f}",
+        tags={STREAM_TAG: run},
         asset_selection=pipeline.streaming_keys,
         asset_check_keys=[],  # else they are planned, and show "in progress" while the stream runs
     )

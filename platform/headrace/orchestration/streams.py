@@ -119,6 +119,27 @@ def _start_spark(
         stop.install()
 
 
+class Reported:
+    """Of which queries a run reports: of all, or, where another run may have them, of those that it has had itself."""
+
+    def __init__(self, *, stands_by: bool, tell: Callable[[str], None]) -> None:
+        """It has had none. In: tell  is told when others begin or cease to have some."""
+        self._stands_by, self._tell = stands_by, tell
+        self._had: set[str] = set()
+        self._waiting: list[str] = []
+
+    def of(self, statuses: Sequence[StreamStatus]) -> list[StreamStatus]:
+        """The statuses to report: not of what waits, for the run that has it reports that."""
+        if not self._stands_by:
+            return [*statuses]
+        waiting = [each.asset for each in statuses if each.state == "waiting"]
+        if waiting != self._waiting:
+            self._waiting = waiting
+            self._tell(f"Stands by for {', '.join(waiting)}." if waiting else "Stands by for nothing more.")
+        self._had |= {each.asset for each in statuses if each.state in ("running", "paused", "failed")}
+        return [each for each in statuses if each.asset in self._had and each.state != "waiting"]
+
+
 class _Watch:
     """The loop around a runtime."""
 
@@ -132,6 +153,7 @@ class _Watch:
         listeners: Sequence[Callable[[Sequence[StreamStatus]], None]],
     ) -> None:
         self._context, self._config, self._listeners = context, config, listeners
+        self._reported = Reported(stands_by=pipeline.standby, tell=context.log.info)
         self._logs_elsewhere = pipeline.logs_elsewhere
         self._of = settings_of(config, pipeline.name)
         self._trigger = RateLimited(lambda: trigger_set(lake.lake, pipeline.name), TRIGGER_READ_EVERY_SECONDS)
@@ -142,7 +164,7 @@ class _Watch:
             kafka=pipeline.kafka or KafkaSettings(),
             only=pipeline.hosted(context.selected_asset_keys),
             trigger_ms=self._trigger() or self._of.trigger_ms,
-            standby=self._of.standby,
+            standby=pipeline.standby or self._of.standby,
         )
         self._progress = ProgressReporter(
             context,
@@ -164,13 +186,13 @@ class _Watch:
             for node in pipeline.nodes
             if node.day_column is not None
         }
-        self._tables = [
-            CurrentTable(
+        self._tables = {
+            stream_key(node).to_user_string(): CurrentTable(
                 context, pipeline, node, spark, lake.lake, every_seconds=config.materialize_every_minutes * 60
             )
             for node in pipeline.nodes
             if node.day_column is None and stream_key(node) in context.selected_asset_keys
-        ]
+        }
 
     def _follow_trigger(self) -> None:
         """Let the queries work as often as a person has set."""
@@ -209,13 +231,14 @@ class _Watch:
         for status in statuses:
             if status.asset in self._days:
                 self._days[status.asset].report(status.stream_time_ms, status.read_ms)
-        for table in self._tables:
-            table.report()
+            if status.asset in self._tables:
+                self._tables[status.asset].report()
 
     def _of_this_run(self, statuses: Sequence[StreamStatus]) -> list[StreamStatus]:
-        """Without the logs that are assets of another pipeline, unless this run writes them: its own run reports them."""
+        """Without what another run has, and without logs that are assets elsewhere, unless this run writes them."""
         elsewhere = {f"log/{name}" for name in self._logs_elsewhere}
-        return [status for status in statuses if status.asset not in elsewhere or status.state == "running"]
+        ours = self._reported.of(statuses)
+        return [status for status in ours if status.asset not in elsewhere or status.state == "running"]
 
     def _drain(self, stop: StopRequest) -> None:
         if self._runtime.jvm_ended:
@@ -241,8 +264,9 @@ class _Watch:
             listen(statuses)
         self._progress.farewell(statuses, wall=time.time())
         if not self._runtime.jvm_ended:
-            for table in self._tables:
-                table.report(last=True)
+            for status in statuses:
+                if status.asset in self._tables:
+                    self._tables[status.asset].report(last=True)
 
 
 def _fail_if_all_failed(statuses: Sequence[StreamStatus]) -> None:

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 from headrace.preflight.databases import check_databases
 from headrace.preflight.kafka import check_kafka
 from headrace.preflight.lake import check_lake
+from headrace.preflight.logs import check_logs
 from headrace.preflight.spark import check_spark
 from headrace.settings import KafkaSettings, SparkSettings, StreamSettings
 
@@ -24,7 +25,9 @@ def check_configuration(nodes: Sequence[Node], root: str) -> Iterator[Finding]:
     Raises: ValidationError of pydantic when a variable has a value that its type does not take
     """
     StreamSettings()  # a value that is no number is told here, too
-    yield from check_lake(root)
-    yield from check_kafka(nodes, KafkaSettings())
+    first = [*check_lake(root), *check_kafka(nodes, KafkaSettings())]
+    yield from first
+    if all(finding.ok for finding in first):
+        yield from check_logs(nodes, root, KafkaSettings())
     yield from check_spark(SparkSettings())
     yield from check_databases(nodes)

@@ -55,6 +55,7 @@ AT_START = {
     # so the task fails alone, and the record is found. A JVM without memory still ends, by its own option.
     "spark.executor.killOnFatalError.depth": "0",
     "spark.redaction.regex": REDACTED,
+    "spark.ui.showConsoleProgress": "false",  # a log file is no terminal
     "spark.driver.extraJavaOptions": JVM + LARGE_HEAP,
     "spark.executor.extraJavaOptions": JVM + LARGE_HEAP,
 }
@@ -127,7 +128,6 @@ LAPTOP = {
     "spark.sql.ui.retainedExecutions": "50",
     "spark.driver.bindAddress": "127.0.0.1",
     "spark.driver.host": "127.0.0.1",
-    "spark.ui.showConsoleProgress": "false",
     # A local disk knows the status of as many files sooner than a job begins.
     "spark.sql.sources.parallelPartitionDiscovery.threshold": str(LOCAL_FILES_MAX),
     "spark.sql.sources.parallelPartitionDiscovery.parallelism": "8",  # tasks that list files for `VACUUM`

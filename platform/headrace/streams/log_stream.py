@@ -109,7 +109,8 @@ class LogStream(SharedLog):
     def open(self) -> DataStreamWriter:
         """Recover the log's state, refuse a silent gap, and read on from the next offsets."""
         require_one_description(self._lake, self.topic, self._names, self._clock)
-        partitions = self._kafka.partitions()
+        partitions, topic_id = self._kafka.partitions(), self._kafka.topic_id()
+        self.require_known(self._lake.log(self.name), topic_id)
         lease = take_lease(
             self._spark,
             self._lake.lease(f"log/{self.name}"),
@@ -130,7 +131,7 @@ class LogStream(SharedLog):
             on_step=partial(self._before_commit, lease),
         )
         note_description(self._lake, self.topic)  # the log has taken it
-        sequencer.reads_from(self._kafka.topic_id())
+        sequencer.reads_from(topic_id)
         self._require_readers_within()
         begin_log(self._spark, sequencer, self._kafka, partitions, ends=self._closing.is_set)
         next_offsets = sequencer.state.next_offsets

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from headrace.errors import TransientError
+from headrace.log.topic_identity import known_topic_id, require_known_topic
 from headrace.streams.supervised_query import SupervisedQuery
 
 if TYPE_CHECKING:
@@ -25,6 +26,7 @@ class SharedLog(SupervisedQuery):
         super().__init__()
         self._own = self.asked = asked
         self.is_shared = False
+        self._is_known = False  # that it was read from the topic which Kafka has
         self.sequencer: Sequencer | None = None
         self._lease: Lease | None = None
 
@@ -37,6 +39,16 @@ class SharedLog(SupervisedQuery):
     def is_written_elsewhere(self) -> bool:
         """Whether a run of another pipeline writes the log, which is as well."""
         return self.state == "waiting" and self.is_shared
+
+    def require_known(self, path: str, topic_id: str | None) -> None:
+        """Before anything is written, refuse a log that was read from another topic of this name; the sequencer asks again.
+
+        In:     path  of the log; topic_id  Kafka's; None: the broker has none
+        Raises: TerminalError
+        """
+        if not self._is_known:
+            require_known_topic(self.name, known_topic_id(path, self.name), topic_id)
+            self._is_known = True
 
     def look_every_ms(self, tick_every_ms: int) -> int:
         """How often to look at the clock: more often if a reader may be waiting for it, or for a promise."""

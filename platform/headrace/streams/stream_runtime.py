@@ -138,7 +138,7 @@ class StreamRuntime:
             known = ", ".join([f"log/{s.name}" for s in logs] + [f"stream/{s.name}" for s in streams])
             raise DescriptionError(f"None of {sorted(only or ())} is known.", hint=f"There are: {known}.")
         self._jvm = JvmProcess(session, self._end_with_jvm)
-        self._polled = self._drained = False
+        self._polled = self._draining = self._drained = False
         self._wishes = RateLimited(partial(wishes, lake), PAUSES_READ_EVERY_SECONDS)
         self._trouble: Exception | None = None  # why it is not known which nodes rest
 
@@ -176,7 +176,9 @@ class StreamRuntime:
             ready = known and stream.find_nodes() and self._may_have_logs(stream)
             if ready or stream.running:
                 stream.keep_running()
-        self._upkeep.keep()
+        # A run reports once more after its drain, and a thread that still reads would keep its process from ending.
+        if not self._draining:
+            self._upkeep.keep()
 
     def _follow_wishes(self) -> bool:
         """Let nodes rest that a person has paused, and hand over those that somebody asks for.
@@ -211,6 +213,7 @@ class StreamRuntime:
         """
         if self._drained:
             return
+        self._draining = True
         deadline = time.monotonic() + timeout_seconds
         try:
             if not self._jvm.has_ended():

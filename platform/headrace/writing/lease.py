@@ -21,6 +21,7 @@ import structlog
 
 from headrace.errors import TerminalError
 from headrace.lake import small_files
+from headrace.lake.clocks import APART_MS, holder_is_ahead, require_clocks
 from headrace.lake.format import require_format
 from headrace.settings.streams import StreamSettings
 from headrace.spark.jvm import java_class
@@ -149,11 +150,12 @@ def take_lease(
     In:     folder          where this writer's leases lie; `writer` names it in messages
             orphan_seconds  how long to wait for the JVM of a killed process to end; None: `ORPHAN_SECONDS`
     Raises: LeaseHeldError when another process holds it and is alive; TerminalError when this version may not write the
-            lake (see `headrace.lake.format`)
+            lake (see `headrace.lake.format`); ClocksApartError when this clock, or that of the holder, is wrong
     """
     root, is_of_lake, _ = folder.rpartition("/leases/")
     if is_of_lake:
         require_format(root)
+        require_clocks(root)
     epoch = _newest_epoch(folder)
     if epoch:
         _require_free(
@@ -212,6 +214,8 @@ def _require_free(folder: str, epoch: int, writer: str, clock: Clock, orphan_sec
     if silent_ms is None or _left_by_this_process(folder, holder):
         return
     visible = _ours_to_see(holder)
+    if not visible and silent_ms < -APART_MS:
+        raise holder_is_ahead(writer, str(holder.get("host")), -silent_ms)
     if _alive(holder, silent_ms):
         error = LeaseHeldError if visible else LeaseNotExpiredError
         renewed_ms = clock.now_ms() - silent_ms

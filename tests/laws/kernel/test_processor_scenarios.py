@@ -202,6 +202,19 @@ def test_a_trade_has_the_price_of_its_moment_in_whatever_order_they_come() -> No
     assert [(row["size"], row["price"]) for row in rows] == [(2, 10), (3, 11), (5, 11), (8, 11), (4, None)]
 
 
+def test_a_record_that_waits_is_released_by_the_very_next_millisecond() -> None:
+    node = PRICES.merge(TRADES).group_by("key")
+    prices, trades = {1: [("x", 10, 2.0)], 3: [("x", 11, 3.0)]}, {2: [("x", 1, 2.001)]}
+    asked = node.process(
+        AsOf,
+        output="key STRING, size BIGINT, price BIGINT",
+        stores=[hr.value_store("price", "price BIGINT")],
+        order="time",
+    )
+    rows = made(asked.named("priced"), timeline(pa.int64(), {"prices": prices, "trades": trades}))
+    assert [(row["size"], row["price"]) for row in rows] == [(1, 10)]
+
+
 class OrderStates(hr.Processor):
     """An order is placed, paid and shipped; it has an hour to be paid and two more to be shipped."""
 
