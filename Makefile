@@ -27,7 +27,7 @@ TEST_JVMS = JDK_JAVA_OPTIONS="$(SHORT_LIVED_JVM) -XX:SharedArchiveFile=$(CLASSES
 	KAFKA_OPTS="-XX:SharedArchiveFile=$(CLASSES)/broker.jsa"
 
 .DEFAULT_GOAL := help
-.PHONY: help setup demo demo-cluster demo-once tour test test-long test-fast faults check guard bench cases docs wheel lock clean again
+.PHONY: help setup demo demo-cluster demo-once tour test test-long test-fast faults check guard bench cases docs tutorial wheel lock clean again
 
 help: ## List what make can do
 	@awk 'BEGIN {FS = ":.*## "} /^[a-z-]+:.*## / {printf "  make %-12s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -75,6 +75,9 @@ docs: $(VENV)/.docs ## Build the documentation site in .headrace/site; a dead li
 	@$(BIN)/python docs/tools/pictures.py
 	@NO_MKDOCS_2_WARNING=1 $(BIN)/python -m mkdocs build --strict
 	@echo "docs: open .headrace/site/index.html; its search needs a server: python3 -m http.server -d .headrace/site"
+
+tutorial: setup ## Do docs/tutorial.md word for word in an empty folder; takes minutes
+	@$(BIN)/python -m docs.tools.tutorial
 
 cases: ## Write the cases of joins of streams anew with Kafka Streams; needs Maven and Java 17
 	@mvn -q -B -f tests/fixtures/kafka_streams/pom.xml compile org.codehaus.mojo:exec-maven-plugin:3.5.0:java \

@@ -28,7 +28,7 @@ Updated = RunningAggregate | WindowedAggregate | Table
 
 @dataclass(frozen=True)
 class Suppressed(Emitting):
-    """What an aggregate or a table is worth each time that a wait is over; rows are appended and never revised.
+    """The value of an aggregate or a table each time that a wait is over; rows are appended and never revised.
 
     In:  updated  what makes the updates; its groups are the record key, for each partition is suppressed by itself
     Out: the columns of `updated`; of a deleted key of a table the values are null. One row for each wait.
@@ -114,7 +114,7 @@ class Suppressed(Emitting):
         return f"One row per {listed(self.identity)} and wait: its latest value, {self.policy.in_words}."
 
     def rules(self) -> dict[str, Any]:
-        """What is updated, the limit, and a bound that makes rows leave early."""
+        """The updated node, the limit, and a bound that makes rows leave early."""
         limit = {"limit_ms": self.policy.limit_ms, **self.policy.bound.rules()}
         if self.clock == WALL:
             limit["clock"] = WALL

@@ -107,7 +107,7 @@ class Backfill:
         return tuple(sorted(day for day in with_rows() if day)) if self._chosen is None else self._chosen
 
     def plan(self) -> BackfillPlan:
-        """What `run` will read and do."""
+        """The plan of `run`."""
         files = self._log_rows().groupBy(F.input_file_name().alias("file")).count()
         counted = files.agg(
             F.coalesce(F.sum("count"), F.lit(0)).alias("rows"), F.count("*").alias("files")
@@ -195,7 +195,7 @@ class Backfill:
 
     @cached_property
     def _standing(self) -> Standing:
-        """What the log leads to, in files beside the node's tables until `_release`."""
+        """The rows that the log leads to, in files beside the node's tables until `_release`."""
         if self._given is not None:
             return self._given
         return stand(self._spark, self._lake, self.node, self._upto_ms, self._opening)
@@ -249,7 +249,7 @@ class Backfill:
         return rows.where(F.unix_millis("timestamp").between(_ms(self._chosen[0]), until))
 
     def _stored(self) -> DataFrame:
-        """What the stream wrote for these days, as far as the frontier of this backfill goes."""
+        """The rows that the stream wrote for these days, as far as the frontier of this backfill goes."""
         stored = self._base.read(self._spark)
         wanted = self._in_days() & self._operator.settled(self.progress) & is_made(self.node)
         if self._operator.appended and not self._opening.is_at_the_beginning:

@@ -73,7 +73,7 @@ Rows = list[dict[str, Any]]
 
 @dataclass(frozen=True)
 class KeysVerdict:
-    """What a comparison found.
+    """The findings of a comparison.
 
     keys               how many were checked
     rows_equal         rows of the table that are the oracle's
@@ -172,7 +172,7 @@ class _Check:
 
     @cached_property
     def table(self) -> DataFrame:
-        """What the node's tables hold as of its progress: final rows, and windows that are open if they are shown."""
+        """The rows of the node's tables as of its progress: final rows, and windows that are open if they are shown."""
         operator = operator_of(self.node)
         rows = operator.read(self.held, self.progress)
         if operator.appended:
@@ -208,7 +208,7 @@ class _Check:
         return [*found.rows, *found.open] if shows_open else found.rows
 
     def _log(self, keys: pa.Table | None) -> oracle.Log:
-        """What the oracle has to be told."""
+        """The facts that the oracle has to be told."""
         node, feeds = self.node, self.feeds
         plain: dict[str, Rows] = {}
         match node:

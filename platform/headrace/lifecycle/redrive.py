@@ -63,7 +63,7 @@ class Letter:
 
 @dataclass(frozen=True)
 class Redriven:
-    """What became of the dead letters.
+    """The fate of the dead letters.
 
     sent     records that were sent; with `dry_run` those that would be
     before   that had been sent before
@@ -177,7 +177,7 @@ class Redrive:
         return Producer(self._kafka.client_options() | {"enable.idempotence": True, "acks": "all"})
 
     def _sent_before(self) -> set[Place]:
-        """What stands in the log again, and what was sent and may not have come there yet."""
+        """The letters that stand in the log again, and those that were sent and may not have come there yet."""
         again = redriven(read(self._spark, self._path)).collect()
         noted = small_files.names(f"{self._path}/{FOLDER}")
         files = (small_files.read_json(f"{self._path}/{FOLDER}/{name}") or () for name in noted)

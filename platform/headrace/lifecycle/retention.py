@@ -61,7 +61,7 @@ PATIENCE_SECONDS = 60.0
 
 @dataclass(frozen=True)
 class Cut:
-    """What was cut off a log.
+    """The rows that were cut off a log.
 
     at_ms     the commit time through which nodes keep a balance; None: nothing was older
     rows      how many rows went

@@ -1,4 +1,4 @@
-"""What a node reads: the rows of its logs one by one, and how far their partitions have come."""
+"""The input of a node: the rows of its logs one by one, and how far their partitions have come."""
 
 from __future__ import annotations
 

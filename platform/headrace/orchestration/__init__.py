@@ -5,6 +5,7 @@ selected. Its end says what happens next: CANCELED is a person's choice and stay
 FAILURE a fault; after both of these the sensor starts the next run.
 """
 
+from headrace.orchestration.component import HeadraceComponent
 from headrace.orchestration.definitions import build_definitions
 
-__all__ = ["build_definitions"]
+__all__ = ["HeadraceComponent", "build_definitions"]

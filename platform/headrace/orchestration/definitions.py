@@ -1,5 +1,6 @@
 """Descriptions in, Dagster definitions out."""
 
+import os
 import warnings
 from collections.abc import Mapping, Sequence
 from functools import cache
@@ -8,7 +9,7 @@ from typing import Any
 import dagster as dg
 from dagster._core.definitions.unresolved_asset_job_definition import UnresolvedAssetJobDefinition as AssetJob
 
-from headrace.description import Node
+from headrace.description import Duration, Node
 from headrace.description.limits import is_suppressed
 from headrace.orchestration.assets import streaming_assets, table_asset
 from headrace.orchestration.changing import change_jobs
@@ -24,6 +25,8 @@ from headrace.orchestration.sensors import keep_running_sensor
 from headrace.orchestration.upkeep import maintenance_job
 from headrace.quality import Thresholds
 from headrace.spark.kafka import KafkaSettings
+
+LAKE = "HEADRACE_LAKE"
 
 
 def build_definitions(
@@ -44,6 +47,7 @@ def build_definitions(
     spark: Mapping[str, str] | None = None,
     thresholds: Mapping[str, Thresholds] | None = None,
     owners: Mapping[str, Sequence[str]] | None = None,
+    stale_after: Duration = "1 hour",
     logs_elsewhere: Sequence[str] = (),
 ) -> dg.Definitions:
     """For every topic and node the assets, checks, jobs, sensor and schedule that run and watch them.
@@ -62,6 +66,8 @@ def build_definitions(
         logs_elsewhere    topics that another pipeline reads, too, whose call defines their logs as assets: in this code
                           location or in another one. Of all the runs one writes such a log, and another goes on when it ends
         owners            likewise: teams and e-mail addresses, beside those of a node's description
+        stale_after       when logs and streams count as stale if they have reported nothing; after half of it as a warning.
+                          A running stream reports every ten minutes, also without records. 0: never
     """
     warnings.filterwarnings("ignore", "Parameter `backfill_policy`", category=dg.BetaWarning)
     pipeline = pipeline_of(
@@ -72,6 +78,10 @@ def build_definitions(
         kafka=kafka,
         thresholds=thresholds,
         owners=owners,
+        lake_root=lake_root.get_value()
+        if isinstance(lake_root, dg.EnvVar)
+        else lake_root or os.environ.get(LAKE),
+        stale_after=stale_after,
         standby=standby,
         logs_elsewhere=logs_elsewhere,
     )
@@ -112,7 +122,7 @@ def build_definitions(
             ),
         ],
         resources=_resources(
-            lake_root or dg.EnvVar("HEADRACE_LAKE"), docs, docs_url, tuple(sorted((spark or {}).items()))
+            lake_root or dg.EnvVar(LAKE), docs, docs_url, tuple(sorted((spark or {}).items()))
         ),
         executor=dg.in_process_executor,  # one process, one JVM: one for each step would cost seconds each
     )

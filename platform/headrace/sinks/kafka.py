@@ -48,8 +48,8 @@ class KafkaSink:
             options  more settings of the Kafka client (librdkafka's names), whose values are never shown
     Out:    value      JSON of all columns, nulls too, as `hr.Topic(value=…)` reads it; null for a row that is gone
             timestamp  the row's event time
-            header     of a node with state `[[node, partition, sequence, ordinal]]`: a new source chain. Of a named stream
-                       or a flat map the chain of its record goes on: its position, then `[node, 0, sequence]`
+            header     of a node with state `[[node, partition, sequence, ordinal]]`: a new source chain. For a named stream
+                       or a flat map, the chain of its record goes on: its position, then `[node, 0, sequence]`
             partition  the one in which Kafka's own producers put the key, or, of rows without a key, their place; one
                        ordered task for each
     Law:    nothing in a record depends on micro-batches. Positions increase strictly along each partition and a repeated

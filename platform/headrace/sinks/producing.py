@@ -1,4 +1,4 @@
-"""What an executor does for the Kafka sink: send one task's records, in order and without a gap.
+"""The work of an executor for the Kafka sink: it sends one task's records, in order and without a gap.
 
 Law: of what is sent to a partition, the broker holds a prefix at any moment, whatever fails; so when the same rows are
 sent again, the position of each record that the broker lacks lies beyond all that it holds. Hence no message may expire

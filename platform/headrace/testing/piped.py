@@ -64,7 +64,7 @@ class PipedTopic:
         return len(self._rows)
 
     def take_here(self) -> list[pa.RecordBatch]:
-        """What `take` gives, by partition and offset, as a task of Spark gets it (see `RECORDS`)."""
+        """The records that `take` gives, by partition and offset, as a task of Spark gets it (see `RECORDS`)."""
         rows, self._rows = self._rows, []
         found = []
         for key, value, _, partition, offset, stamp, headers in sorted(rows, key=lambda row: row[3:5]):

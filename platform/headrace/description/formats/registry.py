@@ -39,7 +39,7 @@ class RegisteredSchema:
 
     @classmethod
     def from_json(cls, document: Mapping[str, Any]) -> RegisteredSchema:
-        """What `to_json` gave."""
+        """The schema from what `to_json` gave."""
         return cls(document["kind"], document["text"], tuple(document["references"]))
 
 
