@@ -4,16 +4,16 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, fields
 from datetime import datetime
 from functools import cached_property
 from typing import Any
 
 from headrace.description.durations import Duration, duration_ms
 from headrace.description.event_time import EventTime, event_time
-from headrace.description.formats import Format
+from headrace.description.formats import Debezium, Format
 from headrace.description.kafka_settings import KafkaSettings
-from headrace.description.replay import ReplayGuard
+from headrace.description.replay import ReplayGuard, check_path
 from headrace.description.row_operators import StreamOperators
 from headrace.description.schema import Column, parse_ddl, to_ddl
 from headrace.description.seed import Seed
@@ -63,14 +63,23 @@ class Topic(StreamOperators):
         for name, given in (("format", self.format), ("key_format", self.key_format)):
             if given not in FORMATS and not isinstance(given, Format):
                 raise DescriptionError(
-                    f"{self._what}: {name} {a_value(given)} does not exist; formats are {listed(FORMATS)} and hr.Avro(…)."
+                    f"{self._what}: {name} {a_value(given)} does not exist; "
+                    f"formats are {listed(FORMATS)}, hr.Avro(…), "
+                    "hr.Protobuf(…), hr.JsonSchema(…), hr.Json(…), hr.Csv(…) and hr.Debezium(…)."
                 )
+        captured = isinstance(self.format, Debezium) and self.format.format == "json"
+        if (
+            captured and self.key is not None and self.key_format == "json"
+        ):  # keys may stand in a payload, too
+            object.__setattr__(self, "key_format", Debezium())
         if self.replay_guard is not None and not isinstance(self.replay_guard, ReplayGuard):
             raise DescriptionError(
                 f"{self._what}: replay_guard {a_value(self.replay_guard)} is no guard.",
                 hint="Give hr.ReplayGuard(), or None.",
             )
         self._check_shared_columns()
+        if self.replay_guard is not None:
+            check_path(self.replay_guard, self.value_columns, self._what)
         self._check_timestamp()
         self._check_idle_timeout()
         duration_ms(self.max_future, f"{self._what}: max_future")
@@ -145,7 +154,7 @@ class Topic(StreamOperators):
         if not self.keep_raw:
             return {}
         formats = {
-            name: of if isinstance(of, str) else type(of).__name__
+            name: of if isinstance(of, str) else _told(of)
             for name, of in (("format", self.format), ("key_format", self.key_format))
         }
         columns = {"key": to_ddl(self.key_columns), "value": to_ddl(self.value_columns)}
@@ -235,3 +244,12 @@ class Topic(StreamOperators):
                 f"{self._what}: idle_timeout {a_value(self.idle_timeout)} is too short.",
                 hint="Give a time such as '1 minute', or None for strict event time.",
             )
+
+
+def _told(of: Format) -> str:
+    """A format with its options, but for the addresses of registries."""
+    options = ((each.name, getattr(of, each.name)) for each in fields(of))  # type: ignore[arg-type]
+    told = [
+        f"{n}={v!r}" for n, v in options if isinstance(v, str | bool | int) and n not in ("registry", "url")
+    ]
+    return f"{type(of).__name__}({', '.join(told)})"
