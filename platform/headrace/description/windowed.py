@@ -22,6 +22,7 @@ from headrace.description.wording import a_value
 from headrace.errors import DescriptionError
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
     from datetime import date
 
     from headrace.description.stream import Stream
@@ -71,13 +72,21 @@ class WindowedAggregate(Relation):
         *,
         on_change: str = REFUSE,
         renamed_from: str | None = None,
+        expectations: Sequence[Any] = (),
         since: str | date | None = None,
     ) -> Self:
         """Give the node its name. With `since` only windows from that UTC day on are made, and older rows stay.
 
         Raises: DescriptionError when windows from before reach into that day
         """
-        node = super().named(name, description, owners, on_change=on_change, renamed_from=renamed_from)
+        node = super().named(
+            name,
+            description,
+            owners,
+            on_change=on_change,
+            renamed_from=renamed_from,
+            expectations=expectations,
+        )
         if since is None:
             return node
         day = checked_since(since)
