@@ -1,8 +1,8 @@
 """The changes between the columns of a topic's log and those that its description has now.
 
 Law: a log is written again under other columns only if each of its rows has a value there that follows from the row alone: a
-column that was removed, one with another name, or one of a wider type that holds every value of the narrower one. What the
-sequencer decided about a record stays. A new column is null in older records.
+column that was removed, one with another name, or one of a wider type that holds every value of the narrower one. The
+decisions of the sequencer stay. A new column is null in older records.
 """
 
 from __future__ import annotations

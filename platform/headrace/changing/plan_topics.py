@@ -1,4 +1,4 @@
-"""What becomes of the log of a topic whose description has changed.
+"""The plan for the log of a topic whose description has changed.
 
 Law: a log is written again only if its rows, or the bytes that it keeps of its records, tell what they become.
 """
@@ -28,7 +28,7 @@ OTHER_COLUMNS = (
 
 
 def plan_topic(lake: Lake, topic: Topic) -> TopicPlan:
-    """What becomes of a topic's log."""
+    """The plan for a topic's log."""
     log = open_table(lake.log(topic.name))
     if not log.exists:
         return TopicPlan(topic.name, NEW)
@@ -75,7 +75,7 @@ def _read_anew(lake: Lake, topic: Topic, raw: Mapping[str, Any], changes: TopicC
 
 
 def _decoding(stored: Mapping[str, Any], described: Mapping[str, Any] | None) -> Iterator[str]:
-    """What changed of the way in which records are read, beside their columns."""
+    """The changes in the way in which records are read, beside their columns."""
     for name, words in (("timestamp", "event time"), ("format", "format"), ("key_format", "format of keys")):
         before, after = stored[name], (described or {}).get(name)
         if before != after:

@@ -1,7 +1,7 @@
 """Logs that keep the bytes of their records: a log so kept is always that of its topic's description.
 
-Law: nothing is appended to such a log by another description; `headrace apply` makes it anew first. Of a log that began
-without the bytes, older rows cannot be made anew.
+Law: nothing is appended to such a log by another description; `headrace apply` makes it anew first. If a log began
+without the bytes, its older rows cannot be made anew.
 """
 
 from __future__ import annotations

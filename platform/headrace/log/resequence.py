@@ -1,7 +1,7 @@
 """A log whose rows keep the bytes of their records, sequenced anew by another description of its topic.
 
 Law: record by record, and commit by commit at the same commit times, the rows are those that the sequencer would have
-written had the topic been described so from the beginning. What people decided, and when the clock ticked, stays. While no
+written had the topic been described so from the beginning. The decisions of people stay, and the times of ticks. While no
 stream time has changed, a tick moves a partition as far as it did. Afterwards it moves it to the lowest stream time of the
 partitions that it leaves alone or, if there are none, by as much time as it did.
 """

@@ -182,7 +182,7 @@ class Seeding:
             )
 
     def _bounds(self, records: DataFrame, partitions: int) -> dict[int, tuple[int, int, int]]:
-        """Of each partition the first offset, the last one, and the number of rows."""
+        """The first offset, the last one and the number of rows of each partition."""
         found = records.groupBy("partition").agg(
             F.min("offset").alias("low"),
             F.max("offset").alias("high"),

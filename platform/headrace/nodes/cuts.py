@@ -1,4 +1,4 @@
-"""What was cut off a topic's log: through which commit, and the highest event time that went."""
+"""The cuts of a topic's log: through which commit, and the highest event time that went."""
 
 from __future__ import annotations
 
