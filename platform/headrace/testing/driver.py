@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 from headrace import lake as lakes
 from headrace.description.durations import duration_ms
-from headrace.description.limits import limits_asked
+from headrace.description.limits import limits_asked, suppressed_at
 from headrace.description.seed import Seed
 from headrace.errors import DescriptionError
 from headrace.lake.paths import Lake
@@ -195,9 +195,10 @@ class TestDriver:
         max_bytes: int | None = None,
     ) -> None:
         """Set limits of a suppressed node, in force from here on, as `headrace set-limits` does (0: no such bound)."""
-        described, limits = self._node(node), limits_asked(time_limit, max_records, max_bytes)
+        described = suppressed_at(self._node(node))
+        limits = limits_asked(time_limit, max_records, max_bytes)
         acceptable(self.spark, self._lake, described, limits)
-        self._sequencers[limits_topic(described).name].set_limits(node, limits)
+        self._sequencers[limits_topic(described).name].set_limits(described.required_name, limits)
 
     def retain(self, topic: str, before_ms: int) -> Cut:
         """Cut off a log's older rows, as `headrace retain` does (see `runtime.retention`)."""
