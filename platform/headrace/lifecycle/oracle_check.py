@@ -44,6 +44,7 @@ from headrace.description.table_changes import is_sessions
 from headrace.errors import TerminalError
 from headrace.lifecycle.oracle_feeds import Feeds, clocks_of, leftmost, relations_in, semi_join
 from headrace.nodes.node_tables import snapshot
+from headrace.nodes.older_rows import is_made
 from headrace.nodes.opening import read_opening
 from headrace.nodes.operator_frames import operator_of
 from headrace.nodes.references import found_in
@@ -176,7 +177,9 @@ class _Check:
         operator = operator_of(self.node)
         rows = operator.read(self.held, self.progress)
         if operator.appended:
-            rows = rows.where(operator.settled(self.progress) | F.col(SEQUENCE).isNull())
+            rows = rows.where(operator.settled(self.progress) | F.col(SEQUENCE).isNull()).where(
+                is_made(self.node)
+            )
         told = [name for name in TOLD if name in rows.columns]
         return rows.select(*(F.col(quote(name)) for name in (*self.node.columns, *told)))
 
