@@ -121,7 +121,7 @@ class FoldSessionChanges(Step):
         )
 
     def _changed(self, then: pa.Table, now: pa.Table, mine: pa.Table) -> pa.Table:
-        """What changed from some sessions to others by records of one log commit. In: sessions as `results` has them."""
+        """The changes from some sessions to others by the records of one log commit. In: sessions as `results` has them."""
         both = pa.concat_tables([then, now])
         bounds = [int64(both[name].cast(pa.int64())) for name in BOUNDS]
         session = combined(group(both[KEY]).codes, *bounds)
