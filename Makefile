@@ -27,7 +27,7 @@ TEST_JVMS = JDK_JAVA_OPTIONS="$(SHORT_LIVED_JVM) -XX:SharedArchiveFile=$(CLASSES
 	KAFKA_OPTS="-XX:SharedArchiveFile=$(CLASSES)/broker.jsa"
 
 .DEFAULT_GOAL := help
-.PHONY: help setup demo demo-cluster demo-once tour test test-long test-fast faults check guard bench cases docs wheel lock clean again
+.PHONY: help setup demo demo-cluster demo-once tour test test-long test-fast faults check guard bench cases docs tutorial wheel lock clean again
 
 help: ## List what make can do
 	@awk 'BEGIN {FS = ":.*## "} /^[a-z-]+:.*## / {printf "  make %-12s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -65,7 +65,7 @@ check: guard setup ## Lint, formatting, types, layout
 	@$(BIN)/mypy
 	@$(BIN)/python -m pytest -q tests/tidy
 
-bench: setup ## Measure catch-up; ARGS="--descriptions", "--state-reads", "--processors", "--memory", "--nexmark"; PEERS=../shared/peers: beside Kafka Streams
+bench: setup ## Measure catch-up; ARGS="--descriptions", "--state-reads", "--processors", "--memory", "--formats", "--nexmark"; PEERS=../shared/peers: beside Kafka Streams
 	@$(BIN)/python -m benchmarks$(if $(PEERS),.kafka_streams) $(ARGS)
 
 wheel: setup ## Build the wheel in dist/; `headrace new my_streams` makes a project from it
@@ -75,6 +75,9 @@ docs: $(VENV)/.docs ## Build the documentation site in .headrace/site; a dead li
 	@$(BIN)/python docs/tools/pictures.py
 	@NO_MKDOCS_2_WARNING=1 $(BIN)/python -m mkdocs build --strict
 	@echo "docs: open .headrace/site/index.html; its search needs a server: python3 -m http.server -d .headrace/site"
+
+tutorial: setup ## Do docs/tutorial.md word for word in an empty folder; takes minutes
+	@$(BIN)/python -m docs.tools.tutorial
 
 cases: ## Write the cases of joins of streams anew with Kafka Streams; needs Maven and Java 17
 	@mvn -q -B -f tests/fixtures/kafka_streams/pom.xml compile org.codehaus.mojo:exec-maven-plugin:3.5.0:java \
@@ -126,5 +129,5 @@ $(VENV)/.docs: docs/requirements.lock $(INSTALLED)
 	@touch $@
 
 $(RESOLVED): deploy/jars/ivy.xml deploy/jars/SHA256SUMS deploy/jars/resolve.py | $(INSTALLED)
-	@echo "setup: fetching the jars of Spark and of the Kafka broker into $(JARS)"
+	@echo "setup: fetching the jars of Spark, of the Kafka broker and of the schema registry into $(JARS)"
 	@$(BIN)/python deploy/jars/resolve.py $(JARS)

@@ -39,6 +39,7 @@ from benchmarks.readings import counts
 from headrace.local import lifeline
 from headrace.local.broker import Broker
 from headrace.local.topics import create_topics
+from headrace.orchestration.keys import key_of
 from headrace.orchestration.pipeline import pipeline_of
 from headrace.orchestration.progress import Cadence, Throttle
 from headrace.orchestration.sensors import LOOK_EVERY_SECONDS
@@ -141,7 +142,7 @@ def events_a_day() -> dict[str, float]:
             events[OBSERVED] += observe.due(asset, "running", second * POLL_SECONDS)
             if materialize.due(asset, "running", second * POLL_SECONDS):
                 events[MATERIALIZED] += 1
-                repeated = checks[dg.AssetKey.from_user_string(asset)]
+                repeated = checks[key_of(asset)]
                 events[CHECKED] += len(repeated)
     return {kind: number * 24 / hours for kind, number in events.items()}
 
@@ -237,7 +238,7 @@ def _answers(port: int) -> bool:
 
 def _speaks(instance: dg.DagsterInstance) -> str | None:
     """The stream's run, once its node has read records."""
-    observed = instance.fetch_observations(dg.AssetKey.from_user_string(ASSETS[1]), limit=1).records
+    observed = instance.fetch_observations(key_of(ASSETS[1]), limit=1).records
     seen = observed[0].asset_observation if observed else None
     return observed[0].run_id if seen is not None and seen.metadata["rows_total"].value else None
 

@@ -64,7 +64,7 @@ class Tour:
 
     def stream(self) -> None:
         """The running query's figures, plotted."""
-        with self._page("/assets/stream/reading_counts?view=overview", (1280, 1060)) as page:
+        with self._page("/assets/stream/reading_counts_stream?view=overview", (1280, 1060)) as page:
             _plot(page)
             _take(page, "stream", left=MENU, top=370)
 

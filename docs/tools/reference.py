@@ -14,10 +14,14 @@ import headrace as hr
 from headrace.errors import HeadraceError
 from headrace.observe.figures import MEANINGS
 from headrace.observe.metrics import COUNTED
+from headrace.orchestration.advancing import CLAIM
+from headrace.orchestration.keys import ADVANCING
+from headrace.quality.results import CLAIMS, ERROR, SEVERITIES
 
 # Public modules that users import beside `import headrace as hr`.
 PLATFORM = (
     "headrace.orchestration.build_definitions",
+    "headrace.orchestration.HeadraceComponent",
     "headrace.quality.Thresholds",
     "headrace.testing.TestDriver",
     "headrace.testing.SinkKit",
@@ -29,7 +33,19 @@ PLATFORM = (
 MADE = "<!-- Made by docs/tools/reference.py. -->\n\n"
 # What `hr` gives, by the page's sections; a name that is in none is shown under the last.
 SECTIONS: Mapping[str, tuple[str, ...]] = {
-    "Topics": ("Topic", "Avro", "Protobuf", "JsonSchema", "ReplayGuard", "source_chain"),
+    "Topics": (
+        "Topic",
+        "Avro",
+        "Protobuf",
+        "JsonSchema",
+        "Json",
+        "Csv",
+        "Debezium",
+        "ReplayGuard",
+        "source_chain",
+        "from_table",
+        "from_files",
+    ),
     "Windows": (
         "tumbling",
         "hopping",
@@ -46,7 +62,7 @@ SECTIONS: Mapping[str, tuple[str, ...]] = {
         *("BatchProcessor", "BatchContext", "BatchStore", "ProcessorError"),
     ),
     "Sinks": ("KafkaSink", "PostgresSink", "Sink", "CorrectableSink", "Delivery"),
-    "Looking": ("describe", "preview", "Preview"),
+    "Looking": ("describe", "preview", "Preview", "local"),
     "Errors": ("HeadraceError", "TerminalError", "TransientError", "DescriptionError"),
     "Aggregates, and more": (),
 }
@@ -63,6 +79,7 @@ def pages() -> dict[str, str]:
         "reference/api.md": MADE + api(),
         "reference/platform.md": MADE + platform(),
         "reference/command-line.md": MADE + command_line(),
+        "reference/checks.md": MADE + checks(),
         "reference/metrics.md": MADE + metrics(),
         "reference/errors.md": MADE + errors(),
     }
@@ -102,6 +119,25 @@ def command_line() -> str:
     return text.replace("# `headrace`", "# Command line", 1)
 
 
+def checks() -> str:
+    """All claims, with what a failure of each means."""
+    claims = {ADVANCING: CLAIM, **CLAIMS}
+    return "\n".join(
+        [
+            "# All checks",
+            "",
+            "An *error* means that a table or a log cannot be trusted. A *warning* means that the tables are right,",
+            "and someone should look. `Thresholds` sets limits and severities. [Checks](../checks.md) names the assets, and",
+            "[backfills and checks](../guides/backfills-and-checks.md#the-checks) what to do when one fails.",
+            "",
+            "| check | claim | if it fails |",
+            "| --- | --- | --- |",
+            *(f"| `{name}` | {claims[name]} | {SEVERITIES.get(name, ERROR)} |" for name in sorted(claims)),
+            "",
+        ]
+    )
+
+
 def metrics() -> str:
     """The figures of a stream run, as its endpoint names them."""
     rows = [
@@ -115,7 +151,8 @@ def metrics() -> str:
             "# Metrics",
             "",
             "A stream run serves these to Prometheus if `HEADRACE_METRICS_PORT` is set. Each has the label `asset`:",
-            "`log/<topic>` or `stream/<node>`. The pages of the assets show the same figures, without the prefix.",
+            "`log/<topic>` or `stream/<node>`. The pages of the assets (in Dagster `stream/<node>_stream`) show the same",
+            "figures.",
             "",
             "| metric | kind | meaning |",
             "| --- | --- | --- |",

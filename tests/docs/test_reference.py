@@ -12,7 +12,8 @@ from docs.tools import pictures, reference
 from docs.tools.readable import readable
 from headrace.cli.configuring import SECTIONS
 from headrace.observe.figures import MEANINGS
-from tests.docs.documents import ROOT
+from headrace.quality.results import CLAIMS
+from tests.docs.documents import ROOT, anchors
 
 pytestmark = pytest.mark.fast
 VARIABLE = re.compile(r"\bHEADRACE_[A-Z0-9_]+[A-Z0-9]\b")
@@ -56,6 +57,32 @@ def test_the_api_page_has_every_public_name_once() -> None:
 def test_the_metrics_page_has_every_figure() -> None:
     page = reference.metrics()
     assert not [name for name, meaning in MEANINGS.items() if f"| {meaning} |" not in page]
+
+
+def test_the_page_of_checks_has_every_claim() -> None:
+    page = reference.checks()
+    assert not [name for name, claim in CLAIMS.items() if f"| `{name}` | {claim} |" not in page]
+    assert (
+        "| `late_drops_below` | Few of the records delivered came after every window of theirs had closed. | warn |"
+        in page
+    )
+
+
+@pytest.mark.parametrize(
+    ("question", "answer"),
+    [
+        ("Is my data late or lost?", "guides/backfills-and-checks.md"),
+        ("What happens when I change the window?", "guides/changing.md"),
+        ("What does it cost at 50,000 records a second?", "scaling.md"),
+    ],
+)
+def test_the_questions_of_three_readers_are_answered_within_two_clicks(question: str, answer: str) -> None:
+    first = (ROOT / "README.md").read_text(encoding="utf-8")
+    (anchor,) = re.findall(rf"\[{re.escape(question)}\]\(docs/concepts\.md#([^)]+)\)", first, re.IGNORECASE)
+    concepts = ROOT / "docs" / "concepts.md"
+    assert anchor in anchors(concepts)
+    said = concepts.read_text(encoding="utf-8").split(f"### {question}")[1].partition("###")[0]
+    assert f"]({answer}" in said
 
 
 def test_docstrings_become_lists_and_paragraphs() -> None:

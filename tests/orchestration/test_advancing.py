@@ -18,7 +18,7 @@ pytestmark = pytest.mark.dagster
 
 NODE = StreamStatus("stream", "reading_counts", "running", None, 0, 100, 12.3, 0, 0.0, 60_000, 5, {})
 FAILED = replace(NODE, state="failed", error="Offsets 3 to 9 are gone.")
-STREAM = AssetKey(["stream", "reading_counts"])
+STREAM = AssetKey(["stream", "reading_counts_stream"])
 
 
 @pytest.fixture

@@ -94,9 +94,9 @@ def test_the_stream_of_a_node_that_reads_a_node_depends_on_its_stream() -> None:
     quiet = reading_counts.as_stream().where("n < 4").named("quiet_sensors")
     pipeline = pipeline_of([quiet, reading_counts], partitions_start="2026-11-01")
     specs = {spec.key.to_user_string(): spec for spec in streaming_assets(pipeline).specs}
-    assert [*specs] == ["log/readings", "stream/quiet_sensors", "stream/reading_counts"]
-    assert [dep.asset_key.to_user_string() for dep in specs["stream/quiet_sensors"].deps] == [
-        "stream/reading_counts"
+    assert [*specs] == ["log/readings", "stream/quiet_sensors_stream", "stream/reading_counts_stream"]
+    assert [dep.asset_key.to_user_string() for dep in specs["stream/quiet_sensors_stream"].deps] == [
+        "stream/reading_counts_stream"
     ]
 
 
@@ -134,10 +134,10 @@ def test_two_nodes_of_one_topic_share_its_log() -> None:
     nodes = [grouped.aggregate(n=hr.count()).named("visits"), grouped.aggregate(n=hr.count()).named("calls")]
     graph = build_definitions(nodes, partitions_start="2026-01-01").get_repository_def().asset_graph
     assert {key.to_user_string() for key in graph.get_all_asset_keys()} == {
-        *("log/visits", "stream/visits", "stream/calls"),
+        *("log/visits", "stream/visits_stream", "stream/calls_stream"),
         *("visits", "calls"),
     }
-    assert graph.get(AssetKey(["stream", "calls"])).parent_keys == {AssetKey(["log", "visits"])}
+    assert graph.get(AssetKey(["stream", "calls_stream"])).parent_keys == {AssetKey(["log", "visits"])}
 
 
 def test_two_pipelines_stand_side_by_side_in_one_code_location() -> None:
@@ -170,8 +170,12 @@ def test_pipelines_that_share_a_topic_define_its_log_once() -> None:
     Definitions.validate_loadable(both)
     graph = both.get_repository_def().asset_graph
     log = AssetKey(["log", "readings"])
-    assert graph.get(log).child_keys == {AssetKey(["stream", name]) for name in ("first", "second")}
-    assert graph.get(AssetKey(["stream", "third"])).parent_keys == {AssetKey(["stream", "second"])}
+    assert graph.get(log).child_keys == {
+        AssetKey(["stream", f"{name}_stream"]) for name in ("first", "second")
+    }
+    assert graph.get(AssetKey(["stream", "third_stream"])).parent_keys == {
+        AssetKey(["stream", "second_stream"])
+    }
     with pytest.raises(DescriptionError, match="logs_elsewhere: no node reads topic 'visits'"):
         build_definitions(nodes, partitions_start="2026-01-01", logs_elsewhere=["visits"])
 
@@ -181,9 +185,11 @@ def test_a_run_hosts_the_logs_that_its_nodes_read_though_they_are_assets_elsewhe
     own = LINES.group_by("text").aggregate(n=hr.count()).named("own")
     pipeline = pipeline_of([node, own], partitions_start="2026-01-01", logs_elsewhere=["readings"])
     keys = [key.to_user_string() for key in pipeline.streaming_keys]
-    assert keys == ["log/lines", "stream/second", "stream/own"]
-    assert pipeline.hosted(pipeline.streaming_keys) == {*keys, "log/readings"}
-    assert pipeline.hosted([AssetKey(["stream", "own"])]) == {"stream/own"}
+    assert keys == ["log/lines", "stream/second_stream", "stream/own_stream"]
+    assert pipeline.hosted(pipeline.streaming_keys) == {
+        *("log/lines", "stream/second", "stream/own", "log/readings")
+    }
+    assert pipeline.hosted([AssetKey(["stream", "own_stream"])]) == {"stream/own"}
 
 
 def test_names_that_differ_only_in_illegal_characters_stay_different() -> None:
@@ -248,7 +254,7 @@ def test_thresholds_and_owners_stand_where_the_asset_is_described() -> None:
     }
     assert owners == {
         "log/readings": ["team:factory"],
-        "stream/reading_counts": ["ann@example.com"],
+        "stream/reading_counts_stream": ["ann@example.com"],
         "reading_counts": ["ann@example.com"],
     }
 
@@ -258,8 +264,8 @@ def test_thresholds_and_owners_stand_where_the_asset_is_described() -> None:
     [
         ({"thresholds": {"readings": {}}}, "thresholds: there is no asset 'readings'."),
         (
-            {"owners": {"stream/reading_counts": ["ann@example.com"]}},
-            "owners: there is no asset 'stream/reading_counts'.",
+            {"owners": {"stream/reading_counts_stream": ["ann@example.com"]}},
+            "owners: there is no asset 'stream/reading_counts_stream'.",
         ),
         ({"owners": {"log/readings": ["Ann"]}}, "owners: 'Ann' is neither an e-mail address nor a team."),
     ],
@@ -275,6 +281,7 @@ def test_words_about_what_there_is_not_are_refused(asked: dict[str, Any], says: 
         ({"late_ratio_max": 5}, "thresholds: late_ratio_max=5 is no ratio from 0 to 1."),
         ({"refused_in_a_row_max": 0}, "thresholds: refused_in_a_row_max=0 is no number of records."),
         ({"severities": {"late_drops": "warn"}}, "thresholds: there is no check 'late_drops'."),
+        ({"blocking": ["late_drops"]}, "thresholds: there is no check 'late_drops'."),
         (
             {"severities": {"late_drops_below": "bad"}},
             "thresholds: severity 'bad' of late_drops_below is neither 'error' nor 'warn'.",
@@ -295,5 +302,5 @@ def test_a_step_without_a_name_is_no_asset() -> None:
     )
     graph = build_definitions([words], partitions_start="2026-11-01").get_repository_def().asset_graph
     keys = {key.to_user_string() for key in graph.get_all_asset_keys()}
-    assert keys == {"log/readings", "stream/words", "words"}
-    assert graph.get(AssetKey(["stream", "words"])).parent_keys == {AssetKey(["log", "readings"])}
+    assert keys == {"log/readings", "stream/words_stream", "words"}
+    assert graph.get(AssetKey(["stream", "words_stream"])).parent_keys == {AssetKey(["log", "readings"])}

@@ -16,7 +16,7 @@ pytestmark = pytest.mark.dagster
 
 VISITS = hr.Topic("visits", key="who STRING", value="seconds BIGINT")
 NODE = VISITS.group_by("who").aggregate(n=hr.count()).named("counts")
-STREAMS = "log/visits", "stream/counts"
+STREAMS = "log/visits", "stream/counts_stream"
 
 
 @pytest.fixture(name="instance")
@@ -39,7 +39,7 @@ def test_it_waits_until_all_streams_have_written(instance: DagsterInstance, pipe
     wrote(instance, "log/visits")
     found = decide(instance, pipeline, "quality")
     assert isinstance(found, SkipReason)
-    assert found.skip_message == "Not written yet: stream/counts."
+    assert found.skip_message == "Not written yet: stream/counts_stream."
 
 
 def test_it_asks_for_one_run(instance: DagsterInstance, pipeline: Pipeline) -> None:

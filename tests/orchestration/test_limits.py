@@ -45,7 +45,7 @@ def test_limits_and_the_trigger_are_set_by_jobs_and_a_bad_value_leaves_what_was_
         ):
             with pytest.raises(HeadraceError):
                 run("set_limits", instance, **bad)
-        (seen,) = instance.fetch_observations(dg.AssetKey(["stream", "calm"]), limit=10).records
+        (seen,) = instance.fetch_observations(dg.AssetKey(["stream", "calm_stream"]), limit=10).records
         run("set_trigger", instance, trigger_ms=700)
         with pytest.raises(HeadraceError, match="is not from 50 to"):
             run("set_trigger", instance, trigger_ms=7)

@@ -73,7 +73,7 @@ def test_nothing_has_run_so_it_starts_every_stream_and_no_check(past: Past) -> N
     assert isinstance(decision, RunRequest)
     assert [key.to_user_string() for key in decision.asset_selection or ()] == [
         "log/readings",
-        "stream/reading_counts",
+        "stream/reading_counts_stream",
     ]
     assert decision.asset_check_keys == []
 

@@ -21,7 +21,7 @@ from tests.orchestration.location import definitions_of
 
 HOST = Path(__file__).with_name("host.py")
 TABLE = dg.AssetKey(["reading_counts"])
-STREAM = dg.AssetKey(["stream", "reading_counts"])
+STREAM = dg.AssetKey(["stream", "reading_counts_stream"])
 PATIENCE_SECONDS = 600.0
 HOURS = 40
 

@@ -15,6 +15,7 @@ from hatchling.builders.wheel import WheelBuilder
 from headrace.cli.new_project import make_project
 from headrace.errors import TerminalError
 from headrace.local.fetch_jars import fetch_jars
+from headrace.settings.pipeline import pipeline_of_project
 from headrace.spark.jars import jars_dir
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -49,6 +50,7 @@ def test_a_project_made_from_the_wheel_passes_its_own_tests(installed: Path, tmp
     assert "cd my_streams" in said
     project = tmp_path / "my_streams"
     assert "2 passed" in run(installed, project, "-m", "pytest", "-q", "-p", "no:cacheprovider")
+    assert "alerts" in run(installed, project, "-c", RUN, "describe")
 
 
 @pytest.mark.fast
@@ -58,6 +60,8 @@ def test_a_project_says_what_dg_and_pip_ask(tmp_path: Path) -> None:
     assert described["project"]["name"] == "my-streams"
     assert described["tool"]["dg"]["directory_type"] == "project"
     assert described["tool"]["dg"]["project"]["root_module"] == "my_streams"
+    assert pipeline_of_project(project) == "my_streams"
+    assert pipeline_of_project(tmp_path) == "assets"
     for path in project.rglob("*"):
         assert "{{" not in (path.read_text(encoding="utf-8") if path.is_file() else ""), path
         if path.suffix == ".py":

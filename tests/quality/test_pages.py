@@ -21,7 +21,7 @@ pytestmark = pytest.mark.fast
 
 EVIL = "<img src=x onerror=alert(1)>"
 CLAIMS = {"first": "the first claim", "second": "the second claim"}
-LOG: dict[str, Any] = {"delivered": 10, "dead_letters": 0, "reasons": [], "partitions": []}
+LOG: dict[str, Any] = {"delivered": 10, "dead_letters": 0, "reasons": [], "partitions": [], "clocks": None}
 
 
 def page(docs: Path, name: str, *results: CheckResult, evidence: dict[str, Any] = LOG) -> str:

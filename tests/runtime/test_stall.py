@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 
+from headrace.observe.figures import numbers
 from headrace.observe.metrics import MetricsEndpoint
 from headrace.observe.stall import StallWatch
 from headrace.streams.stream_status import StreamStatus
@@ -123,6 +124,14 @@ def test_however_busy_the_machine_is_a_run_that_hangs_is_told_after_ten_minutes(
     watch.see([replace(NODE, lag_seconds=0.0)], 2_000)
     assert set(watch.verdicts(2_600).values()) == {None}
     assert None not in watch.verdicts(2_601).values()
+
+
+def test_a_log_shows_what_a_million_records_cost_if_an_hour_has_a_price() -> None:
+    busy = replace(LOG, rows_per_second=10_000.0)
+    assert numbers(busy, 0.0, 0.36)["cost_per_million_records"] == 0.01
+    assert "cost_per_million_records" not in numbers(busy, 0.0)
+    assert "cost_per_million_records" not in numbers(replace(busy, rows_per_second=0.0), 0.0, 0.36)
+    assert "cost_per_million_records" not in numbers(replace(NODE, rows_per_second=10_000.0), 0.0, 0.36)
 
 
 def test_the_endpoint_shows_the_figures_of_the_last_poll_on_loopback_and_closes() -> None:

@@ -99,7 +99,7 @@ class Aggregate:
         return tuple(name for name in (self.column, self.by) if name is not None)
 
     def rules(self) -> dict[str, Any]:
-        """What its result depends on, as JSON."""
+        """Its rules, on which its result depends, as JSON."""
         if self.own is not None:
             return {"kind": OWN, "columns": self.inputs, **self.own.rules()}
         kept = {name: value for name, value in asdict(self).items() if name not in ("own", "inputs")}

@@ -32,7 +32,7 @@ class Batches(Emitting):
          in the log's order. It closes with its `max_records`-th record; before the record that would take it beyond
          `max_bytes`, or with the one that fills it; or `max_wait_ms` after it was opened, whatever came since. A record at
          that very moment opens the next batch. Without `max_wait_ms` a group that falls silent waits for a drain.
-         Of several topics the order is by `ingested_at`, then topic, partition and offset; a drain recorded in the log of
+         With several topics the order is by `ingested_at`, then topic, partition and offset; a drain recorded in the log of
          one of them closes all batches that are open, behind the records of its `ingested_at`.
     """
 

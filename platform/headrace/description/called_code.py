@@ -1,4 +1,4 @@
-"""What a user's class refers to beyond its own source: functions, classes and values of its package.
+"""The code that a user's class refers to beyond its own source: functions, classes and values of its package.
 
 Law: equal wherever it is computed, for it goes by names and sources, and never by where a package is installed. What another
 package has is told by its name alone; what is reached through an object, such as `self.client.get`, is not seen.

@@ -1,4 +1,4 @@
-"""What a user's function is, equal wherever it is computed: its name, source and bound values."""
+"""The identity of a user's function, equal wherever it is computed: its name, source and bound values."""
 
 from __future__ import annotations
 

@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 
 
 def stream_of(node: Node) -> Stream:
-    """What a node gives, as a stream (see `Emitting.as_stream`)."""
+    """The rows that a node gives, as a stream (see `Emitting.as_stream`)."""
     from headrace.description.node_output import NodeOutput  # it is a topic, and topics become such nodes
     from headrace.description.stream import Branch, Stream
 
@@ -22,7 +22,7 @@ def stream_of(node: Node) -> Stream:
 
 
 class Emitting(Node, RowOperators):
-    """What such nodes share: they go on as streams."""
+    """The base of such nodes: they go on as streams."""
 
     def as_stream(self) -> Stream:
         """The rows of the node, each once, in the order in which they become final.

@@ -1,7 +1,7 @@
 """Event time by an expression over a record's value, which the sequencer evaluates once.
 
 Law: a function of the value. The functions are few, because no Spark runs where records are sequenced; each is Spark's of
-that name. What they cannot read is null, and a record without event time is a dead letter.
+that name. A value that they cannot read is null, and a record without event time is a dead letter.
 """
 
 from __future__ import annotations

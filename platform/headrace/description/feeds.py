@@ -1,4 +1,4 @@
-"""What a node reads, by name: the rows of streams, after their row-wise steps."""
+"""The feeds of a node, by name: the rows of streams, after their row-wise steps."""
 
 from __future__ import annotations
 

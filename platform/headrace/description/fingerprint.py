@@ -3,7 +3,7 @@
 Law: equal fingerprints give equal rows from equal logs. A node's result is a function of the log alone, so
 what the sequencer decides and writes into the log (start, idle timeout, dead letters, event time, replays) is not
 part of it; neither are the node's name (but limits that people set in the log are those of a name), description, owners
-and sinks, nor columns of a topic's value that it does not read. What a transform calls in turn is not seen.
+and sinks, nor columns of a topic's value that it does not read. Code that a transform calls in turn is not seen.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ def digest_of(rules: dict[str, Any]) -> str:
 
 
 def rules_of(stream: Stream, needed: Iterable[str]) -> dict[str, Any]:
-    """What some columns of a stream depend on: topics with the columns that are read, and the steps.
+    """The rules that some columns of a stream depend on: topics with the columns that are read, and the steps.
 
     In: needed  the columns of the stream that its node reads
     """

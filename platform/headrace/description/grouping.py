@@ -123,7 +123,7 @@ def why_regrouped(stream: Stream, by: Sequence[str]) -> tuple[str, str] | None:
     """Why the records of a group may lie in several partitions, and what to write instead; None: they do not.
 
     That is so for a stream of several topics; of a topic of several partitions for columns that are not the record key, and
-    for key columns that a step replaces. What a transform does to the key cannot be seen: it must leave it as it is.
+    for key columns that a step replaces. A change of the key within a transform cannot be seen: it must leave it as it is.
     """
     hint = "What is final per partition needs every record of a group in one: group by the record key of one topic."
     if len(stream.topics) > 1:

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 class NamedStream(Emitting):
     """The records of a stream after its row-wise steps: appended to a table, and sent to sinks, once.
 
-    In:  rows  the stream. What is made of the node is made of this stream: a name changes no result
+    In:  rows  the stream. Nodes made of it are made of this stream: a name changes no result
     Out: the columns of the stream, one row per record that its steps let pass. Tombstones, replays and dead letters are
          counted, and are no rows
     Law: a function of the logs alone; there is no state, and nothing waits.
@@ -43,7 +43,7 @@ class NamedStream(Emitting):
 
     @property
     def stream(self) -> Stream:
-        """What it is made of."""
+        """The stream that it is made of."""
         return self.rows
 
     def as_stream(self) -> Stream:

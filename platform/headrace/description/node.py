@@ -10,12 +10,15 @@ from typing import TYPE_CHECKING, Any, Self
 from headrace.description.checks import checked_owners, checked_sinks
 from headrace.description.clocks import STREAM, WallWait
 from headrace.description.durations import duration_ms
+from headrace.description.expectations import Expectation, checked_expectations
 from headrace.description.fingerprint import digest_of
 from headrace.description.unnamed import PREFIX, is_unnamed
 from headrace.description.wording import a_value
 from headrace.errors import DescriptionError
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from headrace.description.schema import ResultColumn
     from headrace.description.sink import Sink
     from headrace.description.topic import Topic
@@ -27,12 +30,13 @@ _NAME = re.compile(r"[a-z][a-z0-9]*(_[a-z0-9]+)*")
 
 @dataclass(frozen=True, kw_only=True)
 class Node(ABC):
-    """What all nodes share: the name of its table and assets, a description for people, owners, sinks.
+    """The base of all nodes: the name of its table and assets, a description for people, owners, sinks.
 
     In:  throttle_ms  how often its table is worked out, at most; 0: as often as records come
          on_change    what a stream does whose node has tables of another description: "refuse" them until a person applies
                       the change, or "rebuild" the node from the log when it starts
          renamed_from the name that the node had before: `headrace apply` lets it go on from the tables of that name
+         expectations of Great Expectations about its rows, which checks judge (see `description.expectations`)
     Law: its results are a function of the logs of its topics alone.
     """
 
@@ -43,6 +47,7 @@ class Node(ABC):
     throttle_ms: int = 0
     on_change: str = REFUSE
     renamed_from: str | None = None
+    expectations: tuple[Expectation, ...] = ()
 
     def __post_init__(self) -> None:
         check_name(self.name)
@@ -59,6 +64,8 @@ class Node(ABC):
             raise DescriptionError(f"named: description {a_value(self.description)} is not text.")
         object.__setattr__(self, "owners", checked_owners(self.owners))
         object.__setattr__(self, "sinks", checked_sinks(self.sinks))
+        if self.expectations:  # the columns of some nodes take work
+            object.__setattr__(self, "expectations", checked_expectations(self.expectations, self.columns))
         for sink in self.sinks:
             getattr(sink, "check", _no_check)(self)
 
@@ -70,8 +77,12 @@ class Node(ABC):
         *,
         on_change: str = REFUSE,
         renamed_from: str | None = None,
+        expectations: Sequence[Any] = (),
     ) -> Self:
-        """Give the node its name: that of its table and of its assets. In: on_change, renamed_from  see the class."""
+        """Give the node its name: that of its table and of its assets.
+
+        In: on_change, renamed_from, expectations  see the class
+        """
         if name is None:
             check_name("")
         return replace(
@@ -81,6 +92,7 @@ class Node(ABC):
             owners=owners,
             on_change=on_change,
             renamed_from=renamed_from,
+            expectations=expectations,  # type: ignore[arg-type]  # the constructor makes them its own
         )
 
     def to(self, sink: Sink) -> Self:
@@ -161,7 +173,7 @@ class Node(ABC):
 
 
 def _no_check(node: Node) -> None:
-    """What a sink does that takes any node."""
+    """Accept any node, as a sink without conditions does."""
 
 
 def check_name(name: object) -> None:

@@ -1,4 +1,4 @@
-"""What a node gives, as a topic that other nodes read."""
+"""The rows that a node gives, as a topic that other nodes read."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ class NodeOutput(Topic):
 
     @classmethod
     def of(cls, node: Node) -> NodeOutput:
-        """What a node gives.
+        """The output of a node.
 
         Raises: DescriptionError when the node has no name, or the type of a column is known to Spark alone
         """
@@ -66,7 +66,7 @@ class NodeOutput(Topic):
 
     @property
     def in_words(self) -> str:
-        """What people call it: the node, or the first words about a step without a name."""
+        """Its name for people: the node, or the first words about a step without a name."""
         assert self.written_by is not None
         name = self.written_by.required_name
         return (
@@ -76,7 +76,7 @@ class NodeOutput(Topic):
         )
 
     def rules(self) -> dict[str, Any]:
-        """What its rows depend on: the rules of its node."""
+        """The rules that its rows depend on: the rules of its node."""
         assert self.written_by is not None
         return {"node": self.written_by.rules()}
 

@@ -85,5 +85,5 @@ class Aggregate(ABC):
         return parse_ddl(self.state, f"{self.named}: state")
 
     def rules(self) -> dict[str, Any]:
-        """Everything that its values depend on, as JSON: its code and its attributes. What it calls in turn is not seen."""
+        """Everything that its values depend on, as JSON: its code and its attributes, not the code that it calls."""
         return {"code": identity_of_object(self), "state": self.state, "result": self.result}

@@ -91,7 +91,7 @@ def _is_call(tokens: list[Token]) -> bool:
 
 
 def _replaced(name: str, after: list[Token], sql: str) -> tuple[str, Token]:
-    """What a call stands for, and its last token. In: after  the tokens behind its opening parenthesis."""
+    """The value that a call stands for, and its last token. In: after  the tokens behind its opening parenthesis."""
     kinds = [token.token_type for token in after[:2]]
     if name == HEADER_OF_NAME and kinds == [TokenType.STRING, TokenType.R_PAREN]:
         return _LAST_OF_NAME.format(name=sql[after[0].start : after[0].end + 1]), after[1]

@@ -78,7 +78,7 @@ class Refined(Refinable):
 
     @property
     def origins(self) -> Mapping[str, str | None]:
-        """Of each column that is not in the key the table's column that it repeats; None: SQL computes it."""
+        """For each column that is not in the key, the table's column that it repeats; None: SQL computes it."""
         found: dict[str, str | None] = {name: name for name in self.table.values}
         key = {name: name for name in self.identity}
         for step in self.steps:

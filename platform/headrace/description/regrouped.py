@@ -48,7 +48,7 @@ class GroupedTable:
 class TableAggregate(Refinable):
     """Aggregates over the current rows of a table: one row per group that has rows.
 
-    What a row contributed is taken back when it changes or goes. A row with a null in a group column is in no group; an
+    The contribution of a row is taken back when it changes or goes. A row with a null in a group column is in no group; an
     input that is out of range counts as null. Where an aggregate of a stream goes by position, this one goes by the
     table's key.
 

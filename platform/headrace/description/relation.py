@@ -1,4 +1,4 @@
-"""What tables, joins and aggregates share: current rows by key, which can be joined."""
+"""The base of tables, joins and aggregates: current rows by key, which can be joined."""
 
 from __future__ import annotations
 
@@ -157,8 +157,9 @@ def apart(table: R) -> tuple[R, dict[str, Any]]:
         "sinks": table.sinks,
         "on_change": table.on_change,
         "renamed_from": table.renamed_from,
+        "expectations": table.expectations,
     }
-    return replace(table, name=None, description="", owners=(), sinks=()), kept
+    return replace(table, name=None, description="", owners=(), sinks=(), expectations=()), kept
 
 
 def require_side(side: Relation, what: str) -> None:

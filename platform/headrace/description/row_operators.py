@@ -7,6 +7,7 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from headrace.description.durations import Duration, duration_ms
+from headrace.description.expectations import FAILED, split_conditions
 from headrace.description.grouping import key_of
 from headrace.description.relation import Relation
 from headrace.description.schema import parse_ddl
@@ -30,7 +31,7 @@ if TYPE_CHECKING:
 
 
 class RowOperators(ABC):
-    """What topics, streams, and nodes whose rows are final share; each returns a new description and changes nothing."""
+    """The operators of topics, streams, and nodes with final rows; each returns a new description, and changes nothing."""
 
     @property
     @abstractmethod
@@ -89,6 +90,18 @@ class RowOperators(ABC):
         for condition in predicates:
             self._flow.shape.require(predicate(condition, "branch").columns, f"branch({condition!r})")
         return tuple(self.where(_first_true(predicates, index)) for index in range(len(predicates)))
+
+    def quarantine(self, *expectations: Any) -> tuple[Stream, Stream]:
+        """Two streams: the rows that meet all expectations, and those that fail one.
+
+        In:     expectations  of Great Expectations, about single rows: nulls, bounds, sets, patterns, lengths, pairs
+        Out:    the first has the columns as they are. The second has one more, `failed_expectations`: the names of the
+                expectations that the row fails, with commas in between. Give it a name to keep its rows
+        Law:    the split is a function of the row alone, by steps in SQL. So a backfill splits as the stream did.
+        Raises: DescriptionError for an expectation that needs other rows, as the mean of a column does
+        """
+        meets, failed = split_conditions(expectations, self._flow.shape)
+        return self.where(meets), self.where(f"NOT ({meets})").with_column(FAILED, failed)
 
     def group_by(self, *columns: str) -> GroupedStream:
         """Group by columns; by those of the record key when none is named."""
@@ -232,10 +245,11 @@ class StreamOperators(RowOperators):
         *,
         on_change: str = "refuse",
         renamed_from: str | None = None,
+        expectations: Sequence[Any] = (),
     ) -> NamedStream:
         """Make a node of the stream: its rows are appended to a table of this name, each once.
 
-        In:     on_change, renamed_from  see `Node`
+        In:     on_change, renamed_from, expectations  see `Node`
         Raises: DescriptionError when a transform left the columns unknown
         """
         from headrace.description.named_stream import NamedStream  # a named stream holds a stream
@@ -247,6 +261,7 @@ class StreamOperators(RowOperators):
             owners=owners,
             on_change=on_change,
             renamed_from=renamed_from,
+            expectations=expectations,  # type: ignore[arg-type]  # `Node` makes them its own
         )
 
     def to(self, sink: Sink) -> NamedStream:

@@ -1,4 +1,4 @@
-"""What is known of a stream's columns at one point: their names, and the types of those left untouched."""
+"""The columns of a stream, as far as they are known at one point: their names, and the types of those left untouched."""
 
 from __future__ import annotations
 

@@ -44,8 +44,8 @@ class Sink(Protocol):
         In:     rows  `delivery.columns`; `__deleted` BOOLEAN (the identity is gone, other columns are null); `__timestamp`
                 TIMESTAMP (event time); `__sequence` BIGINT, the log commit that caused the row; `__place` BINARY, its place
                 among the rows of that commit, compared byte by byte; `__ordinal` INT, its rank by place; of a named
-                stream or a flat map `__chain` STRING, the source chain of the row (see `hr.KafkaSink`). Of two rows of an
-                identity the one with the higher sequence is newer, and of one sequence the one with the higher place. A
+                stream or a flat map `__chain` STRING, the source chain of the row (see `hr.KafkaSink`). Among rows of one
+                identity the one with the higher sequence is newer, and in one sequence the one with the higher place. A
                 table gives one row for each identity and log commit, so a delivery may hold several rows of an identity, in
                 any order
         Raises: TransientError when the store is away: the stream waits, and delivers the same rows again.
@@ -58,7 +58,7 @@ class ReadableSink(Sink, Protocol):
     """A sink whose store can say what it holds: it can be checked, and given only what it lacks."""
 
     def held(self, spark: SparkSession, delivery: Delivery) -> DataFrame:
-        """What the store holds of a node.
+        """The rows of a node that the store holds.
 
         Out: the columns `delivery.identity`; one row for each row held, so that one held twice shows. Rows that the store
              has refused count as held if they stand in `delivery.refused`.
@@ -75,7 +75,7 @@ class CorrectableSink(Sink, Protocol):
 
         In:     rows     as for `deliver`, one row for each identity: the row that the store should hold; `__deleted` if it
                          should hold none. `__ordinal` only tells rows of one sequence apart
-                through  a sequence. What the store holds with a higher `__sequence` is newer and stays. Everything else of
+                through  a sequence. A row in the store with a higher `__sequence` is newer and stays. Everything else of
                          these identities gives way, also if it looks newer than the row; other identities stay as they are
         Raises: TransientError when the store is away. The same correction again changes nothing.
         """

@@ -1,4 +1,4 @@
-"""What a suppressed aggregate or table emits, and when. Source: Kafka Streams, Suppressed.java (KIP-328).
+"""Policies: when a suppressed aggregate or table emits, and which value. Source: Kafka Streams, Suppressed.java (KIP-328).
 
 A policy says when a row leaves; a bound, how much may wait until then and what happens when more would.
 """
@@ -53,7 +53,7 @@ class Bound:
         return self.max_records is not None or self.max_bytes is not None
 
     def rules(self) -> dict[str, Any]:
-        """What alters rows: only early results do, so any other bound can be changed while rows wait."""
+        """The settings that alter rows: only early results do, so any other bound can be changed while rows wait."""
         if self.when_full != EMIT_EARLY:
             return {}
         return {"max_records": self.max_records, "max_bytes": self.max_bytes, "when_full": EMIT_EARLY}

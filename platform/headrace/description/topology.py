@@ -1,4 +1,4 @@
-"""What a node is made of, for people: a tree from its table back to the topics, as text and as a Mermaid picture."""
+"""The parts of a node, for people: a tree from its table back to the topics, as text and as a Mermaid picture."""
 
 from __future__ import annotations
 
@@ -92,7 +92,7 @@ class Topology:
 
 
 def describe(*nodes: Node) -> Topology:
-    """What nodes are made of: `str()` gives text, `.mermaid` a picture.
+    """The parts of nodes: `str()` gives text, `.mermaid` a picture.
 
     Source: Kafka Streams, Topology.describe.
     """
@@ -100,12 +100,12 @@ def describe(*nodes: Node) -> Topology:
 
 
 def words_of(node: Node) -> str:
-    """What the last operator of a node does."""
+    """The work of a node's last operator."""
     return _operators(node)[0].words
 
 
 def words_of_branch(branch: Branch) -> str:
-    """What the last step of a branch does; of one without steps, its topic."""
+    """The work of a branch's last step; its topic if it has no steps."""
     return _of_branch(branch).words
 
 
@@ -118,7 +118,7 @@ def _of_node(node: Node) -> Part:
 
 
 def _operators(node: Node) -> tuple[Part, ...]:
-    """What the table of a node is made of."""
+    """The operators that make the table of a node."""
     match node:
         case NamedStream():
             return _of_stream(node.rows)
@@ -176,7 +176,7 @@ def _operators(node: Node) -> tuple[Part, ...]:
 
 
 def _inputs(node: Node) -> Iterator[Part]:
-    """Of an operator that has no words of its own here."""
+    """The inputs of an operator that has no words of its own here."""
     for each in fields(node):
         value = getattr(node, each.name)
         if isinstance(value, Stream):

@@ -32,7 +32,9 @@ def under_a_name(node: Node) -> Node:
             f"A step of this chain has no name, and delivers to {listed([sink.name for sink in node.sinks])}.",
             hint="Add .named('…') before the chain goes on.",
         )
-    return replace(node, name=f"{PREFIX}{node.fingerprint()[:12]}", description="", owners=())
+    return replace(
+        node, name=f"{PREFIX}{node.fingerprint()[:12]}", description="", owners=(), expectations=()
+    )
 
 
 def is_unnamed(name: str) -> bool:

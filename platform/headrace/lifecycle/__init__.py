@@ -1,1 +1,1 @@
-"""What is done to a node besides streaming: backfill, rebuild, retention, erasure, maintenance, changed limits."""
+"""Work on a node besides streaming: backfill, rebuild, retention, erasure, maintenance, changed limits."""

@@ -1,4 +1,4 @@
-"""What a backfill says before it works, and what it found."""
+"""The plan of a backfill, and its findings."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ class DayVerdict:
 
 @dataclass(frozen=True)
 class BackfillPlan:
-    """What a backfill is about to do. Times in ms since 1970; `closed_ms` None: no window is closed yet.
+    """The work that a backfill is about to do. Times in ms since 1970; `closed_ms` None: no window is closed yet.
 
     stored_rows  what the table holds for these days
     version      of the description, by which the rows are recomputed

@@ -76,7 +76,7 @@ WHO = "headrace erase"
 
 @dataclass(frozen=True)
 class Erased:
-    """What was done to one table.
+    """The work on one table.
 
     of     the asset: `log/<topic>` or the node's name
     what   which of its tables: log, results, state, unusable records, or `refused by <sink>`; or a sink's store

@@ -73,7 +73,7 @@ NOTHING = Size(0, 0)
 
 @dataclass(frozen=True)
 class Upkept:
-    """What was done to one table.
+    """The work on one table.
 
     of       the asset: `log/<topic>` or the node's name
     what     which of its tables: log, results, state, unusable, or `refused by <sink>`; or a step without a name, or the

@@ -106,7 +106,7 @@ class Feeds:
         return [{name: row[f"{part}:{name}"] for name in selection.values} for row in made]
 
     def refined_rows(self, node: Refined, rows: Sequence[Values]) -> Sequence[Values | None]:
-        """What the steps after a table make of its rows, which SQL computes (see `oracle.Log`)."""
+        """The rows that the steps after a table make of its rows, which SQL computes (see `oracle.Log`)."""
         part = below(self._part_of(node), ROWS)
         refinement, types = self._read_by_sql(Refinement, part)
         carried = [{carry: row[name] for name, carry in refinement.source.items()} for row in rows]
@@ -125,7 +125,7 @@ class Feeds:
         return found
 
     def _read_by_sql(self, kind: type[C], part: str) -> tuple[C, list[pa.Field]]:
-        """What SQL computes of a part: the select of a join, or the steps after a table; and the types of what it reads."""
+        """The rows of a part, by SQL: the select of a join, or the steps after a table; and the types of what it reads."""
         for step in bound(self.spark, self.node).operator.steps:
             computing = selections_of(step).get(part)
             if isinstance(computing, kind):
@@ -193,7 +193,7 @@ def relations_in(node: Node, part: str = RESULT) -> Iterator[tuple[str, Relation
 
 
 def _read_by(computing: Computing, of: pa.Schema) -> Iterator[pa.Field]:
-    """What SQL reads, under the names that it knows. In: of  the columns that come."""
+    """The rows that SQL reads, under the names that it knows. In: of  the columns that come."""
     if isinstance(computing, Refinement):
         yield from (of.field(name).with_name(carry) for name, carry in computing.source.items())
         return
@@ -203,7 +203,7 @@ def _read_by(computing: Computing, of: pa.Schema) -> Iterator[pa.Field]:
 
 
 def leftmost(node: Relation, part: str = RESULT) -> tuple[str, Relation]:
-    """What a chain of joins and steps begins with."""
+    """The table that a chain of joins and steps begins with."""
     match node:
         case Join():
             return leftmost(node.left, below(part, LEFT))

@@ -73,7 +73,7 @@ GAPS_MAX = 10_000  # in one run
 
 @dataclass(frozen=True)
 class Repaired:
-    """What was done: `of` is the asset, `log/<topic>` or the node's name."""
+    """The work that was done: `of` is the asset, `log/<topic>` or the node's name."""
 
     of: str
     done: str

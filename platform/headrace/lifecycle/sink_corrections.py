@@ -1,4 +1,4 @@
-"""What a backfill makes of a node's sinks: rows that they were given and that are not right are put right, or counted.
+"""Corrections of a node's sinks by a backfill: rows that they were given and that are not right are put right, or counted.
 
 Law: after a correction a sink holds of each identity that differed what the node's table holds of it after the swap, or what
 the stream has delivered since. Of other identities nothing is sent, nor of those that have changed since the base of current
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class SinkVerdict:
-    """What became of a sink's rows that were not right.
+    """The fate of a sink's rows that were not right.
 
     replaced   identities of which it should hold another row; removed: of which it should hold none
     corrected  False: its store cannot be corrected, and keeps what it was given
@@ -36,7 +36,7 @@ class SinkVerdict:
 
     @property
     def in_words(self) -> str:
-        """What was done, and what to do."""
+        """The work that was done, and the next step."""
         changed = "1 row" if self.replaced == 1 else f"{self.replaced:,} rows"
         which = f"{changed} that changed and {self.removed:,} that should not be there"
         if self.corrected:

@@ -64,7 +64,7 @@ class Broker(LocalServer):
 
     @property
     def bootstrap_servers(self) -> str:
-        """What clients connect to, as `host:port`."""
+        """The address for clients, as `host:port`."""
         if self.port is None:
             raise BrokerFailed("The broker has no port yet.", hint="Call start(), or name a port.")
         return f"{HOST}:{self.port}"

@@ -165,7 +165,7 @@ def _invitation(port: int, home: Path, report: str, metrics_port: str) -> str:
   the sensor that starts the stream, and says why it does not
     {base}{SENSOR}
   the running query: rows per second, lag, stream time, late records
-    {base}/assets/stream/reading_counts
+    {base}/assets/stream/reading_counts_stream
   the table: Materialize… some days is a backfill, with its verdict
     {base}/assets/reading_counts?view=partitions
   the proof, with links into the report
@@ -193,9 +193,9 @@ def _show_progress(console: Console, dagster: subprocess.Popen[bytes]) -> None:
 
 
 def _progress(instance: DagsterInstance) -> Iterator[str]:
-    from dagster import AssetKey, DagsterRunStatus, RunsFilter
+    from dagster import DagsterRunStatus, RunsFilter
 
-    from headrace.orchestration.keys import SHUTDOWN_TAG, STREAM_TAG
+    from headrace.orchestration.keys import SHUTDOWN_TAG, STREAM_TAG, log_key, stream_key
 
     newest = instance.get_runs(RunsFilter(tags={STREAM_TAG: "streams"}), limit=1)
     if newest and newest[0].status is DagsterRunStatus.CANCELED and SHUTDOWN_TAG not in newest[0].tags:
@@ -206,8 +206,7 @@ def _progress(instance: DagsterInstance) -> Iterator[str]:
         return
     starting = []
     for node in load_pipeline(Settings().pipeline):
-        names = [*(["log", topic.name] for topic in node.topics), ["stream", node.required_name]]
-        for key in map(AssetKey, names):
+        for key in (*map(log_key, node.topics), stream_key(node)):
             told = _observed(instance, key)
             if told:
                 yield told
@@ -218,7 +217,7 @@ def _progress(instance: DagsterInstance) -> Iterator[str]:
 
 
 def _observed(instance: DagsterInstance, key: AssetKey) -> str | None:
-    """What the asset has last said; None: nothing yet."""
+    """The last words of the asset; None: nothing yet."""
     records = instance.fetch_observations(key, limit=1).records
     if not records or records[0].asset_observation is None:
         return None

@@ -1,4 +1,4 @@
-"""What the demo adds to be a deployment in small: a Spark cluster, a lake on S3, Dagster's records in PostgreSQL."""
+"""A deployment in small, beside the demo: a Spark cluster, a lake on S3, Dagster's records in PostgreSQL."""
 
 from __future__ import annotations
 

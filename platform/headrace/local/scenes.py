@@ -1,4 +1,4 @@
-"""What plays in the demos: who writes to which topic, how much and how fast."""
+"""The traffic of the demos: who writes to which topic, how much and how fast."""
 
 from __future__ import annotations
 

@@ -10,7 +10,7 @@ from typing import Self
 
 
 class LocalServer(ABC):
-    """What the servers of this package share.
+    """The base of the servers of this package.
 
     In:     `port` None takes a free one, and keeps it over restarts of this object.
     """

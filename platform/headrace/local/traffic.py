@@ -31,7 +31,7 @@ class Message:
 
 
 class Source(Protocol):
-    """What writes to one topic of the demo."""
+    """A writer to one topic of the demo."""
 
     def read(self, now_ms: int) -> Message:
         """The next message, at a nominal time that never falls."""

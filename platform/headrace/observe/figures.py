@@ -33,6 +33,7 @@ MEANINGS: Mapping[str, str] = {
     "trigger_seconds": "The shortest time between two micro-batches.",
     "state_bytes": "Size of the state tables.",
     "state_bytes_read": "Bytes of the state's files that the last micro-batch read; 0: it remembered all.",
+    "cost_per_million_records": "Of a log: what a million records cost at the rate of the last half minute.",
     "failures": "Failures in a row of a query that restarts.",
     "stream_time_seconds": "The lowest stream time of the non-empty partitions, in seconds since 1970.",
     "stream_time_behind_seconds": "How far stream time is behind the wall clock.",
@@ -45,10 +46,11 @@ MEANINGS: Mapping[str, str] = {
 }
 
 
-def numbers(status: StreamStatus, wall: float) -> dict[str, Number]:
-    """What is known of a query, by the names of `MEANINGS`; what is not known is left out.
+def numbers(status: StreamStatus, wall: float, price_per_hour: float | None = None) -> dict[str, Number]:
+    """The figures of a query, by the names of `MEANINGS`; unknown ones are left out.
 
-    In: wall  seconds since 1970
+    In: wall            seconds since 1970
+        price_per_hour  of the machines of the run, in any currency; None: costs are not known
     """
     behind = None if status.batches == 0 else status.lag_seconds  # before its first commit nothing is behind
     stream_time = None if status.stream_time_ms is None else status.stream_time_ms / 1000
@@ -65,11 +67,19 @@ def numbers(status: StreamStatus, wall: float) -> dict[str, Number]:
         **{name: status.fates.get(fate) for fate, name in FATES.items()},
         **status.buffer,
         **status.limits,
+        "cost_per_million_records": _cost(status, price_per_hour),
         "failures": status.failures or None,
         "stream_time_seconds": stream_time,
         "stream_time_behind_seconds": None if stream_time is None else round(wall - stream_time, 1),
     }
     return {name: value for name, value in known.items() if value is not None}
+
+
+def _cost(status: StreamStatus, price_per_hour: float | None) -> float | None:
+    """One run reads a log for all its nodes, so its price is the log's."""
+    if price_per_hour is None or status.kind != "log" or not status.rows_per_second:
+        return None
+    return round(price_per_hour / (status.rows_per_second * 3600) * 1_000_000, 6)
 
 
 def _rounded(value: float | None, digits: int = 1) -> float | None:

@@ -41,6 +41,7 @@ class MetricsEndpoint(Collector):
         """In: `port` and `host` in place of the settings; port 0 takes a free one."""
         settings = Settings()
         self.port = settings.metrics_port if port is None else port
+        self._price_per_hour = settings.price_per_hour
         self._host = settings.metrics_host if host is None else host
         self._statuses: Sequence[StreamStatus] = ()
         self._wall = 0.0
@@ -52,7 +53,9 @@ class MetricsEndpoint(Collector):
 
     def collect(self) -> Iterator[Metric]:
         """The metrics, each with the label `asset`."""
-        shown = [(status.asset, numbers(status, self._wall)) for status in self._statuses]
+        shown = [
+            (status.asset, numbers(status, self._wall, self._price_per_hour)) for status in self._statuses
+        ]
         for name, meaning in MEANINGS.items():
             kind = CounterMetricFamily if name in COUNTED else GaugeMetricFamily
             family = kind(f"headrace_{COUNTED.get(name, name)}", meaning, labels=["asset"])

@@ -1,4 +1,4 @@
-"""What a person asks of a node: results, open windows, updates, late records, the ledger."""
+"""Answers about a node: results, open windows, updates, late records, the ledger."""
 
 from __future__ import annotations
 
@@ -69,7 +69,7 @@ class Views:
         """Raw updates, conflated per micro-batch: what each row was worth after each that touched it.
 
         Out: the columns of `read`, `__batch` (micro-batch; null on the last word about a closed window); to fold them
-             take each identity's row with the highest `__batch`, nulls last. Of suppressed windows upkeep puts the
+             take each identity's row with the highest `__batch`, nulls last. For suppressed windows, upkeep puts the
              updates of many micro-batches together.
         Law: they fold to the same rows however the log was cut; the rows in between depend on the cuts.
         """

@@ -127,7 +127,7 @@ class Total:
         del self.ranked[self.aggregate.max_items or 1 :]
 
     def value(self) -> Any:
-        """What it is worth now."""
+        """The value as of now."""
         if (own := self.aggregate.own) is not None:
             state = own.init()
             for values in self.seen:
@@ -173,7 +173,7 @@ class Total:
             return Decimal(self.total).scaleb(-_places(self.like, self.aggregate)) if fits else None
 
     def _variance(self) -> float:
-        """Of the sample."""
+        """The variance of the sample."""
         n, places = self.known, _places(self.like, self.aggregate)
         return float(Fraction(n * self.squares - self.total**2, 10 ** (2 * places))) / float(n * (n - 1))
 

@@ -25,7 +25,7 @@ def hash_of(value: Any) -> int:
 
 
 def canonical_bytes(value: Any) -> bytes:
-    """What stands after the first byte, which tells values from null."""
+    """The bytes after the first one, which tells values from null."""
     if isinstance(value, str | bytes | bytearray):
         text = value.encode() if isinstance(value, str) else bytes(value)
         return text.replace(b"\x00", b"\x00\xff") + b"\x00\x01"

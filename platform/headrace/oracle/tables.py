@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 
 def latest(node: Table, rows: Iterable[Row]) -> dict[Identity, Row]:
-    """Of each key the last record, if it leaves a row."""
+    """The last record of each key, if it leaves a row."""
     found: dict[Identity, Row] = {}
     for row in sorted(rows, key=lambda row: order(node, row)):
         if refused_by_table(row, node.key, node.forget_deletes_ms) is None:

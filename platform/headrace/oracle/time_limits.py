@@ -44,7 +44,7 @@ class Wait:
 
 @dataclass
 class Buffer:
-    """What waits in one partition.
+    """The entries that wait in one partition.
 
     limits     in force: `limit_ms` and the bounds
     time_ms    the highest timestamp of updates and ticks; expiry_ms: the highest that it less the limit has been
@@ -78,7 +78,7 @@ class Buffer:
         wait.records.add(row.offset or 0)
 
     def leaving(self, *, early: bool) -> Iterator[tuple[Entry, Wait, bool]]:
-        """What leaves now, in order, and whether a bound lets it. In: early  whether bounds do so."""
+        """The entries that leave now, in order, and whether a bound lets it. In: early  whether bounds do so."""
         while self.queue and self.expiry_ms is not None and self.queue[0][0] <= self.expiry_ms:
             yield (*self._leave(), False)
         while early and self._is_full():

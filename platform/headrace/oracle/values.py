@@ -16,7 +16,7 @@ Identity = tuple[Any, ...]
 
 
 def ordered(value: Any) -> Any:
-    """What compares, and is equal, as values of one type are; it can be a key of a dict."""
+    """A value that compares, and is equal, as values of one type are; it can be a key of a dict."""
     if value is None:
         return (0,)
     if isinstance(value, float):

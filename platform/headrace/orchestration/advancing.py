@@ -13,7 +13,7 @@ import dagster as dg
 
 from headrace.observe.stall import StallWatch
 from headrace.orchestration.carry import evaluation_of_newest
-from headrace.orchestration.keys import ADVANCING, STREAM_TAG, op_name
+from headrace.orchestration.keys import ADVANCING, STREAM_TAG, key_of, op_name, query_of
 from headrace.orchestration.pipeline import Pipeline
 from headrace.streams.stream_status import StreamStatus
 
@@ -63,7 +63,7 @@ def advancing_checks(pipeline: Pipeline) -> dg.AssetChecksDefinition:
         filters = dg.RunsFilter(tags={STREAM_TAG: list(pipeline.runs)}, statuses=ACTIVE)
         running = context.instance.get_runs(filters, limit=len(pipeline.runs))
         for key in sorted(wanted.asset_key for wanted in context.selected_asset_check_keys):
-            asset = key.to_user_string()
+            asset = query_of(key)
             if not running:
                 yield _result(asset, None, "It does not run: nothing can stand still.")
             else:
@@ -75,7 +75,7 @@ def advancing_checks(pipeline: Pipeline) -> dg.AssetChecksDefinition:
 
 def _result(asset: str, wrong: str | None, fine: str = ADVANCES) -> dg.AssetCheckResult:
     return dg.AssetCheckResult(
-        asset_key=dg.AssetKey.from_user_string(asset),
+        asset_key=key_of(asset),
         check_name=ADVANCING,
         passed=wrong is None,
         severity=dg.AssetCheckSeverity.ERROR,

@@ -1,5 +1,6 @@
 """Assets: for each topic its log, for each node the running query and the table, as people see them."""
 
+import datetime as dt
 from collections.abc import Iterator
 
 import dagster as dg
@@ -16,13 +17,14 @@ from headrace.orchestration.keys import (
     stream_named,
     table_key,
 )
+from headrace.orchestration.lineage import column_lineage
 from headrace.orchestration.pipeline import Pipeline
 from headrace.orchestration.resources import LakeResource
 from headrace.orchestration.streams import StreamConfig, host_streams
 
-SCHEMA = "dagster/column_schema"
-# The keys by which Dagster's pages and catalogues know a table.
-TABLE_NAME, STORAGE_KIND = "dagster/table_name", "dagster/storage_kind"
+# The keys by which Dagster's pages and catalogues know a table. Dagster documents them; it does not export a class for them.
+SCHEMA, LINEAGE = "dagster/column_schema", "dagster/column_lineage"
+TABLE_NAME, STORAGE_KIND, URI = "dagster/table_name", "dagster/storage_kind", "dagster/uri"
 
 
 def streaming_assets(pipeline: Pipeline) -> dg.AssetsDefinition:
@@ -78,10 +80,12 @@ def _log_spec(topic: Topic, pipeline: Pipeline) -> dg.AssetSpec:
             SCHEMA: log_table_schema(topic),
             TABLE_NAME: f"logs.{topic.name}",
             STORAGE_KIND: "delta",
+            **_uri(pipeline, f"logs/{topic.name}"),
             "topic": topic.name,
             "starts at": str(topic.start),
             "table": f"logs/{topic.name} below the lake's root",
         },
+        freshness_policy=_freshness(pipeline),
         skippable=True,
     )
 
@@ -100,6 +104,7 @@ def _stream_spec(node: Node, pipeline: Pipeline) -> dg.AssetSpec:
         ),
         owners=pipeline.owners_of(table_key(node), node.owners),
         code_version=node.fingerprint()[:12],
+        freshness_policy=_freshness(pipeline),
         skippable=True,
     )
 
@@ -121,6 +126,7 @@ def _read_by(node: Node) -> list[dg.AssetKey]:
 
 
 def _table_spec(node: Node, pipeline: Pipeline) -> dg.AssetSpec:
+    lineage = column_lineage(node)
     return dg.AssetSpec(
         table_key(node),
         deps=[stream_key(node)],
@@ -132,13 +138,28 @@ def _table_spec(node: Node, pipeline: Pipeline) -> dg.AssetSpec:
         partitions_def=_days(node, pipeline),
         metadata={
             SCHEMA: result_table_schema(node),
+            **({} if lineage is None else {LINEAGE: lineage}),
             TABLE_NAME: f"tables.{node.required_name}",
             STORAGE_KIND: "delta",
+            **_uri(pipeline, f"tables/{node.required_name}"),
             "table": f"tables/{node.required_name} below the lake's root",
             "made of": dg.MetadataValue.md(f"```\n{describe(node)}\n```"),
             "picture": dg.MetadataValue.md(f"```mermaid\n{describe(node).mermaid}\n```"),
         },
     )
+
+
+def _uri(pipeline: Pipeline, path: str) -> dict[str, str]:
+    """Where a table lies, if the lake's root is known when definitions load."""
+    return {} if pipeline.lake_root is None else {URI: f"{pipeline.lake_root.rstrip('/')}/{path}"}
+
+
+def _freshness(pipeline: Pipeline) -> dg.FreshnessPolicy | None:
+    """A running stream reports its assets every ten minutes, whether records come or not."""
+    if not pipeline.stale_after_ms:
+        return None
+    fail = dt.timedelta(milliseconds=pipeline.stale_after_ms)
+    return dg.FreshnessPolicy.time_window(fail_window=fail, warn_window=fail / 2)
 
 
 def _days(node: Node, pipeline: Pipeline) -> dg.DailyPartitionsDefinition | None:

@@ -19,7 +19,7 @@ DAYS_SHOWN, DAYS_NAMED = 60, 10
 
 
 class BackfillConfig(dg.Config):
-    """What a backfill does with days that differ."""
+    """The settings of a backfill: its work on days that differ."""
 
     swap: bool = Field(
         default=True, description="Replace the rows that differ; false: compare only, change nothing."

@@ -14,7 +14,7 @@ from headrace.orchestration.advancing import advancing_checks
 from headrace.orchestration.keys import log_key, op_name, table_key
 from headrace.orchestration.pipeline import Pipeline
 from headrace.orchestration.resources import LakeResource, session
-from headrace.quality import CheckResult, check_log, check_node, log_checks, node_checks
+from headrace.quality import CheckResult, Thresholds, check_log, check_node, log_checks, node_checks
 from headrace.writing.lease import LeaseHeldError
 
 RANGE_START, RANGE_END = "dagster/asset_partition_range_start", "dagster/asset_partition_range_end"
@@ -33,7 +33,7 @@ def _log_checks(topic: Topic, pipeline: Pipeline) -> dg.AssetChecksDefinition:
 
     @dg.multi_asset_check(
         name=op_name("check", "log", topic.name),
-        specs=_specs(key, log_checks(topic)),
+        specs=_specs(key, log_checks(topic), thresholds),
         can_subset=True,
         description=f"Judges the log of topic `{topic.name}`.",
     )
@@ -52,7 +52,7 @@ def _node_checks(node: Node, pipeline: Pipeline) -> dg.AssetChecksDefinition:
 
     @dg.multi_asset_check(
         name=op_name("check", node.required_name),
-        specs=_specs(key, node_checks(node)),
+        specs=_specs(key, node_checks(node), thresholds),
         can_subset=True,
         description=f"Judges the results of `{node.required_name}`.",
     )
@@ -69,8 +69,11 @@ def _node_checks(node: Node, pipeline: Pipeline) -> dg.AssetChecksDefinition:
     return check
 
 
-def _specs(key: dg.AssetKey, claims: Mapping[str, str]) -> list[dg.AssetCheckSpec]:
-    return [dg.AssetCheckSpec(name, asset=key, description=claim) for name, claim in claims.items()]
+def _specs(key: dg.AssetKey, claims: Mapping[str, str], thresholds: Thresholds) -> list[dg.AssetCheckSpec]:
+    return [
+        dg.AssetCheckSpec(name, asset=key, description=claim, blocking=name in thresholds.blocking)
+        for name, claim in claims.items()
+    ]
 
 
 def _days_of_run(context: dg.AssetCheckExecutionContext) -> list[dt.date] | None:

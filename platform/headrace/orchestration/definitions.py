@@ -1,5 +1,6 @@
 """Descriptions in, Dagster definitions out."""
 
+import os
 import warnings
 from collections.abc import Mapping, Sequence
 from functools import cache
@@ -8,8 +9,10 @@ from typing import Any
 import dagster as dg
 from dagster._core.definitions.unresolved_asset_job_definition import UnresolvedAssetJobDefinition as AssetJob
 
-from headrace.description import Node
+from headrace.description import Duration, Node
 from headrace.description.limits import is_suppressed
+from headrace.orchestration.alert_channels import AlertChannel
+from headrace.orchestration.alerts import alert_sensor
 from headrace.orchestration.assets import streaming_assets, table_asset
 from headrace.orchestration.changing import change_jobs
 from headrace.orchestration.checks import checks_of
@@ -24,6 +27,8 @@ from headrace.orchestration.sensors import keep_running_sensor
 from headrace.orchestration.upkeep import maintenance_job
 from headrace.quality import Thresholds
 from headrace.spark.kafka import KafkaSettings
+
+LAKE = "HEADRACE_LAKE"
 
 
 def build_definitions(
@@ -44,6 +49,9 @@ def build_definitions(
     spark: Mapping[str, str] | None = None,
     thresholds: Mapping[str, Thresholds] | None = None,
     owners: Mapping[str, Sequence[str]] | None = None,
+    alerts: Sequence[AlertChannel] = (),
+    alerts_running: bool = False,
+    stale_after: Duration = "1 hour",
     logs_elsewhere: Sequence[str] = (),
 ) -> dg.Definitions:
     """For every topic and node the assets, checks, jobs, sensor and schedule that run and watch them.
@@ -62,6 +70,10 @@ def build_definitions(
         logs_elsewhere    topics that another pipeline reads, too, whose call defines their logs as assets: in this code
                           location or in another one. Of all the runs one writes such a log, and another goes on when it ends
         owners            likewise: teams and e-mail addresses, beside those of a node's description
+        alerts            who is told about checks and runs that fail: `SlackAlerts`, `EmailAlerts`, or channels of your own
+        alerts_running    whether the sensor that tells them starts switched on
+        stale_after       when logs and streams count as stale if they have reported nothing; after half of it as a warning.
+                          A running stream reports every ten minutes, also without records. 0: never
     """
     warnings.filterwarnings("ignore", "Parameter `backfill_policy`", category=dg.BetaWarning)
     pipeline = pipeline_of(
@@ -72,6 +84,10 @@ def build_definitions(
         kafka=kafka,
         thresholds=thresholds,
         owners=owners,
+        lake_root=lake_root.get_value()
+        if isinstance(lake_root, dg.EnvVar)
+        else lake_root or os.environ.get(LAKE),
+        stale_after=stale_after,
         standby=standby,
         logs_elsewhere=logs_elsewhere,
     )
@@ -87,15 +103,20 @@ def build_definitions(
         live.append(limits_job(pipeline, f"set_limits{_suffix(pipeline)}"))
     retention = retention_job(pipeline, f"retain_log{_suffix(pipeline)}")
     changes = change_jobs(pipeline, _suffix(pipeline))
+    jobs: list[dg.JobDefinition | AssetJob] = [*streams, backfill, quality, maintenance, erasure, retention]
+    jobs += [*changes, *live]
+    told = [job.name for job in jobs]
+    alerting = [alert_sensor(f"alerts{_suffix(pipeline)}", pipeline, told, alerts, _status(alerts_running))]
     return dg.Definitions(
         assets=[streaming_assets(pipeline), *(table_asset(node, pipeline) for node in pipeline.nodes)],
         asset_checks=checks,
-        jobs=[*streams, backfill, quality, maintenance, erasure, retention, *changes, *live],
+        jobs=jobs,
         sensors=[
             *(keep_running_sensor(pipeline, job, _status(sensor_running)) for job in streams),
             first_checks_sensor(
                 f"first_checks{_suffix(pipeline)}", pipeline, quality, _status(first_checks_running)
             ),
+            *(alerting if alerts else ()),
         ],
         schedules=[
             dg.ScheduleDefinition(
@@ -112,7 +133,7 @@ def build_definitions(
             ),
         ],
         resources=_resources(
-            lake_root or dg.EnvVar("HEADRACE_LAKE"), docs, docs_url, tuple(sorted((spark or {}).items()))
+            lake_root or dg.EnvVar(LAKE), docs, docs_url, tuple(sorted((spark or {}).items()))
         ),
         executor=dg.in_process_executor,  # one process, one JVM: one for each step would cost seconds each
     )

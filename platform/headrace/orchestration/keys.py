@@ -19,6 +19,7 @@ SHUTDOWN_TAG = (
     # Its value may be the time, in seconds since 1970, until which Dagster takes to do so.
 )
 BACKFILL_POOL = "headrace_backfills"  # of all backfills; dagster.yaml says how many run at once
+STREAM, SUFFIX = "stream", "_stream"
 ADVANCING = "stream_is_advancing"  # the check of logs and running queries
 DATA_VERSION_TAG = "dagster/data_version"
 # Dagster ends a run that lasts longer: so no reader is older than half the least retention of maintenance.
@@ -31,13 +32,25 @@ def log_key(topic: Topic) -> AssetKey:
 
 
 def stream_key(node: Node) -> AssetKey:
-    """`stream/<node>`: the running query."""
+    """`stream/<node>_stream`: the running query. The graph shows the last part, so it is not the table's name."""
     return stream_named(node.required_name)
 
 
 def stream_named(node: str) -> AssetKey:
     """The same, by the node's name."""
-    return AssetKey(["stream", node])
+    return AssetKey([STREAM, f"{node}{SUFFIX}"])
+
+
+def key_of(query: str) -> AssetKey:
+    """The asset of a query, which runtimes and metrics call `log/<topic>` or `stream/<node>`."""
+    kind, _, name = query.partition("/")
+    return AssetKey([kind, f"{name}{SUFFIX}" if kind == STREAM else name])
+
+
+def query_of(key: AssetKey) -> str:
+    """The name that runtimes and metrics have for the query of an asset."""
+    kind, name = key.path
+    return f"{kind}/{name.removesuffix(SUFFIX)}" if kind == STREAM else f"{kind}/{name}"
 
 
 def table_key(node: Node) -> AssetKey:

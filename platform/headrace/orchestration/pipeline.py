@@ -8,9 +8,10 @@ from typing import TYPE_CHECKING
 from dagster import AssetCheckKey, DailyPartitionsDefinition
 
 from headrace.description.checks import checked_owners
+from headrace.description.durations import duration_ms
 from headrace.errors import DescriptionError
 from headrace.nodes.topics import is_hosted, topics_below, topics_of
-from headrace.orchestration.keys import ADVANCING, log_key, op_name, stream_key, table_key
+from headrace.orchestration.keys import ADVANCING, log_key, op_name, query_of, stream_key, table_key
 from headrace.quality import DEFAULT_THRESHOLDS, log_checks, node_checks
 
 if TYPE_CHECKING:
@@ -18,7 +19,7 @@ if TYPE_CHECKING:
 
     from dagster import AssetKey
 
-    from headrace.description import Node, Topic
+    from headrace.description import Duration, Node, Topic
     from headrace.quality import Thresholds
     from headrace.spark.kafka import KafkaSettings
 
@@ -34,6 +35,8 @@ class Pipeline:
     standby  whether a second run waits, warm, and takes over when the first one ends
     logs_elsewhere  topics whose logs are assets of another pipeline; a run of this one writes them while none of that does
     thresholds, owners  of logs and tables, by asset key: `log/<topic>` or the node's name
+    lake_root       where the tables lie; None: it is known only when a run starts
+    stale_after_ms  when logs and streams that report nothing are stale; 0: never
     """
 
     name: str
@@ -45,6 +48,8 @@ class Pipeline:
     owners: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
     standby: bool = False
     logs_elsewhere: tuple[str, ...] = ()
+    lake_root: str | None = None
+    stale_after_ms: int = 0
 
     def __post_init__(self) -> None:
         """Refuse words about assets that there are not."""
@@ -87,7 +92,7 @@ class Pipeline:
 
     def hosted(self, selected: Iterable[AssetKey]) -> set[str]:
         """The queries of a run for the assets that are selected; also logs that are assets elsewhere, if it reads them."""
-        chosen = {key.to_user_string() for key in selected}
+        chosen = {query_of(key) for key in selected}
         nodes = [node for node in self.nodes if is_hosted(node, self.nodes, chosen)]
         read = {topic.name for topic in topics_below(nodes)}
         return chosen | {f"log/{name}" for name in self.logs_elsewhere if name in read}
@@ -128,6 +133,8 @@ def pipeline_of(
     owners: Mapping[str, Sequence[str]] | None = None,
     standby: bool = False,
     logs_elsewhere: Sequence[str] = (),
+    lake_root: str | None = None,
+    stale_after: Duration = 0,
 ) -> Pipeline:
     """A pipeline whose tables have a partition for each day from YYYY-MM-DD through today."""
     days = DailyPartitionsDefinition(partitions_start, end_offset=1)  # today can be verified as far as it is
@@ -142,4 +149,6 @@ def pipeline_of(
         owned,
         standby=standby,
         logs_elsewhere=tuple(logs_elsewhere),
+        lake_root=lake_root,
+        stale_after_ms=duration_ms(stale_after, "stale_after"),
     )

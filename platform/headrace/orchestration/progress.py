@@ -10,16 +10,17 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
-from dagster import AssetKey, AssetMaterialization, AssetObservation, MetadataValue
+from dagster import AssetMaterialization, AssetObservation, MetadataValue
 
 from headrace.observe.figures import numbers
 from headrace.orchestration.carry import materialize
-from headrace.orchestration.keys import DATA_VERSION_TAG
+from headrace.orchestration.keys import DATA_VERSION_TAG, key_of
+from headrace.settings import Settings
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
-    from dagster import AssetCheckKey, AssetExecutionContext
+    from dagster import AssetCheckKey, AssetExecutionContext, AssetKey
 
     from headrace.streams.stream_status import StreamStatus
 
@@ -76,6 +77,7 @@ class ProgressReporter:
         self._observe, self._materialize = Throttle(observe), Throttle(materialize)
         self._materialize_checked = Throttle(Cadence(materialize.settled, materialize.settled))
         self._states: dict[str, tuple[str, int]] = {}
+        self._price_per_hour = Settings().price_per_hour
 
     def report(self, statuses: Sequence[StreamStatus], *, now: float, wall: float) -> None:
         """Report the events that are due.
@@ -100,18 +102,18 @@ class ProgressReporter:
 
     def _materialization_due(self, status: StreamStatus, now: float) -> bool:
         """Less often for an asset with checks: each materialization repeats their verdicts."""
-        checked = AssetKey.from_user_string(status.asset) in self._checks
+        checked = key_of(status.asset) in self._checks
         throttle = self._materialize_checked if checked else self._materialize
         return throttle.due(status.asset, "running", now)
 
     def _observe_now(self, status: StreamStatus, wall: float) -> None:
-        key = AssetKey.from_user_string(status.asset)
-        self._context.log_event(AssetObservation(key, metadata=figures(status, wall)))
+        key = key_of(status.asset)
+        self._context.log_event(AssetObservation(key, metadata=figures(status, wall, self._price_per_hour)))
 
     def _materialize_now(self, status: StreamStatus, wall: float) -> None:
-        key = AssetKey.from_user_string(status.asset)
+        key = key_of(status.asset)
         tags = {DATA_VERSION_TAG: self._versions[key]}
-        event = AssetMaterialization(key, metadata=figures(status, wall), tags=tags)
+        event = AssetMaterialization(key, metadata=figures(status, wall, self._price_per_hour), tags=tags)
         materialize(self._context, event, self._checks.get(key, ()))
 
     def _log_change(self, status: StreamStatus) -> None:
@@ -133,9 +135,13 @@ class ProgressReporter:
             log.info(f"{status.asset} is {status.state}.")
 
 
-def figures(status: StreamStatus, wall: float) -> dict[str, Any]:
+def figures(status: StreamStatus, wall: float, price_per_hour: float | None = None) -> dict[str, Any]:
     """The metadata that the asset's page shows and plots; unknown figures are left out."""
-    shown: dict[str, Any] = {"state": status.state, **numbers(status, wall), "error": status.error}
+    shown: dict[str, Any] = {
+        "state": status.state,
+        **numbers(status, wall, price_per_hour),
+        "error": status.error,
+    }
     if "stream_time_seconds" in shown:
         shown["stream_time"] = MetadataValue.timestamp(shown.pop("stream_time_seconds"))
     return {name: value for name, value in shown.items() if value is not None}

@@ -1,4 +1,4 @@
-"""What runs need from outside: the lake, where the quality pages go, and Spark."""
+"""Resources of runs: the lake, where the quality pages go, and Spark."""
 
 import logging
 import os

@@ -14,7 +14,7 @@ from headrace.orchestration.resources import LakeResource, session
 
 
 class RetentionConfig(dg.Config):
-    """What is cut off."""
+    """The settings of a cut."""
 
     topic: str = Field(description="The topic whose log is cut, by its name.")
     before: str = Field(

@@ -13,16 +13,19 @@ from dagster_pyspark import LazyPySparkResource
 from pydantic import Field
 from pyspark.sql import SparkSession
 
+from headrace.errors import TerminalError
 from headrace.observe.metrics import MetricsEndpoint
 from headrace.orchestration.advancing import AdvanceReporter
 from headrace.orchestration.completed import CompletedDays
 from headrace.orchestration.current import CurrentTable
 from headrace.orchestration.heartbeat import Heartbeat
+from headrace.orchestration.increments import JudgedIncrements
 from headrace.orchestration.interrupts import StopRequest
-from headrace.orchestration.keys import STREAM_TAG, stream_key
+from headrace.orchestration.keys import STREAM_TAG, query_of, stream_key
 from headrace.orchestration.pipeline import Pipeline
 from headrace.orchestration.progress import Cadence, ProgressReporter
 from headrace.orchestration.resources import LakeResource, session
+from headrace.quality.checks import announce
 from headrace.settings import StreamSettings
 from headrace.spark.kafka import KafkaSettings
 from headrace.streams.jvm_process import JvmEndedError
@@ -38,7 +41,7 @@ TRIGGER_READ_EVERY_SECONDS = 5.0
 class StreamConfig(dg.Config):
     """How a stream run behaves; every value has a default that serves.
 
-    What differs from these defaults holds for the run. Of the rest the environment says what holds (see `StreamSettings`).
+    A value that differs from these defaults holds for the run. For the rest the environment decides (see `StreamSettings`).
     """
 
     observe_every_seconds: float = Field(
@@ -91,6 +94,7 @@ def host_streams(
     if STREAM_TAG not in context.run.tags:  # launched from an asset's page, not as the job
         context.instance.add_run_tags(context.run_id, {STREAM_TAG: pipeline.name})
     advancing = AdvanceReporter(context.instance, context.run_id)
+    _announce(context, pipeline, lake)
     with (
         StopRequest() as stop,
         Heartbeat(context.instance, context.run_id, stop.ask, on_beat=advancing.report),
@@ -105,6 +109,14 @@ def host_streams(
     if stop.reason is not None:
         context.log.info(f"Stopped: {stop.reason}.")
         raise dg.DagsterExecutionInterruptedError(stop.reason)
+
+
+def _announce(context: dg.AssetExecutionContext, pipeline: Pipeline, lake: LakeResource) -> None:
+    """Let the report say what will be checked, before anything was; a stream runs without it, too."""
+    try:
+        announce(lake.docs_folder, pipeline.own_topics, pipeline.nodes)
+    except (OSError, TerminalError) as error:
+        context.log.warning(f"The report could not be begun: {error}")
 
 
 def _start_spark(
@@ -182,16 +194,21 @@ class _Watch:
             ),
         )
         self._days = {
-            stream_key(node).to_user_string(): CompletedDays(context, pipeline, node, spark, lake.lake)
+            query_of(stream_key(node)): CompletedDays(context, pipeline, node, spark, lake.lake)
             for node in pipeline.nodes
             if node.day_column is not None
         }
         self._tables = {
-            stream_key(node).to_user_string(): CurrentTable(
+            query_of(stream_key(node)): CurrentTable(
                 context, pipeline, node, spark, lake.lake, every_seconds=config.materialize_every_minutes * 60
             )
             for node in pipeline.nodes
             if node.day_column is None and stream_key(node) in context.selected_asset_keys
+        }
+        self._judged = {
+            query_of(stream_key(node)): JudgedIncrements(context, node, spark, lake.lake)
+            for node in pipeline.nodes
+            if node.expectations and stream_key(node) in context.selected_asset_keys
         }
 
     def _follow_trigger(self) -> None:
@@ -233,6 +250,8 @@ class _Watch:
                 self._days[status.asset].report(status.stream_time_ms, status.read_ms)
             if status.asset in self._tables:
                 self._tables[status.asset].report()
+            if status.asset in self._judged:
+                self._judged[status.asset].report()
 
     def _of_this_run(self, statuses: Sequence[StreamStatus]) -> list[StreamStatus]:
         """Without what another run has, and without logs that are assets elsewhere, unless this run writes them."""
@@ -267,6 +286,8 @@ class _Watch:
             for status in statuses:
                 if status.asset in self._tables:
                     self._tables[status.asset].report(last=True)
+                if status.asset in self._judged:
+                    self._judged[status.asset].report(last=True)
 
 
 def _fail_if_all_failed(statuses: Sequence[StreamStatus]) -> None:

@@ -15,7 +15,7 @@ MIB = 1024 * 1024
 
 
 class MaintenanceConfig(dg.Config):
-    """What a maintenance run does."""
+    """The settings of a maintenance run."""
 
     compact: bool = Field(default=True, description="Pack small files into larger ones.")
     vacuum: bool = Field(default=True, description="Delete files that left the newest version long ago.")
@@ -60,7 +60,7 @@ def maintenance_job(pipeline: Pipeline, name: str) -> dg.JobDefinition:
 
 
 def in_words(done: Upkept) -> str:
-    """What was done to a table, in one sentence."""
+    """The work on a table, in one sentence."""
     if done.skipped is not None:
         return f"{done.of}, {done.what}: left as it is. {done.skipped}"
     freed = done.stored_before.bytes - done.stored_after.bytes
@@ -73,7 +73,7 @@ def in_words(done: Upkept) -> str:
 
 
 def figures(done: Sequence[Upkept]) -> dict[str, int | str]:
-    """What the asset's page shows and plots: sums over its tables."""
+    """The figures that the asset's page shows and plots: sums over its tables."""
     skipped = " ".join(dict.fromkeys(each.skipped for each in done if each.skipped))
     return {
         "files before": sum(each.before.files for each in done),

@@ -1,4 +1,4 @@
-"""What a deployment needs from outside, tried before anything starts: Kafka, the lake, Spark, databases.
+"""The needs of a deployment from outside, tried before anything starts: Kafka, the lake, Spark, databases.
 
 Each part gives findings: what was tried, whether it is as it should be, and if not, what to do. Only the lake is written
 to: one small file, which is removed.

@@ -1,4 +1,4 @@
-"""What one trial has found."""
+"""The finding of one trial."""
 
 from __future__ import annotations
 

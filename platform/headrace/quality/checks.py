@@ -24,7 +24,8 @@ from headrace.quality import (
     uniqueness,
 )
 from headrace.quality.books import open_books
-from headrace.quality.claims import Check, Finding
+from headrace.quality.claims import Check, Finding, Outcome
+from headrace.quality.expected import expected_checks
 from headrace.quality.log_profile import profile
 from headrace.quality.results import (
     DEFAULT_THRESHOLDS,
@@ -33,11 +34,11 @@ from headrace.quality.results import (
     log_checks,
     node_checks,
 )
-from headrace.quality.suites import Outcome, judge
+from headrace.quality.suites import judge
 from headrace.spark.session import pinned
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Iterable, Mapping, Sequence
 
     from pyspark.sql import SparkSession
 
@@ -117,12 +118,22 @@ def check_node(
         ),
     }
     claims = node_checks(node)
-    checks = [judged[check]() for check in claims]
+    checks = [judged[check]() for check in claims if check in judged] + expected_checks(books)
     evidence = pages.node_evidence(books, () if isinstance(days, str) else days) | daily.tell(
         spark, lake, books
     )
     read_to_ms = max(books.progress.upto_ms.values(), default=None)
     return _report(docs, pages.Asset("node", name, read_to_ms), checks, claims, evidence, thresholds)
+
+
+def announce(docs: str, topics: Iterable[Topic], nodes: Iterable[Node]) -> None:
+    """Write pages that say what will be claimed of logs and nodes that were not checked yet.
+
+    In: docs  as of `check_log`
+    """
+    logs = {pages.Asset("log", topic.name, None): log_checks(topic) for topic in topics}
+    tables = {pages.Asset("node", node.required_name, None): node_checks(node) for node in nodes}
+    pages.announce(_local(docs), logs | tables)
 
 
 def _verify(spark: SparkSession, lake: Lake, books: Books) -> Sequence[DayVerdict] | str:
@@ -154,7 +165,7 @@ def _report(
 ) -> list[CheckResult]:
     folder = _local(docs)
     judged = {
-        check.name: (check.claim, claims[check.name], thresholds.severity(check.name))
+        check.name: (check.claim, claims[check.name], check.severity or thresholds.severity(check.name))
         for check in checks
         if check.claim is not None
     }
@@ -169,11 +180,12 @@ def _result(check: Check, outcome: Outcome | None, thresholds: Thresholds) -> Ch
     if outcome is not None and outcome.error is not None:
         words = f"{check.name} could not be judged: {outcome.error}; mend that and run the check again."
         finding = Finding(words)
+    elif outcome is not None and check.tell is not None:
+        finding = check.tell(outcome)
     else:
         finding = check.explain(passed)
-    return CheckResult(
-        check.name, passed, thresholds.severity(check.name), finding.sentence, finding.metadata
-    )
+    severity = check.severity or thresholds.severity(check.name)
+    return CheckResult(check.name, passed, severity, finding.sentence, finding.metadata)
 
 
 def _local(docs: str) -> Path:

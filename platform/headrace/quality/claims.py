@@ -20,24 +20,40 @@ if TYPE_CHECKING:
 
     from pyspark.sql import DataFrame
 
+    from headrace.description.expectations import Expectation
+
 
 @dataclass(frozen=True)
 class Claim:
     """One expectation about one frame.
 
-    expectation  name of a class in `great_expectations.expectations`
-    samples      whether its page may show rows that break the claim
+    expectation  name of a class in `great_expectations.expectations`, or an expectation of a user
+    samples      whether its page may show rows that break the claim; a user's expectation has no page, for what it observes
+                 are values
     """
 
     frame: DataFrame
-    expectation: str
+    expectation: str | Expectation
     arguments: Mapping[str, Any]
     samples: bool
 
 
 @dataclass(frozen=True)
+class Outcome:
+    """Whether a claim holds.
+
+    error     why it could not be judged (then it does not pass); None: it was judged
+    observed  what Great Expectations observed, by its names, as `unexpected_count`
+    """
+
+    passed: bool
+    error: str | None = None
+    observed: Mapping[str, Any] = field(default_factory=dict)
+
+
+@dataclass(frozen=True)
 class Finding:
-    """What to say about a claim that was judged."""
+    """The words about a claim that was judged."""
 
     sentence: str
     metadata: Mapping[str, Number] = field(default_factory=dict)
@@ -50,12 +66,16 @@ class Check:
     claim    None: there is nothing to judge
     explain  from whether it holds; it may look for the culprit, so it is asked only once
     unjudged whether the check passes when there is nothing to judge
+    tell     the same from all that the judgement observed; None: whether it holds is enough
+    severity None: that of the thresholds
     """
 
     name: str
     claim: Claim | None
     explain: Callable[[bool], Finding]
     unjudged: bool = True
+    tell: Callable[[Outcome], Finding] | None = None
+    severity: str | None = None
 
 
 def pairs_equal(frame: DataFrame, left: str, right: str) -> Claim:

@@ -1,4 +1,4 @@
-"""What a node's page tells by day and by lateness: where the records of each day went, and how late the late ones were."""
+"""Figures of a node's page by day and by lateness: where the records of each day went, and how late the late ones were."""
 
 from __future__ import annotations
 
@@ -64,7 +64,7 @@ def tell(spark: SparkSession, lake: Lake, books: Books) -> dict[str, Any]:
 
 
 def _move_late(rows: Sequence[dict[str, Any]], late: DataFrame) -> None:
-    """Of sessions a record is judged late with those still open, and not by its own row alone."""
+    """A record is late for sessions with those still open, and not by its own row alone."""
     day = F.to_date("timestamp").cast("string")
     counted = late.groupBy("topic", day.alias("day")).agg(F.countDistinct(*POSITION).alias("records"))
     found = {(row["topic"], row["day"]): row["records"] for row in counted.collect()}

@@ -54,7 +54,7 @@ class WindowDifference:
 
 @dataclass(frozen=True)
 class Diagnosis:
-    """What differs; `windows` are the largest differences among `windows_differing`, `days` those of all."""
+    """The differences; `windows` are the largest differences among `windows_differing`, `days` those of all."""
 
     open: tuple[OpenDifference, ...]
     windows: tuple[WindowDifference, ...]

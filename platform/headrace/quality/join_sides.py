@@ -34,7 +34,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class JoinSides:
-    """Of one node.
+    """The sides of one node.
 
     refers  the state's table of left rows that refer to a key, and that of right rows
     left    the one with all left rows, also those that refer to none; None: there is none

@@ -1,4 +1,4 @@
-"""What a log holds, in numbers: records, dead letters and their reasons, how far each partition goes."""
+"""The content of a log, in numbers: records, dead letters and their reasons, how far each partition goes."""
 
 from __future__ import annotations
 
@@ -8,13 +8,13 @@ from typing import TYPE_CHECKING, Any
 from pyspark.sql import functions as F
 
 from headrace import lake as lakes
-from headrace.quality.words import moment
+from headrace.quality.words import moment, span
 from headrace.sequence.log_columns import CONTROL, DEAD_LETTER, RECORD, TICK, log_schema
 from headrace.spark.frames import local_frame
 from headrace.spark.lake_rows import read
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Mapping, Sequence
 
     from pyspark.sql import DataFrame, SparkSession
 
@@ -41,13 +41,44 @@ class LogProfile:
     read_to_ms: int | None
 
     def evidence(self) -> dict[str, Any]:
-        """What the page shows beside the checks."""
+        """The figures that the page shows beside the checks."""
         return {
             "delivered": self.records,
             "dead_letters": self.dead_letters,
             "reasons": [{"reason": reason, "records": number} for reason, number in self.reasons.items()],
             "partitions": self.partitions,
+            "clocks": clocks(self.partitions),
         }
+
+
+def clocks(partitions: Sequence[Mapping[str, Any]]) -> dict[str, Any] | None:
+    """The stream times of the partitions as shares of one axis, for a picture; None: no partition has one."""
+    known = [row for row in partitions if row["stream_ms"] is not None]
+    if not known:
+        return None
+    lowest = min(row["stream_ms"] for row in known)
+    end = max(max(row["stream_ms"], row["ingested_ms"] or 0) for row in known)
+    begin = lowest - max((end - lowest) // 10, 1)
+
+    def share(ms: int) -> float:
+        return float(round(100 * (ms - begin) / (end - begin), 2))
+
+    return {
+        "from_time": moment(begin),
+        "to_time": moment(end),
+        "lowest_time": moment(lowest),
+        "lowest_share": share(lowest),
+        "partitions": [
+            {
+                "partition": row["partition"],
+                "stream_time": moment(row["stream_ms"]),
+                "behind": span(end - row["stream_ms"]),
+                "share": share(row["stream_ms"]),
+                "is_lowest": row["stream_ms"] == lowest,
+            }
+            for row in known
+        ],
+    }
 
 
 def profile(spark: SparkSession, lake: Lake, topic: Topic) -> LogProfile:

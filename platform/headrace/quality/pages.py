@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, Any
 
 from headrace.fold.fates import FATES, LATE
 from headrace.log.clock import SystemClock
+from headrace.quality import history
 from headrace.quality.parity import differing_rows
 from headrace.quality.results import ERROR, CheckResult
 from headrace.quality.suites import DOCS_INDEX
@@ -33,11 +34,17 @@ if TYPE_CHECKING:
 TEMPLATES = Path(__file__).with_name("templates")
 SUMMARIES = "summaries"
 EQUAL_DAYS_SHOWN = 31
+WAITING = "waiting"
+STATUSES = ("fail", "warn", WAITING, "pass")
+NOT_YET = (
+    "the sensor of the first checks, once on, runs them when all streams have written something. "
+    "The job quality runs them at any time."
+)
 
 
 @dataclass(frozen=True)
 class Asset:
-    """What a page is about: a `log` or a `node`, by name, read as far as `read_to_ms`."""
+    """The subject of a page: a `log` or a `node`, by name, read as far as `read_to_ms`."""
 
     kind: str
     name: str
@@ -50,7 +57,7 @@ class Asset:
 
 
 def node_evidence(books: Books, days: Sequence[DayVerdict]) -> dict[str, Any]:
-    """What a node's page shows beside the checks: the ledger, the days, the late ratio."""
+    """The figures of a node's page beside the checks: the ledger, the days, the late ratio."""
     equal = sorted((v for v in days if v.equal), key=lambda v: v.what)
     shown = [v for v in days if not v.equal] + equal[-EQUAL_DAYS_SHOWN:]
     shown.sort(key=lambda v: v.what, reverse=True)
@@ -73,21 +80,89 @@ def write(
     evidence: Mapping[str, Any],
 ) -> Path:
     """Write an asset's summary and page, and the index anew; the page's path."""
+    now_ms = SystemClock().now_ms() // 1000 * 1000
+    figures = _figures(evidence)
+    runs = history.with_run(history.runs_of(docs, asset.file), results, figures, now_ms)
+    ordered = sorted(results, key=_worst_first)
     summary = {
         **asdict(asset),
         "file": asset.file,
         "status": _status(results),
         "verdict": _verdict(asset, results, evidence),
         "read_to": moment(asset.read_to_ms),
-        "checked_at": moment(SystemClock().now_ms() // 1000 * 1000),
-        "checks": [{**asdict(result), "claim": claims[result.name]} for result in results],
+        "checked_at": moment(now_ms),
+        "checks": [_as_shown(result, claims[result.name], runs) for result in ordered],
+        "changes": history.changes(runs),
+        "runs": len(runs),
+        "figures": [{"name": name, "value": value, **_trend(runs, name)} for name, value in figures.items()],
         "evidence": evidence,
     }
-    page = docs / f"{asset.file}.html"
-    write_atomically(docs / SUMMARIES / f"{asset.file}.json", json.dumps(summary, indent=1))
-    write_atomically(page, _template("asset.html").render(asset=summary, gx=f"gx/{asset.file}/{DOCS_INDEX}"))
+    write_atomically(docs / history.HISTORY / f"{asset.file}.json", json.dumps(runs))
+    page = _write_page(docs, summary)
     _write_index(docs)
     return page
+
+
+def announce(docs: Path, claims: Mapping[Asset, Mapping[str, str]]) -> None:
+    """Write a page for each asset that was not checked yet: what will be claimed of it, and when."""
+    fresh = {of: said for of, said in claims.items() if not (docs / SUMMARIES / f"{of.file}.json").exists()}
+    for asset, said in fresh.items():
+        checks = [{"name": name, "claim": claim, "passed": None} for name, claim in said.items()]
+        summary = {
+            **asdict(asset),
+            "file": asset.file,
+            "status": WAITING,
+            "verdict": f"{_what(asset)} was not checked yet: {NOT_YET}",
+            "checks": checks,
+        }
+        _write_page(docs, summary)
+    if fresh:
+        _write_index(docs)
+
+
+def _write_page(docs: Path, summary: Mapping[str, Any]) -> Path:
+    page = docs / f"{summary['file']}.html"
+    write_atomically(docs / SUMMARIES / f"{summary['file']}.json", json.dumps(summary, indent=1))
+    link = f"gx/{summary['file']}/{DOCS_INDEX}"
+    write_atomically(page, _template("asset.html").render(asset=summary, gx=link))
+    return page
+
+
+def _as_shown(result: CheckResult, claim: str, runs: Sequence[history.Run]) -> dict[str, Any]:
+    """A check as its page shows it: what is wrong and what to do apart, since when, and how its figures moved."""
+    said, _, action = result.sentence.rpartition("; ") if not result.passed else (result.sentence, "", "")
+    numbers = [
+        {"name": name, "value": value, "line": history.line(history.trend(runs, result.name, name))}
+        for name, value in result.metadata.items()
+    ]
+    return {
+        **asdict(result),
+        "claim": claim,
+        "said": f"{said}." if said and action else result.sentence,
+        "action": action[:1].upper() + action[1:] if said else "",
+        "standing": history.standing(runs, result.name),
+        "numbers": numbers,
+    }
+
+
+def _worst_first(result: CheckResult) -> int:
+    return 2 if result.passed else 0 if result.severity == ERROR else 1
+
+
+def _figures(evidence: Mapping[str, Any]) -> dict[str, float]:
+    """The figures of an asset as a whole, whose trend its page shows."""
+    figures: dict[str, float] = {"delivered": evidence["delivered"]}
+    if "dead_letters" in evidence:
+        figures["dead_letters"] = evidence["dead_letters"]
+    figures |= {each["fate"]: each["records"] for each in evidence.get("fates", ()) if each["records"]}
+    if "late_ratio" in evidence:
+        figures["late_ratio"] = evidence["late_ratio"]
+    return figures
+
+
+def _trend(runs: Sequence[history.Run], name: str) -> dict[str, Any]:
+    points = history.figure_trend(runs, name)
+    return {"line": history.line(points), "first": points[0][1]}
 
 
 def write_atomically(path: Path, text: str) -> None:
@@ -113,19 +188,26 @@ def _summaries(docs: Path) -> list[tuple[Path, int]]:
 
 
 def _overview(assets: list[dict[str, Any]]) -> dict[str, Any]:
-    by_status = {status: [a for a in assets if a["status"] == status] for status in ("fail", "warn", "pass")}
-    failing, warning = by_status["fail"], by_status["warn"]
-    fine = f"{len(assets) - len(failing)} of {counted(len(assets), 'asset')}"
+    by_status = {status: [a for a in assets if a["status"] == status] for status in STATUSES}
+    failing, warning, waiting = by_status["fail"], by_status["warn"], by_status[WAITING]
+    ordered = [asset for status in STATUSES for asset in by_status[status]]
+    if len(waiting) == len(assets):
+        verdict = f"Nothing was checked yet: {NOT_YET}"
+        return {"status": WAITING, "verdict": verdict, "assets": ordered}
+    fine = f"{len(assets) - len(failing) - len(waiting)} of {counted(len(assets), 'asset')}"
     if failing:
         verdict = f"{fine} can be trusted. {failing[0]['verdict']}"
     elif warning:
         verdict = (
             f"All tables can be trusted; look at {counted(len(warning), 'warning')}. {warning[0]['verdict']}"
         )
+    elif waiting:
+        left = counted(len(waiting), "asset was", "assets were")
+        verdict = f"What was checked is in order; {left} not checked yet."
     else:
         verdict = f"Everything is in order: {counted(len(assets), 'asset')}, and every check holds."
-    worst = "fail" if failing else "warn" if warning else "pass"
-    return {"status": worst, "verdict": verdict, "assets": [*failing, *warning, *by_status["pass"]]}
+    worst = "fail" if failing else "warn" if warning else WAITING if waiting else "pass"
+    return {"status": worst, "verdict": verdict, "assets": ordered}
 
 
 def _status(results: Sequence[CheckResult]) -> str:
@@ -133,9 +215,13 @@ def _status(results: Sequence[CheckResult]) -> str:
     return "fail" if ERROR in failed else "warn" if failed else "pass"
 
 
+def _what(asset: Asset) -> str:
+    return f"The log of {asset.name}" if asset.kind == "log" else asset.name
+
+
 def _verdict(asset: Asset, results: Sequence[CheckResult], evidence: Mapping[str, Any]) -> str:
     failed = sorted((r for r in results if not r.passed), key=lambda r: r.severity != ERROR)
-    what = f"The log of {asset.name}" if asset.kind == "log" else asset.name
+    what = _what(asset)
     if not failed:
         records = counted(evidence["delivered"], "record")
         return f"{what} is in order: every check holds over the {records} delivered."

@@ -32,7 +32,7 @@ FAULTS = "root INT, refused_in_a_row BIGINT, refused_unseen BIGINT, faults BIGIN
 
 @dataclass(frozen=True)
 class Stretch:
-    """What was replayed of one root partition on one day: how much, from and to which root offset, and when it came."""
+    """The replays of one root partition on one day: how much, from and to which root offset, and when it came."""
 
     root: str
     records: int
@@ -52,7 +52,7 @@ class Stretch:
 
 @dataclass(frozen=True)
 class Replays:
-    """What the guard of one log judged; `rows` are its records with a source, `generation` how often a root was reset."""
+    """The verdicts of one log's guard; `rows` are its records with a source, `generation` how often a root was reset."""
 
     topic: Topic
     rows: DataFrame
@@ -67,7 +67,7 @@ class Replays:
         return self.topic.replay_guard
 
     def evidence(self) -> list[dict[str, Any]]:
-        """What the log's page shows, newest day first."""
+        """The figures of the log's page, newest day first."""
         newest = sorted(self.stretches, key=lambda s: s.to_ms, reverse=True)[:STRETCHES_SHOWN]
         return [{**vars(s), "from_time": moment(s.from_ms), "to_time": moment(s.to_ms)} for s in newest]
 

@@ -1,8 +1,8 @@
-"""What a check says: the claim, whether it holds, and one sentence for whoever has to act on it."""
+"""The words of a check: the claim, whether it holds, and one sentence for whoever has to act on it."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
@@ -121,7 +121,7 @@ def node_checks(node: Node) -> Mapping[str, str]:
         found["late_drops_below"] = LATE_FOR_ANY
     if isinstance(node, Lookup) and tells_unanswered(node):
         found["no_unmatched_above"] = UNANSWERED
-    return found | PARITY
+    return found | PARITY | {each.name: each.claim for each in node.expectations}
 
 
 def can_be_late(node: Node) -> bool:
@@ -147,7 +147,7 @@ def can_be_late(node: Node) -> bool:
 def tells_unanswered(node: Lookup) -> bool:
     """Whether the node's tables tell which records have found no row of the table.
 
-    Of an inner lookup such records are no rows, and the ledger tells how many; not where the table reads their topic, too.
+    In an inner lookup such records are no rows, and the ledger tells how many; not where the table reads their topic, too.
     """
     if node.how == LEFT:
         return bool(node.right.values)
@@ -174,6 +174,7 @@ class Thresholds:
     unmatched_ratio_max  of the rows of a join of streams, or of the records of a lookup
     join_sample_ratio  the share of the left keys that `join_equals_recomputation` compares, the same ones each time
     severities         by check: `error`, or `warn` where the tables are right but someone should look; others as they are
+    blocking           checks that keep assets downstream from being materialized in the same run, as in a backfill of both
 
     Raises: DescriptionError for a ratio that is none, a number below 1, a check or severity that there is not.
     """
@@ -186,6 +187,7 @@ class Thresholds:
     unmatched_ratio_max: float = 0.05
     join_sample_ratio: float = 1.0
     severities: Mapping[str, str] = field(default_factory=dict)
+    blocking: Sequence[str] = ()
 
     def __post_init__(self) -> None:
         for name in RATIOS:
@@ -197,12 +199,13 @@ class Thresholds:
             raise DescriptionError(
                 f"thresholds: refused_in_a_row_max={self.refused_in_a_row_max} is no number of records."
             )
-        for check, severity in self.severities.items():
-            if check not in CLAIMS:
+        for check in (*self.severities, *self.blocking):
+            if check not in CLAIMS and not (check in self.blocking and check.startswith("expect_")):
                 raise DescriptionError(
                     f"thresholds: there is no check {check!r}.",
                     hint=f"There are: {', '.join(sorted(CLAIMS))}.",
                 )
+        for check, severity in self.severities.items():
             if severity not in (ERROR, WARN):
                 raise DescriptionError(
                     f"thresholds: severity {severity!r} of {check} is neither 'error' nor 'warn'."

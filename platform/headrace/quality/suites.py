@@ -11,8 +11,9 @@ import os
 import shutil
 import threading
 from contextlib import contextmanager
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
+
+from headrace.quality.claims import Outcome
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
@@ -24,14 +25,6 @@ if TYPE_CHECKING:
 _ONE_AT_A_TIME = threading.Lock()
 DOCS_INDEX = "gx/uncommitted/data_docs/local_site/index.html"
 SAMPLES_MAX = 20
-
-
-@dataclass(frozen=True)
-class Outcome:
-    """Whether a claim holds; `error` says why it could not be judged (then it does not pass)."""
-
-    passed: bool
-    error: str | None = None
 
 
 def judge(claims: Mapping[str, tuple[Claim, str, str]], folder: Path) -> dict[str, Outcome]:
@@ -69,9 +62,13 @@ def _run(context: Any, source: Any, name: str, claim: Claim, words: str, severit
     import great_expectations as gx
     from great_expectations.checkpoint.actions import UpdateDataDocsAction
 
-    expectation = getattr(gx.expectations, claim.expectation)(
-        **claim.arguments, description=words, severity="critical" if severity == "error" else "warning"
-    )
+    if isinstance(claim.expectation, str):
+        expectation = getattr(gx.expectations, claim.expectation)(
+            **claim.arguments, description=words, severity="critical" if severity == "error" else "warning"
+        )
+        actions: list[Any] = [UpdateDataDocsAction(name="pages")]
+    else:
+        expectation, actions = claim.expectation.anew(), []
     batch = source.add_dataframe_asset(name).add_batch_definition_whole_dataframe("snapshot")
     suite = context.suites.add(gx.ExpectationSuite(name=name, expectations=[expectation]))
     definition = context.validation_definitions.add(
@@ -80,7 +77,7 @@ def _run(context: Any, source: Any, name: str, claim: Claim, words: str, severit
     checkpoint = gx.Checkpoint(
         name=name,
         validation_definitions=[definition],
-        actions=[UpdateDataDocsAction(name="pages")],
+        actions=actions,
         result_format={
             "result_format": "BASIC",
             "partial_unexpected_count": SAMPLES_MAX if claim.samples else 0,
@@ -88,7 +85,7 @@ def _run(context: Any, source: Any, name: str, claim: Claim, words: str, severit
     )
     run = context.checkpoints.add(checkpoint).run(batch_parameters={"dataframe": claim.frame})
     (result,) = (result for validation in run.run_results.values() for result in validation.results)
-    return Outcome(bool(result.success), _error(result.exception_info))
+    return Outcome(bool(result.success), _error(result.exception_info), dict(result.result or {}))
 
 
 def _error(info: Mapping[str, Any] | None) -> str | None:

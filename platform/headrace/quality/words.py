@@ -7,6 +7,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 VALUE_CHARACTERS = 60
+DAY_MS, HOUR_MS, MINUTE_MS = 86_400_000, 3_600_000, 60_000
 
 
 def counted(number: int, noun: str, plural: str | None = None) -> str:
@@ -34,6 +35,14 @@ def moment(ms: int | None) -> str:
     at = dt.datetime.fromtimestamp(0, dt.UTC) + dt.timedelta(milliseconds=ms)
     precision = "milliseconds" if ms % 1000 else "seconds" if ms % 60_000 else "minutes"
     return f"{at.replace(tzinfo=None).isoformat(sep=' ', timespec=precision)} UTC"
+
+
+def span(ms: int) -> str:
+    """`3 days`, `5 hours`, `1 minute`."""
+    for size, unit in ((DAY_MS, "day"), (HOUR_MS, "hour"), (MINUTE_MS, "minute")):
+        if ms >= size:
+            return counted(ms // size, unit)
+    return "less than a minute"
 
 
 def day_of(ms: int) -> str:

@@ -17,7 +17,8 @@ from headrace.sequence.decode import Decoded, Decoder
 from headrace.sequence.formats import RecordFormat
 from headrace.sequence.log_rows import HEADERS, chain_columns, log_schema, moments, record_columns, rows_of
 from headrace.sequence.log_state import LastRow, LogState, PartitionState
-from headrace.sequence.replays.chains import Chains, malformed_reason, read_chains
+from headrace.sequence.replays.chains import Chains, in_headers, malformed_reason, read_chains
+from headrace.sequence.replays.chains_in_values import in_values, with_chains
 from headrace.sequence.replays.guards import Guard
 from headrace.sequence.stream_time import assign_stream_time, last_rows, new_in_order
 
@@ -114,9 +115,18 @@ class Sequencer:
         decoded = self._decoder.decode(key, value, kafka_ms, at_ms)
         if self._of.guard is None:
             return Read(records, decoded, None)
-        header, (partition, offset) = self._of.guard.header, _places(records)
-        chains = read_chains(records["headers"].chunk(0), header, self._of.topic, partition, offset)
-        decoded.reasons.add(chains.malformed, malformed_reason(header))
+        guard, headers, (partition, offset) = self._of.guard, records["headers"].chunk(0), _places(records)
+        at, texts = (
+            in_headers(headers, guard.log_header)
+            if guard.path is None
+            else in_values(decoded.values, guard.path)
+        )
+        chains = read_chains(at, texts, self._of.topic, partition, offset)
+        decoded.reasons.add(chains.malformed, malformed_reason(guard.place))
+        if guard.path is not None:
+            alive = ~decoded.reasons.dead[at]
+            headers = with_chains(headers, at[alive], texts.filter(pa.array(alive)))
+            records = records.set_column(records.column_names.index("headers"), "headers", headers)
         return Read(records, decoded, chains)
 
     def finish(
@@ -131,7 +141,9 @@ class Sequencer:
         partition, offset = _places(read.records)
         counts, stream_times = read.alive & ~replay, _stream_times(state)
         stream_ms = assign_stream_time(partition, read.decoded.event_ms, counts, stream_times, lowest_ms)
-        columns = record_columns(read.records, read.decoded, self._of.topic, at_ms)
+        columns = record_columns(
+            read.records, read.decoded, self._of.topic, at_ms, keep_raw=self._of.keep_raw
+        )
         columns |= {"stream_time": moments(stream_ms), "replay": pa.array(replay)}
         columns |= {} if read.chains is None else chain_columns(read.chains, ~read.alive)
         ends = tuple(LastRow(*row) for row in last_rows(partition, offset, stream_ms))

@@ -5,35 +5,51 @@ from __future__ import annotations
 import importlib
 import pkgutil
 import sys
+import tomllib
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from pydantic import Field
 from pydantic_settings import BaseSettings, SettingsConfigDict
 
 from headrace.description import Node
 from headrace.errors import TerminalError
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+    from types import ModuleType
+
     from headrace.lake.paths import Lake
 
 
 class Settings(BaseSettings):
     """`HEADRACE_LAKE` (root URI of all tables), `HEADRACE_PIPELINE` (module with the nodes), `HEADRACE_METRICS_PORT` (of
-    the Prometheus endpoint of stream runs; none by default) and `HEADRACE_METRICS_HOST` (to which it is bound).
+    the Prometheus endpoint of stream runs; none by default), `HEADRACE_METRICS_HOST` (to which it is bound) and
+    `HEADRACE_PRICE_PER_HOUR` (of the machines of a stream run, for the figure of costs; none by default).
     """
 
     model_config = SettingsConfigDict(env_prefix="HEADRACE_")
 
     lake: str = f"file:{Path.cwd() / '.headrace' / 'lake'}"
-    pipeline: str = "assets"
+    pipeline: str = Field(default_factory=lambda: pipeline_of_project(Path.cwd()))
     metrics_port: int | None = None
     metrics_host: str = "127.0.0.1"
+    price_per_hour: float | None = None
 
     def open_lake(self) -> Lake:
         """The lake at the root."""
         from headrace.lake.paths import Lake
 
         return Lake(self.lake)
+
+
+def pipeline_of_project(folder: Path) -> str:
+    """The module that `pyproject.toml` names under `tool.headrace.pipeline`; else `assets`."""
+    described = folder / "pyproject.toml"
+    if not described.is_file():
+        return "assets"
+    tools = tomllib.loads(described.read_text(encoding="utf-8")).get("tool", {})
+    return str(tools.get("headrace", {}).get("pipeline", "assets"))
 
 
 def load_pipeline(module: str) -> list[Node]:
@@ -53,9 +69,17 @@ def load_pipeline(module: str) -> list[Node]:
         ) from error
     names = [name for _, name, _ in pkgutil.iter_modules(getattr(found, "__path__", []), f"{module}.")]
     modules = [found, *map(importlib.import_module, names)]
+    return nodes_in(modules, module)
+
+
+def nodes_in(modules: Sequence[ModuleType], name: str) -> list[Node]:
+    """The named nodes that modules define, in the order of their lines.
+
+    Raises: TerminalError when there is none
+    """
     nodes = [v for each in modules for v in vars(each).values() if isinstance(v, Node) and v.name]
     if not nodes:
         raise TerminalError(
-            f"Module {module!r} defines no named node.", hint="End a description with .named(…)."
+            f"Module {name!r} defines no named node.", hint="End a description with .named(…)."
         )
     return nodes

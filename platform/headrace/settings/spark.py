@@ -54,6 +54,6 @@ class SparkSettings(BaseSettings):
 
     @property
     def spark_settings(self) -> dict[str, str]:
-        """What is set here, by Spark's names; the master is not among them."""
+        """The settings, by Spark's names; the master is not among them."""
         named = {spark: getattr(self, own) for own, spark in NAMES.items()}
         return {name: str(value) for name, value in named.items() if value is not None} | self.conf

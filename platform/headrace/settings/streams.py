@@ -11,7 +11,7 @@ LEASE_SECONDS_LEAST = 3.0
 
 
 class StreamOverrides(BaseModel):
-    """What one stream has instead of the settings of all; see `StreamSettings`."""
+    """Settings of one stream instead of the settings of all; see `StreamSettings`."""
 
     model_config = ConfigDict(extra="forbid")
 

@@ -1,4 +1,4 @@
-"""What executors do for the PostgreSQL sink: copy one task's rows into the staging table.
+"""The work of executors for the PostgreSQL sink: they copy one task's rows into the staging table.
 
 The lines of COPY's text format are composed in the JVM; Python only passes them on.
 """

@@ -1,4 +1,4 @@
-"""What a PostgreSQL table holds of a node, for checks and for giving a sink only what it lacks."""
+"""The rows of a node that a PostgreSQL table holds, for checks and for giving a sink only what it lacks."""
 
 from __future__ import annotations
 

@@ -2,7 +2,7 @@
 
 Law: a row replaces what is older, or as old, of its identity, and nothing newer; the same holds of a deletion. A correction
 replaces whatever is not newer than the sequence up to which it is right. A row that the database refuses leaves no trace in
-the target and does not keep the rows of other identities from it. Of a delivery only the newest row of each identity is
+the target and does not keep the rows of other identities from it. In a delivery only the newest row of each identity is
 tried: so which rows are refused, and what the target then holds of their identities, depends on how the log is cut.
 """
 

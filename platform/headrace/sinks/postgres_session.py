@@ -67,7 +67,7 @@ def refuses(error: psycopg.Error) -> bool:
 
 
 def reason_of(error: psycopg.Error) -> str:
-    """What the database says of a row, in one or two lines."""
+    """The words of the database about a row, in one or two lines."""
     said = error.diag.message_primary or str(error).partition("\n")[0]
     return f"{said} ({error.diag.message_detail})" if error.diag.message_detail else said
 

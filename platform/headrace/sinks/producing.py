@@ -1,4 +1,4 @@
-"""What an executor does for the Kafka sink: send one task's records, in order and without a gap.
+"""The work of an executor for the Kafka sink: it sends one task's records, in order and without a gap.
 
 Law: of what is sent to a partition, the broker holds a prefix at any moment, whatever fails; so when the same rows are
 sent again, the position of each record that the broker lacks lies beyond all that it holds. Hence no message may expire
@@ -51,7 +51,7 @@ class Destination:
 def sender(destination: Destination) -> Callable[[Iterable[pa.RecordBatch]], Iterator[pa.RecordBatch]]:
     """A function for `mapInArrow`.
 
-    In:  rows sorted as they are to be sent: partition, key, value, chain, timestamp_ms, sequence, ordinal
+    In:  rows sorted as they are to be sent: partition, key, value, chain, timestamp_ms, sequence, ordinal, problem
     Out: outcomes (see `refusals.OUTCOMES`), when the broker has everything else for good
     """
 
@@ -94,9 +94,12 @@ class _Production:
     def send(self, batch: pa.RecordBatch) -> Iterator[Outcome]:
         produce, to = self._producer.produce, self._to
         limit = to.record_bytes_max - RECORD_OVERHEAD_BYTES - len(to.header)
-        for partition, key, value, chain, timestamp_ms, sequence, ordinal in zip(
+        for partition, key, value, chain, timestamp_ms, sequence, ordinal, problem in zip(
             *(column.to_pylist() for column in batch.columns), strict=True
         ):
+            if problem is not None:
+                yield sequence, ordinal, problem, None, None
+                continue
             size = len(key or b"") + len(value or b"") + len(chain)
             if size > limit:
                 said = f"the record has {size:,} bytes, and topic '{to.topic}' takes {to.record_bytes_max:,}"

@@ -1,4 +1,4 @@
-"""What a sink's tasks report: rows that the store refuses, or that the store is away.
+"""The reports of a sink's tasks: rows that the store refuses, or that the store is away.
 
 Law: a refused row stands once in the table of refused rows, however often it is delivered: its identity, its sequence
 and its ordinal tell it from all others.

@@ -10,7 +10,8 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 from headrace import lake as lakes
 from headrace.description.durations import duration_ms
-from headrace.description.limits import limits_asked
+from headrace.description.limits import limits_asked, suppressed_at
+from headrace.description.seed import Seed
 from headrace.errors import DescriptionError
 from headrace.lake.paths import Lake
 from headrace.lifecycle.erasure import Erasure
@@ -35,7 +36,7 @@ from headrace.observe.views import Views
 from headrace.spark.jars import spark_jars
 from headrace.spark.lake_rows import read
 from headrace.spark.session import build_session, pipeline_session, spark_conf
-from headrace.testing.piped import PipedTopic
+from headrace.testing.piped import PipedTopic, seed_piped
 from headrace.writing.node_runner import NodeRunner
 
 if TYPE_CHECKING:
@@ -104,7 +105,10 @@ class TestDriver:
         self._armed: list[tuple[str, str | None]] = []
         self._sequencers = {name: self._open_sequencer(topic) for name, topic in self._topics.items()}
         self._runners = {name: self._open_runner(node) for name, node in self._nodes.items()}
-        self._piped = {name: PipedTopic(topic, {}) for name, topic in self._topics.items()}
+        self._piped = {
+            name: PipedTopic(topic, self._sequencers[name].state.next_offsets)
+            for name, topic in self._topics.items()
+        }
 
     def pipe(
         self,
@@ -191,9 +195,10 @@ class TestDriver:
         max_bytes: int | None = None,
     ) -> None:
         """Set limits of a suppressed node, in force from here on, as `headrace set-limits` does (0: no such bound)."""
-        described, limits = self._node(node), limits_asked(time_limit, max_records, max_bytes)
+        described = suppressed_at(self._node(node))
+        limits = limits_asked(time_limit, max_records, max_bytes)
         acceptable(self.spark, self._lake, described, limits)
-        self._sequencers[limits_topic(described).name].set_limits(node, limits)
+        self._sequencers[limits_topic(described).name].set_limits(described.required_name, limits)
 
     def retain(self, topic: str, before_ms: int) -> Cut:
         """Cut off a log's older rows, as `headrace retain` does (see `runtime.retention`)."""
@@ -278,7 +283,7 @@ class TestDriver:
 
     def _open_sequencer(self, topic: Topic) -> Sequencer:
         nodes = list(self._nodes.values())
-        return Sequencer(
+        sequencer = Sequencer(
             self.spark,
             topic,
             self._lake.log(topic.name),
@@ -287,6 +292,9 @@ class TestDriver:
             wall_waits=wall_waits(topic, nodes),
             beside_ms=partial(self._highest_event_ms, topics_beside(topic, nodes)),
         )
+        if isinstance(topic.start, Seed):
+            seed_piped(self.spark, sequencer, topic.start)
+        return sequencer
 
     def _highest_event_ms(self, topics: Collection[str]) -> int | None:
         times = (self._sequencers[name].state.highest_event_ms for name in topics)

@@ -9,7 +9,9 @@ from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 
+from headrace.description.formats import Debezium, Json
 from headrace.errors import DescriptionError
+from headrace.log.seeding import Seeding
 from headrace.sequence.log_columns import KAFKA
 from headrace.sequence.sequence_records import RECORDS
 from headrace.spark.frames import local_frame
@@ -20,9 +22,12 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
     from headrace.description import Topic
+    from headrace.description.seed import Seed
+    from headrace.log.sequencer import Sequencer
 
     Bytes = Mapping[str, Any] | bytes | str | None
 
+PARTITIONS_MAX = 1 << 20  # a seed with positions may name any of these
 EPOCH, MILLISECOND = dt.datetime.fromtimestamp(0, dt.UTC), dt.timedelta(milliseconds=1)
 
 
@@ -60,7 +65,7 @@ class PipedTopic:
         return len(self._rows)
 
     def take_here(self) -> list[pa.RecordBatch]:
-        """What `take` gives, by partition and offset, as a task of Spark gets it (see `RECORDS`)."""
+        """The records that `take` gives, by partition and offset, as a task of Spark gets it (see `RECORDS`)."""
         rows, self._rows = self._rows, []
         found = []
         for key, value, _, partition, offset, stamp, headers in sorted(rows, key=lambda row: row[3:5]):
@@ -71,7 +76,8 @@ class PipedTopic:
         return [pa.RecordBatch.from_arrays(arrays, schema=RECORDS)]
 
     def _require_bytes(self, part: str, content: Bytes, of: object) -> None:
-        if of != "json" and not isinstance(content, bytes | None):
+        in_json = of == "json" or isinstance(of, Json) or (isinstance(of, Debezium) and of.format == "json")
+        if not in_json and not isinstance(content, bytes | None):
             raise DescriptionError(
                 f"Topic '{self.topic.name}': the {part} {content!r} is not bytes, and the topic's {part}s are no JSON.",
                 hint="Give it as its producer encodes it.",
@@ -86,6 +92,17 @@ class PipedTopic:
                 hint="Give the key as a dict (it is sent as JSON), or as bytes.",
             )
         return _encoded(key)
+
+
+def seed_piped(spark: SparkSession, sequencer: Sequencer, seed: Seed) -> None:
+    """Let a log begin with its seed, whose `then` states the partitions; else there is one, and words are offset 0."""
+    stated = dict(seed.then) if isinstance(seed.then, tuple) else {0: 0}
+    partitions = max(stated) + 1 if seed.position is None else PARTITIONS_MAX
+    seeding = Seeding(spark, sequencer, seed)
+    if sequencer.state.batch == 0:
+        starts = dict.fromkeys(range(partitions), 0) | stated if seed.position is None else {}
+        seeding.begin(partitions, lambda then: starts)
+    seeding.run(partitions)
 
 
 def _encoded(content: Bytes) -> bytes | None:

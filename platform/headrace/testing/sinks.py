@@ -284,7 +284,7 @@ class SinkKit:
         self._sink.correct(self._frame(rows, sequence), self._delivery, through)
 
     def _frame(self, rows: list[Made], at: int, commits: int = 1, *, newest_first: bool = False) -> DataFrame:
-        """The rows as a sink gets them, spread over tasks. Of an identity each further row is of the next commit."""
+        """The rows as a sink gets them, spread over tasks. Each further row of an identity is of the next commit."""
         values, seen = [], Counter[tuple[str, int]]()
         for ordinal, row in enumerate(rows):
             commit = seen[row.claim, row.number]
