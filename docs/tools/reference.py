@@ -43,6 +43,8 @@ SECTIONS: Mapping[str, tuple[str, ...]] = {
         "Debezium",
         "ReplayGuard",
         "source_chain",
+        "from_table",
+        "from_files",
     ),
     "Windows": (
         "tumbling",

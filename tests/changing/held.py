@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, cast
 import pyarrow as pa
 
 from headrace import lake as lakes
-from headrace.changing.plan_changes import columns_of
+from headrace.changing.compare_topics import columns_of
 from headrace.description import is_of_kafka
 from headrace.lake import NewFile, kinds
 from headrace.nodes.node_tables import write_description

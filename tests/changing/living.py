@@ -35,11 +35,11 @@ class Living:
         self._sequencer = Sequencer(spark, topic, self.lake.log(topic.name), self.clock)
         self._piped = PipedTopic(topic, self._sequencer.state.next_offsets)
 
-    def commit(self, *records: tuple[float, str, float]) -> None:
-        """One log commit. In: records  minute, sensor, value."""
+    def commit(self, *records: tuple[float, str, float], name: str = "value") -> None:
+        """One log commit. In: records  minute, sensor, and what stands under this name."""
         for minute, sensor, value in records:
             at_ms = START_MS + round(minute * MINUTE)
-            self._piped.add(sensor, json.dumps({"value": value}), at_ms, 0, {})
+            self._piped.add(sensor, json.dumps({name: value}), at_ms, 0, {})
         self.clock.set(self.clock.now_ms() + 1_000)
         self._sequencer.append(self._piped.take_here())
 

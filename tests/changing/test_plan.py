@@ -16,9 +16,12 @@ from headrace.changing.plan_changes import plan_changes
 from headrace.cli import app
 from headrace.lake import small_files
 from headrace.lake.paths import Lake
+from headrace.log.raw_records import decoded_by
+from headrace.nodes.cuts import note_cut
 from headrace.nodes.evolution import GOES_ON, REBUILT, REFUSED
 from headrace.nodes.progress import Progress
 from headrace.nodes.references import found_in
+from headrace.sequence.log_state import LogState
 from headrace.writing.node_runner import state_record
 from tests.changing.held import hold
 
@@ -212,10 +215,70 @@ def test_a_topic_gains_a_field_and_is_refused_another_type(lake: Lake) -> None:
     ]
     assert outcomes(plan) == {"finals": UNCHANGED, "quiet": UNCHANGED, "totals": UNCHANGED}
     plan = plan_changes(lake, pipeline(topic=replace(READINGS, value="value INT"), total=hr.sum("value")))
-    assert [(each.outcome, each.detail) for each in plan.topics] == [
-        (REFUSED, "value: {value: double} -> {value: integer}")
-    ]
+    assert [(each.outcome, each.detail) for each in plan.topics] == [(REFUSED, "value: DOUBLE -> INT")]
     assert outcomes(plan) == {"finals": REFUSED, "quiet": REFUSED, "totals": REFUSED}
+
+
+def test_a_topic_whose_columns_its_rows_tell_is_written_again(
+    lake: Lake, snapshot: SnapshotAssertion
+) -> None:
+    before = replace(READINGS, value="value FLOAT, unit STRING, at INT")
+    hold(lake, *pipeline(topic=before, total=hr.sum("value")))
+    now = replace(READINGS, value="value DOUBLE, seconds INT, place STRING", renamed={"seconds": "at"})
+    plan = plan_changes(lake, pipeline(topic=now, total=hr.sum("value")))
+    assert outcomes(plan) == {"finals": REBUILT, "quiet": REBUILT, "totals": UNCHANGED}
+    assert str(plan) == snapshot
+    assert plan.topics[0].to_json() == snapshot
+
+
+def test_a_topic_that_keeps_bytes_is_read_anew_if_all_are_there(
+    lake: Lake, snapshot: SnapshotAssertion
+) -> None:
+    kept = replace(READINGS, keep_raw=True)
+    hold(lake, *pipeline(topic=kept))
+    now = replace(kept, value="value DOUBLE, at BIGINT", timestamp="at")
+    plans = []
+    for batch in (0, 7):
+        state = LogState(9, raw={"decoded": decoded_by(kept), "batch": batch})
+        log = lakes.TableWriter(lakes.open_table(lake.log("readings")), lakes.APPENDER)
+        log.append([], {"writer": "log/readings", "after": state.to_json()})
+        assert [each.outcome for each in plan_changes(lake, pipeline(topic=kept)).topics] == [UNCHANGED]
+        plans.append(plan_changes(lake, pipeline(topic=now)))
+    assert outcomes(plans[0]) == {"finals": REBUILT, "quiet": REBUILT, "totals": REBUILT}
+    assert outcomes(plans[1]) == {"finals": REFUSED, "quiet": REFUSED, "totals": REFUSED}
+    assert [str(plan) for plan in plans] == snapshot
+
+
+def test_of_a_log_that_was_cut_windows_are_rebuilt_from_a_day_on_that_it_holds(lake: Lake) -> None:
+    day_ms = 1_700_006_400_000
+
+    def counts(since: str | None = None, **more: Any) -> Any:
+        hourly = READINGS.group_by("sensor_id").window(hr.tumbling("1 hour"), grace="0 s")
+        return hourly.aggregate(n=hr.count(), **more).named("counts", since=since)
+
+    hold(lake, counts(), progress=Progress(batch=1, closed_ms=day_ms - 1))
+    changed = counts("2023-11-15", total=hr.sum("value"))
+    assert "windows from before 2023-11-15 are open" in str(plan_changes(lake, [changed]))
+    hold(lake, counts(), progress=Progress(batch=2, closed_ms=day_ms))
+    assert outcomes(plan_changes(lake, [changed])) == {"counts": REBUILT}
+    cut(lake, "counts")
+    assert outcomes(plan_changes(lake, [changed])) == {"counts": REFUSED}  # nobody knows what was cut
+    note_cut(lake, READINGS, 5, day_ms)
+    assert outcomes(plan_changes(lake, [changed])) == {"counts": REFUSED}
+    small_files.delete(lake.cut("readings"))
+    for highest_ms in (day_ms - 1, 5, None):
+        note_cut(lake, READINGS, 5, highest_ms)
+    plan = plan_changes(lake, [changed])
+    assert outcomes(plan) == {"counts": REBUILT}
+    assert "since: none -> 2023-11-15" in str(plan)
+    assert outcomes(plan_changes(lake, [counts(total=hr.sum("value"))])) == {"counts": REFUSED}
+    hold(lake, changed, progress=Progress(batch=3, closed_ms=3 * day_ms))
+    small_files.delete(lake.opening("counts"))
+    small_files.write_json(lake.opening("other"), {"progress": {"upto_ms": {"readings": 5}}})
+    assert outcomes(plan_changes(lake, [changed])) == {"counts": UNCHANGED}
+    assert outcomes(plan_changes(lake, [counts("2023-11-16")])) == {"counts": REBUILT}
+    assert outcomes(plan_changes(lake, [counts("2023-11-14")])) == {"counts": REFUSED}
+    assert outcomes(plan_changes(lake, [counts()])) == {"counts": REFUSED}
 
 
 def test_of_a_lake_without_rules_the_details_are_unknown_and_the_node_is_rebuilt(lake: Lake) -> None:

@@ -137,15 +137,25 @@ def test_a_suppression_itself_takes_no_regrouped_keys() -> None:
 @pytest.mark.parametrize(
     "window", [hr.session("1 minute"), hr.sliding("1 minute")], ids=["session", "sliding"]
 )
-def test_windows_that_records_make_have_no_time_limit_and_no_bound_that_shuts_down(
-    window: WindowKind,
-) -> None:
+def test_windows_that_records_make_have_no_bound_that_shuts_down(window: WindowKind) -> None:
     counts = READINGS.group_by().window(window, grace="0 s").aggregate(n=hr.count())
-    with refused("suppress: "):
-        counts.suppress(LIMIT)
     with refused("suppress: 'shut_down' counts tumbling and hopping windows", "when_full='spill'"):
         counts.suppress(hr.until_window_closes(max_records=5, when_full="shut_down"))
     assert counts.suppress(hr.until_window_closes(max_records=5)).suppression is not None
+
+
+def test_sessions_wait_by_their_changes_and_sliding_windows_have_no_time_limit() -> None:
+    grouped = READINGS.group_by()
+    sessions = grouped.window(hr.session("1 minute"), grace="0 s").aggregate(n=hr.count())
+    limited = sessions.suppress(LIMIT)
+    assert limited.columns == sessions.columns
+    (changes,) = map(written_by, limited.topics)
+    assert isinstance(changes, TableChanges)
+    assert changes.changed == sessions
+    with refused("until_time_limit follows no sliding windows", "or hr.session"):
+        grouped.window(hr.sliding("1 minute"), grace="0 s").aggregate(n=hr.count()).suppress(LIMIT)
+    with refused("changes: ", "windows that records make are no table to be joined or grouped"):
+        sessions.suppress(hr.until_window_closes()).changes()
 
 
 def test_windows_of_the_wall_clock_take_a_limit_by_either_clock_where_a_partition_has_whole_groups() -> None:

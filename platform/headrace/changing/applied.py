@@ -11,11 +11,15 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Applied:
-    """The outcome of an act: the differences in each node's table, and nodes with new names. Empty: nothing was to do."""
+    """The outcome of an act: the differences in each node's table, nodes with new names, and logs that were written again.
+
+    Empty: nothing was to do.
+    """
 
     nodes: tuple[tuple[str, Differences], ...] = ()
     kept_until_ms: int = 0
     renamed: tuple[str, ...] = ()
+    rewritten: tuple[str, ...] = ()
 
     def __str__(self) -> str:
         """A few lines for each node, with examples of rows that differ."""
@@ -23,9 +27,10 @@ class Applied:
 
     def in_words(self, *, examples: bool) -> str:
         """A few lines for each node. In: examples  False where an erased key must not stand."""
-        if not self.nodes and not self.renamed:
+        if not self.nodes and not self.renamed and not self.rewritten:
             return "Nothing was to be applied."
-        lines = [f"node {name}: goes on from the tables of its former name" for name in self.renamed]
+        lines = [f"topic {name}: its log was written again" for name in self.rewritten]
+        lines += [f"node {name}: goes on from the tables of its former name" for name in self.renamed]
         for name, differences in self.nodes:
             told = differences if examples else replace(differences, examples=())
             first, *others = str(told).splitlines()

@@ -1,5 +1,7 @@
 """Apply the changed description of a pipeline: rebuild what changed and what follows it, compare, swap in.
 
+Logs whose columns are others now are written again before anything else (see `lifecycle.rewrite_log`).
+
 Law: afterwards each node's tables are those that a fold of its logs by the described node gives, as far as the tables before
 have read them. Until its swap a node's tables stay as they were, and streams of the old description may write them.
 
@@ -30,24 +32,27 @@ from headrace.changing.requirements import ALL, DIFFERENCES, NOTHING, require_ap
 from headrace.description import is_unnamed, output_name, written_by
 from headrace.errors import TerminalError, TransientError
 from headrace.lake import small_files
+from headrace.lifecycle.log_anew import make_log_anew
 from headrace.lifecycle.rebuild import Rebuild
+from headrace.lifecycle.rewrite_log import rewrite_log
 from headrace.log.clock import SystemClock
 from headrace.nodes.references import all_found_in, require_logs
-from headrace.nodes.topics import is_read, upstream_first
+from headrace.nodes.topics import is_read, topics_of, upstream_first
 from headrace.spark.lake_rows import read
 from headrace.spark.session import pipeline_session
 from headrace.writing.handover import PATIENCE_SECONDS, handed_over
 from headrace.writing.lease import LeaseHeldError
 from headrace.writing.node_runner import NodeRunner
 from headrace.writing.redeliver import redeliver
+from headrace.writing.topic_descriptions import others_reading
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
 
     from pyspark.sql import SparkSession
 
-    from headrace.changing.plan import ChangePlan
-    from headrace.description import Node
+    from headrace.changing.plan import ChangePlan, TopicPlan
+    from headrace.description import Node, Topic
     from headrace.lake.paths import Lake
     from headrace.log.clock import Clock
 
@@ -104,7 +109,7 @@ class ApplyChanges:
         """
         names = [node.required_name for node in self._changed]
         with ExitStack() as stack:
-            rebuilds = self._begun(stack)
+            rebuilds = self._begun(stack, on_stage)
             self._build(rebuilds, on_stage)
             differences = self._differences(rebuilds, on_stage)
             self._build(rebuilds, on_stage, again=True)  # what came while rows were compared
@@ -118,15 +123,17 @@ class ApplyChanges:
             if act.nodes:
                 write_act(self._lake, replace(act, state=DONE))
         told = tuple((each.node, Differences(**each.differences)) for each in act.nodes)
-        return Applied(told, act.kept_until_ms, tuple(each.node for each in self.plan.renamed))
+        renamed = tuple(each.node for each in self.plan.renamed)
+        return Applied(told, act.kept_until_ms, renamed, tuple(each.topic for each in self.plan.rewritten))
 
     def build(self, *, on_stage: Callable[[str], None] = lambda stage: None) -> None:
         """Only build; `run` goes on from there."""
         with ExitStack() as stack:
-            self._build(self._begun(stack), on_stage)
+            self._build(self._begun(stack, on_stage), on_stage)
 
-    def _begun(self, stack: ExitStack) -> dict[str, Rebuild]:
+    def _begun(self, stack: ExitStack, on_stage: Callable[[str], None]) -> dict[str, Rebuild]:
         """The rebuilds, by node, once nodes have their new names."""
+        self._rewrite_logs(on_stage)
         for each in self.plan.renamed:
             assert each.renamed_from is not None
             # A stream that went on under the former name would give its sinks what the new name gives, too.
@@ -137,6 +144,33 @@ class ApplyChanges:
             rebuilds[node.required_name] = rebuild = self._opened(node)
             stack.callback(rebuild.close)
         return rebuilds
+
+    def _rewrite_logs(self, on_stage: Callable[[str], None]) -> None:
+        """Write the logs again whose columns are others now; nodes are rebuilt from these."""
+        topics = topics_of(self._nodes)
+        for each in self.plan.rewritten:
+            on_stage(f"Writes the log of {each.topic} again.")
+            try:
+                self._rewrite_log(topics[each.topic], each)
+            except LeaseHeldError as error:
+                raise TerminalError(
+                    f"Topic '{each.topic}': its log cannot be written again while a stream of it runs.",
+                    detail=str(error),
+                    hint="Stop the stream and run headrace apply again.",
+                ) from error
+
+    def _rewrite_log(self, topic: Topic, plan: TopicPlan) -> None:
+        spark, lake, nodes, clock = self._spark, self._lake, self._nodes, self._clock
+        others = others_reading(lake, topic.name, [node.required_name for node in nodes], clock)
+        if others:
+            raise TerminalError(
+                f"Topic '{topic.name}': its log cannot be written again while other pipelines read it: {', '.join(others)}.",
+                hint="Stop their streams, change the description there, too, and run headrace apply again.",
+            )
+        if plan.from_bytes:
+            make_log_anew(spark, lake, topic, nodes, clock, on_step=self._on_step)
+        else:
+            rewrite_log(spark, lake, topic, plan.renamed, nodes, clock, on_step=self._on_step)
 
     def _opened(self, node: Node) -> Rebuild:
         return Rebuild(
@@ -252,6 +286,7 @@ class ApplyChanges:
                 found[name] = known  # its results may be the new ones already
                 continue
             on_stage(f"Compares the rows of {name}.")
+            rebuilds[name].keep_older_rows()
             differences = asdict(self._compared(node, rebuilds[name]))
             found[name] = ChangedNode(name, held.written_by, node.fingerprint(), differences)
         return found

@@ -43,6 +43,7 @@ WORDS = {
     "order_by": "order",
     "suppression": "suppressed",
     "limit": "time limit",
+    "decoded": "records read",
 }
 TOLD_BY = ("running", "chained")  # they are there or not, with the operator
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -17,6 +17,10 @@ HEADS = {
     RENAMED: "goes on from the tables of its former name",
     REBUILT: "rebuilt from the log",
     REFUSED: "refused",
+}
+TOPIC_HEADS = HEADS | {
+    NEW: "new: its log begins when its stream starts",
+    REBUILT: "its log is written again",
 }
 
 
@@ -33,20 +37,42 @@ class LogRead:
 class TopicPlan:
     """The plan for a topic's log.
 
-    outcome  NEW, UNCHANGED, GOES_ON (it gains fields, null in older records) or REFUSED
+    outcome  NEW, UNCHANGED, GOES_ON (it gains fields, null in older records), REBUILT (it is written again) or REFUSED
     detail   what changed
+    lines    of a log that is written again: what becomes of its columns
+    renamed  of such a log: the former name of each column that has another one
+    reads    of such a log: how much that is
+    from_bytes  of such a log: its records are read anew from the bytes that it keeps
     """
 
     topic: str
     outcome: str
     detail: str = ""
     way_out: str = ""
+    lines: tuple[str, ...] = ()
+    renamed: Mapping[str, str] = field(default_factory=dict)
+    reads: LogRead | None = None
+    from_bytes: bool = False
 
     def __str__(self) -> str:
         """A few lines."""
-        head = "new: its log begins when its stream starts" if self.outcome == NEW else HEADS[self.outcome]
-        lines = [f"topic {self.topic}: {head}"]
-        return "\n".join([*lines, *(f"  {words}" for words in (self.detail, self.way_out) if words)])
+        said = [*self.lines, *(words for words in (self.detail, self.way_out) if words)]
+        if self.reads is not None:
+            rows, size = f"{self.reads.rows:,} rows", in_bytes(self.reads.size_bytes)
+            if self.from_bytes:
+                said.append(
+                    f"reads {rows} anew from the bytes of their records ({size}); all nodes that read it follow"
+                )
+            else:
+                said.append(f"writes {rows} again ({size}); what was decided about each record stays")
+        return "\n".join(
+            [f"topic {self.topic}: {TOPIC_HEADS[self.outcome]}", *(f"  {words}" for words in said)]
+        )
+
+    def to_json(self) -> dict[str, Any]:
+        """The plan of the topic as a JSON document."""
+        reads = None if self.reads is None else vars(self.reads)
+        return {**vars(self), "lines": list(self.lines), "renamed": dict(self.renamed), "reads": reads}
 
 
 @dataclass(frozen=True)
@@ -155,6 +181,11 @@ class ChangePlan:
         return tuple(each for each in self.nodes if each.outcome == REBUILT)
 
     @property
+    def rewritten(self) -> tuple[TopicPlan, ...]:
+        """The topics whose logs are written again."""
+        return tuple(each for each in self.topics if each.outcome == REBUILT)
+
+    @property
     def renamed(self) -> tuple[NodePlan, ...]:
         """The nodes that go on from the tables of a former name, whether they are rebuilt then or not."""
         return tuple(each for each in self.nodes if each.renamed_from is not None)
@@ -178,6 +209,10 @@ class ChangePlan:
         """The next thing to do, in a sentence."""
         if self.refused:
             return f"Refused: {', '.join(self.refused)}. Nothing is applied before that is settled."
+        if self.rewritten:
+            nodes = ", ".join(each.node for each in self.rebuilt)
+            topics = ", ".join(each.topic for each in self.rewritten)
+            return f"To write {topics} again{f' and rebuild {nodes}' if nodes else ''}: headrace apply."
         if self.rebuilt:
             return f"To rebuild {', '.join(each.node for each in self.rebuilt)}: headrace apply."
         if self.renamed:
@@ -187,7 +222,7 @@ class ChangePlan:
     def to_json(self) -> dict[str, Any]:
         """The plan as a JSON document."""
         return {
-            "topics": [vars(each) for each in self.topics],
+            "topics": [each.to_json() for each in self.topics],
             "nodes": [each.to_json() for each in self.nodes],
             "undescribed": list(self.undescribed),
             "refused": list(self.refused),

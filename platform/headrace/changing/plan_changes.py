@@ -15,30 +15,30 @@ from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
-import pyarrow as pa
-
 from headrace.changing.compare_rules import Changes, compare_rules, nodes_read
 from headrace.changing.plan import NEW, RENAMED, UNCHANGED, ChangePlan, LogRead, NodePlan, TopicPlan
+from headrace.changing.plan_topics import RESTORE, plan_topic
 from headrace.changing.rename_node import has_to_be_renamed, why_not_renamed
 from headrace.description import OtherNodeError, is_of_kafka, is_unnamed, with_references, written_by
 from headrace.description.remarks import remarks_of
 from headrace.description.sink import CorrectableSink
 from headrace.lake import last_commit, open_table, small_files
-from headrace.lake.tables import compare_columns
 from headrace.nodes.evolution import GOES_ON, REBUILT, REFUSED, by_policy, outcome_of
 from headrace.nodes.node_tables import STATE_LAYOUT
+from headrace.nodes.older_rows import why_not_since
 from headrace.nodes.opening import cut_logs
 from headrace.nodes.references import NodeAwaitedError, found_reference
 from headrace.nodes.topics import topics_of, upstream_first
-from headrace.sequence.parse.types import fields_of
 
 if TYPE_CHECKING:
     from headrace.description import Node, NodeReference, Topic
     from headrace.lake.paths import Lake
 
-RESTORE = "Restore the description"
 NO_RENAME = "Leave renamed_from out: the node is then a new one, built from the log."
-CUT_WAY_OUT = f"{RESTORE}, or give the changed node a new name: it is then built from the rest of the log."
+CUT_WAY_OUT = (
+    f"{RESTORE}; or give the changed node a new name: it is then built from the rest of the log. Tumbling windows can be "
+    "rebuilt from a day on that the log still holds: named(…, since=…)."
+)
 
 
 @dataclass(frozen=True)
@@ -73,12 +73,6 @@ def held_node(lake: Lake, name: str) -> HeldNode | None:
         return None
     stored = small_files.read_json(lake.description(name))
     return HeldNode(commit.record["fingerprint"], commit.record.get("layout"), stored)
-
-
-def columns_of(topic: Topic) -> pa.Schema:
-    """The columns of a topic's log that its description tells."""
-    sides = {"key": topic.key_columns, "value": topic.value_columns}
-    return pa.schema([(name, pa.struct(fields_of(columns))) for name, columns in sides.items() if columns])
 
 
 def plan_changes(lake: Lake, nodes: Sequence[Node]) -> ChangePlan:
@@ -190,6 +184,8 @@ class _Planner:
         cut = cut_logs(self._lake, node) if held_node(self._lake, node.required_name) else []
         if cut:
             return f"rows of the log of '{cut[0]}' were cut off (headrace retain)", CUT_WAY_OUT
+        if why := why_not_since(self._lake, node):
+            return why, "Apply it once stream time has reached that day plus grace, or name an earlier day."
         return "", ""
 
     def _why_not_read(self, node: Node) -> tuple[str, str]:
@@ -256,21 +252,7 @@ class _Planner:
 
     @cached_property
     def _topic_plans(self) -> dict[str, TopicPlan]:
-        return {name: self._of_topic(topic) for name, topic in self._topics.items()}
-
-    def _of_topic(self, topic: Topic) -> TopicPlan:
-        log = open_table(self._lake.log(topic.name))
-        if not log.exists:
-            return TopicPlan(topic.name, NEW)
-        gained, changed = compare_columns(log, columns_of(topic), ("key", "value"), grows="value")
-        if changed:
-            way_out = f"{RESTORE}: a log keeps its columns, and may only gain fields of the value."
-            return TopicPlan(topic.name, REFUSED, "; ".join(changed), way_out)
-        if gained:
-            return TopicPlan(
-                topic.name, GOES_ON, f"the value gains {', '.join(gained)}, null in older records"
-            )
-        return TopicPlan(topic.name, UNCHANGED)
+        return {name: plan_topic(self._lake, topic) for name, topic in self._topics.items()}
 
 
 def _of_unfound(name: str, held: HeldNode | None, error: NodeAwaitedError | OtherNodeError) -> NodePlan:

@@ -57,6 +57,7 @@ from headrace.description.schema import (
     quote,
     to_ddl,
 )
+from headrace.description.seed import Seed, from_files, from_table
 from headrace.description.stores import Store, key_value_store, session_store, value_store, window_store
 from headrace.description.stream import Branch, Select, Step, Stream, Transform, Where, WithColumn
 from headrace.description.stream_join import StreamJoin
@@ -89,12 +90,13 @@ __all__ = [
     "Aggregate", "BatchContext", "BatchProcessor", "BatchStore", "Batches", "Bound", "Branch", "Column", "Context",
     "Duration", "Expression", "FlatMap", "FlatMapped", "GroupedStream", "GroupedTable", "Join", "KeyValueStore",
     "Lookup", "NamedStream", "Node", "NodeOutput", "NodeReference", "OtherNodeError", "Processed", "Processor",
-    "ProcessorError", "Record", "Refined", "Relation", "ReplayGuard", "ResultColumn", "RunningAggregate", "Select",
-    "SessionStore", "SessionWindows", "SlidingWindows", "Step", "Store", "Stream", "StreamJoin", "Suppressed",
+    "ProcessorError", "Record", "Refined", "Relation", "ReplayGuard", "ResultColumn", "RunningAggregate", "Seed",
+    "Select", "SessionStore", "SessionWindows", "SlidingWindows", "Step", "Store", "Stream", "StreamJoin", "Suppressed",
     "Table", "TableAggregate", "TableChanges", "TimeWindows", "Timer", "Topic", "Topology", "Transform",
     "UntilTimeLimit", "UntilWindowCloses", "Where", "WindowStore", "WindowedAggregate", "WindowedStream",
     "WithColumn", "approx_count_distinct", "avg", "collect", "count", "count_distinct", "describe", "duration_ms",
-    "first", "format_duration", "hopping", "is_decimal", "is_floating", "is_integral", "is_numeric", "is_of_kafka",
+    "first", "format_duration", "from_files", "from_table", "hopping",
+    "is_decimal", "is_floating", "is_integral", "is_numeric", "is_of_kafka",
     "is_unnamed", "key_value_store", "last", "max", "max_by", "min", "min_by", "output_name", "output_of",
     "parse_ddl", "parse_expression", "quantiles", "quote", "references_of", "session", "session_store", "sliding",
     "stddev", "sum", "to_ddl", "top", "tumbling", "until_time_limit", "until_window_closes", "value_store",

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, fields
 from datetime import datetime
 from functools import cached_property
 from typing import Any
@@ -15,7 +15,8 @@ from headrace.description.formats import Debezium, Format
 from headrace.description.kafka_settings import KafkaSettings
 from headrace.description.replay import ReplayGuard, check_path
 from headrace.description.row_operators import StreamOperators
-from headrace.description.schema import Column, parse_ddl
+from headrace.description.schema import Column, parse_ddl, to_ddl
+from headrace.description.seed import Seed
 from headrace.description.start import normalised_start, start_ms
 from headrace.description.stream import Branch, Stream
 from headrace.description.wording import a_value, listed
@@ -33,11 +34,13 @@ class Topic(StreamOperators):
     `timestamp`: the event time, as a column of the value or an expression over it: a field ("meta.at"), to_timestamp,
     timestamp_millis, timestamp_seconds, timestamp_micros or coalesce of such; BIGINT is epoch ms; None for Kafka's;
     `idle_timeout`: how long a partition without records holds windows open, None for ever;
-    `start`: "earliest", "latest", or a time with its zone;
+    `start`: "earliest", "latest", a time with its zone, or a table to begin with: `hr.from_table(…)`, `hr.from_files(…)`;
     `replay_guard`: an `hr.ReplayGuard` that marks records sent a second time;
     `max_future`: how far ahead of the wall clock a record may be without being a dead letter;
     `format`: "json", or `hr.Avro(…)`, whose schema gives the columns, and `value` may narrow them; `key_format`: of keys;
-    `options`: more settings of the Kafka client, whose values are never shown.
+    `options`: more settings of the Kafka client, whose values are never shown;
+    `renamed`: former names of columns of the value, such as `{"celsius": "temp"}`: `headrace apply` writes the log again so;
+    `keep_raw`: the log keeps the bytes of each record, so a change of how they are read is applied to older records, too.
     Raises: DescriptionError naming the topic, the value and the fix.
     """
 
@@ -48,10 +51,12 @@ class Topic(StreamOperators):
     format: str | Format = "json"
     replay_guard: ReplayGuard | None = None
     idle_timeout: Duration | None = "1 minute"
-    start: str | datetime = "earliest"
+    start: str | datetime | Seed = "earliest"
     max_future: Duration = "1 day"
     options: Mapping[str, str] = field(default_factory=dict)
     key_format: str | Format = "json"
+    renamed: Mapping[str, str] = field(default_factory=dict)
+    keep_raw: bool = False
 
     def __post_init__(self) -> None:
         self._check_name()
@@ -78,7 +83,16 @@ class Topic(StreamOperators):
         self._check_timestamp()
         self._check_idle_timeout()
         duration_ms(self.max_future, f"{self._what}: max_future")
-        object.__setattr__(self, "start", normalised_start(self.start, f"{self._what}: start"))
+        if isinstance(self.start, Seed):
+            self.start.check(self)
+        else:
+            object.__setattr__(self, "start", normalised_start(self.start, f"{self._what}: start"))
+        self._check_renamed()
+        if self.keep_raw and self.renamed:
+            raise DescriptionError(
+                f"{self._what}: with keep_raw=True a column cannot be renamed: older records are read again.",
+                hint="Describe both names, and take the one that is there: coalesce(new, old).",
+            )
         object.__setattr__(self, "options", KafkaSettings(self.options, f"{self._what}: options"))
 
     @property
@@ -136,8 +150,15 @@ class Topic(StreamOperators):
         return self.name
 
     def rules(self) -> dict[str, Any]:
-        """Its records depend on nothing beside Kafka."""
-        return {}
+        """How its records are read, if the log can be made anew by it; else they depend on nothing beside Kafka."""
+        if not self.keep_raw:
+            return {}
+        formats = {
+            name: of if isinstance(of, str) else _told(of)
+            for name, of in (("format", self.format), ("key_format", self.key_format))
+        }
+        columns = {"key": to_ddl(self.key_columns), "value": to_ddl(self.value_columns)}
+        return {"decoded": {"timestamp": self.timestamp, **formats, **columns}}
 
     @property
     def idle_timeout_ms(self) -> int | None:
@@ -155,8 +176,8 @@ class Topic(StreamOperators):
 
     @property
     def start_ms(self) -> int | None:
-        """The time to start at, in epoch milliseconds; None for "earliest" and "latest"."""
-        return start_ms(str(self.start))
+        """The time to start at, in epoch milliseconds; None for "earliest", "latest" and a seed."""
+        return None if isinstance(self.start, Seed) else start_ms(str(self.start))
 
     @property
     def scalar_key(self) -> bool:
@@ -172,6 +193,7 @@ class Topic(StreamOperators):
         return (
             self.name, self.key_columns, self.value_columns, self.timestamp, self.format, self.key_format,
             self.idle_timeout_ms, self.start, self.max_future_ms, self.options, self.replay_guard,
+            tuple(sorted(self.renamed.items())), self.keep_raw,
         )  # fmt: skip
 
     def __eq__(self, other: object) -> bool:
@@ -200,6 +222,15 @@ class Topic(StreamOperators):
                     hint="Give both the same spelling and type, or rename one.",
                 )
 
+    def _check_renamed(self) -> None:
+        names = [column.name for column in self.value_columns]
+        for new, old in self.renamed.items():
+            if new not in names or old in names or [*self.renamed.values()].count(old) > 1:
+                raise DescriptionError(
+                    f"{self._what}: renamed {a_value(new)}, formerly {a_value(old)}, is no renamed column of the value.",
+                    hint=f"Give the new name, then the former one; the value has {listed(names)}.",
+                )
+
     def _check_timestamp(self) -> None:
         if self.timestamp is not None and not isinstance(self.timestamp, str):
             raise DescriptionError(
@@ -213,3 +244,12 @@ class Topic(StreamOperators):
                 f"{self._what}: idle_timeout {a_value(self.idle_timeout)} is too short.",
                 hint="Give a time such as '1 minute', or None for strict event time.",
             )
+
+
+def _told(of: Format) -> str:
+    """A format with its options, but for the addresses of registries."""
+    options = ((each.name, getattr(of, each.name)) for each in fields(of))  # type: ignore[arg-type]
+    told = [
+        f"{n}={v!r}" for n, v in options if isinstance(v, str | bool | int) and n not in ("registry", "url")
+    ]
+    return f"{type(of).__name__}({', '.join(told)})"

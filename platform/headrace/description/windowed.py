@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import asdict, dataclass, replace
-from typing import TYPE_CHECKING, Any, overload
+from typing import TYPE_CHECKING, Any, Self, overload
 
 from headrace.description.aggregates import Aggregate, aggregate_column
 from headrace.description.checks import checked_aggregates
@@ -12,14 +12,19 @@ from headrace.description.durations import duration_ms, format_duration
 from headrace.description.emitting import stream_of
 from headrace.description.fingerprint import rules_of
 from headrace.description.grouping import group_column, grouping_columns, refuse_regrouping
+from headrace.description.node import REFUSE
 from headrace.description.relation import Relation
 from headrace.description.schema import ResultColumn
+from headrace.description.since import checked_since, records_since
 from headrace.description.suppression import SHUT_DOWN, UntilTimeLimit, UntilWindowCloses
 from headrace.description.windows import END, START, SessionWindows, TimeWindows, WindowKind
 from headrace.description.wording import a_value
 from headrace.errors import DescriptionError
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+    from datetime import date
+
     from headrace.description.stream import Stream
     from headrace.description.suppressed import Suppressed
     from headrace.description.topic import Topic
@@ -33,6 +38,7 @@ class WindowedAggregate(Relation):
 
     In:  by_clock  "stream": windows of event time; "wall": of `ingested_at`, which the log has recorded. Then no record is
                    late, and a window is final at its end
+         since     the UTC day from which on windows are made; older rows of its table are those of an earlier description
     Out: columns `by`, `window_start`, `window_end` (TIMESTAMP), then the aggregates by name.
     Law: a function of the logs of its topics alone.
     """
@@ -44,6 +50,7 @@ class WindowedAggregate(Relation):
     aggregates: tuple[tuple[str, Aggregate], ...]
     suppression: UntilWindowCloses | None = None
     by_clock: str = STREAM
+    since: str | None = None
 
     def __post_init__(self) -> None:
         check_window(self.window, self.grace_ms)
@@ -56,6 +63,34 @@ class WindowedAggregate(Relation):
         object.__setattr__(self, "by", by)
         object.__setattr__(self, "aggregates", checked_aggregates(self.stream.shape, self.aggregates, taken))
         super().__post_init__()
+
+    def named(
+        self,
+        name: str,
+        description: str = "",
+        owners: tuple[str, ...] = (),
+        *,
+        on_change: str = REFUSE,
+        renamed_from: str | None = None,
+        expectations: Sequence[Any] = (),
+        since: str | date | None = None,
+    ) -> Self:
+        """Give the node its name. With `since` only windows from that UTC day on are made, and older rows stay.
+
+        Raises: DescriptionError when windows from before reach into that day
+        """
+        node = super().named(
+            name,
+            description,
+            owners,
+            on_change=on_change,
+            renamed_from=renamed_from,
+            expectations=expectations,
+        )
+        if since is None:
+            return node
+        day = checked_since(since)
+        return replace(node, stream=records_since(node, day), since=day)
 
     @overload
     def suppress(self, policy: UntilWindowCloses) -> WindowedAggregate: ...
@@ -188,6 +223,7 @@ class WindowedAggregate(Relation):
             "aggregates": [[name, aggregate.rules()] for name, aggregate in self.aggregates],
             "suppression": type(self.suppression).__name__ if self.suppression else None,
             **({"clock": WALL} if self.by_clock == WALL else {}),
+            **({} if self.since is None else {"since": self.since}),
         }
 
 

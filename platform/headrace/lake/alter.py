@@ -29,7 +29,10 @@ def set_property(writer: TableWriter, name: str, value: str, record: Mapping[str
 
     def alter(whole: Mapping[str, Any], table: DeltaTable) -> None:
         table.alter.set_table_properties(
-            {name: value}, commit_properties=properties(whole), post_commithook_properties=no_hooks()
+            {name: value},
+            raise_if_not_exists=name.startswith("delta."),  # others are ours
+            commit_properties=properties(whole),
+            post_commithook_properties=no_hooks(),
         )
 
     return writer.commit_by(alter, record)

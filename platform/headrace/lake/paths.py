@@ -11,7 +11,8 @@ class Lake:
 
     `logs/<topic>` the log · `tables/<node>` results · `state/<node>` state, plan, rules, columns and opening balance ·
     `node_logs/<node>/<fingerprint>` what a node gives to others ·
-    `beside/<node>` what is folded from the log beside these ·
+    `beside/<node>` what is folded from the log beside these · `beside_logs/<topic>` a log that is written again ·
+    `cuts/<topic>.json` what was cut off a log ·
     `rebuilds/<node>/<fingerprint>` the same of a node that is rebuilt · `erasing/<topic>` of the nodes of an erasure ·
     `former/<node>` the tables that a change replaced · `changes/<time>.json` what was applied ·
     `refused/<node>/<sink>` what a sink's store refused · `requests/<topic>` what a log's writer is asked to record ·
@@ -58,6 +59,14 @@ class Lake:
     def beside(self, node: str) -> str:
         """The folder of what is folded from the log beside the node's tables, to be compared with them."""
         return f"{self.root}/beside/{node}"
+
+    def log_beside(self, topic: str) -> str:
+        """The folder in which a topic's log is written again before it is put in the place of the other."""
+        return f"{self.root}/beside_logs/{topic}"
+
+    def cut(self, topic: str) -> str:
+        """The file that says how far a topic's log was cut off, and the highest event time that went."""
+        return f"{self.root}/cuts/{topic}.json"
 
     def erasing(self, topic: str) -> str:
         """The folder in which the nodes of a topic are folded once a key is erased."""

@@ -44,12 +44,18 @@ def forget(below: str = "") -> None:
 
 
 def create(
-    uri: str, schema: pa.Schema, settings: Mapping[str, str] | None = None, *, grows: str | None = None
+    uri: str,
+    schema: pa.Schema,
+    settings: Mapping[str, str] | None = None,
+    *,
+    grows: str | None = None,
+    adds: Collection[str] = (),
 ) -> LakeTable:
     """Open a table, and make it if there is none; an existing table must have these columns and types.
 
     In:     settings  Delta's properties of a new table, see `headrace.lake.kinds`
             grows     a struct column to which the description may have added fields; older rows have nulls there
+            adds      columns that the description may have added, in the same way
     Raises: TerminalError when columns, types or pinned properties differ
     """
     from deltalake import Schema
@@ -63,29 +69,23 @@ def create(
     if grows is not None and _lacks(found, wanted, grows):
         _add_fields(table, schema, grows)
         found = _fields(table)
+    for name in adds:
+        if name in schema.names and name not in _by_name(found):
+            _add_fields(table, schema, name)
+            found = _fields(table)
     _require_same(uri, found, wanted)
     return table
 
 
-def compare_columns(
-    table: LakeTable, schema: pa.Schema, among: Collection[str], *, grows: str | None = None
-) -> tuple[list[str], list[str]]:
-    """How some columns of a table differ from those described; the table is there.
-
-    In:  among  their names, on either side
-         grows  a struct column to which fields may be added
-    Out: the fields that this column would gain; the columns whose change `create` refuses, each as `stored -> described`
-    """
+def column_types(
+    table: LakeTable, schema: pa.Schema, among: Collection[str]
+) -> tuple[dict[str, Any], dict[str, Any]]:
+    """The types of some columns, as a table has them and as a schema does: Delta's names; of structs one for each field."""
     from deltalake import Schema
 
-    found, wanted = _fields(table), json.loads(Schema.from_arrow(schema).to_json())["fields"]
-    has, needs = (
-        {name: of for name, of in _by_name(side).items() if name in among} for side in (found, wanted)
-    )
-    if grows is None or not _lacks(found, wanted, grows):
-        return [], _changed(has, needs)
-    gained = [name for name in needs[grows] if name not in has[grows]]
-    return gained, _changed({**has, grows: needs[grows]}, needs)
+    wanted = json.loads(Schema.from_arrow(schema).to_json())["fields"]
+    has, needs = (_by_name(side) for side in (_fields(table), wanted))
+    return tuple({name: of for name, of in side.items() if name in among} for side in (has, needs))  # type: ignore[return-value]
 
 
 def _make(uri: str, schema: pa.Schema, configuration: Mapping[str, str]) -> None:

@@ -8,6 +8,7 @@ is equal is left alone; one MERGE changes just the differing rows, so that reade
   itself is never refused;
 - where rows of the log were cut off, the fold starts from the node's opening balance, and rows that were final then are
   not compared: the log no longer tells them;
+- rows that are older than the node's description (`since=`) are not compared (see `nodes.older_rows`);
 - current results have no days: their base is compared with the log as far as it is folded into it. The changes since
   stay where they are, and the stream does not fold them while a backfill runs.
 """
@@ -32,6 +33,7 @@ from headrace.lifecycle.sink_corrections import SinkVerdict, correct_sinks
 from headrace.log.clock import SystemClock
 from headrace.nodes.current_results import pending
 from headrace.nodes.node_tables import Base, base_of, read_logs, read_progress, results_writer, snapshot
+from headrace.nodes.older_rows import is_made
 from headrace.nodes.opening import Opening, Standing, read_opening, stand
 from headrace.nodes.operator_frames import operator_of
 from headrace.nodes.references import found_in
@@ -249,7 +251,7 @@ class Backfill:
     def _stored(self) -> DataFrame:
         """The rows that the stream wrote for these days, as far as the frontier of this backfill goes."""
         stored = self._base.read(self._spark)
-        wanted = self._in_days() & self._operator.settled(self.progress)
+        wanted = self._in_days() & self._operator.settled(self.progress) & is_made(self.node)
         if self._operator.appended and not self._opening.is_at_the_beginning:
             wanted = wanted & ~self._operator.settled(self._opening.progress)
         return stored.where(wanted)

@@ -40,9 +40,11 @@ from headrace.description import (
 )
 from headrace.description.feeds import LEFT, RECORDS, RESULT, RIGHT, ROWS, VERSIONS, below
 from headrace.description.join import OUTER
+from headrace.description.table_changes import is_sessions
 from headrace.errors import TerminalError
 from headrace.lifecycle.oracle_feeds import Feeds, clocks_of, leftmost, relations_in, semi_join
 from headrace.nodes.node_tables import snapshot
+from headrace.nodes.older_rows import is_made
 from headrace.nodes.opening import read_opening
 from headrace.nodes.operator_frames import operator_of
 from headrace.nodes.references import found_in
@@ -175,7 +177,9 @@ class _Check:
         operator = operator_of(self.node)
         rows = operator.read(self.held, self.progress)
         if operator.appended:
-            rows = rows.where(operator.settled(self.progress) | F.col(SEQUENCE).isNull())
+            rows = rows.where(operator.settled(self.progress) | F.col(SEQUENCE).isNull()).where(
+                is_made(self.node)
+            )
         told = [name for name in TOLD if name in rows.columns]
         return rows.select(*(F.col(quote(name)) for name in (*self.node.columns, *told)))
 
@@ -244,7 +248,7 @@ class _Check:
             case Refined():
                 self._gather(node.table, below(part, ROWS), keys, plain)
             case _:
-                plain[part] = self.feeds.of_keys(part, keys)
+                plain[part] = self.feeds.of_keys(part, keys, before=is_sessions(node))
 
     def _right_keys(self, node: Join, part: str, refers: Sequence[tuple[Any, ...]]) -> pa.Table | None:
         """The right keys that left rows refer to; None: all, for they are groups, or stand in the result by themselves."""

@@ -22,7 +22,7 @@ from headrace.description import output_name
 from headrace.errors import TerminalError, TransientError
 from headrace.lake import small_files
 from headrace.lake.swap import replace_table
-from headrace.lifecycle.former import keep_former
+from headrace.lifecycle.former import drop_former, keep_former
 from headrace.lifecycle.meeting_point import (
     drop_standing,
     is_behind,
@@ -34,7 +34,8 @@ from headrace.lifecycle.meeting_point import (
 from headrace.lifecycle.takeover import take_over
 from headrace.nodes.evolution import REBUILT, OtherDescriptionError
 from headrace.nodes.node_tables import read_progress, results_writer, write_description
-from headrace.nodes.opening import cut_logs
+from headrace.nodes.older_rows import keep_older_rows, mark_since, why_not_since
+from headrace.nodes.opening import cut_logs, drop_opening
 from headrace.nodes.operator_frames import operator_of
 from headrace.nodes.unusable_table import UnusableTable
 from headrace.writing.lease import LeaseHeldError, take_lease
@@ -163,13 +164,18 @@ class Rebuild:
             if self._kept_until_ms is not None:
                 keep_former(lake, name, self._node.fingerprint(), self._kept_until_ms)
                 self._on_step("after kept")
+            self.keep_older_rows()
             keep_standing(lake, self._node)
             write_description(spark, lake, self._node)
+            if small_files.read_json(lake.opening(name)) is not None:  # of the description before
+                drop_former(lake, name)  # nobody can go back to it without its balance
+                drop_opening(lake, name)
             small_files.delete(lake.plan(name))
             UnusableTable(spark, lake, self._node).gain(UnusableTable(spark, self._beside, self._node))
             writers, signed = take_over(lake, name), results_writer(self._node)
             results = writers.maintainer if signed.startswith("fold/") else writers.appender
             self._replace(self._beside.table(name), results, signed)
+            mark_since(self._node, results)
             self._on_step("after results")
             self._replace(self._beside.state(name), writers.state, f"node/{name}")
         finally:
@@ -183,6 +189,10 @@ class Rebuild:
         assert self._beside.nodes is not None
         small_files.delete(self._beside.nodes)
         lakes.forget(self._beside.nodes)
+
+    def keep_older_rows(self) -> None:
+        """Take over the rows from before the day of `since`, as far as the node has one; once is enough."""
+        keep_older_rows(self._spark, self._lake, self._beside, self._node, results_writer(self._node))
 
     def close(self) -> None:
         """Give the lease back; what is built so far stays."""
@@ -242,6 +252,11 @@ def rebuild_due(
 
 
 def _require_whole_logs(spark: SparkSession, node: Node, lake: Lake) -> None:
+    if why := why_not_since(lake, node):
+        raise TerminalError(
+            f"Node '{node.required_name}': it cannot be rebuilt yet, for {why}.",
+            hint="Restore the description until stream time has reached that day plus grace, or name an earlier day.",
+        )
     if cut := cut_logs(lake, node):
         raise TerminalError(
             f"Node '{node.required_name}': it cannot be rebuilt, for older rows of its log were cut off.",

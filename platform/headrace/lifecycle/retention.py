@@ -31,12 +31,13 @@ from headrace.lake.alter import rewritable
 from headrace.lifecycle.forsaken_logs import may_read
 from headrace.log.clock import SystemClock
 from headrace.log.commit_row import is_commit_row
+from headrace.nodes.cuts import note_cut
 from headrace.nodes.node_tables import base_of, frontier_ms, read_progress, undescribed
 from headrace.nodes.opening import read_opening, stand, write_opening
 from headrace.nodes.operator_frames import operator_of
 from headrace.nodes.references import all_found_in
 from headrace.nodes.unusable_table import UnusableTable
-from headrace.sequence.log_columns import CONTROL
+from headrace.sequence.log_columns import CONTROL, RECORD
 from headrace.spark.lake_rows import read, rewrite
 from headrace.spark.session import pipeline_session
 from headrace.writing.handover import handed_over
@@ -66,6 +67,7 @@ class Cut:
     rows      how many rows went
     balances  the nodes that wrote one
     unknown   nodes of the lake that were not given: if they read the topic, they have lost its older rows
+    since     the first day of which no record went; None: no record did
     """
 
     topic: str
@@ -73,6 +75,7 @@ class Cut:
     rows: int = 0
     balances: tuple[str, ...] = ()
     unknown: tuple[str, ...] = ()
+    since: dt.date | None = None
 
     def __str__(self) -> str:
         """In a few sentences."""
@@ -80,6 +83,11 @@ class Cut:
             return f"log/{self.topic}: nothing is older."
         words = f"log/{self.topic}: {self.rows:,} rows through {_moment(self.at_ms)} cut off."
         words += f" Opening balances: {', '.join(self.balances)}." if self.balances else ""
+        if self.balances:
+            words += (
+                " These cannot be rebuilt from the whole log any more: a change that alters their rows needs a new name"
+                + (f", or of tumbling windows since='{self.since}' or a later day." if self.since else ".")
+            )
         if self.unknown:
             words += f" Not described here, and without a balance: {', '.join(self.unknown)}."
         return words
@@ -119,11 +127,12 @@ class Retention:
                 on_stage(f"Strikes the balance of {node.required_name}.")
                 self._balance(node, at_ms)
             on_stage("Cuts off the rows.")
+            highest_ms = note_cut(self._lake, self._topic, at_ms, self._highest_event_ms(at_ms))
             names = tuple(node.required_name for node in self._nodes)
             unknown = tuple(undescribed(self._spark, self._lake, self._described))
             rows = self._delete(at_ms)
             self._forget_unusable(at_ms)
-            return Cut(self._topic.name, at_ms, rows, names, unknown)
+            return Cut(self._topic.name, at_ms, rows, names, unknown, _day_after(highest_ms))
 
     def _last_commit_before(self, before_ms: int) -> int | None:
         """The last commit to be cut; never the log's last."""
@@ -213,6 +222,14 @@ class Retention:
         lakes.as_maintainer(table, delete, carries=[writer])  # the upkeep of a stream may come between
         return rows
 
+    def _highest_event_ms(self, through_ms: int) -> int | None:
+        """The highest event time of the records that go; None: there are none."""
+        records = read(self._spark, self._lake.log(self._topic.name)).where(self._gone(through_ms))
+        row = (
+            records.where(F.col("kind") == RECORD).agg(F.unix_millis(F.max("timestamp")).alias("ms")).first()
+        )
+        return None if row is None else row["ms"]
+
     def _forget_unusable(self, through_ms: int) -> None:
         """What the nodes could not use of these rows is in their balances, and nobody folds it again."""
         older = F.unix_millis("ingested_at") <= F.lit(through_ms)
@@ -224,6 +241,11 @@ class Retention:
         """Rows that say what people did stay; the chain of commits begins after the cut."""
         older = F.col("ingested_at") <= F.timestamp_millis(F.lit(through_ms))
         return older & ((F.col("kind") != CONTROL) | is_commit_row())
+
+
+def _day_after(ms: int | None) -> dt.date | None:
+    """The first UTC day that begins after a moment."""
+    return None if ms is None else dt.datetime.fromtimestamp(ms / 1000, dt.UTC).date() + dt.timedelta(days=1)
 
 
 def _moment(ms: int) -> str:

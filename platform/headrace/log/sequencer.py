@@ -21,7 +21,9 @@ from headrace.log.deadlines import Deadlines, waits_now
 from headrace.log.decision_rows import Decision, write_decisions
 from headrace.log.guard import GuardStore
 from headrace.log.limits import limits_entry
+from headrace.log.moves import moved
 from headrace.log.promise import read_promise, write_promise
+from headrace.log.raw_records import RAW_COLUMN, keeping_raw
 from headrace.log.record_writer import Records, RecordWriter
 from headrace.log.recovery import commits_during, recover
 from headrace.log.resets import control_entry
@@ -41,6 +43,7 @@ if TYPE_CHECKING:
     from headrace.lake import NewFile
     from headrace.log.clock import Clock
     from headrace.sequence.replays.guards import Guard
+    from headrace.sequence.seed_pieces import SeedState
 
 
 @dataclass(frozen=True)
@@ -83,10 +86,11 @@ class Sequencer:
         self._schema = table_schema(log_schema(topic))
         self._records = RecordWriter(topic, path, self._schema)
         self._lock = threading.Lock()
-        table = lake.create(path, self._schema, kinds.log(SKIPPING), grows="value")
+        table = lake.create(path, self._schema, kinds.log(SKIPPING), grows="value", adds=(RAW_COLUMN,))
         self._table = lake.TableWriter(table, lake.APPENDER, carries=[self._writer])
         self._guard_store = GuardStore(path)
-        self.state, self._guard = recover(spark, path, topic, self._writer, self._guard_store)
+        state, self._guard = recover(spark, path, topic, self._writer, self._guard_store)
+        self.state = keeping_raw(state, topic)
         self._wall_waits = tuple(wall_waits)
         self._deadlines = self._open_deadlines()
         self._calm_ms, self._beside_ms = calm_ms, beside_ms
@@ -194,9 +198,9 @@ class Sequencer:
             beside_ms=self._beside_ms(),
         )
 
-    def start_at(self, offsets: Mapping[int, int]) -> None:
-        """Record where a new log begins, so that a crash before its first records cannot move the start."""
-        self._move_to(offsets, "start")
+    def start_at(self, offsets: Mapping[int, int], seed: SeedState | None = None) -> None:
+        """Record where a new log begins, and with which seed, so that a crash before its first records moves nothing."""
+        self._move_to(offsets, "start" if seed is None else "seed", seed)
 
     def reads_from(self, topic_id: str | None) -> None:
         """Note Kafka's id of the topic; the next commit records it.
@@ -301,16 +305,10 @@ class Sequencer:
                 )
             yield
 
-    def _move_to(self, offsets: Mapping[int, int], action: str) -> None:
+    def _move_to(self, offsets: Mapping[int, int], action: str, seed: SeedState | None = None) -> None:
         with self._alone():
             at_ms = self._next_commit_ms()
-            rows, partitions = {}, dict(self.state.partitions)
-            for partition, offset in sorted(offsets.items()):
-                before = partitions.get(partition, PartitionState(0))
-                entry = {"action": action, "from_offset": before.next_offset, "to_offset": offset}
-                rows[LastRow(partition, None, before.stream_ms)] = json.dumps(entry, sort_keys=True)
-                partitions[partition] = replace(before, next_offset=offset)
-            after = replace(self.state, partitions=partitions).after(at_ms, rows)
+            rows, after = moved(self.state, offsets, action, at_ms, seed)
             self._write_decisions(CONTROL, rows, at_ms, after)
 
     def _write_decisions(

@@ -29,8 +29,10 @@ from headrace.fold.fates import NOT_RECORDS
 from headrace.lake import NewFile, kinds, small_files
 from headrace.lake.snapshot import stats_json
 from headrace.nodes.bound_operator import bound
+from headrace.nodes.cuts import holds_since
 from headrace.nodes.fold_usable import KnownUnusable
 from headrace.nodes.node_tables import slices_of
+from headrace.nodes.older_rows import since_of
 from headrace.nodes.operator_frames import operator_of
 from headrace.nodes.progress import Progress
 from headrace.nodes.unusable_table import UnusableTable
@@ -115,20 +117,32 @@ def cut_logs(lake: Lake, node: Node) -> list[str]:
     """The topics whose cut logs keep a node from being folded anew under another description; none: it can be.
 
     Law: what was cut off is in balances of the description before. A node that began after a cut has folded the rest of the
-    log, and folds the same again; of a topic that it, or a step without a name, has not read yet the cut rows are missing.
+    log, and folds the same again; of a topic that it, or a step without a name, has not read yet the cut rows are missing. A
+    node with `since=` needs no record from before that day; of its stream time only what the rest of the log has.
     """
-    name, cut = node.required_name, set[str]()
-    for each in small_files.names(f"{lake.root}/state"):
-        entry = small_files.read_json(lake.opening(each))
-        balances = {} if entry is None else entry["progress"]["upto_ms"]
-        cut |= {topic for topic, through_ms in balances.items() if through_ms}
+    name, cut, since = node.required_name, cut_topics(lake), since_of(node)
+    if since is not None:
+        cut = {topic for topic in cut if not holds_since(lake, topic, since)}
     state = lakes.open_table(lake.state(name))
     commit = lakes.last_commit(state, f"node/{name}") if state.exists else None
+    stored = small_files.read_json(lake.description(name))
+    if stored is not None and stored["rules"].get("since") is not None:
+        return [topic for topic in dict.fromkeys(_folded_from(lake, node)) if topic in cut]
     if small_files.read_json(lake.opening(name)) is not None or commit is None:
         known: set[str] = set()
     else:
         known = {*commit.record.get("progress", {}).get("upto_ms", {})}
     return [topic for topic in dict.fromkeys(_folded_from(lake, node)) if topic in cut - known]
+
+
+def cut_topics(lake: Lake) -> set[str]:
+    """The topics whose older rows are in opening balances alone."""
+    cut = set[str]()
+    for each in small_files.names(f"{lake.root}/state"):
+        entry = small_files.read_json(lake.opening(each))
+        balances = {} if entry is None else entry["progress"]["upto_ms"]
+        cut |= {topic for topic, through_ms in balances.items() if through_ms}
+    return cut
 
 
 def _folded_from(lake: Lake, node: Node) -> Iterator[str]:
@@ -204,6 +218,12 @@ def write_opening(spark: SparkSession, lake: Lake, node: Node, standing: Standin
     for other in small_files.names(lake.openings(name)):
         if other != folder:
             small_files.delete(f"{lake.openings(name)}/{other}")
+
+
+def drop_opening(lake: Lake, name: str) -> None:
+    """Forget a node's opening balance."""
+    small_files.delete(lake.opening(name))
+    small_files.delete(lake.openings(name))
 
 
 def copy_state(source: StateSource, uri: str) -> list[NewFile]:

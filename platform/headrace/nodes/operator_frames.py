@@ -115,6 +115,10 @@ class OperatorFrames:
                 return (*POSITION, *PARTNER, *((SIDE,) if self.node.shares_topics else ()))
             case Processed():
                 return (SEQUENCE, *PLACE_IN_COMMIT)
+            case TableChanges(
+                changed=WindowedAggregate(window=SessionWindows())
+            ):  # a key may move to another partition
+                return (*self.node.identity, SEQUENCE, PARTITION)
             case TableChanges():
                 return (*self.node.identity, SEQUENCE)
             case Suppressed():

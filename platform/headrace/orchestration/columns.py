@@ -38,12 +38,19 @@ LOG_COLUMNS = (
     ("raw_value", "BINARY", "A dead letter's value, as it came."),
     ("control", "STRING", "What a person did: JSON."),
 )
+RAW = {  # of logs that keep the bytes of their records
+    "raw_key": "The record's key, as it came.",
+    "raw_value": "The record's value, as it came.",
+}
+RAW_TIMESTAMP = ("raw_timestamp", "BIGINT", "Kafka's timestamp, in ms.")
 
 
 def log_table_schema(topic: Topic) -> TableSchema:
     """The columns of a topic's log."""
     structs = {"key": _struct(topic.key_columns), "value": _struct(topic.value_columns)}
     present = [entry for entry in LOG_COLUMNS if entry[0] != "key" or topic.key_columns]
+    if topic.keep_raw:
+        present = [(name, kind, RAW.get(name, says)) for name, kind, says in (*present, RAW_TIMESTAMP)]
     return TableSchema([TableColumn(name, structs.get(kind, kind), says) for name, kind, says in present])
 
 

@@ -19,6 +19,7 @@ from headrace.fold.fates import FATES
 from headrace.nodes.bound_operator import bound
 from headrace.nodes.held import Held
 from headrace.nodes.node_tables import base_of, read_log, read_progress
+from headrace.nodes.older_rows import is_made
 from headrace.nodes.opening import Opening, read_opening
 from headrace.nodes.operator_frames import operator_of
 from headrace.observe.views import fates_of
@@ -157,7 +158,7 @@ def _base(spark: SparkSession, lake: Lake, node: Node, progress: Progress) -> tu
     ahead = 0 if newest is None else newest.record["batch"] - progress.batch
     if newest is not None and ahead == 1:
         version = min(version, newest.version - 1)  # its state is not committed yet
-    return (read(spark, path, version), 0) if ahead <= 1 else None
+    return (read(spark, path, version).where(is_made(node)), 0) if ahead <= 1 else None
 
 
 def _delivered(spark: SparkSession, lake: Lake, node: Node, progress: Progress, opening: Opening) -> Counts:

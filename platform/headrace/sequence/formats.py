@@ -24,6 +24,7 @@ class RecordFormat:
     event_time     how it is found in the value
     max_future_ms  how far beyond its commit time the event time of a record may lie
     guard          None: records are not judged
+    keep_raw       whether rows have the bytes of their records
     key_encoding, value_encoding  None: keys, values are JSON; a key of one STRING column is plain text
     """
 
@@ -36,6 +37,7 @@ class RecordFormat:
     event_time: EventTime | None
     key_encoding: Encoding | None = None
     value_encoding: Encoding | None = None
+    keep_raw: bool = False
 
     @classmethod
     def of(cls, topic: Topic, known: KnownSchemas | None = None) -> RecordFormat:
@@ -51,6 +53,7 @@ class RecordFormat:
             topic.event_time,
             encoding_of(topic, "key", known),
             encoding_of(topic, "value", known),
+            topic.keep_raw,
         )
 
     @property

@@ -13,6 +13,7 @@ from headrace.sequence.formats import RecordFormat
 from headrace.sequence.parse.types import fields_of
 from headrace.sequence.replays.chains import Chains
 
+RAW_TIMESTAMP = "raw_timestamp"  # Kafka's, in ms, of logs that keep the bytes of records
 RECORD, DEAD_LETTER, TICK, CONTROL = "record", "dead_letter", "tick", "control"
 HEADERS = pa.list_(pa.field("element", pa.struct([("key", pa.string()), ("value", pa.binary())])))
 MOMENT = pa.timestamp("us", "UTC")
@@ -47,6 +48,7 @@ def log_schema(of: RecordFormat) -> pa.Schema:
             ("raw_key", pa.binary()),
             ("raw_value", pa.binary()),
             ("control", pa.string()),
+            *([(RAW_TIMESTAMP, pa.int64())] if of.keep_raw else []),
         ]
     )
 
@@ -62,8 +64,14 @@ def rows_of(schema: pa.Schema, columns: Mapping[str, pa.Array], rows: int) -> pa
     )
 
 
-def record_columns(records: pa.Table, decoded: Decoded, topic: str, at_ms: int) -> dict[str, pa.Array]:
-    """What a record and its decoding give of its row. In: records  with `key`, `value` and `headers`."""
+def record_columns(
+    records: pa.Table, decoded: Decoded, topic: str, at_ms: int, *, keep_raw: bool = False
+) -> dict[str, pa.Array]:
+    """What a record and its decoding give of its row.
+
+    In: records   with `key`, `value`, `timestamp` and `headers`
+        keep_raw  whether the row has the bytes of the record, too; that of a dead letter always has
+    """
     rows, dead = records.num_rows, decoded.reasons.dead
     raw_key, raw_value = records["key"].chunk(0), records["value"].chunk(0)
     event_ms = decoded.event_ms
@@ -88,6 +96,9 @@ def record_columns(records: pa.Table, decoded: Decoded, topic: str, at_ms: int) 
             "raw_key": pc.if_else(mask, raw_key, nothing),
             "raw_value": pc.if_else(mask, raw_value, nothing),
         }
+    if keep_raw:
+        kafka_ms = records["timestamp"].chunk(0)
+        columns |= {"raw_key": raw_key, "raw_value": raw_value, RAW_TIMESTAMP: kafka_ms}
     return columns
 
 

@@ -5,6 +5,8 @@ from __future__ import annotations
 from dataclasses import asdict, dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
+from headrace.sequence.seed_pieces import SeedState
+
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
 
@@ -29,6 +31,8 @@ class LogState:
 
     `limits_ms` has, for each node that has one, the time limit that was set while its stream ran.
     `topic_id` is Kafka's id of the topic; None while none is known.
+    `raw` says, of a log that keeps the bytes of records, how they are `decoded` and from which `batch` on it keeps them.
+    `seed` is a seed that is not read to its end; None: there is none, or the log holds all of it.
     """
 
     batch: int = 0
@@ -37,6 +41,8 @@ class LogState:
     partitions: Mapping[int, PartitionState] = field(default_factory=dict)
     limits_ms: Mapping[str, int] = field(default_factory=dict)
     topic_id: str | None = None
+    seed: SeedState | None = None
+    raw: Mapping[str, Any] | None = None
 
     @property
     def next_offsets(self) -> dict[int, int]:
@@ -66,12 +72,14 @@ class LogState:
             )
             if row.offset is not None and row.stream_ms is not None:
                 highest = max(highest or 0, row.stream_ms)
+        next_offsets = {partition: state.next_offset for partition, state in partitions.items()}
         return replace(
             self,
             batch=self.batch + 1,
             ingested_at_ms=ingested_at_ms,
             highest_event_ms=highest,
             partitions=partitions,
+            seed=None if self.seed is None or self.seed.is_read_by(next_offsets) else self.seed,
         )
 
     def with_limits(self, node: str, limits: Mapping[str, int | None]) -> LogState:
@@ -81,7 +89,10 @@ class LogState:
 
     def to_json(self) -> dict[str, Any]:
         """The state as a JSON document."""
-        return asdict(self) | {"partitions": {str(p): asdict(s) for p, s in self.partitions.items()}}
+        found = asdict(self) | {"partitions": {str(p): asdict(s) for p, s in self.partitions.items()}}
+        seed, raw = found.pop("seed"), found.pop("raw")  # of a log without them nothing is written
+        found |= {} if seed is None or self.seed is None else {"seed": self.seed.to_json()}
+        return found if raw is None else found | {"raw": raw}
 
     @classmethod
     def from_json(cls, document: Mapping[str, Any]) -> LogState:
@@ -94,6 +105,8 @@ class LogState:
             partitions,
             document.get("limits_ms", {}),
             document.get("topic_id"),
+            SeedState.from_json(document["seed"]) if document.get("seed") else None,
+            document.get("raw"),
         )
 
 

@@ -141,7 +141,9 @@ class Sequencer:
         partition, offset = _places(read.records)
         counts, stream_times = read.alive & ~replay, _stream_times(state)
         stream_ms = assign_stream_time(partition, read.decoded.event_ms, counts, stream_times, lowest_ms)
-        columns = record_columns(read.records, read.decoded, self._of.topic, at_ms)
+        columns = record_columns(
+            read.records, read.decoded, self._of.topic, at_ms, keep_raw=self._of.keep_raw
+        )
         columns |= {"stream_time": moments(stream_ms), "replay": pa.array(replay)}
         columns |= {} if read.chains is None else chain_columns(read.chains, ~read.alive)
         ends = tuple(LastRow(*row) for row in last_rows(partition, offset, stream_ms))

@@ -154,7 +154,7 @@ class KafkaSink:
         """
         from pyspark.sql import functions as F
 
-        from headrace.sinks.partitioner import target_partition
+        from headrace.spark.partitioner import target_partition
 
         chain = (
             F.col("chain")

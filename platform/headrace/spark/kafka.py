@@ -18,6 +18,7 @@ from confluent_kafka import (
 from confluent_kafka.admin import AdminClient, ConfigResource, OffsetSpec  # type: ignore[attr-defined]
 from tenacity import retry, retry_if_exception_type, stop_after_attempt, wait_exponential_jitter
 
+from headrace.description.start import start_ms
 from headrace.errors import HeadraceError, TerminalError, TransientError
 from headrace.settings.kafka import FIELDS, KafkaSettings
 
@@ -251,15 +252,26 @@ def read_offsets(
     ).load()
 
 
-def first_offsets(topic: Topic, kafka: KafkaTopic, partitions: Iterable[int]) -> dict[int, int]:
-    """Where a new log begins: the topic's `start` (earliest, latest or a time) as offsets."""
+def first_offsets(start: str, kafka: KafkaTopic, partitions: Iterable[int]) -> dict[int, int]:
+    """Where a new log begins: a topic's `start` (earliest, latest or a time) as offsets."""
     partitions = list(partitions)
-    if topic.start == "earliest":
+    if start == "earliest":
         return kafka.earliest(partitions)
-    if topic.start == "latest":
+    if start == "latest":
         return kafka.ends(partitions)
-    assert topic.start_ms is not None
-    return kafka.at_time(partitions, topic.start_ms)
+    time_ms = start_ms(start)
+    assert time_ms is not None
+    return kafka.at_time(partitions, time_ms)
+
+
+def start_offsets(
+    start: str | Mapping[int, int], kafka: KafkaTopic, partitions: Iterable[int]
+) -> dict[int, int]:
+    """The offset of each partition: of a `start`, or those stated; of partitions that are not stated, the earliest."""
+    if isinstance(start, str):
+        return first_offsets(start, kafka, partitions)
+    stated = {p: start[p] for p in partitions if p in start}
+    return stated | kafka.earliest(p for p in partitions if p not in start)
 
 
 def lost_offsets(next_offsets: Mapping[int, int], earliest: Mapping[int, int]) -> dict[int, tuple[int, int]]:

@@ -19,12 +19,12 @@ from headrace.nodes.evolution import OtherDescriptionError
 from headrace.nodes.node_tables import read_progress, require_log_reaches
 from headrace.spark.kafka import (
     KafkaTopic,
-    first_offsets,
     lost_offsets,
     require_no_loss,
     require_same_topic,
     source_options,
 )
+from headrace.streams.begin_log import begin_log
 from headrace.streams.consumer_group import ConsumerGroup
 from headrace.streams.refused_batches import RefusedBatches
 from headrace.streams.shared_log import SharedLog
@@ -133,8 +133,7 @@ class LogStream(SharedLog):
         note_description(self._lake, self.topic)  # the log has taken it
         sequencer.reads_from(topic_id)
         self._require_readers_within()
-        if sequencer.state.batch == 0:
-            sequencer.start_at(first_offsets(self.topic, self._kafka, partitions))
+        begin_log(self._spark, sequencer, self._kafka, partitions, ends=self._closing.is_set)
         next_offsets = sequencer.state.next_offsets
         require_same_topic(self.name, next_offsets, self._kafka.ends(partitions))
         needed = (

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 from headrace import lake as lakes
 from headrace.description.durations import duration_ms
 from headrace.description.limits import limits_asked, suppressed_at
+from headrace.description.seed import Seed
 from headrace.errors import DescriptionError
 from headrace.lake.paths import Lake
 from headrace.lifecycle.erasure import Erasure
@@ -35,7 +36,7 @@ from headrace.observe.views import Views
 from headrace.spark.jars import spark_jars
 from headrace.spark.lake_rows import read
 from headrace.spark.session import build_session, pipeline_session, spark_conf
-from headrace.testing.piped import PipedTopic
+from headrace.testing.piped import PipedTopic, seed_piped
 from headrace.writing.node_runner import NodeRunner
 
 if TYPE_CHECKING:
@@ -104,7 +105,10 @@ class TestDriver:
         self._armed: list[tuple[str, str | None]] = []
         self._sequencers = {name: self._open_sequencer(topic) for name, topic in self._topics.items()}
         self._runners = {name: self._open_runner(node) for name, node in self._nodes.items()}
-        self._piped = {name: PipedTopic(topic, {}) for name, topic in self._topics.items()}
+        self._piped = {
+            name: PipedTopic(topic, self._sequencers[name].state.next_offsets)
+            for name, topic in self._topics.items()
+        }
 
     def pipe(
         self,
@@ -279,7 +283,7 @@ class TestDriver:
 
     def _open_sequencer(self, topic: Topic) -> Sequencer:
         nodes = list(self._nodes.values())
-        return Sequencer(
+        sequencer = Sequencer(
             self.spark,
             topic,
             self._lake.log(topic.name),
@@ -288,6 +292,9 @@ class TestDriver:
             wall_waits=wall_waits(topic, nodes),
             beside_ms=partial(self._highest_event_ms, topics_beside(topic, nodes)),
         )
+        if isinstance(topic.start, Seed):
+            seed_piped(self.spark, sequencer, topic.start)
+        return sequencer
 
     def _highest_event_ms(self, topics: Collection[str]) -> int | None:
         times = (self._sequencers[name].state.highest_event_ms for name in topics)

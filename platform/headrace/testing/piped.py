@@ -11,6 +11,7 @@ import pyarrow as pa
 
 from headrace.description.formats import Debezium, Json
 from headrace.errors import DescriptionError
+from headrace.log.seeding import Seeding
 from headrace.sequence.log_columns import KAFKA
 from headrace.sequence.sequence_records import RECORDS
 from headrace.spark.frames import local_frame
@@ -21,9 +22,12 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
     from headrace.description import Topic
+    from headrace.description.seed import Seed
+    from headrace.log.sequencer import Sequencer
 
     Bytes = Mapping[str, Any] | bytes | str | None
 
+PARTITIONS_MAX = 1 << 20  # a seed with positions may name any of these
 EPOCH, MILLISECOND = dt.datetime.fromtimestamp(0, dt.UTC), dt.timedelta(milliseconds=1)
 
 
@@ -88,6 +92,17 @@ class PipedTopic:
                 hint="Give the key as a dict (it is sent as JSON), or as bytes.",
             )
         return _encoded(key)
+
+
+def seed_piped(spark: SparkSession, sequencer: Sequencer, seed: Seed) -> None:
+    """Let a log begin with its seed, whose `then` states the partitions; else there is one, and words are offset 0."""
+    stated = dict(seed.then) if isinstance(seed.then, tuple) else {0: 0}
+    partitions = max(stated) + 1 if seed.position is None else PARTITIONS_MAX
+    seeding = Seeding(spark, sequencer, seed)
+    if sequencer.state.batch == 0:
+        starts = dict.fromkeys(range(partitions), 0) | stated if seed.position is None else {}
+        seeding.begin(partitions, lambda then: starts)
+    seeding.run(partitions)
 
 
 def _encoded(content: Bytes) -> bytes | None:

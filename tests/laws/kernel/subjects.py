@@ -115,6 +115,15 @@ def session_subjects() -> list[Subject]:
     return made
 
 
+def session_change_subjects() -> list[Subject]:
+    """The changes of sessions, commit by commit."""
+    made = []
+    for of, gap, grace in ((0, SECOND, 3 * SECOND), (2, 2 * SECOND, 0), (3, 1_500, 12 * SECOND)):
+        windows = T.group_by().window(hr.session(gap), grace=grace).aggregate(**TOTALS[of])
+        made.append(Subject(f"session_changes_{gap}_{grace}", windows.changes().named("changes")))
+    return made
+
+
 def stream_subjects() -> list[Subject]:
     return [
         Subject(f"stream_of_{number}", stream.named("stream"))

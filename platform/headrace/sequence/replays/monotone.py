@@ -21,6 +21,7 @@ from headrace.fold.segments import begins, numbered, running_max
 from headrace.sequence.replays.chains import HOP, NO_ORDINAL, Chains, root_of
 
 Position = tuple[int, tuple[int, ...]]
+BEFORE_ALL = -(1 << 62)  # offsets of a seed may lie below 0
 
 
 @dataclass(frozen=True)
@@ -86,7 +87,7 @@ class MonotoneGuard:
         """For each path a row with the highest position known, before all others if there is none."""
         known = np.full((len(names), width), NO_ORDINAL, np.int64)
         for row, name in enumerate(names):
-            offset, ordinals = self.highest.get(name, (-1, ()))
+            offset, ordinals = self.highest.get(name, (BEFORE_ALL, ()))
             known[row, 0] = offset
             known[row, 1 : 1 + len(ordinals)] = ordinals
         return known

@@ -1,0 +1,166 @@
+"""A topic's log, made anew from the bytes that it keeps of its records (see `log.resequence`).
+
+Law: the log is the one that the described topic would have had from the beginning, at the same commit times. Nodes that read
+it have another fingerprint then. So no stream takes their tables for those of the new log: `headrace apply` rebuilds them.
+
+Nothing may write meanwhile. The rows are written beside the log and put in its place in one commit; a crash before it leaves
+the log as it was.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import pyarrow as pa
+from pyspark.sql import functions as F
+
+from headrace import lake as lakes
+from headrace.errors import TerminalError
+from headrace.lake import NewFile, kinds, small_files
+from headrace.lake.alter import rewritable
+from headrace.lake.data_file import DataFileWriter
+from headrace.lake.swap import replace_table
+from headrace.log.guard import GuardStore
+from headrace.log.raw_records import decoded_by
+from headrace.log.record_task import ENCODING
+from headrace.log.resequence import Resequencer
+from headrace.log.schema_store import SchemaStore
+from headrace.nodes.topics import nodes_below
+from headrace.sequence.formats import RecordFormat
+from headrace.sequence.log_columns import ERASED, SKIPPING
+from headrace.spark.lake_rows import read
+from headrace.spark.session import pipeline_session
+from headrace.writing.lease_waits import nothing_writes
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Collection, Mapping, Sequence
+
+    from pyspark.sql import SparkSession
+
+    from headrace.description import Node, Topic
+    from headrace.lake.paths import Lake
+    from headrace.log.clock import Clock
+
+ROWS_MAX = 200_000  # that are read, and written to one file, at once; whole commits
+
+
+def make_log_anew(
+    spark: SparkSession,
+    lake: Lake,
+    topic: Topic,
+    nodes: Sequence[Node],
+    clock: Clock,
+    *,
+    rows_max: int = ROWS_MAX,
+    on_step: Callable[[str], None] = lambda step: None,
+) -> None:
+    """Put the log of the topic as described in the place of the one that the lake has.
+
+    In:     nodes    all of the pipeline
+            on_step  called with the name of each step; it may raise to stop there
+    Raises: LeaseHeldError while a stream, backfill, rebuild or maintenance of these tables runs;
+            TerminalError, before anything is changed, when rows were erased, or have no bytes
+    """
+    spark, uri, beside = pipeline_session(spark), lake.log(topic.name), lake.log_beside(topic.name)
+    with nothing_writes(spark, lake, topic, nodes_below(topic, nodes), clock):
+        _require_bytes(spark, uri, topic)
+        small_files.delete(beside)
+        lakes.forget(beside)
+        log, writer = lakes.open_table(uri), f"log/{topic.name}"
+        store = SchemaStore(uri, topic)
+
+        def learn(asked: Collection[tuple[str, int]]) -> RecordFormat:
+            store.learn(asked)
+            return RecordFormat.of(topic, store.known)
+
+        anew = Resequencer(RecordFormat.of(topic, store.known), learn if store.asks else None)
+        made = lakes.create(beside, anew.schema, kinds.log(SKIPPING))
+        files = [*_files(spark, uri, log.version, anew, topic, beside, rows_max)]
+        lakes.TableWriter(made, lakes.APPENDER).append(files, {"writer": "anew"})
+        on_step("after rows")
+        after = {"ingested_at_ms": anew.state.ingested_at_ms, "after": anew.state.to_json()}
+        record = {"writer": writer, **after, **GuardStore(uri).entry(anew.guard)}
+        maintainer = lakes.TableWriter(log, lakes.MAINTAINER, carries=[writer])
+        with rewritable(maintainer, {**lakes.carried(log, [writer]), "writer": f"anew/{writer}"}):
+            replace_table(maintainer, made, record)
+    small_files.delete(beside)
+    lakes.forget(beside)
+
+
+def _require_bytes(spark: SparkSession, uri: str, topic: Topic) -> None:
+    row = (
+        read(spark, uri)
+        .where(F.col("kind").isin("record", "dead_letter"))
+        .agg(
+            F.count_if(F.col("reason") == ERASED).alias("erased"),
+            F.count_if(F.col("raw_timestamp").isNull()).alias("bare"),
+        )
+        .first()
+    )
+    if row is not None and (row["erased"] or row["bare"]):
+        raise TerminalError(
+            f"Topic '{topic.name}': its log cannot be made anew from the bytes of its records.",
+            detail=f"{row['erased']:,} of them were erased, and {row['bare']:,} were kept without bytes.",
+            hint="Restore the description, or read the topic into a new lake.",
+        )
+
+
+def _files(
+    spark: SparkSession,
+    uri: str,
+    version: int,
+    anew: Resequencer,
+    topic: Topic,
+    folder: str,
+    rows_max: int,
+) -> Iterator[NewFile]:
+    """The files of the new log, each of whole commits in order."""
+    log, decoded = read(spark, uri, version), decoded_by(topic)
+    assert decoded is not None
+    times = log.groupBy(F.unix_micros("ingested_at").alias("at")).count().orderBy("at").collect()
+    for first, last in _stretches([(row["at"], row["count"]) for row in times], rows_max):
+        at = F.unix_micros("ingested_at")
+        between = (F.col("ingested_at") >= F.timestamp_micros(F.lit(first))) & (
+            F.col("ingested_at") <= F.timestamp_micros(F.lit(last))
+        )
+        rows = log.where(between).withColumn("__at", at).orderBy("__at", "partition", "offset").toArrow()
+        yield from _written(_commits(rows, anew, decoded), anew.schema, folder)
+
+
+def _stretches(commits: Sequence[tuple[int, int]], rows_max: int) -> Iterator[tuple[int, int]]:
+    """The first and the last commit time of stretches with about so many rows, of the times and rows of commits."""
+    first, held = None, 0
+    for number, (at, rows) in enumerate(commits):
+        first, held = at if first is None else first, held + rows
+        if held >= rows_max or number == len(commits) - 1:
+            yield first, at
+            first, held = None, 0
+
+
+def _commits(rows: pa.Table, anew: Resequencer, decoded: Mapping[str, Any]) -> Iterator[pa.Table]:
+    """Commit by commit, made anew. The rows are sorted by commit time."""
+    times = rows["__at"].to_numpy()
+    begins = [0, *(np.flatnonzero(np.diff(times)) + 1).tolist()]
+    for begin, end in zip(begins, [*begins[1:], len(times)], strict=True):
+        yield anew.take(rows.slice(begin, end - begin).combine_chunks(), decoded)
+
+
+def _written(commits: Iterator[pa.Table], schema: pa.Schema, folder: str) -> Iterator[NewFile]:
+    """One file with these commits."""
+    file = DataFileWriter(folder, schema, ENCODING)
+    try:
+        rows = pa.concat_tables([schema.empty_table(), *commits]).combine_chunks()
+        if rows.num_rows:
+            columns = {name: rows[name].combine_chunks() for name in rows.column_names}
+            file.write(columns, rows.num_rows)
+            file.bound_numbers({name: columns[name] for name in SKIPPING if name != "kind"})
+            kinds_of = sorted(set(columns["kind"].unique().to_pylist()))
+            file.bound_by("kind", kinds_of[0], kinds_of[-1])
+    except BaseException:
+        file.remove()
+        raise
+    report = file.close()
+    if report is not None:
+        yield NewFile(**report)

@@ -1,0 +1,95 @@
+"""A topic's log, written again under other columns: removed, renamed, of a wider type, or new and null in older records.
+
+Law: each row of the log stays, with all that the sequencer decided about it; the columns of its value follow from the row
+alone. So progress, opening balances and the tables of nodes that read none of these columns are those of the new log, too.
+
+Nothing may write meanwhile: the leases of the log, of its nodes and of their backfills are held. The rows are written beside
+the log, and put in its place in one commit; a crash before it leaves the log as it was.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from pyspark.sql import functions as F
+from pyspark.sql import types as T
+
+from headrace import lake as lakes
+from headrace.description import quote
+from headrace.lake import kinds, small_files
+from headrace.lake.alter import rewritable
+from headrace.lake.swap import replace_table
+from headrace.nodes.topics import nodes_below
+from headrace.sequence.log_columns import SKIPPING, log_schema
+from headrace.spark.lake_rows import append_rows, read
+from headrace.spark.one_task import table_schema
+from headrace.spark.session import pipeline_session
+from headrace.writing.lease_waits import nothing_writes
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping, Sequence
+
+    from pyspark.sql import Column as Expr
+    from pyspark.sql import DataFrame, SparkSession
+
+    from headrace.description import Node, Topic
+    from headrace.lake.paths import Lake
+    from headrace.log.clock import Clock
+
+FILE_BYTES = 128 << 20
+
+
+def rewrite_log(
+    spark: SparkSession,
+    lake: Lake,
+    topic: Topic,
+    renamed: Mapping[str, str],
+    nodes: Sequence[Node],
+    clock: Clock,
+    *,
+    on_step: Callable[[str], None] = lambda step: None,
+) -> int:
+    """Write a topic's log again with the columns that its description has.
+
+    In:     renamed  the former name of each column that has another one
+            nodes    all of the pipeline
+            on_step  called with the name of each step; it may raise to stop there
+    Out:    how many rows the log has
+    Raises: LeaseHeldError while a stream, backfill, rebuild or maintenance of these tables runs
+    """
+    spark, uri, beside = pipeline_session(spark), lake.log(topic.name), lake.log_beside(topic.name)
+    with nothing_writes(spark, lake, topic, nodes_below(topic, nodes), clock):
+        small_files.delete(beside)
+        lakes.forget(beside)
+        log, writer = lakes.open_table(uri), f"log/{topic.name}"
+        snapshot, schema = log.snapshot(), log_schema(topic)
+        rows = with_columns(read(spark, uri, log.version), schema, renamed)
+        files = max(1, snapshot.bytes // FILE_BYTES)
+        rows = rows.repartitionByRange(int(files), "ingested_at", "partition", "offset")
+        rows = rows.sortWithinPartitions("ingested_at", "partition", "offset")
+        made = lakes.create(beside, table_schema(schema), kinds.log(SKIPPING))
+        append_rows(lakes.TableWriter(made, lakes.APPENDER), rows, {"writer": "rewrite"})
+        on_step("after rows")
+        record = {**lakes.carried(log, [writer]), "writer": f"rewrite/{writer}"}
+        maintainer = lakes.TableWriter(log, lakes.MAINTAINER, carries=[writer])
+        with rewritable(maintainer, record):
+            replace_table(maintainer, made, record)
+    small_files.delete(beside)
+    lakes.forget(beside)
+    return snapshot.rows
+
+
+def with_columns(rows: DataFrame, schema: T.StructType, renamed: Mapping[str, str]) -> DataFrame:
+    """The rows of a log in the columns of another description. In: renamed  new names of columns to former ones."""
+    value, before = schema["value"].dataType, rows.schema["value"].dataType
+    assert isinstance(value, T.StructType)
+    assert isinstance(before, T.StructType)
+
+    def field(of: T.StructField) -> Expr:
+        name = renamed.get(of.name, of.name)
+        found = F.col("value").getField(name) if name in before.names else F.lit(None)
+        return found.cast(of.dataType).alias(of.name)
+
+    fields = F.struct(*(field(of) for of in value.fields)) if value.fields else F.lit(None).cast(value)
+    there = F.when(F.col("value").isNotNull(), fields).alias("value")
+    return rows.select(*(there if name == "value" else F.col(quote(name)) for name in schema.names))

@@ -1,0 +1,148 @@
+"""A log whose rows keep the bytes of their records, sequenced anew by another description of its topic.
+
+Law: record by record, and commit by commit at the same commit times, the rows are those that the sequencer would have
+written had the topic been described so from the beginning. The decisions of people stay, and the times of ticks. While no
+stream time has changed, a tick moves a partition as far as it did. Afterwards it moves it to the lowest stream time of the
+partitions that it leaves alone or, if there are none, by as much time as it did.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Collection, Mapping
+from dataclasses import replace
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from headrace.log.commit_row import PREFIX, CommitRow
+from headrace.log.resets import ACTION as RESET
+from headrace.sequence.formats import RecordFormat
+from headrace.sequence.log_columns import DEAD_LETTER, RECORD, TICK
+from headrace.sequence.log_rows import rows_of
+from headrace.sequence.log_state import LogState
+from headrace.sequence.replays.guards import new_guard
+from headrace.sequence.sequence_records import Sequencer
+
+MILLI = 1_000
+
+
+class Resequencer:
+    """Takes the log commits of a log one after the other, from the first on."""
+
+    def __init__(
+        self, of: RecordFormat, learn: Callable[[Collection[tuple[str, int]]], RecordFormat] | None = None
+    ) -> None:
+        """Begin with an empty log.
+
+        In: of     as the records are to be read now
+            learn  gives the same with more schemas of registries; None: none is asked
+        """
+        self._sequencer, self._learn = Sequencer(of), learn
+        self.schema = self._sequencer.schema
+        self.state, self.guard = LogState(), new_guard(of.guard)
+        self._before = LogState()
+
+    @property
+    def is_the_same(self) -> bool:
+        """True while the stream times are those of the log that is read."""
+        return _stream_times(self.state) == _stream_times(self._before)
+
+    def take(self, rows: pa.Table, decoded: Mapping[str, object]) -> pa.Table:
+        """The rows of the next commit, its commit row among them.
+
+        In: rows     of one log commit, of all kinds, in the columns of the log that is read
+            decoded  how the records are read now, as the state says it
+        """
+        commit = _commit_row(rows)
+        kinds = rows["kind"].to_numpy(zero_copy_only=False)
+        records = np.isin(kinds, (RECORD, DEAD_LETTER))
+        state, found = self.state, []
+        if records.any():
+            raw, at_ms = _raw(rows.filter(pa.array(records))), commit.after.ingested_at_ms
+            self._know_schemas(raw, at_ms)
+            made = self._sequencer.sequence(raw, state, self.guard, at_ms)
+            found.append(made.rows)
+            state, self.guard = made.state, made.guard
+        times = _stream_times(state) | self._moved_by_ticks(rows, kinds, commit)
+        highest = state.highest_event_ms
+        self.state = _with_times(commit.after, times, highest, decoded)
+        self._before = commit.after
+        self._reset(rows)
+        said = replace(commit, after=self.state)
+        found.append(self._decisions(rows.filter(pa.array(~records)), said))
+        return pa.concat_tables(found)
+
+    def _know_schemas(self, raw: pa.Table, at_ms: int) -> None:
+        """Learn the schemas that records name."""
+        while self._learn is not None:
+            asked = self._sequencer.read(raw, self.state, at_ms).decoded.asked
+            if not asked:
+                break
+            self._sequencer = Sequencer(self._learn(asked))
+
+    def _moved_by_ticks(self, rows: pa.Table, kinds: np.ndarray, commit: CommitRow) -> dict[int, int]:
+        """The stream times to which the ticks of a commit move partitions."""
+        known, now = _stream_times(self._before), _stream_times(commit.after)
+        ticked = set(rows.filter(pa.array(kinds == TICK))["partition"].to_pylist())
+        moved = {p: now[p] for p in ticked if now.get(p) != known.get(p)}
+        if self.is_the_same:
+            return moved
+        mine = _stream_times(self.state)
+        others = [at for p, at in mine.items() if p not in moved]
+        return {
+            p: max(mine[p], min(others)) if others else mine[p] + to - known.get(p, to)
+            for p, to in moved.items()
+            if p in mine
+        }
+
+    def _reset(self, rows: pa.Table) -> None:
+        if self.guard is None:
+            return
+        for text in rows["control"].drop_null().to_pylist():
+            said = json.loads(text)
+            if said["action"] == RESET:
+                topic, partition = said["root_topic"], said["root_partition"]
+                roots = {(t, p) for t, p in self.guard.roots() if t == topic and partition in (None, p)}
+                self.guard = self.guard.without(roots)
+
+    def _decisions(self, rows: pa.Table, said: CommitRow) -> pa.Table:
+        """Ticks and control rows, at the stream times of their partitions; the commit row says where the log stands now."""
+        times = _stream_times(self.state)
+        at = [times.get(p) for p in rows["partition"].to_pylist()]
+        is_commit = pc.starts_with(rows["control"], PREFIX).fill_null(False)
+        columns = {
+            name: rows[name].combine_chunks()
+            for name in ("ingested_at", "kind", "topic", "partition", "replay")
+        }
+        columns["stream_time"] = pa.array([None if ms is None else ms * MILLI for ms in at], pa.int64()).cast(
+            self.schema.field("stream_time").type
+        )
+        columns["control"] = pc.if_else(is_commit, said.to_json(), rows["control"]).combine_chunks()
+        return rows_of(self.schema, columns, rows.num_rows)
+
+
+def _commit_row(rows: pa.Table) -> CommitRow:
+    texts = [text for text in rows["control"].drop_null().to_pylist() if text.startswith(PREFIX)]
+    return CommitRow.from_json(texts[0])
+
+
+def _raw(rows: pa.Table) -> pa.Table:
+    """Records as Kafka delivered them."""
+    names = {"key": "raw_key", "value": "raw_value", "timestamp": "raw_timestamp"}
+    same = ("partition", "offset", "headers")
+    return pa.table({name: rows[names.get(name, name)] for name in (*same, *names)})
+
+
+def _stream_times(state: LogState) -> dict[int, int]:
+    return {p: at.stream_ms for p, at in state.partitions.items() if at.stream_ms is not None}
+
+
+def _with_times(
+    after: LogState, times: Mapping[int, int], highest: int | None, decoded: Mapping[str, object]
+) -> LogState:
+    """The state of the other log after the same commit, with these stream times."""
+    partitions = {p: replace(at, stream_ms=times.get(p)) for p, at in after.partitions.items()}
+    raw = None if after.raw is None else {**after.raw, "decoded": decoded}
+    return replace(after, partitions=partitions, highest_event_ms=highest, raw=raw)

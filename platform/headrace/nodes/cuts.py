@@ -1,0 +1,29 @@
+"""The cuts of a topic's log: through which commit, and the highest event time that went."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from headrace.lake import small_files
+
+if TYPE_CHECKING:
+    from headrace.description import Topic
+    from headrace.lake.paths import Lake
+
+
+def note_cut(lake: Lake, topic: Topic, through_ms: int, highest_event_ms: int | None) -> int | None:
+    """Note a cut before its rows go; an earlier one counts, too. Out: the highest event time that went so far."""
+    before = small_files.read_json(lake.cut(topic.name)) or {}
+    times = [at for at in (before.get("highest_event_ms"), highest_event_ms) if at is not None]
+    highest_ms = max(times, default=None)
+    small_files.write_json(lake.cut(topic.name), {"through_ms": through_ms, "highest_event_ms": highest_ms})
+    return highest_ms
+
+
+def holds_since(lake: Lake, topic: str, since_ms: int) -> bool:
+    """True if it is known that no record with an event time at or after a moment was cut off a log."""
+    found = small_files.read_json(lake.cut(topic))
+    if found is None:
+        return False  # cut by an earlier version, which did not note it
+    highest_ms = found["highest_event_ms"]
+    return highest_ms is None or highest_ms < since_ms

@@ -1,0 +1,189 @@
+"""A log made anew from the bytes of its records is the one that the other description would have written."""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+from random import Random
+from typing import Any
+
+import pyarrow as pa
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+import headrace as hr
+from headrace.log.commit_row import CommitRow
+from headrace.log.raw_records import decoded_by, keeping_raw
+from headrace.log.resequence import Resequencer
+from headrace.log.resets import control_entry
+from headrace.sequence.formats import RecordFormat
+from headrace.sequence.log_rows import rows_of
+from headrace.sequence.log_state import LastRow, LogState
+from headrace.sequence.replays.guards import Guard, new_guard
+from headrace.sequence.sequence_records import RECORDS, Sequencer
+from tests.laws.kernel.records import NOW_MS
+
+pytestmark = pytest.mark.fast
+
+EXAMPLES = int(os.environ.get("HEADRACE_EXAMPLES", "6"))
+GUARD = hr.ReplayGuard()
+FIRST = hr.Topic("t", key="id STRING", value="n INT, at BIGINT", keep_raw=True, replay_guard=GUARD)
+OTHERS = {
+    "the same": FIRST,
+    "other event time": replace(FIRST, timestamp="at"),
+    "a wider column": replace(FIRST, value="n BIGINT, at BIGINT"),
+    "a new column": replace(FIRST, value="n INT, at BIGINT, more STRING"),
+    "a column less": replace(FIRST, value="at BIGINT"),
+    "another key": replace(FIRST, key="id BIGINT"),
+    "a column that is needed": replace(FIRST, value="n INT, at BIGINT NOT NULL"),
+    "no guard": replace(FIRST, replay_guard=None),
+}
+Decide = Callable[[LogState, Guard | None, int], tuple[pa.Table, LogState, Guard | None]]
+VALUES = [
+    '{"n": 1, "at": %d}',
+    '{"n": 3000000000, "at": %d}',
+    '{"n": "x", "at": %d}',
+    '{"more": "m"}',
+    "?",
+    None,
+]
+
+
+class Log:
+    """A sequencer as a process runs it, in memory."""
+
+    def __init__(self, topic: hr.Topic) -> None:
+        self._sequencer = Sequencer(RecordFormat.of(topic))
+        self.guard = new_guard(topic.replay_guard)
+        self.state, self.commits = keeping_raw(LogState(), topic), list[pa.Table]()
+        self.schema = self._sequencer.schema
+
+    def append(self, raw: pa.Table, at_ms: int) -> None:
+        made = self._sequencer.sequence(raw, self.state, self.guard, at_ms)
+        self._commit([made.rows], made.state, at_ms, made.records)
+        self.guard = made.guard
+
+    def decide(self, kind: str, rows: Sequence[tuple[int, int | None, str | None]], at_ms: int) -> None:
+        """Ticks or control rows: partition, stream time, JSON."""
+        ends = [LastRow(p, None, ms) for p, ms, _ in rows]
+        self._commit([self._rows(kind, rows, at_ms)], self.state.after(at_ms, ends), at_ms, 0)
+
+    def _rows(self, kind: str, rows: Sequence[tuple[int, int | None, str | None]], at_ms: int) -> pa.Table:
+        number = len(rows)
+        columns = {
+            "ingested_at": pa.array([at_ms * 1000] * number),
+            "kind": pa.array([kind] * number),
+            "topic": pa.array(["t"] * number),
+            "partition": pa.array([p for p, *_ in rows]),
+            "stream_time": pa.array([None if ms is None else ms * 1000 for _, ms, _ in rows], pa.int64()),
+            "replay": pa.array([False] * number),
+            "control": pa.array([text for *_, text in rows], pa.string()),
+        }
+        return rows_of(self.schema, columns, number)
+
+    def _commit(self, found: list[pa.Table], after: LogState, at_ms: int, records: int) -> None:
+        said = CommitRow(after, self.state.next_offsets, records)
+        at = min(after.partitions, default=0)
+        stream_ms = after.partitions[at].stream_ms if after.partitions else None
+        row = self._rows("control", [(at, stream_ms, said.to_json())], at_ms)
+        self.commits.append(pa.concat_tables([*found, row]))
+        self.state = after
+
+
+def raw_records(random: Random, next_offsets: dict[int, int]) -> pa.Table:
+    rows: list[Any] = []
+    for partition in random.sample([0, 1, 2], random.randrange(1, 4)):
+        for _ in range(random.randrange(4)):
+            offset = next_offsets.get(partition, 0)
+            next_offsets[partition] = offset + 1
+            ms = NOW_MS - 50_000 + random.randrange(40_000)
+            text = random.choice(VALUES)
+            value = (
+                None
+                if text is None
+                else (text % (ms + random.randrange(-9_000, 9_000)) if "%" in text else text)
+            )
+            chain = json.dumps([["root", 0, random.randrange(8)]]).encode()
+            headers = (["source-chain"], [chain]) if random.random() < 0.4 else ([], [])
+            key = random.choice([b"a", b"7"])
+            rows.append((partition, offset, key, None if value is None else value.encode(), ms, *headers))
+    rows.sort(key=lambda row: row[:2])
+    return pa.table([*zip(*rows, strict=True)] or [()] * len(RECORDS), schema=RECORDS)
+
+
+def lived(random: Random, topic: hr.Topic, other: hr.Topic) -> tuple[Log, Log]:
+    """The log that a topic's sequencer writes, and the one of another description at the same commit times."""
+    logs, offsets = (Log(topic), Log(other)), dict[int, int]()
+    for number in range(random.randrange(1, 7)):
+        at_ms, what = NOW_MS + number, random.random()
+        if what < 0.7 or not logs[0].state.partitions:
+            raw = raw_records(random, offsets)
+            if raw.num_rows:
+                for log in logs:
+                    log.append(raw, at_ms)
+        elif what < 0.85:
+            for log in logs:
+                if log.guard is not None:
+                    log.guard = log.guard.without({root for root in log.guard.roots() if root[0] == "root"})
+                at = min(log.state.partitions)
+                log.decide(
+                    "control", [(at, log.state.partitions[at].stream_ms, control_entry("root", None))], at_ms
+                )
+        else:
+            tick(logs, at_ms)
+    return logs
+
+
+def tick(logs: tuple[Log, Log], at_ms: int) -> None:
+    """Move the slowest partition to the lowest stream time of the others, or one that is alone by a second."""
+    times = [
+        {p: s.stream_ms for p, s in log.state.partitions.items() if s.stream_ms is not None} for log in logs
+    ]
+    if not times[0]:
+        return
+    slowest = min(times[0], key=lambda p: (times[0][p], p))
+    lowest = min((ms for p, ms in times[0].items() if p != slowest), default=times[0][slowest] + 1_000)
+    passed_ms = lowest - times[0][slowest]
+    for log, mine in zip(logs, times, strict=True) if passed_ms else ():
+        others = [ms for p, ms in mine.items() if p != slowest]
+        to = None
+        if slowest in mine:
+            to = max(mine[slowest], min(others)) if others else mine[slowest] + passed_ms
+        log.decide("tick", [(slowest, to, None)], at_ms)
+
+
+def in_order(rows: pa.Table) -> pa.Table:
+    places = [(name, "ascending") for name in ("partition", "kind", "offset", "control")]
+    return rows.sort_by(places).combine_chunks()
+
+
+@pytest.mark.parametrize("what", OTHERS)
+@given(random=st.integers(0, 2**32).map(Random))
+@settings(max_examples=4 * EXAMPLES, deadline=None)
+def test_a_log_made_anew_is_the_one_that_the_other_description_would_have_written(
+    what: str, random: Random
+) -> None:
+    topic = OTHERS[what]
+    log, wanted = lived(random, FIRST, topic)
+    anew = Resequencer(RecordFormat.of(topic))
+    decoded = decoded_by(topic)
+    assert decoded is not None
+    for rows, other in zip(log.commits, wanted.commits, strict=True):
+        made = anew.take(rows, decoded)
+        assert in_order(made).to_pylist() == in_order(other).to_pylist()
+    assert not log.commits or anew.state == wanted.state
+    assert anew.guard == wanted.guard
+
+
+def test_a_log_is_not_appended_to_by_another_description_of_how_it_is_read() -> None:
+    state = keeping_raw(LogState(), FIRST)
+    assert keeping_raw(state, replace(FIRST, idle_timeout=None)) == state
+    with pytest.raises(hr.TerminalError, match="written by another description"):
+        keeping_raw(state, replace(FIRST, timestamp="at"))
+    assert keeping_raw(state, replace(FIRST, keep_raw=False)).raw is None
+    begun = keeping_raw(LogState(batch=3), FIRST)
+    assert begun.raw is not None
+    assert begun.raw["batch"] == 3

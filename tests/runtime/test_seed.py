@@ -1,0 +1,158 @@
+"""A log that begins with rows of a table, and goes on with Kafka's: one log, one table."""
+
+from __future__ import annotations
+
+import datetime as dt
+from typing import TYPE_CHECKING, Any
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+from deltalake import write_deltalake
+
+import headrace as hr
+from headrace import lake as lakes
+from headrace.errors import TerminalError, TransientError
+from headrace.log.clock import SystemClock
+from headrace.log.seeding import Seeding
+from headrace.log.sequencer import Sequencer
+from headrace.testing import TestDriver
+from tests.laws.tables import rows
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from pyspark.sql import DataFrame, SparkSession
+
+pytestmark = pytest.mark.spark
+
+START = dt.datetime(2026, 1, 31, 12, tzinfo=dt.UTC)
+OLD: list[tuple[str, float | None, int]] = [
+    ("a", 1.5, 0),
+    ("b", 2.0, 1),
+    ("a", 4.0, 2),
+    ("c", None, 3),
+    ("a", 0.25, 3),
+]
+NEW: list[tuple[str, float | None, int]] = [("a", 8.0, 3), ("b", 1.0, 5), ("c", 2.0, 9)]
+
+
+def readings(start: Any) -> hr.Topic:
+    return hr.Topic(
+        "readings",
+        key="sensor_id STRING",
+        value="sensor_id STRING, value DOUBLE",
+        start=start,
+        idle_timeout=None,
+    )
+
+
+def counts(topic: hr.Topic) -> Any:
+    windows = topic.group_by("sensor_id").window(hr.tumbling("2 minutes"), grace="0 seconds")
+    return windows.aggregate(n=hr.count(), total=hr.sum("value")).named("counts")
+
+
+def minute(number: int) -> dt.datetime:
+    return START + dt.timedelta(minutes=number)
+
+
+def piped(driver: TestDriver, records: list[tuple[str, float | None, int]], partition: int = 0) -> None:
+    for sensor, value, at in records:
+        driver.pipe(
+            "readings",
+            key=sensor,
+            value={"sensor_id": sensor, "value": value},
+            timestamp_ms=int(minute(at).timestamp() * 1000),
+            partition=partition,
+        )
+
+
+def tables(driver: TestDriver) -> tuple[Any, ...]:
+    driver.cut()
+    return tuple(sorted(map(str, rows(frame))) for frame in (driver.read("counts"), driver.ledger("counts")))
+
+
+def log_of(frame: DataFrame) -> list[Any]:
+    columns = ("kind", "partition", "offset", "timestamp", "stream_time", "key", "value")
+    return sorted(map(str, rows(frame.where("kind = 'record'").select(*columns))))
+
+
+def test_a_log_that_begins_with_a_table_is_the_one_that_kafka_alone_would_have_given(
+    spark: SparkSession, tmp_path: Path
+) -> None:
+    table = f"file:{tmp_path}/old"
+    columns = {
+        "sensor_id": [r[0] for r in OLD],
+        "value": [r[1] for r in OLD],
+        "at": [minute(r[2]) for r in OLD],
+    }
+    write_deltalake(table, pa.table(columns))
+    write_deltalake(table, pa.table({**columns, "value": [99.0] * len(OLD)}), mode="append")  # not as of 0
+    alone = TestDriver([counts(readings("earliest"))], spark)
+    piped(alone, sorted(OLD, key=lambda r: (r[2], str(r[1]))))
+    piped(alone, NEW)
+    wanted, log = tables(alone), log_of(alone.log("readings"))
+    alone.close()
+    start = hr.from_table(table, as_of=0, timestamp="at", then={0: len(OLD)})
+    seeded = TestDriver([counts(readings(start))], spark)
+    assert len(log_of(seeded.log("readings"))) == len(OLD)
+    piped(seeded, NEW)
+    assert (tables(seeded), log_of(seeded.log("readings"))) == (wanted, log)
+    assert sorted(map(str, rows(seeded.backfill("counts")))) == wanted[0]
+    assert seeded.verify("counts").equal
+    seeded.close()
+
+
+def test_an_archive_of_records_is_read_to_its_end_after_a_stop_and_no_offset_comes_twice(
+    spark: SparkSession, tmp_path: Path
+) -> None:
+    records = [
+        (b"a", b'{"sensor_id": "a", "value": 1}', partition, offset, minute(offset))
+        for partition in (0, 2)
+        for offset in (7, 8, 8, 11, 12, 20)
+    ]
+    records.append((b"a", b"?", 2, 21, minute(21)))
+    names = ("key", "value", "partition", "offset", "timestamp")
+    archive = pa.table(dict(zip(names, zip(*records, strict=True), strict=True)))
+    (tmp_path / "archive").mkdir()
+    pq.write_table(archive.slice(0, 5), tmp_path / "archive" / "one.parquet")
+    pq.write_table(archive.slice(5), tmp_path / "archive" / "two.parquet")
+    topic = readings(hr.from_files(f"file:{tmp_path}/archive", raw=True))
+    uri = f"file:{tmp_path}/log"
+
+    def opened() -> Sequencer:
+        return Sequencer(spark, topic, uri, SystemClock())
+
+    sequencer = opened()
+    asked: list[Any] = []
+    seeding = Seeding(spark, sequencer, topic.start)  # type: ignore[arg-type]
+    seeding.begin(3, lambda then: {0: 3, 1: 4, 2: 5}, asked.append, rows_max=4)
+    assert asked == [{0: 21, 1: 4, 2: 22}]
+    stops = iter([False, True])
+    with pytest.raises(TransientError, match="not read to the end"):
+        seeding.run(3, ends=lambda: next(stops))
+    sequencer = opened()
+    assert sequencer.state.seed is not None
+    Seeding(spark, sequencer, topic.start).run(3)  # type: ignore[arg-type]
+    assert sequencer.state.next_offsets == {0: 21, 1: 4, 2: 22}
+    assert sequencer.state.seed is None
+    log = spark.read.format("delta").load(uri).where("offset IS NOT NULL")
+    found = sorted((row["partition"], row["offset"], row["kind"]) for row in log.collect())
+    wanted = {(p, o, "dead_letter" if v == b"?" else "record") for _, v, p, o, _ in records}
+    assert found == sorted(wanted)
+    begun = opened().state
+    assert begun.seed is None
+    assert begun.next_offsets == {0: 21, 1: 4, 2: 22}
+    lakes.forget()
+
+
+def test_a_table_whose_rows_cannot_be_the_topics_is_refused_before_anything_is_recorded(
+    spark: SparkSession, tmp_path: Path
+) -> None:
+    pq.write_table(pa.table({"sensor_id": ["a"], "at": [minute(0)]}), tmp_path / "some.parquet")
+    topic = readings(hr.from_files(f"file:{tmp_path}/some.parquet", timestamp="at", then="latest"))
+    sequencer = Sequencer(spark, topic, f"file:{tmp_path}/log", SystemClock())
+    with pytest.raises(TerminalError, match="it has no column value"):
+        Seeding(spark, sequencer, topic.start).begin(1, lambda then: {0: 0})  # type: ignore[arg-type]
+    assert sequencer.state.batch == 0
+    lakes.forget()
