@@ -69,6 +69,8 @@ class SwappableLoop(ReadingLoop):
         Raises: WaitsError when the tables were those of this process, and are another description's now
         """
         self._handover.over()
+        # This process may know a maintainer from before a swap, whose rows are gone.
+        open_table(self._lake.table(self.name)).maintainer = None
         self._require_own_tables()
 
     def mended(self) -> bool:
