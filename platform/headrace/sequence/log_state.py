@@ -29,6 +29,8 @@ class LogState:
 
     `limits_ms` has, for each node that has one, the time limit that was set while its stream ran.
     `topic_id` is Kafka's id of the topic; None while none is known.
+    `first_ends` has, for each partition, where Kafka's records ended when the log was first begun; None: that is not known.
+    `complete`: all records before them are in the log.
     """
 
     batch: int = 0
@@ -37,6 +39,16 @@ class LogState:
     partitions: Mapping[int, PartitionState] = field(default_factory=dict)
     limits_ms: Mapping[str, int] = field(default_factory=dict)
     topic_id: str | None = None
+    first_ends: Mapping[int, int] | None = None
+    complete: bool = False
+
+    @property
+    def is_newly_complete(self) -> bool:
+        """Whether the log has reached the first ends, and no control row says so yet."""
+        if self.complete or self.first_ends is None:
+            return False
+        reached = self.next_offsets
+        return all(reached.get(partition, 0) >= end for partition, end in self.first_ends.items())
 
     @property
     def next_offsets(self) -> dict[int, int]:
@@ -81,7 +93,9 @@ class LogState:
 
     def to_json(self) -> dict[str, Any]:
         """The state as a JSON document."""
-        return asdict(self) | {"partitions": {str(p): asdict(s) for p, s in self.partitions.items()}}
+        ends = None if self.first_ends is None else {str(p): end for p, end in self.first_ends.items()}
+        partitions = {str(p): asdict(s) for p, s in self.partitions.items()}
+        return asdict(self) | {"partitions": partitions, "first_ends": ends}
 
     @classmethod
     def from_json(cls, document: Mapping[str, Any]) -> LogState:
@@ -94,6 +108,10 @@ class LogState:
             partitions,
             document.get("limits_ms", {}),
             document.get("topic_id"),
+            None
+            if (ends := document.get("first_ends")) is None
+            else {int(p): end for p, end in ends.items()},
+            document.get("complete", False),
         )
 
 

@@ -133,10 +133,12 @@ class LogStream(SharedLog):
         note_description(self._lake, self.topic)  # the log has taken it
         sequencer.reads_from(topic_id)
         self._require_readers_within()
+        ends = self._kafka.ends(partitions)
         if sequencer.state.batch == 0:
-            sequencer.start_at(first_offsets(self.topic, self._kafka, partitions))
+            sequencer.start_at(first_offsets(self.topic, self._kafka, partitions), ends)
         next_offsets = sequencer.state.next_offsets
-        require_same_topic(self.name, next_offsets, self._kafka.ends(partitions))
+        require_same_topic(self.name, next_offsets, ends)
+        sequencer.read_first_to(ends)  # of a log that was begun before this was recorded
         needed = (
             dict.fromkeys(partitions, 0) | next_offsets
         )  # a partition added since then is needed from its start
@@ -282,15 +284,18 @@ class LogStream(SharedLog):
                     ask_at = time.monotonic() + REQUESTS_EVERY_MS / 1000
                     self._carry_out(sequencer, stop)
                 if sequencer.deadline_passed():  # of a batch, whatever Kafka still holds
-                    self._tick(sequencer, frozenset(), stop)
+                    self._record(partial(sequencer.tick, frozenset()), stop)
                 if self.asked.ordered and sequencer.now_ms() >= sequencer.settled_ms + self.trigger_ms:
-                    self._promise(sequencer, stop)
+                    self._record(partial(sequencer.promise, sequencer.now_ms()), stop)
+                    self._wake_readers()
                 self._group.tell(sequencer.state.next_offsets)
                 if time.monotonic() >= look_at:
                     look_at = time.monotonic() + self._tick_every_ms / 1000
                     sequencer.reads_from(self._kafka.topic_id())
+                    if not sequencer.state.complete:  # the last that was there may be transaction markers
+                        self._record(partial(sequencer.pass_over, self._position()), stop)
                     if sequencer.ticks_due():
-                        self._tick(sequencer, self._caught_up, stop)
+                        self._record(partial(sequencer.tick, self._caught_up), stop)
             except TerminalError as error:
                 self.give_up(error)
                 return
@@ -306,22 +311,11 @@ class LogStream(SharedLog):
                 except OSError as error:
                     logger.warning("requests not carried out", topic=self.name, error=str(error))
 
-    def _promise(self, sequencer: Sequencer, stop: threading.Event) -> None:
-        with self._tick_under_way:
+    def _record(self, record: Callable[[], object], stop: threading.Event) -> None:
+        with self._tick_under_way:  # `close` waits here before it gives the lease back
             if not stop.is_set() and self._lease is not None:
                 self._lease.check()
-                sequencer.promise(sequencer.now_ms())
-                self._wake_readers()
-
-    def _tick(
-        self,
-        sequencer: Sequencer,
-        caught_up: frozenset[int] | Callable[[], frozenset[int]],
-        stop: threading.Event,
-    ) -> None:
-        with self._tick_under_way:  # `close` waits here before it gives the lease back
-            if not stop.is_set():
-                sequencer.tick(caught_up)
+                record()
 
     def _caught_up(self) -> frozenset[int]:
         position = self._position()
