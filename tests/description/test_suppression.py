@@ -7,8 +7,16 @@ from typing import Any
 import pytest
 
 import headrace as hr
-from headrace.description import Suppressed, TableChanges, is_unnamed, written_by
-from headrace.description.limits import limits_asked, limits_of, with_limits
+from headrace.description import (
+    GroupedStream,
+    Suppressed,
+    TableChanges,
+    WindowedAggregate,
+    is_unnamed,
+    with_unnamed,
+    written_by,
+)
+from headrace.description.limits import limits_asked, limits_of, suppressed_at, with_limits
 from headrace.description.windows import WindowKind
 from tests.description.refusal import refused
 
@@ -129,15 +137,51 @@ def test_a_suppression_itself_takes_no_regrouped_keys() -> None:
 @pytest.mark.parametrize(
     "window", [hr.session("1 minute"), hr.sliding("1 minute")], ids=["session", "sliding"]
 )
-def test_windows_that_records_make_have_no_time_limit_and_no_bound_that_shuts_down(
-    window: WindowKind,
-) -> None:
+def test_windows_that_records_make_have_no_bound_that_shuts_down(window: WindowKind) -> None:
     counts = READINGS.group_by().window(window, grace="0 s").aggregate(n=hr.count())
-    with refused("suppress: "):
-        counts.suppress(LIMIT)
     with refused("suppress: 'shut_down' counts tumbling and hopping windows", "when_full='spill'"):
         counts.suppress(hr.until_window_closes(max_records=5, when_full="shut_down"))
     assert counts.suppress(hr.until_window_closes(max_records=5)).suppression is not None
+
+
+def test_sessions_wait_by_their_changes_and_sliding_windows_have_no_time_limit() -> None:
+    grouped = READINGS.group_by()
+    sessions = grouped.window(hr.session("1 minute"), grace="0 s").aggregate(n=hr.count())
+    limited = sessions.suppress(LIMIT)
+    assert limited.columns == sessions.columns
+    (changes,) = map(written_by, limited.topics)
+    assert isinstance(changes, TableChanges)
+    assert changes.changed == sessions
+    with refused("until_time_limit follows no sliding windows", "or hr.session"):
+        grouped.window(hr.sliding("1 minute"), grace="0 s").aggregate(n=hr.count()).suppress(LIMIT)
+    with refused("changes: ", "windows that records make are no table to be joined or grouped"):
+        sessions.suppress(hr.until_window_closes()).changes()
+
+
+def test_windows_of_the_wall_clock_take_a_limit_by_either_clock_where_a_partition_has_whole_groups() -> None:
+    for clock in ("stream", "wall"):
+        limited = by_wall(READINGS.group_by()).suppress(hr.until_time_limit("1 minute", clock=clock))
+        assert (limited.clock, limited.columns[:2]) == (clock, ("sensor_id", "window_start"))
+    with refused("suppress: until_time_limit: ", "grouped by site, but topic 'readings' is keyed by"):
+        by_wall(READINGS.group_by("site")).suppress(LIMIT)
+
+
+def by_wall(grouped: GroupedStream) -> WindowedAggregate:
+    return grouped.window(hr.tumbling("1 minute"), clock="wall").aggregate(n=hr.count())
+
+
+def test_of_a_node_the_limits_are_meant_of_the_suppressed_step_that_it_reads() -> None:
+    calm = TOTALS.suppress(LIMIT)
+    above = calm.where("n > 1").named("above")
+    (step, _) = with_unnamed([above])
+    assert suppressed_at(above) == step
+    assert suppressed_at(calm.named("calm")).required_name == "calm"
+    with refused("Node 'totals' is not suppressed: it has no limits"):
+        suppressed_at(TOTALS.named("totals"))
+    sooner = READINGS.group_by().aggregate(n=hr.count()).suppress(hr.until_time_limit("1 s"))
+    both = calm.where("n > 1").merge(sooner.as_stream())
+    with refused("reads several suppressed steps without a name", "Name the one that is meant"):
+        suppressed_at(both.named("both"))
 
 
 def test_limits_that_are_asked_for_make_another_policy_or_are_refused() -> None:

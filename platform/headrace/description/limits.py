@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 from headrace.description.durations import Duration, duration_ms, format_duration
 from headrace.description.suppressed import Suppressed
 from headrace.description.suppression import SPILL, Policy, UntilTimeLimit
+from headrace.description.unnamed import with_unnamed
 from headrace.description.windowed import WindowedAggregate
 from headrace.description.wording import listed
 from headrace.errors import DescriptionError
@@ -56,6 +57,25 @@ def policy_of(node: Node) -> Policy:
 def is_suppressed(node: Node) -> bool:
     """Whether a node has a policy."""
     return _policy(node) is not None
+
+
+def suppressed_at(node: Node) -> Node:
+    """The node whose limits people mean when they name one: itself, or the suppressed step without a name that it reads.
+
+    Raises: DescriptionError when neither is suppressed, or several such steps are
+    """
+    if is_suppressed(node):
+        return node
+    steps = [step for step in with_unnamed([node]) if is_suppressed(step)]
+    if len(steps) > 1:
+        raise DescriptionError(
+            f"Node '{node.required_name}' reads several suppressed steps without a name.",
+            detail="; ".join(step.in_words for step in steps),
+            hint="Name the one that is meant, with .suppress(…).named('…').",
+        )
+    if not steps:
+        policy_of(node)  # says what is missing
+    return steps[0]
 
 
 def with_limits(policy: Policy, limits: Limits) -> Policy:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from headrace.description.clocks import STREAM, WALL, WallWait
+from headrace.description.clocks import WALL, WallWait
 from headrace.description.emitting import Emitting
 from headrace.description.grouping import refuse_regrouping, why_regrouped
 from headrace.description.relation import apart
@@ -14,7 +14,7 @@ from headrace.description.suppression import UntilTimeLimit
 from headrace.description.table import TIMESTAMP, Table
 from headrace.description.table_changes import table_of_changes
 from headrace.description.windowed import WindowedAggregate
-from headrace.description.windows import TimeWindows
+from headrace.description.windows import SessionWindows, SlidingWindows, TimeWindows
 from headrace.description.wording import a_value, listed
 from headrace.errors import DescriptionError
 
@@ -52,13 +52,8 @@ class Suppressed(Emitting):
             )
         if isinstance(self.updated, WindowedAggregate) and not isinstance(self.updated.window, TimeWindows):
             raise DescriptionError(
-                "suppress: until_time_limit follows tumbling and hopping windows; others are made by the records in them.",
-                hint="Write .suppress(hr.until_window_closes()), or hr.tumbling(…) or hr.hopping(…).",
-            )
-        if self.updated.clock == WALL:
-            raise DescriptionError(
-                "suppress: until_time_limit follows windows of event time, and these go by the wall clock.",
-                hint="Write .suppress(hr.until_window_closes()).",
+                "suppress: until_time_limit follows no sliding windows: each of them is made by the records in it.",
+                hint="Write .suppress(hr.until_window_closes()), or hr.tumbling(…), hr.hopping(…) or hr.session(…).",
             )
         refuse_regrouping(self.updated.stream, self.by, "suppress: until_time_limit")
         super().__post_init__()
@@ -133,8 +128,12 @@ def suppressed(table: Relation, policy: object) -> Suppressed:
 def _followed(table: Relation, policy: object) -> Updated:
     """The maker of the updates: the table itself if each partition has all records of its keys, else its changes."""
     match table:
-        case WindowedAggregate() if not isinstance(table.window, TimeWindows) or table.clock != STREAM:
+        case WindowedAggregate(window=SlidingWindows()):
             return table  # which is refused
+        case WindowedAggregate(window=SessionWindows()):
+            is_whole = False
+        case WindowedAggregate() if table.clock == WALL:
+            return table  # which is refused, unless it is whole
         case RunningAggregate() | WindowedAggregate():
             is_whole = why_regrouped(table.stream, table.by) is None
         case Table():

@@ -4,11 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeGuard
 
 from headrace.description.emitting import Emitting
 from headrace.description.relation import Relation, apart, require_side
 from headrace.description.table import Table
+from headrace.description.windowed import WindowedAggregate
+from headrace.description.windows import SessionWindows
 from headrace.description.wording import a_value, listed
 from headrace.errors import DescriptionError
 
@@ -40,7 +42,8 @@ class TableChanges(Emitting):
                 "changes: a throttled table has the same changes as one that is not, only later.",
                 hint="Leave out .throttle(…).",
             )
-        require_side(self.changed, "changes")
+        if not is_sessions(self.changed):
+            require_side(self.changed, "changes")
         super().__post_init__()
 
     @property
@@ -78,6 +81,15 @@ class TableChanges(Emitting):
     def rules(self) -> dict[str, Any]:
         """The table."""
         return {"changes": self.changed.rules()}
+
+
+def is_sessions(table: object) -> TypeGuard[WindowedAggregate]:
+    """Whether a table is one of session windows that are revised as they grow."""
+    return (
+        isinstance(table, WindowedAggregate)
+        and isinstance(table.window, SessionWindows)
+        and table.suppression is None
+    )
 
 
 def table_of_changes(table: Relation) -> Table:

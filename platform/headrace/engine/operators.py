@@ -46,7 +46,7 @@ from headrace.fold.lookups import LookupInLog, LookupInTime
 from headrace.fold.processors import Processors
 from headrace.fold.records import CHAIN, FlatMaps, Records
 from headrace.fold.relations import Relations
-from headrace.fold.sessions import Sessions
+from headrace.fold.sessions import SessionChanges, Sessions
 from headrace.fold.stream_joins import StreamJoins
 from headrace.fold.tables import Tables
 from headrace.fold.tables.decide_records import PASSES
@@ -164,6 +164,8 @@ def _kernel(
     match node:
         case Join() | TableAggregate() | Refined():
             return Relations.of(node, inputs, changes=changes, computed=computed)
+        case TableChanges(changed=WindowedAggregate(window=SessionWindows()) as sessions):
+            return SessionChanges.of(sessions, inputs[RESULT])
         case TableChanges():
             return Relations.of(node.changed, inputs, computed=computed, appended=True)
         case WindowedAggregate(window=TimeWindows(), suppression=None) if changes:

@@ -8,7 +8,15 @@ from typing import TYPE_CHECKING
 
 from headrace import lake as lakes
 from headrace.description import is_of_kafka, written_by
-from headrace.description.limits import BOUNDS, Limits, limited, limits_of, policy_of, with_limits
+from headrace.description.limits import (
+    BOUNDS,
+    Limits,
+    limited,
+    limits_of,
+    policy_of,
+    suppressed_at,
+    with_limits,
+)
 from headrace.errors import DescriptionError, TerminalError, TransientError
 from headrace.log.clock import SystemClock
 from headrace.log.limits import LimitsSet, limits_in
@@ -46,8 +54,9 @@ def limits_topic(node: Node) -> Topic:
 def limits_known(spark: SparkSession, lake: Lake, node: Node) -> tuple[Policy, list[LimitsSet]]:
     """The policy in force, and all limits that were set, oldest first; they stand in the log of `limits_topic`.
 
-    Raises: DescriptionError when the node is not suppressed.
+    Raises: DescriptionError when the node is not suppressed (see `suppressed_at`).
     """
+    node = suppressed_at(node)
     described, log = policy_of(node), lake.log(limits_topic(node).name)
     if not lakes.exists(log):
         return described, []
@@ -60,6 +69,7 @@ def acceptable(spark: SparkSession, lake: Lake, node: Node, limits: Limits) -> P
 
     Raises: DescriptionError when it could not be: what is in force stays.
     """
+    node = suppressed_at(node)
     topic = limits_topic(node)
     if not is_of_kafka(topic):
         raise DescriptionError(
@@ -78,6 +88,7 @@ def set_limits(
     Raises: DescriptionError for a bad value; TerminalError before the stream has ever run; TransientError when nobody
             recorded it in time.
     """
+    node = suppressed_at(node)
     session, topic = pipeline_session(spark), limits_topic(node)
     acceptable(session, lake, node, limits)
     if lakes.last_commit(lakes.open_table(lake.log(topic.name)), f"log/{topic.name}") is None:

@@ -40,6 +40,7 @@ from headrace.description import (
 )
 from headrace.description.feeds import LEFT, RECORDS, RESULT, RIGHT, ROWS, VERSIONS, below
 from headrace.description.join import OUTER
+from headrace.description.table_changes import is_sessions
 from headrace.errors import TerminalError
 from headrace.lifecycle.oracle_feeds import Feeds, clocks_of, leftmost, relations_in, semi_join
 from headrace.nodes.node_tables import snapshot
@@ -212,7 +213,8 @@ class _Check:
             case Lookup():
                 plain[RECORDS] = feeds.of_keys(RECORDS, keys)
                 refers = [tuple(row[name] for name in node.on) for row in plain[RECORDS]]
-                plain[VERSIONS] = feeds.of_keys(VERSIONS, self._references(VERSIONS, node.right.key, refers))
+                sought = self._references(VERSIONS, node.right.key, refers)
+                plain[VERSIONS] = feeds.of_keys(VERSIONS, sought, controls=node.complete_first)
             case StreamJoin():
                 plain[LEFT] = feeds.of_keys(LEFT, keys)
                 plain[RIGHT] = feeds.of_keys(
@@ -244,7 +246,7 @@ class _Check:
             case Refined():
                 self._gather(node.table, below(part, ROWS), keys, plain)
             case _:
-                plain[part] = self.feeds.of_keys(part, keys)
+                plain[part] = self.feeds.of_keys(part, keys, before=is_sessions(node))
 
     def _right_keys(self, node: Join, part: str, refers: Sequence[tuple[Any, ...]]) -> pa.Table | None:
         """The right keys that left rows refer to; None: all, for they are groups, or stand in the result by themselves."""

@@ -115,6 +115,10 @@ class OperatorFrames:
                 return (*POSITION, *PARTNER, *((SIDE,) if self.node.shares_topics else ()))
             case Processed():
                 return (SEQUENCE, *PLACE_IN_COMMIT)
+            case TableChanges(
+                changed=WindowedAggregate(window=SessionWindows())
+            ):  # a key may move to another partition
+                return (*self.node.identity, SEQUENCE, PARTITION)
             case TableChanges():
                 return (*self.node.identity, SEQUENCE)
             case Suppressed():
@@ -183,6 +187,7 @@ class OperatorFrames:
             _buffer(progress, found),
             _limits(of.operator, times),
             by_place({place: [*size] for place, size in sizes.items()}),
+            sorted(times.after.complete),
         )
         written, changes = (found.written.get(name, ()) for name in (RESULTS, CHANGES))
         return FoldedIncrement(written, found.state, after, apart, refused, found.bytes_read, changes)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
@@ -95,6 +95,14 @@ class Log:
     def rows(self) -> list[Row]:
         """The rows of the only feed."""
         return self.feeds[RESULT]
+
+    def through(self, at_ms: int) -> Log:
+        """The same logs, read through a commit time."""
+        plain = {
+            name: [row for row in rows if row["__ingested_ms"] <= at_ms] for name, rows in self.plain.items()
+        }
+        clocks = None if self.clocks is None else [each for each in self.clocks if each[0] <= at_ms]
+        return replace(self, plain=plain, clocks=clocks, through_ms=at_ms)
 
     @cached_property
     def commits(self) -> Clocks:

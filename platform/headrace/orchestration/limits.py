@@ -8,7 +8,7 @@ from dagster_pyspark import LazyPySparkResource
 from pydantic import Field
 
 from headrace.description import is_unnamed, with_unnamed
-from headrace.description.limits import is_suppressed, limits_asked, limits_in_words, limits_of
+from headrace.description.limits import is_suppressed, limits_asked, limits_in_words, limits_of, suppressed_at
 from headrace.errors import DescriptionError
 from headrace.lifecycle.live_limits import limits_known, limits_shown, set_limits
 from headrace.log.limits import LimitsSet
@@ -22,7 +22,9 @@ from headrace.streams.trigger import set_trigger
 class LimitsConfig(dg.Config):
     """Which limits change; those that are not given stay as they are."""
 
-    node: str = Field(description="The name of the suppressed node.")
+    node: str = Field(
+        description="The name of the suppressed node, or of one that reads a suppressed step without a name."
+    )
     time_limit: str | None = Field(default=None, description="How long a wait lasts, as '5 minutes'.")
     max_records: int | None = Field(
         default=None, description="How many keys (with windows: keys and windows) may wait; 0: no bound."
@@ -40,14 +42,14 @@ def limits_job(pipeline: Pipeline, name: str) -> dg.JobDefinition:
         spark: LazyPySparkResource,
         lake: LakeResource,
     ) -> None:
-        known = with_unnamed(pipeline.nodes)
-        nodes = {node.required_name: node for node in known if is_suppressed(node)}
+        nodes = {node.required_name: node for node in with_unnamed(pipeline.nodes)}
         if config.node not in nodes:
+            known = [name for name, node in nodes.items() if is_suppressed(node) and not is_unnamed(name)]
             raise DescriptionError(
                 f"There is no suppressed node {config.node!r}.",
-                hint=f"There are: {', '.join(name for name in nodes if not is_unnamed(name)) or 'none'}.",
+                hint=f"There are: {', '.join(known) or 'none'}.",
             )
-        node = nodes[config.node]
+        node = suppressed_at(nodes[config.node])
         asked = limits_asked(config.time_limit, config.max_records, config.max_bytes)
         started = session(spark, context.log)
         entry = set_limits(started, lake.lake, node, asked)

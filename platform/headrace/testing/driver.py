@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 from headrace import lake as lakes
 from headrace.description.durations import duration_ms
-from headrace.description.limits import limits_asked
+from headrace.description.limits import limits_asked, suppressed_at
 from headrace.errors import DescriptionError
 from headrace.lake.paths import Lake
 from headrace.lifecycle.erasure import Erasure
@@ -151,6 +151,15 @@ class TestDriver:
         self._settle()
         self._run(list(self._nodes))
 
+    def complete(self, topic: str) -> None:
+        """Say that a topic is read to where it ended at the first start (see `complete_first` of `lookup`).
+
+        A stream asks Kafka where that is. Here it is what was piped so far. Nodes see it at the next `cut`.
+        """
+        self.cut([])
+        self._named(self._sequencers, "topic", topic).read_first_to({})
+        self._settle()
+
     def _settle(self) -> None:
         """Let nodes that read several topics in one order read all that is there."""
         through_ms = max((s.settled_ms for s in self._sequencers.values()), default=0)
@@ -191,9 +200,10 @@ class TestDriver:
         max_bytes: int | None = None,
     ) -> None:
         """Set limits of a suppressed node, in force from here on, as `headrace set-limits` does (0: no such bound)."""
-        described, limits = self._node(node), limits_asked(time_limit, max_records, max_bytes)
+        described = suppressed_at(self._node(node))
+        limits = limits_asked(time_limit, max_records, max_bytes)
         acceptable(self.spark, self._lake, described, limits)
-        self._sequencers[limits_topic(described).name].set_limits(node, limits)
+        self._sequencers[limits_topic(described).name].set_limits(described.required_name, limits)
 
     def retain(self, topic: str, before_ms: int) -> Cut:
         """Cut off a log's older rows, as `headrace retain` does (see `runtime.retention`)."""

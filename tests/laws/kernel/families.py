@@ -15,6 +15,7 @@ from tests.laws.kernel.ordered_subjects import ordered_subjects
 from tests.laws.kernel.processor_subjects import processor_subjects
 from tests.laws.kernel.relation_subjects import (
     change_subjects,
+    complete_first_subjects,
     event_lookup_subjects,
     group_subjects,
     join_subjects,
@@ -41,6 +42,7 @@ from tests.laws.kernel.subjects import (
     limit_subjects,
     limits_set,
     own_subjects,
+    session_change_subjects,
     session_subjects,
     sliding_subjects,
     stream_subjects,
@@ -82,6 +84,7 @@ def families() -> list[Family]:
         of_numbers("windows of doubles", window_subjects, "DOUBLE", double, pa.float64()),
         Family("sliding windows", sliding_subjects(), one_topic),
         Family("sessions", session_subjects(), one_topic),
+        Family("changes of sessions", session_change_subjects(), one_topic),
         Family("totals", total_subjects(T.stream, T.merge(U)), two_topics),
         of_numbers("totals of doubles", total_subjects, "DOUBLE", double, pa.float64()),
         of_numbers("totals of decimals", total_subjects, "DECIMAL(12,3)", decimal, pa.decimal128(12, 3)),
@@ -108,6 +111,12 @@ def families() -> list[Family]:
         Family("aggregates as sides", side_subjects(), referring("sales", "shops"), 2),
         Family("lookups in the log", lookup_subjects(), asked),
         Family("lookups in event time", event_lookup_subjects(), asked),
+        Family(
+            "lookups in complete tables",
+            complete_first_subjects(),
+            referring("items", "more", "orders", controls=("complete", "complete", "control")),
+            2,
+        ),
         Family("the latest earlier record", prior_subjects(), asked, 2),
         Family("joins of streams", stream_join_subjects(), paid),
     ]  # fmt: skip

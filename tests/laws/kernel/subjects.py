@@ -115,6 +115,15 @@ def session_subjects() -> list[Subject]:
     return made
 
 
+def session_change_subjects() -> list[Subject]:
+    """The changes of sessions, commit by commit."""
+    made = []
+    for of, gap, grace in ((0, SECOND, 3 * SECOND), (2, 2 * SECOND, 0), (3, 1_500, 12 * SECOND)):
+        windows = T.group_by().window(hr.session(gap), grace=grace).aggregate(**TOTALS[of])
+        made.append(Subject(f"session_changes_{gap}_{grace}", windows.changes().named("changes")))
+    return made
+
+
 def stream_subjects() -> list[Subject]:
     return [
         Subject(f"stream_of_{number}", stream.named("stream"))
@@ -211,14 +220,20 @@ def wall_subjects(one: Any, both: Any) -> list[Subject]:
     overlapping = grouped.window(hr.hopping("8 seconds", "3 seconds"), grace="2 seconds").aggregate(
         **TOTALS[3]
     )
+    by_wall = grouped.window(hr.hopping("7 seconds", "3 seconds"), clock="wall").aggregate(**TOTALS[2])
     for name, limit, of in (
         ("wall_rows", 3 * SECOND, T.table()),
         ("wall_totals", 6 * SECOND, grouped.aggregate(**TOTALS[0])),
         ("wall_at_once", 0, grouped.aggregate(**TOTALS[1])),
         ("wall_overlapping", 2 * SECOND, overlapping),
+        ("wall_limited", 4 * SECOND, by_wall),
     ):
         made.append(Subject(name, of.suppress(hr.until_time_limit(limit, clock="wall")).named("limited")))
-    return made
+    return [
+        *made,
+        limited("wall_windows", 5 * SECOND, by_wall),
+        limited("few_wall", 6 * SECOND, by_wall, max_records=2),
+    ]
 
 
 def limits_set() -> list[str]:

@@ -20,5 +20,6 @@ Source: KIP-94, Kafka Streams' KStreamSessionWindowAggregate.java; differences a
 """
 
 from headrace.fold.sessions.fold_sessions import Sessions
+from headrace.fold.sessions.session_changes import SessionChanges
 
-__all__ = ["Sessions"]
+__all__ = ["SessionChanges", "Sessions"]

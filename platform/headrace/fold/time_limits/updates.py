@@ -155,7 +155,8 @@ class Windows(Totals):
     def exploded(self, kept: pa.Table) -> pa.Table:
         """One row for each window entered."""
         from_ms, advance_ms = int64(kept[FROM]), self.shape.panes.advance_ms
-        count = (self.shape.panes.last_start(int64(kept[EVENT])) - from_ms) // advance_ms + 1
+        time_ms, _ = self.shape.times(kept)
+        count = (self.shape.panes.last_start(time_ms) - from_ms) // advance_ms + 1
         start = np.repeat(from_ms, count) + ranges(np.zeros(len(count), np.int64), count) * advance_ms
         rows = kept.take(pa.array(np.repeat(np.arange(len(count)), count))) if self.several else kept
         return rows.append_column(START, pa.array(start)).append_column(SUB, pa.array(start))

@@ -1,0 +1,154 @@
+"""The changes of session windows: commit by commit what a session is worth, and which sessions are there no more.
+
+Law (L31): a session is told by its group, its first and its last event. A log commit changes it if records of the commit
+have joined it. So a session that grows is gone under its old bounds, and there under its new ones. A session that closes
+does not change. The place of a change is that of the group's last record in the commit.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import numpy as np
+import pyarrow as pa
+
+from headrace.fold.aggregates.kind import highest_by
+from headrace.fold.changes.collect import RESULTS, appended_changes
+from headrace.fold.changes.deltas import AFTER, BEFORE, SIGN
+from headrace.fold.columns import int64
+from headrace.fold.contract import (
+    BATCH,
+    EVENT,
+    INGESTED,
+    KEY,
+    OFFSET,
+    PARTITION,
+    TOPIC,
+    Folded,
+    Needs,
+    Scope,
+    StateTable,
+    Step,
+    Times,
+)
+from headrace.fold.fates import decide_by_group, sum_tallies
+from headrace.fold.keys import combined, group, with_keys
+from headrace.fold.sessions.fold_sessions import OPEN, FoldSessions, Sessions, results
+from headrace.fold.sessions.mark_raises import MarkRaises
+from headrace.fold.sessions.open_sessions import open_at
+from headrace.fold.sessions.shape import RECORDS, TIMESTAMP, Shape
+
+if TYPE_CHECKING:
+    from headrace.description import WindowedAggregate
+
+BOUNDS = ("window_start", "window_end")
+NO_ROW = -1
+
+
+@dataclass(frozen=True)
+class SessionChanges:
+    """The changes of the session windows of one node."""
+
+    shape: Shape
+
+    @classmethod
+    def of(cls, node: WindowedAggregate, inputs: pa.Schema) -> SessionChanges:
+        """The operator of the changes of a node. In: see `Sessions.of`."""
+        return cls(Sessions.of(node, inputs).shape)
+
+    @property
+    def steps(self) -> tuple[Step, ...]:
+        """As those of `Sessions`."""
+        first = (MarkRaises(self.shape),) if self.shape.graceless else ()
+        return (*first, FoldSessionChanges(self.shape))
+
+    def decide(self, rows: pa.Table) -> pa.Table:
+        """See `Sessions.decide`."""
+        return decide_by_group(rows, self.shape.by.names, self.shape.aggregates)
+
+
+class FoldSessionChanges(Step):
+    """One log commit after the other, as `FoldSessions` folds it. State: that of `FoldSessions`.
+
+    Out: `results` (see `appended_changes`), one row per session and commit that changes it
+    """
+
+    scope = Scope.GROUP_AND_PARTITION
+
+    def __init__(self, shape: Shape) -> None:
+        """In: shape  of the node."""
+        self.shape, self.inner = shape, FoldSessions(shape)
+        self.keys = shape.keys
+        self.state: Mapping[str, StateTable] = self.inner.state
+
+    def needs(self, rows: pa.Table, times: Times) -> Mapping[str, Needs]:
+        """The sessions of the groups that have records."""
+        needed = self.inner.needs(rows, times)
+        return needed if rows.num_rows else {}
+
+    def fold(self, rows: pa.Table, state: Mapping[str, pa.Table], times: Times) -> Folded:
+        """See the class."""
+        table, wait_ms = self.state[OPEN], self.shape.wait_ms
+        held, clock_before = state.get(OPEN, table.empty()), times.before
+        batch = int(int64(held[BATCH]).max(initial=0))
+        nothing = results(table.empty(), self.shape)
+        came, tallies, shown = (
+            [table.empty()],
+            list[pa.Table](),
+            [self._changed(nothing, nothing, rows.slice(0, 0))],
+        )
+        at_ms = int64(rows[INGESTED])
+        for at, clock in times.commits:
+            mine = rows.filter(pa.array(at_ms == at))
+            if mine.num_rows:  # what only closes changes nothing
+                one, batch = (
+                    self.inner.fold(mine, {OPEN: held}, Times(clock_before, clock, [(at, clock)])),
+                    batch + 1,
+                )
+                came.append(_of_batch(one.changes[OPEN], batch))
+                then = results(open_at(held, wait_ms, clock_before), self.shape)
+                held = table.merge(pa.concat_tables([held, came[-1]]))
+                now = results(open_at(held, wait_ms, clock), self.shape)
+                closed = one.outputs[RESULTS].select(now.column_names)
+                shown.append(self._changed(then, pa.concat_tables([now, closed]), mine))
+                tallies += [] if one.tally is None else [one.tally]
+            clock_before = clock
+        gained = table.merge(pa.concat_tables(came)).select(table.schema.names)
+        return Folded(
+            outputs={RESULTS: pa.concat_tables(shown)}, changes={OPEN: gained}, tally=sum_tallies(tallies)
+        )
+
+    def _changed(self, then: pa.Table, now: pa.Table, mine: pa.Table) -> pa.Table:
+        """What changed from some sessions to others by records of one log commit. In: sessions as `results` has them."""
+        both = pa.concat_tables([then, now])
+        bounds = [int64(both[name].cast(pa.int64())) for name in BOUNDS]
+        session = combined(group(both[KEY]).codes, *bounds)
+        number, records = np.arange(both.num_rows), int64(both[RECORDS])
+        before, after = (np.full(len(session), NO_ROW) for _ in range(2))
+        before[session.codes[: then.num_rows]] = number[: then.num_rows]
+        after[session.codes[then.num_rows :]] = number[then.num_rows :]
+        same = (before != NO_ROW) & (after != NO_ROW)
+        same[same] = records[before[same]] == records[after[same]]
+        gone, there = before[~same & (before != NO_ROW)], after[~same & (after != NO_ROW)]
+        rows = both.take(pa.array(np.concatenate([gone, there])))
+        signs = np.repeat(np.array([BEFORE, AFTER], np.int8), [len(gone), len(there)])
+        return self._shown(rows.append_column(SIGN, pa.array(signs)), mine)
+
+    def _shown(self, rows: pa.Table, mine: pa.Table) -> pa.Table:
+        """Changes with their places, as the node gives them."""
+        keys = group(pa.chunked_array([*rows[KEY].chunks, *mine[KEY].chunks], pa.binary()))
+        of_row, of_mine = keys.codes[: rows.num_rows], keys.codes[rows.num_rows :]
+        offset = highest_by(of_mine, len(keys), int64(mine[OFFSET], NO_ROW))[of_row]
+        at_ms = highest_by(of_mine, len(keys), int64(mine[INGESTED]))[of_row]
+        key = (*self.shape.by.names, *BOUNDS)
+        values = [field.name for field in self.shape.aggregates.results]
+        columns = {name: rows[name] for name in (*key, *values, TOPIC, PARTITION, SIGN)}
+        columns |= {EVENT: rows[TIMESTAMP], INGESTED: pa.array(at_ms), OFFSET: pa.array(offset)}
+        # Sessions of one group in two partitions stand alone, also if their bounds are the same.
+        return appended_changes(with_keys(pa.table(columns), [*key, TOPIC, PARTITION]), key, values)
+
+
+def _of_batch(rows: pa.Table, batch: int) -> pa.Table:
+    return rows.append_column(BATCH, pa.array(np.full(rows.num_rows, batch, np.int32)))
