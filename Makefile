@@ -65,7 +65,7 @@ check: guard setup ## Lint, formatting, types, layout
 	@$(BIN)/mypy
 	@$(BIN)/python -m pytest -q tests/tidy
 
-bench: setup ## Measure catch-up; ARGS="--descriptions", "--state-reads", "--processors", "--memory", "--nexmark"; PEERS=../shared/peers: beside Kafka Streams
+bench: setup ## Measure catch-up; ARGS="--descriptions", "--state-reads", "--processors", "--memory", "--formats", "--nexmark"; PEERS=../shared/peers: beside Kafka Streams
 	@$(BIN)/python -m benchmarks$(if $(PEERS),.kafka_streams) $(ARGS)
 
 wheel: setup ## Build the wheel in dist/; `headrace new my_streams` makes a project from it
@@ -129,5 +129,5 @@ $(VENV)/.docs: docs/requirements.lock $(INSTALLED)
 	@touch $@
 
 $(RESOLVED): deploy/jars/ivy.xml deploy/jars/SHA256SUMS deploy/jars/resolve.py | $(INSTALLED)
-	@echo "setup: fetching the jars of Spark and of the Kafka broker into $(JARS)"
+	@echo "setup: fetching the jars of Spark, of the Kafka broker and of the schema registry into $(JARS)"
 	@$(BIN)/python deploy/jars/resolve.py $(JARS)

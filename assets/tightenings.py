@@ -1,12 +1,13 @@
-"""Tightenings of screws, totalled; the service that sends them crashes and sends some again."""
+"""Tightenings of screws, totalled; the service that sends them, in Protobuf, crashes and sends some again."""
 
 import headrace as hr
+from headrace.local.tightening_message import Tightening
 
 tightenings = hr.Topic(
     "tightenings",
     key="screw STRING",
-    value="customer STRING, screw STRING, count BIGINT",
-    replay_guard=hr.ReplayGuard(header="source-chain", mode="monotone"),
+    format=hr.Protobuf(Tightening),
+    replay_guard=hr.ReplayGuard(header=None, path="envelope.source_topic_chain", mode="monotone"),
 )
 
 screw_totals = (

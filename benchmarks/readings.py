@@ -13,29 +13,33 @@ from confluent_kafka import Producer
 import headrace as hr
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Callable, Iterator
 
     from headrace.description import WindowedAggregate
 
 BASE_MS = 1_780_000_080_000  # a multiple of two minutes, so that windows align with the start of the log
 WINDOW_MS = 120_000
 PARTITIONS = 2
+COLUMNS = "sensor_id STRING, value BIGINT"
 
 ROOT_PARTITIONS = 8
 REPLAY_EVERY, REPLAYED = 20_000, 1_000  # with chains: after so many records the last so many come again
 
 
-def counts(guard: hr.ReplayGuard | None = None) -> WindowedAggregate:
-    """The node that is measured, on a topic with or without a guard."""
-    topic = hr.Topic(
-        "readings",
+def counts(
+    guard: hr.ReplayGuard | None = None, topic: str = "readings", of: str | hr.Avro | hr.Protobuf = "json"
+) -> WindowedAggregate:
+    """The node that is measured, on a topic with or without a guard, in one format or another."""
+    described = hr.Topic(
+        topic,
         key="sensor_id STRING",
-        value="sensor_id STRING, value BIGINT",
+        value=COLUMNS,
         idle_timeout=None,
         replay_guard=guard,
+        format=of,
     )
     return (
-        topic.group_by("sensor_id")
+        described.group_by("sensor_id")
         .window(hr.tumbling("2 minutes"), grace="2 minutes")
         .aggregate(n=hr.count(), total=hr.sum("value"))
         .suppress(hr.until_window_closes())
@@ -97,19 +101,29 @@ def sent(records: int, *, chains: bool) -> Iterator[tuple[int, str, int, int, di
             yield from recent
 
 
-def produce(bootstrap: str, records: int, *, chains: bool = False) -> int:
+def as_json(sensor: str, value: int) -> bytes:
+    """A value as JSON."""
+    return json.dumps({"sensor_id": sensor, "value": value}).encode()
+
+
+def produce(
+    bootstrap: str,
+    records: int,
+    *,
+    chains: bool = False,
+    topic: str = "readings",
+    encode: Callable[[str, int], bytes] = as_json,
+) -> int:
     """Write the log to its topic; how many records that were."""
     producer = Producer(
         {"bootstrap.servers": bootstrap, "linger.ms": 20, "queue.buffering.max.messages": 500_000}
     )
     number = 0
     for number, (partition, key, value, ms, headers) in enumerate(sent(records, chains=chains), start=1):
-        payload = json.dumps({"sensor_id": key, "value": value})
+        payload = encode(key, value)
         while True:
             try:
-                producer.produce(
-                    "readings", payload, key, partition, timestamp=ms, headers=list(headers.items())
-                )
+                producer.produce(topic, payload, key, partition, timestamp=ms, headers=list(headers.items()))
                 break
             except BufferError:
                 producer.poll(0.1)

@@ -2,7 +2,7 @@
 
 Usage: python deploy/jars/resolve.py DESTINATION [--lock]
 
-Out:    DESTINATION/spark and DESTINATION/broker, complete or untouched, and DESTINATION/.resolved.
+Out:    DESTINATION/spark, DESTINATION/broker and DESTINATION/registry, complete or untouched, and DESTINATION/.resolved.
         With --lock, deploy/jars/SHA256SUMS is written anew instead of being verified.
 Notes:  Standard library only. The repositories are Ivy's own defaults; HEADRACE_IVY_SETTINGS names an Ivy
         settings file where a mirror is wanted.
@@ -15,13 +15,15 @@ import os
 import shutil
 import subprocess
 import sys
+import tarfile
 import time
 from importlib.util import find_spec
 from pathlib import Path
 
 HERE = Path(__file__).resolve().parent
 SUMS = HERE / "SHA256SUMS"
-CONFIGURATIONS = ("spark", "broker")
+CONFIGURATIONS = ("spark", "broker", "registry")
+ARCHIVE = ".tar.gz"
 WAITS_S = (5, 20, 60)
 
 
@@ -36,6 +38,7 @@ def main(destination: Path, *, lock: bool) -> None:
     if lock:
         SUMS.write_text(digests(fresh))
     verify(fresh)
+    unpack(fresh / "registry")
     (fresh / ".resolved").touch()
     if destination.exists() or destination.is_symlink():
         destination.rename(old)
@@ -87,8 +90,8 @@ def ivy_jar() -> Path:
 
 
 def digests(folder: Path) -> str:
-    """List the SHA-256 of every jar, one per line, in the form that `sha256sum -c` reads."""
-    jars = sorted(folder.glob("*/*.jar"))
+    """List the SHA-256 of every jar and archive, one per line, in the form that `sha256sum -c` reads."""
+    jars = sorted([*folder.glob("*/*.jar"), *folder.glob(f"*/*{ARCHIVE}")])
     return "".join(
         f"{hashlib.sha256(jar.read_bytes()).hexdigest()}  {jar.relative_to(folder)}\n" for jar in jars
     )
@@ -103,6 +106,14 @@ def verify(folder: Path) -> None:
             f"jars: {', '.join(differing)}: not what {SUMS} says. After a deliberate change of ivy.xml, "
             "write it anew with `make lock`; otherwise do not trust the repository that served them."
         )
+
+
+def unpack(folder: Path) -> None:
+    """Put what an archive holds in its place."""
+    for archive in folder.glob(f"*{ARCHIVE}"):
+        with tarfile.open(archive) as content:
+            content.extractall(folder, filter="data")
+        archive.unlink()
 
 
 if __name__ == "__main__":

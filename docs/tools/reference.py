@@ -33,7 +33,17 @@ PLATFORM = (
 MADE = "<!-- Made by docs/tools/reference.py. -->\n\n"
 # What `hr` gives, by the page's sections; a name that is in none is shown under the last.
 SECTIONS: Mapping[str, tuple[str, ...]] = {
-    "Topics": ("Topic", "Avro", "Protobuf", "JsonSchema", "ReplayGuard", "source_chain"),
+    "Topics": (
+        "Topic",
+        "Avro",
+        "Protobuf",
+        "JsonSchema",
+        "Json",
+        "Csv",
+        "Debezium",
+        "ReplayGuard",
+        "source_chain",
+    ),
     "Windows": (
         "tumbling",
         "hopping",

@@ -54,7 +54,7 @@ from headrace.description import (
     variance,
     window_store,
 )
-from headrace.description.formats import Avro, JsonSchema, Protobuf
+from headrace.description.formats import Avro, Csv, Debezium, Json, JsonSchema, Protobuf
 from headrace.description.node_reference import node
 from headrace.description.own_aggregate import Aggregate
 from headrace.description.processor_function import processor
@@ -69,13 +69,13 @@ else:
     from headrace import local  # the package, which can be called: see there
 
 __all__ = [
-    "Aggregate", "Avro", "BatchContext", "BatchProcessor", "BatchStore", "Context", "CorrectableSink", "Delivery",
-    "DescriptionError", "HeadraceError", "JsonSchema", "KafkaSink", "KeyValueStore", "PostgresSink", "Preview",
-    "Processor", "ProcessorError", "Protobuf", "Record", "ReplayGuard", "SessionStore", "SessionWindows", "Sink",
-    "SlidingWindows", "TerminalError", "TimeWindows", "Timer", "Topic", "TransientError", "UntilTimeLimit",
-    "UntilWindowCloses", "WindowStore", "approx_count_distinct", "avg", "collect", "count", "count_distinct",
-    "describe", "first", "hopping", "key_value_store", "last", "local", "max", "max_by", "min", "min_by", "node",
-    "preview",
-    "processor", "quantiles", "session", "session_store", "sliding", "source_chain", "stddev", "sum", "top",
-    "tumbling", "until_time_limit", "until_window_closes", "value_store", "variance", "window_store",
+    "Aggregate", "Avro", "BatchContext", "BatchProcessor", "BatchStore", "Context", "CorrectableSink", "Csv",
+    "Debezium", "Delivery", "DescriptionError", "HeadraceError", "Json", "JsonSchema", "KafkaSink",
+    "KeyValueStore", "PostgresSink", "Preview", "Processor", "ProcessorError", "Protobuf", "Record",
+    "ReplayGuard", "SessionStore", "SessionWindows", "Sink", "SlidingWindows", "TerminalError", "TimeWindows",
+    "Timer", "Topic", "TransientError", "UntilTimeLimit", "UntilWindowCloses", "WindowStore",
+    "approx_count_distinct", "avg", "collect", "count", "count_distinct", "describe", "first", "hopping",
+    "key_value_store", "last", "local", "max", "max_by", "min", "min_by", "node", "preview", "processor",
+    "quantiles", "session", "session_store", "sliding", "source_chain", "stddev", "sum", "top", "tumbling",
+    "until_time_limit", "until_window_closes", "value_store", "variance", "window_store",
 ]  # fmt: skip

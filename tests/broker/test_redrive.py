@@ -54,9 +54,14 @@ def test_dead_letters_are_shown_by_reason_and_sent_again(
         assert "partition 1, offset 0: malformed value: not UTF-8\n    key 's1', value 0xff" in shown
         assert "1 still cannot be read: malformed value: not UTF-8" in command("redrive", "--reason", "UTF-8")
         assert "0 dead letters were sent again." in command("redrive")
-        file = tmp_path / "corrected.jsonl"
+        file, long = (
+            tmp_path / "corrected.jsonl",
+            "x" * 1_200_000,
+        )  # more than Kafka's clients take by default
         file.write_text(
-            json.dumps({"partition": 0, "offset": 1, "value": {"sensor_id": "s0", "value": 2.0}})
+            json.dumps(
+                {"partition": 0, "offset": 1, "value": {"sensor_id": "s0", "value": 2.0, "more": long}}
+            )
             + "\n\n"
             + json.dumps({"partition": 1, "offset": 0, "value_base64": "ew=="})
             + '\n{"partition": 1, "offset": 9, "value": null}\n'

@@ -8,7 +8,7 @@ import subprocess
 import sys
 import time
 from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -92,7 +92,12 @@ def driver(
         yield Driver(process)
     finally:
         process.kill()
-        process.communicate()
+        process.wait()
+        assert process.stdin is not None
+        assert process.stdout is not None
+        process.stdout.close()
+        with suppress(OSError):  # it has ended before it read all
+            process.stdin.close()
 
 
 @pytest.fixture

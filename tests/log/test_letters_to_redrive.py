@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 import headrace as hr
-from headrace.lifecycle.redrive import Letter, reasons_of
+from headrace.lifecycle.redrive import Letter, reasons_of, unsendable
 from headrace.log.schema_store import SchemaStore
 
 pytestmark = pytest.mark.fast
@@ -29,3 +29,19 @@ def test_a_letter_with_a_malformed_source_chain_would_be_dead_again(tmp_path: Pa
     assert value == "malformed value: not a JSON object"
     assert moment == "timestamp: the record timestamp is null"
     assert reasons_of(topic, store, []) == []
+
+
+@pytest.mark.parametrize(
+    ("letter", "why"),
+    [
+        (Letter((0, 4), b"k", b"v" * 400, [], 1), None),
+        (Letter((0, 4), b"k", b"v" * 400, [], 0), "Kafka's client takes 0 for the present"),
+        (Letter((0, 4), None, b"v" * 490, [], 5), "takes 1,000 bytes"),
+        (Letter((0, 4), b"k" * 90, b"v" * 400, [], 5), "takes 1,000 bytes"),
+        (Letter((0, 4), None, None, [("h", b"v" * 490)], 5), "takes 1,000 bytes"),
+    ],
+)
+def test_a_letter_that_kafka_would_not_take_as_it_is_stays(letter: Letter, why: str | None) -> None:
+    found = unsendable(letter, 1_000)
+    assert (found is None) == (why is None)
+    assert (why or "") in (found or "")

@@ -157,6 +157,22 @@ def test_a_schema_comes_with_those_that_it_uses(tmp_path: Path, registry: Regist
     assert parse_schema(kept.text, kept.references).column() == "STRUCT<`t`: STRUCT<`l`: STRUCT<`n`: INT>>>"
 
 
+def test_a_schema_whose_reference_is_not_there_is_not_unknown(
+    tmp_path: Path, registry: RegistryServer
+) -> None:
+    registry.schemas[7] = {
+        "schema": json.dumps({"type": "record", "name": "tree", "fields": [{"name": "t", "type": "twig"}]}),
+        "references": [{"name": "twig", "subject": "twig", "version": 1}],
+    }
+    asking = store(tmp_path, registry.url)
+    with pytest.raises(RegistryAwayError, match="'twig' in version 1, which another schema uses"):
+        asking.learn({(registry.url, 7)})
+    assert not asking.known.unknown
+    registry.subjects["twig"] = [{"schema": '{"type": "fixed", "name": "twig", "size": 1}'}]
+    asking.learn({(registry.url, 7)})
+    assert asking.known.schemas
+
+
 def test_a_registry_may_want_a_password_and_have_a_certificate_of_ones_own(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -141,3 +141,37 @@ def test_a_row_that_has_a_source_chain_keeps_it_and_others_begin_one(spark: Spar
     assert kept["chain"] == chain
     assert json.loads(kept["value"]) == {"id": "s"}
     assert own["chain"] == '[["a_node",0,7,0]]'
+
+
+def test_records_in_other_formats_are_read_back_and_a_row_that_does_not_fit_is_refused_alone(
+    spark: SparkSession,
+) -> None:
+    schema = {
+        "type": "record",
+        "name": "r",
+        "fields": [{"name": "s", "type": "string"}, {"name": "n", "type": "int"}],
+    }
+    rows = [
+        ("a", 1, False, NOON, 1, b"", 0),
+        ("b", None, False, NOON, 1, b"", 1),
+        ("c", None, True, NOON, 1, b"", 2),
+    ]
+    frame = local_frame(spark, rows, f"s STRING, n INT, {OWN}")
+    avro, text = hr.Avro(schema=schema), hr.Avro(schema="string")
+    with pytest.raises(hr.TerminalError, match="its Avro schema is string"):
+        records(frame, ("s",), key_format=text)
+    key_schema = {"type": "record", "name": "k", "fields": [{"name": "s", "type": "string"}]}
+    sent = (
+        records(frame, ("s",), format=avro, key_format=hr.Avro(schema=key_schema))
+        .orderBy("ordinal")
+        .collect()
+    )
+    topic = hr.Topic("t", format=avro, key_format=hr.Avro(schema=key_schema))
+    keys, values = (pa.array([row[part] for row in sent], pa.binary()) for part in ("key", "value"))
+    decoded = Decoder(RecordFormat.of(topic)).decode(keys, values, pa.array([1] * 3, pa.int64()), 2)
+    assert decoded.values.to_pylist() == [{"s": "a", "n": 1}, None, None]
+    assert decoded.keys is not None
+    assert decoded.keys.to_pylist() == [{"s": "a"}, {"s": "b"}, {"s": "c"}]
+    assert [row["problem"] is None for row in sent] == [True, False, True]
+    plain = records(frame.where("n IS NOT NULL"), ("s",), format=hr.JsonSchema()).collect()
+    assert [json.loads(row["value"]) for row in plain] == [{"s": "a", "n": 1}]

@@ -13,6 +13,7 @@ from headrace.cli.options import DEFAULTS, Pipeline, Root
 from headrace.description.formats.registry_settings import RegistrySettings
 from headrace.errors import TerminalError
 from headrace.settings import KafkaSettings, Settings, SparkSettings, StreamSettings, load_pipeline
+from headrace.settings.alerts import SlackSettings, SmtpSettings
 
 config = typer.Typer(no_args_is_help=True, help="Show the settings, and try what they name.")
 S = TypeVar("S", bound=BaseSettings)
@@ -20,6 +21,8 @@ SECTIONS: tuple[type[BaseSettings], ...] = (
     Settings,
     KafkaSettings,
     RegistrySettings,
+    SlackSettings,
+    SmtpSettings,
     SparkSettings,
     StreamSettings,
 )

@@ -6,13 +6,17 @@ comes after it and no node's reading of what stands there. It is no part of a no
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
-from headrace.description.wording import a_value, listed
+from headrace.description.schema import Column, fields_of_struct
+from headrace.description.wording import a_value, did_you_mean, listed
 from headrace.errors import DescriptionError
 
+IN_VALUE = "__source-chain"  # the header in the log of a chain that stands in the value
 MONOTONE, EXACT = "monotone", "exact"
 MODES = (MONOTONE, EXACT)
+ENTRY = {"topic": "STRING", "partition": "INT", "offset": "BIGINT"}
 MAX_GAPS = 10_000  # intervals of seen positions for each root partition, in exact mode: about 200 KB of state
 
 
@@ -22,6 +26,9 @@ class ReplayGuard:
 
     In: `header`: name of the record header with the source chain, a JSON list of [topic, partition, offset] or
     [topic, partition, offset, ordinal], root first; the last header of that name counts, as in Kafka's `lastHeader`.
+    `path`: with `header=None`: where the chain stands in the value: a column, or fields within one ("envelope.chain"). Its
+    type is STRING (the same JSON), or an array of structs with `topic` STRING, `partition` INT, `offset` BIGINT and, if
+    there is one, `ordinal` INT. A record with a null or an empty array there is its own root.
     `mode`: "monotone", for republishers that keep the order: a record is a replay unless its root offset and ordinals
     lie beyond the highest seen on its path; "exact", for those that reorder: unless its root position is new on any path.
     `max_gaps`: exact mode alone: of each root partition at most so many intervals of seen positions are remembered
@@ -29,12 +36,23 @@ class ReplayGuard:
     Raises: DescriptionError naming the value and the fix.
     """
 
-    header: str = "source-chain"
+    header: str | None = "source-chain"
     mode: str = MONOTONE
     max_gaps: int | None = None
+    path: str | None = None
 
     def __post_init__(self) -> None:
-        if not isinstance(self.header, str) or not self.header:
+        if self.path is not None and self.header is not None:
+            raise DescriptionError(
+                f"ReplayGuard: the chain stands in header {a_value(self.header)} or at path {a_value(self.path)}.",
+                hint="Give header=None with path='…'.",
+            )
+        if self.path is not None and (not isinstance(self.path, str) or "" in self.path.split(".")):
+            raise DescriptionError(
+                f"ReplayGuard: path {a_value(self.path)} is no path of names.",
+                hint="Write for example path='envelope.source_topic_chain'.",
+            )
+        if self.path is None and (not isinstance(self.header, str) or not self.header):
             raise DescriptionError(
                 f"ReplayGuard: header {a_value(self.header)} is not the name of a record header.",
                 hint="Give its name, such as 'source-chain'.",
@@ -57,6 +75,42 @@ class ReplayGuard:
             )
 
     @property
+    def place(self) -> str:
+        """Where the chain stands, as people read it."""
+        return str(self.header if self.path is None else self.path)
+
+    @property
+    def log_header(self) -> str:
+        """The header that holds the chain in the log; of a chain in the value the sequencer adds it."""
+        return IN_VALUE if self.header is None else self.header
+
+    @property
     def gaps_max(self) -> int:
         """The bound of the exact mode."""
         return MAX_GAPS if self.max_gaps is None else self.max_gaps
+
+
+def check_path(guard: ReplayGuard, columns: Sequence[Column], what: str) -> None:
+    """Raise DescriptionError when no chain can stand at a guard's path. In: columns  of the topic's value."""
+    if guard.path is None:
+        return
+    of, at = "", ""
+    for name in guard.path.split("."):
+        found = {column.name: column.type for column in columns}
+        if name not in found:
+            raise DescriptionError(
+                f"{what}: replay_guard: path '{guard.path}': '{name}' is not in {at or 'the value'}; "
+                f"there are {listed(list(found))}.",
+                hint=did_you_mean(name, list(found)),
+            )
+        of, at = found[name], name
+        columns = fields_of_struct(of, what)
+    inner = (
+        fields_of_struct(of.removeprefix("ARRAY<").removesuffix(">"), what) if of.startswith("ARRAY<") else ()
+    )
+    types = {column.name: column.type for column in inner}
+    if of != "STRING" and types not in (ENTRY, ENTRY | {"ordinal": "INT"}):
+        raise DescriptionError(
+            f"{what}: replay_guard: path '{guard.path}' is {of}, which holds no source chain.",
+            hint="Make it STRING, or ARRAY<STRUCT<topic: STRING, partition: INT, offset: BIGINT>>; ordinal: INT may follow.",
+        )

@@ -11,9 +11,9 @@ from typing import Any
 
 from headrace.description.durations import Duration, duration_ms
 from headrace.description.event_time import EventTime, event_time
-from headrace.description.formats import Format
+from headrace.description.formats import Debezium, Format
 from headrace.description.kafka_settings import KafkaSettings
-from headrace.description.replay import ReplayGuard
+from headrace.description.replay import ReplayGuard, check_path
 from headrace.description.row_operators import StreamOperators
 from headrace.description.schema import Column, parse_ddl
 from headrace.description.start import normalised_start, start_ms
@@ -58,14 +58,23 @@ class Topic(StreamOperators):
         for name, given in (("format", self.format), ("key_format", self.key_format)):
             if given not in FORMATS and not isinstance(given, Format):
                 raise DescriptionError(
-                    f"{self._what}: {name} {a_value(given)} does not exist; formats are {listed(FORMATS)} and hr.Avro(…)."
+                    f"{self._what}: {name} {a_value(given)} does not exist; "
+                    f"formats are {listed(FORMATS)}, hr.Avro(…), "
+                    "hr.Protobuf(…), hr.JsonSchema(…), hr.Json(…), hr.Csv(…) and hr.Debezium(…)."
                 )
+        captured = isinstance(self.format, Debezium) and self.format.format == "json"
+        if (
+            captured and self.key is not None and self.key_format == "json"
+        ):  # keys may stand in a payload, too
+            object.__setattr__(self, "key_format", Debezium())
         if self.replay_guard is not None and not isinstance(self.replay_guard, ReplayGuard):
             raise DescriptionError(
                 f"{self._what}: replay_guard {a_value(self.replay_guard)} is no guard.",
                 hint="Give hr.ReplayGuard(), or None.",
             )
         self._check_shared_columns()
+        if self.replay_guard is not None:
+            check_path(self.replay_guard, self.value_columns, self._what)
         self._check_timestamp()
         self._check_idle_timeout()
         duration_ms(self.max_future, f"{self._what}: max_future")

@@ -297,7 +297,7 @@ def _chain_headers(feed: Feed) -> dict[str, str] | None:
     if not feed.chained:
         return None
     guards = {topic.name: topic.replay_guard for topic in feed.stream.topics}
-    return {name: SOURCE_CHAIN if guard is None else guard.header for name, guard in guards.items()}
+    return {name: SOURCE_CHAIN if guard is None else guard.log_header for name, guard in guards.items()}
 
 
 def _packed(number: int, name: str) -> str:

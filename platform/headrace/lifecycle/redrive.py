@@ -7,6 +7,9 @@ guard may refuse it.
 
 Sent is only what the topic's description can read now. Kafka's other consumers get the records, too. What was sent is
 noted below the log, so a second run sends it no more; a run that was broken off may send some twice.
+
+Two kinds of letters stay although they can be read: one that is longer than the topic takes, and one whose event time is
+Kafka's timestamp 0 (1970-01-01 00:00:00.000), because Kafka's client takes 0 for the present.
 """
 
 from __future__ import annotations
@@ -34,6 +37,7 @@ from headrace.sequence.log_columns import DEAD_LETTER, ERASED
 from headrace.sequence.log_rows import HEADERS
 from headrace.sequence.log_state import LogState
 from headrace.sequence.sequence_records import Sequencer
+from headrace.spark.kafka import KafkaTopic
 from headrace.spark.lake_rows import read
 
 if TYPE_CHECKING:
@@ -45,6 +49,7 @@ if TYPE_CHECKING:
     from headrace.spark.kafka import KafkaSettings
 
 FOLDER = "_redriven"  # below the log's table; Delta leaves alone what begins with an underscore
+RECORD_OVERHEAD_BYTES = 512  # of a record and its batch beside key, value and headers; `HEADER` included
 ROWS_MAX = 1_000  # that are decoded and sent at once
 PATIENCE_SECONDS = 60.0
 Place = tuple[int, int]  # partition and offset
@@ -108,6 +113,7 @@ class Redrive:
             before += len(some) - len(fresh)
             readable = []
             for letter, why in zip(fresh, reasons_of(self._topic, self._store, fresh), strict=True):
+                why = why or unsendable(letter, self._record_bytes_max)
                 if why is None:
                     readable.append(letter)
                 else:
@@ -174,7 +180,13 @@ class Redrive:
 
     @cached_property
     def _producer(self) -> Producer:
-        return Producer(self._kafka.client_options() | {"enable.idempotence": True, "acks": "all"})
+        longest = {"message.max.bytes": max(1_000, self._record_bytes_max)}
+        return Producer(self._kafka.client_options() | {"enable.idempotence": True, "acks": "all"} | longest)
+
+    @cached_property
+    def _record_bytes_max(self) -> int:
+        """The longest record that the topic takes."""
+        return KafkaTopic(self._topic.name, self._kafka).record_bytes_max()
 
     def _sent_before(self) -> set[Place]:
         """The letters that stand in the log again, and those that were sent and may not have come there yet."""
@@ -184,6 +196,19 @@ class Redrive:
         return {(row["partition"], row["offset"]) for row in again} | {
             (p, o) for file in files for p, o in file
         }
+
+
+def unsendable(letter: Letter, record_bytes_max: int) -> str | None:
+    """Why a letter that can be read is not sent; None: it is. In: record_bytes_max  the topic's bound."""
+    if letter.timestamp_ms == 0:
+        return (
+            "timestamp: Kafka's client takes 0 for the present; correct it with timestamp_ms, 1 for example"
+        )
+    headers = sum(len(name) + len(content or b"") for name, content in letter.headers)
+    size = len(letter.key or b"") + len(letter.value or b"") + headers + RECORD_OVERHEAD_BYTES
+    if size > record_bytes_max:
+        return f"the record is too long for its topic, which takes {record_bytes_max:,} bytes"
+    return None
 
 
 def reasons_of(topic: Topic, store: SchemaStore, letters: Sequence[Letter]) -> list[str | None]:

@@ -1,4 +1,4 @@
-"""The jars of Spark and of the local broker, fetched and verified: by the program that `make setup` runs in a checkout."""
+"""The jars of Spark and of the local servers, fetched and verified: by the program that `make setup` runs in a checkout."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ def fetch_jars(destination: Path | None = None) -> Path:
     """Fetch what is not there yet; a folder that is complete is left alone.
 
     In:     destination  None: where Headrace looks for jars, `HEADRACE_JARS` or `.headrace/jars`
-    Out:    the folder, with `spark/` and `broker/`
+    Out:    the folder, with `spark/`, `broker/` and `registry/`
     Raises: TransientError when Ivy could not fetch them, or a digest is another one.
     """
     folder = (destination or jars_dir()).absolute()

@@ -1,7 +1,8 @@
 """A service between two topics that really crashes, and sends again what it had not committed.
 
 It consumes `stations`, keeps what `tightenings` is about, and appends its own input to the source chain, so that
-a replay guard downstream knows what it has seen. It commits its offsets now and then, as such services do; killed in
+a replay guard downstream knows what it has seen. The chain stands in a header and in the message itself: services that
+cannot set headers do the latter. It commits its offsets now and then, as such services do; killed in
 between, it starts again from the last commit.
 """
 
@@ -12,15 +13,17 @@ import os
 import signal
 import sys
 import threading
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 from confluent_kafka import Consumer, KafkaError, Producer
 
 from headrace.description.source_chain import source_chain
 from headrace.local import lifeline
+from headrace.local.tightening_message import Tightening
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
     from pathlib import Path
 
     from confluent_kafka import Message
@@ -40,6 +43,14 @@ def chained(message: Message) -> bytes:
     assert partition is not None
     assert offset is not None
     return source_chain(known, topic, partition, offset)
+
+
+def tightening(report: Mapping[str, Any], chain: bytes) -> bytes:
+    """What is sent on of a report, as a message. In: chain  as in the header."""
+    entries = [{"topic": topic, "partition": number, "offset": at} for topic, number, at in json.loads(chain)]
+    made = Tightening(envelope={"source_topic_chain": entries}, **report)
+    content: bytes = made.SerializeToString()
+    return content
 
 
 def republish(bootstrap: str, *, crash_after: int | None, until_end: bool) -> int:
@@ -78,13 +89,13 @@ def republish(bootstrap: str, *, crash_after: int | None, until_end: bool) -> in
             if error.code() == KafkaError._PARTITION_EOF:
                 ended.add(message.partition() or 0)
             continue
-        report = json.loads(message.value() or b"{}")
+        report, chain = json.loads(message.value() or b"{}"), chained(message)
         producer.produce(
             TARGET,
             key=message.key(),
-            value=json.dumps({name: report[name] for name in ("customer", "screw", "count")}),
+            value=tightening({name: report[name] for name in ("customer", "screw", "count")}, chain),
             timestamp=message.timestamp()[1],
-            headers={HEADER: chained(message)},
+            headers={HEADER: chain},
         )
         producer.poll(0)
         sent += 1

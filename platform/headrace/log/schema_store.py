@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING
 
 import structlog
 
-from headrace.description.formats import Avro
+from headrace.description.formats import Avro, Debezium
 from headrace.description.formats.registry import RegisteredSchema, Registry
 from headrace.lake import small_files
 from headrace.sequence.encodings import KnownSchemas
@@ -39,7 +39,8 @@ class SchemaStore:
     def __init__(self, log_path: str, topic: Topic) -> None:
         """Read what is kept; no registry is asked."""
         self._folder, self._topic = f"{log_path}/{FOLDER}", topic.name
-        formats = [of for of in (topic.key_format, topic.format) if isinstance(of, Avro)]
+        given = (of.format if isinstance(of, Debezium) else of for of in (topic.key_format, topic.format))
+        formats = [of for of in given if isinstance(of, Avro)]
         self._registries = {of.url: Registry(of.url) for of in formats if of.url is not None}
         self._schemas = {
             (url, int(name.removesuffix(".json"))): _kept(f"{self._below(url)}/{name}")

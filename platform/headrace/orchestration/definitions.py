@@ -11,6 +11,8 @@ from dagster._core.definitions.unresolved_asset_job_definition import Unresolved
 
 from headrace.description import Duration, Node, with_unnamed
 from headrace.description.limits import is_suppressed
+from headrace.orchestration.alert_channels import AlertChannel
+from headrace.orchestration.alerts import alert_sensor
 from headrace.orchestration.assets import streaming_assets, table_asset
 from headrace.orchestration.changing import change_jobs
 from headrace.orchestration.checks import checks_of
@@ -47,6 +49,8 @@ def build_definitions(
     spark: Mapping[str, str] | None = None,
     thresholds: Mapping[str, Thresholds] | None = None,
     owners: Mapping[str, Sequence[str]] | None = None,
+    alerts: Sequence[AlertChannel] = (),
+    alerts_running: bool = False,
     stale_after: Duration = "1 hour",
     logs_elsewhere: Sequence[str] = (),
 ) -> dg.Definitions:
@@ -66,6 +70,8 @@ def build_definitions(
         logs_elsewhere    topics that another pipeline reads, too, whose call defines their logs as assets: in this code
                           location or in another one. Of all the runs one writes such a log, and another goes on when it ends
         owners            likewise: teams and e-mail addresses, beside those of a node's description
+        alerts            who is told about checks and runs that fail: `SlackAlerts`, `EmailAlerts`, or channels of your own
+        alerts_running    whether the sensor that tells them starts switched on
         stale_after       when logs and streams count as stale if they have reported nothing; after half of it as a warning.
                           A running stream reports every ten minutes, also without records. 0: never
     """
@@ -97,15 +103,20 @@ def build_definitions(
         live.append(limits_job(pipeline, f"set_limits{_suffix(pipeline)}"))
     retention = retention_job(pipeline, f"retain_log{_suffix(pipeline)}")
     changes = change_jobs(pipeline, _suffix(pipeline))
+    jobs: list[dg.JobDefinition | AssetJob] = [*streams, backfill, quality, maintenance, erasure, retention]
+    jobs += [*changes, *live]
+    told = [job.name for job in jobs]
+    alerting = [alert_sensor(f"alerts{_suffix(pipeline)}", pipeline, told, alerts, _status(alerts_running))]
     return dg.Definitions(
         assets=[streaming_assets(pipeline), *(table_asset(node, pipeline) for node in pipeline.nodes)],
         asset_checks=checks,
-        jobs=[*streams, backfill, quality, maintenance, erasure, retention, *changes, *live],
+        jobs=jobs,
         sensors=[
             *(keep_running_sensor(pipeline, job, _status(sensor_running)) for job in streams),
             first_checks_sensor(
                 f"first_checks{_suffix(pipeline)}", pipeline, quality, _status(first_checks_running)
             ),
+            *(alerting if alerts else ()),
         ],
         schedules=[
             dg.ScheduleDefinition(

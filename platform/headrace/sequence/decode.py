@@ -13,7 +13,7 @@ that applies is recorded:
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -24,21 +24,24 @@ from headrace.description import to_ddl
 from headrace.description.durations import format_duration
 from headrace.description.schema import Column
 from headrace.fold.encode import encode
-from headrace.sequence.encodings import AvroBytes, Encoding, FramedJson, ProtobufBytes
+from headrace.sequence.encodings import (
+    AvroBytes,
+    CsvBytes,
+    DebeziumBytes,
+    Encoding,
+    JsonBytes,
+    PlainEncoding,
+    ProtobufBytes,
+)
 from headrace.sequence.event_times import event_times
 from headrace.sequence.formats import RecordFormat
-from headrace.sequence.framing import unframed
-from headrace.sequence.parse.json_columns import ObjectReader
-from headrace.sequence.parse.letters import letters_of
-from headrace.sequence.parse.strict_json import BLANKS, DOES_NOT_FIT, Malformed
+from headrace.sequence.json_reader import NOT_UTF8, JsonReader, texts_of
 from headrace.sequence.parse.types import fields_of
+from headrace.sequence.read_part import Read, ReadPart
 from headrace.sequence.reasons import Reasons
 
-NOT_UTF8, NOT_AN_OBJECT = "not UTF-8", "not a JSON object"
 LAST_TIMESTAMP_MS = 253_402_300_799_999  # the end of the year 9999: beyond it no timestamp can be written
 NOTHING = np.iinfo(np.int64).min  # stands for a time that is not there
-Asked = frozenset[tuple[str, int]]  # see `Decoded.asked`
-ROWS_MAX, BYTES_MAX = 1 << 16, 4 << 20  # of texts that are read at once
 
 
 @dataclass(frozen=True)
@@ -46,6 +49,7 @@ class Decoded:
     """The columns of some records that are functions of each record.
 
     keys, values  structs, null where there are none; of dead letters what could be read; keys None: the topic has none
+    tombstones    records without a value, and those whose value says that their key is gone
     event_ms      of each record; `NOTHING` where there is none
     reasons       of dead letters
     asked         address and id of schemas that a registry has to be asked for; if there are any, the rest does not count
@@ -53,6 +57,7 @@ class Decoded:
 
     keys: pa.StructArray | None
     values: pa.StructArray
+    tombstones: np.ndarray
     event_ms: np.ndarray
     reasons: Reasons
     asked: frozenset[tuple[str, int]] = frozenset()
@@ -64,8 +69,8 @@ class Decoder:
     def __init__(self, of: RecordFormat) -> None:
         self._of = of
         self._key_fields, self._value_fields = fields_of(of.key), fields_of(of.value)
-        self._keys = None if of.scalar_key else _object_reader("key", of.key, of.key_encoding)
-        self._values = _object_reader("value", of.value, of.value_encoding)
+        self._keys = None if of.scalar_key else _reader("key", of.key, of.key_encoding)
+        self._values = _reader("value", of.value, of.value_encoding)
 
     def decode(self, raw_key: pa.Array, raw_value: pa.Array, kafka_ms: pa.Array, at_ms: int) -> Decoded:
         """Decide about records, whatever they hold.
@@ -75,45 +80,49 @@ class Decoder:
             at_ms               the commit's `ingested_at`
         """
         reasons = Reasons(len(raw_value))
-        keys, asked = self._read_keys(raw_key, reasons)
-        values, asked_too = self._read_values(raw_value, reasons)
+        keys = self._read_keys(raw_key, reasons)
+        values, tombstones = self._read_values(raw_value, reasons)
         if keys is not None:
-            self._add_disagreements(keys, values, reasons)
+            self._add_disagreements(keys.structs, values.structs, reasons)
         event_ms = self._event_ms(kafka_ms, values, raw_value, reasons, at_ms)
-        return Decoded(keys, values, event_ms, reasons, asked | asked_too)
+        asked = values.asked if keys is None else values.asked | keys.asked
+        return Decoded(keys and keys.structs, values.structs, tombstones, event_ms, reasons, asked)
 
     def read_keys(self, raw: pa.Array) -> pa.StructArray:
         """Keys alone, of a topic that has key columns: structs, null where there is no key or it cannot be read.
 
         In: raw  BINARY, as Kafka has them
         """
-        keys, _ = self._typed_keys(raw, reasons := Reasons(len(raw)))
-        return without(keys, reasons.dead)
+        keys = self._typed_keys(raw, reasons := Reasons(len(raw)))
+        return without(keys.structs, reasons.dead)
 
-    def _typed_keys(self, raw: pa.Array, reasons: Reasons) -> tuple[pa.StructArray, Asked]:
+    def _typed_keys(self, raw: pa.Array, reasons: Reasons) -> ReadPart:
         if self._keys is not None:
             return self._keys(raw, reasons)
-        texts, not_utf8 = _texts(raw)
+        texts, not_utf8 = texts_of(raw)
         reasons.add(not_utf8, f"malformed key: {NOT_UTF8}")
-        return pa.StructArray.from_arrays([texts], fields=self._key_fields, mask=raw.is_null()), frozenset()
+        return ReadPart(pa.StructArray.from_arrays([texts], fields=self._key_fields, mask=raw.is_null()))
 
-    def _read_keys(self, raw: pa.Array, reasons: Reasons) -> tuple[pa.StructArray | None, Asked]:
+    def _read_keys(self, raw: pa.Array, reasons: Reasons) -> ReadPart | None:
         if not self._of.key:
-            return None, frozenset()
-        keys, asked = self._typed_keys(raw, reasons)
+            return None
+        keys = self._typed_keys(raw, reasons)
         for column in self._of.key:
             if not column.nullable:
-                missing = _field(keys, column.name).is_null()
+                missing = _field(keys.structs, column.name).is_null()
                 reasons.add(_marks(missing), f"missing key field: {column.name} is NOT NULL")
-        return keys, asked
+        return keys
 
-    def _read_values(self, raw: pa.Array, reasons: Reasons) -> tuple[pa.StructArray, Asked]:
-        values, asked = self._values(raw, reasons)
+    def _read_values(self, raw: pa.Array, reasons: Reasons) -> tuple[ReadPart, np.ndarray]:
+        """The values, and which records are tombstones."""
+        values, tombstones = self._values(raw, reasons), ~_marks(raw.is_valid())
+        if values.deleted is not None:
+            tombstones = tombstones | values.deleted
         for column in self._of.value:
             if not column.nullable:
-                missing = pc.and_(raw.is_valid(), _field(values, column.name).is_null())
-                reasons.add(_marks(missing), f"missing value field: {column.name} is NOT NULL")
-        return values, asked
+                missing = ~tombstones & _marks(_field(values.structs, column.name).is_null())
+                reasons.add(missing, f"missing value field: {column.name} is NOT NULL")
+        return values, tombstones
 
     def _add_disagreements(self, keys: pa.StructArray, values: pa.StructArray, reasons: Reasons) -> None:
         named = {column.name.lower(): column.name for column in self._of.value}
@@ -122,11 +131,14 @@ class Decoder:
             reasons.add(differs, f"disagreement: {name} differs between key and value")
 
     def _event_ms(
-        self, kafka_ms: pa.Array, values: pa.StructArray, raw: pa.Array, reasons: Reasons, at_ms: int
+        self, kafka_ms: pa.Array, values: ReadPart, raw: pa.Array, reasons: Reasons, at_ms: int
     ) -> np.ndarray:
         event_ms = kafka_ms.cast(pa.int64())
         if self._of.event_time is not None:
-            event_ms = pc.if_else(raw.is_valid(), event_times(self._of.event_time, values), event_ms)
+            told = event_times(self._of.event_time, values.structs)
+            if values.deleted is not None:  # a row that is gone need not tell its time
+                told = pc.if_else(pa.array(values.deleted), pc.coalesce(told, event_ms), told)
+            event_ms = pc.if_else(raw.is_valid(), told, event_ms)
         absent = _marks(event_ms.is_null())
         numbers = event_ms.fill_null(0).to_numpy(zero_copy_only=False)
         reasons.add(absent, f"timestamp: {self._of.timestamp or 'the record timestamp'} is null")
@@ -140,27 +152,40 @@ class Decoder:
         return np.where(absent, NOTHING, numbers) if absent.any() else numbers
 
 
-def _object_reader(
-    what: str, columns: Sequence[Column], encoding: Encoding | None
-) -> Callable[[pa.Array, Reasons], tuple[pa.StructArray, Asked]]:
-    """What makes structs of bytes, null where there are none and where they are malformed."""
-    fields = fields_of(columns)
+def _reader(what: str, columns: Sequence[Column], encoding: Encoding | None) -> Read:
+    """Makes structs of bytes, null where there are none and where they are malformed."""
+    fields, unknown = fields_of(columns), encoding.unknown if isinstance(encoding, JsonBytes) else None
+    ddl = to_ddl([column for column in columns if column.name != unknown])
+    if not isinstance(encoding, DebeziumBytes):
+        return _plain_reader(what, fields, ddl, encoding or JsonBytes())
+    from headrace.sequence.debezium import PAYLOAD, DebeziumReader, envelope_fields, unwrapped_keys
+
+    if what == "value":
+        envelopes = _plain_reader(what, envelope_fields(encoding, fields), ddl, encoding.inner)
+        return DebeziumReader(encoding, fields, envelopes).read
+    if PAYLOAD in [field.name for field in fields]:
+        return _plain_reader(what, fields, ddl, encoding.inner)
+    keys = _plain_reader(what, [*fields, pa.field(PAYLOAD, pa.struct(fields))], ddl, encoding.inner)
+    return lambda raw, reasons: unwrapped_keys(keys(raw, reasons))
+
+
+def _plain_reader(what: str, fields: Sequence[pa.Field], ddl: str, encoding: PlainEncoding) -> Read:
     # The libraries of formats are loaded where there are such records.
-    if isinstance(encoding, AvroBytes):
-        from headrace.sequence.avro.reader import AvroReader
+    match encoding:
+        case AvroBytes():
+            from headrace.sequence.avro.reader import AvroReader
 
-        return AvroReader(encoding, fields, what).read
-    if isinstance(encoding, ProtobufBytes):
-        from headrace.sequence.protobuf.reader import ProtobufReader
+            return AvroReader(encoding, fields, what).read
+        case ProtobufBytes():
+            from headrace.sequence.protobuf.reader import ProtobufReader
 
-        return ProtobufReader(encoding, fields, what).read
-    reader, framed = ObjectReader(fields), isinstance(encoding, FramedJson)
+            return ProtobufReader(encoding, fields, what).read
+        case CsvBytes():
+            from headrace.sequence.csv_reader import CsvReader
 
-    def read(raw: pa.Array, reasons: Reasons) -> tuple[pa.StructArray, Asked]:
-        raw = unframed(raw, what, reasons) if framed else raw
-        return _read_objects(raw, reader, what, columns, reasons), frozenset()
-
-    return read
+            return CsvReader(encoding, fields, ddl, what).read
+        case JsonBytes():
+            return JsonReader(encoding, fields, ddl, what).read
 
 
 def without(structs: pa.StructArray, gone: np.ndarray) -> pa.StructArray:
@@ -169,103 +194,6 @@ def without(structs: pa.StructArray, gone: np.ndarray) -> pa.StructArray:
         return structs
     gone = gone | structs.is_null().to_numpy(zero_copy_only=False)
     return pa.StructArray.from_arrays(structs.flatten(), fields=list(structs.type), mask=pa.array(gone))
-
-
-def _read_objects(
-    raw: pa.Array, reader: ObjectReader, what: str, columns: Sequence[Column], reasons: Reasons
-) -> pa.StructArray:
-    """Bytes as structs; null where there are none, and where they are malformed."""
-    ddl = to_ddl(columns)
-    parts = [_read_chunk(chunk, reader) for chunk in _in_chunks(raw)]
-    begin = 0
-    for part in parts:
-        size = len(part.structs)
-        for marks, why in ((part.not_utf8, NOT_UTF8), (part.no_object, NOT_AN_OBJECT)):
-            if marks is not None:
-                reasons.add_from(begin, marks, f"malformed {what}: {why}")
-        for row, problem in part.malformed.items():
-            reasons.add_one(begin + row, f"malformed {what}: {_worded(problem, ddl)}")
-        begin += size
-    if len(parts) == 1:
-        return parts[0].structs
-    return pa.concat_arrays([part.structs for part in parts])
-
-
-def _worded(why: Malformed, ddl: str) -> str:
-    declared = ddl if why.why == DOES_NOT_FIT else ""
-    return f"{why.why}{declared}" + (f" ({why.detail})" if why.detail else "")
-
-
-@dataclass(frozen=True)
-class _Read:
-    structs: pa.StructArray
-    not_utf8: np.ndarray | None
-    no_object: np.ndarray | None
-    malformed: Mapping[int, Malformed]
-
-
-def _read_chunk(raw: pa.Array, reader: ObjectReader) -> _Read:
-    texts, not_utf8 = _texts(raw)
-    if not texts.null_count and _are_objects(texts):
-        found = reader.read(texts)
-        return _Read(found.structs, None, None, found.malformed)
-    trimmed = pc.ascii_trim(texts, BLANKS)
-    looks = pc.and_(pc.starts_with(trimmed, "{"), pc.ends_with(trimmed, "}"))
-    objects = _marks(looks)
-    rows = np.flatnonzero(objects)
-    found = reader.read(texts.take(pa.array(rows)))
-    place = np.cumsum(objects) - 1
-    structs = found.structs.take(pa.array(place, mask=~objects))
-    malformed = {int(rows[row]): why for row, why in found.malformed.items()}
-    return _Read(structs, not_utf8, _marks(pc.invert(looks)), malformed)
-
-
-def _in_chunks(raw: pa.Array) -> Iterator[pa.Array]:
-    """Records in stretches of neighbours, none of them large; one at least, which may be empty."""
-    ends = (
-        np.frombuffer(raw.buffers()[1], np.int32)[raw.offset : raw.offset + len(raw) + 1]
-        if len(raw)
-        else np.zeros(1)
-    )
-    begin = 0
-    while True:
-        end = max(begin + 1, int(np.searchsorted(ends, ends[begin] + BYTES_MAX, side="right")) - 1)
-        end = min(end, begin + ROWS_MAX, len(raw))
-        yield raw.slice(begin, end - begin)
-        if end == len(raw):
-            return
-        begin = end
-
-
-def _texts(raw: pa.Array) -> tuple[pa.Array, np.ndarray]:
-    """Bytes as text, null where they are not UTF-8; and where that is."""
-    try:
-        return raw.cast(pa.string()), np.zeros(len(raw), bool)
-    except pa.ArrowInvalid:
-        bad = np.zeros(len(raw), bool)
-        for row in _beyond_ascii(raw).tolist():
-            bad[row] = not _is_utf8(raw[row].as_py())
-        return pc.if_else(pa.array(bad), pa.scalar(None, pa.binary()), raw).cast(pa.string()), bad
-
-
-def _beyond_ascii(raw: pa.Array) -> np.ndarray:
-    """The rows with a byte that is not ASCII."""
-    ends, letters = letters_of(raw)
-    rows = np.unique(np.searchsorted(ends, np.flatnonzero(letters >= 0x80), side="right") - 1)
-    found: np.ndarray = rows[raw.is_valid().to_numpy(zero_copy_only=False)[rows]]
-    return found
-
-
-def _is_utf8(value: bytes) -> bool:
-    try:
-        value.decode()
-    except UnicodeDecodeError:
-        return False
-    return True
-
-
-def _are_objects(texts: pa.Array) -> bool:
-    return pc.all(pc.and_(pc.starts_with(texts, "{"), pc.ends_with(texts, "}"))).as_py() is not False
 
 
 def _field(structs: pa.StructArray, name: str) -> pa.Array:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import numpy as np
 import pyarrow as pa
-import pyarrow.compute as pc
 
 from headrace.sequence.parse.letters import letters_of
 from headrace.sequence.reasons import Reasons
@@ -36,8 +35,13 @@ def schema_ids(raw: pa.Array, what: str, reasons: Reasons) -> tuple[np.ndarray, 
 def unframed(raw: pa.Array, what: str, reasons: Reasons) -> pa.Array:
     """The payloads of records; null where there is none, and where the wire format is another."""
     rows, _ = schema_ids(raw, what, reasons)
-    payloads = pc.binary_slice(raw, HEADER_BYTES)
-    return payloads.take(pa.array(np.arange(len(raw)), mask=~marks(len(raw), rows)))
+    good, (ends, data) = marks(len(raw), rows), letters_of(raw)
+    sizes = np.diff(ends)
+    kept = np.repeat(good, sizes)  # of all bytes; Arrow's own slicing raises for short values
+    kept[(ends[rows][:, None] + np.arange(HEADER_BYTES)).ravel()] = False
+    begins = np.concatenate([[0], np.cumsum(np.where(good, sizes - HEADER_BYTES, 0))]).astype(np.int32)
+    buffers = [pa.array(good).buffers()[1], pa.py_buffer(begins), pa.py_buffer(data[kept])]
+    return pa.Array.from_buffers(pa.binary(), len(raw), buffers)
 
 
 def marks(rows: int, marked: np.ndarray) -> np.ndarray:

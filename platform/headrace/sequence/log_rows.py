@@ -76,7 +76,7 @@ def record_columns(records: pa.Table, decoded: Decoded, topic: str, at_ms: int) 
         "timestamp": moments(np.where((event_ms < 0) | (event_ms > LAST_TIMESTAMP_MS), NOTHING, event_ms)),
         "value": without(decoded.values, dead),
         "headers": records["headers"].chunk(0),
-        "tombstone": raw_value.is_null(),
+        "tombstone": pa.array(decoded.tombstones),
         "size_bytes": pc.add(*(pc.binary_length(raw).fill_null(0) for raw in (raw_key, raw_value))),
     }
     if decoded.keys is not None:

@@ -17,7 +17,8 @@ from headrace.sequence.decode import Decoded, Decoder
 from headrace.sequence.formats import RecordFormat
 from headrace.sequence.log_rows import HEADERS, chain_columns, log_schema, moments, record_columns, rows_of
 from headrace.sequence.log_state import LastRow, LogState, PartitionState
-from headrace.sequence.replays.chains import Chains, malformed_reason, read_chains
+from headrace.sequence.replays.chains import Chains, in_headers, malformed_reason, read_chains
+from headrace.sequence.replays.chains_in_values import in_values, with_chains
 from headrace.sequence.replays.guards import Guard
 from headrace.sequence.stream_time import assign_stream_time, last_rows, new_in_order
 
@@ -114,9 +115,18 @@ class Sequencer:
         decoded = self._decoder.decode(key, value, kafka_ms, at_ms)
         if self._of.guard is None:
             return Read(records, decoded, None)
-        header, (partition, offset) = self._of.guard.header, _places(records)
-        chains = read_chains(records["headers"].chunk(0), header, self._of.topic, partition, offset)
-        decoded.reasons.add(chains.malformed, malformed_reason(header))
+        guard, headers, (partition, offset) = self._of.guard, records["headers"].chunk(0), _places(records)
+        at, texts = (
+            in_headers(headers, guard.log_header)
+            if guard.path is None
+            else in_values(decoded.values, guard.path)
+        )
+        chains = read_chains(at, texts, self._of.topic, partition, offset)
+        decoded.reasons.add(chains.malformed, malformed_reason(guard.place))
+        if guard.path is not None:
+            alive = ~decoded.reasons.dead[at]
+            headers = with_chains(headers, at[alive], texts.filter(pa.array(alive)))
+            records = records.set_column(records.column_names.index("headers"), "headers", headers)
         return Read(records, decoded, chains)
 
     def finish(

@@ -11,6 +11,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
+from headrace.description.formats import Avro, Format, JsonSchema, Protobuf
 from headrace.description.kafka_settings import KafkaSettings
 from headrace.description.wording import a_value, listed
 from headrace.errors import DescriptionError, TerminalError, TransientError
@@ -46,6 +47,9 @@ class KafkaSink:
             key      columns of the node's identity; None: all of it. One STRING column is plain UTF-8, else JSON
             header   name of the record header with the source chain
             options  more settings of the Kafka client (librdkafka's names), whose values are never shown
+            format, key_format  "json", or hr.Avro(…), hr.Protobuf(…), hr.JsonSchema(…) of values and keys; without a schema
+                     Avro and JSON Schema take that of the rows
+            register  True: a schema that the registry does not have is registered; False: it is refused
     Out:    value      JSON of all columns, nulls too, as `hr.Topic(value=…)` reads it; null for a row that is gone
             timestamp  the row's event time
             header     of a node with state `[[node, partition, sequence, ordinal]]`: a new source chain. For a named stream
@@ -57,14 +61,19 @@ class KafkaSink:
             When the topic is given more partitions, keys move as with any producer. A partition starts a path of its
             own, so if a crash falls into the same moment, the micro-batch delivered again may be taken twice where its
             keys moved: drain the stream before adding partitions.
-    Raises: DescriptionError; while it delivers TransientError when the broker or the topic is not there.
-    A record longer than the topic takes goes to the table of refused rows, and the others pass.
+    Raises: DescriptionError; while it delivers TransientError when the broker, the topic or the registry is not there, and
+    TerminalError when the columns do not fit the schema or the registry refuses it: the error says which field.
+    A record longer than the topic takes, and a row that does not fit the schema, goes to the table of refused rows; the
+    others pass.
     """
 
     topic: str
     key: Sequence[str] | None = None
     header: str = "source-chain"
     options: Mapping[str, str] = field(default_factory=dict)
+    format: str | Format = "json"
+    key_format: str | Format = "json"
+    register: bool = True
 
     def __post_init__(self) -> None:
         what = "KafkaSink"
@@ -81,6 +90,12 @@ class KafkaSink:
             raise DescriptionError(
                 f"{what}: header {a_value(self.header)} is not the name of a record header."
             )
+        for name, given in (("format", self.format), ("key_format", self.key_format)):
+            if given != "json" and not isinstance(given, Avro | JsonSchema | Protobuf):
+                raise DescriptionError(
+                    f"{what}: {name} {a_value(given)} is no format for writing.",
+                    hint="Give 'json', hr.Avro(…), hr.Protobuf(…) or hr.JsonSchema(…).",
+                )
         if self.key is not None:
             if isinstance(self.key, str) or not self.key or not all(isinstance(n, str) for n in self.key):
                 raise DescriptionError(
@@ -131,14 +146,15 @@ class KafkaSink:
         record_refusals(rows, delivery, refusals_of(outcomes, store), store)
 
     def records(self, rows: DataFrame, delivery: Delivery, partitions: int) -> DataFrame:
-        """The rows as records: partition, key, value, chain, timestamp_ms, sequence, ordinal, as they are to be sent.
+        """The rows as records, as they are to be sent.
 
-        Out: all records of a partition lie in one task, in order
+        Out: partition, key, value, chain, timestamp_ms, sequence, ordinal, and `problem`, why a row has no bytes; all rows
+             of a partition lie in one task, in order
+        Raises: as `encoder_of`
         """
         from pyspark.sql import functions as F
 
         from headrace.sinks.partitioner import target_partition
-        from headrace.spark.json_rows import as_json
 
         chain = (
             F.col("chain")
@@ -147,11 +163,13 @@ class KafkaSink:
                 f'[["{delivery.node}",%d,%d,%d]]', F.col("partition"), F.col("sequence"), F.col("ordinal")
             )
         )
-        key = self._key(rows, delivery)
+        key, key_problem = self._key(rows, delivery)
+        value, problem = self._encoded(rows, delivery.columns, "value", self.format, ~F.col("__deleted"))
         keyed = rows.select(
             key.alias("key"),
             (key if self._names(delivery) else F.col("__place")).alias("spread"),
-            F.when(~F.col("__deleted"), as_json(delivery.columns).cast("binary")).alias("value"),
+            value.alias("value"),
+            F.coalesce(key_problem, problem).alias("problem"),
             F.unix_millis("__timestamp").alias("timestamp_ms"),
             F.col("__sequence").alias("sequence"),
             F.col("__ordinal").alias("ordinal"),
@@ -162,22 +180,49 @@ class KafkaSink:
         return (
             placed.repartitionById(tasks, F.col("partition") % tasks)
             .sortWithinPartitions("partition", "sequence", "ordinal")
-            .select("partition", "key", "value", chain.alias("chain"), "timestamp_ms", "sequence", "ordinal")
-        )
+            .select(
+                "partition", "key", "value", chain.alias("chain"), "timestamp_ms", "sequence", "ordinal", "problem"
+            )
+        )  # fmt: skip
 
-    def _key(self, rows: DataFrame, delivery: Delivery) -> Column:
+    def _encoded(
+        self, rows: DataFrame, names: Sequence[str], part: str, of: str | Format, there: Column
+    ) -> tuple[Column, Column]:
+        """The bytes of some columns, and why a row has none; both are null where there is nothing to encode."""
+        from pyspark.sql import functions as F
+        from pyspark.sql.pandas.functions import arrow_udf
+        from pyspark.sql.pandas.types import to_arrow_schema
+
+        from headrace.description import quote
+        from headrace.sinks.encoding import encoder_of
+        from headrace.spark.json_rows import as_json
+
+        nothing = F.lit(None).cast("string")
+        if not isinstance(of, Format):
+            return F.when(there, as_json(names).cast("binary")), nothing
+        columns = to_arrow_schema(rows.select(*map(quote, names)).schema)
+        encoder = encoder_of(of, self.topic, part, columns, register=self.register)
+        if encoder.rows is None:
+            return F.when(there, F.concat(F.lit(encoder.prefix), as_json(names).cast("binary"))), nothing
+        encode = arrow_udf(encoder.encoded, "content BINARY, problem STRING")  # type: ignore[call-overload]
+        found = encode(F.when(there, F.struct(*(F.col(quote(name)) for name in names))))
+        return found["content"], found["problem"]
+
+    def _key(self, rows: DataFrame, delivery: Delivery) -> tuple[Column, Column]:
         from pyspark.sql import functions as F
         from pyspark.sql import types as T
 
         from headrace.description import quote
         from headrace.spark.json_rows import as_json
 
-        names = self._names(delivery)
+        names, nothing = self._names(delivery), F.lit(None).cast("string")
         if not names:
-            return F.lit(None).cast("binary")
+            return F.lit(None).cast("binary"), nothing
+        if isinstance(self.key_format, Format):
+            return self._encoded(rows, names, "key", self.key_format, F.lit(True))
         if len(names) == 1 and isinstance(rows.schema[names[0]].dataType, T.StringType):
-            return F.col(quote(names[0])).cast("binary")
-        return as_json(names).cast("binary")
+            return F.col(quote(names[0])).cast("binary"), nothing
+        return as_json(names).cast("binary"), nothing
 
     def _names(self, delivery: Delivery) -> tuple[str, ...]:
         return tuple(self.key or delivery.identity)

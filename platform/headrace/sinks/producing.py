@@ -51,7 +51,7 @@ class Destination:
 def sender(destination: Destination) -> Callable[[Iterable[pa.RecordBatch]], Iterator[pa.RecordBatch]]:
     """A function for `mapInArrow`.
 
-    In:  rows sorted as they are to be sent: partition, key, value, chain, timestamp_ms, sequence, ordinal
+    In:  rows sorted as they are to be sent: partition, key, value, chain, timestamp_ms, sequence, ordinal, problem
     Out: outcomes (see `refusals.OUTCOMES`), when the broker has everything else for good
     """
 
@@ -94,9 +94,12 @@ class _Production:
     def send(self, batch: pa.RecordBatch) -> Iterator[Outcome]:
         produce, to = self._producer.produce, self._to
         limit = to.record_bytes_max - RECORD_OVERHEAD_BYTES - len(to.header)
-        for partition, key, value, chain, timestamp_ms, sequence, ordinal in zip(
+        for partition, key, value, chain, timestamp_ms, sequence, ordinal, problem in zip(
             *(column.to_pylist() for column in batch.columns), strict=True
         ):
+            if problem is not None:
+                yield sequence, ordinal, problem, None, None
+                continue
             size = len(key or b"") + len(value or b"") + len(chain)
             if size > limit:
                 said = f"the record has {size:,} bytes, and topic '{to.topic}' takes {to.record_bytes_max:,}"

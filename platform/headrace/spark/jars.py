@@ -1,4 +1,4 @@
-"""Where the jars of Spark and of the local Kafka broker are, and the Java that runs them."""
+"""Where the jars of Spark, of the local Kafka broker and of the local schema registry are, and the Java that runs them."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ def project_root() -> Path:
 
 
 def jars_dir() -> Path:
-    """Give the folder of `spark/` and `broker/`: $HEADRACE_JARS, or `.headrace/jars` of the project."""
+    """Give the folder of `spark/`, `broker/` and `registry/`: $HEADRACE_JARS, or `.headrace/jars` of the project."""
     named = os.environ.get(VARIABLE)
     return Path(named).absolute() if named else project_root() / ".headrace" / "jars"
 
@@ -42,6 +42,14 @@ def broker_classpath() -> str:
     Raises: JarsMissing.
     """
     return os.pathsep.join(_jars("broker"))
+
+
+def registry_jar() -> str:
+    """Give the program of the schema registry, which names its own class path.
+
+    Raises: JarsMissing.
+    """
+    return _jars("registry")[0]
 
 
 def java() -> str:
@@ -65,6 +73,6 @@ def _jars(kind: str) -> list[str]:
     if not found:
         raise JarsMissing(
             f"There are no jars in '{folder}'.",
-            hint=f"Run `make setup`, or point {VARIABLE} at a folder that holds spark/ and broker/.",
+            hint=f"Run `make setup`, or point {VARIABLE} at a folder that holds spark/, broker/ and registry/.",
         )
     return found

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 
+from headrace.description.formats import Debezium, Json
 from headrace.errors import DescriptionError
 from headrace.sequence.log_columns import KAFKA
 from headrace.sequence.sequence_records import RECORDS
@@ -71,7 +72,8 @@ class PipedTopic:
         return [pa.RecordBatch.from_arrays(arrays, schema=RECORDS)]
 
     def _require_bytes(self, part: str, content: Bytes, of: object) -> None:
-        if of != "json" and not isinstance(content, bytes | None):
+        in_json = of == "json" or isinstance(of, Json) or (isinstance(of, Debezium) and of.format == "json")
+        if not in_json and not isinstance(content, bytes | None):
             raise DescriptionError(
                 f"Topic '{self.topic.name}': the {part} {content!r} is not bytes, and the topic's {part}s are no JSON.",
                 hint="Give it as its producer encodes it.",

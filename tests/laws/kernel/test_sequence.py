@@ -14,7 +14,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import headrace as hr
-from headrace.sequence import decode
+from headrace.sequence import json_reader
 from headrace.sequence.formats import RecordFormat
 from headrace.sequence.log_state import LogState
 from headrace.sequence.parse import json_columns
@@ -76,7 +76,7 @@ def test_rows_stream_times_and_verdicts_are_those_of_the_oracles(
     records = some_records(random)
     commits = cut(random, records)
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(decode, "ROWS_MAX", rows_max)
+        patch.setattr(json_reader, "ROWS_MAX", rows_max)
         patch.setattr(json_columns, "FEW", few)
         found, _ = run(topic, random, commits)
     rows = {(row["partition"], row["offset"]): row for each in found for row in each.rows.to_pylist()}

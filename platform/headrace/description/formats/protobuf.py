@@ -9,6 +9,7 @@ from typing import Any
 from headrace.description.ddl import quote
 from headrace.description.formats.avro_types import SchemaError
 from headrace.description.formats.format import Format, narrowed
+from headrace.description.formats.registry import checked_url
 from headrace.description.schema import Column, refuse_reserved
 from headrace.description.wording import a_value
 from headrace.errors import DescriptionError
@@ -24,6 +25,8 @@ class Protobuf(Format):
     `registered`: True: each record begins with a magic byte, the id of its schema and the indexes of its message, as
     Confluent's serializers write it. The registry is not asked: numbers of fields tell what the bytes mean, in each version
     of a message. Records of another message than this are dead letters.
+    `registry`, `subject`: for sinks: where the schema is registered, and under which name (default: `<topic>-value` or
+    `<topic>-key`). Records of such a topic are `registered`.
     Out: columns from the message (see the guide on formats); `value=` and `key=` may narrow them.
     Raises: DescriptionError naming the value and the fix.
     """
@@ -31,8 +34,13 @@ class Protobuf(Format):
     message: Any
     schema: bytes | Path | None = None
     registered: bool = False
+    registry: str | None = None
+    subject: str | None = None
 
     def __post_init__(self) -> None:
+        if self.registry is not None:
+            checked_url(self.registry, "Protobuf")
+            object.__setattr__(self, "registered", True)
         from headrace.description.formats.protobuf_types import descriptors_of, message_in
 
         try:

@@ -7,12 +7,14 @@ that is away, slow, refuses the credentials or answers with something else raise
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property, lru_cache
 from typing import TYPE_CHECKING, Any
 
-from headrace.errors import DescriptionError, TransientError
+from headrace.description.formats.avro_resolution import unresolvable
+from headrace.description.formats.avro_types import parse_schema
+from headrace.errors import DescriptionError, TerminalError, TransientError
 
 if TYPE_CHECKING:
     from headrace.description.formats.registry_settings import RegistrySettings
@@ -23,6 +25,10 @@ REFERENCES_MAX = 100
 
 class RegistryAwayError(TransientError):
     """The registry did not answer as a registry does; it may later."""
+
+
+class SchemaRefusedError(TerminalError):
+    """The registry refuses a schema: it is incompatible with its subject's others, or no schema."""
 
 
 @dataclass(frozen=True)
@@ -67,13 +73,73 @@ class Registry:
             return self._asked(what, lambda client: client.get_latest_version(subject).schema)
         return self._asked(what, lambda client: client.get_version(subject, version).schema)
 
+    def register(self, subject: str, kind: str, text: str, used: Sequence[tuple[str, str, int]] = ()) -> int:
+        """The id of a schema, which is registered unless the subject has it.
+
+        In:     used  schemas that it uses: name, subject and version
+        Raises: SchemaRefusedError naming the incompatible field, where that is known; RegistryAwayError
+        """
+        from confluent_kafka.schema_registry import SchemaRegistryError
+
+        schema = _schema(kind, text, used)
+        try:
+            return int(self._client.register_schema(subject, schema))
+        except SchemaRegistryError as error:
+            if error.http_status_code not in (409, 422):
+                what = f"the registration of a schema in subject '{subject}'"
+                raise self._away(what, str(error), error.http_status_code) from error
+            raise SchemaRefusedError(
+                f"Schema registry {self.url}: subject '{subject}' refuses the schema: "
+                f"{self._why_refused(subject, kind, text) or 'see its own words'}.",
+                detail=str(error)[:500],
+                hint="Give the schema a form that is compatible, another subject=, or the subject another compatibility.",
+            ) from error
+        except Exception as error:  # as in `_answer`
+            raise self._away(
+                f"the registration of a schema in subject '{subject}'", repr(error), None
+            ) from error
+
+    def find(
+        self, subject: str, kind: str, text: str, used: Sequence[tuple[str, str, int]] = ()
+    ) -> int | None:
+        """The id of a schema in a subject; None: it is not there. Raises: RegistryAwayError."""
+        schema = _schema(kind, text, used)
+        found = self._answer(
+            f"a schema of subject '{subject}'", lambda: self._client.lookup_schema(subject, schema)
+        )
+        return None if found is None else int(found.schema_id)
+
+    def newest_version(self, subject: str) -> int:
+        """The number of the newest version of a subject. Raises: RegistryAwayError."""
+        what = f"the newest version of subject '{subject}'"
+        found = self._answer(what, lambda: self._client.get_latest_version(subject))
+        if found is None:
+            raise self._away(what, "The registry says that it does not have it.", None)
+        return int(found.version)
+
+    def _why_refused(self, subject: str, kind: str, text: str) -> str | None:
+        """Which field is incompatible with the newest schema; None: that is not known."""
+        if kind != "AVRO" or (newest := self.of_subject(subject)) is None or newest.kind != kind:
+            return None
+        old, new = parse_schema(newest.text, newest.references), parse_schema(text)
+        return unresolvable(old, new) or unresolvable(new, old)
+
     def _asked(self, what: str, ask: Any) -> RegisteredSchema | None:
+        found = self._answer(what, lambda: ask(self._client))
+        if found is None:
+            return None
+        try:
+            references = self._references(found.references or ())
+            return _checked(found.schema_type or "AVRO", found.schema_str, tuple(references))
+        except (TypeError, ValueError) as error:
+            raise self._away(what, f"{type(error).__name__}: {error}", None) from error
+
+    def _answer(self, what: str, ask: Callable[[], Any]) -> Any:
+        """The registry's answer; None: it does not have it."""
         from confluent_kafka.schema_registry import SchemaRegistryError
 
         try:
-            found = ask(self._client)
-            references = self._references(found.references or ())
-            return _checked(found.schema_type or "AVRO", found.schema_str, tuple(references))
+            return ask()
         except SchemaRegistryError as error:
             if error.error_code in NOT_FOUND:
                 return None
@@ -87,9 +153,17 @@ class Registry:
         for reference in references:
             if depth > REFERENCES_MAX:
                 raise ValueError(f"references lead over more than {REFERENCES_MAX} schemas")
-            used = self._client.get_version(reference.subject, reference.version).schema
+            used = self._used(reference.subject, reference.version)
             texts += [*self._references(used.references or (), depth + 1), used.schema_str]
         return list(dict.fromkeys(texts))
+
+    def _used(self, subject: str, version: int) -> Any:
+        """A schema that another one uses. The registry has that one, so it has this one, too: if not now, then later."""
+        what = f"schema '{subject}' in version {version}, which another schema uses,"
+        found = self._answer(what, lambda: self._client.get_version(subject, version))
+        if found is None:
+            raise self._away(what, "The registry says that it does not have it.", None)
+        return found.schema
 
     @cached_property
     def _client(self) -> Any:
@@ -106,6 +180,12 @@ class Registry:
         return RegistryAwayError(
             f"Schema registry {self.url}: {what} was not to be had.", detail=detail[:500], hint=hint
         )
+
+
+def _schema(kind: str, text: str, used: Sequence[tuple[str, str, int]]) -> Any:
+    from confluent_kafka.schema_registry import Schema, SchemaReference
+
+    return Schema(text, kind, [SchemaReference(*each) for each in used])
 
 
 def _checked(kind: str, text: object, references: tuple[str, ...]) -> RegisteredSchema:

@@ -13,6 +13,7 @@ import pyarrow as pa
 from headrace.sequence.avro.plans import Plan, plan_of
 from headrace.sequence.encodings import AvroBytes
 from headrace.sequence.framing import HEADER_BYTES, ID_MAX, marks, schema_ids
+from headrace.sequence.read_part import ReadPart
 from headrace.sequence.reasons import Reasons
 
 
@@ -23,11 +24,8 @@ class AvroReader:
         """In: what  "key" or "value", as reasons call it."""
         self._of, self._fields, self._what = of, tuple(fields), what
 
-    def read(self, raw: pa.Array, reasons: Reasons) -> tuple[pa.StructArray, frozenset[tuple[str, int]]]:
-        """Bytes as structs; null where there are none, and where they are malformed.
-
-        Out: also the schemas that have to be asked for: what is read of their records does not count
-        """
+    def read(self, raw: pa.Array, reasons: Reasons) -> ReadPart:
+        """Bytes as structs; null where there are none, and where they are malformed."""
         parts, places, asked = [], [], set[tuple[str, int]]()
         for schema_id, rows in self._by_schema(raw, reasons):
             key = (self._of.url or "", schema_id)
@@ -45,7 +43,7 @@ class AvroReader:
             for row, problem in problems.items():
                 why = f"malformed {self._what}: {self._named(schema_id)}: {problem}"
                 reasons.add_one(int(rows[row]), why)
-        return _together(parts, places, len(raw), pa.struct(list(self._fields))), frozenset(asked)
+        return ReadPart(_together(parts, places, len(raw), pa.struct(list(self._fields))), frozenset(asked))
 
     def _refuse(self, reasons: Reasons, marked: np.ndarray, why: str) -> None:
         reasons.add(marked, f"malformed {self._what}: {why}")

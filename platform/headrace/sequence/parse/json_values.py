@@ -152,10 +152,10 @@ def _text_of(value: Any) -> str | None:
         return value
     if isinstance(value, str):
         return str(value)
-    return _written(value)
+    return as_text(value)
 
 
-def _written(value: Any) -> str:
+def as_text(value: Any) -> str:
     """A parsed value as JSON again, numbers as they were written; without recursion, as it may be nested deeply."""
     texts: list[str] = []
     waiting = [value]

@@ -74,6 +74,11 @@ def _refuse(constant: str) -> NoReturn:
     raise Malformed(DOES_NOT_FIT, f"{constant} is not JSON")
 
 
+def parse(text: str) -> Any:
+    """The first value of a text that `StrictReader` takes, numbers as `Number`."""
+    return _PARSER.raw_decode(text.strip(BLANKS))[0]
+
+
 _PARSER = json.JSONDecoder(parse_int=Number, parse_float=Number, parse_constant=_refuse, strict=True)
 
 

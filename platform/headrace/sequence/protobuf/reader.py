@@ -17,6 +17,7 @@ from headrace.description.formats.protobuf_types import indexes_of, parser_of
 from headrace.sequence.encodings import ProtobufBytes
 from headrace.sequence.framing import HEADER_BYTES
 from headrace.sequence.protobuf.values import fields_taken
+from headrace.sequence.read_part import ReadPart
 from headrace.sequence.reasons import Reasons
 
 MESSAGE_MAX = 160  # letters of an error
@@ -36,13 +37,13 @@ class ProtobufReader:
         self._take = fields_taken(message, [field.name for field in fields])
         self._name, self._indexes = message.full_name, indexes_of(message)
 
-    def read(self, raw: pa.Array, reasons: Reasons) -> tuple[pa.StructArray, frozenset[tuple[str, int]]]:
-        """Bytes as structs; null where there are none, and where they are malformed. Out: no schema is asked for."""
+    def read(self, raw: pa.Array, reasons: Reasons) -> ReadPart:
+        """Bytes as structs; null where there are none, and where they are malformed."""
         values = [self._value(row, record, reasons) for row, record in enumerate(raw.to_pylist())]
         try:
-            return pa.array(values, self._type), frozenset()
+            return ReadPart(pa.array(values, self._type))
         except (pa.ArrowException, OverflowError, TypeError, ValueError):
-            return pa.array(self._taken(values, reasons), self._type), frozenset()
+            return ReadPart(pa.array(self._taken(values, reasons), self._type))
 
     def _value(self, row: int, record: bytes | None, reasons: Reasons) -> Any:
         if record is None:

@@ -1,6 +1,6 @@
-"""The source chain: where a record comes from, hop by hop, read from its header.
+"""The source chain: where a record comes from, hop by hop, read from its header or its value.
 
-The header holds a JSON list of `[topic, partition, offset]` or `[topic, partition, offset, ordinal]`, the root first:
+There stands a JSON list of `[topic, partition, offset]` or `[topic, partition, offset, ordinal]`, the root first:
 each hop that republishes appends the position of what it read, and numbers the outputs of one input by ordinals.
 
     [["orders", 0, 12], ["parts", 1, 40, 2]]   read in partition 3 of the topic `screws`:
@@ -52,24 +52,23 @@ class Chains:
         return table
 
 
-def malformed_reason(header: str) -> str:
-    """Why a record with a malformed chain is a dead letter."""
+def malformed_reason(place: str) -> str:
+    """Why a record with a malformed chain is a dead letter. In: place  of the chain: a header, or a path in the value."""
     return (
-        f"malformed {header}: not a JSON list of 1 to {ENTRIES_MAX} entries "
+        f"malformed {place}: not a JSON list of 1 to {ENTRIES_MAX} entries "
         "[topic, partition, offset] or [topic, partition, offset, ordinal]"
     )
 
 
 def read_chains(
-    headers: pa.Array, name: str, topic: str, partition: np.ndarray, offset: np.ndarray
+    at: np.ndarray, texts: pa.Array, topic: str, partition: np.ndarray, offset: np.ndarray
 ) -> Chains:
-    """The chains in the last header of this name of each record.
+    """The chains of records.
 
-    In: headers            ARRAY<STRUCT<key: STRING, value: BINARY>>, null or empty where there are none
+    In: at                 the records that have one, in order, and `texts`, BINARY: each as it stands there
         partition, offset  of each record in its topic
     """
-    rows = len(headers)
-    at, texts = _last_named(headers, name)
+    rows = len(partition)
     entries, well_formed = _entries(texts)
     malformed = np.zeros(rows, bool)
     malformed[at[~well_formed]] = True
@@ -101,7 +100,7 @@ def read_chains(
 
 def chain_texts(headers: pa.Array, name: str) -> pa.Array:
     """The chain of each record as it stands in its last header of this name, without blanks; null if there is none."""
-    at, raw = _last_named(headers, name)
+    at, raw = in_headers(headers, name)
     texts = _texts(raw)
     well_formed = pc.match_substring_regex(texts, CHAIN).fill_null(False).to_numpy(zero_copy_only=False)
     texts = _without_blanks(texts.filter(pa.array(well_formed)))
@@ -110,8 +109,11 @@ def chain_texts(headers: pa.Array, name: str) -> pa.Array:
     return texts.take(pa.array(place, mask=place < 0))
 
 
-def _last_named(headers: pa.Array, name: str) -> tuple[np.ndarray, pa.Array]:
-    """The records that have a header of this name, and the last such of each: its bytes, or null."""
+def in_headers(headers: pa.Array, name: str) -> tuple[np.ndarray, pa.Array]:
+    """The records that have a header of this name, and the last such of each: its bytes, or null.
+
+    In: headers  ARRAY<STRUCT<key: STRING, value: BINARY>>, null or empty where there are none
+    """
     if not len(headers) or not len(headers.flatten()):
         return np.zeros(0, np.int64), pa.array([], pa.binary())
     entries = headers.flatten()

@@ -1,0 +1,87 @@
+"""Where alerts go: a channel of Slack, or mail. What sends them is a sensor (see `alerts`)."""
+
+from __future__ import annotations
+
+import smtplib
+import ssl
+from collections.abc import Sequence
+from dataclasses import dataclass
+from email.message import EmailMessage
+from typing import Protocol, runtime_checkable
+
+from headrace.errors import DescriptionError, TransientError
+from headrace.settings.alerts import SlackSettings, SmtpSettings
+
+
+@runtime_checkable
+class AlertChannel(Protocol):
+    """A way to people; one of your own has such a method."""
+
+    def send(self, subject: str, lines: Sequence[str]) -> None:
+        """Deliver a message, or raise: then it is sent again with the sensor's next look."""
+        ...
+
+
+@dataclass(frozen=True)
+class SlackAlerts:
+    """A channel of Slack, by `dagster-slack`; the token comes from HEADRACE_SLACK_TOKEN. In: channel  such as "#data"."""
+
+    channel: str
+
+    def __post_init__(self) -> None:
+        if not self.channel:
+            raise DescriptionError("SlackAlerts: channel is empty.", hint="Write for example '#data'.")
+
+    def send(self, subject: str, lines: Sequence[str]) -> None:
+        """See `AlertChannel`. Raises: TransientError when Slack does not take it."""
+        from dagster_slack import SlackResource
+
+        token = SlackSettings().token
+        if token is None:
+            raise TransientError("SlackAlerts: there is no token.", hint="Set HEADRACE_SLACK_TOKEN.")
+        text = "\n".join([f"*{subject}*", *(f"• {line}" for line in lines)])
+        try:
+            client = SlackResource(token=token.get_secret_value()).get_client()
+            client.chat_postMessage(channel=self.channel, text=text)
+        except Exception as error:  # of HTTP and of Slack's own answers
+            raise TransientError(
+                f"SlackAlerts: {self.channel} did not take it.", detail=str(error)
+            ) from error
+
+
+@dataclass(frozen=True)
+class EmailAlerts:
+    """Mail, by the server that HEADRACE_SMTP_… names. In: to  addresses."""
+
+    to: Sequence[str]
+
+    def __post_init__(self) -> None:
+        if isinstance(self.to, str) or not self.to or not all("@" in each for each in self.to):
+            raise DescriptionError(
+                "EmailAlerts: to is no list of addresses.", hint="Write for example to=['data@example.com']."
+            )
+        object.__setattr__(self, "to", tuple(self.to))
+
+    def send(self, subject: str, lines: Sequence[str]) -> None:
+        """See `AlertChannel`. Raises: TransientError when the server does not take it."""
+        smtp, message = SmtpSettings(), EmailMessage()
+        message["Subject"], message["From"], message["To"] = subject, smtp.sender, ", ".join(self.to)
+        message.set_content("\n".join([*lines, ""]))
+        try:
+            with _connected(smtp) as server:
+                if smtp.username is not None:
+                    server.login(smtp.username, smtp.password.get_secret_value() if smtp.password else "")
+                server.send_message(message)
+        except (smtplib.SMTPException, OSError) as error:
+            where = f"{smtp.host}:{smtp.port}"
+            raise TransientError(f"EmailAlerts: {where} did not take it.", detail=str(error)) from error
+
+
+def _connected(smtp: SmtpSettings) -> smtplib.SMTP:
+    if smtp.security == "tls":
+        context = ssl.create_default_context()
+        return smtplib.SMTP_SSL(smtp.host, smtp.port, timeout=smtp.timeout_seconds, context=context)
+    server = smtplib.SMTP(smtp.host, smtp.port, timeout=smtp.timeout_seconds)
+    if smtp.security == "starttls":
+        server.starttls(context=ssl.create_default_context())
+    return server

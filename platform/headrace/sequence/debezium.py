@@ -1,0 +1,125 @@
+"""Debezium's envelopes as rows of the captured table.
+
+Law: what becomes of a record is a function of its bytes. Each operation has one outcome:
+  r, c, u    (read by a snapshot, created, updated) the row of `after`
+  d          (deleted) a tombstone: its row is null
+  others     t (truncated) and what is no envelope: a dead letter
+A row with a value that PostgreSQL did not send, because it is long and did not change, is a dead letter, too: it would
+replace the value by a placeholder.
+Source: Debezium 2.7 and 3.x, reference of the PostgreSQL connector, "Data change events".
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from headrace.sequence.encodings import DebeziumBytes
+from headrace.sequence.read_part import Read, ReadPart
+from headrace.sequence.reasons import Reasons
+
+UNAVAILABLE = "__debezium_unavailable_value"
+ROWS, DELETED, TRUNCATED = ("r", "c", "u"), "d", "t"
+PAYLOAD = "payload"
+
+
+def envelope_fields(of: DebeziumBytes, fields: Sequence[pa.Field]) -> list[pa.Field]:
+    """What is read of the bytes. In: fields  of the topic's values."""
+    row = [field for field in fields if field.name not in of.more]
+    envelope = [
+        pa.field("op", pa.string()),
+        pa.field("after", pa.struct(row)),
+        *([pa.field("source", pa.struct([("ts_ms", pa.int64())]))] if of.changed_at else []),
+        *([pa.field("transaction", pa.struct([("id", pa.string())]))] if of.transaction else []),
+    ]
+    return [*envelope, pa.field(PAYLOAD, pa.struct(envelope))] if of.may_be_wrapped else envelope
+
+
+class DebeziumReader:
+    """Reads values into structs of some fields."""
+
+    def __init__(self, of: DebeziumBytes, fields: Sequence[pa.Field], envelopes: Read) -> None:
+        """In: envelopes  reads bytes into structs of `envelope_fields`."""
+        self._of, self._fields, self._envelopes = of, list(fields), envelopes
+
+    def read(self, raw: pa.Array, reasons: Reasons) -> ReadPart:
+        """Bytes as structs; null where there are none, and where they are malformed."""
+        read = self._envelopes(raw, reasons)
+        parts = _parts(read.structs)
+        if self._of.may_be_wrapped:
+            parts = _unwrapped(parts)
+        op, after = parts["op"], parts["after"]
+        self._refuse(op, after, raw, reasons)
+        columns = dict(zip([field.name for field in after.type], after.flatten(), strict=True))
+        self._refuse_unavailable(columns, reasons)
+        more = {
+            self._of.operation: op,
+            self._of.changed_at: _inner(parts, "source"),
+            self._of.transaction: _inner(parts, "transaction"),
+        }
+        columns |= {name: column for name, column in more.items() if name is not None and column is not None}
+        structs = pa.StructArray.from_arrays(
+            [columns[field.name] for field in self._fields], fields=self._fields, mask=raw.is_null()
+        )
+        return ReadPart(structs, read.asked, _marks(pc.equal(op, DELETED)) & ~reasons.dead)
+
+    def _refuse(self, op: pa.Array, after: pa.Array, raw: pa.Array, reasons: Reasons) -> None:
+        there = _marks(raw.is_valid())
+        is_row = _marks(pc.is_in(op, pa.array(ROWS)))
+        reasons.add(
+            there & _marks(op.is_null()), "malformed value: it is no envelope of Debezium: op is null"
+        )
+        reasons.add(is_row & _marks(after.is_null()), "malformed value: its after is null, and its op no d")
+        truncated = "malformed value: op t, a truncation of the table, cannot be followed"
+        reasons.add(_marks(pc.equal(op, TRUNCATED)), truncated)
+        known = is_row | _marks(pc.is_in(op, pa.array([DELETED, TRUNCATED])))
+        odd = np.flatnonzero(there & ~known & _marks(op.is_valid()))
+        for row in odd.tolist():
+            reasons.add_one(row, f"malformed value: Debezium has no op {op[row].as_py()[:20]!r}")
+
+    def _refuse_unavailable(self, columns: dict[str, pa.Array], reasons: Reasons) -> None:
+        for name, column in columns.items():
+            if pa.types.is_string(column.type) or pa.types.is_binary(column.type):
+                sign = UNAVAILABLE if pa.types.is_string(column.type) else UNAVAILABLE.encode()
+                marks = _marks(pc.equal(column, pa.scalar(sign, column.type)))
+                why = f"malformed value: {name} was not sent, for it did not change; its table needs REPLICA IDENTITY FULL"
+                reasons.add(marks, why)
+
+
+def unwrapped_keys(read: ReadPart) -> ReadPart:
+    """Keys that may stand in a `payload`. In: read  the fields of keys, and a struct of them."""
+    parts = _unwrapped(_parts(read.structs))
+    fields = list(read.structs.type)[:-1]
+    mask = read.structs.is_null()
+    found = pa.StructArray.from_arrays([parts[f.name] for f in fields], fields=fields, mask=mask)
+    return ReadPart(found, read.asked)
+
+
+def _parts(structs: pa.StructArray) -> dict[str, pa.Array]:
+    return dict(zip([field.name for field in structs.type], structs.flatten(), strict=True))
+
+
+def _unwrapped(parts: dict[str, pa.Array]) -> dict[str, pa.Array]:
+    """The parts of the payload where there is one."""
+    payload = parts.pop(PAYLOAD)
+    inside = _marks(payload.is_valid())
+    if not inside.any():
+        return parts
+    place = np.arange(len(inside)) + len(inside) * inside
+    return {
+        name: pa.concat_arrays([parts[name], column]).take(pa.array(place))
+        for name, column in _parts(payload).items()
+    }
+
+
+def _inner(parts: dict[str, pa.Array], name: str) -> pa.Array | None:
+    """The one field of a part; None: it is not read."""
+    return parts[name].flatten()[0] if name in parts else None
+
+
+def _marks(mask: pa.Array) -> np.ndarray:
+    found: np.ndarray = mask.fill_null(False).to_numpy(zero_copy_only=False)
+    return found

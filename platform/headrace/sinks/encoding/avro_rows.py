@@ -1,0 +1,128 @@
+"""Rows as Avro: the schema of some columns, what must fit between a schema and columns, and the bytes."""
+
+from __future__ import annotations
+
+import io
+import json
+import re
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+import pyarrow as pa
+
+from headrace.description.formats import Avro
+from headrace.description.formats.avro_types import AvroType
+from headrace.errors import TerminalError
+from headrace.sequence.avro.columns import Mismatch, encoded_type
+
+_NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
+_LOGICAL = {"type": "long"}
+_PRIMITIVES: tuple[tuple[Callable[[pa.DataType], bool], Any], ...] = (
+    (pa.types.is_boolean, "boolean"),
+    (pa.types.is_int64, "long"),
+    (pa.types.is_integer, "int"),
+    (pa.types.is_float32, "float"),
+    (pa.types.is_float64, "double"),
+    (pa.types.is_string, "string"),
+    (pa.types.is_binary, "bytes"),
+    (pa.types.is_date, {"type": "int", "logicalType": "date"}),
+)
+
+
+@dataclass(frozen=True)
+class AvroRows:
+    """Encodes rows with a schema. In: schema  as JSON text."""
+
+    schema: str
+
+    def function(self) -> Callable[[Any], bytes]:
+        """See `RowEncoder`."""
+        from fastavro import parse_schema, schemaless_writer
+
+        schema = parse_schema(json.loads(self.schema))
+
+        def encode(row: Any) -> bytes:
+            out = io.BytesIO()
+            schemaless_writer(out, schema, row, strict_allow_default=True)
+            return out.getvalue()
+
+        return encode
+
+
+def avro_schema(of: Avro, topic: str, part: str, columns: pa.Schema, what: str) -> str:
+    """The schema with which rows are written: the described one, or that of their columns.
+
+    Raises: TerminalError when a column has no field or another type there; RegistryAwayError
+    """
+    if of.schema is None and of.version is None:
+        name = re.sub(r"[^A-Za-z0-9_]", "_", f"{topic}_{part}")
+        return json.dumps(
+            _record(pa.struct(list(columns)), name if _NAME.fullmatch(name) else f"_{name}", what)
+        )
+    reader = of.reader(topic, part, None)
+    assert reader is not None
+    _require_columns(reader, columns, what)
+    from headrace.sequence.avro.plans import plain
+
+    return str(of.schema) if of.schema is not None else json.dumps(plain(reader))
+
+
+def _require_columns(reader: AvroType, columns: pa.Schema, what: str) -> None:
+    if reader.kind != "record":
+        raise TerminalError(f"{what}: its Avro schema is {reader.kind}, and rows are records.")
+    fields = {field.name: field for field in reader.fields}
+    for column in columns:
+        if column.name not in fields:
+            raise TerminalError(
+                f"{what}: column '{column.name}' has no field in the Avro schema; its fields are {', '.join(fields)}.",
+                hint="Add the field to the schema, or leave the column out with a select.",
+            )
+        try:
+            encoded_type(fields[column.name].type, column.type, column.name)
+        except Mismatch as mismatch:
+            raise TerminalError(
+                f"{what}: column '{column.name}' does not fit the Avro schema: {mismatch}.",
+                hint=f"Change its type in a step: .with_column('{column.name}', …).",
+            ) from None
+    for name, field in fields.items():
+        if field.default is None and name not in columns.names:
+            raise TerminalError(
+                f"{what}: field '{name}' of the Avro schema has no default, and there is no such column."
+            )
+
+
+def _record(of: pa.StructType, name: str, what: str) -> dict[str, Any]:
+    for field in of:
+        if not _NAME.fullmatch(field.name):
+            raise TerminalError(
+                f"{what}: column '{field.name}' cannot be a field of Avro.",
+                hint="Avro takes letters, digits and _; rename it in a select.",
+            )
+    fields = [
+        {
+            "name": field.name,
+            "type": ["null", _type(field.type, f"{name}_{field.name}", what)],
+            "default": None,
+        }
+        for field in of
+    ]
+    return {"type": "record", "name": name, "fields": fields}
+
+
+def _type(of: pa.DataType, name: str, what: str) -> Any:
+    """The Avro type of a column. In: name  for a record that it needs."""
+    for test, found in _PRIMITIVES:
+        if test(of):
+            return found
+    if pa.types.is_timestamp(of):
+        return _LOGICAL | {"logicalType": "timestamp-micros" if of.tz else "local-timestamp-micros"}
+    if pa.types.is_decimal(of):
+        return {"type": "bytes", "logicalType": "decimal", "precision": of.precision, "scale": of.scale}
+    if pa.types.is_struct(of):
+        return _record(of, name, what)
+    if pa.types.is_list(of):
+        return {"type": "array", "items": ["null", _type(of.value_type, name, what)]}
+    if pa.types.is_map(of) and pa.types.is_string(of.key_type):
+        return {"type": "map", "values": ["null", _type(of.item_type, name, what)]}
+    raise TerminalError(f"{what}: a column of type {of} cannot be Avro.")

@@ -1,0 +1,88 @@
+"""The encoder of a sink's keys or values: chosen and checked on the driver, used in tasks."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any, Protocol
+
+import pyarrow as pa
+
+from headrace.description.formats import Avro, Format, JsonSchema, Protobuf
+from headrace.description.formats.registry import address_of
+from headrace.errors import TerminalError
+from headrace.sinks.encoding.avro_rows import AvroRows, avro_schema
+from headrace.sinks.encoding.json_schema import json_schema
+from headrace.sinks.encoding.protobuf_rows import ProtobufRows, registered_message
+from headrace.sinks.encoding.subjects import schema_id
+from headrace.sinks.encoding.values import plain_values
+
+PROBLEM_MAX = 200  # letters
+
+
+class RowEncoder(Protocol):
+    """Makes bytes of rows; goes to tasks."""
+
+    def function(self) -> Callable[[Any], bytes]:
+        """A function of the columns of one row, by name, as Python values. It raises when they do not fit."""
+        ...
+
+
+@dataclass(frozen=True)
+class Encoder:
+    """Makes bytes of many rows.
+
+    rows    None: rows are JSON, which Spark writes
+    prefix  for registries: the magic byte, the id, and the indexes of a message
+    """
+
+    rows: RowEncoder | None
+    prefix: bytes
+
+    def encoded(self, structs: pa.Array) -> pa.Array:
+        """For each row `content`, its bytes, or `problem`, why it has none; both are null where the struct is.
+
+        In: structs  of the columns; Spark wants these very types of its functions
+        """
+        assert self.rows is not None
+        encode, contents, problems = self.rows.function(), list[bytes | None](), list[str | None]()
+        for row in plain_values(structs):
+            content = problem = None
+            if row is not None:
+                try:
+                    content = self.prefix + encode(row)
+                except Exception as error:  # whatever a library says, it is the row that does not fit
+                    problem = f"it does not fit its schema: {type(error).__name__}: {error}"[:PROBLEM_MAX]
+            contents.append(content)
+            problems.append(problem)
+        columns = [pa.array(contents, pa.binary()), pa.array(problems, pa.string())]
+        return pa.StructArray.from_arrays(columns, names=["content", "problem"])
+
+
+def encoder_of(of: Format, topic: str, part: str, columns: pa.Schema, *, register: bool) -> Encoder:
+    """The encoder of a topic's keys or values.
+
+    In:     part      "key" or "value"
+            columns   of the rows
+            register  False: a schema that the registry does not have yet is refused
+    Raises: TerminalError when the columns do not fit the schema, or the registry refuses it; RegistryAwayError
+    """
+    what = f"KafkaSink '{topic}': {part}"
+    match of:
+        case Avro():
+            schema = avro_schema(of, topic, part, columns, what)
+            return Encoder(AvroRows(schema), _prefix(of, topic, part, "AVRO", schema, register))
+        case JsonSchema():
+            schema = json_schema(of, topic, part, columns, what)
+            return Encoder(None, _prefix(of, topic, part, "JSON", schema, register))
+        case Protobuf():
+            rows = ProtobufRows.of(of, columns, what)
+            return Encoder(rows, registered_message(of, topic, part, what, register=register))
+    raise TerminalError(f"{what}: {type(of).__name__} is a format for reading alone.")
+
+
+def _prefix(of: Avro | JsonSchema, topic: str, part: str, kind: str, schema: str, register: bool) -> bytes:
+    if of.registry is None:
+        return b""
+    url, subject = address_of(of.registry, kind), of.subject or f"{topic}-{part}"
+    return b"\0" + schema_id(url, subject, kind, schema, (), register=register).to_bytes(4, "big")

@@ -1,0 +1,48 @@
+"""Schemas of sinks in a registry: registered or looked up, once for each process."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import lru_cache
+
+from headrace.description.formats.registry import Registry
+from headrace.errors import TerminalError
+
+
+@dataclass(frozen=True)
+class Reference:
+    """A schema that another one uses. In: version  None: the newest of its subject."""
+
+    name: str
+    subject: str
+    version: int | None = None
+
+
+@lru_cache(maxsize=256)
+def schema_id(
+    url: str, subject: str, kind: str, text: str, references: tuple[Reference, ...], *, register: bool
+) -> int:
+    """The id of a schema in a subject.
+
+    In:     register  False: it must be there already
+    Raises: TerminalError when it is not there, or the registry refuses it: the error says which field is incompatible;
+            RegistryAwayError
+    """
+    registry = Registry(url)
+    used = [
+        (
+            each.name,
+            each.subject,
+            registry.newest_version(each.subject) if each.version is None else each.version,
+        )
+        for each in references
+    ]
+    if register:
+        return registry.register(subject, kind, text, used)
+    found = registry.find(subject, kind, text, used)
+    if found is None:
+        raise TerminalError(
+            f"Schema registry {url}: subject '{subject}' does not have the schema with which rows are written.",
+            hint="Register it, or give the sink register=True.",
+        )
+    return found
