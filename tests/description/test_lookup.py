@@ -35,6 +35,21 @@ def test_as_of_event_time_a_lookup_waits_and_says_so() -> None:
     assert len({node.fingerprint() for node in (by_log, by_time, forever)}) == 3
 
 
+def test_a_table_that_has_to_be_complete_first_is_one_of_topics() -> None:
+    plain = ORDERS.lookup(ITEMS.table(), on="item")
+    first = ORDERS.lookup(ITEMS.table(), on="item", complete_first=True)
+    assert (plain.waits_for, first.waits_for) == ((), ("items",))
+    assert first.in_words.endswith("as of the record's place in the log; once the table is complete.")
+    assert (plain.day_column, first.day_column) == ("__ingested_at", "__released_at")
+    assert plain.fingerprint() != first.fingerprint()
+    assert "complete_first" not in plain.rules()
+    totals = ITEMS.group_by("item").aggregate(n=hr.count())
+    with refused("complete_first waits for topics, and the table is made of", "or leave complete_first out"):
+        ORDERS.lookup(totals, on="item", complete_first=True)
+    with refused("complete_first 'yes' is not True or False"):
+        ORDERS.lookup(ITEMS.table(), on="item", complete_first="yes")  # type: ignore[arg-type]
+
+
 def test_what_does_not_fit_is_refused() -> None:
     with refused("is no table", "topic.table()"):
         ORDERS.lookup(ITEMS, on="item")  # type: ignore[arg-type]

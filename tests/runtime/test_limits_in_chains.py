@@ -39,6 +39,8 @@ pytestmark = pytest.mark.fast
 NO_SPARK = cast("Any", None)
 VISITS = hr.Topic("visits", key="id STRING", value="pages INT")
 CALM = VISITS.table().suppress(hr.until_time_limit("5 seconds")).named("calm")
+PAGES = hr.Topic("pages", key="pages INT", value="title STRING")
+TITLED = VISITS.lookup(PAGES.table(), on="pages", complete_first=True).named("titled")
 RESULTS = pa.schema(
     [("id", pa.string()), ("pages", pa.int32()), (SEQUENCE, pa.int64()), (TIMESTAMP, pa.int64())]
 )
@@ -80,6 +82,31 @@ def test_its_stream_time_stays_behind_by_the_longest_limit(tmp_path: Path, cuts:
     told = read_commits(NodeOutput.of(CALM), lake.log(output_name(CALM)), 0, 50)
     assert [(at_ms, (ms or 0) // 1_000) for at_ms, ms in sorted(told.closings)] == EXPECTED
     assert [at_ms for at_ms, _ in sorted(told.limits)] == [20, 40]
+
+
+@pytest.mark.parametrize("cuts", [[40], [10, 20, 30, 40], [20, 40]])
+def test_before_a_table_is_complete_that_has_to_be_so_first_there_is_no_stream_time(
+    tmp_path: Path, cuts: list[int]
+) -> None:
+    """What waited for the table is of any age, and is late for no reader."""
+    lake = Lake(f"file:{tmp_path}")
+    lakes.create(lake.table("titled"), RESULTS.append(pa.field("title", pa.string())), kinds.RESULTS)
+    for topic in (VISITS, PAGES):
+        uri, schema, state = lake.log(topic.name), table_schema(log_schema(topic)), LogState()
+        log = lakes.TableWriter(lakes.create(uri, schema, kinds.log(())), lakes.APPENDER)
+        for at_ms in (10, 20, 30, 40):
+            partitions = {0: PartitionState(0, stream_ms=at_ms * 1_000)}
+            state = replace(state, ingested_at_ms=at_ms, batch=state.batch + 1, partitions=partitions)
+            said = [CommitRow(state, {}).to_json()]
+            said += ['{"action": "complete"}'] if topic is PAGES and at_ms == 30 else []
+            rows = [Decision(0, at_ms * 1_000, each) for each in said]
+            record = {"writer": f"log/{topic.name}"}
+            log.append([write_decisions(uri, schema, topic.name, CONTROL, at_ms, rows)], record)
+    for upto_ms in cuts:
+        upto = {"visits": upto_ms, "pages": upto_ms}
+        NodeLog(NO_SPARK, lake, TITLED).follow(Progress(batch=1, upto_ms=upto))
+    told = read_commits(NodeOutput.of(TITLED), lake.log(output_name(TITLED)), 0, 40)
+    assert sorted(told.closings) == [(10, None), (20, None), (30, 30_000), (40, 40_000)]
 
 
 def test_in_silence_ticks_go_on_until_its_readers_have_waited_too(

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -126,6 +127,42 @@ def test_markers_at_the_end_are_passed_over_without_a_row(line: Line) -> None:
     version = lakes.open_table(line.lake.log("readings")).version
     again.pass_over({0: 5})
     assert lakes.open_table(line.lake.log("readings")).version == version
+
+
+def test_the_commit_that_reaches_the_ends_of_the_first_start_says_so_once(line: Line) -> None:
+    def completed() -> list[Any]:
+        log = without_commit_rows(read(line.spark, line.lake.log("readings")))
+        said = log.where("kind = 'control'").orderBy("ingested_at").collect()
+        return [row["ingested_at"] for row in said if json.loads(row["control"])["action"] == "complete"]
+
+    line.sequencer.start_at({0: 0, 1: 0})
+    line.sequencer.read_first_to({0: 3, 1: 0})
+    assert completed() == []
+    sequencer = reopened(line)
+    sequencer.read_first_to({0: 99})  # what was recorded first stands
+    sequencer.append(three_records(line))
+    (at,) = completed()
+    log = read(line.spark, line.lake.log("readings"))
+    assert {row["ingested_at"] for row in log.where("offset = 2").collect()} == {at}
+    again = reopened(line)
+    assert again.state.complete
+    line.clock.set(line.clock.now_ms() + 1_000)
+    again.read_first_to({0: 99})
+    again.pass_over({0: 5})
+    assert completed() == [at]
+
+
+def test_markers_count_among_what_was_there_first_and_an_empty_topic_is_complete_at_once(line: Line) -> None:
+    line.sequencer.append(three_records(line))
+    line.sequencer.read_first_to({0: 4})
+    assert not line.sequencer.state.complete
+    line.sequencer.pass_over({0: 4})
+    assert line.sequencer.state.complete
+    empty = Line(line.spark, replace(line.lake, root=f"{line.lake.root}/empty"), counts_of("readings"))
+    empty.sequencer.start_at({})
+    assert not empty.sequencer.state.complete
+    empty.sequencer.read_first_to({0: 0})
+    assert empty.sequencer.state.complete
 
 
 def test_an_accepted_gap_is_a_control_row_and_moves_no_time(line: Line) -> None:

@@ -73,6 +73,10 @@ def test_each_step_is_shown_and_the_lake_stays_as_it_is(
     assert [len(stage.rows) for stage in hr.preview(joined, lake=driver._lake, spark=driver.spark).stages] == [
         6, 2, 2, 2
     ]  # fmt: skip
+    latest = READINGS.select("sensor", "text AS latest").table()
+    asked = READINGS.lookup(latest, on="sensor", complete_first=True)  # the copy is complete from its start
+    rows = hr.preview(asked, 6, lake=driver._lake, spark=driver.spark).stages[-1].rows
+    assert sorted(row[-1] for row in rows) == ["5", "5", "5", "5", "7"]
     assert (small_files.names(driver._lake.root), driver.log("readings").count()) == before
     monkeypatch.setenv("HEADRACE_KAFKA_BOOTSTRAP_SERVERS", "127.0.0.1:1")
     with pytest.raises(hr.TerminalError, match="Topic 'others': there is no log of it in"):

@@ -10,6 +10,7 @@ from headrace.description.emitting import Emitting
 from headrace.description.fingerprint import rules_of
 from headrace.description.grouping import key_of, require_known_columns
 from headrace.description.join import INNER, LEFT
+from headrace.description.node_reference import is_of_kafka
 from headrace.description.schema import ResultColumn
 from headrace.description.table import Table
 from headrace.description.wording import a_value, listed
@@ -50,11 +51,14 @@ class Lookup(Emitting):
                      has; none if it is a delete
          history_ms  of "event": a record further behind its partition's stream time is late; None: none is
          prior       of "event": the table stands for a stream, of which tombstones are no records; None: it is a table
+         complete_first  whether no record is looked up before the table's topics were read to where they ended when their
+                     logs were first begun; earlier records wait for the log commit with which they are
     Out: the columns of the stream, then those of the table that are not in its key. One row per record, never revised.
     Law: a function of the logs alone. Across topics a record's place is its commit time, then topic, partition, offset. The
          changes of a table (see `TableChanges`) stand after all records of the commit that caused them. As of event time a
          record is released at the first commit of any topic, not before its own, at which the lowest stream time of the
-         partitions of all topics, less the grace of `prior`, is beyond its timestamp.
+         partitions of all topics, less the grace of `prior`, is beyond its timestamp. With `complete_first` it is released
+         at the commit that completes the table, if that is later; as of the log it then finds the table after that commit.
     """
 
     stream: Stream
@@ -64,6 +68,7 @@ class Lookup(Emitting):
     as_of: str = LOG
     history_ms: int | None = None
     prior: Prior | None = None
+    complete_first: bool = False
 
     def __post_init__(self) -> None:
         if not isinstance(self.right, Table):
@@ -79,6 +84,7 @@ class Lookup(Emitting):
             )
         self._check_as_of()
         self._check_prior()
+        self._check_complete_first()
         columns = require_known_columns(self.stream, "lookup")
         self._check_on()
         names = {name.lower() for name in columns}
@@ -101,6 +107,11 @@ class Lookup(Emitting):
         return self.prior is not None and not {*self.stream.topics}.isdisjoint(self.right.topics)
 
     @property
+    def waits_for(self) -> tuple[str, ...]:
+        """The topics that have to be complete before any record is looked up."""
+        return tuple(topic.name for topic in self.right.topics) if self.complete_first else ()
+
+    @property
     def told_after(self) -> tuple[str, ...]:
         """The topics of the table whose rows follow from a whole log commit: they stand after all records of that commit."""
         return tuple(topic.name for topic in self.right.topics if topic.tells_changes)
@@ -112,8 +123,8 @@ class Lookup(Emitting):
 
     @property
     def day_column(self) -> str:
-        """A row belongs to the day of its record's commit; as of event time to that of the commit that released it."""
-        return "__released_at" if self.as_of == EVENT else "__ingested_at"
+        """A row belongs to the day of its record's commit; if records wait, to that of the commit that released it."""
+        return "__released_at" if self.as_of == EVENT or self.complete_first else "__ingested_at"
 
     @property
     def longest_wait_ms(self) -> int:
@@ -147,7 +158,8 @@ class Lookup(Emitting):
         which = "" if self.how == LEFT else " that finds a row"
         when = "event time, once that is past" if self.as_of == EVENT else "place in the log"
         late = "" if self.history_ms is None else f"; late if {format_duration(self.history_ms)} behind"
-        return f"One row per record{which}, by {listed(self.on)}; as of the record's {when}{late}."
+        first = "; once the table is complete" if self.complete_first else ""
+        return f"One row per record{which}, by {listed(self.on)}; as of the record's {when}{late}{first}."
 
     def rules(self) -> dict[str, Any]:
         """The stream, the table, the columns, the kind and what it is as of."""
@@ -155,6 +167,8 @@ class Lookup(Emitting):
         event: dict[str, Any] = {"as_of": EVENT, "history_ms": self.history_ms} if self.as_of == EVENT else {}
         if self.prior is not None:
             event["prior"] = {"grace_ms": self.prior.grace_ms, "within_ms": self.prior.within_ms}
+        if self.complete_first:
+            event["complete_first"] = True
         return event | {
             "lookup": rules_of(self.stream, self.stream.columns),
             "table": self.right.rules(),
@@ -179,6 +193,18 @@ class Lookup(Emitting):
             raise DescriptionError(
                 "lookup: `prior` goes by event time, and its grace says how late a record may be.",
                 hint="Write stream.join_prior(other, on='…', grace='…').",
+            )
+
+    def _check_complete_first(self) -> None:
+        if not isinstance(self.complete_first, bool):
+            raise DescriptionError(
+                f"lookup: complete_first {a_value(self.complete_first)} is not True or False."
+            )
+        other = next((topic for topic in self.right.topics if not is_of_kafka(topic)), None)
+        if self.complete_first and other is not None:
+            raise DescriptionError(
+                f"lookup: complete_first waits for topics, and the table is made of {other.in_words}.",
+                hint="Look up in topic.table(), or leave complete_first out.",
             )
 
     def _check_as_of(self) -> None:

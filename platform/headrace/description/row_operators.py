@@ -116,6 +116,8 @@ class RowOperators(ABC):
         how: str = "left",
         as_of: str = "log",
         history: Duration | None = None,
+        *,
+        complete_first: bool = False,
     ) -> Lookup:
         """Give each record the row of a table that it refers to.
 
@@ -127,6 +129,8 @@ class RowOperators(ABC):
                          at the record's timestamp, given when the lowest stream time of both inputs is beyond it
                 history  of "event": how far a record may be behind its partition's stream time. One further behind is late,
                          and older versions of the table's rows are not kept. None: none is late, and all are kept
+                complete_first  True: until the table's topics are read to where they ended when their logs were first begun,
+                         records wait; so the first of them find what the table held before
         Raises: DescriptionError naming what does not fit.
         """
         from headrace.description.lookup import Lookup  # a lookup holds a stream
@@ -136,7 +140,7 @@ class RowOperators(ABC):
             table = table_of_changes(table)
         columns = (on,) if isinstance(on, str) else tuple(on)
         history_ms = None if history is None else duration_ms(history, "history")
-        return Lookup(self._flow, table, columns, how, as_of, history_ms)
+        return Lookup(self._flow, table, columns, how, as_of, history_ms, None, complete_first)
 
     def join(
         self,

@@ -152,7 +152,8 @@ def _operators(node: Node) -> tuple[Part, ...]:
             words = f"{node.how} join on {listed(node.on)}"
             return (Part(OPERATOR, words, (*_operators(node.left), *_operators(node.right))),)
         case Lookup():
-            words = f"{node.how} lookup on {listed(node.on)}, as of the {node.as_of}"
+            first = ", the table complete first" if node.complete_first else ""
+            words = f"{node.how} lookup on {listed(node.on)}, as of the {node.as_of}{first}"
             if node.prior is not None:
                 grace = format_duration(node.prior.grace_ms)
                 words = f"{node.how} join on {listed(node.on)} with the latest record before, grace {grace}"

@@ -54,6 +54,7 @@ class Progress:
             "fates": [[*place, records] for place, records in sorted(self.fates.items())],
             "limits": [list(row) for row in self.limits],
             "sizes": [[*place, *size] for place, size in sorted(self.sizes.items())],
+            "complete": sorted(self.clock.complete),
         }
 
     @classmethod
@@ -61,7 +62,11 @@ class Progress:
         """The inverse of `record`."""
         return cls(
             record["batch"],
-            Clock(record["upto"], {(topic, part): ms for topic, part, ms in record["stream"]}),
+            Clock(
+                record["upto"],
+                {(topic, part): ms for topic, part, ms in record["stream"]},
+                frozenset(record.get("complete", ())),
+            ),
             {(topic, part, fate): records for topic, part, fate, records in record["fates"]},
             [(ms, said) for ms, said in record["limits"]],
             {(topic, part): (records, size) for topic, part, records, size in record["sizes"]},

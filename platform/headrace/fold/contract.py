@@ -60,10 +60,12 @@ class Clock:
 
     upto_ms    for each topic, commit time of the last log commit folded; a topic that is missing has none
     stream_ms  for each topic and partition that has one, its stream time
+    complete   the topics that were read to where they ended when their logs were first begun
     """
 
     upto_ms: Mapping[str, int] = field(default_factory=dict)
     stream_ms: Mapping[tuple[str, int], int] = field(default_factory=dict)
+    complete: frozenset[str] = frozenset()
 
     def closing_ms(self, topics: Sequence[str]) -> int | None:
         """The lowest stream time of the partitions of these topics; None until each topic has one. See L4."""

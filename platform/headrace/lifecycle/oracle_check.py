@@ -216,7 +216,8 @@ class _Check:
             case Lookup():
                 plain[RECORDS] = feeds.of_keys(RECORDS, keys)
                 refers = [tuple(row[name] for name in node.on) for row in plain[RECORDS]]
-                plain[VERSIONS] = feeds.of_keys(VERSIONS, self._references(VERSIONS, node.right.key, refers))
+                sought = self._references(VERSIONS, node.right.key, refers)
+                plain[VERSIONS] = feeds.of_keys(VERSIONS, sought, controls=node.complete_first)
             case StreamJoin():
                 plain[LEFT] = feeds.of_keys(LEFT, keys)
                 plain[RIGHT] = feeds.of_keys(

@@ -1,4 +1,4 @@
-"""Control rows by which partitions of a log begin, or go on, at other offsets."""
+"""What becomes of a log when partitions begin, or go on, at other offsets; and rows that concern no partition."""
 
 from __future__ import annotations
 
@@ -10,10 +10,16 @@ from headrace.sequence.log_state import LastRow, LogState, PartitionState
 from headrace.sequence.seed_pieces import SeedState
 
 
+def anywhere(state: LogState) -> LastRow:
+    """Where a row stands that concerns no partition: it changes nothing of the one in which it stands."""
+    partition = min(state.partitions, default=0)
+    return LastRow(partition, None, state.partitions.get(partition, PartitionState(0)).stream_ms)
+
+
 def moved(
     state: LogState, offsets: Mapping[int, int], action: str, at_ms: int, seed: SeedState | None = None
 ) -> tuple[dict[LastRow, str | None], LogState]:
-    """The rows that say so, each with its JSON, and the log after their commit.
+    """Control rows that say that offsets are moved, each with its JSON, and the log after their commit.
 
     In: offsets  the next offset of each partition
         action   why
@@ -28,3 +34,19 @@ def moved(
         partitions[partition] = replace(before, next_offset=offset)
     after = replace(state, partitions=partitions, seed=seed or state.seed)
     return rows, after.after(at_ms, rows)
+
+
+def passed_over(state: LogState, offsets: Mapping[int, int], at_ms: int) -> LogState | None:
+    """The log after a commit that moves it to the offsets beyond those that it knows; None: none is beyond."""
+    known = state.partitions
+    beyond = {
+        p: replace(known.get(p, PartitionState(0)), next_offset=offset)
+        for p, offset in offsets.items()
+        if offset > known.get(p, PartitionState(0)).next_offset
+    }
+    return replace(state, partitions={**known, **beyond}).after(at_ms, []) if beyond else None
+
+
+def ends_entry(ends: Mapping[int, int]) -> str:
+    """The JSON of the control row that records where Kafka's records ended."""
+    return json.dumps({"action": "first_ends", "ends": {str(p): end for p, end in sorted(ends.items())}})

@@ -21,7 +21,7 @@ from headrace.log.deadlines import Deadlines, waits_now
 from headrace.log.decision_rows import Decision, write_decisions
 from headrace.log.guard import GuardStore
 from headrace.log.limits import limits_entry
-from headrace.log.moves import moved
+from headrace.log.moves import anywhere, ends_entry, moved, passed_over
 from headrace.log.promise import read_promise, write_promise
 from headrace.log.raw_records import RAW_COLUMN, keeping_raw
 from headrace.log.record_writer import Records, RecordWriter
@@ -29,7 +29,7 @@ from headrace.log.recovery import commits_during, recover
 from headrace.log.resets import control_entry
 from headrace.log.ticks import due_ticks
 from headrace.log.topic_identity import require_known_topic
-from headrace.sequence.log_columns import CONTROL, DRAIN, SKIPPING, TICK, log_schema
+from headrace.sequence.log_columns import COMPLETE, CONTROL, DRAIN, SKIPPING, TICK, log_schema
 from headrace.sequence.log_state import LastRow, LogState, PartitionState
 from headrace.spark.one_task import table_schema
 
@@ -155,7 +155,7 @@ class Sequencer:
             if ticks:
                 self._write_decisions(TICK, dict.fromkeys(ticks), at_ms, self.state.after(at_ms, ticks))
             elif self.deadline_passed():
-                self._write_decisions(TICK, {self._anywhere(): None}, at_ms, self.state.after(at_ms, []))
+                self._write_decisions(TICK, {anywhere(self.state): None}, at_ms, self.state.after(at_ms, []))
             return len(ticks)
 
     def drain(self) -> None:
@@ -163,7 +163,7 @@ class Sequencer:
         with self._alone():
             if self.state.partitions:
                 at_ms = self._next_commit_ms()
-                entry = {self._anywhere(): json.dumps({"action": DRAIN})}
+                entry = {anywhere(self.state): json.dumps({"action": DRAIN})}
                 self._write_decisions(CONTROL, entry, at_ms, self.state.after(at_ms, []))
 
     def set_limits(self, node: str, limits: Mapping[str, int | None], request: str = "") -> None:
@@ -174,11 +174,6 @@ class Sequencer:
             rows = {LastRow(p, None, s.stream_ms): entry for p, s in sorted(partitions.items())}
             self._write_decisions(CONTROL, rows, at_ms, self.state.with_limits(node, limits).after(at_ms, []))
             self._deadlines = self._open_deadlines()
-
-    def _anywhere(self) -> LastRow:
-        """Where a row stands that concerns no partition: it changes nothing of the one in which it stands."""
-        partition = min(self.state.partitions)
-        return LastRow(partition, None, self.state.partitions[partition].stream_ms)
 
     def _open_deadlines(self) -> Deadlines:
         waits = waits_now(self._wall_waits, self.state.limits_ms)
@@ -201,6 +196,20 @@ class Sequencer:
     def start_at(self, offsets: Mapping[int, int], seed: SeedState | None = None) -> None:
         """Record where a new log begins, and with which seed, so that a crash before its first records moves nothing."""
         self._move_to(offsets, "start" if seed is None else "seed", seed)
+
+    def read_first_to(self, ends: Mapping[int, int]) -> None:
+        """Record where Kafka's records ended when the log was first begun, unless that is recorded already.
+
+        A control row says in which log commit they are all read (`COMPLETE`). A log with a seed has read that first.
+
+        In: ends  for each partition the offset after its last record
+        """
+        with self._alone():
+            if self.state.knows_first_ends:
+                return
+            at_ms = self._next_commit_ms()
+            after = replace(self.state, first_ends=dict(ends)).after(at_ms, [])
+            self._write_decisions(CONTROL, {anywhere(self.state): ends_entry(ends)}, at_ms, after)
 
     def reads_from(self, topic_id: str | None) -> None:
         """Note Kafka's id of the topic; the next commit records it.
@@ -225,15 +234,9 @@ class Sequencer:
         In: offsets  the next offset to read, for each partition; nothing is committed if the log knows all of them
         """
         with self._alone():
-            known = self.state.partitions
-            beyond = {
-                p: replace(known.get(p, PartitionState(0)), next_offset=offset)
-                for p, offset in offsets.items()
-                if offset > known.get(p, PartitionState(0)).next_offset
-            }
-            if beyond:
-                at_ms = self._next_commit_ms()
-                after = replace(self.state, partitions={**known, **beyond}).after(at_ms, [])
+            at_ms = self._next_commit_ms()
+            after = passed_over(self.state, offsets, at_ms)
+            if after is not None:
                 self._write_decisions(CONTROL, {}, at_ms, after)
 
     def reset_guard(self, root_topic: str, root_partition: int | None = None) -> list[int]:
@@ -254,9 +257,7 @@ class Sequencer:
                     hint=f"It knows {known}.",
                 )
             at_ms = self._next_commit_ms()
-            at = min(self.state.partitions, default=0)  # a control row stands in some partition
-            row = LastRow(at, None, self.state.partitions.get(at, PartitionState(0)).stream_ms)
-            control = {row: control_entry(root_topic, root_partition)}
+            control = {anywhere(self.state): control_entry(root_topic, root_partition)}
             after = self.state.after(at_ms, [])
             self._write_decisions(CONTROL, control, at_ms, after, guard.without(roots))
             return sorted(partition for _, partition in roots)
@@ -319,17 +320,23 @@ class Sequencer:
         after: LogState,
         guard: Guard | None = None,
     ) -> None:
-        decisions = [Decision(row.partition, row.stream_ms, control) for row, control in rows.items()]
         self._on_step("before log commit")
-        files: list[NewFile] = []
-        if decisions:
-            files = [write_decisions(self._path, self._schema, self.topic.name, kind, at_ms, decisions)]
-        self._commit(files, after, guard or self._guard)
+        self._commit(self._decided(kind, rows, at_ms), after, guard or self._guard)
+
+    def _decided(self, kind: str, rows: Mapping[LastRow, str | None], at_ms: int) -> list[NewFile]:
+        decisions = [Decision(row.partition, row.stream_ms, control) for row, control in rows.items()]
+        if not decisions:
+            return []
+        return [write_decisions(self._path, self._schema, self.topic.name, kind, at_ms, decisions)]
 
     def _commit(
         self, files: Sequence[NewFile], after: LogState, guard: Guard | None, records: int = 0
     ) -> None:
         """Commit files that are written, with the row that says where the log stands after them."""
+        if after.is_newly_complete:
+            said_so = {anywhere(after): json.dumps({"action": COMPLETE})}
+            files = [*files, *self._decided(CONTROL, said_so, after.ingested_at_ms)]
+            after = after.completed()
         previous = self.state.next_offsets
         said = CommitRow(after, previous, records)
         row = write_commit_row(self._path, self._schema, self.topic.name, said)

@@ -187,6 +187,7 @@ class OperatorFrames:
             _buffer(progress, found),
             _limits(of.operator, times),
             by_place({place: [*size] for place, size in sizes.items()}),
+            sorted(times.after.complete),
         )
         written, changes = (found.written.get(name, ()) for name in (RESULTS, CHANGES))
         return FoldedIncrement(written, found.state, after, apart, refused, found.bytes_read, changes)

@@ -31,6 +31,7 @@ class Progress:
                (`emitted`, `early`)
     limits     of a suppressed node: those that were set in the log, in place of those described
     sizes      of windows whose bound shuts them down: for each topic and partition how many are open, and their bytes
+    complete   the topics that were read to where they ended when their logs were first begun
     """
 
     batch: int = 0
@@ -41,12 +42,13 @@ class Progress:
     buffer: Mapping[str, Mapping[str, int]] = field(default_factory=dict)
     limits: Limits = field(default_factory=dict)
     sizes: Mapping[str, Mapping[str, Sequence[int]]] = field(default_factory=dict)
+    complete: Sequence[str] = ()
 
     @property
     def clock(self) -> Clock:
         """Where the logs stand."""
         times = {(topic, int(p)): ms for topic, of in self.stream_ms.items() for p, ms in of.items()}
-        return Clock(dict(self.upto_ms), times)
+        return Clock(dict(self.upto_ms), times, frozenset(self.complete))
 
     @property
     def bounded(self) -> Sizes:
@@ -75,7 +77,7 @@ class Progress:
 
     def to_json(self) -> dict[str, Any]:
         """The progress as a JSON document."""
-        return asdict(self)
+        return {name: of for name, of in asdict(self).items() if name != "complete" or of}
 
     @classmethod
     def from_json(cls, document: Mapping[str, Any]) -> Progress:

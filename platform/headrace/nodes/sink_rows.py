@@ -72,6 +72,8 @@ def order_of_rows(node: Node) -> Sequence[str]:
             return (PARTITION, OFFSET, "__sub", "__opened_ms", KEY, "window_start")
         case Lookup(as_of=as_of) if as_of == EVENT:
             return (TIMESTAMP, "__ingested_at", *POSITION)
+        case Lookup(complete_first=True):
+            return ("__ingested_at", *POSITION)
         case StreamJoin():
             return (*POSITION, *PARTNER, SIDE)
         case TableChanges():

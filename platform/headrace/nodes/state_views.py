@@ -13,7 +13,7 @@ from headrace.fold.batches import BatchedSink
 from headrace.fold.batches.open_batches import still_open
 from headrace.fold.contract import BATCH, PARTITION, TOPIC, Clock
 from headrace.fold.joins.orphans import orphans as orphans_among
-from headrace.fold.lookups import LookupInTime
+from headrace.fold.lookups import LookupInLog, LookupInTime
 from headrace.fold.processors import Processors
 from headrace.fold.processors.state_tables import shown_entries, store_table
 from headrace.fold.sessions import Sessions
@@ -40,6 +40,7 @@ TABLE_OF: dict[type, str] = {
     Sessions: SESSIONS,
     BatchedSink: WAITING,
     LookupInTime: WAITING,
+    LookupInLog: WAITING,
     StreamJoins: OPEN,
     TimeLimit: ENTRIES,
 }
@@ -70,6 +71,8 @@ def open_records(of: BoundOperator, state: DataFrame, clock: Clock) -> DataFrame
         case Windows() | SlidingWindows() | Sessions() | BatchedSink() | LookupInTime() | StreamJoins():
             table = TABLE_OF[type(kernel)]
             return _of(of, state, partial(_open_records, kernel, clock, table), table)
+        case LookupInLog() if kernel.complete:
+            return _of(of, state, partial(_open_records, kernel, clock, WAITING), WAITING)
     return None
 
 

@@ -1,16 +1,19 @@
 """The newest records of a topic, put into a lake of their own: to be looked at, and to be folded by themselves.
 
 In the copy stands what the log holds of its last commits: ticks and control rows, too. So windows close in it where they
-close in the log. Older records are missing, and with them what they would have added.
+close in the log. Older records are missing, and with them what they would have added. Topics of Kafka are complete from
+their first commit on: no lookup waits for what is not copied.
 """
 
 from __future__ import annotations
 
+import json
 from typing import TYPE_CHECKING
 
 from pyspark.sql import functions as F
 
 from headrace import lake as lakes
+from headrace.description import is_of_kafka
 from headrace.engine.log_slices import INGESTED_AT, LogSlice
 from headrace.errors import TerminalError
 from headrace.lake import kinds
@@ -18,7 +21,7 @@ from headrace.log.clock import SystemClock
 from headrace.log.commit_row import CommitRow
 from headrace.log.decision_rows import write_rows
 from headrace.log.sequencer import Sequencer
-from headrace.sequence.log_columns import DEAD_LETTER, RECORD, SKIPPING, log_schema
+from headrace.sequence.log_columns import COMPLETE, CONTROL, DEAD_LETTER, RECORD, SKIPPING, log_schema
 from headrace.spark.kafka import BrokerUnreachableError, KafkaTopic
 from headrace.spark.kafka_client import KafkaReader
 from headrace.spark.lake_rows import read_between
@@ -62,7 +65,8 @@ def _from_log(
     is_record = F.col("kind").isin(RECORD, DEAD_LETTER)
     newest = [F.desc(name) for name in (INGESTED_AT, "partition", "offset")]
     kept = rows.where(~is_record).unionByName(rows.where(is_record).orderBy(*newest).limit(records))
-    _write(topic, target.log(topic.name), kept.toArrow(), table_schema(schema), last)
+    made = table_schema(schema)
+    _write(topic, target.log(topic.name), _complete(kept.toArrow().cast(made), topic), made, last)
     return through_ms
 
 
@@ -71,7 +75,6 @@ def _write(topic: Topic, uri: str, rows: pa.Table, schema: pa.Schema, last: Comm
     import pyarrow.compute as pc
 
     table = lakes.create(uri, schema, kinds.log(SKIPPING), grows="value")
-    rows = rows.cast(schema)
     files = []
     for kind in pc.unique(rows["kind"]).to_pylist():
         some = rows.filter(pc.equal(rows["kind"], kind)).combine_chunks()
@@ -80,6 +83,19 @@ def _write(topic: Topic, uri: str, rows: pa.Table, schema: pa.Schema, last: Comm
     names = ("ingested_at_ms", "after")
     record = {name: last.record[name] for name in names if name in last.record}
     lakes.TableWriter(table, lakes.APPENDER).append(files, {"writer": _writer(topic), **record})
+
+
+def _complete(rows: pa.Table, topic: Topic) -> pa.Table:
+    """The rows, with one in their first commit that says that the topic is complete."""
+    import pyarrow as pa
+    import pyarrow.compute as pc
+
+    if not rows.num_rows or not is_of_kafka(topic):
+        return rows
+    said = json.dumps({"action": COMPLETE})
+    row = {"kind": CONTROL, "topic": topic.name, "partition": 0, "replay": False, "control": said}
+    first = pc.min(rows[INGESTED_AT]).as_py()
+    return pa.concat_tables([rows, pa.Table.from_pylist([row | {INGESTED_AT: first}], rows.schema)])
 
 
 def _beginning(uri: str, through_ms: int, records: int) -> int:
@@ -112,6 +128,7 @@ def _from_kafka(
         ) from error
     offsets = {p: (max(first[p], ends[p] - records), ends[p] - 1) for p in partitions if ends[p] > first[p]}
     sequencer = Sequencer(spark, topic, target.log(topic.name), SystemClock())
+    sequencer.read_first_to({})
     if offsets:
         sequencer.append(KafkaReader(topic.name, kafka.settings).read(offsets), in_order=True)
     return sequencer.state.ingested_at_ms

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
 USED, OPEN, LATE, FILTERED = "used", "open", "late", "filtered"
 TOMBSTONE, DEAD_LETTER = "tombstone", "dead_letter"
-TICK, DRAIN, SET_LIMITS = "tick", "drain", "set_limits"  # of rows that are no records
+TICK, DRAIN, SET_LIMITS, COMPLETE = "tick", "drain", "set_limits", "complete"  # of rows that are no records
 
 
 def refused(row: Row, by: Sequence[str], aggregates: Described = ()) -> str | None:

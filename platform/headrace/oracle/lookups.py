@@ -3,7 +3,8 @@
 Law: as of the log it is the row that the records before it in the log leave of the key that it refers to. As of event time
 the record is released at the first commit, not before its own, at which the stream times of all partitions of all topics are
 beyond its event time and grace; it finds, of the rows committed by then that are not of a later event time, the one of the
-highest.
+highest. Where the table has to be complete first, a record waits at least for the commit that completes it, and finds, as of
+the log, what the table is after that commit.
 """
 
 from __future__ import annotations
@@ -15,7 +16,7 @@ from typing import TYPE_CHECKING
 from headrace.description.feeds import RECORDS, VERSIONS
 from headrace.description.join import LEFT
 from headrace.description.lookup import EVENT
-from headrace.oracle.fates import LATE, OPEN, USED, refused_by_table
+from headrace.oracle.fates import COMPLETE, LATE, OPEN, USED, refused_by_table
 from headrace.oracle.log import Log, Results, Row, Values
 from headrace.oracle.tables import deletes, order
 from headrace.oracle.values import Identity, identity, moment
@@ -36,17 +37,20 @@ def lookup(node: Lookup, log: Log) -> Results:
         if fate is None:
             versions[identity(row.values[name] for name in node.right.key)].append(row)
     times = log.lowest(topic.name for topic in node.topics)
+    complete_ms = _complete_at(node, log.feeds[VERSIONS])
     answered = []
     for record in log.feeds[RECORDS]:
         fate, at_ms = record.fate, None
         if fate is None:
             at_ms = record.at_ms if node.as_of != EVENT else _released_at(node, record, times)
+            at_ms = None if at_ms is None or complete_ms is None else max(at_ms, complete_ms)
             fate = LATE if _is_late(node, record) else OPEN if at_ms is None else USED
         _note(found, record, fate)
         if fate == USED and at_ms is not None:
             refers = [record.values[name] for name in node.on]
             known = [] if None in refers else versions.get(identity(refers), [])
-            answered.append((at_ms, record, _answer(node, known, record, at_ms)))
+            waited = node.complete_first and at_ms == complete_ms
+            answered.append((at_ms, record, _answer(node, known, record, at_ms, waited=waited)))
         elif fate == LATE:
             assert node.history_ms is not None
             found.missed(record, record.time_ms, record.time_ms + node.history_ms)
@@ -56,8 +60,16 @@ def lookup(node: Lookup, log: Log) -> Results:
     return found
 
 
-def _answer(node: Lookup, versions: Sequence[Row], record: Row, at_ms: int) -> Row | None:
-    """The row that a record finds."""
+def _complete_at(node: Lookup, rows: Sequence[Row]) -> int | None:
+    """The commit from which on records are looked up; None: there is none yet."""
+    found = {row.topic: row.at_ms for row in reversed(rows) if row.fate == COMPLETE}
+    if not {*node.waits_for} <= found.keys():
+        return None
+    return max((found[topic] for topic in node.waits_for), default=0)
+
+
+def _answer(node: Lookup, versions: Sequence[Row], record: Row, at_ms: int, *, waited: bool) -> Row | None:
+    """The row that a record finds. In: waited  whether the commit that completes the table is the one that releases it."""
     if node.as_of == EVENT:
         candidates = [v for v in versions if v.at_ms <= at_ms and (v.event_ms or 0) <= record.time_ms]
         if node.finds_earlier_of_its_own:
@@ -67,7 +79,11 @@ def _answer(node: Lookup, versions: Sequence[Row], record: Row, at_ms: int) -> R
             candidates = [version for version in candidates if version.time_ms >= oldest_ms]
         by: Callable[[Row], object] = lambda row: (row.event_ms or 0, row.place)  # noqa: E731
     else:
-        candidates = [version for version in versions if _is_before(node, version, record)]
+        candidates = [
+            version
+            for version in versions
+            if (version.at_ms <= at_ms if waited else _is_before(node, version, record))
+        ]
         by = lambda row: order(node.right, row)  # noqa: E731
     last = max(candidates, key=by, default=None)  # type: ignore[arg-type]
     return None if last is None or deletes(last) else last
@@ -119,5 +135,6 @@ def _shown(node: Lookup, at_ms: int, record: Row, row: Row | None) -> Values:
         "__offset": record.offset,
         "__ingested_at": moment(record.at_ms),
     }
-    released = {"__released_at": moment(at_ms)} if node.as_of == EVENT else {}
+    waits = node.as_of == EVENT or node.complete_first
+    released = {"__released_at": moment(at_ms)} if waits else {}
     return {**own, **theirs, **place, **released, "__timestamp": record.event_ms, "__sequence": at_ms}

@@ -9,7 +9,7 @@ from typing import Any
 import dagster as dg
 from dagster._core.definitions.unresolved_asset_job_definition import UnresolvedAssetJobDefinition as AssetJob
 
-from headrace.description import Duration, Node
+from headrace.description import Duration, Node, with_unnamed
 from headrace.description.limits import is_suppressed
 from headrace.orchestration.alert_channels import AlertChannel
 from headrace.orchestration.alerts import alert_sensor
@@ -96,7 +96,7 @@ def build_definitions(
     backfill, quality = _jobs(pipeline, checks)
     maintenance = maintenance_job(pipeline, f"maintenance{_suffix(pipeline)}")
     erasure = erasure_job(pipeline, f"erase_key{_suffix(pipeline)}")
-    suppressed = any(is_suppressed(node) for node in pipeline.nodes)
+    suppressed = any(is_suppressed(node) for node in with_unnamed(pipeline.nodes))
     live = [trigger_job(pipeline, f"set_trigger{_suffix(pipeline)}")]
     live.append(pause_job(pipeline, f"pause_node{_suffix(pipeline)}"))
     if suppressed:

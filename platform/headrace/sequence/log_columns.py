@@ -16,6 +16,7 @@ ERASED = "erased"  # the reason of a record that was erased: its place is left, 
 COMMIT = "commit"  # the action of the control row that each commit holds
 DRAIN = "drain"  # the action of a control row that closes batches
 SET_LIMITS = "set_limits"  # of one that sets limits of a suppression
+COMPLETE = "complete"  # of one that says: the log has read the topic to where it ended when the log began
 
 HEADERS = T.ArrayType(
     T.StructType([T.StructField("key", T.StringType()), T.StructField("value", T.BinaryType())])

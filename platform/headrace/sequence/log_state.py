@@ -33,6 +33,8 @@ class LogState:
     `topic_id` is Kafka's id of the topic; None while none is known.
     `raw` says, of a log that keeps the bytes of records, how they are `decoded` and from which `batch` on it keeps them.
     `seed` is a seed that is not read to its end; None: there is none, or the log holds all of it.
+    `first_ends` has, for each partition, where Kafka's records ended when the log began; None: not known, or reached.
+    `complete` is True once the log holds all records before these ends, and a control row says so.
     """
 
     batch: int = 0
@@ -43,6 +45,25 @@ class LogState:
     topic_id: str | None = None
     seed: SeedState | None = None
     raw: Mapping[str, Any] | None = None
+    first_ends: Mapping[int, int] | None = None
+    complete: bool = False
+
+    @property
+    def knows_first_ends(self) -> bool:
+        """Whether it was recorded where Kafka's records ended when the log was first begun."""
+        return self.complete or self.first_ends is not None
+
+    @property
+    def is_newly_complete(self) -> bool:
+        """Whether the log has reached the first ends, and no control row says so yet."""
+        if self.first_ends is None or self.seed is not None:
+            return False
+        reached = self.next_offsets
+        return all(reached.get(partition, 0) >= end for partition, end in self.first_ends.items())
+
+    def completed(self) -> LogState:
+        """The state once a control row says that the log is complete."""
+        return replace(self, first_ends=None, complete=True)
 
     @property
     def next_offsets(self) -> dict[int, int]:
@@ -89,15 +110,22 @@ class LogState:
 
     def to_json(self) -> dict[str, Any]:
         """The state as a JSON document."""
+        ends = self.first_ends
+        seldom = {  # of a log without them nothing is written
+            "seed": None if self.seed is None else self.seed.to_json(),
+            "raw": self.raw,
+            "first_ends": None if ends is None else {str(p): end for p, end in ends.items()},
+            "complete": self.complete or None,
+        }
         found = asdict(self) | {"partitions": {str(p): asdict(s) for p, s in self.partitions.items()}}
-        seed, raw = found.pop("seed"), found.pop("raw")  # of a log without them nothing is written
-        found |= {} if seed is None or self.seed is None else {"seed": self.seed.to_json()}
-        return found if raw is None else found | {"raw": raw}
+        often = {name: of for name, of in found.items() if name not in seldom}
+        return often | {name: of for name, of in seldom.items() if of is not None}
 
     @classmethod
     def from_json(cls, document: Mapping[str, Any]) -> LogState:
         """The state that `to_json` wrote."""
         partitions = {int(p): PartitionState(**s) for p, s in document["partitions"].items()}
+        ends = document.get("first_ends")
         return cls(
             document["batch"],
             document["ingested_at_ms"],
@@ -107,6 +135,8 @@ class LogState:
             document.get("topic_id"),
             SeedState.from_json(document["seed"]) if document.get("seed") else None,
             document.get("raw"),
+            None if ends is None else {int(p): end for p, end in ends.items()},
+            document.get("complete", False),
         )
 
 

@@ -24,9 +24,10 @@ from headrace.fold.contract import (
     TOPIC,
 )
 from headrace.fold.fates import FILTERED, REPLAY, TOMBSTONE
-from headrace.sequence.log_columns import CONTROL, DRAIN, ERASED, RECORD, SET_LIMITS
+from headrace.sequence.log_columns import COMPLETE, CONTROL, DRAIN, ERASED, RECORD, SET_LIMITS
 
 REFUSED = "__refused"  # true where a `where` is not
+HEEDED = (DRAIN, SET_LIMITS, COMPLETE)  # the actions of control rows that operators heed
 MOMENT = pa.timestamp("us", "UTC")
 # Columns of the log by which a row's fate is told, beside its position and times.
 RAW_COLUMNS = pa.schema(
@@ -79,7 +80,7 @@ def _ms(moments: pa.ChunkedArray) -> pa.ChunkedArray:
 
 
 def _actions(raw: Mapping[str, pa.ChunkedArray], rows: int) -> pa.ChunkedArray | None:
-    """Of control rows that drain or set limits their action; None: there are no such rows."""
+    """The actions of control rows that operators heed; None: there are no such rows."""
     controls = np.flatnonzero(pc.equal(raw["kind"], CONTROL).fill_null(False).to_numpy(zero_copy_only=False))
     if not len(controls):
         return None
@@ -87,8 +88,8 @@ def _actions(raw: Mapping[str, pa.ChunkedArray], rows: int) -> pa.ChunkedArray |
     known = {text: json.loads(text)["action"] for text in pc.unique(said).to_pylist()}
     found: list[str | None] = [None] * rows
     for place, text in zip(controls.tolist(), said.to_pylist(), strict=True):
-        found[place] = known[text] if known[text] in (DRAIN, SET_LIMITS) else None
-    return pa.array(found, pa.string()) if any(known[text] in (DRAIN, SET_LIMITS) for text in known) else None
+        found[place] = known[text] if known[text] in HEEDED else None
+    return pa.array(found, pa.string()) if any(known[text] in HEEDED for text in known) else None
 
 
 def _fates(raw: Mapping[str, pa.ChunkedArray], actions: pa.ChunkedArray | None, rows: int) -> pa.ChunkedArray:

@@ -134,12 +134,13 @@ class LogStream(SharedLog):
         sequencer.reads_from(topic_id)
         self._require_readers_within()
         begin_log(self._spark, sequencer, self._kafka, partitions, ends=self._closing.is_set)
-        next_offsets = sequencer.state.next_offsets
-        require_same_topic(self.name, next_offsets, self._kafka.ends(partitions))
+        next_offsets, ends = sequencer.state.next_offsets, self._kafka.ends(partitions)
+        require_same_topic(self.name, next_offsets, ends)
         needed = (
             dict.fromkeys(partitions, 0) | next_offsets
         )  # a partition added since then is needed from its start
         require_no_loss(self.name, lost_offsets(needed, self._kafka.earliest(needed)))
+        sequencer.read_first_to(ends)  # of a log that begins, or began before this was recorded
         self.sequencer = sequencer
         self._start_ticking()
         starting = {str(p): next_offsets.get(p, EARLIEST) for p in partitions}
@@ -281,15 +282,18 @@ class LogStream(SharedLog):
                     ask_at = time.monotonic() + REQUESTS_EVERY_MS / 1000
                     self._carry_out(sequencer, stop)
                 if sequencer.deadline_passed():  # of a batch, whatever Kafka still holds
-                    self._tick(sequencer, frozenset(), stop)
+                    self._record(partial(sequencer.tick, frozenset()), stop)
                 if self.asked.ordered and sequencer.now_ms() >= sequencer.settled_ms + self.trigger_ms:
-                    self._promise(sequencer, stop)
+                    self._record(partial(sequencer.promise, sequencer.now_ms()), stop)
+                    self._wake_readers()
                 self._group.tell(sequencer.state.next_offsets)
                 if time.monotonic() >= look_at:
                     look_at = time.monotonic() + self._tick_every_ms / 1000
                     sequencer.reads_from(self._kafka.topic_id())
+                    if not sequencer.state.complete:  # after its last record may stand transaction markers
+                        self._pass_over(sequencer, stop)
                     if sequencer.ticks_due():
-                        self._tick(sequencer, self._caught_up, stop)
+                        self._record(partial(sequencer.tick, self._caught_up), stop)
             except TerminalError as error:
                 self.give_up(error)
                 return
@@ -305,22 +309,16 @@ class LogStream(SharedLog):
                 except OSError as error:
                     logger.warning("requests not carried out", topic=self.name, error=str(error))
 
-    def _promise(self, sequencer: Sequencer, stop: threading.Event) -> None:
-        with self._tick_under_way:
+    def _record(self, record: Callable[[], object], stop: threading.Event) -> None:
+        with self._tick_under_way:  # `close` waits here before it gives the lease back
             if not stop.is_set() and self._lease is not None:
                 self._lease.check()
-                sequencer.promise(sequencer.now_ms())
-                self._wake_readers()
+                record()
 
-    def _tick(
-        self,
-        sequencer: Sequencer,
-        caught_up: frozenset[int] | Callable[[], frozenset[int]],
-        stop: threading.Event,
-    ) -> None:
-        with self._tick_under_way:  # `close` waits here before it gives the lease back
-            if not stop.is_set():
-                sequencer.tick(caught_up)
+    def _pass_over(self, sequencer: Sequencer, stop: threading.Event) -> None:
+        position = self._position()
+        if position != sequencer.state.next_offsets:
+            self._record(partial(sequencer.pass_over, position), stop)
 
     def _caught_up(self) -> frozenset[int]:
         position = self._position()
@@ -335,8 +333,9 @@ class LogStream(SharedLog):
         """
         assert self.sequencer is not None
         position = self.sequencer.state.next_offsets
+        # Read before the flag: a skipped trigger sets it before Spark counts the trigger.
+        written = self._refused.written(self._spark_ended())
         if not self.trigger_skipped:
-            written = self._refused.written(self._spark_ended())
             position |= {p: max(end, position.get(p, 0)) for p, end in written.items()}
         return position
 

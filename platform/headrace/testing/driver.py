@@ -155,6 +155,15 @@ class TestDriver:
         self._settle()
         self._run(list(self._nodes))
 
+    def complete(self, topic: str) -> None:
+        """Say that a topic is read to where it ended at the first start (see `complete_first` of `lookup`).
+
+        A stream asks Kafka where that is. Here it is what was piped so far. Nodes see it at the next `cut`.
+        """
+        self.cut([])
+        self._named(self._sequencers, "topic", topic).read_first_to({})
+        self._settle()
+
     def _settle(self) -> None:
         """Let nodes that read several topics in one order read all that is there."""
         through_ms = max((s.settled_ms for s in self._sequencers.values()), default=0)

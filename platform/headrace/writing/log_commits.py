@@ -17,7 +17,7 @@ from headrace.engine.log_slices import LogSlice, Origin
 from headrace.fold.columns import int64
 from headrace.fold.time_limits.limits_in_force import in_force
 from headrace.log.commit_row import PREFIX
-from headrace.sequence.log_columns import SET_LIMITS, TICK
+from headrace.sequence.log_columns import COMPLETE, SET_LIMITS, TICK
 
 if TYPE_CHECKING:
     from headrace.description import Node, Topic
@@ -31,10 +31,12 @@ class LogCommits:
 
     closings  of each commit its time, and the closing time after it; None: there is none yet
     limits    the control rows that set limits: commit time and JSON
+    complete_ms  the commit with which the topic became complete; None: none of these
     """
 
     closings: Sequence[tuple[int, int | None]]
     limits: Sequence[tuple[int, str]]
+    complete_ms: int | None = None
 
 
 def read_commits(topic: Topic, uri: str, after_ms: int, upto_ms: int) -> LogCommits:
@@ -44,7 +46,10 @@ def read_commits(topic: Topic, uri: str, after_ms: int, upto_ms: int) -> LogComm
         return _of_node(part)
     said = part.controls()
     commits = [(at_ms, json.loads(each)) for at_ms, each in said if each.startswith(PREFIX)]
-    return LogCommits([(at_ms, each["closing_ms"]) for at_ms, each in commits], _limits(said))
+    complete = (at_ms for at_ms, each in said if _action(each) == COMPLETE)
+    return LogCommits(
+        [(at_ms, each["closing_ms"]) for at_ms, each in commits], _limits(said), next(complete, None)
+    )
 
 
 def closings(
@@ -98,8 +103,9 @@ def _ms(rows: pa.Table, name: str) -> list[int]:
 
 
 def _limits(controls: Sequence[tuple[int, str]]) -> list[tuple[int, str]]:
-    return [
-        (at_ms, said)
-        for at_ms, said in controls
-        if not said.startswith(PREFIX) and json.loads(said)["action"] == SET_LIMITS
-    ]
+    return [(at_ms, said) for at_ms, said in controls if _action(said) == SET_LIMITS]
+
+
+def _action(said: str) -> str | None:
+    """The action of a control row; None: it is a commit row."""
+    return None if said.startswith(PREFIX) else str(json.loads(said)["action"])

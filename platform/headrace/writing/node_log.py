@@ -5,6 +5,7 @@ Law (L32): the log follows from the node's table and from the logs of its topics
 - After the records of each log commit stands a tick with the stream time after it: the highest closing time so far (L4),
   less how long the node waits, or has waited under a longer limit that was set. A record has the stream time after the
   commit before its own.
+- Before the table of a node is complete that has to be so first, there is no stream time.
 - Of a node that goes by the wall clock, a record has the time at which it left for event time, and a commit its own time for
   stream time.
 - Of the changes of a table, a row without a value is a tombstone.
@@ -26,7 +27,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from headrace import lake as lakes
-from headrace.description import Batches, NodeOutput, TableChanges, output_name
+from headrace.description import Batches, Lookup, NodeOutput, TableChanges, output_name
 from headrace.description.clocks import WALL
 from headrace.description.source_chain import SOURCE_CHAIN
 from headrace.engine.state_parquet import open_parquet
@@ -47,7 +48,7 @@ from headrace.nodes.sink_rows import SEQUENCE, TIMESTAMP, order_of_rows
 from headrace.sequence.log_columns import CONTROL, RECORD, SKIPPING, TICK, log_schema
 from headrace.sequence.replays.hops import closed_chains
 from headrace.spark.one_task import table_schema
-from headrace.writing.log_commits import closings, longest_waits, read_commits
+from headrace.writing.log_commits import LogCommits, closings, longest_waits, read_commits
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -69,6 +70,7 @@ class Reached:
     stream_ms       the stream time; None: none yet
     closing_ms      of each topic of the node the closing time; a topic without one is missing
     waits_ms        the longest limit that was set for the node; 0: none was longer than the one described
+    complete_ms     of each topic that is complete the commit with which it became so, where the node waits for that
     """
 
     ingested_at_ms: int = 0
@@ -76,10 +78,11 @@ class Reached:
     stream_ms: int | None = None
     closing_ms: Mapping[str, int] = field(default_factory=dict)
     waits_ms: int = 0
+    complete_ms: Mapping[str, int] = field(default_factory=dict)
 
     def to_json(self) -> dict[str, Any]:
         """As its record has it."""
-        return {name: of for name, of in vars(self).items() if name != "waits_ms" or of}
+        return {name: of for name, of in vars(self).items() if name not in ("waits_ms", "complete_ms") or of}
 
 
 def node_log(spark: SparkSession, lake: Lake, node: Node, *, is_read: bool) -> NodeLog | None:
@@ -158,6 +161,8 @@ class NodeLog:
         commits, closing_ms = closings(before.closing_ms, read)
         if self._node.clock == WALL:
             commits = [(at_ms, at_ms) for at_ms, _ in commits]
+        complete_ms = self._completed(before, read)
+        commits = _once_complete(commits, complete_ms, _waits_for(self._node))
         rows = self._rows(before.ingested_at_ms, upto_ms)
         limits = sorted({entry for topic in read.values() for entry in topic.limits})
         waits_ms = longest_waits(self._node, before.waits_ms, [ms for ms, _ in commits], limits)
@@ -170,8 +175,15 @@ class NodeLog:
         after_ms = None if stream[-1] is None else int(stream[-1])
         longest_ms = max(waits_ms, default=0)
         raised_ms = longest_ms if longest_ms > self._node.longest_wait_ms else before.waits_ms
-        after = Reached(upto_ms, before.next_offset + rows.num_rows, after_ms, closing_ms, raised_ms)
+        after = Reached(
+            upto_ms, before.next_offset + rows.num_rows, after_ms, closing_ms, raised_ms, complete_ms
+        )
         return [file for file in made if file is not None], after
+
+    def _completed(self, before: Reached, read: Mapping[str, LogCommits]) -> dict[str, int]:
+        """The commits with which topics became complete that the node waits for."""
+        found = {name: read[name].complete_ms for name in _waits_for(self._node)}
+        return {name: ms for name, ms in {**found, **before.complete_ms}.items() if ms is not None}
 
     def promise(self, through_ms: int) -> None:
         """Promise that no later row will lie at or before a commit time, if that is news (see `headrace.log.promise`)."""
@@ -286,6 +298,21 @@ class NodeLog:
         kinds = pa.repeat(pa.scalar(kind), number)
         told = {**columns, "kind": kinds}
         return write_rows(self._uri, self._schema, kind, told, number, GROUP_ROWS)
+
+
+def _waits_for(node: Node) -> tuple[str, ...]:
+    return node.waits_for if isinstance(node, Lookup) else ()
+
+
+def _once_complete(
+    commits: Sequence[tuple[int, int | None]], complete_ms: Mapping[str, int], waits_for: Sequence[str]
+) -> list[tuple[int, int | None]]:
+    """The commits without closing times before topics are complete that a node waits for: what waits must not come late."""
+    if not waits_for:
+        return [*commits]
+    known = complete_ms.keys() >= {*waits_for}
+    from_ms = max(complete_ms.values()) if known else None
+    return [(at, ms if from_ms is not None and at >= from_ms else None) for at, ms in commits]
 
 
 def _stream_times(

@@ -16,6 +16,7 @@ import pyarrow.compute as pc
 from headrace.description import (
     Batches,
     FlatMap,
+    Lookup,
     Node,
     NodeOutput,
     Select,
@@ -41,11 +42,13 @@ class TopicLog:
     rows    all of it: the user's columns and those of `ROW_COLUMNS`
     clocks  each commit time, and the stream times after it
     drains  commit times
+    complete_ms  the commit with which the topic became complete; None: none is
     """
 
     rows: pa.Table
     clocks: Sequence[tuple[int, Stream]]
     drains: Sequence[int] = ()
+    complete_ms: int | None = None
 
 
 @dataclass
@@ -77,7 +80,12 @@ class Logs:
             if read:
                 known[name], times = read[-1]
                 stream |= times
-        return Clock(known, stream)
+        complete = (
+            name
+            for name, log in self.by_topic.items()
+            if log.complete_ms is not None and log.complete_ms <= upto.get(name, -1)
+        )
+        return Clock(known, stream, frozenset(complete))
 
     def between(self, rows: pa.Table, after: Mapping[str, int], upto: Mapping[str, int]) -> pa.Table:
         """Of rows of these logs those committed after some commit times and through others."""
@@ -142,7 +150,9 @@ def logs_of(world: World) -> dict[str, TopicLog]:
         alone = world.of(each.topic)
         clocks = [(at, dict(alone.clock({each.topic: at}).stream_ms)) for at in alone.commits()]
         drains = [control.at for control in each.controls if control.action == "drain"]
-        found[each.topic] = TopicLog(alone.everything.combine_chunks(), clocks, drains)
+        complete = [control.at for control in each.controls if control.action == "complete"]
+        rows = alone.everything.combine_chunks()
+        found[each.topic] = TopicLog(rows, clocks, drains, min(complete, default=None))
     return found
 
 
@@ -184,8 +194,10 @@ def _stream_times(node: Node, read: Mapping[str, TopicLog]) -> list[tuple[int, i
     highest: int | None = None
     found: list[tuple[int, int | None]] = []
     for at in logs.commits():
-        closing = logs.clock(dict.fromkeys(topics, at)).closing_ms(topics)
-        if closing is not None:
+        clock = logs.clock(dict.fromkeys(topics, at))
+        closing = clock.closing_ms(topics)
+        waits = isinstance(node, Lookup) and not clock.complete.issuperset(node.waits_for)
+        if closing is not None and not waits:
             behind = closing - node.longest_wait_ms
             highest = behind if highest is None else max(highest, behind)
         found.append((at, highest))

@@ -15,6 +15,7 @@ from tests.laws.kernel.ordered_subjects import ordered_subjects
 from tests.laws.kernel.processor_subjects import processor_subjects
 from tests.laws.kernel.relation_subjects import (
     change_subjects,
+    complete_first_subjects,
     event_lookup_subjects,
     group_subjects,
     join_subjects,
@@ -110,6 +111,12 @@ def families() -> list[Family]:
         Family("aggregates as sides", side_subjects(), referring("sales", "shops"), 2),
         Family("lookups in the log", lookup_subjects(), asked),
         Family("lookups in event time", event_lookup_subjects(), asked),
+        Family(
+            "lookups in complete tables",
+            complete_first_subjects(),
+            referring("items", "more", "orders", controls=("complete", "complete", "control")),
+            2,
+        ),
         Family("the latest earlier record", prior_subjects(), asked, 2),
         Family("joins of streams", stream_join_subjects(), paid),
     ]  # fmt: skip

@@ -25,7 +25,7 @@ THE_END = 1 << 62  # a commit time beyond all
 
 @dataclass(frozen=True)
 class Control:
-    """A control row: when it was committed, its action (`drain`, `set_limits` or another), and its reason."""
+    """A control row: when it was committed, its action (`drain`, `set_limits`, `complete` or another), and its reason."""
 
     at: int
     action: str = "control"
@@ -91,7 +91,12 @@ class World:
             stream.update(
                 {(each.topic, p): ms - self.lag_ms for p, ms in (after[-1] if after else {}).items()}
             )
-        return Clock(known, stream)
+        complete = (
+            each.topic
+            for each in self.logs
+            if any(c.action == "complete" and c.at <= upto.get(each.topic, -1) for c in each.controls)
+        )
+        return Clock(known, stream, frozenset(complete))
 
     @cached_property
     def everything(self) -> pa.Table:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 import pyarrow as pa
@@ -27,8 +28,10 @@ def references(number: int) -> dict[str, Any]:
     }
 
 
-def referring(*topics: str, values: Choose = references, commits: tuple[int, int] = (2, 3)) -> Any:
-    return worlds(values, VALUE, topics, ("a", "b", "ü", None), log_commits=commits)
+def referring(
+    *topics: str, values: Choose = references, commits: tuple[int, int] = (2, 3), **more: Any
+) -> Any:
+    return worlds(values, VALUE, topics, ("a", "b", "ü", None), log_commits=commits, **more)
 
 
 POSITIONS = topic("positions", "ticker STRING, parent STRING, amount INT", "id STRING")
@@ -276,6 +279,15 @@ def event_lookup_subjects() -> list[Subject]:
         for history in (8 * SECOND, 0)
     ]
     return [*lookup_subjects(as_of="event"), *made]
+
+
+def complete_first_subjects() -> list[Subject]:
+    """Lookups in tables that have to be complete first."""
+    return [
+        replace(subject, name=f"{subject.name}_{as_of}")
+        for as_of in ("log", "event")
+        for subject in lookup_subjects(as_of=as_of, complete_first=True)
+    ]
 
 
 def prior_subjects() -> list[Subject]:

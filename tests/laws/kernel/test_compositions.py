@@ -19,7 +19,7 @@ from hypothesis import HealthCheck, Phase, event, given, settings
 from hypothesis import strategies as st
 
 import headrace as hr
-from headrace.description import Node, NodeOutput, WindowedAggregate, with_unnamed
+from headrace.description import Node, NodeOutput, WindowedAggregate, is_of_kafka, with_unnamed
 from tests.laws.kernel.chained import ChainedReading, TopicLog, log_of, logs_of
 from tests.laws.kernel.harness import run
 from tests.laws.kernel.logs import SECOND, World, worlds
@@ -65,7 +65,9 @@ def batches(draw: st.DrawFn, stream: Stream, other: Stream) -> Any:
 
 def lookup(draw: st.DrawFn, stream: Stream, other: Stream) -> Any:
     found = other.select("key", "value AS other").table()
-    return stream.lookup(found, on="key", as_of=draw(st.sampled_from(["log", "event"])))
+    as_of, first = draw(st.sampled_from(["log", "event"])), draw(st.booleans())
+    first = first and all(map(is_of_kafka, found.topics))
+    return stream.lookup(found, on="key", as_of=as_of, complete_first=first)
 
 
 def waits(draw: st.DrawFn, stream: Stream, other: Stream) -> Any:
@@ -181,7 +183,7 @@ def pipelines(draw: st.DrawFn) -> Pipeline:
     phases=[Phase.explicit, Phase.generate],
     suppress_health_check=[HealthCheck.too_slow, HealthCheck.data_too_large],
 )
-@given(pipelines(), worlds(small, pa.int64(), ("t", "u"), controls=("drain", "control")))
+@given(pipelines(), worlds(small, pa.int64(), ("t", "u"), controls=("drain", "complete", "control")))
 def test_a_pipeline_gives_what_its_oracles_give_and_tells_the_same_to_its_readers(
     pipeline: Pipeline, world: World
 ) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 from random import Random
 
 import pyarrow as pa
@@ -86,5 +87,18 @@ def test_pieces_cover_each_offset_once_and_the_first_has_every_partition(
     assert len(found) <= pieces
 
 
+def test_a_log_is_not_complete_before_all_of_its_seed_is_read() -> None:
+    ends = {0: 3, 1: 0}
+    seed = SeedState("archive", None, {0: -2}, {0: 0}, {0: 3}, 1)
+    begun = LogState(2, 5, None, {0: PartitionState(3)}, seed=seed, first_ends=ends)
+    assert not begun.is_newly_complete
+    read = LogState.from_json(json.loads(json.dumps(replace(begun, seed=None).to_json())))
+    assert read.is_newly_complete
+    assert (read.first_ends, read.knows_first_ends) == (ends, True)
+    assert not replace(read, first_ends={0: 4}).is_newly_complete
+    done = LogState.from_json(json.loads(json.dumps(read.completed().to_json())))
+    assert (done.complete, done.knows_first_ends, done.is_newly_complete) == (True, True, False)
+
+
 def test_a_log_without_a_seed_writes_the_state_that_it_always_wrote() -> None:
-    assert "seed" not in LogState(3, 5).to_json()
+    assert {"seed", "raw", "first_ends", "complete"}.isdisjoint(LogState(3, 5).to_json())

@@ -146,6 +146,7 @@ WAITING = {
     "Sessions": ("open_sessions", "__records"),
     "BatchedSink": ("waiting", "records"),
     "LookupInTime": ("waiting", "records"),
+    "LookupInLog": ("waiting", "records"),
     "StreamJoins": ("records", "records"),
     "TimeLimit": ("entries", "__records"),
 }
@@ -157,7 +158,7 @@ def _fates(kernel: Any, found: Outcome) -> Fates:
     for (topic, partition, fate), records in found.fates.items():
         counted[topic, partition, "used" if fate == "kept" else fate] += records
     table, column = WAITING.get(type(kernel).__name__, (None, ""))
-    if table is not None:
+    if table is not None and table in _state(found):
         args = (found.clock,) if type(kernel).__name__ != "TimeLimit" else ()
         for row in kernel.open_records(_state(found)[table], *args).to_pylist():
             place = row["__topic"], row["__partition"]

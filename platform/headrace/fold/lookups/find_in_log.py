@@ -2,16 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from headrace.fold.columns import int64, moments
 from headrace.fold.contract import (
     DELETED,
     EVENT,
+    FATE,
     HASH,
     INGESTED,
     KEY,
@@ -27,8 +29,9 @@ from headrace.fold.contract import (
 from headrace.fold.fates import tally_of
 from headrace.fold.group_order import order_by_group
 from headrace.fold.keys import distinct_hashes, group
-from headrace.fold.lookups.answers import NOTHING, Answers
-from headrace.fold.lookups.sides import ABSENT, RECORD, VERSION, kept_of
+from headrace.fold.lookups.answers import NOTHING, SEQUENCE, Answers
+from headrace.fold.lookups.release_records import RELEASED, RELEASED_AT, Frontier
+from headrace.fold.lookups.sides import ABSENT, RECORD, SIDE, VERSION, kept_of
 from headrace.fold.positions import POSITION, order_of, position_columns
 
 
@@ -36,8 +39,9 @@ from headrace.fold.positions import POSITION, order_of, position_columns
 class FindInLog(Step):
     """Look up each record among the rows before it.
 
-    In:    rows as `Sides.decide` gives them; state `rows`: the table
-    Out:   `results` (see `Answers.of`), in order by SEQUENCE, TOPIC, PARTITION and OFFSET
+    In:    rows as `Sides.decide` gives them, or as `ReleaseRecords` does; state `rows`: the table
+    Out:   `results` (see `Answers.of`), in order by SEQUENCE, TOPIC, PARTITION and OFFSET; of records that had to wait with
+           `__released_at`, in order by SEQUENCE, `__ingested_at`, TOPIC, PARTITION and OFFSET
     Law:   L21; `rows` after the fold is the table through the last commit.
     """
 
@@ -46,12 +50,15 @@ class FindInLog(Step):
     by_timestamp: bool
     counts: bool  # whether this step counts the fates
     told_after: tuple[str, ...] = ()  # topics whose versions stand after all records of their commit
+    waited: Frontier | None = (
+        None  # by which `ReleaseRecords` has released the records; None: it stands not before this
+    )
     scope = Scope.GROUP
 
     @property
     def keys(self) -> tuple[str, ...]:  # type: ignore[override]
         """The key that is looked up."""
-        return self.answers.keys
+        return self.answers.keys if self.waited is None else ()
 
     @property
     def state(self) -> Mapping[str, StateTable]:  # type: ignore[override]
@@ -63,31 +70,33 @@ class FindInLog(Step):
 
     def needs(self, rows: pa.Table, times: Times) -> Mapping[str, Needs]:
         """The rows of the keys that are looked up. Keys that only change need none: `merge` finds the latest row."""
-        touched = kept_of(rows, RECORD, [HASH])
+        touched = _side(rows, RECORD, [HASH])
         return {"rows": Needs(distinct_hashes(touched))} if touched.num_rows else {}
 
     def fold(self, rows: pa.Table, state: Mapping[str, pa.Table], times: Times) -> Folded:
         """See the class."""
         shared = [KEY, EVENT, *POSITION]
-        records = kept_of(rows, RECORD, [*self.keys, *self.answers.record, *shared])
-        known = self._known(state)
-        versions = pa.concat_tables([known, kept_of(rows, VERSION, known.column_names)])
+        final = INGESTED if self.waited is None else RELEASED
+        asked = dict.fromkeys([*self.answers.keys, *self.answers.record, *shared, final])
+        records, known = _side(rows, RECORD, [*asked]), self._known(state)
+        versions = pa.concat_tables([known, _side(rows, VERSION, known.column_names)])
         both = pa.concat_tables([versions.select(shared), records.select(shared)])
         codes, place = group(both[KEY]).codes, order_of(position_columns(both))
         told = np.arange(both.num_rows) < versions.num_rows
         # At one place the record comes first: it does not find what it says itself.
         place = place * 2 + told
-        if self.told_after:
-            place = _told_after(
-                place, both, told & pc.is_in(both[TOPIC], pa.array(self.told_after)).to_numpy()
-            )
+        if self.told_after or self.waited is not None:
+            place = self._whole_commits_first(place, both, told, records[final].to_numpy(), times)
         in_order = self._in_order(codes[told], place[told], versions)
         sequence = order_by_group(codes, place)
         found = _highest_before(sequence, codes, in_order)
         newest = in_order[_lasts(codes[in_order])]
         gained = newest[newest >= known.num_rows]
+        results = self.answers.of(records, versions, found, final)
+        if self.waited is not None:
+            results = results.append_column(RELEASED_AT, moments(int64(results[SEQUENCE])))
         return Folded(
-            outputs={"results": self.answers.of(records, versions, found, INGESTED)},
+            outputs={"results": results},
             changes={"rows": self._rows(versions, gained)},
             tally=tally_of(rows) if self.counts else None,
         )
@@ -97,6 +106,28 @@ class FindInLog(Step):
         columns = [KEY, HASH, *self.answers.values, EVENT, *POSITION]
         known = state.get("rows", self.state["rows"].empty())
         return known.select([*columns, DELETED]).rename_columns([*columns, ABSENT])
+
+    def _whole_commits_first(
+        self, place: np.ndarray, both: pa.Table, told: np.ndarray, final_ms: np.ndarray, times: Times
+    ) -> np.ndarray:
+        """Places in which versions that follow from a whole commit stand after its rows, and last what waited for it.
+
+        In:  told      which rows are versions
+             final_ms  of the records the commit at which each is looked up
+        Out: numbers that compare as the places do
+        """
+        after = (told & pc.is_in(both[TOPIC], pa.array(self.told_after, pa.string())).to_numpy()).astype(
+            np.int8
+        )
+        at_ms = both[INGESTED].to_numpy().copy()
+        completed_ms = None if self.waited is None else self.waited.completed_ms(times)
+        if completed_ms is not None:
+            waited = np.flatnonzero(~told)[final_ms == completed_ms]
+            at_ms[waited], after[waited] = completed_ms, 2
+        order = np.lexsort((place, after, at_ms))
+        found = np.empty(len(order), np.int64)
+        found[order] = np.arange(len(order))
+        return found
 
     def _in_order(self, codes: np.ndarray, place: np.ndarray, versions: pa.Table) -> np.ndarray:
         """The permutation that sorts versions by key, then by the order of the table."""
@@ -129,12 +160,11 @@ class FindInLog(Step):
         return never if self.by_timestamp else rows[DELETED].combine_chunks()
 
 
-def _told_after(place: np.ndarray, rows: pa.Table, after: np.ndarray) -> np.ndarray:
-    """Numbers that compare as places do, if some rows stand after all others of their commit."""
-    order = np.lexsort((place, after, rows[INGESTED].to_numpy()))
-    found = np.empty(len(order), np.int64)
-    found[order] = np.arange(len(order))
-    return found
+def _side(rows: pa.Table, side: int, columns: Sequence[str]) -> pa.Table:
+    """Some columns of the rows of one side that are kept; after `ReleaseRecords` there are no others."""
+    if FATE in rows.column_names:
+        return kept_of(rows, side, [*columns])
+    return rows.filter(pc.equal(rows[SIDE], side)).select([*columns])
 
 
 def _highest_before(sequence: np.ndarray, codes: np.ndarray, in_order: np.ndarray) -> np.ndarray:

@@ -27,12 +27,10 @@ from headrace.fold.group_order import order_by_group
 from headrace.fold.keys import distinct_hashes, group
 from headrace.fold.lookups.answers import NOTHING, SEQUENCE, Answers
 from headrace.fold.lookups.last_visible import last_visible
-from headrace.fold.lookups.release_records import RELEASED
+from headrace.fold.lookups.release_records import RELEASED, RELEASED_AT, Frontier
 from headrace.fold.lookups.sides import ABSENT, RECORD, SIDE, VERSION
 from headrace.fold.positions import POSITION, order_of, position_columns
 from headrace.fold.segments import LOWEST
-
-RELEASED_AT = "__released_at"
 
 
 @dataclass(frozen=True)
@@ -47,10 +45,9 @@ class FindInTime(Step):
 
     answers: Answers
     rows: pa.Schema
-    topics: tuple[str, ...]
+    frontier: Frontier
     asking_topics: tuple[str, ...]  # those of the stream
     history_ms: int | None
-    grace_ms: int = 0  # how far the frontier is behind stream time
     within_ms: int | None = None  # how much older than a record a version may be
     itself: bool = False  # whether of equal event times only versions further back in the log are earlier
     scope = Scope.GROUP  # by the KEY that the rows have
@@ -117,10 +114,10 @@ class FindInTime(Step):
         A record that waits is not below the frontier. One to come is at most `history` below the stream time of its
         partition, which is not below the lowest of the stream's topics.
         """
-        closing, lowest = after.closing_ms(self.topics), after.closing_ms(self.asking_topics)
-        if self.history_ms is None or closing is None or lowest is None:
+        frontier_ms, lowest = self.frontier.at(after), after.closing_ms(self.asking_topics)
+        if self.history_ms is None or frontier_ms == LOWEST or lowest is None:
             return None
-        return min(closing - self.grace_ms, lowest - self.history_ms)
+        return min(frontier_ms, lowest - self.history_ms)
 
 
 def _valid(records: pa.Table, versions: pa.Table, *, itself: bool) -> np.ndarray:

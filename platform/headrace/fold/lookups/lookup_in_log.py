@@ -2,17 +2,18 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import pyarrow as pa
 
 from headrace.description import Lookup
 from headrace.description.join import INNER
 from headrace.description.table import TIMESTAMP
-from headrace.fold.contract import Step
+from headrace.fold.contract import Clock, Step
 from headrace.fold.lookups.answers import Answers
 from headrace.fold.lookups.count_fates import CountFates
 from headrace.fold.lookups.find_in_log import FindInLog
+from headrace.fold.lookups.release_records import Frontier, ReleaseRecords, open_records
 from headrace.fold.lookups.sides import Sides
 
 
@@ -28,6 +29,7 @@ class LookupInLog:
     by_timestamp: bool
     shared: bool  # whether the stream and the table read one topic
     told_after: tuple[str, ...] = ()  # see `Lookup.told_after`
+    complete: tuple[str, ...] = ()  # topics that have to be complete before any record is looked up
     ordered = True
 
     @classmethod
@@ -39,18 +41,35 @@ class LookupInLog:
             node.right.order_by == TIMESTAMP,
             shares_topics(node),
             node.told_after,
+            node.waits_for,
         )
 
     @property
     def steps(self) -> tuple[Step, ...]:
-        """Find; before it count, where the stream and the table read the same topic."""
-        answers = Answers(self.sides.record, self.sides.keys, self.sides.values, self.inner)
-        find = FindInLog(answers, self.sides.rows, self.by_timestamp, not self.shared, self.told_after)
-        return (CountFates(), find) if self.shared else (find,)
+        """Find; before it release, where a complete table is waited for; first count, where both read the same topic."""
+        sides, waits = self.sides, bool(self.complete)
+        answers = Answers(sides.record, sides.keys, sides.values, self.inner)
+        counting = (CountFates(),) if self.shared else ()
+        find = FindInLog(answers, sides.rows, self.by_timestamp, not (self.shared or waits), self.told_after)
+        if not waits:
+            return (*counting, find)
+        release = ReleaseRecords(
+            sides.keys, sides.record, sides.values, self.frontier, sides.rows, not self.shared
+        )
+        return (*counting, release, replace(find, waited=self.frontier))
+
+    @property
+    def frontier(self) -> Frontier:
+        """By which records are released that wait for a complete table."""
+        return Frontier((), complete=self.complete, by_place=True)
 
     def decide(self, records: pa.Table, versions: pa.Table) -> pa.Table:
         """Both sides in one table, decided row by row (see `Sides.decide`)."""
         return self.sides.decide(records, versions)
+
+    def open_records(self, waiting: pa.Table, clock: Clock) -> pa.Table:
+        """The records that wait. In: merged rows of `waiting`. Out: TOPIC, PARTITION, `records`."""
+        return open_records(waiting, clock, self.frontier)
 
 
 def shares_topics(node: Lookup) -> bool:

@@ -15,7 +15,7 @@ from headrace.fold.lookups.answers import Answers
 from headrace.fold.lookups.count_fates import CountFates
 from headrace.fold.lookups.find_in_time import FindInTime
 from headrace.fold.lookups.lookup_in_log import shares_topics
-from headrace.fold.lookups.release_records import ReleaseRecords, open_records
+from headrace.fold.lookups.release_records import Frontier, ReleaseRecords, open_records
 from headrace.fold.lookups.sides import Sides
 
 
@@ -34,6 +34,7 @@ class LookupInTime:
     grace_ms: int = 0
     within_ms: int | None = None
     itself: bool = False  # see `Lookup.finds_earlier_of_its_own`
+    complete: tuple[str, ...] = ()  # topics that have to be complete before any record is released
     ordered = True
 
     @classmethod
@@ -48,6 +49,7 @@ class LookupInTime:
             node.grace_ms,
             node.prior.within_ms if node.prior else None,
             node.finds_earlier_of_its_own,
+            node.waits_for,
         )
 
     @property
@@ -56,11 +58,16 @@ class LookupInTime:
         sides = self.sides
         answers = Answers(sides.record, sides.keys, sides.values, self.inner)
         release = ReleaseRecords(
-            sides.keys, sides.record, sides.values, self.topics, sides.rows, not self.shared, self.grace_ms
+            sides.keys, sides.record, sides.values, self.frontier, sides.rows, not self.shared
         )
-        times = sides.history_ms, self.grace_ms, self.within_ms
-        find = FindInTime(answers, sides.rows, self.topics, self.asking_topics, *times, self.itself)
+        times = sides.history_ms, self.within_ms
+        find = FindInTime(answers, sides.rows, self.frontier, self.asking_topics, *times, self.itself)
         return (CountFates(), release, find) if self.shared else (release, find)
+
+    @property
+    def frontier(self) -> Frontier:
+        """Below which event time records are released."""
+        return Frontier(self.topics, self.grace_ms, self.complete)
 
     def decide(self, records: pa.Table, versions: pa.Table) -> pa.Table:
         """Both sides in one table, decided row by row (see `Sides.decide`)."""
@@ -76,4 +83,4 @@ class LookupInTime:
 
     def open_records(self, waiting: pa.Table, clock: Clock) -> pa.Table:
         """The records that wait. In: merged rows of `waiting`. Out: TOPIC, PARTITION, `records`."""
-        return open_records(waiting, clock, self.topics, self.grace_ms)
+        return open_records(waiting, clock, self.frontier)

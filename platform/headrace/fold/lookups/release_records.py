@@ -1,4 +1,4 @@
-"""The first step as of event time: which records are released, and when."""
+"""The first step of lookups whose records wait: which are released, and when."""
 
 from __future__ import annotations
 
@@ -29,7 +29,39 @@ from headrace.fold.lookups.sides import ABSENT, RECORD, SIDE, VERSION, kept_of
 from headrace.fold.positions import POSITION
 from headrace.fold.segments import LOWEST
 
-RELEASED = "__released_ms"
+RELEASED, RELEASED_AT = "__released_ms", "__released_at"
+HIGHEST = (1 << 63) - 1
+
+
+@dataclass(frozen=True)
+class Frontier:
+    """Below which event time records are released, as of a clock. It does not fall.
+
+    topics    whose lowest stream time it is
+    grace_ms  how far it is behind that
+    complete  topics that have to be complete before any record is released
+    by_place  True: event times do not count, so that a complete table alone is waited for
+    """
+
+    topics: tuple[str, ...]
+    grace_ms: int = 0
+    complete: tuple[str, ...] = ()
+    by_place: bool = False
+
+    def at(self, clock: Clock) -> int:
+        """The frontier in ms; LOWEST until every topic has a stream time."""
+        if not clock.complete.issuperset(self.complete):
+            return LOWEST
+        if self.by_place:
+            return HIGHEST
+        found = clock.closing_ms(self.topics)
+        return LOWEST if found is None else found - self.grace_ms
+
+    def completed_ms(self, times: Times) -> int | None:
+        """The log commit of a micro-batch with which the topics that are waited for become complete; None: none is."""
+        if times.before.complete.issuperset(self.complete):
+            return None
+        return next((at for at, clock in times.commits if clock.complete.issuperset(self.complete)), None)
 
 
 @dataclass(frozen=True)
@@ -38,16 +70,15 @@ class ReleaseRecords(Step):
 
     In:    rows as `Sides.decide` gives them; state `waiting`: the records that were not released
     Out:   rows: records with RELEASED, the commit time of their release; and the versions that came
-    Law:   L22; a record waits if and only if its event time is not below the frontier.
+    Law:   L21, L22; a record waits if and only if its event time is not below the frontier.
     """
 
     on: tuple[str, ...]
     record: tuple[str, ...]  # the stream's columns
     values: tuple[str, ...]  # the table's
-    topics: tuple[str, ...]
+    frontier: Frontier
     rows: pa.Schema
     counts: bool  # whether this step counts the fates
-    grace_ms: int = 0  # how far the frontier is behind stream time
     scope = Scope.GROUP
 
     @property
@@ -73,7 +104,7 @@ class ReleaseRecords(Step):
         schema = self.state["waiting"].schema
         came = kept_of(rows, RECORD, schema.names)
         asking = pa.concat_tables([came, self._held(state, times)])
-        at_ms = release_times(asking, times.commits, self.topics, self.grace_ms)
+        at_ms = release_times(asking, times.commits, self.frontier)
         released = at_ms != LOWEST
         waits = ~released[: came.num_rows]
         asking = asking.append_column(RELEASED, pa.array(at_ms, mask=~released)).filter(pa.array(released))
@@ -96,43 +127,32 @@ class ReleaseRecords(Step):
 
     def _passed(self, times: Times) -> tuple[int, int] | None:
         """The event times that the frontier passes; None: none."""
-        before, after = (self._frontier(clock) for clock in (times.before, times.after))
+        before, after = (self.frontier.at(clock) for clock in (times.before, times.after))
         return (before, after - 1) if before < after else None
 
     def _is_released(self, rows: pa.Table, after: Clock) -> pa.Array:
-        return pc.less(rows[EVENT].combine_chunks(), self._frontier(after))
-
-    def _frontier(self, clock: Clock) -> int:
-        return frontier_ms(clock, self.topics, self.grace_ms)
+        return pc.less(rows[EVENT].combine_chunks(), self.frontier.at(after))
 
 
-def release_times(
-    rows: pa.Table, commits: Sequence[tuple[int, Clock]], topics: Sequence[str], grace_ms: int = 0
-) -> np.ndarray:
+def release_times(rows: pa.Table, commits: Sequence[tuple[int, Clock]], frontier: Frontier) -> np.ndarray:
     """The first commit, not before its own, whose frontier is beyond each record's event time; LOWEST: there is none yet."""
     at_ms = np.array([ms for ms, _ in commits], np.int64)
-    frontiers = np.array([frontier_ms(clock, topics, grace_ms) for _, clock in commits], np.int64)
+    frontiers = np.array([frontier.at(clock) for _, clock in commits], np.int64)
     first = np.searchsorted(frontiers, rows[EVENT].to_numpy(), "right")  # the frontier does not fall
     released = np.append(at_ms, LOWEST)[first]
     found: np.ndarray = np.where(first < len(at_ms), np.maximum(released, rows[INGESTED].to_numpy()), LOWEST)
     return found
 
 
-def open_records(waiting: pa.Table, clock: Clock, topics: Sequence[str], grace_ms: int = 0) -> pa.Table:
+def open_records(waiting: pa.Table, clock: Clock, frontier: Frontier) -> pa.Table:
     """How many records of each partition wait.
 
     In:  waiting  merged rows of the state
     Out: TOPIC, PARTITION, `records` BIGINT
     """
-    rows = waiting.filter(pc.greater_equal(waiting[EVENT], frontier_ms(clock, topics, grace_ms)))
+    rows = waiting.filter(pc.greater_equal(waiting[EVENT], frontier.at(clock)))
     counted = rows.group_by([TOPIC, PARTITION]).aggregate([([], "count_all")])
     return counted.rename_columns({"count_all": "records"})
-
-
-def frontier_ms(clock: Clock, topics: Sequence[str], grace_ms: int) -> int:
-    """The lowest stream time of all partitions, less the grace; LOWEST until every topic has one."""
-    found = clock.closing_ms(topics)
-    return LOWEST if found is None else found - grace_ms
 
 
 def _as_they_are(rows: pa.Table) -> pa.Table:
