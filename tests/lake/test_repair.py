@@ -6,6 +6,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 import pytest
+from pyspark.sql import functions as F
 
 import headrace as hr
 from headrace import lake as lakes
@@ -14,10 +15,12 @@ from headrace.lifecycle import repair
 from headrace.lifecycle.backfill import Backfill
 from headrace.lifecycle.repair import Repair
 from headrace.log.commit_row import CommitRow, write_commit_row
+from headrace.log.control import control_rows
 from headrace.nodes.node_tables import read_progress, require_log_reaches
 from headrace.nodes.unusable_table import UnusableTable
 from headrace.observe.views import Views
 from headrace.quality import check_log
+from headrace.sequence.log_columns import COMPLETE
 from headrace.spark.kafka import KafkaSettings, KafkaTopic
 from headrace.spark.lake_rows import read
 from headrace.spark.session import pipeline_session
@@ -217,6 +220,35 @@ def test_records_from_kafka_are_judged_by_the_guard_of_that_moment(
         row["replay"] for row in read(session, log).where("offset IN (2, 3)").orderBy("offset").collect()
     ] == [False, True]
     assert [row["n"] for row in Views(session, lake).read(node).collect()] == [4]
+
+
+def test_a_log_that_was_complete_with_the_lost_commit_is_so_again(
+    session: SparkSession, lake: Lake, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    line, sent = Line(session, lake, TOTALS), []
+    line.sequencer.read_first_to({0: 2})
+    for minute in range(4):
+        line.pipe(f"2024-05-01 12:0{minute}:00")
+        sent.append(line._piped.take(session))
+        line.sequencer.append(sent[-1], in_order=True)  # type: ignore[arg-type]
+        line.clock.set(line.clock.now_ms() + 1_000)
+    line.fold()
+    log = lake.log("readings")
+    before = control_rows(read(session, log), COMPLETE)
+    assert len(before) == 1
+    overwrite(log, versions(log, LOG)[2])
+    remove_strays(log)
+    assert control_rows(read(session, log), COMPLETE) == []
+    monkeypatch.setattr(KafkaTopic, "topic_id", lambda _: None)
+    monkeypatch.setattr(KafkaTopic, "earliest", lambda _, partitions: dict.fromkeys(partitions, 0))
+    monkeypatch.setattr(repair, "read_offsets", lambda *_: sent[1])
+    work = Repair(session, lake, [TOTALS], READINGS, KafkaSettings(bootstrap_servers="localhost:1"))
+    assert "1 records read from Kafka" in str(next(iter([*work.run()])))
+    ((at_ms, said),) = control_rows(read(session, log), COMPLETE)
+    (row,) = read(session, log).where("offset = 1").select(F.unix_millis("ingested_at").alias("ms")).collect()
+    assert (at_ms, said) == (row["ms"], before[0][1])
+    assert [*work.run()] == []
+    assert Line(session, lake, TOTALS).sequencer.state.complete
 
 
 def test_a_record_that_comes_back_and_cannot_be_used_is_remembered(session: SparkSession, lake: Lake) -> None:

@@ -9,7 +9,8 @@ refused. Then a lost commit of the log comes back
 
 1. from files, if they still lie in the table's folder although no version names them: as it was, row by row;
 2. else from Kafka: its records are sequenced anew, from where the commit before left the log to where the next one began.
-   They get commit times between the two. What a person or the clock had decided in it is gone.
+   They get commit times between the two. What a person or the clock had decided in it is gone. If the log was complete
+   with it (see `Sequencer.read_first_to`), that is said again.
 
 No commit is put back before it is known that all can be, and nothing may write meanwhile: the leases of the
 log, of its nodes and of their backfills are held throughout. If it is broken off, run it again.
@@ -33,7 +34,10 @@ from headrace.lifecycle.takeover import take_over
 from headrace.log.chain import read_chain
 from headrace.log.clock import SystemClock
 from headrace.log.commit_row import CommitRow, write_commit_row
+from headrace.log.control import control_rows
+from headrace.log.decision_rows import Decision, write_decisions
 from headrace.log.learn_guard import learn
+from headrace.log.moves import completion
 from headrace.log.record_writer import RecordWriter
 from headrace.log.resets import resets_in, since_last_reset
 from headrace.log.stray_commits import StrayCommits
@@ -41,7 +45,7 @@ from headrace.nodes.node_tables import read_progress, results_writer, settled_ms
 from headrace.nodes.references import all_found_in
 from headrace.nodes.topics import nodes_below
 from headrace.nodes.unusable_table import unusable_uri
-from headrace.sequence.log_columns import log_schema
+from headrace.sequence.log_columns import COMPLETE, CONTROL, log_schema
 from headrace.sequence.log_state import PartitionState
 from headrace.sequence.replays.guards import new_guard
 from headrace.spark.kafka import KafkaTopic, lost_offsets, read_offsets
@@ -234,6 +238,9 @@ class Repair:
             for p, offset in gap.later.previous.items()
         }
         after = replace(after, partitions={**after.partitions, **ends})
+        if self._was_completed(gap):
+            files.append(self._completion(after))
+            after = after.completed()
         previous = gap.before.next
         for number, at_ms in enumerate(times):
             row = CommitRow(
@@ -242,6 +249,18 @@ class Repair:
             files.append(write_commit_row(self._path, self._schema, self._topic.name, row))
             previous, after = row.next, row.after
         return files, records
+
+    def _was_completed(self, gap: Gap) -> bool:
+        """Whether a commit that is gone said that the log is complete."""
+        if gap.before.after.complete or not gap.later.after.complete:
+            return False
+        return not control_rows(read(self._spark, self._path), COMPLETE)
+
+    def _completion(self, after: LogState) -> NewFile:
+        rows = [Decision(row.partition, row.stream_ms, said) for row, said in completion(after).items()]
+        return write_decisions(
+            self._path, self._schema, self._topic.name, CONTROL, after.ingested_at_ms, rows
+        )
 
     def _sequence_anew(self, gap: Gap, before: LogState, at_ms: int) -> WrittenRecords:
         raw = read_offsets(self._spark, self._topic, self._settings, gap.offsets)

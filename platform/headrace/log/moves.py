@@ -6,6 +6,7 @@ import json
 from collections.abc import Mapping
 from dataclasses import replace
 
+from headrace.sequence.log_columns import COMPLETE
 from headrace.sequence.log_state import LastRow, LogState, PartitionState
 from headrace.sequence.seed_pieces import SeedState
 
@@ -45,6 +46,11 @@ def passed_over(state: LogState, offsets: Mapping[int, int], at_ms: int) -> LogS
         if offset > known.get(p, PartitionState(0)).next_offset
     }
     return replace(state, partitions={**known, **beyond}).after(at_ms, []) if beyond else None
+
+
+def completion(state: LogState) -> dict[LastRow, str | None]:
+    """The control row, with its JSON, that says that a log is complete with its commit. In: state  after the commit."""
+    return {anywhere(state): json.dumps({"action": COMPLETE})}
 
 
 def ends_entry(ends: Mapping[int, int]) -> str:

@@ -21,7 +21,7 @@ from headrace.log.deadlines import Deadlines, waits_now
 from headrace.log.decision_rows import Decision, write_decisions
 from headrace.log.guard import GuardStore
 from headrace.log.limits import limits_entry
-from headrace.log.moves import anywhere, ends_entry, moved, passed_over
+from headrace.log.moves import anywhere, completion, ends_entry, moved, passed_over
 from headrace.log.promise import read_promise, write_promise
 from headrace.log.raw_records import RAW_COLUMN, keeping_raw
 from headrace.log.record_writer import Records, RecordWriter
@@ -29,7 +29,7 @@ from headrace.log.recovery import commits_during, recover
 from headrace.log.resets import control_entry
 from headrace.log.ticks import due_ticks
 from headrace.log.topic_identity import require_known_topic
-from headrace.sequence.log_columns import COMPLETE, CONTROL, DRAIN, SKIPPING, TICK, log_schema
+from headrace.sequence.log_columns import CONTROL, DRAIN, SKIPPING, TICK, log_schema
 from headrace.sequence.log_state import LastRow, LogState, PartitionState
 from headrace.spark.one_task import table_schema
 
@@ -334,8 +334,7 @@ class Sequencer:
     ) -> None:
         """Commit files that are written, with the row that says where the log stands after them."""
         if after.is_newly_complete:
-            said_so = {anywhere(after): json.dumps({"action": COMPLETE})}
-            files = [*files, *self._decided(CONTROL, said_so, after.ingested_at_ms)]
+            files = [*files, *self._decided(CONTROL, completion(after), after.ingested_at_ms)]
             after = after.completed()
         previous = self.state.next_offsets
         said = CommitRow(after, previous, records)
