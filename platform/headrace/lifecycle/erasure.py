@@ -48,6 +48,7 @@ from headrace.log.clock import SystemClock
 from headrace.log.erasure import blanked, is_of_key, key_bytes, key_values
 from headrace.log.schema_store import SchemaStore
 from headrace.nodes.node_tables import undescribed
+from headrace.nodes.older_rows import is_made, since_of
 from headrace.nodes.opening import read_opening
 from headrace.nodes.references import all_found_in
 from headrace.nodes.topics import nodes_below
@@ -143,13 +144,15 @@ class Erasure:
         spark, lake, clock = self._spark, self._lake, self._clock
         with nothing_rebuilds(spark, lake, self._nodes, clock, self._patience_seconds) as backfills:
             self._require_whole_log()
-            present = [node for node in self._nodes if lakes.exists(lake.table(node.required_name))]
-            for node in present:
+            for node in self._present():
+                self._require_no_older_rows(node)
                 Backfill(spark, lake, node).rehearse()
-            elsewhere = self._nodes_elsewhere()
-            note_pending(lake, self._topic.name, elsewhere)
+            note_pending(lake, self._topic.name, self._nodes_elsewhere())
             self._drop_rebuilds()  # they have read the key; they begin again
             yield self._log()
+            # Also nodes that have begun since, for they may have read the key.
+            present, elsewhere = self._present(), self._nodes_elsewhere()
+            note_pending(lake, self._topic.name, elsewhere)
             aside = FoldedAside(spark, lake, present, lake.erasing(self._topic.name))
             aside.advance()
             names = [node.required_name for node in present]
@@ -169,6 +172,10 @@ class Erasure:
             yield Erased(
                 name, "results", None, "not described here: if it reads the topic, erase the key there too"
             )
+
+    def _present(self) -> list[Node]:
+        """The nodes that have tables."""
+        return [node for node in self._nodes if lakes.exists(self._lake.table(node.required_name))]
 
     def _nodes_elsewhere(self) -> list[str]:
         """Those that are not computed anew here; of the nodes given, too, such as follow through one that was not given."""
@@ -198,6 +205,18 @@ class Erasure:
                     "cannot be computed anew without the key.",
                     hint="Give the node a new name, so that it is built from the rest of the log, or erase before cutting.",
                 )
+
+    def _require_no_older_rows(self, node: Node) -> None:
+        """Raises: TerminalError when the table has rows from before the day of `since`, which no fold makes anew."""
+        name = node.required_name
+        if since_of(node) is not None and not read(self._spark, self._lake.table(name)).where(
+            ~is_made(node)
+        ).isEmpty():
+            raise TerminalError(
+                f"Topic '{self._topic.name}': '{name}' has rows from before its day of since=, and they cannot be "
+                "computed anew without the key.",
+                hint="Give the node a new name, so that it is built from the log, or erase before since= is given.",
+            )
 
     def _log(self) -> Erased:
         topic, path = self._topic, self._lake.log(self._topic.name)
