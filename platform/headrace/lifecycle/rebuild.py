@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Any
 import structlog
 
 from headrace import lake as lakes
-from headrace.description import output_name
+from headrace.description import is_of_kafka, output_name
 from headrace.errors import TerminalError, TransientError
 from headrace.lake import small_files
 from headrace.lake.swap import replace_table
@@ -32,8 +32,13 @@ from headrace.lifecycle.meeting_point import (
     standing,
 )
 from headrace.lifecycle.takeover import take_over
-from headrace.nodes.evolution import REBUILT, OtherDescriptionError
-from headrace.nodes.node_tables import read_progress, results_writer, write_description
+from headrace.nodes.evolution import REBUILT, REFUSED, OtherDescriptionError
+from headrace.nodes.node_tables import (
+    log_is_as_described,
+    read_progress,
+    results_writer,
+    write_description,
+)
 from headrace.nodes.older_rows import keep_older_rows, mark_since, why_not_since
 from headrace.nodes.opening import cut_logs, drop_opening
 from headrace.nodes.operator_frames import operator_of
@@ -246,9 +251,18 @@ def rebuild_due(
     except OtherDescriptionError as error:
         if error.outcome != REBUILT:
             raise
+        _require_described_logs(node, lake)
         _require_whole_logs(spark, node, lake)
         return Rebuild(spark, node, lake, clock, on_step=on_step)
     return None
+
+
+def _require_described_logs(node: Node, lake: Lake) -> None:
+    for topic in filter(is_of_kafka, node.topics):
+        if not log_is_as_described(lake, topic):
+            raise OtherDescriptionError(
+                node.required_name, REFUSED, f"The log of '{topic.name}' has to be written again before."
+            )
 
 
 def _require_whole_logs(spark: SparkSession, node: Node, lake: Lake) -> None:
