@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+from functools import partial
 from typing import TYPE_CHECKING
 
 import structlog
@@ -13,7 +14,7 @@ from headrace.writing.readers import Asked, asked_by, asked_in, asked_through, r
 from headrace.writing.topic_descriptions import others_reading
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Callable, Mapping, Sequence
 
     from headrace.description import Node
     from headrace.lake.paths import Lake
@@ -47,13 +48,12 @@ class ReaderMeeting:
         if time.monotonic() < self._due_at:
             return
         self._due_at = time.monotonic() + MEET_EVERY_SECONDS
-        try:
-            if not self._registered:
-                self._register()
-                self._registered = True
-            self._serve()
-        except Exception as error:
-            logger.warning("readers not looked up, will be tried again", error=str(error))
+        if not self._registered:
+            self._registered = _tried(self._register)
+        of_nodes: dict[str, Asked] = {}
+        if _tried(partial(self._look, of_nodes)):
+            for log in self._logs:
+                _tried(partial(self._serve, log, of_nodes))
 
     def _register(self) -> None:
         require_format(self._lake.root)  # before anything is written
@@ -63,16 +63,28 @@ class ReaderMeeting:
                 for reader in sorted(self._hosted.intersection(asked.readers)):
                     register(self._lake, topic, reader, asked)
 
-    def _serve(self) -> None:
-        own = {node.required_name for node in self._nodes}
-        of_nodes: dict[str, Asked] = {}
+    def _look(self, of_nodes: dict[str, Asked]) -> None:
+        """See who reads the nodes of this run, and whether those that these read are the same. Out: of_nodes"""
         by_name = read_by_name(self._lake)
         for stream in self._streams:
             if stream.name in by_name:
-                asked = of_nodes[stream.name] = asked_in(self._lake, f"{stream.name}@")
-                stream.look_at_readers(is_read_by_name=bool(asked.readers))
-            stream.look_at_generations()
-        for log in self._logs:
-            through = asked_through(log.topic, self._nodes, of_nodes) if of_nodes else Asked()
-            log.serve(asked_in(self._lake, log.name, but=own) | through)
-            log.is_shared = bool(others_reading(self._lake, log.name, own, self._clock))
+                of_nodes[stream.name] = asked_in(self._lake, f"{stream.name}@")
+                is_read = bool(of_nodes[stream.name].readers)
+                _tried(partial(stream.look_at_readers, is_read_by_name=is_read))
+            _tried(stream.look_at_generations)
+
+    def _serve(self, log: LogStream, of_nodes: Mapping[str, Asked]) -> None:
+        own = {node.required_name for node in self._nodes}
+        through = asked_through(log.topic, self._nodes, of_nodes) if of_nodes else Asked()
+        log.serve(asked_in(self._lake, log.name, but=own) | through)
+        log.is_shared = bool(others_reading(self._lake, log.name, own, self._clock))
+
+
+def _tried(work: Callable[[], object]) -> bool:
+    """Do it; what fails keeps nothing else from being done. Out: whether it was done"""
+    try:
+        work()
+    except Exception as error:
+        logger.warning("readers not looked up, will be tried again", error=str(error))
+        return False
+    return True
