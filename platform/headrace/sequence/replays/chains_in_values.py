@@ -55,3 +55,16 @@ def with_chains(headers: pa.Array, at: np.ndarray, chains: pa.Array) -> pa.Array
     entries = pa.concat_arrays([known, new]).take(pa.array(place))
     null = pa.array(headers.is_null().to_numpy(zero_copy_only=False) & (more == 0))
     return pa.ListArray.from_arrays(pa.array(ends, pa.int32()), entries, type=headers.type, mask=null)
+
+
+def without_chains(headers: pa.ListArray) -> pa.ListArray:
+    """Headers as records had them: without those of `with_chains`. Where none are left, the list may be empty or null."""
+    known = headers.flatten()
+    own = pc.not_equal(pc.struct_field(known, "key"), IN_VALUE).fill_null(True).to_numpy(zero_copy_only=False)
+    if own.all():
+        return headers
+    counts = pc.list_value_length(headers).fill_null(0).to_numpy(zero_copy_only=False)
+    of = np.repeat(np.arange(len(headers)), counts)[own]
+    ends = np.concatenate([[0], np.cumsum(np.bincount(of, minlength=len(headers)))])
+    left = known.filter(pa.array(own))
+    return pa.ListArray.from_arrays(pa.array(ends, pa.int32()), left, type=headers.type)
