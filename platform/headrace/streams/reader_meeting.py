@@ -24,6 +24,8 @@ if TYPE_CHECKING:
 
 logger = structlog.get_logger(__name__)
 MEET_EVERY_SECONDS = 5.0  # between looks at who reads what is written here
+# Maintenance removes the registration of a node whose tables are still those of a description that does not read the log.
+REGISTER_EVERY_SECONDS = 300.0
 
 
 class ReaderMeeting:
@@ -41,15 +43,15 @@ class ReaderMeeting:
         self._lake, self._clock, self._nodes = lake, clock, nodes
         self._logs, self._streams = logs, streams
         self._hosted = {stream.name for stream in streams}
-        self._due_at, self._registered = 0.0, False
+        self._due_at = self._register_at = 0.0
 
     def keep(self) -> None:
         """Do it if it is time. Never raises: what fails is tried again."""
         if time.monotonic() < self._due_at:
             return
         self._due_at = time.monotonic() + MEET_EVERY_SECONDS
-        if not self._registered:
-            self._registered = _tried(self._register)
+        if time.monotonic() >= self._register_at and _tried(self._register):
+            self._register_at = time.monotonic() + REGISTER_EVERY_SECONDS
         of_nodes: dict[str, Asked] = {}
         if _tried(partial(self._look, of_nodes)):
             for log in self._logs:
