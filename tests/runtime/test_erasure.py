@@ -10,6 +10,7 @@ import pytest
 import headrace as hr
 from headrace import lake as lakes
 from headrace.errors import TerminalError
+from headrace.lake import small_files
 from headrace.lifecycle import erasure
 from headrace.lifecycle.backfill import verify
 from headrace.lifecycle.erasure import Erased, Erasure
@@ -152,6 +153,7 @@ def test_a_node_that_begins_before_the_log_is_blanked_is_computed_anew_or_pendin
     spark: SparkSession, line: Line, monkeypatch: pytest.MonkeyPatch, described: bool
 ) -> None:
     lake, blank = line.lake, Erasure._log
+    small_files.write_json(f"{lake.log_beside('readings')}/half.json", {})
 
     def begins(of: Erasure) -> Erased:
         runner = NodeRunner(spark, BY_VALUE, lake)
@@ -166,6 +168,7 @@ def test_a_node_that_begins_before_the_log_is_blanked_is_computed_anew_or_pendin
         assert found == [(1.0, 1)]
         assert all(verdict.equal for verdict in verify(spark, lake, BY_VALUE))
     assert [each.node for each in pending(lake)] == ([] if described else ["by_value"])
+    assert not small_files.exists(lake.log_beside("readings")), "a log that was half written again held the key"
 
 
 def test_rows_from_before_the_day_of_since_keep_a_key_from_being_erased(

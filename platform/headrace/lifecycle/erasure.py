@@ -184,7 +184,10 @@ class Erasure:
         return sorted(nodes_following(self._lake, logs, below))
 
     def _drop_rebuilds(self) -> None:
-        """Files beside the tables that hold the key: rebuilds, replaced tables, and logs of other descriptions."""
+        """Files beside the tables that hold the key: rebuilds, replaced tables, logs of other descriptions, or half written."""
+        beside = self._lake.log_beside(self._topic.name)  # of an act that was broken off
+        small_files.delete(beside)
+        lakes.forget(beside)
         for node in self._nodes:
             name, current = node.required_name, output_name(node).partition("@")[2]
             drop_former(self._lake, name)
