@@ -162,6 +162,7 @@ class Rebuild:
         try:
             if not self.runner.operator.appended:
                 self.runner.maintain()  # the base then says how far it goes
+            self.keep_older_rows()  # sinks keep them, too
             if self._correct:
                 self._correct_sinks()
             self._lease.check()
@@ -169,7 +170,6 @@ class Rebuild:
             if self._kept_until_ms is not None:
                 keep_former(lake, name, self._node.fingerprint(), self._kept_until_ms)
                 self._on_step("after kept")
-            self.keep_older_rows()
             keep_standing(lake, self._node)
             write_description(spark, lake, self._node)
             if small_files.read_json(lake.opening(name)) is not None:  # of the description before
