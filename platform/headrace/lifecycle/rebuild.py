@@ -95,7 +95,8 @@ class Rebuild:
         try:
             self._lease = take_lease(spark, lake.lease(f"rebuild/{name}"), f"Rebuild of '{name}'", clock)
         except LeaseHeldError as error:
-            raise TransientError(str(error), hint="It is waited for.") from error
+            hint = "A stream tries again by itself; run a command again once that process has ended."
+            raise TransientError(str(error), hint=hint) from error
         assert self._beside.nodes is not None
         self.is_fresh = not small_files.names(self._beside.nodes)  # nothing was built before
         if self.is_fresh:

@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from headrace.log.sequencer import Sequencer
     from headrace.spark.kafka import KafkaTopic
 
-# So long pieces of a seed are read at once. Meanwhile the run looks at nothing else, not even whether it is to stop.
+# A seed is read for so long at once. Meanwhile the run looks at nothing else, not even whether it is to stop.
 SEED_SECONDS = 20.0
 
 
