@@ -73,3 +73,13 @@ def test_a_run_with_the_code_before_does_not_go_on_from_a_log_that_was_written_a
         require_log_as_described(lake, "totals", KEPT)
     require_log_as_described(lake, "totals", AT)
     assert log_is_as_described(lake, replace(READINGS, name="others")), "there is no log yet"
+
+
+@pytest.mark.parametrize(
+    ("value", "fits"),
+    [("value DOUBLE, more INT", True), ("more INT", False), ("celsius DOUBLE", False)],
+)
+def test_columns_may_come_and_not_stand_in_the_place_of_others(lake: Lake, value: str, fits: bool) -> None:
+    """Read by their names, records would have nulls that they do not have."""
+    hold(lake, totals(READINGS, "value"))
+    assert log_is_as_described(lake, replace(READINGS, value=value)) is fits
