@@ -22,9 +22,11 @@ from headrace.quality import check_node
 from headrace.sinks import Delivery
 from headrace.sinks.refusals import record_refusals
 from headrace.spark.lake_rows import read
+from headrace.testing import TestDriver
 from headrace.writing.lease import LeaseHeldError, take_lease
 from headrace.writing.node_runner import NodeRunner
 from tests.runtime.line import Line
+from tests.scenarios import chained
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -169,6 +171,25 @@ def test_a_node_that_begins_before_the_log_is_blanked_is_computed_anew_or_pendin
         assert all(verdict.equal for verdict in verify(spark, lake, BY_VALUE))
     assert [each.node for each in pending(lake)] == ([] if described else ["by_value"])
     assert not small_files.exists(lake.log_beside("readings")), "a log that was half written again held the key"
+
+
+def test_a_node_that_has_read_on_by_promises_is_computed_anew_as_far(spark: SparkSession) -> None:
+    """It reads two logs in one order; the one of the counts holds nothing since, and says so."""
+    sited = chained.COUNTS.as_stream().lookup(chained.SENSORS.table(), on="sensor").named("sited")
+    driver = TestDriver([chained.COUNTS, sited], spark)
+    for minute in (0, 9):
+        for sensor in ("a", "b"):
+            value, at_ms = {"value": 1}, 1_700_000_040_000 + minute * 60_000
+            driver.pipe("readings", key=sensor, value=value, timestamp_ms=at_ms)
+    driver.cut()
+    driver.advance_wall_clock("1 second")
+    driver.pipe("sensors", key="a", value={"site": "north"}, timestamp_ms=1_700_000_040_000)
+    driver.cut()
+    assert {row["sensor"] for row in driver.read("sited").collect()} == {"a", "b"}
+    driver.erase("readings", "b")
+    assert {row["sensor"] for row in driver.read("sited").collect()} == {"a"}
+    assert driver.verify("sited").equal
+    driver.close()
 
 
 def test_rows_from_before_the_day_of_since_keep_a_key_from_being_erased(
