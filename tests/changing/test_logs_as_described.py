@@ -33,9 +33,7 @@ RENAMED = replace(READINGS, value="celsius DOUBLE", renamed={"celsius": "value"}
 
 
 def totals(topic: Topic, column: str) -> Any:
-    return (
-        topic.group_by("sensor_id").aggregate(n=hr.sum(column)).named("totals", on_change="rebuild")
-    )
+    return topic.group_by("sensor_id").aggregate(n=hr.sum(column)).named("totals", on_change="rebuild")
 
 
 def decoded(lake: Lake, topic: Topic) -> None:
@@ -50,9 +48,7 @@ def lake(tmp_path: Path) -> Lake:
     return Lake(f"file:{tmp_path}")
 
 
-@pytest.mark.parametrize(
-    ("before", "now", "column"), [(KEPT, AT, "at"), (READINGS, RENAMED, "celsius")]
-)
+@pytest.mark.parametrize(("before", "now", "column"), [(KEPT, AT, "at"), (READINGS, RENAMED, "celsius")])
 def test_a_stream_does_not_rebuild_a_node_before_its_log_is_written_again(
     lake: Lake, before: Topic, now: Topic, column: str
 ) -> None:

@@ -170,7 +170,9 @@ def test_a_node_that_begins_before_the_log_is_blanked_is_computed_anew_or_pendin
         assert found == [(1.0, 1)]
         assert all(verdict.equal for verdict in verify(spark, lake, BY_VALUE))
     assert [each.node for each in pending(lake)] == ([] if described else ["by_value"])
-    assert not small_files.exists(lake.log_beside("readings")), "a log that was half written again held the key"
+    assert not small_files.exists(lake.log_beside("readings")), (
+        "a log that was half written again held the key"
+    )
 
 
 def test_a_node_that_has_read_on_by_promises_is_computed_anew_as_far(spark: SparkSession) -> None:

@@ -184,7 +184,7 @@ class Erasure:
         return sorted(nodes_following(self._lake, logs, below))
 
     def _drop_rebuilds(self) -> None:
-        """Files beside the tables that hold the key: rebuilds, replaced tables, logs of other descriptions or half written."""
+        """Files that hold the key beside the tables: rebuilds, replaced tables, logs of other descriptions or half written."""
         beside = self._lake.log_beside(self._topic.name)  # of an act that was broken off
         small_files.delete(beside)
         lakes.forget(beside)
@@ -212,9 +212,10 @@ class Erasure:
     def _require_no_older_rows(self, node: Node) -> None:
         """Raises: TerminalError when the table has rows from before the day of `since`, which no fold makes anew."""
         name = node.required_name
-        if since_of(node) is not None and not read(self._spark, self._lake.table(name)).where(
-            ~is_made(node)
-        ).isEmpty():
+        if (
+            since_of(node) is not None
+            and not read(self._spark, self._lake.table(name)).where(~is_made(node)).isEmpty()
+        ):
             raise TerminalError(
                 f"Topic '{self._topic.name}': '{name}' has rows from before its day of since=, and they cannot be "
                 "computed anew without the key.",

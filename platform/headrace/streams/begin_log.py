@@ -64,7 +64,9 @@ def begin_log(
     try:
         seeding.run(len(partitions), ends=_Enough(ends))
     except SeedUnderWayError as error:
-        raise WaitsError(f"Topic '{topic.name}': its seed is not read to the end; it goes on by itself.") from error
+        raise WaitsError(
+            f"Topic '{topic.name}': its seed is not read to the end; it goes on by itself."
+        ) from error
 
 
 class _Enough:

@@ -66,7 +66,7 @@ class ReaderMeeting:
                     register(self._lake, topic, reader, asked)
 
     def _look(self, of_nodes: dict[str, Asked]) -> None:
-        """See who reads the nodes of this run, and whether those that these read are the same. Out: of_nodes"""
+        """See who reads the nodes of this run, and fill `of_nodes`; and whether those that these read are the same."""
         by_name = read_by_name(self._lake)
         for stream in self._streams:
             if stream.name in by_name:
@@ -83,7 +83,7 @@ class ReaderMeeting:
 
 
 def _tried(work: Callable[[], object]) -> bool:
-    """Do it; what fails keeps nothing else from being done. Out: whether it was done"""
+    """Whether it could be done; what fails keeps nothing else from being done."""
     try:
         work()
     except Exception as error:
