@@ -184,7 +184,7 @@ class Erasure:
         return sorted(nodes_following(self._lake, logs, below))
 
     def _drop_rebuilds(self) -> None:
-        """Files that hold the key beside the tables: rebuilds, replaced tables, logs of other descriptions or half written."""
+        """Files that hold the key beside the tables: rebuilds, replaced tables, other logs, half written ones."""
         beside = self._lake.log_beside(self._topic.name)  # of an act that was broken off
         small_files.delete(beside)
         lakes.forget(beside)
