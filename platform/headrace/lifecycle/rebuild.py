@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Any
 import structlog
 
 from headrace import lake as lakes
-from headrace.description import is_of_kafka, output_name
+from headrace.description import output_name
 from headrace.errors import TerminalError, TransientError
 from headrace.lake import small_files
 from headrace.lake.swap import replace_table
@@ -259,7 +259,7 @@ def rebuild_due(
 
 
 def _require_described_logs(node: Node, lake: Lake) -> None:
-    for topic in filter(is_of_kafka, node.topics):
+    for topic in node.topics:
         if not log_is_as_described(lake, topic):
             raise OtherDescriptionError(
                 node.required_name, REFUSED, f"The log of '{topic.name}' has to be written again before."

@@ -122,8 +122,7 @@ class NodeStream(SwappableLoop):
             self.runner = self._new_runner(on_step)
             for topic in self.node.topics:
                 require_log_reaches(self._spark, self._lake, self.name, topic, self.runner.progress)
-                if is_of_kafka(topic):
-                    require_log_as_described(self._lake, self.name, topic)
+                require_log_as_described(self._lake, self.name, topic)
             self.has_run = True
         self._upkeep.error = None
         self.buffer = BufferFigures()
