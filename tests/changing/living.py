@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import shutil
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from headrace.lake.paths import Lake
@@ -63,5 +64,6 @@ class Living:
             shutil.copytree(self.folder / "logs" / name, anew / "logs" / name)
         other = Living.__new__(Living)
         other.spark, other.lake = self.spark, Lake(f"file:{anew}")
-        other.fold(nodes)
-        return other.tables(nodes)
+        alone = [replace(node, sinks=()) for node in nodes]
+        other.fold(alone)
+        return other.tables(alone)

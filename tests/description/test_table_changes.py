@@ -29,9 +29,9 @@ def test_the_changes_of_a_table_have_its_columns_and_its_key() -> None:
 def test_what_is_no_table_has_no_changes() -> None:
     with refused("changes: Topic(", "is no table", "topic.table().changes()"):
         TableChanges(POSITIONS)  # type: ignore[arg-type]
-    sessions = POSITIONS.group_by().window(hr.session("1 minute"), grace=0).aggregate(n=hr.count())
-    with refused("changes: session (gap 1 minute): windows that records make", "hr.tumbling"):
-        sessions.changes()
+    sliding = POSITIONS.group_by().window(hr.sliding("1 minute"), grace=0).aggregate(n=hr.count())
+    with refused("changes: sliding window of 1 minute: windows that records make", "hr.tumbling"):
+        sliding.changes()
 
 
 def test_records_are_looked_up_in_the_changes_of_a_table() -> None:

@@ -1,0 +1,146 @@
+"""Topics whose logs are written again, and windows that are rebuilt from a day on: through crashes, and the law holds."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+import headrace as hr
+from headrace import lake as lakes
+from headrace.changing.apply_changes import ApplyChanges
+from headrace.changing.plan import UNCHANGED
+from headrace.changing.plan_changes import plan_changes
+from headrace.changing.roll_back import roll_back
+from headrace.lifecycle.backfill import verify
+from headrace.lifecycle.oracle_check import verify_keys
+from headrace.lifecycle.retention import Retention
+from headrace.log.clock import SystemClock
+from headrace.nodes.evolution import REBUILT
+from headrace.quality.books import open_books
+from headrace.writing.lease import take_lease
+from tests.changing.living import Living
+from tests.changing.test_apply import READINGS, apply
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from pyspark.sql import SparkSession
+
+pytestmark = pytest.mark.spark
+
+
+@pytest.fixture
+def living(spark: SparkSession, tmp_path: Path) -> Living:
+    return Living(spark, tmp_path / "lake", READINGS)
+
+
+def test_a_log_is_written_again_under_other_columns_and_goes_on(living: Living) -> None:
+    first = replace(READINGS, value="value FLOAT, unit STRING")
+    living = Living(living.spark, living.folder.parent / "other", first)
+    before = [
+        first.group_by("sensor").aggregate(n=hr.count(), total=hr.sum("value")).named("totals"),
+        first.group_by("sensor")
+        .window(hr.tumbling("1 minute"), grace="0 s")
+        .aggregate(n=hr.count())
+        .named("counts"),
+    ]
+    living.commit((0, "a", 1), (0.5, "a", 2))
+    living.commit((3, "b", 3))
+    living.fold(before)
+    old = living.tables(before)
+    now = replace(READINGS, value="celsius DOUBLE, place STRING", renamed={"celsius": "value"})
+    after: list[Any] = [
+        now.group_by("sensor").aggregate(n=hr.count(), total=hr.sum("celsius")).named("totals"),
+        now.group_by("sensor")
+        .window(hr.tumbling("1 minute"), grace="0 s")
+        .aggregate(n=hr.count())
+        .named("counts"),
+    ]
+    plan = plan_changes(living.lake, after)
+    assert [each.outcome for each in plan.topics] == [REBUILT]
+    assert [each.outcome for each in plan.nodes] == [REBUILT, UNCHANGED]
+    lease = take_lease(living.spark, living.lake.lease("log/readings"), "Log 'readings'", SystemClock())
+    with pytest.raises(hr.TerminalError, match="cannot be written again while a stream of it runs"):
+        apply(living, after)
+    lease.release()
+    told = apply(living, after, ("after rows",))
+    assert told.startswith("topic readings: its log was written again\nnode totals: ")
+    assert living.tables(after) == living.tables_anew(after) == old
+    living = Living(living.spark, living.folder, now)
+    living.commit((5, "a", 7), name="celsius")
+    living.fold(after)
+    assert living.tables(after) == living.tables_anew(after) != old
+    assert str(ApplyChanges(living.spark, living.lake, after).run()) == "Nothing was to be applied."
+
+
+def test_a_log_that_keeps_bytes_becomes_the_one_of_another_description(living: Living) -> None:
+    def described(value: str) -> tuple[hr.Topic, list[Any]]:
+        topic = replace(READINGS, name="raw", value=value, keep_raw=True)
+        windows = topic.group_by("sensor").window(hr.tumbling("1 minute"), grace="0 s")
+        return topic, [windows.aggregate(n=hr.count()).named("counts"), topic.table().named("latest")]
+
+    def lived(folder: Path, topic: hr.Topic, nodes: list[Any]) -> Living:
+        made = Living(living.spark, folder, topic)
+        made.commit((0, "a", 1), (2.5, "a", 1.5))
+        made.commit((1, "b", 3), (0.5, "a", 2))
+        made.fold(nodes)
+        return made
+
+    (first, before), (now, after) = described("value INT"), described("value DOUBLE")
+    changed = lived(living.folder.parent / "changed", first, before)
+    with pytest.raises(hr.TerminalError, match="has other columns than the description"):
+        Living(changed.spark, changed.folder, now)
+    told = apply(changed, after, ("after rows",))
+    assert told.startswith("topic raw: its log was written again")
+    wanted = lived(living.folder.parent / "wanted", now, after)
+    assert changed.tables(after) == wanted.tables(after)
+    for each in (Living(changed.spark, changed.folder, now), wanted):
+        each.clock.set(wanted.clock.now_ms() + 10_000)
+        each.commit((3, "b", 0.5))
+        each.fold(after)
+    assert changed.tables(after) == wanted.tables(after) == changed.tables_anew(after)
+    plan = plan_changes(changed.lake, after)
+    assert {each.outcome for each in plan.topics} == {each.outcome for each in plan.nodes} == {UNCHANGED}
+
+
+def test_a_new_aggregate_of_a_log_that_was_cut_is_made_from_a_day_on(living: Living) -> None:
+    def counts(since: str | None = None, **more: Any) -> Any:
+        hourly = READINGS.group_by("sensor").window(hr.tumbling("1 hour"), grace="0 s")
+        return hourly.aggregate(n=hr.count(), **more).named("counts", since=since)
+
+    def by_day(rows: list[str]) -> tuple[list[str], list[str]]:
+        older = [row for row in rows if "window_start=datetime.datetime(2023, 11, 14" in row]
+        return older, [row for row in rows if row not in older]
+
+    living.commit((0, "a", 1), (50, "b", 2))
+    living.commit((100, "a", 3))
+    living.clock.set(living.clock.now_ms() + 60_000)
+    cut_ms = living.clock.now_ms()
+    living.commit((110, "b", 4), (130, "a", 5), (200, "b", 6))
+    before, after = [counts()], [counts("2023-11-15", total=hr.sum("value"))]
+    living.fold(before)
+    older, _ = by_day(living.tables(before)["counts"])
+    wanted = living.tables_anew([counts(total=hr.sum("value"))])["counts"]
+    cut = Retention(living.spark, living.lake, before, READINGS).run(cut_ms)
+    assert cut.rows
+    with pytest.raises(hr.TerminalError, match="were cut off"):
+        apply(living, [counts(total=hr.sum("value"))])
+    apply(living, after, ("after results",))
+    found = by_day(living.tables(after)["counts"])
+    assert found == ([row[:-1] + ", total=None)" for row in older], by_day(wanted)[1])
+    assert found[0]
+    assert found[1]
+    living.commit((300, "a", 7))
+    living.fold(after)
+    (node,) = after
+    assert all(each.equal for each in verify(living.spark, living.lake, node))
+    assert verify_keys(living.spark, living.lake, node, 5).equal
+    books = open_books(living.spark, living.lake, node)
+    assert books.log_intact
+    assert books.total("used") == books.in_results
+    table = lakes.open_table(living.lake.table("counts"))
+    assert table.with_handle(lambda handle: handle.metadata().configuration)["headrace.since"] == "2023-11-15"
+    with pytest.raises(hr.TerminalError, match="former tables were deleted"):
+        roll_back(living.spark, living.lake)
