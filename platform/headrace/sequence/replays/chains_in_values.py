@@ -40,7 +40,7 @@ def with_chains(headers: pa.Array, at: np.ndarray, chains: pa.Array) -> pa.Array
 
     A header of this name that has come with a record goes: it would count as a chain, which the value does not have.
     """
-    headers = _without(headers)
+    headers = without_chains(headers)
     if not len(at):
         return headers
     counts = pc.list_value_length(headers).fill_null(0).to_numpy(zero_copy_only=False).astype(np.int64)
@@ -61,8 +61,8 @@ def with_chains(headers: pa.Array, at: np.ndarray, chains: pa.Array) -> pa.Array
     return pa.ListArray.from_arrays(pa.array(ends, pa.int32()), entries, type=headers.type, mask=null)
 
 
-def _without(headers: pa.Array) -> pa.Array:
-    """Headers without those named `IN_VALUE`; null where none is left."""
+def without_chains(headers: pa.Array) -> pa.Array:
+    """Headers as records had them: without those of `with_chains`; null where none is left."""
     entries = headers.flatten()
     gone = pc.equal(entries.field("key"), IN_VALUE).fill_null(False).to_numpy(zero_copy_only=False)
     if not gone.any():
