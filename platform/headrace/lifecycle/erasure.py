@@ -150,7 +150,7 @@ class Erasure:
             note_pending(lake, self._topic.name, self._nodes_elsewhere())
             self._drop_rebuilds()  # they have read the key; they begin again
             yield self._log()
-            # Also nodes that have begun since, for they may have read the key.
+            # Nodes that have begun since may have read the key, too.
             present, elsewhere = self._present(), self._nodes_elsewhere()
             note_pending(lake, self._topic.name, elsewhere)
             aside = FoldedAside(spark, lake, present, lake.erasing(self._topic.name))
