@@ -61,14 +61,18 @@ def poll(
     return statuses
 
 
+@pytest.fixture(autouse=True)
+def meet_often(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Readers and writers look for each other five times a second."""
+    monkeypatch.setattr(reader_meeting, "MEET_EVERY_SECONDS", 0.2)
+
+
 def test_a_node_is_read_by_its_name_from_another_pipeline(
     spark: SparkSession,
     lake: Lake,
     kafka: Broker,
     new_topic: Callable[[int], str],
-    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr(reader_meeting, "MEET_EVERY_SECONDS", 0.2)
     topic = new_topic(2)
     written = counts_of(topic)
     few = COUNTS.where("n < 4").named("few")
@@ -119,9 +123,7 @@ def test_pipelines_of_one_topic_share_its_log_and_another_run_goes_on_with_it(
     lake: Lake,
     kafka: Broker,
     new_topic: Callable[[int], str],
-    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr(reader_meeting, "MEET_EVERY_SECONDS", 0.2)
     topic = new_topic(1)
     first, log = counts_of(topic), f"log/{topic}"
     (shared,) = first.topics

@@ -52,6 +52,17 @@ def test_they_come_back_with_their_rules_and_their_progress(lake: Lake) -> None:
     assert former_of(lake, "totals") is None
 
 
+@pytest.mark.parametrize("plan", [{"batch": 8, "upto_ms": {"readings": 5}}, None])
+def test_a_micro_batch_that_a_crash_had_interrupted_is_planned_as_before(lake: Lake, plan: Any) -> None:
+    """Its results may be there: planned anew it would read further, and write them a second time."""
+    if plan is not None:
+        small_files.write_json(lake.plan("totals"), plan)
+    keep_former(lake, "totals", AFTER.fingerprint(), 10)
+    small_files.write_json(lake.plan("totals"), {"batch": 10, "upto_ms": {"readings": 9}})
+    bring_back(lake, "totals")
+    assert small_files.read_json(lake.plan("totals")) == plan
+
+
 def test_a_swap_that_was_broken_off_copies_nothing_that_it_has_replaced(lake: Lake) -> None:
     """The results are the new ones already, and then another change comes."""
     stored = {"fingerprint": AFTER.fingerprint(), "rules": {}, "remarks": {}}

@@ -71,6 +71,15 @@ def test_a_struct_grows_and_the_writers_of_before_go_on(uri: str) -> None:
     assert create(uri, GROWN).version == version
 
 
+def test_a_column_that_is_kept_on_wish_is_added_and_may_be_left_out_again(uri: str) -> None:
+    more = SCHEMA.append(pa.field("raw", pa.int64()))
+    create(uri, SCHEMA, adds=("raw",))
+    assert create(uri, more, adds=("raw",)).schema.names == [*SCHEMA.names, "raw"]
+    assert create(uri, SCHEMA, adds=("raw",)).schema.names == [*SCHEMA.names, "raw"]
+    with pytest.raises(TerminalError, match="raw: long -> absent"):
+        create(uri, SCHEMA)
+
+
 @pytest.mark.parametrize(
     ("settings", "says"),
     [

@@ -6,13 +6,15 @@ import json
 import time
 from collections.abc import Iterator
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
+from confluent_kafka.schema_registry import SchemaRegistryError
 
 import headrace as hr
 from headrace.description.formats import registry as registries
-from headrace.description.formats.registry import RegisteredSchema, RegistryAwayError
+from headrace.description.formats.registry import RegisteredSchema, RegistryAwayError, SchemaRefusedError
 from headrace.log import schema_store
 from headrace.log.schema_store import SchemaStore
 from tests.broker.certificates import certificates
@@ -214,3 +216,21 @@ def test_a_description_may_take_its_columns_from_the_registry(registry: Registry
     registries.described_schema.cache_clear()
     with pytest.raises(RegistryAwayError):
         hr.Topic("orders", format=both)
+
+
+def test_a_refusal_is_told_also_where_the_other_schema_cannot_be_decoded() -> None:
+    itself = {"type": "record", "name": "r", "fields": [{"name": "next", "type": ["null", "r"]}]}
+
+    class Client:
+        def register_schema(self, subject: str, schema: Any) -> int:
+            raise SchemaRegistryError(409, 409, "the schema is incompatible")
+
+        def get_latest_version(self, subject: str) -> Any:
+            newest = SimpleNamespace(schema_type="AVRO", schema_str=json.dumps(itself), references=[])
+            return SimpleNamespace(schema=newest)
+
+    asked = registries.Registry("http://registry:8081")
+    vars(asked)["_client"] = Client()
+    with pytest.raises(SchemaRefusedError, match="subject 'orders-value' refuses the schema") as refused:
+        asked.register("orders-value", "AVRO", json.dumps(SCHEMA))
+    assert "the schema is incompatible" in str(refused.value)

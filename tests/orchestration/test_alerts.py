@@ -20,7 +20,7 @@ from assets.readings import reading_counts
 from headrace.errors import DescriptionError, TransientError
 from headrace.local.broker_config import HOST, free_port
 from headrace.orchestration import EmailAlerts, SlackAlerts
-from headrace.orchestration.alerts import LINES_MAX, Cursor, alert_sensor, news
+from headrace.orchestration.alerts import LINES_MAX, OF_ASSETS, alert_sensor, cursors_of, news
 from headrace.orchestration.pipeline import pipeline_of
 from jobs.definitions import defs
 
@@ -62,8 +62,8 @@ def failed_run(instance: dg.DagsterInstance, job: str = "streams") -> str:
     return run.run_id
 
 
-def look(instance: dg.DagsterInstance, channel: Any, cursor: str | None) -> str | None:
-    sensor = alert_sensor("alerts", PIPELINE, JOBS, [channel], dg.DefaultSensorStatus.STOPPED)
+def look(instance: dg.DagsterInstance, channel: Any, cursor: str | None, *others: Any) -> str | None:
+    sensor = alert_sensor("alerts", PIPELINE, JOBS, [channel, *others], dg.DefaultSensorStatus.STOPPED)
     context = dg.build_sensor_context(instance, cursor=cursor)
     sensor(context)
     return context.cursor
@@ -105,13 +105,57 @@ def test_what_no_channel_took_is_told_again(instance: dg.DagsterInstance) -> Non
     assert told.lines == ["log/readings: dead_letters_below fails."]
 
 
+def test_a_channel_that_is_away_makes_the_others_repeat_nothing(instance: dg.DagsterInstance) -> None:
+    first, second = Told(), Told()
+    cursor = look(instance, first, None, second)
+    judged(instance, "dead_letters_below", passed=False)
+    second.away = True
+    for _ in range(2):
+        cursor = look(instance, first, cursor, second)
+    second.away = False
+    look(instance, first, cursor, second)
+    assert first.lines == second.lines == ["log/readings: dead_letters_below fails."]
+
+
+def test_a_run_that_fails_after_a_younger_one_is_told(instance: dg.DagsterInstance) -> None:
+    told = Told()
+    stream = instance.create_run_for_job(defs.resolve_job_def("streams"))
+    cursor = look(instance, told, None)
+    younger = failed_run(instance, "quality")
+    cursor = look(instance, told, cursor)
+    failure = dg.DagsterEvent(dg.DagsterEventType.RUN_FAILURE.value, "streams")
+    instance.report_dagster_event(failure, stream.run_id)
+    look(instance, told, cursor)
+    assert told.lines == [
+        f"Run {younger[:8]} of job quality failed.",
+        f"Run {stream.run_id[:8]} of job streams failed.",
+    ]
+
+
+def test_a_backfill_that_was_launched_on_the_page_of_a_table_is_told(instance: dg.DagsterInstance) -> None:
+    told = Told()
+    cursor = look(instance, told, None)
+    runs = [
+        instance.create_run_for_job(
+            defs.resolve_job_def(OF_ASSETS), asset_selection=frozenset({dg.AssetKey([name])})
+        ).run_id
+        for name in ("reading_counts", "visit_batches")  # the second is no table of this pipeline
+    ]
+    for run in runs:
+        failure = dg.DagsterEvent(dg.DagsterEventType.RUN_FAILURE.value, OF_ASSETS)
+        instance.report_dagster_event(failure, run)
+    look(instance, told, cursor)
+    assert told.lines == [f"Run {runs[0][:8]} of reading_counts failed."]
+
+
 def test_many_failures_are_one_message(instance: dg.DagsterInstance) -> None:
     told = Told()
     cursor = look(instance, told, None)
     for _ in range(LINES_MAX + 1):
         failed_run(instance)
         failed_run(instance, "quality")
-    assert len(news(instance, PIPELINE, JOBS, Cursor.of(cursor)).lines) > LINES_MAX
+    (known,) = cursors_of(cursor, 1)
+    assert len(news(instance, PIPELINE, JOBS, known).lines) > LINES_MAX
     look(instance, told, cursor)
     assert len(told.lines) == LINES_MAX + 1
     assert told.lines[-1].startswith("… and ")
@@ -175,7 +219,7 @@ def test_slack_gets_a_message_with_the_token_of_the_environment(monkeypatch: pyt
     with pytest.raises(TransientError, match="HEADRACE_SLACK_TOKEN"):
         SlackAlerts("#data").send("s", ["l"])
     monkeypatch.setenv("HEADRACE_SLACK_TOKEN", "xoxb-a-secret")
-    SlackAlerts("#data").send("Headrace: 1 message", ["log/orders fails."])
+    SlackAlerts("#data").send("Headrace: 1 message", ["log/orders fails.", "n < 4 & <!channel>"])
     with pytest.raises(TransientError) as refused:
         SlackAlerts("#data").send("s", ["l"])
     server.shutdown()
@@ -184,7 +228,10 @@ def test_slack_gets_a_message_with_the_token_of_the_environment(monkeypatch: pyt
     assert "channel_not_found" in str(refused.value)
     path, authorization, sent = asked[0]
     assert (path, authorization) == ("/api/chat.postMessage", "Bearer xoxb-a-secret")
-    assert (sent["channel"], sent["text"]) == ("#data", "*Headrace: 1 message*\n• log/orders fails.")
+    assert (sent["channel"], sent["text"]) == (
+        "#data",
+        "*Headrace: 1 message*\n• log/orders fails.\n• n &lt; 4 &amp; &lt;!channel&gt;",
+    )
 
 
 @pytest.mark.parametrize("to", [[], "a@example.com", ["a"]])

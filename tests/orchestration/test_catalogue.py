@@ -8,6 +8,7 @@ import pytest
 from dagster import AssetSpec, FreshnessPolicy
 
 from assets.readings import reading_counts
+from headrace.errors import DescriptionError
 from headrace.orchestration.assets import streaming_assets, table_asset
 from headrace.orchestration.checks import checks_of
 from headrace.orchestration.keys import key_of, query_of, stream_key
@@ -48,6 +49,11 @@ def test_the_catalogue_knows_where_tables_lie_of_what_their_columns_are_made_and
         )
     never = pipeline_of([reading_counts], partitions_start="2026-11-01")
     assert {spec.freshness_policy for spec in streaming_assets(never).specs} == {None}
+
+
+def test_a_time_that_dagster_does_not_take_is_refused_with_one_that_serves() -> None:
+    with pytest.raises(DescriptionError, match=r"(?s)stale_after: 1 minute is too short.*'30 minutes'"):
+        pipeline_of([reading_counts], partitions_start="2026-11-01", stale_after="1 minute")
 
 
 def lineage(spec: AssetSpec) -> dict[str, list[tuple[str, str]]]:

@@ -10,9 +10,11 @@ import pytest
 import headrace as hr
 from headrace import lake as lakes
 from headrace.errors import TerminalError
+from headrace.lake import small_files
 from headrace.lifecycle import erasure
 from headrace.lifecycle.backfill import verify
-from headrace.lifecycle.erasure import Erasure
+from headrace.lifecycle.erasure import Erased, Erasure
+from headrace.lifecycle.pending_erasures import pending
 from headrace.log.clock import SystemClock
 from headrace.observe.views import Views
 from headrace.orchestration import build_definitions
@@ -20,9 +22,11 @@ from headrace.quality import check_node
 from headrace.sinks import Delivery
 from headrace.sinks.refusals import record_refusals
 from headrace.spark.lake_rows import read
+from headrace.testing import TestDriver
 from headrace.writing.lease import LeaseHeldError, take_lease
 from headrace.writing.node_runner import NodeRunner
 from tests.runtime.line import Line
+from tests.scenarios import chained
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -144,6 +148,60 @@ def test_refused_rows_of_results_that_change_go_also_if_it_is_broken_off(
     list(Erasure(spark, lake, [BY_VALUE], READINGS, "s1").run())
     assert read(spark, lake.refused("by_value", "refusing")).count() == 0, "they said that there were two"
     assert [(row["value"], row["n"]) for row in Views(spark, lake).read(BY_VALUE).collect()] == [(1.0, 1)]
+
+
+@pytest.mark.parametrize("described", [True, False])
+def test_a_node_that_begins_before_the_log_is_blanked_is_computed_anew_or_pending(
+    spark: SparkSession, line: Line, monkeypatch: pytest.MonkeyPatch, described: bool
+) -> None:
+    lake, blank = line.lake, Erasure._log
+    small_files.write_json(f"{lake.log_beside('readings')}/half.json", {})
+
+    def begins(of: Erasure) -> Erased:
+        runner = NodeRunner(spark, BY_VALUE, lake)
+        while runner.advance():
+            pass
+        return blank(of)
+
+    monkeypatch.setattr(Erasure, "_log", begins)
+    list(Erasure(spark, lake, [COUNTS, BY_VALUE] if described else [COUNTS], READINGS, "s1").run())
+    found = [(row["value"], row["n"]) for row in Views(spark, lake).read(BY_VALUE).collect()]
+    if described:
+        assert found == [(1.0, 1)]
+        assert all(verdict.equal for verdict in verify(spark, lake, BY_VALUE))
+    assert [each.node for each in pending(lake)] == ([] if described else ["by_value"])
+    assert not small_files.exists(lake.log_beside("readings")), (
+        "a log that was half written again held the key"
+    )
+
+
+def test_a_node_that_has_read_on_by_promises_is_computed_anew_as_far(spark: SparkSession) -> None:
+    """It reads two logs in one order; the one of the counts holds nothing since, and says so."""
+    sited = chained.COUNTS.as_stream().lookup(chained.SENSORS.table(), on="sensor").named("sited")
+    driver = TestDriver([chained.COUNTS, sited], spark)
+    for minute in (0, 9):
+        for sensor in ("a", "b"):
+            value, at_ms = {"value": 1}, 1_700_000_040_000 + minute * 60_000
+            driver.pipe("readings", key=sensor, value=value, timestamp_ms=at_ms)
+    driver.cut()
+    driver.advance_wall_clock("1 second")
+    driver.pipe("sensors", key="a", value={"site": "north"}, timestamp_ms=1_700_000_040_000)
+    driver.cut()
+    assert {row["sensor"] for row in driver.read("sited").collect()} == {"a", "b"}
+    driver.erase("readings", "b")
+    assert {row["sensor"] for row in driver.read("sited").collect()} == {"a"}
+    assert driver.verify("sited").equal
+    driver.close()
+
+
+def test_rows_from_before_the_day_of_since_keep_a_key_from_being_erased(
+    spark: SparkSession, line: Line
+) -> None:
+    since = COUNTS.named("counts", since="2024-05-02")
+    before = lakes.open_table(line.lake.log("readings")).version
+    with pytest.raises(TerminalError, match="'counts' has rows from before its day of since="):
+        list(Erasure(spark, line.lake, [since], READINGS, "s1").run())
+    assert lakes.open_table(line.lake.log("readings")).version == before, "nothing was changed"
 
 
 def dies_between_outputs_and_state(line: Line) -> None:

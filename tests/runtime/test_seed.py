@@ -12,9 +12,9 @@ from deltalake import write_deltalake
 
 import headrace as hr
 from headrace import lake as lakes
-from headrace.errors import TerminalError, TransientError
+from headrace.errors import TerminalError
 from headrace.log.clock import SystemClock
-from headrace.log.seeding import Seeding
+from headrace.log.seeding import Seeding, SeedUnderWayError
 from headrace.log.sequencer import Sequencer
 from headrace.testing import TestDriver
 from tests.laws.tables import rows
@@ -129,7 +129,7 @@ def test_an_archive_of_records_is_read_to_its_end_after_a_stop_and_no_offset_com
     seeding.begin(3, lambda then: {0: 3, 1: 4, 2: 5}, asked.append, rows_max=4)
     assert asked == [{0: 21, 1: 4, 2: 22}]
     stops = iter([False, True])
-    with pytest.raises(TransientError, match="not read to the end"):
+    with pytest.raises(SeedUnderWayError, match="not read to the end"):
         seeding.run(3, ends=lambda: next(stops))
     sequencer = opened()
     assert sequencer.state.seed is not None
@@ -148,6 +148,28 @@ def test_an_archive_of_records_is_read_to_its_end_after_a_stop_and_no_offset_com
     assert not sequencer.state.complete
     sequencer.pass_over({2: 23})
     assert sequencer.state.complete
+    lakes.forget()
+
+
+def test_rows_stay_in_their_partitions_where_the_topic_gains_one_before_all_are_read(
+    spark: SparkSession, tmp_path: Path
+) -> None:
+    names = [f"s{number}" for number in range(12)]
+    pq.write_table(
+        pa.table({"sensor_id": names, "value": [1.0] * 12, "at": [minute(0)] * 12}), tmp_path / "some.parquet"
+    )
+    topic = readings(hr.from_files(f"file:{tmp_path}/some.parquet", timestamp="at", then={0: 12, 1: 12}))
+    uri = f"file:{tmp_path}/log"
+    sequencer = Sequencer(spark, topic, uri, SystemClock())
+    seeding = Seeding(spark, sequencer, topic.start)  # type: ignore[arg-type]
+    seeding.begin(2, lambda then: {0: 12, 1: 12}, rows_max=4)
+    stops = iter([False, True])
+    with pytest.raises(SeedUnderWayError):
+        seeding.run(2, ends=lambda: next(stops))
+    seeding.run(3)
+    assert sequencer.state.next_offsets == {0: 12, 1: 12}
+    log = spark.read.format("delta").load(uri).where("kind = 'record'")
+    assert sorted(row["sensor_id"] for row in log.select("value.sensor_id").collect()) == sorted(names)
     lakes.forget()
 
 

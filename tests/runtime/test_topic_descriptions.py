@@ -64,6 +64,15 @@ def test_another_description_is_refused_while_another_pipeline_runs(lake: Lake) 
     assert 'replay_guard: {"header"' in told
 
 
+def test_a_format_with_other_options_is_another_description(lake: Lake) -> None:
+    commas, dots = (hr.Topic("lines", value="n INT", format=hr.Csv(separator=by)) for by in (",", ";"))
+    note_description(lake, commas)
+    register(lake, commas, "running", Asked())
+    require(lake, commas)
+    with pytest.raises(OtherTopicError, match="separator"):
+        require(lake, dots)
+
+
 def test_a_topic_without_a_log_and_settings_of_a_client_are_nothing_to_differ_in(lake: Lake) -> None:
     register(lake, READINGS, "running", Asked())
     other = hr.Topic("others", value="value INT")

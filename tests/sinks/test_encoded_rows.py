@@ -154,6 +154,20 @@ def test_a_row_that_its_schema_cannot_hold_is_refused_alone() -> None:
     assert problems[2] is None
 
 
+@pytest.mark.parametrize("nested", [False, True])
+def test_a_time_that_python_does_not_have_is_refused_alone(nested: bool) -> None:
+    at = pa.array([1_000_000, 10**18, None], pa.int64()).cast(pa.timestamp("us", "UTC"))
+    part = pa.StructArray.from_arrays([at], names=["at"])
+    rows = pa.StructArray.from_arrays([part], names=["part"]) if nested else part
+    columns = pa.schema(list(rows.type))
+    avro = hr.Avro(schema=avro_schema(DERIVED, "t", "value", columns, "w"))
+    encoder = encoder_of(avro, "t", "value", columns, register=True)
+    contents, problems = (column.to_pylist() for column in encoder.encoded(rows).flatten())
+    assert [content is None for content in contents] == [False, True, False]
+    assert problems[1].startswith("it does not fit its schema: ")
+    assert problems[::2] == [None, None]
+
+
 ENUM = compiled(message("M", field("id", 1, Field.TYPE_STRING), field("n", 2, Field.TYPE_INT32)))["p.M"]
 MISFITS: dict[str, tuple[hr.Avro | hr.Protobuf | hr.JsonSchema, pa.Schema, str]] = {
     "a column without a field": (hr.Avro(schema=STRICT), pa.schema([*IDS, ("x", pa.int32())]), "column 'x' has no field in the Avro schema"),

@@ -1,4 +1,4 @@
-"""What an act has done, in words."""
+"""The outcome of an act, in words."""
 
 from __future__ import annotations
 

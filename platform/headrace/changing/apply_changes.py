@@ -274,7 +274,7 @@ class ApplyChanges:
     def _differences(
         self, rebuilds: dict[str, Rebuild], on_stage: Callable[[str], None]
     ) -> dict[str, ChangedNode]:
-        """What becomes of each node's rows; what an act that was broken off has noted stays."""
+        """Tell the outcome for each node's rows. Notes of an act that was broken off stay."""
         found = {}
         for node in self._changed:
             name = node.required_name

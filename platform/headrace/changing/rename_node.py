@@ -54,6 +54,8 @@ def rename_node(lake: Lake, before: str, after: str) -> None:
     stored = small_files.read_json(lake.description(before))
     if stored is not None:
         small_files.write_json(lake.description(after), stored)
+    if (plan := small_files.read_json(lake.plan(before))) is not None:  # results may hold what it plans
+        small_files.write_json(lake.plan(after), plan)
     results = lakes.open_table(lake.table(before))
     copy_table(results, lake.table(after), kinds.RESULTS, {"writer": "renamed"})
     made = lakes.TableWriter(lakes.open_table(lake.table(after)), lakes.APPENDER)

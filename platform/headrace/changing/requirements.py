@@ -1,4 +1,4 @@
-"""What has to hold before an act begins: the plan refuses nothing, and each sink can get what is asked for."""
+"""Conditions of an act: the plan refuses nothing, and each sink can get what is asked for."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ if TYPE_CHECKING:
     from headrace.changing.plan import ChangePlan
     from headrace.description import Node
 
-# What sinks get: nothing; what differs; every row.
+# Sinks get nothing, the rows that differ, or every row.
 NOTHING, DIFFERENCES, ALL = "none", "differences", "all"
 EMITS = (NOTHING, DIFFERENCES, ALL)
 

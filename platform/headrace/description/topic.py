@@ -153,12 +153,16 @@ class Topic(StreamOperators):
         """How its records are read, if the log can be made anew by it; else they depend on nothing beside Kafka."""
         if not self.keep_raw:
             return {}
-        formats = {
+        columns = {"key": to_ddl(self.key_columns), "value": to_ddl(self.value_columns)}
+        return {"decoded": {"timestamp": self.timestamp, **self.formats, **columns}}
+
+    @property
+    def formats(self) -> dict[str, str]:
+        """The formats of values and keys with their options, but for the addresses of registries."""
+        return {
             name: of if isinstance(of, str) else _told(of)
             for name, of in (("format", self.format), ("key_format", self.key_format))
         }
-        columns = {"key": to_ddl(self.key_columns), "value": to_ddl(self.value_columns)}
-        return {"decoded": {"timestamp": self.timestamp, **formats, **columns}}
 
     @property
     def idle_timeout_ms(self) -> int | None:

@@ -55,7 +55,7 @@ def create(
 
     In:     settings  Delta's properties of a new table, see `headrace.lake.kinds`
             grows     a struct column to which the description may have added fields; older rows have nulls there
-            adds      columns that the description may have added, in the same way
+            adds      columns that the description may have added, in the same way, or have no more
     Raises: TerminalError when columns, types or pinned properties differ
     """
     from deltalake import Schema
@@ -73,7 +73,8 @@ def create(
         if name in schema.names and name not in _by_name(found):
             _add_fields(table, schema, name)
             found = _fields(table)
-    _require_same(uri, found, wanted)
+    kept = [field for field in found if field["name"] not in adds or field["name"] in schema.names]
+    _require_same(uri, kept, wanted)
     return table
 
 

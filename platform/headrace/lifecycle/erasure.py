@@ -48,6 +48,7 @@ from headrace.log.clock import SystemClock
 from headrace.log.erasure import blanked, is_of_key, key_bytes, key_values
 from headrace.log.schema_store import SchemaStore
 from headrace.nodes.node_tables import undescribed
+from headrace.nodes.older_rows import is_made, since_of
 from headrace.nodes.opening import read_opening
 from headrace.nodes.references import all_found_in
 from headrace.nodes.topics import nodes_below
@@ -143,13 +144,15 @@ class Erasure:
         spark, lake, clock = self._spark, self._lake, self._clock
         with nothing_rebuilds(spark, lake, self._nodes, clock, self._patience_seconds) as backfills:
             self._require_whole_log()
-            present = [node for node in self._nodes if lakes.exists(lake.table(node.required_name))]
-            for node in present:
+            for node in self._present():
+                self._require_no_older_rows(node)
                 Backfill(spark, lake, node).rehearse()
-            elsewhere = self._nodes_elsewhere()
-            note_pending(lake, self._topic.name, elsewhere)
+            note_pending(lake, self._topic.name, self._nodes_elsewhere())
             self._drop_rebuilds()  # they have read the key; they begin again
             yield self._log()
+            # Nodes that have begun since may have read the key, too.
+            present, elsewhere = self._present(), self._nodes_elsewhere()
+            note_pending(lake, self._topic.name, elsewhere)
             aside = FoldedAside(spark, lake, present, lake.erasing(self._topic.name))
             aside.advance()
             names = [node.required_name for node in present]
@@ -170,6 +173,10 @@ class Erasure:
                 name, "results", None, "not described here: if it reads the topic, erase the key there too"
             )
 
+    def _present(self) -> list[Node]:
+        """The nodes that have tables."""
+        return [node for node in self._nodes if lakes.exists(self._lake.table(node.required_name))]
+
     def _nodes_elsewhere(self) -> list[str]:
         """Those that are not computed anew here; of the nodes given, too, such as follow through one that was not given."""
         below = [node.required_name for node in self._nodes]
@@ -177,7 +184,10 @@ class Erasure:
         return sorted(nodes_following(self._lake, logs, below))
 
     def _drop_rebuilds(self) -> None:
-        """Files beside the tables that hold the key: rebuilds, replaced tables, and logs of other descriptions."""
+        """Files that hold the key beside the tables: rebuilds, replaced tables, other logs, half written ones."""
+        beside = self._lake.log_beside(self._topic.name)  # of an act that was broken off
+        small_files.delete(beside)
+        lakes.forget(beside)
         for node in self._nodes:
             name, current = node.required_name, output_name(node).partition("@")[2]
             drop_former(self._lake, name)
@@ -198,6 +208,19 @@ class Erasure:
                     "cannot be computed anew without the key.",
                     hint="Give the node a new name, so that it is built from the rest of the log, or erase before cutting.",
                 )
+
+    def _require_no_older_rows(self, node: Node) -> None:
+        """Raises: TerminalError when the table has rows from before the day of `since`, which no fold makes anew."""
+        name = node.required_name
+        if (
+            since_of(node) is not None
+            and not read(self._spark, self._lake.table(name)).where(~is_made(node)).isEmpty()
+        ):
+            raise TerminalError(
+                f"Topic '{self._topic.name}': '{name}' has rows from before its day of since=, and they cannot be "
+                "computed anew without the key.",
+                hint="Give the node a new name, so that it is built from the log, or erase before since= is given.",
+            )
 
     def _log(self) -> Erased:
         topic, path = self._topic, self._lake.log(self._topic.name)

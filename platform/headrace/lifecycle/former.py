@@ -77,6 +77,8 @@ def _copy(lake: Lake, name: str, stored: Mapping[str, Any] | None, record: Mappi
     beside = _beside(lake, name)
     if stored is not None:
         small_files.write_json(beside.description(name), stored)
+    if (plan := small_files.read_json(lake.plan(name))) is not None:
+        small_files.write_json(beside.plan(name), plan)
     copy_table(lakes.open_table(lake.table(name)), beside.table(name), kinds.RESULTS, {"writer": "former"})
     copy_table(lakes.open_table(lake.state(name)), beside.state(name), {}, record)
     told = {writer: record_of(lake, name, writer) for writer in writers_of(name)}
@@ -146,12 +148,21 @@ def bring_back(lake: Lake, name: str) -> None:
     stored = small_files.read_json(beside.description(name))
     if stored is not None:
         small_files.write_json(lake.description(name), stored)
-    small_files.delete(lake.plan(name))
+    _bring_back_plan(lake, beside, name)
     told = small_files.read_json(f"{lake.former(name)}/results.json") or {}
     writers = take_over(lake, name)
     replace_results(writers, name, lakes.open_table(beside.table(name)), told)
     replace_table(writers.state, lakes.open_table(beside.state(name)), plain(state.record))
     drop_former(lake, name)
+
+
+def _bring_back_plan(lake: Lake, beside: Lake, name: str) -> None:
+    """The results may hold a micro-batch that a crash had interrupted: it is repeated as it was planned."""
+    plan = small_files.read_json(beside.plan(name))
+    if plan is None:
+        small_files.delete(lake.plan(name))
+    else:
+        small_files.write_json(lake.plan(name), plan)
 
 
 def replace_results(writers: TakenOver, name: str, source: LakeTable, told: Mapping[str, Any]) -> None:

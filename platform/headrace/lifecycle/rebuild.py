@@ -32,8 +32,13 @@ from headrace.lifecycle.meeting_point import (
     standing,
 )
 from headrace.lifecycle.takeover import take_over
-from headrace.nodes.evolution import REBUILT, OtherDescriptionError
-from headrace.nodes.node_tables import read_progress, results_writer, write_description
+from headrace.nodes.evolution import REBUILT, REFUSED, OtherDescriptionError
+from headrace.nodes.node_tables import (
+    log_is_as_described,
+    read_progress,
+    results_writer,
+    write_description,
+)
 from headrace.nodes.older_rows import keep_older_rows, mark_since, why_not_since
 from headrace.nodes.opening import cut_logs, drop_opening
 from headrace.nodes.operator_frames import operator_of
@@ -90,7 +95,8 @@ class Rebuild:
         try:
             self._lease = take_lease(spark, lake.lease(f"rebuild/{name}"), f"Rebuild of '{name}'", clock)
         except LeaseHeldError as error:
-            raise TransientError(str(error), hint="It is waited for.") from error
+            hint = "A stream tries again by itself; run a command again once that process has ended."
+            raise TransientError(str(error), hint=hint) from error
         assert self._beside.nodes is not None
         self.is_fresh = not small_files.names(self._beside.nodes)  # nothing was built before
         if self.is_fresh:
@@ -157,6 +163,7 @@ class Rebuild:
         try:
             if not self.runner.operator.appended:
                 self.runner.maintain()  # the base then says how far it goes
+            self.keep_older_rows()  # sinks keep them, too
             if self._correct:
                 self._correct_sinks()
             self._lease.check()
@@ -164,7 +171,6 @@ class Rebuild:
             if self._kept_until_ms is not None:
                 keep_former(lake, name, self._node.fingerprint(), self._kept_until_ms)
                 self._on_step("after kept")
-            self.keep_older_rows()
             keep_standing(lake, self._node)
             write_description(spark, lake, self._node)
             if small_files.read_json(lake.opening(name)) is not None:  # of the description before
@@ -246,9 +252,18 @@ def rebuild_due(
     except OtherDescriptionError as error:
         if error.outcome != REBUILT:
             raise
+        _require_described_logs(node, lake)
         _require_whole_logs(spark, node, lake)
         return Rebuild(spark, node, lake, clock, on_step=on_step)
     return None
+
+
+def _require_described_logs(node: Node, lake: Lake) -> None:
+    for topic in node.topics:
+        if not log_is_as_described(lake, topic):
+            raise OtherDescriptionError(
+                node.required_name, REFUSED, f"The log of '{topic.name}' has to be written again before."
+            )
 
 
 def _require_whole_logs(spark: SparkSession, node: Node, lake: Lake) -> None:

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, Self
 
 from confluent_kafka import Producer
 
-from headrace.errors import TerminalError
+from headrace.errors import TerminalError, TransientError
 from headrace.lake.paths import Lake
 from headrace.lifecycle.backfill import verify
 from headrace.local.broker import Broker
@@ -78,7 +78,8 @@ class Workbench:
                 at      the records' time, ISO 8601, as 2026-11-27T10:00:00Z; None: now
                 key     of all of them; None: the columns of the topic's key, from each value
         Out:    how many records were sent
-        Raises: TerminalError when the topic is not JSON, or a record has no key and the topic's records have one
+        Raises: TerminalError when the topic is not JSON, or a record has no key and the topic's records have one;
+                TransientError when the broker does not take a record
         """
         if topic.format != "json":
             raise TerminalError(
@@ -87,11 +88,23 @@ class Workbench:
             )
         self._make([topic])
         producer = Producer({"bootstrap.servers": self.bootstrap_servers})
-        stamp = round(time.time() * 1000) if at is None else _milliseconds(at)
+        stamp, refused = round(time.time() * 1000) if at is None else _milliseconds(at), list[str]()
         for value in values:
             body = None if value is None else json.dumps(value).encode()
-            producer.produce(topic.name, body, _key(topic, value, key), timestamp=stamp)
-        producer.flush(FLUSH_SECONDS)
+            producer.produce(
+                topic.name,
+                body,
+                _key(topic, value, key),
+                timestamp=stamp,
+                on_delivery=lambda error, _: refused.append(str(error)) if error is not None else None,
+            )
+        waiting = producer.flush(FLUSH_SECONDS)
+        if waiting or refused:
+            raise TransientError(
+                f"Topic '{topic.name}': the broker did not take {waiting + len(refused)} of {len(values)} records.",
+                detail=refused[0] if refused else f"It did not answer within {FLUSH_SECONDS} s.",
+                hint="Send these records again; if the broker was stopped, begin with a new hr.local().",
+            )
         return len(values)
 
     def run(self, *nodes: Node, close_batches: bool = False) -> None:
@@ -176,4 +189,7 @@ def _key(topic: Topic, value: Mapping[str, Any] | None, given: Any) -> bytes | N
         given = {name: value[name] for name in names}
     elif not isinstance(given, dict):
         given = {names[0]: given}
-    return str(given[names[0]]).encode() if topic.scalar_key else json.dumps(given).encode()
+    if not topic.scalar_key:
+        return json.dumps(given).encode()
+    text = given[names[0]]
+    return None if text is None else str(text).encode()

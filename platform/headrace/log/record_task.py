@@ -17,6 +17,7 @@ import pyarrow.compute as pc
 
 from headrace.lake.data_file import DataFileWriter, Encoding
 from headrace.sequence.formats import RecordFormat
+from headrace.sequence.gunzip import in_pieces
 from headrace.sequence.log_columns import DEAD_LETTER, RECORD, SKIPPING
 from headrace.sequence.log_state import LogState
 from headrace.sequence.replays.exact import ExactGuard
@@ -33,6 +34,7 @@ ENCODING = Encoding(
     statistics=SKIPPING,
 )
 ROWS_MAX, BYTES_MAX = 1 << 17, 32 << 20  # of records that are worked on at once
+UNPACKED_BYTES_MAX = 32 << 20  # of the same without compression; one record alone may have half of it
 
 
 @dataclass(frozen=True)
@@ -69,7 +71,8 @@ class RecordTask:
         work = _Work(self)
         try:
             for records in in_chunks(batches):
-                work.take(records)
+                for piece in in_pieces(records, self.of.compressed, UNPACKED_BYTES_MAX):
+                    work.take(piece)
             return work.finish()
         except BaseException:
             work.give_up()

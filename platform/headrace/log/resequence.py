@@ -22,6 +22,7 @@ from headrace.sequence.formats import RecordFormat
 from headrace.sequence.log_columns import DEAD_LETTER, RECORD, TICK
 from headrace.sequence.log_rows import rows_of
 from headrace.sequence.log_state import LogState
+from headrace.sequence.replays.chains_in_values import without_chains
 from headrace.sequence.replays.guards import new_guard
 from headrace.sequence.sequence_records import Sequencer
 
@@ -131,8 +132,8 @@ def _commit_row(rows: pa.Table) -> CommitRow:
 def _raw(rows: pa.Table) -> pa.Table:
     """Records as Kafka delivered them."""
     names = {"key": "raw_key", "value": "raw_value", "timestamp": "raw_timestamp"}
-    same = ("partition", "offset", "headers")
-    return pa.table({name: rows[names.get(name, name)] for name in (*same, *names)})
+    found = {name: rows[names.get(name, name)] for name in ("partition", "offset", *names)}
+    return pa.table({**found, "headers": without_chains(rows["headers"].combine_chunks())})
 
 
 def _stream_times(state: LogState) -> dict[int, int]:

@@ -36,6 +36,10 @@ RECORDS_PER_COMMIT = 500_000
 SHOWN = 3
 
 
+class SeedUnderWayError(TransientError):
+    """A seed is not read to its end."""
+
+
 class Seeding:
     """The seed of one topic's log."""
 
@@ -81,17 +85,19 @@ class Seeding:
         """Append what is left of it.
 
         In:     ends  whether to stop before the next piece
-        Raises: TransientError when it was to stop; it goes on from there
+        Raises: SeedUnderWayError when it was to stop; it goes on from there
         """
         state = self._sequencer.state.seed
         if state is None:
             return
         if state.source != self._seed.uri:
             raise seed_forsaken(self._topic.name, state)
+        if state.then is not None:
+            partitions = len(state.then)  # as many as there were: rows that are appended stand by them
         records = self._placed(self._records(self._given(state.version), partitions), state)
         for piece in state.left(self._sequencer.state.next_offsets):
             if ends():
-                raise TransientError(
+                raise SeedUnderWayError(
                     f"Topic '{self._topic.name}': its seed is not read to the end.",
                     hint="Start it again: it goes on.",
                 )

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from pyspark.sql import functions as F
 
-from headrace.description import output_of
+from headrace.description import is_of_kafka, output_of
 from headrace.description.fingerprint import differences
 from headrace.description.remarks import remarks_of
 from headrace.engine.log_slices import LogSlice
@@ -17,6 +17,7 @@ from headrace.errors import TerminalError
 from headrace.lake import last_commit, open_table, require_own_rows, small_files
 from headrace.log.commit_row import without_commit_rows
 from headrace.log.promise import read_promise
+from headrace.log.raw_records import decoded_by
 from headrace.nodes.evolution import GOES_ON, REBUILT, OtherDescriptionError, by_policy, outcome_of
 from headrace.nodes.held import Held
 from headrace.nodes.operator_frames import operator_of
@@ -186,6 +187,38 @@ def require_log_reaches(spark: SparkSession, lake: Lake, name: str, topic: Topic
             f"Node '{name}' has read the log of '{topic.name}' beyond its end: the log has lost commits.",
             detail=f"It has read through commit time {read_ms}, and the log ends at {end_ms} (ms since 1970).",
             hint=f"Stop the stream and run: headrace repair {topic.name}.",
+        )
+
+
+def log_is_as_described(lake: Lake, topic: Topic) -> bool:
+    """Whether the rows of a topic's log are those that its description tells; else `headrace apply` writes them again.
+
+    Another description of a node has another log.
+    """
+    if not is_of_kafka(topic):
+        return True
+    log = open_table(lake.log(topic.name))
+    commit = last_commit(log, f"log/{topic.name}")
+    if commit is None:
+        return True
+    raw = commit.record.get("after", {}).get("raw")
+    if topic.keep_raw and raw is not None and raw["decoded"] != decoded_by(topic):
+        return False
+    # Columns may come, and are null in older rows. Where others are there in their place, they have another name.
+    has = {field.name for field in log.schema.field("value").type}
+    described = {column.name for column in topic.value_columns}
+    return not (has - described and described - has)
+
+
+def require_log_as_described(lake: Lake, name: str, topic: Topic) -> None:
+    """Refuse to go on with a log that was written again by another description of its topic.
+
+    Raises: TerminalError
+    """
+    if not log_is_as_described(lake, topic):
+        raise TerminalError(
+            f"Node '{name}': the log of '{topic.name}' was written by another description of the topic.",
+            hint="Run `headrace plan` to see what becomes of it, then `headrace apply`; or restore the description.",
         )
 
 

@@ -1,13 +1,15 @@
 """Rows of a node's table that are older than its description: those from before the day of `since`.
 
 Law: a fold of the log by the description makes none of these rows, and nothing changes them. So backfills, checks and the
-oracle compare the rows from that day on. The table's property `headrace.since` says the day.
+oracle compare the rows from that day on, and other nodes are told these. The table's property `headrace.since` says the day.
 """
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+import pyarrow as pa
+import pyarrow.compute as pc
 from pyspark.sql import functions as F
 
 from headrace import lake as lakes
@@ -27,6 +29,7 @@ if TYPE_CHECKING:
 
 PROPERTY = "headrace.since"
 WINDOW_START = "window_start"
+MOMENT = pa.timestamp("us", "UTC")
 
 
 def since_of(node: Node) -> int | None:
@@ -60,6 +63,15 @@ def is_made(node: Node) -> Expr:
     """True for the rows of a node's table that its description makes."""
     since = since_of(node)
     return F.lit(True) if since is None else F.col(WINDOW_START) >= F.timestamp_millis(F.lit(since))
+
+
+def made_of(node: Node, rows: pa.Table) -> pa.Table:
+    """Those of some rows of a node's table that its description makes."""
+    since = since_of(node)
+    if since is None:
+        return rows
+    starts = rows[WINDOW_START].cast(MOMENT)
+    return rows.filter(pc.greater_equal(starts, pa.scalar(since * 1_000, pa.int64()).cast(MOMENT)))
 
 
 def mark_since(node: Node, writer: TableWriter) -> None:

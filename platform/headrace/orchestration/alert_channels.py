@@ -39,7 +39,7 @@ class SlackAlerts:
         token = SlackSettings().token
         if token is None:
             raise TransientError("SlackAlerts: there is no token.", hint="Set HEADRACE_SLACK_TOKEN.")
-        text = "\n".join([f"*{subject}*", *(f"• {line}" for line in lines)])
+        text = "\n".join([f"*{_escaped(subject)}*", *(f"• {_escaped(line)}" for line in lines)])
         try:
             client = SlackResource(token=token.get_secret_value()).get_client()
             client.chat_postMessage(channel=self.channel, text=text)
@@ -47,6 +47,11 @@ class SlackAlerts:
             raise TransientError(
                 f"SlackAlerts: {self.channel} did not take it.", detail=str(error)
             ) from error
+
+
+def _escaped(text: str) -> str:
+    """The text without Slack's marks: a value in it must not call everybody (`<!channel>`), nor make a link."""
+    return text.replace("&", "&amp;").replace("<", "&lt;").replace(">", "&gt;")
 
 
 @dataclass(frozen=True)

@@ -1,7 +1,7 @@
 """The sensor that tells people about checks that fail, runs that fail, and dead letters.
 
-Law: each failure is told once, and its end once. A check that goes on failing is silent; a message that no channel took is
-sent again with the next look, for the cursor moves only after all channels took it.
+Law: each channel is told each failure once, and its end once. A check that goes on failing is silent. A message that a
+channel did not take is sent to it again with the next look: each channel has a cursor, which moves after it took a message.
 
 Dead letters: the check `dead_letters_below` of each log says how many there are, and its threshold how many are too many.
 """
@@ -22,29 +22,35 @@ from headrace.orchestration.pipeline import Pipeline
 LOOK_EVERY_SECONDS = 30
 LINES_MAX = 20
 SAID_MAX = 300  # letters of one line
+TOLD_MAX = 1_000  # runs that a cursor remembers
+OF_ASSETS = "__ASSET_JOB"  # Dagster's job of runs that are launched on the pages of assets, such as backfills
 
 
 @dataclass
 class Cursor:
-    """How far failures were told.
+    """How far failures were told to a channel.
 
-    runs_through  storage id of the last failed run; None: the sensor has not looked yet
-    failing       the checks that fail, as people read them
+    told     failed runs, the newest first; None: nobody has looked yet
+    failing  the checks that fail, as people read them
     """
 
-    runs_through: int | None = None
+    told: list[str] | None = None
     failing: set[str] = field(default_factory=set)
 
     @classmethod
-    def of(cls, text: str | None) -> Cursor:
-        """From what `text` gave."""
-        document: Mapping[str, Any] = json.loads(text) if text else {}
-        return cls(document.get("runs_through"), set(document.get("failing", ())))
+    def of(cls, document: Mapping[str, Any]) -> Cursor:
+        """From what `to_json` gave."""
+        return cls(document.get("told"), set(document.get("failing", ())))
 
-    @property
-    def text(self) -> str:
-        """As Dagster keeps it."""
-        return json.dumps({"runs_through": self.runs_through, "failing": sorted(self.failing)})
+    def to_json(self) -> dict[str, Any]:
+        """As a JSON document."""
+        return {"told": self.told, "failing": sorted(self.failing)}
+
+
+def cursors_of(text: str | None, channels: int) -> list[Cursor]:
+    """The cursor of each channel, from the text that Dagster keeps of them."""
+    known = json.loads(text).get("channels", ()) if text else ()
+    return [Cursor.of(known[number] if number < len(known) else {}) for number in range(channels)]
 
 
 @dataclass(frozen=True)
@@ -71,43 +77,67 @@ def alert_sensor(
         description="Tells people about checks and runs that fail. A message that could not be sent is sent again.",
     )
     def alert(context: dg.SensorEvaluationContext) -> dg.SkipReason:
-        found = news(context.instance, pipeline, jobs, Cursor.of(context.cursor))
-        if found.lines:
-            subject = (
-                f"Headrace: {len(found.lines)} message{'s' * (len(found.lines) > 1)} about {pipeline.name}"
-            )
-            shown = list(found.lines[:LINES_MAX])
-            if len(found.lines) > LINES_MAX:
-                shown.append(f"… and {len(found.lines) - LINES_MAX} more: see Dagster.")
-            for channel in channels:
-                channel.send(subject, shown)
-        context.update_cursor(found.cursor.text)
-        return dg.SkipReason(
-            f"{len(found.lines)} messages were sent." if found.lines else "Nothing new failed."
-        )
+        cursors = cursors_of(context.cursor, len(channels))
+        refused, sent = list[Exception](), 0
+        for number, channel in enumerate(channels):
+            found = news(context.instance, pipeline, jobs, cursors[number])
+            try:
+                _send(channel, pipeline.name, found.lines)
+            except Exception as error:
+                refused.append(error)
+            else:
+                cursors[number], sent = found.cursor, sent + len(found.lines)
+        if len(refused) == len(channels):
+            raise refused[0]
+        context.update_cursor(json.dumps({"channels": [cursor.to_json() for cursor in cursors]}))
+        return dg.SkipReason(_in_words(sent, refused))
 
     return alert
 
 
+def _send(channel: AlertChannel, name: str, lines: Sequence[str]) -> None:
+    """Send one message with some lines, if there are any. In: name  of the pipeline."""
+    if lines:
+        shown = list(lines[:LINES_MAX])
+        if len(lines) > LINES_MAX:
+            shown.append(f"… and {len(lines) - LINES_MAX} more: see Dagster.")
+        channel.send(f"Headrace: {len(lines)} message{'s' * (len(lines) > 1)} about {name}", shown)
+
+
+def _in_words(sent: int, refused: Sequence[Exception]) -> str:
+    said = [f"{sent} messages were sent."] if sent else []
+    said += [f"A channel gets its message again with the next look: {error}" for error in refused]
+    return " ".join(said) or "Nothing new failed."
+
+
 def news(instance: dg.DagsterInstance, pipeline: Pipeline, jobs: Sequence[str], cursor: Cursor) -> News:
     """What has failed, and what has recovered, since a cursor."""
-    runs, through = _failed_runs(instance, jobs, cursor.runs_through)
+    own = {*pipeline.streaming_keys, *pipeline.table_keys}
+    runs, told = _failed_runs(instance, jobs, own, cursor.told)
     checks, failing = _checks(instance, pipeline, cursor.failing)
-    return News([*runs, *checks], Cursor(through, failing))
+    return News([*runs, *checks], Cursor(told, failing))
 
 
 def _failed_runs(
-    instance: dg.DagsterInstance, jobs: Sequence[str], through: int | None
-) -> tuple[list[str], int]:
-    """Those after a storage id; the first look tells none, for they may be old."""
-    lines, newest = list[str](), through or 0
-    for job in jobs:
+    instance: dg.DagsterInstance, jobs: Sequence[str], own: set[dg.AssetKey], told: Sequence[str] | None
+) -> tuple[list[str], list[str]]:
+    """Those that were not told; the first look tells none, for they may be old. A long run fails after younger ones.
+
+    In: own  assets, whose runs are told, too
+    """
+    lines, failed = list[str](), list[str]()
+    for job in (*jobs, OF_ASSETS):
         filters = dg.RunsFilter(job_name=job, statuses=[dg.DagsterRunStatus.FAILURE])
-        for record in instance.get_run_records(filters, limit=LINES_MAX):
-            if through is not None and record.storage_id > through:
-                lines.append(f"Run {record.dagster_run.run_id[:8]} of job {job} failed.")
-            newest = max(newest, record.storage_id)
-    return lines, newest
+        for run in instance.get_runs(filters, limit=LINES_MAX):
+            assets = sorted(key.to_user_string() for key in own & (run.asset_selection or set()))
+            if job == OF_ASSETS and not assets:
+                continue
+            shown = run.run_id[:8]
+            failed.append(shown)
+            if told is not None and shown not in told:
+                what = ", ".join(assets) if job == OF_ASSETS else f"job {job}"
+                lines.append(f"Run {shown} of {what} failed.")
+    return lines, [*dict.fromkeys([*failed, *(told or ())])][:TOLD_MAX]
 
 
 def _checks(

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from dagster import AssetCheckKey, DailyPartitionsDefinition
 
 from headrace.description.checks import checked_owners
-from headrace.description.durations import duration_ms
+from headrace.description.durations import duration_ms, format_duration
 from headrace.errors import DescriptionError
 from headrace.nodes.topics import is_hosted, topics_below, topics_of
 from headrace.orchestration.keys import ADVANCING, log_key, op_name, query_of, stream_key, table_key
@@ -22,6 +22,8 @@ if TYPE_CHECKING:
     from headrace.description import Duration, Node, Topic
     from headrace.quality import Thresholds
     from headrace.spark.kafka import KafkaSettings
+
+STALE_AFTER_LEAST_MS = 120_000  # the warning comes at half of it, and Dagster takes no less than a minute
 
 
 @dataclass(frozen=True)
@@ -58,6 +60,11 @@ class Pipeline:
             raise DescriptionError(
                 f"logs_elsewhere: no node reads topic {unread[0]!r}.",
                 hint=f"The topics are {', '.join(topic.name for topic in self.topics)}.",
+            )
+        if 0 < self.stale_after_ms < STALE_AFTER_LEAST_MS:
+            raise DescriptionError(
+                f"stale_after: {format_duration(self.stale_after_ms)} is too short for Dagster.",
+                hint="Give '30 minutes' or more, for a stream that runs reports every ten minutes; 0: never.",
             )
         known = [key.to_user_string() for key in (*map(log_key, self.own_topics), *self.table_keys)]
         for what, asked in (("thresholds", self.thresholds), ("owners", self.owners)):

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from headrace.description.event_time import EventTime
 from headrace.description.replay import ReplayGuard
 from headrace.description.schema import Column
-from headrace.sequence.encodings import Encoding, KnownSchemas, encoding_of
+from headrace.sequence.encodings import CsvBytes, Encoding, JsonBytes, KnownSchemas, encoding_of
 
 if TYPE_CHECKING:
     from headrace.description import Topic
@@ -60,3 +60,9 @@ class RecordFormat:
     def scalar_key(self) -> bool:
         """Whether the key is one STRING column, which is plain UTF-8 in Kafka."""
         return self.key_encoding is None and [column.type for column in self.key] == ["STRING"]
+
+    @property
+    def compressed(self) -> tuple[str, ...]:
+        """Which of `key` and `value` may be compressed, each by itself."""
+        parts = ("key", self.key_encoding), ("value", self.value_encoding)
+        return tuple(name for name, of in parts if isinstance(of, JsonBytes | CsvBytes) and of.gzip)

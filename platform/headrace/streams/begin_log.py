@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import math
+import time
 from functools import partial
 from typing import TYPE_CHECKING
 
 from headrace.description.seed import Seed
-from headrace.log.seeding import Seeding, seed_forsaken
+from headrace.log.seeding import Seeding, SeedUnderWayError, seed_forsaken
 from headrace.spark.kafka import (
     first_offsets,
     lost_offsets,
@@ -14,6 +16,7 @@ from headrace.spark.kafka import (
     require_same_topic,
     start_offsets,
 )
+from headrace.writing.handover import WaitsError
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
@@ -22,6 +25,9 @@ if TYPE_CHECKING:
 
     from headrace.log.sequencer import Sequencer
     from headrace.spark.kafka import KafkaTopic
+
+# A seed is read for so long at once. Meanwhile the run looks at nothing else, not even whether it is to stop.
+SEED_SECONDS = 20.0
 
 
 def begin_log(
@@ -36,7 +42,8 @@ def begin_log(
 
     In:     partitions  of the topic
             ends        whether to stop before the next piece of a seed
-    Raises: TransientError when a seed was stopped; TerminalError when it cannot be read
+    Raises: WaitsError when a seed is not read to its end, and goes on with the next opening; TerminalError when it cannot be
+            read
     """
     topic, seed = sequencer.topic, sequencer.topic.start
     if not isinstance(seed, Seed):
@@ -54,4 +61,23 @@ def begin_log(
     if sequencer.state.batch == 0:
         start = partial(start_offsets, kafka=kafka, partitions=partitions)
         seeding.begin(len(partitions), start, require_readable)
-    seeding.run(len(partitions), ends=ends)
+    try:
+        seeding.run(len(partitions), ends=_Enough(ends))
+    except SeedUnderWayError as error:
+        raise WaitsError(
+            f"Topic '{topic.name}': its seed is not read to the end; it goes on by itself."
+        ) from error
+
+
+class _Enough:
+    """Whether an opening has read for long enough; it reads one piece at least, unless it is to stop."""
+
+    def __init__(self, ends: Callable[[], bool]) -> None:
+        self._ends, self._until = ends, math.inf
+
+    def __call__(self) -> bool:
+        now = time.monotonic()
+        if self._until == math.inf:
+            self._until = now + SEED_SECONDS
+            return self._ends()
+        return self._ends() or now >= self._until

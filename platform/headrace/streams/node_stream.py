@@ -17,7 +17,7 @@ from headrace.fold.bounds import FullError
 from headrace.fold.fates import NOT_RECORDS
 from headrace.lifecycle.live_limits import limits_known
 from headrace.lifecycle.rebuild import Rebuild, rebuild_due
-from headrace.nodes.node_tables import frontier_ms, require_log_reaches
+from headrace.nodes.node_tables import frontier_ms, require_log_as_described, require_log_reaches
 from headrace.nodes.references import Generations
 from headrace.nodes.topics import reached_by
 from headrace.streams.buffered import BufferFigures
@@ -122,6 +122,7 @@ class NodeStream(SwappableLoop):
             self.runner = self._new_runner(on_step)
             for topic in self.node.topics:
                 require_log_reaches(self._spark, self._lake, self.name, topic, self.runner.progress)
+                require_log_as_described(self._lake, self.name, topic)
             self.has_run = True
         self._upkeep.error = None
         self.buffer = BufferFigures()

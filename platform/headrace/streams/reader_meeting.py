@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+from functools import partial
 from typing import TYPE_CHECKING
 
 import structlog
@@ -13,7 +14,7 @@ from headrace.writing.readers import Asked, asked_by, asked_in, asked_through, r
 from headrace.writing.topic_descriptions import others_reading
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Callable, Mapping, Sequence
 
     from headrace.description import Node
     from headrace.lake.paths import Lake
@@ -23,6 +24,8 @@ if TYPE_CHECKING:
 
 logger = structlog.get_logger(__name__)
 MEET_EVERY_SECONDS = 5.0  # between looks at who reads what is written here
+# Maintenance removes the registration of a node whose tables are still those of a description that does not read the log.
+REGISTER_EVERY_SECONDS = 300.0
 
 
 class ReaderMeeting:
@@ -40,20 +43,19 @@ class ReaderMeeting:
         self._lake, self._clock, self._nodes = lake, clock, nodes
         self._logs, self._streams = logs, streams
         self._hosted = {stream.name for stream in streams}
-        self._due_at, self._registered = 0.0, False
+        self._due_at = self._register_at = 0.0
 
     def keep(self) -> None:
         """Do it if it is time. Never raises: what fails is tried again."""
         if time.monotonic() < self._due_at:
             return
         self._due_at = time.monotonic() + MEET_EVERY_SECONDS
-        try:
-            if not self._registered:
-                self._register()
-                self._registered = True
-            self._serve()
-        except Exception as error:
-            logger.warning("readers not looked up, will be tried again", error=str(error))
+        if time.monotonic() >= self._register_at and _tried(self._register):
+            self._register_at = time.monotonic() + REGISTER_EVERY_SECONDS
+        of_nodes: dict[str, Asked] = {}
+        if _tried(partial(self._look, of_nodes)):
+            for log in self._logs:
+                _tried(partial(self._serve, log, of_nodes))
 
     def _register(self) -> None:
         require_format(self._lake.root)  # before anything is written
@@ -63,16 +65,28 @@ class ReaderMeeting:
                 for reader in sorted(self._hosted.intersection(asked.readers)):
                     register(self._lake, topic, reader, asked)
 
-    def _serve(self) -> None:
-        own = {node.required_name for node in self._nodes}
-        of_nodes: dict[str, Asked] = {}
+    def _look(self, of_nodes: dict[str, Asked]) -> None:
+        """See who reads the nodes of this run, and fill `of_nodes`; and whether those that these read are the same."""
         by_name = read_by_name(self._lake)
         for stream in self._streams:
             if stream.name in by_name:
-                asked = of_nodes[stream.name] = asked_in(self._lake, f"{stream.name}@")
-                stream.look_at_readers(is_read_by_name=bool(asked.readers))
-            stream.look_at_generations()
-        for log in self._logs:
-            through = asked_through(log.topic, self._nodes, of_nodes) if of_nodes else Asked()
-            log.serve(asked_in(self._lake, log.name, but=own) | through)
-            log.is_shared = bool(others_reading(self._lake, log.name, own, self._clock))
+                of_nodes[stream.name] = asked_in(self._lake, f"{stream.name}@")
+                is_read = bool(of_nodes[stream.name].readers)
+                _tried(partial(stream.look_at_readers, is_read_by_name=is_read))
+            _tried(stream.look_at_generations)
+
+    def _serve(self, log: LogStream, of_nodes: Mapping[str, Asked]) -> None:
+        own = {node.required_name for node in self._nodes}
+        through = asked_through(log.topic, self._nodes, of_nodes) if of_nodes else Asked()
+        log.serve(asked_in(self._lake, log.name, but=own) | through)
+        log.is_shared = bool(others_reading(self._lake, log.name, own, self._clock))
+
+
+def _tried(work: Callable[[], object]) -> bool:
+    """Whether it could be done; what fails keeps nothing else from being done."""
+    try:
+        work()
+    except Exception as error:
+        logger.warning("readers not looked up, will be tried again", error=str(error))
+        return False
+    return True

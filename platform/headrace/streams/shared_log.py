@@ -38,7 +38,7 @@ class SharedLog(SupervisedQuery):
     @property
     def is_written_elsewhere(self) -> bool:
         """Whether a run of another pipeline writes the log, which is as well."""
-        return self.state == "waiting" and self.is_shared
+        return self.state == "waiting" and self._waits_for is None and self.is_shared
 
     def require_known(self, path: str, topic_id: str | None) -> None:
         """Before anything is written, refuse a log that was read from another topic of this name; the sequencer asks again.

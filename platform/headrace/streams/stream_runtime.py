@@ -173,8 +173,8 @@ class StreamRuntime:
         for log in self._logs:
             log.keep_running()
         for stream in self._streams:
-            ready = known and stream.find_nodes() and self._may_have_logs(stream)
-            if ready or stream.running:
+            # Of one that runs, nothing is looked up in the lake.
+            if stream.running or (known and stream.find_nodes() and self._may_have_logs(stream)):
                 stream.keep_running()
         # A run reports once more after its drain, and a thread that still reads would keep its process from ending.
         if not self._draining:

@@ -20,9 +20,9 @@ class StreamStatus:
 
     kind, name      `log` and a topic's name, or `stream` and a node's
     state           running, paused (a person lets the node rest), waiting (for a lease that another process holds, for a
-                    node of another pipeline, for somebody to whom the node was handed over, or for code that describes
-                    its tables), restarting (waits out a back-off), failed (a person must act), stopped, ended (with
-                    Spark's JVM; what could have changed since is not known)
+                    node of another pipeline, for somebody to whom the node was handed over, for code that describes its
+                    tables, or, for a moment, with a seed that it reads on), restarting (waits out a back-off), failed (a
+                    person must act), stopped, ended (with Spark's JVM; what could have changed since is not known)
     rows_total      records handled since the runtime started; `rows_per_second` over the last half minute
     lag_records     records that wait: in Kafka for a log, in its logs for a node (counted every 10 s); None: not known
     lag_seconds     how far behind in commit time; None: not known

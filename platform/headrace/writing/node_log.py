@@ -43,6 +43,7 @@ from headrace.lake.alter import rewritable
 from headrace.lake.data_file import NewFile
 from headrace.log.decision_rows import write_rows
 from headrace.log.promise import read_promise, write_promise
+from headrace.nodes.older_rows import made_of
 from headrace.nodes.opening import read_opening
 from headrace.nodes.sink_rows import SEQUENCE, TIMESTAMP, order_of_rows
 from headrace.sequence.log_columns import CONTROL, RECORD, SKIPPING, TICK, log_schema
@@ -198,7 +199,7 @@ class NodeLog:
         for name, file in table.snapshot().within(SEQUENCE, after_ms + 1, upto_ms).items():
             with open_parquet(f"{table.uri}/{name}", file.size, None) as parquet:
                 found = parquet.read(columns=self._wanted.names)
-            parts.append(_as(found, self._wanted))
+            parts.append(made_of(self._node, _as(found, self._wanted)))
         rows = pa.concat_tables(parts).combine_chunks()
         sequence = int64(rows[SEQUENCE])
         rows = rows.filter(pa.array((sequence > after_ms) & (sequence <= upto_ms)))

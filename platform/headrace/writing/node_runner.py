@@ -22,6 +22,7 @@ from headrace.engine.state_files import StateSource
 from headrace.engine.state_layout import SHARED
 from headrace.engine.unusable import words_of
 from headrace.lake import TableWriter, kinds, small_files
+from headrace.log.promise import read_promise
 from headrace.nodes.bases import Bases
 from headrace.nodes.bound_operator import bound
 from headrace.nodes.fold_usable import KnownUnusable
@@ -139,9 +140,17 @@ class NodeRunner:
             self.log.follow(self.progress)
 
     def _promise_readers(self) -> None:
-        """All is folded: what its logs promise, the node does."""
+        """Promise what the node's logs do, as far as it has folded them."""
         if self.log is not None:
-            self.log.promise(self._settled(self._bounds()))
+            self.log.promise(min(self._folded_ms(topic) for topic in self.node.topics))
+
+    def _folded_ms(self, topic: Topic) -> int:
+        """No row of a topic that comes later, or is not folded yet, lies at or before this commit time."""
+        done_ms = self.progress.upto_ms.get(topic.name, 0)
+        # The promise first: a commit may come in between, lies beyond it, and is not folded.
+        promised_ms = read_promise(self._lake.log(topic.name))
+        all_is_folded = frontier_ms(self._spark, self._lake, topic) <= done_ms
+        return max(promised_ms, done_ms) if all_is_folded else done_ms
 
     def _settled(self, bounds: Mapping[str, int]) -> int:
         """Through this commit time all topics are settled, as far as this node reads them."""

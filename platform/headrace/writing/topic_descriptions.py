@@ -23,7 +23,6 @@ if TYPE_CHECKING:
     from collections.abc import Collection
 
     from headrace.description import Topic
-    from headrace.description.formats.format import Format
     from headrace.lake.paths import Lake
     from headrace.log.clock import Clock
 
@@ -39,8 +38,7 @@ def description_of(topic: Topic) -> dict[str, Any]:
         "key": to_ddl(topic.key_columns),
         "value": to_ddl(topic.value_columns),
         "timestamp": topic.timestamp,
-        "format": _name(topic.format),
-        "key_format": _name(topic.key_format),
+        **topic.formats,
         "idle_timeout_ms": topic.idle_timeout_ms,
         "start": str(topic.start),
         "max_future_ms": topic.max_future_ms,
@@ -78,8 +76,3 @@ def note_description(lake: Lake, topic: Topic) -> None:
     said = json.loads(json.dumps(description_of(topic)))
     if small_files.read_json(lake.topic(topic.name)) != said:
         small_files.write_json(lake.topic(topic.name), said)
-
-
-def _name(format: str | Format) -> str:
-    """The name of a format; the columns tell its schema."""
-    return format if isinstance(format, str) else type(format).__name__

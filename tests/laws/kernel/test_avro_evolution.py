@@ -3,16 +3,19 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 from itertools import product
 from typing import Any
 
+import pyarrow as pa
 import pytest
 
 import headrace as hr
 from headrace.description.formats.avro_resolution import unresolvable
 from headrace.description.formats.avro_types import parse_schema
+from headrace.sequence.avro.plans import Plan, plan_of
 from tests.laws.kernel.avro_values import encoded
-from tests.laws.kernel.test_sequence_avro import field, found, framed, known, record
+from tests.laws.kernel.test_sequence_avro import decoded, field, found, framed, known, record
 
 pytestmark = pytest.mark.fast
 
@@ -62,6 +65,39 @@ def test_a_type_that_became_another_is_read_as_the_specification_says(wrote: str
         assert isinstance(read, str), (read, why)
         assert read.startswith("malformed value: schema 7: ")
         assert "field 'x" in why
+
+
+@pytest.mark.parametrize("renamed", [{"namespace": "b"}, {"name": "point", "aliases": ["place"]}])
+def test_a_branch_under_another_name_is_decided_about_as_if_it_had_come_alone(renamed: Any) -> None:
+    place = record(field("x", "int"), name="place")
+    old, new = (
+        record(field("u", ["null", branch, "string"]), **more)
+        for branch, more in ((place, {"namespace": "a"}), (place | renamed, {"namespace": "a"}))
+    )
+    topic = hr.Topic("t", format=hr.Avro(schema=new, registry="http://registry:8081"))
+    values = [framed(7, encoded(old, {"u": each})) for each in ({"x": 1}, "here", {"x": 2}, None)]
+    read = decoded(topic, [*values], known(_7=old))
+    reasons = read.reasons.as_column().to_pylist()
+    together = [why or value for why, value in zip(reasons, read.values.to_pylist(), strict=True)]
+    assert together == [found(topic, value, known(_7=old)) for value in values]
+    assert together[1:4:2] == [{"u": {"member0": None, "member1": "here"}}, {"u": None}]
+
+
+def test_a_value_that_cannot_be_shaped_is_a_dead_letter_beside_others() -> None:
+    schema = parse_schema(json.dumps(record(field("a", "int"))))
+    plan = plan_of(schema, schema, (pa.field("a", pa.int32()),))
+    assert isinstance(plan, Plan)
+    plan = replace(plan)  # others keep the one that is remembered
+
+    def shape(value: Any) -> Any:
+        if value["a"] == 2:
+            raise ValueError("a value is of no branch of its union")
+        return value
+
+    vars(plan)["_shape"] = shape
+    structs, why = plan.decode([encoded(record(field("a", "int")), {"a": n}) for n in (1, 2, 3)], 0)
+    assert structs.to_pylist()[::2] == [{"a": 1}, {"a": 3}]
+    assert why == {1: "ValueError: a value is of no branch of its union"}
 
 
 FIELDS: dict[str, tuple[Any, Any, str | None]] = {

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gzip
 import json
 import os
 from pathlib import Path
@@ -17,6 +18,7 @@ from hypothesis import strategies as st
 import headrace as hr
 from headrace.log import record_task
 from headrace.log.record_task import RecordTask, merge_guards
+from headrace.sequence import gunzip
 from headrace.sequence.formats import RecordFormat
 from headrace.sequence.log_state import LastRow, LogState
 from headrace.sequence.replays.guards import Guard, new_guard
@@ -66,6 +68,37 @@ def test_tasks_and_chunks_change_no_row(
     ]
     for each in reports:
         assert each["file"] is None or json.loads(each["file"]["stats"])["numRecords"] == each["records"]
+
+
+def test_compressed_values_are_read_in_pieces_that_are_bounded_without_compression(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    of = RecordFormat.of(hr.Topic("screws", value="n INT", format=hr.Json(gzip=True)))
+    large = b'{"n": 1' + b" " * 2_000 + b"}"
+    values = [
+        b'{"n": 0}',
+        gzip.compress(large),
+        gzip.compress(large) + gzip.compress(b""),  # its end says that it is empty
+        gzip.compress(large)[:-9],
+        None,
+        gzip.compress(large),
+        b'{"n": 2}',
+    ]
+    records = [Record(0, at, value, NOW_MS, None, dead=False) for at, value in enumerate(values)]
+    monkeypatch.setattr(gunzip, "BYTES_MAX", 2_500)
+    monkeypatch.setattr(record_task, "UNPACKED_BYTES_MAX", 2_100)
+    monkeypatch.setattr(workers, "settle", lambda: None)
+    table = table_of(records, apart=True)
+    assert gunzip.unpacked_sizes(table["value"]).tolist()[:3] == [8, len(large), len(large)]
+    pieces = [piece.num_rows for piece in gunzip.in_pieces(table, of.compressed, 2_100)]
+    assert (sum(pieces), pieces[0], len(pieces) > 2) == (len(values), 2, True)
+    assert [piece.num_rows for piece in gunzip.in_pieces(table, (), 1)] == [len(values)]
+    sequencer = Sequencer(of)
+    task = RecordTask(of, LogState(), None, NOW_MS, sequencer.schema, f"file:{tmp_path}")
+    report = report_of(task, table)
+    whole = sequencer.sequence(table_of(records), LogState(), None, NOW_MS)
+    assert rows_in(tmp_path, [report], sequencer.schema).sort_by(ORDER).to_pylist() == whole.rows.to_pylist()
+    assert (report["records"], report["dead_letters"]) == (len(values), 1)
 
 
 def test_records_that_come_out_of_order_are_not_lost_in_silence(

@@ -178,6 +178,28 @@ def test_a_log_made_anew_is_the_one_that_the_other_description_would_have_writte
     assert anew.guard == wanted.guard
 
 
+@pytest.mark.parametrize("path", ["chain", "other"])
+def test_a_chain_that_stood_in_the_value_is_looked_for_anew(path: str) -> None:
+    """The header by which the log tells it is none of the record's own."""
+    first, other = (
+        replace(FIRST, value="chain STRING, other STRING", replay_guard=hr.ReplayGuard(header=None, path=of))
+        for of in ("chain", path)
+    )
+    values = [{"chain": json.dumps([["root", 0, 4]])}, {"other": json.dumps([["root", 1, 7]])}, {}]
+    rows = [
+        (0, offset, b"a", json.dumps(value).encode(), NOW_MS, ["mine"][:own], [b"1"][:own])
+        for offset, value in enumerate(values)
+        for own in (offset % 2,)
+    ]
+    raw, (log, wanted) = pa.table([*zip(*rows, strict=True)], schema=RECORDS), (Log(first), Log(other))
+    for each in (log, wanted):
+        each.append(raw, NOW_MS)
+    decoded = decoded_by(other)
+    assert decoded is not None
+    made = Resequencer(RecordFormat.of(other)).take(log.commits[0], decoded)
+    assert in_order(made).to_pylist() == in_order(wanted.commits[0]).to_pylist()
+
+
 def test_a_log_is_not_appended_to_by_another_description_of_how_it_is_read() -> None:
     state = keeping_raw(LogState(), FIRST)
     assert keeping_raw(state, replace(FIRST, idle_timeout=None)) == state

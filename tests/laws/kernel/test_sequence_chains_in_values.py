@@ -94,6 +94,26 @@ def test_an_entry_that_is_none_makes_a_dead_letter(chain: Any, well_formed: bool
         assert row["raw_value"] == value
 
 
+def test_a_header_of_the_logs_own_name_is_no_chain() -> None:
+    guard = hr.ReplayGuard(header=None, path="chain")
+    records = [Record(0, at, b'{"n": 1}', NOW_MS, None, dead=False) for at in range(3)]
+    table = table_of([*records, replace(records[0], offset=3, value=b'{"chain": "[[\\"a\\",0,3]]"}')])
+    own = {"key": guard.log_header, "value": b'[["b",0,9]]'}
+    headers = [[own], None, [{"key": "x", "value": b""}, own], [own]]
+    place, of = table.column_names.index("headers"), table["headers"].type
+    table = table.set_column(place, "headers", pa.chunked_array([pa.array(headers, of)]))
+    found = rows(guard, "n INT, chain STRING", table)
+    assert chain_texts(found["headers"].combine_chunks(), guard.log_header).to_pylist() == [
+        *(None, None, None),
+        '[["a",0,3]]',
+    ]
+    assert found["headers"].to_pylist()[:3] == [None, None, [{"key": "x", "value": b""}]]
+    again = table.set_column(
+        place, "headers", found["headers"].cast(of)
+    )  # as a log that is read anew has them
+    assert rows(guard, "n INT, chain STRING", again).equals(found)
+
+
 @pytest.mark.parametrize(
     ("path", "value", "says"),
     [

@@ -6,6 +6,7 @@ import csv
 import gzip
 import io
 import os
+import tracemalloc
 from random import Random
 from typing import Any
 
@@ -119,3 +120,18 @@ def test_lines_may_be_compressed() -> None:
 def test_what_cannot_be_read_so_is_refused(of: dict[str, Any], value: str, says: str) -> None:
     with pytest.raises(hr.DescriptionError, match=says):
         _ = hr.Topic("t", value=value, format=hr.Csv(**of)).columns
+
+
+def test_a_long_text_in_quotes_takes_little_memory() -> None:
+    topic = hr.Topic("t", value="id STRING, n INT", format=hr.Csv())
+    text = "x," * 100_000 + '"' * 100_000
+    line = '"' + text.replace('"', '""') + '",7'
+    tracemalloc.start()
+    (value,) = found(topic, line.encode())
+    _, peak = tracemalloc.get_traced_memory()
+    tracemalloc.stop()
+    assert value == {"id": text, "n": 7}
+    assert peak < 20 * len(line)
+    assert (
+        found(topic, b'"a""b,7', b'"a""b"c,7') == ["malformed value: a quote is out of place in field 1"] * 2
+    )

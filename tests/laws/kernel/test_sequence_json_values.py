@@ -180,6 +180,16 @@ def test_a_value_that_would_fill_the_memory_is_refused(monkeypatch: pytest.Monke
     assert found(topic, two) == [{"id": "a"}]
 
 
+def test_members_of_gzip_follow_one_another_whatever_their_number_and_size() -> None:
+    topic = hr.Topic("t", value="id STRING", format=hr.Json(gzip=True))
+    parts = [b'{"id": "', Random(1).randbytes(3_000).hex().encode(), b"x" * 5_000, b"", b'"}']
+    (value,) = found(topic, b"".join(map(gzip.compress, parts)))
+    assert value == {"id": b"".join(parts[1:4]).decode()}
+    empty = gzip.compress(b"") * 20_000
+    assert found(topic, empty + gzip.compress(b'{"id": "a"}') + empty) == [{"id": "a"}]
+    assert found(topic, empty + gzip.compress(b"{}")[:-1]) == ["malformed value: its gzip is cut short"]
+
+
 @pytest.mark.parametrize(
     ("of", "value", "says"),
     [

@@ -13,7 +13,7 @@ from functools import cached_property, lru_cache
 from typing import TYPE_CHECKING, Any
 
 from headrace.description.formats.avro_resolution import unresolvable
-from headrace.description.formats.avro_types import parse_schema
+from headrace.description.formats.avro_types import SchemaError, parse_schema
 from headrace.errors import DescriptionError, TerminalError, TransientError
 
 if TYPE_CHECKING:
@@ -121,7 +121,10 @@ class Registry:
         """Which field is incompatible with the newest schema; None: that is not known."""
         if kind != "AVRO" or (newest := self.of_subject(subject)) is None or newest.kind != kind:
             return None
-        old, new = parse_schema(newest.text, newest.references), parse_schema(text)
+        try:
+            old, new = parse_schema(newest.text, newest.references), parse_schema(text)
+        except SchemaError:  # such as one that holds itself
+            return None
         return unresolvable(old, new) or unresolvable(new, old)
 
     def _asked(self, what: str, ask: Any) -> RegisteredSchema | None:

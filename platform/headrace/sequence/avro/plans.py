@@ -85,13 +85,13 @@ class Plan:
             rows: Any = schemaless_reader(
                 source, self.rows_writer, self.rows_reader, return_named_type=self._tagged
             )
+            if source.read(1) or any(row["mark"] != MARK for row in rows):
+                return []
+            if self._shape is None:
+                return [row["row"] for row in rows]
+            return [self._shape(row["row"]) for row in rows]
         except Exception:  # one of them is to blame, and will say so
             return []
-        if source.read(1) or any(row["mark"] != MARK for row in rows):
-            return []
-        if self._shape is None:
-            return [row["row"] for row in rows]
-        return [self._shape(row["row"]) for row in rows]
 
     def _value(self, payload: bytes, begin: int, row: int, why: dict[int, str]) -> Any:
         source = BytesIO(payload)

@@ -36,7 +36,11 @@ def _joined(lists: pa.ListArray) -> pa.StringArray:
 
 
 def with_chains(headers: pa.Array, at: np.ndarray, chains: pa.Array) -> pa.Array:
-    """Headers with one more, `IN_VALUE`, for the records at some places: who reads the log finds all chains alike."""
+    """Headers with one more, `IN_VALUE`, for the records at some places: who reads the log finds all chains alike.
+
+    A header of this name that has come with a record goes: it would count as a chain, which the value does not have.
+    """
+    headers = without_chains(headers)
     if not len(at):
         return headers
     counts = pc.list_value_length(headers).fill_null(0).to_numpy(zero_copy_only=False).astype(np.int64)
@@ -55,3 +59,16 @@ def with_chains(headers: pa.Array, at: np.ndarray, chains: pa.Array) -> pa.Array
     entries = pa.concat_arrays([known, new]).take(pa.array(place))
     null = pa.array(headers.is_null().to_numpy(zero_copy_only=False) & (more == 0))
     return pa.ListArray.from_arrays(pa.array(ends, pa.int32()), entries, type=headers.type, mask=null)
+
+
+def without_chains(headers: pa.Array) -> pa.Array:
+    """Headers as records had them: without those of `with_chains`; null where none is left."""
+    entries = headers.flatten()
+    gone = pc.equal(entries.field("key"), IN_VALUE).fill_null(False).to_numpy(zero_copy_only=False)
+    if not gone.any():
+        return headers
+    whose = pc.list_parent_indices(headers).to_numpy()[~gone]
+    counts = np.bincount(whose, minlength=len(headers))
+    ends = pa.array(np.concatenate([[0], np.cumsum(counts)]), pa.int32())
+    left = entries.filter(pa.array(~gone))
+    return pa.ListArray.from_arrays(ends, left, type=headers.type, mask=pa.array(counts == 0))

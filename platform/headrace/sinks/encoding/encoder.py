@@ -50,6 +50,8 @@ class Encoder:
             content = problem = None
             if row is not None:
                 try:
+                    if isinstance(row, Exception):
+                        raise row
                     content = self.prefix + encode(row)
                 except Exception as error:  # whatever a library says, it is the row that does not fit
                     problem = f"it does not fit its schema: {type(error).__name__}: {error}"[:PROBLEM_MAX]

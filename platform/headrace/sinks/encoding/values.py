@@ -11,10 +11,20 @@ Change = Callable[[Any], Any]
 
 
 def plain_values(structs: pa.StructArray) -> Iterator[Any]:
-    """Each struct as a dict; None where it is null."""
+    """Each struct as a dict; None where it is null; an error where Python has no such value, as a time in the year 10000."""
     change = _change(structs.type)
-    for value in structs.to_pylist():
-        yield value if change is None or value is None else change(value)
+    for value in _python_values(structs):
+        yield change(value) if change is not None and isinstance(value, dict) else value
+
+
+def _python_values(structs: pa.StructArray) -> list[Any]:
+    try:
+        found: list[Any] = structs.to_pylist()
+        return found
+    except (ValueError, OverflowError) as error:
+        if len(structs) == 1:
+            return [error]
+    return [value for at in range(len(structs)) for value in _python_values(structs.slice(at, 1))]
 
 
 def _change(of: pa.DataType) -> Change | None:
