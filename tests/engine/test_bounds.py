@@ -24,7 +24,11 @@ TOPIC = hr.Topic("t", key="key STRING", value="value BIGINT")
 COLUMNS = pa.schema([("key", pa.string()), ("value", pa.int64())])
 FULL: dict[str, Any] = {"max_records": 2, "when_full": "shut_down"}
 COUNTS = TOPIC.group_by("key").aggregate(n=hr.count())
-KINDS = {"tumbling": hr.tumbling("10 seconds"), "sliding": hr.sliding("10 s"), "session": hr.session("10 s")}
+KINDS: dict[str, Any] = {
+    "tumbling": hr.tumbling("10 seconds"),
+    "sliding": hr.sliding("10 s"),
+    "session": hr.session("10 s"),
+}
 NODES = {
     **{
         kind: TOPIC.group_by("key")
