@@ -45,14 +45,17 @@ LOCATION = "/locations/__repository__@headrace"
 GRAPH, SENSOR = f"{LOCATION}/asset-groups/demo", f"{LOCATION}/sensors/keep_streams_running"
 
 
-def run_demo(*, port: int, rate: float, fresh: bool, cluster: bool = False) -> None:
+def run_demo(
+    *, port: int, rate: float, fresh: bool, cluster: bool = False, console: Console | None = None
+) -> None:
     """Start everything in order, show progress, and stop everything in the opposite order on Ctrl-C.
 
     In: port     of the Dagster UI, on loopback; `rate` live records per second; `fresh` forgets an earlier demo
         cluster  whether there are three brokers, a Spark cluster computes, the lake lies on S3 and Dagster keeps its
                  records in PostgreSQL
+        console  where progress is shown; None: the terminal
     """
-    console = Console()
+    console = console or Console()
     home = project_root() / ".headrace" / ("demo-cluster" if cluster else "demo")
     _require_free(port)
     if fresh:

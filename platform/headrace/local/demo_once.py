@@ -44,13 +44,14 @@ if TYPE_CHECKING:
 SHOWN = 5
 
 
-def run_demo_once(*, records: int) -> bool:
+def run_demo_once(*, records: int, console: Console | None = None) -> bool:
     """Run the demo in `.headrace/demo-once`, made anew.
 
     In:  records  how many readings to produce; the other topics get their share
+         console  where progress and tables are shown; None: the terminal
     Out: whether every check passed, every backfill equals the stream and the totals are exact
     """
-    console = Console()
+    console = console or Console()
     folder = Path.cwd() / ".headrace" / "demo-once"
     shutil.rmtree(folder, ignore_errors=True)
     folder.mkdir(parents=True)

@@ -42,12 +42,12 @@ class RegisteredSchema:
     references: tuple[str, ...] = ()
 
     def to_json(self) -> dict[str, Any]:
-        """As a JSON document."""
+        """Write it as a JSON document."""
         return {"kind": self.kind, "text": self.text, "references": [*self.references]}
 
     @classmethod
     def from_json(cls, document: Mapping[str, Any]) -> RegisteredSchema:
-        """The schema from what `to_json` gave."""
+        """Read the document that `to_json` wrote."""
         return cls(document["kind"], document["text"], tuple(document["references"]))
 
 
@@ -59,14 +59,14 @@ class Registry:
         self.url, self._settings = url, settings
 
     def schema(self, schema_id: int) -> RegisteredSchema | None:
-        """The schema of an id; None: the registry does not have it.
+        """Ask for the schema of an id; None: the registry does not have it.
 
         Raises: RegistryAwayError
         """
         return self._asked(f"schema {schema_id}", lambda client: client.get_schema(schema_id))
 
     def of_subject(self, subject: str, version: int | None = None) -> RegisteredSchema | None:
-        """The newest schema of a subject, or a version of it; None: the registry does not have it.
+        """Ask for the newest schema of a subject, or a version of it; None: the registry does not have it.
 
         Raises: RegistryAwayError
         """
@@ -76,7 +76,7 @@ class Registry:
         return self._asked(what, lambda client: client.get_version(subject, version).schema)
 
     def register(self, subject: str, kind: str, text: str, used: Sequence[tuple[str, str, int]] = ()) -> int:
-        """The id of a schema, which is registered unless the subject has it.
+        """Register a schema unless the subject has it. Out: its id.
 
         In:     used  schemas that it uses: name, subject and version
         Raises: SchemaRefusedError naming the incompatible field, where that is known; RegistryAwayError
