@@ -18,7 +18,7 @@ def demo(
         bool, typer.Option(help="With a Spark cluster, the lake on S3, and Dagster's records in PostgreSQL.")
     ] = False,
 ) -> None:
-    """Run a broker, traffic, the stream and the Dagster UI on this machine until Ctrl-C."""
+    """Run a broker, a schema registry, traffic, the stream and the Dagster UI on this machine until Ctrl-C."""
     from headrace.local.demo import run_demo
 
     run_demo(port=port, rate=rate, fresh=fresh, cluster=cluster, console=console())

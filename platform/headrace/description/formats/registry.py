@@ -13,7 +13,9 @@ from functools import cached_property, lru_cache
 from typing import TYPE_CHECKING, Any
 
 from headrace.description.formats.avro_resolution import unresolvable
-from headrace.description.formats.avro_types import SchemaError, parse_schema
+from headrace.description.formats.avro_types import parse_schema
+from headrace.description.formats.json_schema_changes import changed_property
+from headrace.description.formats.protobuf_changes import changed_field
 from headrace.errors import DescriptionError, TerminalError, TransientError
 
 if TYPE_CHECKING:
@@ -119,13 +121,15 @@ class Registry:
 
     def _why_refused(self, subject: str, kind: str, text: str) -> str | None:
         """Which field is incompatible with the newest schema; None: that is not known."""
-        if kind != "AVRO" or (newest := self.of_subject(subject)) is None or newest.kind != kind:
+        newest = self.of_subject(subject)
+        if newest is None:
             return None
+        if newest.kind != kind:
+            return f"its schemas are {newest.kind}, and this one is {kind}"
         try:
-            old, new = parse_schema(newest.text, newest.references), parse_schema(text)
-        except SchemaError:  # such as one that holds itself
+            return _incompatible(newest, text)
+        except ValueError:  # such as one that holds itself
             return None
-        return unresolvable(old, new) or unresolvable(new, old)
 
     def _asked(self, what: str, ask: Any) -> RegisteredSchema | None:
         found = self._answer(what, lambda: ask(self._client))
@@ -189,6 +193,19 @@ def _schema(kind: str, text: str, used: Sequence[tuple[str, str, int]]) -> Any:
     from confluent_kafka.schema_registry import Schema, SchemaReference
 
     return Schema(text, kind, [SchemaReference(*each) for each in used])
+
+
+def _incompatible(newest: RegisteredSchema, text: str) -> str | None:
+    """Raises: ValueError for a schema that cannot be compared."""
+    match newest.kind:
+        case "AVRO":
+            old, new = parse_schema(newest.text, newest.references), parse_schema(text)
+            return unresolvable(old, new) or unresolvable(new, old)
+        case "PROTOBUF":
+            return changed_field(newest.text, text)
+        case "JSON":
+            return changed_property(newest.text, text)
+    return None
 
 
 def _checked(kind: str, text: object, references: tuple[str, ...]) -> RegisteredSchema:
