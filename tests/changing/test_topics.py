@@ -13,6 +13,7 @@ from headrace.changing.apply_changes import ApplyChanges
 from headrace.changing.plan import UNCHANGED
 from headrace.changing.plan_changes import plan_changes
 from headrace.changing.roll_back import roll_back
+from headrace.lake.fence import FencedError
 from headrace.lifecycle.backfill import verify
 from headrace.lifecycle.oracle_check import verify_keys
 from headrace.lifecycle.retention import Retention
@@ -65,6 +66,16 @@ def test_a_log_is_written_again_under_other_columns_and_goes_on(living: Living) 
     with pytest.raises(hr.TerminalError, match="cannot be written again while a stream of it runs"):
         apply(living, after)
     lease.release()
+
+    def appended(step: str) -> None:
+        """As another process does once the leases of one that was paused have expired."""
+        if step == "after rows":
+            Living(living.spark, living.folder, first).commit((4, "a", 9))
+
+    with pytest.raises(FencedError, match="a newer appender"):
+        ApplyChanges(living.spark, living.lake, after, on_step=appended).run()
+    living.fold(before)
+    old = living.tables(before)
     told = apply(living, after, ("after rows",))
     assert told.startswith("topic readings: its log was written again\nnode totals: ")
     assert living.tables(after) == living.tables_anew(after) == old

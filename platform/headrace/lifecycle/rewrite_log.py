@@ -4,7 +4,8 @@ Law: each row of the log stays, with all that the sequencer decided about it; th
 alone. So progress, opening balances and the tables of nodes that read none of these columns are those of the new log, too.
 
 Nothing may write meanwhile: the leases of the log, of its nodes and of their backfills are held. The rows are written beside
-the log, and put in its place in one commit; a crash before it leaves the log as it was.
+the log, and put in its place in one commit; a crash before it leaves the log as it was. The log is fenced before it is read:
+if a process that was paused has lost its lease, and records were appended since, that commit is refused.
 """
 
 from __future__ import annotations
@@ -24,6 +25,7 @@ from headrace.sequence.log_columns import SKIPPING, log_schema
 from headrace.spark.lake_rows import append_rows, read
 from headrace.spark.one_task import table_schema
 from headrace.spark.session import pipeline_session
+from headrace.writing.lease import require_held
 from headrace.writing.lease_waits import nothing_writes
 
 if TYPE_CHECKING:
@@ -58,10 +60,11 @@ def rewrite_log(
     Raises: LeaseHeldError while a stream, backfill, rebuild or maintenance of these tables runs
     """
     spark, uri, beside = pipeline_session(spark), lake.log(topic.name), lake.log_beside(topic.name)
-    with nothing_writes(spark, lake, topic, nodes_below(topic, nodes), clock):
+    with nothing_writes(spark, lake, topic, nodes_below(topic, nodes), clock) as leases:
         small_files.delete(beside)
         lakes.forget(beside)
         log, writer = lakes.open_table(uri), f"log/{topic.name}"
+        appender = lakes.TableWriter(log, lakes.APPENDER, carries=[writer])  # before any row is read
         snapshot, schema = log.snapshot(), log_schema(topic)
         rows = with_columns(read(spark, uri, log.version), schema, renamed)
         files = max(1, snapshot.bytes // FILE_BYTES)
@@ -73,7 +76,8 @@ def rewrite_log(
         record = {**lakes.carried(log, [writer]), "writer": f"rewrite/{writer}"}
         maintainer = lakes.TableWriter(log, lakes.MAINTAINER, carries=[writer])
         with rewritable(maintainer, record):
-            replace_table(maintainer, made, record)
+            require_held(leases.values())
+            replace_table(appender, made, record)
     small_files.delete(beside)
     lakes.forget(beside)
     return snapshot.rows
