@@ -231,6 +231,25 @@ def test_a_topic_whose_columns_its_rows_tell_is_written_again(
     assert plan.topics[0].to_json() == snapshot
 
 
+def test_a_new_column_with_a_value_in_older_records_needs_the_log_to_be_written_again(tmp_path: Path) -> None:
+    before, now = Lake(f"file:{tmp_path}/before"), Lake(f"file:{tmp_path}/now")
+    filled = replace(READINGS, value="value DOUBLE, place STRING, floor INT", added={"place": "hall"})
+    hold(before, *pipeline())
+    plan = plan_changes(before, pipeline(topic=filled))
+    assert str(plan.topics[0]) == (
+        "topic readings: its log is written again\n"
+        "  + place, 'hall' in older records\n"
+        "  + floor, null in older records\n"
+        "  writes 1,000 rows again (100.0 kB); what was decided about each record stays"
+    )
+    assert outcomes(plan) == {"finals": UNCHANGED, "quiet": UNCHANGED, "totals": UNCHANGED}, (
+        "they do not read it"
+    )
+    hold(now, *pipeline(topic=filled))
+    plan = plan_changes(now, pipeline(topic=filled))
+    assert [each.outcome for each in plan.topics] == [UNCHANGED], "the column is there"
+
+
 def test_a_topic_that_keeps_bytes_is_read_anew_if_all_are_there(
     lake: Lake, snapshot: SnapshotAssertion
 ) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -51,7 +52,16 @@ def test_a_log_is_written_again_under_other_columns_and_goes_on(living: Living) 
     living.commit((3, "b", 3))
     living.fold(before)
     old = living.tables(before)
-    now = replace(READINGS, value="celsius DOUBLE, place STRING", renamed={"celsius": "value"})
+    now = replace(
+        READINGS,
+        value="celsius DOUBLE, place STRING, at TIMESTAMP",
+        renamed={"celsius": "value"},
+        added={"place": "hall", "at": datetime(2024, 5, 1, 12, tzinfo=UTC)},
+    )
+    with pytest.raises(
+        hr.TerminalError, match="has no column place, at, and older records are to have values"
+    ):
+        Living(living.spark, living.folder, now)
     after: list[Any] = [
         now.group_by("sensor").aggregate(n=hr.count(), total=hr.sum("celsius")).named("totals"),
         now.group_by("sensor")
@@ -81,8 +91,14 @@ def test_a_log_is_written_again_under_other_columns_and_goes_on(living: Living) 
     assert living.tables(after) == living.tables_anew(after) == old
     living = Living(living.spark, living.folder, now)
     living.commit((5, "a", 7), name="celsius")
+    after.append(now.group_by("place", "at").aggregate(n=hr.count()).named("places"))
     living.fold(after)
-    assert living.tables(after) == living.tables_anew(after) != old
+    tables = living.tables(after)
+    assert tables == living.tables_anew(after) != old
+    assert tables["places"] == [
+        "Row(place='hall', at=datetime.datetime(2024, 5, 1, 12, 0), n=4)",
+        "Row(place=None, at=None, n=1)",
+    ]
     assert str(ApplyChanges(living.spark, living.lake, after).run()) == "Nothing was to be applied."
 
 

@@ -1,7 +1,8 @@
-"""A topic's log, written again under other columns: removed, renamed, of a wider type, or new and null in older records.
+"""A topic's log, written again under other columns: removed, renamed, of a wider type, or new.
 
 Law: each row of the log stays, with all that the sequencer decided about it; the columns of its value follow from the row
-alone. So progress, opening balances and the tables of nodes that read none of these columns are those of the new log, too.
+alone, or from the description: a new one holds what `added` says, else it is null. So progress, opening balances and the
+tables of nodes that read none of these columns are those of the new log, too.
 
 Nothing may write meanwhile: the leases of the log, of its nodes and of their backfills are held. The rows are written beside
 the log, and put in its place in one commit; a crash before it leaves the log as it was. The log is fenced before it is read:
@@ -66,7 +67,7 @@ def rewrite_log(
         log, writer = lakes.open_table(uri), f"log/{topic.name}"
         appender = lakes.TableWriter(log, lakes.APPENDER, carries=[writer])  # before any row is read
         snapshot, schema = log.snapshot(), log_schema(topic)
-        rows = with_columns(read(spark, uri, log.version), schema, renamed)
+        rows = with_columns(read(spark, uri, log.version), schema, renamed, topic.added_values)
         files = max(1, snapshot.bytes // FILE_BYTES)
         rows = rows.repartitionByRange(int(files), "ingested_at", "partition", "offset")
         rows = rows.sortWithinPartitions("ingested_at", "partition", "offset")
@@ -83,15 +84,21 @@ def rewrite_log(
     return snapshot.rows
 
 
-def with_columns(rows: DataFrame, schema: T.StructType, renamed: Mapping[str, str]) -> DataFrame:
-    """The rows of a log in the columns of another description. In: renamed  new names of columns to former ones."""
+def with_columns(
+    rows: DataFrame, schema: T.StructType, renamed: Mapping[str, str], added: Mapping[str, str]
+) -> DataFrame:
+    """The rows of a log in the columns of another description.
+
+    In: renamed  new names of columns to former ones
+        added    values of new columns, as texts that are cast
+    """
     value, before = schema["value"].dataType, rows.schema["value"].dataType
     assert isinstance(value, T.StructType)
     assert isinstance(before, T.StructType)
 
     def field(of: T.StructField) -> Expr:
         name = renamed.get(of.name, of.name)
-        found = F.col("value").getField(name) if name in before.names else F.lit(None)
+        found = F.col("value").getField(name) if name in before.names else F.lit(added.get(of.name))
         return found.cast(of.dataType).alias(of.name)
 
     fields = F.struct(*(field(of) for of in value.fields)) if value.fields else F.lit(None).cast(value)

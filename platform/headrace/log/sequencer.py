@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING
 from headrace import lake
 from headrace.errors import TerminalError, TransientError
 from headrace.lake import kinds
+from headrace.log.added_columns import require_added_columns
 from headrace.log.commit_row import CommitRow, write_commit_row
 from headrace.log.deadlines import Deadlines, waits_now
 from headrace.log.decision_rows import Decision, write_decisions
@@ -86,6 +87,7 @@ class Sequencer:
         self._schema = table_schema(log_schema(topic))
         self._records = RecordWriter(topic, path, self._schema)
         self._lock = threading.Lock()
+        require_added_columns(lake.open_table(path), topic)
         table = lake.create(path, self._schema, kinds.log(SKIPPING), grows="value", adds=(RAW_COLUMN,))
         self._table = lake.TableWriter(table, lake.APPENDER, carries=[self._writer])
         self._guard_store = GuardStore(path)
