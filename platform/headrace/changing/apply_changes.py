@@ -137,9 +137,8 @@ class ApplyChanges:
         self._rewrite_logs(on_stage)
         for each in self.plan.renamed:
             assert each.renamed_from is not None
-            # A stream that went on under the former name would give its sinks what the new name gives, too.
-            with self._alone([each.renamed_from, each.node], ask=False):
-                rename_node(self._lake, each.renamed_from, each.node)
+            with self._alone([each.renamed_from, each.node], ask=True) as leases:
+                rename_node(self._lake, each.renamed_from, each.node, leases.values())
         rebuilds = {}
         for node in self._changed:
             rebuilds[node.required_name] = rebuild = self._opened(node)

@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Any
 from headrace.changing.compare_rules import Changes, compare_rules, nodes_read
 from headrace.changing.plan import NEW, RENAMED, UNCHANGED, ChangePlan, LogRead, NodePlan, TopicPlan
 from headrace.changing.plan_topics import RESTORE, plan_topic
-from headrace.changing.rename_node import has_to_be_renamed, why_not_renamed
+from headrace.changing.rename_node import why_not_renamed
 from headrace.description import OtherNodeError, is_of_kafka, is_unnamed, with_references, written_by
 from headrace.description.remarks import remarks_of
 from headrace.description.sink import CorrectableSink
@@ -28,6 +28,7 @@ from headrace.nodes.node_tables import STATE_LAYOUT
 from headrace.nodes.older_rows import why_not_since
 from headrace.nodes.opening import cut_logs
 from headrace.nodes.references import NodeAwaitedError, found_reference
+from headrace.nodes.renamed import has_to_be_renamed
 from headrace.nodes.topics import topics_of, upstream_first
 
 if TYPE_CHECKING:
