@@ -168,9 +168,36 @@ def test_a_log_that_was_cut_refuses_and_what_follows_is_refused_too(lake: Lake) 
     assert outcomes(plan) == {"finals": REFUSED, "quiet": REFUSED, "totals": UNCHANGED}
     finals, quiet, _ = plan.nodes
     assert finals.reason == "rows of the log of 'readings' were cut off (headrace retain)"
-    assert "give the changed node a new name" in finals.way_out
+    assert finals.way_out == (
+        "Restore the description; or give the changed node a new name: it is then built from the rest of the log."
+    )
+    note_cut(lake, READINGS, 5, 1_700_000_000_000)  # 2023-11-14
+    assert (
+        "; or rebuild its windows from a day on that the log still holds: since='2023-11-15', or a later day; or"
+        in plan_changes(lake, pipeline("5 minutes")).nodes[0].way_out
+    )
     assert (quiet.reason, quiet.way_out) == ("it reads 'finals', which is refused", "Settle 'finals' first.")
     assert plan.refused == ("finals", "quiet")
+
+
+def test_of_a_log_that_was_cut_the_columns_that_cannot_be_computed_are_said(lake: Lake) -> None:
+    def totals(**aggregates: Any) -> Any:
+        return READINGS.group_by("sensor_id").aggregate(**aggregates).named("totals")
+
+    hold(lake, totals(n=hr.count(), low=hr.min("value")))
+    cut(lake, "totals")
+    note_cut(lake, READINGS, 5, 1_700_000_000_000)
+    wider = totals(n=hr.count(), low=hr.max("value"), top=hr.max("value"))
+    (found,) = plan_changes(lake, [wider]).nodes
+    assert found.reason == (
+        "rows of the log of 'readings' were cut off (headrace retain), and its opening balance does not tell low, top"
+    )
+    assert "since=" not in found.way_out, "totals are of no day"
+    (found,) = plan_changes(lake, [totals(n=hr.count())]).nodes
+    assert found.way_out == (
+        "Restore the description; or leave in the aggregates that nobody needs any more, if that is all that changes; or "
+        "give the changed node a new name: it is then built from the rest of the log."
+    )
 
 
 def test_a_step_without_a_name_that_is_new_needs_the_whole_log_too(lake: Lake) -> None:
