@@ -267,8 +267,6 @@ def test_an_apply_that_was_paused_swaps_nothing_over_what_others_wrote_meanwhile
     living.commit((0, "a", 1), (4, "b", 2))
     living.fold(before)
     refused("after kept", folded, hr.TransientError, "another process has written its tables")
-    refused("after kept", lambda: taken_by_another(living, "node/finals"), LeaseLostError, "taken over")
-    refused("after kept", lambda: taken_by_another(living, "rebuild/finals"), LeaseLostError, "taken over")
     living.fold(before)  # nothing was noted: the code before goes on
     refused("after rules", lambda: taken_by_another(living, "node/finals"), LeaseLostError, "taken over")
     ApplyChanges(living.spark, living.lake, after).run()
