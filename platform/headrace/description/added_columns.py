@@ -49,9 +49,13 @@ def _as_text(value: Any, ddl: str, what: str) -> str:
         )
     try:
         scalar = pa.scalar(value, of)
+        if scalar.is_valid and not pa.types.is_floating(of) and scalar.as_py() != value:
+            raise ValueError(f"It would become {scalar.as_py()!r}.")  # Arrow cuts off what does not fit
     except (pa.ArrowException, TypeError, ValueError, OverflowError) as error:
         raise DescriptionError(
-            f"{what}: {a_value(value)} is no value of type {ddl}.", detail=str(error)
+            f"{what}: {a_value(value)} is no value of type {ddl}.",
+            detail=str(error),
+            hint="Give a value of that type; a time needs its zone.",
         ) from error
     if not scalar.is_valid:
         raise DescriptionError(
