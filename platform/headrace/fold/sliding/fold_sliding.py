@@ -117,30 +117,37 @@ class FoldSliding(Step):
         """See the package."""
         decided = self.shape.decide(rows)
         points = points_of(decided.filter(pa.array(is_kept(decided))), self.shape)
-        first_ms, last_ms = self._closing(times)
-        closes = last_ms >= first_ms
-        near = self._near(points, state, first_ms, last_ms) if closes else points.slice(0, 0)
-        closed = merge_windows(near, self.shape, first_ms, last_ms)
-        tallies = [tally_of(decided)]
-        if closes:
-            tallies.append(self._entered_none(near, first_ms, last_ms))
-        needed = self.shape.is_needed(points[POINT].to_numpy(), times.after)
+        near = self.near(points, state, times)
+        closed = merge_windows(near, self.shape, *self._closing(times))
         return Folded(
             outputs={RESULTS: closed.append_column(SEQUENCE, self._closing_commits(closed, times))},
-            changes={POINTS: points.filter(pa.array(needed))},
-            tally=sum_tallies(tallies),
+            changes={POINTS: self.gained(points, times)},
+            tally=self.tally(decided, near, times),
         )
 
-    def _closing(self, times: Times) -> tuple[int, int]:
-        """First and last end of the windows that close in a micro-batch; the last before the first: none does."""
-        return self.shape.first_open_ms(times.before), self.shape.first_open_ms(times.after) - 1
-
-    def _near(self, points: pa.Table, state: Mapping[str, pa.Table], first_ms: int, last_ms: int) -> pa.Table:
-        """New and known points that matter to windows which close."""
+    def near(self, points: pa.Table, state: Mapping[str, pa.Table], times: Times) -> pa.Table:
+        """New and known points that matter to windows which close; none if none does. In: points  the new ones."""
+        first_ms, last_ms = self._closing(times)
+        if last_ms < first_ms:
+            return points.slice(0, 0)
         known = [state[POINTS].select(self.shape.state.names)] if POINTS in state else []
         both = pa.concat_tables([points, *known])
         at = both[POINT].to_numpy()
         return both.filter(pa.array((at >= first_ms - 2 * self.shape.difference_ms - 1) & (at <= last_ms)))
+
+    def gained(self, points: pa.Table, times: Times) -> pa.Table:
+        """The new points that may still matter."""
+        return points.filter(pa.array(self.shape.is_needed(points[POINT].to_numpy(), times.after)))
+
+    def tally(self, decided: pa.Table, near: pa.Table, times: Times) -> pa.Table | None:
+        """The fates of these records, and of those held that turn out late. In: near  see there."""
+        first_ms, last_ms = self._closing(times)
+        late = [self._entered_none(near, first_ms, last_ms)] if first_ms <= last_ms else []
+        return sum_tallies([tally_of(decided), *late])
+
+    def _closing(self, times: Times) -> tuple[int, int]:
+        """First and last end of the windows that close in a micro-batch; the last before the first: none does."""
+        return self.shape.first_open_ms(times.before), self.shape.first_open_ms(times.after) - 1
 
     def _closing_commits(self, closed: pa.Table, times: Times) -> pa.Array:
         """The commit time that closed each window."""
