@@ -137,11 +137,12 @@ def test_a_suppression_itself_takes_no_regrouped_keys() -> None:
 @pytest.mark.parametrize(
     "window", [hr.session("1 minute"), hr.sliding("1 minute")], ids=["session", "sliding"]
 )
-def test_windows_that_records_make_have_no_bound_that_shuts_down(window: WindowKind) -> None:
+def test_a_bound_of_windows_that_records_make_alters_no_row(window: WindowKind) -> None:
     counts = READINGS.group_by().window(window, grace="0 s").aggregate(n=hr.count())
-    with refused("suppress: 'shut_down' counts tumbling and hopping windows", "when_full='spill'"):
-        counts.suppress(hr.until_window_closes(max_records=5, when_full="shut_down"))
-    assert counts.suppress(hr.until_window_closes(max_records=5)).suppression is not None
+    bounded = counts.suppress(hr.until_window_closes(max_records=5, when_full="shut_down")).named("n")
+    assert bounded.fingerprint() == counts.suppress(hr.until_window_closes()).named("n").fingerprint()
+    raised = limits_of(with_limits(bounded.suppression, {"max_records": 9}))  # type: ignore[arg-type]
+    assert raised["max_records"] == 9
 
 
 @pytest.mark.parametrize(

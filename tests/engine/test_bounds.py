@@ -23,10 +23,16 @@ pytestmark = pytest.mark.fast
 TOPIC = hr.Topic("t", key="key STRING", value="value BIGINT")
 COLUMNS = pa.schema([("key", pa.string()), ("value", pa.int64())])
 FULL: dict[str, Any] = {"max_records": 2, "when_full": "shut_down"}
-WINDOWS = TOPIC.group_by("key").window(hr.tumbling("10 seconds"), grace=0).aggregate(n=hr.count())
 COUNTS = TOPIC.group_by("key").aggregate(n=hr.count())
+KINDS = {"tumbling": hr.tumbling("10 seconds"), "sliding": hr.sliding("10 s"), "session": hr.session("10 s")}
 NODES = {
-    "windows": WINDOWS.suppress(hr.until_window_closes(**FULL)),
+    **{
+        kind: TOPIC.group_by("key")
+        .window(window, grace=0)
+        .aggregate(n=hr.count())
+        .suppress(hr.until_window_closes(**FULL))
+        for kind, window in KINDS.items()
+    },
     "time limit": COUNTS.suppress(hr.until_time_limit("1 hour", **FULL)),
 }
 RAISED = json.dumps({"node": "it", "limits": {"max_records": 3}})

@@ -16,7 +16,7 @@ from headrace.description.node import REFUSE
 from headrace.description.relation import Relation
 from headrace.description.schema import ResultColumn
 from headrace.description.since import checked_since, records_since
-from headrace.description.suppression import SHUT_DOWN, UntilTimeLimit, UntilWindowCloses
+from headrace.description.suppression import UntilTimeLimit, UntilWindowCloses
 from headrace.description.windows import END, START, SessionWindows, TimeWindows, WindowKind
 from headrace.description.wording import a_value
 from headrace.errors import DescriptionError
@@ -55,7 +55,7 @@ class WindowedAggregate(Relation):
     def __post_init__(self) -> None:
         check_window(self.window, self.grace_ms)
         check_window_clock(self.by_clock, self.window, self.grace_ms)
-        _check_suppression(self.suppression, self.window)
+        _check_suppression(self.suppression)
         by = grouping_columns(self.stream, self.by)
         _check_bounds(by)
         check_grouping(self.window, self.stream, by)
@@ -269,13 +269,8 @@ def _check_bounds(by: tuple[str, ...]) -> None:
             )
 
 
-def _check_suppression(policy: object, window: WindowKind) -> None:
+def _check_suppression(policy: object) -> None:
     if policy is not None and not isinstance(policy, UntilWindowCloses):
         raise DescriptionError(
             f"suppress: {a_value(policy)} is no policy.", hint="Write hr.until_window_closes()."
-        )
-    if policy is not None and policy.bound.when_full == SHUT_DOWN and not isinstance(window, TimeWindows):
-        raise DescriptionError(
-            f"suppress: '{SHUT_DOWN}' counts tumbling and hopping windows, and this is a {window.in_words}.",
-            hint="Write when_full='spill': what is open is a table, memory does not bound it.",
         )

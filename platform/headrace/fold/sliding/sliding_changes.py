@@ -19,7 +19,6 @@ from headrace.fold.changes.deltas import AFTER, SIGN
 from headrace.fold.changes.ordering import PLACE, last_of_each, places
 from headrace.fold.columns import int64
 from headrace.fold.contract import (
-    BATCH,
     EVENT,
     INGESTED,
     KEY,
@@ -31,17 +30,17 @@ from headrace.fold.contract import (
     Times,
 )
 from headrace.fold.fates import is_kept
-from headrace.fold.keys import combined, distinct_hashes, group, with_keys
-from headrace.fold.segments import distinct
+from headrace.fold.keys import combined, group, with_keys
+from headrace.fold.open_sizes import BEFORE
+from headrace.fold.sliding.after_commits import touching, windows_after_commits
 from headrace.fold.sliding.fold_sliding import POINTS, FoldSliding, SlidingWindows
-from headrace.fold.sliding.merge_points import points_of, running_windows
+from headrace.fold.sliding.merge_points import points_of
 from headrace.fold.sliding.shape import TIMESTAMP, Shape
 
 if TYPE_CHECKING:
     from headrace.description import WindowedAggregate
 
 START, END = "window_start", "window_end"
-HELD = 0  # the micro-batch of points that were there before; log commits count from 1
 
 
 @dataclass(frozen=True)
@@ -81,14 +80,10 @@ class FoldSlidingChanges(Step):
         self.state: Mapping[str, StateTable] = self.inner.state
 
     def needs(self, rows: pa.Table, times: Times) -> Mapping[str, Needs]:
-        """The points of the groups that have records, as far as one window and the next may reach; and see `FoldSliding`."""
-        closing = self.inner.needs(rows, times).get(POINTS)
+        """See `touching`, and `FoldSliding`."""
         kept = self._kept(self.shape.decide(rows))
-        if not kept.num_rows:
-            return {} if closing is None else {POINTS: closing}
-        at_ms, reach_ms = int64(kept[EVENT]), self.shape.difference_ms + 1
-        near = int(at_ms.min()) - reach_ms, int(at_ms.max()) + reach_ms
-        return {POINTS: Needs(distinct_hashes(kept), near, closing)}
+        need = touching(kept, self.shape, self.inner.needs(rows, times).get(POINTS))
+        return {} if need is None else {POINTS: need}
 
     def fold(self, rows: pa.Table, state: Mapping[str, pa.Table], times: Times) -> Folded:
         """See the class."""
@@ -106,21 +101,16 @@ class FoldSlidingChanges(Step):
 
     def _changed(self, kept: pa.Table, state: Mapping[str, pa.Table], times: Times) -> pa.Table:
         """The windows that records change, after each commit."""
-        commits = distinct(int64(kept[INGESTED]))
-        batch = np.searchsorted(commits, int64(kept[INGESTED])) + HELD + 1
-        points = pa.concat_tables([points_of(kept, self.shape, batch), self._held(kept, state)])
-        shown = running_windows(points, self.shape, self.shape.first_open_ms(times.before))
-        batches = int64(shown[BATCH])
-        shown, batches = shown.filter(pa.array(batches > HELD)), batches[batches > HELD]
-        return self._shown(shown, commits[batches - HELD - 1], kept)
+        shown, at_ms = windows_after_commits(kept, self._held(kept, state), self.shape, times.before)
+        changed = at_ms != BEFORE
+        return self._shown(shown.filter(pa.array(changed)), at_ms[changed], kept)
 
     def _held(self, kept: pa.Table, state: Mapping[str, pa.Table]) -> pa.Table:
         """The points that were there before, of groups that have records now."""
         table = self.state[POINTS]
         held = state[POINTS].select(table.schema.names) if POINTS in state else table.schema.empty_table()
         keys = group(pa.chunked_array([*kept[KEY].chunks, *held[KEY].chunks], pa.binary())).codes
-        held = held.filter(pa.array(np.isin(keys[kept.num_rows :], keys[: kept.num_rows])))
-        return held.append_column(BATCH, pa.array(np.full(held.num_rows, HELD, np.int32)))
+        return held.filter(pa.array(np.isin(keys[kept.num_rows :], keys[: kept.num_rows])))
 
     def _shown(self, windows: pa.Table, at_ms: np.ndarray, kept: pa.Table) -> pa.Table:
         """Changes with their places, as the node gives them. In: at_ms  of each window its commit."""
