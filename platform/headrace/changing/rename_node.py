@@ -13,6 +13,7 @@ from headrace import lake as lakes
 from headrace.lake import kinds, small_files
 from headrace.lifecycle.former import copy_table, plain, record_of
 from headrace.lifecycle.takeover import writers_of
+from headrace.nodes.references import RENAMED_TO, note_renamed
 
 if TYPE_CHECKING:
     from headrace.description import Node
@@ -53,7 +54,9 @@ def rename_node(lake: Lake, before: str, after: str) -> None:
         small_files.write_json(lake.paused(after), paused)
     stored = small_files.read_json(lake.description(before))
     if stored is not None:
-        small_files.write_json(lake.description(after), stored)
+        own = {name: value for name, value in stored.items() if name != RENAMED_TO}
+        small_files.write_json(lake.description(after), own)
+        note_renamed(lake, before, after)
     if (plan := small_files.read_json(lake.plan(before))) is not None:  # results may hold what it plans
         small_files.write_json(lake.plan(after), plan)
     results = lakes.open_table(lake.table(before))

@@ -38,7 +38,7 @@ HOPPING = [(BOTH, hr.hopping(size * SECOND, advance * SECOND), grace) for size, 
     (10, 10, 0), (6, 6, 5), (10, 5, 3), (10, 4, 0), (9, 2, 2), (7, 1, 1))]  # fmt: skip
 SLIDING = [(BOTH, hr.sliding(ms), grace) for ms, grace in ((5_000, 3), (3_000, 0), (1_500, 12))]
 SESSIONS = [(T, hr.session(ms), grace) for ms, grace in ((1_000, 3), (2_000, 0), (1_500, 12))]
-KINDS = {"hopping": HOPPING, "sliding": SLIDING, "sessions": SESSIONS}
+KINDS: dict[str, list[Any]] = {"hopping": HOPPING, "sliding": SLIDING, "sessions": SESSIONS}
 
 
 @pytest.mark.parametrize("kind", KINDS)
@@ -47,7 +47,8 @@ KINDS = {"hopping": HOPPING, "sliding": SLIDING, "sessions": SESSIONS}
 def test_what_is_open_after_each_commit_is_judged_alike_in_any_cut(
     kind: str, data: st.DataObject, world: World, plan: Plan, most: int
 ) -> None:
-    reading = Reading(described(*data.draw(st.sampled_from(KINDS[kind])), most), world)
+    stream, window, grace = data.draw(st.sampled_from(KINDS[kind]))
+    reading = Reading(described(stream, window, grace, most), world)
     found = run(reading.operator.steps, reading, plan, per_bucket=["open_sizes"])
     bound = Bound(most, None, "shut_down")
     sizes: Any = {}
