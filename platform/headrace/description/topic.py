@@ -28,7 +28,7 @@ _LEGAL_NAME = re.compile(r"[A-Za-z0-9._-]{1,249}")
 
 @dataclass(frozen=True, eq=False)
 class Topic(StreamOperators):
-    """A Kafka topic, described; nothing is read until a runtime is given it.
+    """Describes a Kafka topic; nothing is read until a stream or a driver runs.
 
     In: `key`, `value`: columns as DDL (`key=None`: records without a key; one STRING column: plain UTF-8);
     `timestamp`: the event time, as a column of the value or an expression over it: a field ("meta.at"), to_timestamp,
@@ -97,7 +97,7 @@ class Topic(StreamOperators):
 
     @property
     def stream(self) -> Stream:
-        """The topic's records as they are."""
+        """Take the topic's records as they are, as a stream."""
         return Stream((Branch(self, ()),), self.columns)
 
     @property

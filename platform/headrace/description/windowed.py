@@ -110,7 +110,7 @@ class WindowedAggregate(Relation):
         return replace(self, suppression=policy)
 
     def as_stream(self) -> Stream:
-        """The windows that are final, each once, as they close. They have to be suppressed.
+        """Go on from the final windows as a stream: each window once, when it closes. They have to be suppressed.
 
         Raises: DescriptionError when it is not, or the type of a column is known to Spark alone
         """
@@ -123,15 +123,15 @@ class WindowedAggregate(Relation):
         return stream_of(self)
 
     def where(self, expression: str) -> Stream:
-        """The final windows for which the SQL expression is true: see `as_stream`."""
+        """Keep the final windows for which the SQL expression is true: see `as_stream`."""
         return self.as_stream().where(expression)
 
     def select(self, *expressions: str) -> Stream:
-        """Columns that SQL expressions make of the windows that are final: see `as_stream`."""
+        """Keep the columns that SQL expressions make of the final windows: see `as_stream`."""
         return self.as_stream().select(*expressions)
 
     def with_column(self, name: str, expression: str) -> Stream:
-        """The windows that are final with one more column: see `as_stream`."""
+        """Add a column to the final windows: see `as_stream`."""
         return self.as_stream().with_column(name, expression)
 
     @property
@@ -180,17 +180,17 @@ class WindowedAggregate(Relation):
 
     @property
     def longest_wall_wait_ms(self) -> int:
-        """By the wall clock the size of a window."""
+        """The size of a window by the wall clock; 0: windows of event time do not wait for it."""
         return self.window.wait_ms if self.by_clock == WALL else 0
 
     @property
     def clock(self) -> str:
-        """As described."""
+        """The clock of the windows, as described."""
         return self.by_clock
 
     @property
     def wall_waits(self) -> tuple[WallWait, ...]:
-        """By the wall clock until each end of a window."""
+        """Windows by the wall clock wait for each end of a window."""
         if self.by_clock != WALL:
             return ()
         assert isinstance(self.window, TimeWindows)

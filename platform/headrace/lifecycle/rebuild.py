@@ -34,6 +34,7 @@ from headrace.lifecycle.meeting_point import (
 from headrace.lifecycle.takeover import take_over
 from headrace.nodes.evolution import REBUILT, REFUSED, OtherDescriptionError
 from headrace.nodes.node_tables import (
+    STATE_LAYOUT,
     log_is_as_described,
     read_progress,
     results_writer,
@@ -42,6 +43,7 @@ from headrace.nodes.node_tables import (
 from headrace.nodes.older_rows import keep_older_rows, mark_since, why_not_since
 from headrace.nodes.opening import cut_logs, drop_opening
 from headrace.nodes.operator_frames import operator_of
+from headrace.nodes.progress import Progress
 from headrace.nodes.unusable_table import UnusableTable
 from headrace.writing.lease import LeaseHeldError, take_lease
 from headrace.writing.lease_waits import take_lease_patiently
@@ -135,6 +137,19 @@ class Rebuild:
         """Fold what the tables have read beyond it; False when there is nothing new."""
         self._lease.check()
         return self.runner.advance()
+
+    @property
+    def records(self) -> int:
+        """How many records it has folded."""
+        return sum(self.runner.progress.totals().values())
+
+    @property
+    def records_before(self) -> int | None:
+        """How many the tables have folded that it is to replace; None: an older version of Headrace wrote them."""
+        held = self._held
+        if held is None or held.get("layout") != STATE_LAYOUT:
+            return None
+        return sum(Progress.from_json(held["progress"]).totals().values())
 
     @property
     def beside(self) -> Lake:

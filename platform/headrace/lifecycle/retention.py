@@ -1,6 +1,6 @@
 """Retention: rows of a log that are older than a date are cut off, and every node keeps its balance at the cut.
 
-Law: no table changes. Each node that reads the topic first writes its opening balance (see `runtime.opening`); what the
+Law: no table changes. Each node that reads the topic first writes its opening balance (see `nodes.opening`); what the
 rest of the log leads to from there is what the whole log would have led to. So backfills, checks and books go on from
 the balance, and a node that has no balance yet is not left without rows: the cut is refused.
 
