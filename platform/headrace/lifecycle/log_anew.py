@@ -4,7 +4,7 @@ Law: the log is the one that the described topic would have had from the beginni
 it have another fingerprint then. So no stream takes their tables for those of the new log: `headrace apply` rebuilds them.
 
 Nothing may write meanwhile. The rows are written beside the log and put in its place in one commit; a crash before it leaves
-the log as it was.
+the log as it was. The log is fenced before it is read, so that commit is refused if somebody has appended since.
 """
 
 from __future__ import annotations
@@ -32,6 +32,7 @@ from headrace.sequence.formats import RecordFormat
 from headrace.sequence.log_columns import ERASED, SKIPPING
 from headrace.spark.lake_rows import read
 from headrace.spark.session import pipeline_session
+from headrace.writing.lease import require_held
 from headrace.writing.lease_waits import nothing_writes
 
 if TYPE_CHECKING:
@@ -44,6 +45,9 @@ if TYPE_CHECKING:
     from headrace.log.clock import Clock
 
 ROWS_MAX = 200_000  # that are read, and written to one file, at once; whole commits
+GROUP_BYTES = (
+    32 << 20
+)  # of rows that are written at once; compressed records may hold far more than they take
 
 
 def make_log_anew(
@@ -64,11 +68,12 @@ def make_log_anew(
             TerminalError, before anything is changed, when rows were erased, or have no bytes
     """
     spark, uri, beside = pipeline_session(spark), lake.log(topic.name), lake.log_beside(topic.name)
-    with nothing_writes(spark, lake, topic, nodes_below(topic, nodes), clock):
+    with nothing_writes(spark, lake, topic, nodes_below(topic, nodes), clock) as leases:
         _require_bytes(spark, uri, topic)
         small_files.delete(beside)
         lakes.forget(beside)
         log, writer = lakes.open_table(uri), f"log/{topic.name}"
+        appender = lakes.TableWriter(log, lakes.APPENDER, carries=[writer])  # before any row is read
         store = SchemaStore(uri, topic)
 
         def learn(asked: Collection[tuple[str, int]]) -> RecordFormat:
@@ -84,7 +89,8 @@ def make_log_anew(
         record = {"writer": writer, **after, **GuardStore(uri).entry(anew.guard)}
         maintainer = lakes.TableWriter(log, lakes.MAINTAINER, carries=[writer])
         with rewritable(maintainer, {**lakes.carried(log, [writer]), "writer": f"anew/{writer}"}):
-            replace_table(maintainer, made, record)
+            require_held(leases.values())
+            replace_table(appender, made, record)
     small_files.delete(beside)
     lakes.forget(beside)
 
@@ -140,19 +146,18 @@ def _stretches(commits: Sequence[tuple[int, int]], rows_max: int) -> Iterator[tu
 
 
 def _commits(rows: pa.Table, anew: Resequencer, decoded: Mapping[str, Any]) -> Iterator[pa.Table]:
-    """Commit by commit, made anew. The rows are sorted by commit time."""
+    """Commit by commit, made anew. In: rows  by commit time, partition and offset."""
     times = rows["__at"].to_numpy()
     begins = [0, *(np.flatnonzero(np.diff(times)) + 1).tolist()]
     for begin, end in zip(begins, [*begins[1:], len(times)], strict=True):
-        yield anew.take(rows.slice(begin, end - begin).combine_chunks(), decoded)
+        yield from anew.take(rows.slice(begin, end - begin).combine_chunks(), decoded)
 
 
-def _written(commits: Iterator[pa.Table], schema: pa.Schema, folder: str) -> Iterator[NewFile]:
-    """One file with these commits."""
+def _written(tables: Iterator[pa.Table], schema: pa.Schema, folder: str) -> Iterator[NewFile]:
+    """One file with these rows."""
     file = DataFileWriter(folder, schema, ENCODING)
     try:
-        rows = pa.concat_tables([schema.empty_table(), *commits]).combine_chunks()
-        if rows.num_rows:
+        for rows in _joined(tables):
             columns = {name: rows[name].combine_chunks() for name in rows.column_names}
             file.write(columns, rows.num_rows)
             file.bound_numbers({name: columns[name] for name in SKIPPING if name != "kind"})
@@ -164,3 +169,16 @@ def _written(commits: Iterator[pa.Table], schema: pa.Schema, folder: str) -> Ite
     report = file.close()
     if report is not None:
         yield NewFile(**report)
+
+
+def _joined(tables: Iterator[pa.Table]) -> Iterator[pa.Table]:
+    """The same rows in fewer tables, each a group of rows in the file."""
+    waiting, size = list[pa.Table](), 0
+    for table in tables:
+        waiting.append(table)
+        size += table.nbytes
+        if size >= GROUP_BYTES:
+            yield pa.concat_tables(waiting)
+            waiting, size = [], 0
+    if sum(table.num_rows for table in waiting):
+        yield pa.concat_tables(waiting)

@@ -29,10 +29,12 @@ from pyspark.sql import functions as F
 
 from headrace.errors import TransientError
 from headrace.lake import small_files
+from headrace.log.record_task import UNPACKED_BYTES_MAX
 from headrace.log.schema_store import SchemaStore
 from headrace.log.views import REDRIVEN as HEADER
 from headrace.log.views import redriven
 from headrace.sequence.formats import RecordFormat
+from headrace.sequence.gunzip import in_pieces
 from headrace.sequence.log_columns import DEAD_LETTER, ERASED
 from headrace.sequence.log_rows import HEADERS
 from headrace.sequence.log_state import LogState
@@ -222,7 +224,12 @@ def reasons_of(topic: Topic, store: SchemaStore, letters: Sequence[Letter]) -> l
     """
     if not letters:
         return []
-    records = _records(letters)
+    compressed = RecordFormat.of(topic, store.known).compressed
+    pieces = in_pieces(_records(letters), compressed, UNPACKED_BYTES_MAX)
+    return [why for piece in pieces for why in _reasons(topic, store, piece)]
+
+
+def _reasons(topic: Topic, store: SchemaStore, records: pa.Table) -> list[str | None]:
     while True:
         sequencer = Sequencer(RecordFormat.of(topic, store.known))
         decoded = sequencer.read(records, LogState(), int(time.time() * 1000)).decoded

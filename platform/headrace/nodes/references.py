@@ -20,6 +20,7 @@ from headrace.description import (
 )
 from headrace.errors import DescriptionError, TransientError
 from headrace.lake import small_files
+from headrace.nodes.renamed import renamed_to
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -28,7 +29,6 @@ if TYPE_CHECKING:
     from headrace.lake.paths import Lake
 
 N = TypeVar("N", bound="Node")
-RENAMED_TO = "renamed_to"  # beside the rules of a former name: the name under which the node goes on
 
 
 class NodeAwaitedError(TransientError):
@@ -101,8 +101,7 @@ def require_logs(lake: Lake, node: Node) -> None:
     for reference in references_of(node):
         if lakes.exists(lake.log(reference.name)):
             continue
-        said = small_files.read_json(lake.description(reference.node)) or {}
-        if (after := said.get(RENAMED_TO)) is not None:
+        if (after := renamed_to(lake, reference.node)) is not None:
             raise OtherNodeError(
                 f"Node '{reference.node}' goes on as '{after}', and nobody has read it under its former name.",
                 hint=f"Read hr.node('{after}', …) instead.",
@@ -116,12 +115,6 @@ def require_logs(lake: Lake, node: Node) -> None:
             f"Waits for the log of node '{reference.node}'.",
             hint="The stream that writes the node begins it within seconds, once it runs.",
         )
-
-
-def note_renamed(lake: Lake, before: str, after: str) -> None:
-    """Let readers of a node's former name know the new one. A stream that writes under the former name forgets it."""
-    said = small_files.read_json(lake.description(before)) or {}
-    small_files.write_json(lake.description(before), said | {RENAMED_TO: after})
 
 
 class Generations:
@@ -145,12 +138,12 @@ class Generations:
     def outdated(self, node: Node) -> TransientError | None:
         """A remark on a node that reads a generation or a name which is not written any more; None: it reads none."""
         for reference in references_of(node):
-            said = small_files.read_json(self._lake.description(reference.node)) or {}
-            if (after := said.get(RENAMED_TO)) is not None:
+            if (after := renamed_to(self._lake, reference.node)) is not None:
                 return TransientError(
                     f"Node '{reference.node}' goes on as '{after}': nothing comes under its former name any more.",
                     hint=f"Read hr.node('{after}', …) instead, and start this stream again.",
                 )
+            said = small_files.read_json(self._lake.description(reference.node)) or {}
             if not said.get("fingerprint", reference.generation).startswith(reference.generation):
                 return TransientError(
                     f"Node '{reference.node}' was rebuilt by another description, and its log goes on as another one.",
