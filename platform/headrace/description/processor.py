@@ -72,24 +72,16 @@ class Record(Mapping[str, Any]):
         return moment(self._ingested_ms)
 
 
-class KeyValueStore(ABC):
-    """Entries of the current group, by key.
+class ReadOnlyStore(ABC):
+    """Entries by key that can be read: a global table, or those of the current group.
 
     A key, or a value, of one column is that column's value. A key of several columns is a tuple. A value of several columns
-    is a mapping by name. A value store has one entry, and `get`, `put` and `delete` take no key.
+    is a mapping by name. The columns of a global table's value are those that are not in its key.
     """
 
     @abstractmethod
     def get(self, *key: Any) -> Any:
         """The value of a key; None: there is none."""
-
-    @abstractmethod
-    def put(self, *key_and_value: Any) -> None:
-        """Set the value of a key; None, where a value has one column, deletes it. In: the key, then the value."""
-
-    @abstractmethod
-    def delete(self, *key: Any) -> None:
-        """Remove a key; nothing happens if it is not there."""
 
     @abstractmethod
     def all(self) -> Iterator[tuple[Any, Any]]:
@@ -98,6 +90,18 @@ class KeyValueStore(ABC):
     @abstractmethod
     def range(self, first: Any, last: Any) -> Iterator[tuple[Any, Any]]:
         """The same from one key through another, both included."""
+
+
+class KeyValueStore(ReadOnlyStore):
+    """Entries of the current group, by key. A value store has one entry, and `get`, `put` and `delete` take no key."""
+
+    @abstractmethod
+    def put(self, *key_and_value: Any) -> None:
+        """Set the value of a key; None, where a value has one column, deletes it. In: the key, then the value."""
+
+    @abstractmethod
+    def delete(self, *key: Any) -> None:
+        """Remove a key; nothing happens if it is not there."""
 
 
 class Context(ABC):
@@ -123,7 +127,10 @@ class Context(ABC):
 
     @abstractmethod
     def store(self, name: str) -> KeyValueStore:
-        """One of the key-value stores, or value stores, that the node was described with."""
+        """One of the key-value stores, or value stores, that the node was described with.
+
+        Also a global table, whose `put` and `delete` raise; `global_table` lets a type checker refuse them.
+        """
 
     @abstractmethod
     def window_store(self, name: str) -> WindowStore:
@@ -132,6 +139,10 @@ class Context(ABC):
     @abstractmethod
     def session_store(self, name: str) -> SessionStore:
         """One of its session stores."""
+
+    @abstractmethod
+    def global_table(self, name: str) -> ReadOnlyStore:
+        """One of the tables that all groups read (see `hr.global_table`)."""
 
     @abstractmethod
     def forward(self, **columns: Any) -> None:
