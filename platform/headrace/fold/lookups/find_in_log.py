@@ -86,9 +86,9 @@ class FindInLog(Step):
         told = np.arange(both.num_rows) < versions.num_rows
         # At one place the record comes first: it does not find what it says itself.
         place = place * 2 + told
+        in_order = self._in_order(codes[told], place[told], versions)
         if self.told_after or self.waited is not None:
             place = self._whole_commits_first(place, both, told, records[final].to_numpy(), times)
-        in_order = self._in_order(codes[told], place[told], versions)
         sequence = order_by_group(codes, place)
         found = _highest_before(sequence, codes, in_order)
         newest = in_order[last_of_groups(codes[in_order])]
