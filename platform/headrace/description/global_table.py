@@ -79,4 +79,4 @@ def global_table(name: str, table: Relation) -> GlobalTable:
 
     if isinstance(table, Relation) and not isinstance(table, Table):
         table = table_of_changes(table)
-    return GlobalTable(name, table)  # type: ignore[arg-type]  # it refuses what is no table
+    return GlobalTable(name, table)

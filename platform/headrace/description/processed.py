@@ -110,7 +110,7 @@ class Processed(Emitting):
     @property
     def shares_topics(self) -> bool:
         """Whether a global table reads a topic of the stream, or of another one."""
-        return len(self.topics) < sum(len(each.topics) for each in (self.stream, *self.tables))
+        return len(self.topics) < len(self.stream.topics) + sum(len(each.topics) for each in self.tables)
 
     @property
     def group_names(self) -> tuple[str, ...]:
@@ -233,7 +233,7 @@ class Processed(Emitting):
 
     def _check_tables(self) -> None:
         """Global tables have names of their own, and are read record by record, in the order of the log."""
-        names = [each.name for each in (*self.stores, *self.tables)]
+        names = [*(store.name for store in self.stores), *(table.name for table in self.tables)]
         twice = next((name for name in names if names.count(name) > 1), None)
         if twice is not None:
             raise DescriptionError(f"process: there are two stores '{twice}'.")

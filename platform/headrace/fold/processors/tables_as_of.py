@@ -175,7 +175,8 @@ class _Versions:
 
     @cached_property
     def _code(self) -> np.ndarray:
-        return self._groups[0][self._sequence]
+        found: np.ndarray = self._groups[0][self._sequence]
+        return found
 
     @cached_property
     def _starts(self) -> list[int]:
