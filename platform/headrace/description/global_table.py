@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
+from headrace.description.processor_function import ProcessorFunction
 from headrace.description.relation import Relation
 from headrace.description.schema import is_floating
 from headrace.description.stores import check_store_name
@@ -13,6 +14,7 @@ from headrace.description.wording import a_value
 from headrace.errors import DescriptionError
 
 if TYPE_CHECKING:
+    from headrace.description.processed import Processed
     from headrace.description.topic import Topic
 
 
@@ -80,3 +82,33 @@ def global_table(name: str, table: Relation) -> GlobalTable:
     if isinstance(table, Relation) and not isinstance(table, Table):
         table = table_of_changes(table)
     return GlobalTable(name, table)
+
+
+def check_tables_of(node: Processed) -> None:
+    """Raises: DescriptionError when the global tables of a processor do not go together with the rest of it."""
+    from headrace.description.processed import SET_APART, TIME  # it has these tables
+
+    names = [*(store.name for store in node.stores), *(table.name for table in node.tables)]
+    twice = next((name for name in names if names.count(name) > 1), None)
+    if twice is not None:
+        raise DescriptionError(f"process: there are two stores '{twice}'.")
+    before = "Look its rows up before: stream.lookup(table, on='…'"
+    for table in node.tables:
+        shared = not {*table.topics}.isdisjoint(node.stream.topics)
+        apart = node.on_error == SET_APART and shared
+        for which, words, hint in (
+            (isinstance(node.processor, ProcessorFunction), "is a function", f"{before})."),
+            (node.is_vectorised, "takes tables of records", f"{before})."),
+            (node.order == TIME, "has order 'time'", f"{before}, as_of='event')."),
+            (
+                apart,
+                "sets records apart that the table, which reads the same topic, takes",
+                "Write on_error='stop'.",
+            ),
+        ):
+            if which:
+                raise DescriptionError(
+                    f"process: global table '{table.name}' is read record by record, as of the log; "
+                    f"{node.processor_name} {words}.",
+                    hint=hint,
+                )

@@ -12,7 +12,7 @@ from headrace.description.called_code import called_by
 from headrace.description.code_identity import identity_of
 from headrace.description.emitting import Emitting
 from headrace.description.fingerprint import rules_of
-from headrace.description.global_table import GlobalTable
+from headrace.description.global_table import GlobalTable, check_tables_of
 from headrace.description.grouping import grouping_columns, require_known_columns
 from headrace.description.outputs import OUTPUT, Outputs, columns_of, named_outputs, selection, table_of
 from headrace.description.processor import Frozen, Processor
@@ -82,7 +82,7 @@ class Processed(Emitting):
         stores = _stores_of(self.processor, self.stores)
         object.__setattr__(self, "stores", _checked_stores(stores, self.group_names))
         self._check_form()
-        self._check_tables()
+        check_tables_of(self)
         if (outputs := named_outputs(self.output)) is not None:
             object.__setattr__(self, "output", outputs)
         assert self.output_columns
@@ -230,31 +230,6 @@ class Processed(Emitting):
                     f"process: {name} is given, but {self.processor_name} can have no timers.",
                     hint="Leave it out, or write a class of hr.Processor.",
                 )
-
-    def _check_tables(self) -> None:
-        """Global tables have names of their own, and are read record by record, in the order of the log."""
-        names = [*(store.name for store in self.stores), *(table.name for table in self.tables)]
-        twice = next((name for name in names if names.count(name) > 1), None)
-        if twice is not None:
-            raise DescriptionError(f"process: there are two stores '{twice}'.")
-        before = "Look its rows up before: stream.lookup(table, on='…')"
-        for table in self.tables:
-            for which, words, hint in (
-                (isinstance(self.processor, ProcessorFunction), "is a function", f"{before}."),
-                (self.is_vectorised, "takes tables of records", f"{before}."),
-                (self.order == TIME, "has order 'time'", f"{before[:-1]}, as_of='event')."),
-                (
-                    self.on_error == SET_APART and not {*table.topics}.isdisjoint(self.stream.topics),
-                    "sets records apart that the table, which reads the same topic, takes",
-                    "Write on_error='stop'.",
-                ),
-            ):
-                if which:
-                    raise DescriptionError(
-                        f"process: global table '{table.name}' is read record by record, as of the log; "
-                        f"{self.processor_name} {words}.",
-                        hint=hint,
-                    )
 
     def _check_order(self) -> None:
         if self.order not in (LOG, TIME):

@@ -1,4 +1,4 @@
-"""Of the versions of a table's rows the one that counts: at the end, or for those that stand before a place.
+"""Which version of a table's row counts: at the end, or before some place of the logs.
 
 In all functions `codes` are the numbers of groups (keys), and versions are numbered as rows are.
 """

@@ -46,7 +46,7 @@ class KeepTables(Step):
 
     @cached_property
     def state(self) -> Mapping[str, StateTable]:  # type: ignore[override]
-        """Of each table the latest row of each key, with its place; DELETED where it deletes its key."""
+        """For each table the latest row of each key, with its place; DELETED where it deletes its key."""
         return {
             each.state: StateTable(
                 each.kept, (HASH, KEY), partial(_latest, of=each), expired=partial(_expired, of=each)

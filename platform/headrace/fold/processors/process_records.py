@@ -140,8 +140,8 @@ class ProcessRecords(Step):
         groups = load_groups(self.shape, (kept, mine), by_table, len(same))
         at_ms = [ms for ms, _ in times.commits]
         records = listed_records(self.shape, kept, released.commit[order], released.late[order])
-        tables = self._tables(everything if groups else rows.slice(0, 0), kept)
-        runner = Runner(self.shape, _commits(at_ms, times), records, tables)
+        global_tables = self._tables(everything if groups else rows.slice(0, 0), kept)
+        runner = Runner(self.shape, _commits(at_ms, times), records, global_tables)
         self._run(runner, groups, mine, times)
         own = keys.take(pa.array(same.first))
         frontier, initial = frontier_ms(times.after, self.shape.read), frozenset(runner.initial)

@@ -1,8 +1,8 @@
 """Global tables as user code reads them: as of the place at which it stands.
 
-Law (L39): a record finds the versions that stand before it in the order of the logs; a timer by the wall clock those of
-earlier log commits; a timer by the stream clock, and `close`, also those of its own. Of them the last one by the table's
-order counts.
+Law (L39): a record finds the versions that stand before it in the order of the logs. A timer by the wall clock finds those
+of earlier log commits; a timer by the stream clock, and `close`, also those of its own. The last one by the table's order
+counts.
 """
 
 from __future__ import annotations
@@ -156,7 +156,7 @@ class _Versions:
 
     @cached_property
     def _groups(self) -> tuple[np.ndarray, np.ndarray]:
-        """Of each version the number of its key, and of each key one version."""
+        """The number of each version's key, and for each key one version."""
         if not self._rows.num_rows:
             return np.zeros(0, np.int64), np.zeros(0, np.int64)
         same = group(key_of_row(self._rows, [field.name for field in self._of.key])[0])
