@@ -160,7 +160,7 @@ def run_with(does: Does, monkeypatch: pytest.MonkeyPatch, plan: Plan = ONE_GO) -
         (lambda self, record: self.rates.put("eur", 5), "Store 'rates': put: it is a global table, which processors only"),
         (lambda self, record: self.context.store("rates").delete("eur"), "Store 'rates': delete: it is a global table"),
         (lambda self, record: self.context.global_table("no"), "there is no global table 'no'; there are rates"),
-        (lambda self, record: self.rates.get(None), "None is no key of currency, without nulls"),
+        (lambda self, record: self.rates.get(None), "None (NoneType) is no key of currency, without nulls"),
         (lambda self, record: self.rates.get(5), "is string, and cannot hold 5"),
         (lambda self, record: self.context.window_store("rates"), "there is no window store 'rates'"),
     ],
