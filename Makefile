@@ -35,7 +35,7 @@ help: ## List what make can do
 setup: $(INSTALLED) $(RESOLVED) ## Make .venv from the lock and fetch the jars; quick when nothing changed
 	@$(if $(filter setup,$(MAKECMDGOALS)),echo "setup: ready",:)
 
-demo: setup ## Broker, traffic, stream and the Dagster UI on this machine; Ctrl-C stops all of it
+demo: setup ## Broker, schema registry, traffic, stream and the Dagster UI on this machine; Ctrl-C stops all of it
 	@$(BIN)/headrace demo $(ARGS)
 
 demo-cluster: setup ## The demo with a Spark cluster, the lake on S3 and Dagster on PostgreSQL, all on this machine

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import inspect
-import re
 import subprocess
 import sys
 from collections.abc import Iterator, Mapping
@@ -11,6 +10,7 @@ from importlib import import_module
 from pkgutil import walk_packages
 
 import headrace as hr
+from headrace.cli.commands import EXIT_CODES
 from headrace.errors import HeadraceError
 from headrace.observe.figures import MEANINGS
 from headrace.observe.metrics import COUNTED
@@ -116,8 +116,24 @@ def command_line() -> str:
     """What `headrace --help` says, and that of every command."""
     command = [sys.executable, "-m", "typer", "headrace.cli", "utils", "docs", "--name", "headrace"]
     found = subprocess.run(command, capture_output=True, text=True, check=True)
-    text = re.sub(r"default: file:[^\];]*", "default: .headrace/lake of the working directory", found.stdout)
-    return text.replace("# `headrace`", "# Command line", 1)
+    return found.stdout.replace("# `headrace`", f"# Command line\n\n{exit_codes()}\n## Commands", 1)
+
+
+def exit_codes() -> str:
+    """What each exit code means, as `headrace.cli` has them."""
+    return "\n".join(
+        [
+            "## Output and exit codes",
+            "",
+            "Every command prints sentences for people. With `--json` it prints one JSON object a line, and an error as",
+            "an object on stderr. Long work shows its progress on stderr: a bar on a terminal, else a line for each step.",
+            "",
+            "| exit code | meaning |",
+            "| --- | --- |",
+            *(f"| {code} | {meaning} |" for code, meaning in EXIT_CODES.items()),
+            "",
+        ]
+    )
 
 
 def checks() -> str:

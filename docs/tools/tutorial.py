@@ -38,8 +38,11 @@ def steps() -> tuple[list[str], str, str]:
     return [each for each in commands if each], "\n".join(pipeline), test
 
 
-def run(command: str, folder: Path) -> None:
-    """Run one command as a reader does, with the project's environment in reach; end at the first that fails."""
+def run(command: str, folder: Path, shows: str = "") -> None:
+    """Run one command as a reader does, with the project's environment in reach; end at the first that fails.
+
+    In: shows  what the page says that it prints
+    """
     began = time.monotonic()
     environment = {
         k: v for k, v in os.environ.items() if k not in ("VIRTUAL_ENV", "PYTHONPATH", "HEADRACE_LAKE")
@@ -48,12 +51,12 @@ def run(command: str, folder: Path) -> None:
     done = subprocess.run(
         command, shell=True, cwd=folder, env=environment, capture_output=True, text=True, check=False
     )
-    print(
-        f"{'ok' if done.returncode == 0 else 'FAILED':6}  {time.monotonic() - began:5.0f} s  {command}",
-        flush=True,
-    )
-    if done.returncode:
-        sys.exit(done.stdout[-3000:] + done.stderr[-3000:])
+    well = done.returncode == 0 and shows in done.stdout
+    print(f"{'ok' if well else 'FAILED':6}  {time.monotonic() - began:5.0f} s  {command}", flush=True)
+    if not well:
+        sys.exit(
+            f"{done.stdout[-3000:]}{done.stderr[-3000:]}\nexit code {done.returncode}; wanted: {shows!r}"
+        )
     print("\n".join(f"        {line}" for line in done.stdout.splitlines()[-12:]), flush=True)
 
 
@@ -72,7 +75,7 @@ def main() -> None:
         names = f"from {PROJECT}.payments import alerts, declined_per_minute\n"
         (folder / "tests" / "test_payments.py").write_text(names + test)
         run("make test", folder)
-        run("make demo", folder)
+        run("make demo", folder, "alerts: 1 row")
         run(LAST, folder)
 
 

@@ -22,7 +22,7 @@ from headrace.lifecycle.rebuild import rebuild_due
 from headrace.log.clock import SystemClock
 from headrace.nodes.evolution import REBUILT, OtherDescriptionError
 from headrace.streams.pausing import pause, paused_nodes
-from headrace.writing.lease import take_lease
+from headrace.writing.lease import LeaseLostError, take_lease
 from headrace.writing.node_runner import NodeRunner
 from tests.changing.living import Living
 
@@ -178,15 +178,22 @@ def test_streams_rebuild_a_chain_by_themselves_where_the_description_says_so(liv
     below = rebuild_due(living.spark, quiet, living.lake, living.clock)
     assert below is not None
     assert not below.advance()
+    leases = {
+        node.required_name: take_lease(
+            living.spark, living.lake.lease(f"node/{node.required_name}"), "A node", living.clock
+        )
+        for node in (finals, quiet)
+    }
     with pytest.raises(hr.TransientError, match="has read less"):
-        below.swap()
+        below.swap(leases["quiet"])
     above = rebuild_due(living.spark, finals, living.lake, living.clock)
     assert above is not None
     for rebuild, node in ((above, finals), (below, quiet)):
         while rebuild.advance():
             pass
-        rebuild.swap()
+        rebuild.swap(leases[node.required_name])
         rebuild.close()
+        leases[node.required_name].release()
         NodeRunner(living.spark, node, living.lake, is_read=node is finals)  # as its stream opens it
     assert living.tables([finals, quiet]) == living.tables_anew([finals, quiet])
 
@@ -224,7 +231,52 @@ def test_an_act_that_was_broken_off_goes_on_with_what_it_gives_to_sinks(living: 
     assert len(seen.rows) == 1
 
 
-STEPS = ("before swap", "after kept", "after results")
+def paused_at(step: str, meanwhile: Callable[[], object]) -> Callable[[str], None]:
+    """A process that is paused at a step, once, while others work."""
+    left = [meanwhile]
+
+    def on_step(reached: str) -> None:
+        if left and reached == step:
+            left.pop()()
+
+    return on_step
+
+
+def taken_by_another(living: Living, name: str) -> None:
+    """Let another process take the lease of a node, as if it had expired, and give it back."""
+    folder = living.lake.lease(name)
+    epoch = 1 + max(int(each.partition(".")[0]) for each in small_files.names(folder))
+    small_files.write_json(f"{folder}/{epoch}.claim.json", {"taken_ms": 1})
+    small_files.write_json(f"{folder}/{epoch}.renewed.json", {"renewed_ms": 0})
+
+
+def test_an_apply_that_was_paused_swaps_nothing_over_what_others_wrote_meanwhile(living: Living) -> None:
+    """Its leases expired: a stream has folded what came, and has given it to its sink."""
+    seen = Seen()
+    before, after = pipeline()[:1], pipeline(total=hr.sum("value"))[:1]
+    before, after = [before[0].to(seen)], [after[0].to(seen)]
+
+    def folded() -> None:
+        living.commit((6, "a", 1))
+        living.fold(before)
+
+    def refused(step: str, meanwhile: Callable[[], object], error: type[Exception], why: str) -> None:
+        with pytest.raises(error, match=why):
+            ApplyChanges(living.spark, living.lake, after, on_step=paused_at(step, meanwhile)).run()
+
+    living.commit((0, "a", 1), (4, "b", 2))
+    living.fold(before)
+    refused("after kept", folded, hr.TransientError, "another process has written its tables")
+    living.fold(before)  # nothing was noted: the code before goes on
+    refused("after rules", lambda: taken_by_another(living, "node/finals"), LeaseLostError, "taken over")
+    ApplyChanges(living.spark, living.lake, after).run()
+    living.commit((9, "a", 2))
+    living.fold(after)
+    assert living.tables(after) == living.tables_anew(after)
+    assert len(seen.rows) == len({row[:2] for row in seen.rows}) == len(living.tables(after)["finals"])
+
+
+STEPS = ("before swap", "after kept", "after rules", "after results")
 
 
 @pytest.mark.parametrize("seed", [1])

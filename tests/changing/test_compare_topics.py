@@ -76,6 +76,14 @@ def test_a_changed_key_is_what_no_row_tells() -> None:
     )
 
 
+def test_a_value_is_of_new_columns_alone() -> None:
+    found = compare_types(
+        {"value": {"a": "long"}}, {"value": {"a": "long", "b": "long"}}, {}, {"a": "1", "b": "2"}
+    )
+    assert (found.gained, found.filled, found.needs_rows) == (("b",), {"b": "2"}, True)
+    assert found.lines() == ("+ b, '2' in older records",)
+
+
 def test_a_name_that_is_there_is_no_former_name() -> None:
     found = compare({"a": "long", "b": "long"}, {"a": "long", "c": "long"}, {"c": "a"})
     assert (found.renamed, found.removed, found.gained) == ({}, {"b": "BIGINT"}, ("c",))

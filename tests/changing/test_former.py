@@ -13,7 +13,7 @@ from headrace.lake import small_files
 from headrace.lake.paths import Lake
 from headrace.lifecycle.former import Former, bring_back, drop_former, drop_outdated, former_of, keep_former
 from headrace.nodes.progress import Progress
-from headrace.writing.lease import LeaseHeldError
+from headrace.writing.lease import LeaseHeldError, LeaseLostError
 from tests.changing.held import hold
 
 if TYPE_CHECKING:
@@ -41,14 +41,18 @@ def progress(lake: Lake) -> tuple[str, int]:
     return commit.record["fingerprint"], commit.record["progress"]["batch"]
 
 
+def held() -> None:
+    """The leases are held."""
+
+
 def test_they_come_back_with_their_rules_and_their_progress(lake: Lake) -> None:
     hold(lake, AFTER, progress=Progress(batch=9))
     assert progress(lake) == (AFTER.fingerprint(), 9)
-    bring_back(lake, "totals")
+    bring_back(lake, "totals", held)
     assert progress(lake) == (BEFORE.fingerprint(), 7)
-    held = held_node(lake, "totals")
-    assert held is not None
-    assert held.rules == BEFORE.rules() | {"by": ["sensor_id"]}
+    found = held_node(lake, "totals")
+    assert found is not None
+    assert found.rules == BEFORE.rules() | {"by": ["sensor_id"]}
     assert former_of(lake, "totals") is None
 
 
@@ -59,7 +63,7 @@ def test_a_micro_batch_that_a_crash_had_interrupted_is_planned_as_before(lake: L
         small_files.write_json(lake.plan("totals"), plan)
     keep_former(lake, "totals", AFTER.fingerprint(), 10)
     small_files.write_json(lake.plan("totals"), {"batch": 10, "upto_ms": {"readings": 9}})
-    bring_back(lake, "totals")
+    bring_back(lake, "totals", held)
     assert small_files.read_json(lake.plan("totals")) == plan
 
 
@@ -68,11 +72,35 @@ def test_a_swap_that_was_broken_off_copies_nothing_that_it_has_replaced(lake: La
     stored = {"fingerprint": AFTER.fingerprint(), "rules": {}, "remarks": {}}
     small_files.write_json(lake.description("totals"), stored)
     keep_former(lake, "totals", OTHER.fingerprint(), 20)
-    assert former_of(lake, "totals") == Former(BEFORE.fingerprint(), OTHER.fingerprint(), 20)
-    bring_back(lake, "totals")
+    assert former_of(lake, "totals") == Former(BEFORE.fingerprint(), OTHER.fingerprint(), 20, 7)
+    bring_back(lake, "totals", held)
     kept = small_files.read_json(lake.description("totals"))
     assert kept is not None
     assert kept["fingerprint"] == BEFORE.fingerprint()
+
+
+def test_of_a_swap_that_was_broken_off_nothing_is_kept_once_the_node_has_gone_on(lake: Lake) -> None:
+    """What was copied before it went on would come back without what it gave to sinks since."""
+    hold(lake, BEFORE, progress=Progress(batch=8))
+    stored = {"fingerprint": AFTER.fingerprint(), "rules": {}, "remarks": {}}
+    small_files.write_json(lake.description("totals"), stored)
+    keep_former(lake, "totals", AFTER.fingerprint(), 20)
+    assert former_of(lake, "totals") is None
+
+
+def test_whoever_has_lost_the_leases_brings_nothing_back(lake: Lake) -> None:
+    hold(lake, AFTER, progress=Progress(batch=9))
+
+    def lost() -> None:
+        raise LeaseLostError("Node 'totals': this writer's lease was taken over.")
+
+    with pytest.raises(LeaseLostError):
+        bring_back(lake, "totals", lost)
+    assert progress(lake) == (AFTER.fingerprint(), 9)
+    found = held_node(lake, "totals")
+    assert found is not None
+    assert found.rules == AFTER.rules() | {"by": ["sensor_id"]}
+    assert former_of(lake, "totals") is not None
 
 
 @pytest.mark.parametrize("kept", [False, True])

@@ -12,6 +12,7 @@ from headrace import lake as lakes
 from headrace.errors import TerminalError
 from headrace.lake.paths import Lake
 from headrace.lifecycle.rebuild import rebuild_due
+from headrace.log.added_columns import require_added_columns
 from headrace.log.clock import ManualClock
 from headrace.log.raw_records import decoded_by
 from headrace.nodes.evolution import REFUSED, OtherDescriptionError
@@ -59,6 +60,19 @@ def test_a_stream_does_not_rebuild_a_node_before_its_log_is_written_again(
     with pytest.raises(OtherDescriptionError, match="has to be written again") as refused:
         rebuild_due(NO_SPARK, totals(now, column), lake, ManualClock(0))
     assert refused.value.outcome == REFUSED
+
+
+def test_nothing_is_appended_to_a_log_that_would_gain_nulls_where_a_value_is_described(lake: Lake) -> None:
+    added = replace(READINGS, value="value DOUBLE, place STRING", added={"place": "hall"})
+    log = lakes.open_table(lake.log("readings"))
+    require_added_columns(log, added)  # there is no log yet
+    hold(lake, totals(READINGS, "value"))
+    assert not log_is_as_described(lake, added)
+    with pytest.raises(TerminalError, match="no column place") as refused:
+        require_added_columns(log, added)
+    assert "headrace apply" in str(refused.value.hint)
+    require_added_columns(log, replace(added, added={}))
+    assert log_is_as_described(lake, replace(added, added={}))
 
 
 def test_a_run_with_the_code_before_does_not_go_on_from_a_log_that_was_written_again(lake: Lake) -> None:

@@ -17,7 +17,6 @@ from headrace.cli import app
 from headrace.lake import small_files
 from headrace.lake.paths import Lake
 from headrace.log.raw_records import decoded_by
-from headrace.nodes.cuts import note_cut
 from headrace.nodes.evolution import GOES_ON, REBUILT, REFUSED
 from headrace.nodes.progress import Progress
 from headrace.nodes.references import found_in
@@ -30,7 +29,6 @@ if TYPE_CHECKING:
 
     from syrupy.assertion import SnapshotAssertion
 
-    from headrace.description import Node
 
 pytestmark = pytest.mark.fast
 
@@ -47,12 +45,6 @@ def pipeline(grace: str = "1 minute", *, topic: hr.Topic = READINGS, **more: Any
 
 def outcomes(plan: ChangePlan) -> dict[str, str]:
     return {each.node: each.outcome for each in plan.nodes}
-
-
-def cut(lake: Lake, node: str) -> None:
-    """Let a node have the balance that a cut of the log of readings leaves."""
-    progress = Progress(batch=1, upto_ms={"readings": 5}).to_json()
-    small_files.write_json(lake.opening(node), {"fingerprint": "", "folder": "", "progress": progress})
 
 
 @pytest.fixture
@@ -161,51 +153,6 @@ def test_what_a_stream_rebuilds_by_itself_is_said(lake: Lake) -> None:
         changed.named("totals", on_change="perhaps")
 
 
-def test_a_log_that_was_cut_refuses_and_what_follows_is_refused_too(lake: Lake) -> None:
-    hold(lake, *pipeline())
-    cut(lake, "finals")
-    plan = plan_changes(lake, pipeline("5 minutes"))
-    assert outcomes(plan) == {"finals": REFUSED, "quiet": REFUSED, "totals": UNCHANGED}
-    finals, quiet, _ = plan.nodes
-    assert finals.reason == "rows of the log of 'readings' were cut off (headrace retain)"
-    assert "give the changed node a new name" in finals.way_out
-    assert (quiet.reason, quiet.way_out) == ("it reads 'finals', which is refused", "Settle 'finals' first.")
-    assert plan.refused == ("finals", "quiet")
-
-
-def test_a_step_without_a_name_that_is_new_needs_the_whole_log_too(lake: Lake) -> None:
-    def quiet(grace: str) -> Node:
-        windows = READINGS.group_by("sensor_id").window(hr.tumbling("2 minutes"), grace=grace)
-        return (
-            windows.aggregate(n=hr.count()).suppress(hr.until_window_closes()).where("n < 4").named("quiet")
-        )
-
-    hold(lake, quiet("1 minute"), pipeline()[2])
-    (found, _) = plan_changes(lake, [quiet("2 minutes"), pipeline()[2]]).nodes
-    assert (found.outcome, [(read.name, read.rows) for read in found.reads]) == (
-        REBUILT,
-        [("readings", 1_000)],
-    )
-    cut(lake, "totals")
-    (found, _) = plan_changes(lake, [quiet("2 minutes"), pipeline()[2]]).nodes
-    assert (found.outcome, found.reason) == (
-        REFUSED,
-        "rows of the log of 'readings' were cut off (headrace retain)",
-    )
-
-
-def test_a_node_that_began_after_a_cut_is_rebuilt_from_the_rest_of_the_log(lake: Lake) -> None:
-    _, _, totals = pipeline()
-    hold(lake, totals, progress=Progress(batch=1, upto_ms={"readings": 9}))
-    cut(lake, "another")
-    changed = READINGS.group_by("value").aggregate(n=hr.count()).named("totals")
-    assert outcomes(plan_changes(lake, [changed])) == {"totals": REBUILT}
-    other = replace(READINGS, name="others").group_by("value").aggregate(n=hr.count()).named("totals")
-    assert outcomes(plan_changes(lake, [other])) == {"totals": REBUILT}
-    hold(lake, other, progress=Progress(batch=2, upto_ms={"others": 9}))
-    assert outcomes(plan_changes(lake, [changed])) == {"totals": REFUSED}  # it has not read what was cut
-
-
 def test_a_topic_gains_a_field_and_is_refused_another_type(lake: Lake) -> None:
     hold(lake, *pipeline())
     wider = replace(READINGS, value="value DOUBLE, unit STRING")
@@ -231,6 +178,25 @@ def test_a_topic_whose_columns_its_rows_tell_is_written_again(
     assert plan.topics[0].to_json() == snapshot
 
 
+def test_a_new_column_with_a_value_in_older_records_needs_the_log_to_be_written_again(tmp_path: Path) -> None:
+    before, now = Lake(f"file:{tmp_path}/before"), Lake(f"file:{tmp_path}/now")
+    filled = replace(READINGS, value="value DOUBLE, place STRING, floor INT", added={"place": "hall"})
+    hold(before, *pipeline())
+    plan = plan_changes(before, pipeline(topic=filled))
+    assert str(plan.topics[0]) == (
+        "topic readings: its log is written again\n"
+        "  + place, 'hall' in older records\n"
+        "  + floor, null in older records\n"
+        "  writes 1,000 rows again (100.0 kB); what was decided about each record stays"
+    )
+    assert outcomes(plan) == {"finals": UNCHANGED, "quiet": UNCHANGED, "totals": UNCHANGED}, (
+        "they do not read it"
+    )
+    hold(now, *pipeline(topic=filled))
+    plan = plan_changes(now, pipeline(topic=filled))
+    assert [each.outcome for each in plan.topics] == [UNCHANGED], "the column is there"
+
+
 def test_a_topic_that_keeps_bytes_is_read_anew_if_all_are_there(
     lake: Lake, snapshot: SnapshotAssertion
 ) -> None:
@@ -247,38 +213,6 @@ def test_a_topic_that_keeps_bytes_is_read_anew_if_all_are_there(
     assert outcomes(plans[0]) == {"finals": REBUILT, "quiet": REBUILT, "totals": REBUILT}
     assert outcomes(plans[1]) == {"finals": REFUSED, "quiet": REFUSED, "totals": REFUSED}
     assert [str(plan) for plan in plans] == snapshot
-
-
-def test_of_a_log_that_was_cut_windows_are_rebuilt_from_a_day_on_that_it_holds(lake: Lake) -> None:
-    day_ms = 1_700_006_400_000
-
-    def counts(since: str | None = None, **more: Any) -> Any:
-        hourly = READINGS.group_by("sensor_id").window(hr.tumbling("1 hour"), grace="0 s")
-        return hourly.aggregate(n=hr.count(), **more).named("counts", since=since)
-
-    hold(lake, counts(), progress=Progress(batch=1, closed_ms=day_ms - 1))
-    changed = counts("2023-11-15", total=hr.sum("value"))
-    assert "windows from before 2023-11-15 are open" in str(plan_changes(lake, [changed]))
-    hold(lake, counts(), progress=Progress(batch=2, closed_ms=day_ms))
-    assert outcomes(plan_changes(lake, [changed])) == {"counts": REBUILT}
-    cut(lake, "counts")
-    assert outcomes(plan_changes(lake, [changed])) == {"counts": REFUSED}  # nobody knows what was cut
-    note_cut(lake, READINGS, 5, day_ms)
-    assert outcomes(plan_changes(lake, [changed])) == {"counts": REFUSED}
-    small_files.delete(lake.cut("readings"))
-    for highest_ms in (day_ms - 1, 5, None):
-        note_cut(lake, READINGS, 5, highest_ms)
-    plan = plan_changes(lake, [changed])
-    assert outcomes(plan) == {"counts": REBUILT}
-    assert "since: none -> 2023-11-15" in str(plan)
-    assert outcomes(plan_changes(lake, [counts(total=hr.sum("value"))])) == {"counts": REFUSED}
-    hold(lake, changed, progress=Progress(batch=3, closed_ms=3 * day_ms))
-    small_files.delete(lake.opening("counts"))
-    small_files.write_json(lake.opening("other"), {"progress": {"upto_ms": {"readings": 5}}})
-    assert outcomes(plan_changes(lake, [changed])) == {"counts": UNCHANGED}
-    assert outcomes(plan_changes(lake, [counts("2023-11-16")])) == {"counts": REBUILT}
-    assert outcomes(plan_changes(lake, [counts("2023-11-14")])) == {"counts": REFUSED}
-    assert outcomes(plan_changes(lake, [counts()])) == {"counts": REFUSED}
 
 
 def test_of_a_lake_without_rules_the_details_are_unknown_and_the_node_is_rebuilt(lake: Lake) -> None:

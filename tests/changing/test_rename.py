@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, cast
 
 import pytest
 
@@ -10,12 +10,18 @@ import headrace as hr
 from headrace import lake as lakes
 from headrace.changing.rename_node import rename_node
 from headrace.lake import small_files
+from headrace.lake.fence import FencedError
 from headrace.lake.paths import Lake
 from headrace.nodes.progress import Progress
+from headrace.nodes.renamed import has_to_be_renamed, renamed_to, why_not_by_this_name
+from headrace.writing.lease import LeaseLostError
+from headrace.writing.node_runner import state_record
 from tests.changing.held import hold
 
 if TYPE_CHECKING:
     from pathlib import Path
+
+    from headrace.writing.lease import Lease
 
 pytestmark = pytest.mark.fast
 
@@ -28,8 +34,49 @@ def test_a_micro_batch_that_a_crash_had_interrupted_is_repeated_under_the_new_na
     lake, plan = Lake(f"file:{tmp_path}"), {"batch": 8, "upto_ms": {"readings": 5}}
     hold(lake, TOTALS, progress=Progress(batch=7))
     small_files.write_json(lake.plan("totals"), plan)
-    rename_node(lake, "totals", "sums")
+    rename_node(lake, "totals", "sums", ())
     commit = lakes.last_commit(lakes.open_table(lake.state("sums")), "node/sums")
     assert commit is not None
     assert commit.record["progress"]["batch"] == 7
     assert small_files.read_json(lake.plan("sums")) == plan
+
+
+def test_the_former_name_is_given_up_and_the_new_one_waits_for_its_tables(tmp_path: Path) -> None:
+    """A stream of either code gives its sinks nothing twice, and nothing from the beginning."""
+    lake, sums = Lake(f"file:{tmp_path}"), TOTALS.named("sums", renamed_from="totals")
+    assert not why_not_by_this_name(lake, sums), "there is nothing to go on from"
+    hold(lake, TOTALS)
+    assert not why_not_by_this_name(lake, TOTALS)
+    assert "once headrace apply has copied them" in why_not_by_this_name(lake, sums)
+    rename_node(lake, "totals", "sums", ())
+    assert "has renamed it to 'sums'" in why_not_by_this_name(lake, TOTALS)
+    assert lake.renamed("totals") in why_not_by_this_name(lake, TOTALS)
+    assert not why_not_by_this_name(lake, sums)
+    other = READINGS.group_by("value").aggregate(n=hr.count()).named("totals")
+    hold(lake, other)
+    assert not why_not_by_this_name(lake, other), "a new node has the former name"
+
+
+class Lost:
+    """A lease that another process has taken."""
+
+    def check(self) -> None:
+        raise LeaseLostError("Node 'totals': this writer's lease was taken over.")
+
+
+def test_whoever_has_lost_the_lease_renames_nothing(tmp_path: Path) -> None:
+    lake, lost = Lake(f"file:{tmp_path}"), cast("Lease", Lost())
+    hold(lake, TOTALS)
+    with pytest.raises(LeaseLostError):
+        rename_node(lake, "totals", "sums", [lost])
+    assert renamed_to(lake, "totals") is None
+    assert has_to_be_renamed(lake, TOTALS.named("sums", renamed_from="totals"))
+
+
+def test_a_writer_that_was_paused_commits_nothing_under_the_former_name(tmp_path: Path) -> None:
+    lake = Lake(f"file:{tmp_path}")
+    hold(lake, TOTALS)
+    paused = lakes.TableWriter(lakes.open_table(lake.state("totals")), lakes.APPENDER)
+    rename_node(lake, "totals", "sums", ())
+    with pytest.raises(FencedError):
+        paused.append([], state_record(TOTALS, Progress(batch=2)))

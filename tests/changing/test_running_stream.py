@@ -174,6 +174,32 @@ def test_nodes_of_a_running_stream_are_swapped_undone_and_swapped_again(living: 
     assert living.tables(after) == living.tables_anew(after)
 
 
+def test_a_node_of_a_running_stream_is_renamed_and_its_sink_gets_each_window_once(living: Living) -> None:
+    sink, minute = Seen(), 0
+    before: list[Any] = [pipeline((sink, Seen()))[0]]
+    after: list[Any] = [before[0].named("closed", renamed_from="finals")]
+
+    def feed() -> None:
+        nonlocal minute
+        minute += 1
+        living.commit((minute, "a", minute), (minute, "b", 1))
+
+    feed()
+    feed()
+    with running(living, before) as old:
+        old.read_all("finals")
+        with running(living, after) as new:
+            new.until(lambda status: "once headrace apply has copied them" in str(status["closed"].error))
+            feed()
+            ApplyChanges(living.spark, living.lake, after, clock=living.clock).run()
+            feed()
+            new.read_all("closed")
+            old.until(lambda status: "has renamed it to 'closed'" in str(status["finals"].error))
+            assert (old.status["finals"].state, old.status["finals"].failures) == ("waiting", 0)
+    assert living.tables(after) == living.tables_anew(after)
+    assert len(sink.rows) == len({row[1:4] for row in sink.rows}) == len(living.tables(after)["closed"]) > 4
+
+
 def test_a_key_is_erased_and_rows_are_cut_off_while_a_stream_runs(living: Living) -> None:
     sinks, minute = (Seen(), Seen()), 0
     nodes = pipeline(sinks)

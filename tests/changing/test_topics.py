@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -13,6 +14,7 @@ from headrace.changing.apply_changes import ApplyChanges
 from headrace.changing.plan import UNCHANGED
 from headrace.changing.plan_changes import plan_changes
 from headrace.changing.roll_back import roll_back
+from headrace.lake.fence import FencedError
 from headrace.lifecycle.backfill import verify
 from headrace.lifecycle.oracle_check import verify_keys
 from headrace.lifecycle.retention import Retention
@@ -50,7 +52,16 @@ def test_a_log_is_written_again_under_other_columns_and_goes_on(living: Living) 
     living.commit((3, "b", 3))
     living.fold(before)
     old = living.tables(before)
-    now = replace(READINGS, value="celsius DOUBLE, place STRING", renamed={"celsius": "value"})
+    now = replace(
+        READINGS,
+        value="celsius DOUBLE, place STRING, at TIMESTAMP",
+        renamed={"celsius": "value"},
+        added={"place": "hall", "at": datetime(2024, 5, 1, 12, tzinfo=UTC)},
+    )
+    with pytest.raises(
+        hr.TerminalError, match="has no column place, at, and older records are to have values"
+    ):
+        Living(living.spark, living.folder, now)
     after: list[Any] = [
         now.group_by("sensor").aggregate(n=hr.count(), total=hr.sum("celsius")).named("totals"),
         now.group_by("sensor")
@@ -65,13 +76,28 @@ def test_a_log_is_written_again_under_other_columns_and_goes_on(living: Living) 
     with pytest.raises(hr.TerminalError, match="cannot be written again while a stream of it runs"):
         apply(living, after)
     lease.release()
+
+    def appended(step: str) -> None:
+        """As another process does once the leases of one that was paused have expired."""
+        if step == "after rows":
+            Living(living.spark, living.folder, first).commit((4, "a", 9))
+
+    with pytest.raises(FencedError, match="a newer appender"):
+        ApplyChanges(living.spark, living.lake, after, on_step=appended).run()
+    living.fold(before)
+    old = living.tables(before)
     told = apply(living, after, ("after rows",))
     assert told.startswith("topic readings: its log was written again\nnode totals: ")
     assert living.tables(after) == living.tables_anew(after) == old
     living = Living(living.spark, living.folder, now)
     living.commit((5, "a", 7), name="celsius")
+    after.append(now.group_by("place", "at").aggregate(n=hr.count()).named("places"))
     living.fold(after)
-    assert living.tables(after) == living.tables_anew(after) != old
+    tables = living.tables(after)
+    assert tables == living.tables_anew(after) != old
+    assert tables["places"] == ["Row(place='hall', at=datetime.datetime(2024, 5, 1, 12, 0), n=4)"], (
+        "later records hold what they bring: this one has no place"
+    )
     assert str(ApplyChanges(living.spark, living.lake, after).run()) == "Nothing was to be applied."
 
 

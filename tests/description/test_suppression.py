@@ -137,25 +137,34 @@ def test_a_suppression_itself_takes_no_regrouped_keys() -> None:
 @pytest.mark.parametrize(
     "window", [hr.session("1 minute"), hr.sliding("1 minute")], ids=["session", "sliding"]
 )
-def test_windows_that_records_make_have_no_bound_that_shuts_down(window: WindowKind) -> None:
+def test_a_bound_of_windows_that_records_make_alters_no_row(window: WindowKind) -> None:
     counts = READINGS.group_by().window(window, grace="0 s").aggregate(n=hr.count())
-    with refused("suppress: 'shut_down' counts tumbling and hopping windows", "when_full='spill'"):
-        counts.suppress(hr.until_window_closes(max_records=5, when_full="shut_down"))
-    assert counts.suppress(hr.until_window_closes(max_records=5)).suppression is not None
+    bounded = counts.suppress(hr.until_window_closes(max_records=5, when_full="shut_down")).named("n")
+    assert bounded.fingerprint() == counts.suppress(hr.until_window_closes()).named("n").fingerprint()
+    raised = limits_of(with_limits(bounded.suppression, {"max_records": 9}))  # type: ignore[arg-type]
+    assert raised["max_records"] == 9
 
 
-def test_sessions_wait_by_their_changes_and_sliding_windows_have_no_time_limit() -> None:
-    grouped = READINGS.group_by()
-    sessions = grouped.window(hr.session("1 minute"), grace="0 s").aggregate(n=hr.count())
-    limited = sessions.suppress(LIMIT)
-    assert limited.columns == sessions.columns
+@pytest.mark.parametrize(
+    "window", [hr.session("1 minute"), hr.sliding("1 minute")], ids=["session", "sliding"]
+)
+def test_windows_that_records_make_wait_by_their_changes(window: WindowKind) -> None:
+    counts = READINGS.group_by().window(window, grace="0 s").aggregate(n=hr.count())
+    limited = counts.suppress(LIMIT)
+    assert limited.columns == counts.columns
     (changes,) = map(written_by, limited.topics)
     assert isinstance(changes, TableChanges)
-    assert changes.changed == sessions
-    with refused("until_time_limit follows no sliding windows", "or hr.session"):
-        grouped.window(hr.sliding("1 minute"), grace="0 s").aggregate(n=hr.count()).suppress(LIMIT)
+    assert changes.changed == counts
+    assert limited.updated.identity == counts.identity
+    with refused("is made by its records, and waits by its changes", ".suppress(hr.until_time_limit(…))"):
+        Suppressed(counts, LIMIT)
     with refused("changes: ", "windows that records make are no table to be joined or grouped"):
-        sessions.suppress(hr.until_window_closes()).changes()
+        counts.suppress(hr.until_window_closes()).changes()
+
+
+def test_sliding_windows_of_other_groups_than_the_record_key_wait_too() -> None:
+    counts = READINGS.group_by("site").window(hr.sliding("1 minute"), grace="0 s").aggregate(n=hr.count())
+    assert counts.suppress(LIMIT).by == ("site", "window_start")
 
 
 def test_windows_of_the_wall_clock_take_a_limit_by_either_clock_where_a_partition_has_whole_groups() -> None:

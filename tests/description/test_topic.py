@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import dataclasses
 import pickle
-from datetime import UTC, datetime, timedelta, timezone
+from datetime import UTC, date, datetime, timedelta, timezone
+from decimal import Decimal
 from typing import Any
 
 import pytest
@@ -223,3 +224,45 @@ def test_what_a_guard_cannot_be_is_said_with_the_fix() -> None:
         10_000,
         3,
     )
+
+
+def test_a_new_column_may_hold_a_value_in_older_records() -> None:
+    described = topic(
+        value="place STRING, floor INT, share DECIMAL(5, 2), on BOOLEAN, day DATE, at TIMESTAMP, ratio DOUBLE",
+        added={
+            "place": "hall",
+            "floor": -1,
+            "share": Decimal("0.50"),
+            "on": True,
+            "day": date(2026, 11, 27),
+            "at": datetime(2026, 11, 27, 12, 30, tzinfo=timezone(timedelta(hours=1))),
+            "ratio": 1e-7,
+        },
+    )
+    assert described.added_values == {
+        "place": "hall",
+        "floor": "-1",
+        "share": "0.50",
+        "on": "true",
+        "day": "2026-11-27",
+        "at": "2026-11-27 11:30:00.000000Z",
+        "ratio": "1e-7",
+    }
+    assert described != dataclasses.replace(described, added={})
+
+
+@pytest.mark.parametrize(
+    ("settings", "parts"),
+    [
+        ({"added": {"more": 1}}, ("added 'more' is no column of the value", "value, at, seen")),
+        ({"added": {"at": "now"}}, ("added 'at': 'now' is no value of type BIGINT",)),
+        ({"added": {"at": 1.5}}, ("no value of type BIGINT",)),
+        ({"added": {"at": None}}, ("None is what an added column holds anyway",)),
+        ({"value": "a ARRAY<INT>", "added": {"a": [1]}}, ("a column of type ARRAY<INT> cannot be filled",)),
+        ({"added": {"at": 1}, "renamed": {"at": "time"}}, ("'at' is in both added and renamed",)),
+        ({"added": {"at": 1}, "keep_raw": True}, ("with keep_raw=True", "coalesce")),
+    ],
+)
+def test_what_cannot_be_filled_in_is_said(settings: dict[str, Any], parts: tuple[str, ...]) -> None:
+    with refused("Topic 'readings'", *parts):
+        topic(**settings)

@@ -123,5 +123,3 @@ def test_sliding_windows_have_a_length_and_may_be_regrouped() -> None:
     )
     with refused("time difference: 0 ms", "'1 ms'"):
         hr.sliding("0 ms")
-    with refused("until_time_limit follows no sliding windows", "hr.tumbling"):
-        node.suppress(hr.until_time_limit("5 minutes"))

@@ -10,7 +10,9 @@ import pytest
 import headrace as hr
 from docs.tools import pictures, reference
 from docs.tools.readable import readable
+from headrace.cli.commands import EXIT_CODES
 from headrace.cli.configuring import SECTIONS
+from headrace.cli.groups import GROUPS
 from headrace.observe.figures import MEANINGS
 from headrace.quality.results import CLAIMS
 from tests.docs.documents import ROOT, anchors
@@ -52,6 +54,13 @@ def test_the_api_page_has_every_public_name_once() -> None:
     assert not [
         name for name in hr.__all__ if len(re.findall(rf"^::: \S+\.{name}$", page, re.MULTILINE)) != 1
     ]
+
+
+def test_the_page_of_commands_has_every_exit_code_and_command() -> None:
+    page = reference.command_line()
+    assert not [code for code, means in EXIT_CODES.items() if f"| {code} | {means} |" not in page]
+    assert not [name for names in GROUPS.values() for name in names if f"`headrace {name}`" not in page]
+    assert page.count("* `--json`") >= sum(map(len, GROUPS.values()))
 
 
 def test_the_metrics_page_has_every_figure() -> None:

@@ -14,7 +14,7 @@ import headrace as hr
 from headrace.engine.fold_increment import Distribution
 from headrace.engine.node_state import NodeState, NodeTables
 from headrace.engine.operators import operator_of
-from headrace.fold.bounds import FullError
+from headrace.fold.bounds import SIZE_CHANGES, FullError, judge
 from tests.laws.kernel.logs import Control, Sequenced, World
 from tests.oracle.log_oracle import Arrival, Commit, sequence
 
@@ -23,12 +23,23 @@ pytestmark = pytest.mark.fast
 TOPIC = hr.Topic("t", key="key STRING", value="value BIGINT")
 COLUMNS = pa.schema([("key", pa.string()), ("value", pa.int64())])
 FULL: dict[str, Any] = {"max_records": 2, "when_full": "shut_down"}
-WINDOWS = TOPIC.group_by("key").window(hr.tumbling("10 seconds"), grace=0).aggregate(n=hr.count())
 COUNTS = TOPIC.group_by("key").aggregate(n=hr.count())
+KINDS: dict[str, Any] = {
+    "tumbling": hr.tumbling("10 seconds"),
+    "sliding": hr.sliding("10 s"),
+    "session": hr.session("10 s"),
+}
 NODES = {
-    "windows": WINDOWS.suppress(hr.until_window_closes(**FULL)),
+    **{
+        kind: TOPIC.group_by("key")
+        .window(window, grace=0)
+        .aggregate(n=hr.count())
+        .suppress(hr.until_window_closes(**FULL))
+        for kind, window in KINDS.items()
+    },
     "time limit": COUNTS.suppress(hr.until_time_limit("1 hour", **FULL)),
 }
+BOUND = hr.until_window_closes(**FULL).bound
 RAISED = json.dumps({"node": "it", "limits": {"max_records": 3}})
 
 
@@ -76,3 +87,15 @@ def test_a_full_stream_commits_nothing_until_its_bound_is_raised(
     rows, times = log_of("abcd", last_control=True).increment({"t": 9_000}, {"t": 10_000})
     with pytest.raises(FullError, match="max_records is 3"):
         again.fold(rows, times, how)
+
+
+def test_windows_that_were_open_before_the_bound_was_described_leave_no_debt() -> None:
+    """They were not counted. Once they have closed, as many new ones as ever are too many."""
+    changes = [(1_000, -5), (2_000, 2), (3_000, 1)]
+    rows = [(at, "t", 0, records, 10 * records) for at, records in changes]
+    table = pa.Table.from_pylist(
+        [dict(zip(SIZE_CHANGES.names, row, strict=True)) for row in rows], SIZE_CHANGES
+    )
+    sizes, refused = judge({}, [table], lambda at_ms: BOUND, "it", "open windows")
+    assert sizes == {("t", 0): (3, 30)}
+    assert "3 records of open windows would wait" in str(refused)

@@ -242,18 +242,19 @@ def progress(table: LakeTable) -> int:
     return 0 if last is None else int(last.record["next"])
 
 
-def live(world: World) -> None:
-    """Live through one schedule."""
+def live(world: World, writers: int | None = None) -> None:
+    """Live through one schedule. In: writers  how many there are, one in five of them a maintainer; None: one to five."""
     schedule, random = Schedule(world), world.random
     schedule.store.land(0, actions(None, Change()))
     for _ in range(random.choice((0, 0, 2))):
         schedule.first_round_append()
-    schedule.appenders = random.randint(1, 3)
+    maintainers = random.randint(0, 2) if writers is None else writers // 5
+    schedule.appenders = random.randint(1, 3) if writers is None else writers - maintainers
     for number in range(schedule.appenders):
         process = world.start(f"appender {number}", schedule.append_all, 0.1 * random.random())
         if random.random() < 0.3:
             world.at(0.2 * random.random(), lambda process=process: setattr(process, "killed", True))  # type: ignore[misc]
-    for number in range(random.randint(0, 2)):
+    for number in range(maintainers):
         world.start(f"maintainer {number}", schedule.maintain, 0.1 * random.random())
     for _ in range(random.choice((0, 1, 2))):
         world.at(0.2 * random.random(), schedule.foreign_compaction)
@@ -271,12 +272,12 @@ def live(world: World) -> None:
     schedule.check()
 
 
-def broken(seeds: range) -> int | None:
-    """The first seed whose schedule breaks a law, which is printed; None: none does."""
+def broken(seeds: range, writers: int | None = None) -> int | None:
+    """The first seed whose schedule breaks a law, which is printed; None: none does. In: writers  see `live`."""
     for seed in seeds:
         world = World(seed)
         try:
-            live(world)
+            live(world, writers)
         except Exception as error:
             print(f"seed {seed}: {error!r}")
             print(*(f"{at:9.4f}  {name:14}  {text}" for at, name, text in world.trace[:400]), sep="\n")

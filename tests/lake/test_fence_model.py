@@ -19,6 +19,7 @@ from tests.lake.simulation import World
 
 pytestmark = pytest.mark.fast
 SCHEDULES = int(os.environ.get("HEADRACE_EXAMPLES", "500"))
+CROWD, CROWDED = 100, SCHEDULES // 50  # writers, and the schedules in which so many meet
 WRONG_MAX = 3000  # schedules within which each wrong step has to break a law
 
 
@@ -32,6 +33,10 @@ def _time_and_store_are_simulated(monkeypatch: pytest.MonkeyPatch) -> None:
 
 def test_no_schedule_breaks_a_law() -> None:
     assert broken(range(SCHEDULES)) is None
+
+
+def test_a_hundred_writers_break_no_law() -> None:
+    assert broken(range(CROWDED), CROWD) is None
 
 
 def judged(change: Mapping[Verdict, Verdict]) -> Callable[..., Verdict]:
@@ -56,6 +61,15 @@ def test_a_wrong_judgement_breaks_a_law(
     monkeypatch.setattr(fence, "judge", judged(change))
     monkeypatch.setattr(writer, "judge", judged(change))
     assert broken(range(WRONG_MAX)) is not None
+
+
+def test_among_a_hundred_writers_an_overtaken_one_that_goes_on_breaks_a_law(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    change = judged(WRONG_JUDGEMENTS["an overtaken writer goes on"])
+    monkeypatch.setattr(fence, "judge", change)
+    monkeypatch.setattr(writer, "judge", change)
+    assert broken(range(CROWDED), CROWD) is not None
 
 
 def _no_epochs(table: Any) -> tuple[int, dict[str, int]]:

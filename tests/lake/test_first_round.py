@@ -19,6 +19,7 @@ from headrace.log.sequencer import Sequencer
 from headrace.nodes.evolution import OtherDescriptionError
 from headrace.observe.views import Views
 from headrace.spark.session import pipeline_session
+from headrace.writing.lease import take_lease
 from tests.runtime.line import Line
 
 if TYPE_CHECKING:
@@ -60,7 +61,9 @@ def test_its_log_goes_on_and_its_nodes_are_rebuilt_from_it(spark: SparkSession, 
         assert rebuild is not None
         while rebuild.advance():
             pass
-        rebuild.swap()
+        lease = take_lease(session, lake.lease(f"node/{node.required_name}"), "A node", SystemClock())
+        rebuild.swap(lease)
+        lease.release()
         rebuild.close()
         assert Views(session, lake).read(node).count() == before
         line = Line(session, lake, node)

@@ -8,10 +8,13 @@ from typing import TYPE_CHECKING
 import pytest
 
 from headrace.spark.session import pipeline_session
+from tests.broker.harness import kafka
 from tests.log.bench import Bench
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
+
+__all__ = ["bench", "kafka"]
 
 
 @pytest.fixture

@@ -8,21 +8,35 @@ from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
+import pyarrow.compute as pc
 import pytest
 from confluent_kafka.schema_registry import Schema, SchemaRegistryClient
 from confluent_kafka.schema_registry.avro import AvroSerializer
 from confluent_kafka.serialization import MessageField, SerializationContext
 
 import headrace as hr
+from assets.tightenings import tightenings
 from headrace.description.formats.registry import Registry, RegistryAwayError, SchemaRefusedError
 from headrace.errors import TerminalError
-from headrace.local.schema_registry import RegistryFailed, SchemaRegistry
+from headrace.local import republisher, scenes
+from headrace.local.broker import Broker
+from headrace.local.schema_registry import INTERFACE, RegistryFailed, SchemaRegistry
+from headrace.local.stations import Stations
+from headrace.local.tightening_message import Tightening
+from headrace.local.topics import create_topics
+from headrace.local.traffic import produce_history
 from headrace.log import schema_store
 from headrace.log.schema_store import SchemaStore
 from headrace.sequence.decode import Decoder
 from headrace.sequence.formats import RecordFormat
+from headrace.sequence.log_state import LogState
+from headrace.sequence.replays.guards import new_guard
+from headrace.sequence.sequence_records import Sequencer
 from headrace.sinks.encoding import encoder_of
+from tests.broker.certificates import certificates
+from tests.faults.verdict import delivered
 from tests.laws.kernel.protobuf_values import Field, compiled, field, message
+from tests.log.registry_proxy import RegistryProxy
 
 pytestmark = pytest.mark.broker
 
@@ -154,6 +168,80 @@ def test_protobuf_and_json_are_registered_too(registry: SchemaRegistry, tmp_path
     assert (encoder.rows, encoder.prefix[:1], len(encoder.prefix)) == (None, b"\0", 5)
     texts = hr.Topic("texts", format=hr.JsonSchema(registry=registry.url))
     assert [column.type for column in texts.value_columns] == ["STRING", "BIGINT"]
+
+
+def test_a_guarded_registry_is_read_and_written_with_the_right_password_alone(
+    registry: SchemaRegistry, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    value = written(registry, OLD, {"id": "a"})
+    files = certificates(tmp_path / "certificates")
+    readers, writers = {"reader": "its secret"}, {"writer": "another secret"}
+    with RegistryProxy(
+        f"http://127.0.0.1:{registry.port}", files.broker, readers=readers, writers=writers
+    ) as proxy:
+        avro = hr.Avro(registry=proxy.endpoint + INTERFACE)
+        topic = hr.Topic("guarded", value="id STRING", format=avro)
+
+        def store(**credentials: str) -> SchemaStore:
+            for name in ("USERNAME", "PASSWORD", "SSL_CA_LOCATION"):
+                if name in credentials:
+                    monkeypatch.setenv(f"HEADRACE_REGISTRY_{name}", credentials[name])
+            return SchemaStore(f"file:{tmp_path}/log", topic)
+
+        def away(says: str, **credentials: str) -> None:
+            with pytest.raises(RegistryAwayError) as told:
+                read(topic, store(**credentials), [value])
+            assert says in str(told.value)
+            assert "secret" not in str(told.value)
+
+        away("CERTIFICATE_VERIFY_FAILED")
+        away("Correct HEADRACE_REGISTRY_USERNAME", SSL_CA_LOCATION=str(files.authority))
+        away("Correct HEADRACE_REGISTRY_USERNAME", USERNAME="reader", PASSWORD="another secret")
+        assert not list((tmp_path / "log").rglob("*.json"))
+        assert read(topic, store(PASSWORD="its secret"), [value]) == [{"id": "a"}]
+        with pytest.raises(RegistryAwayError) as refused:  # 403: a reader may not register
+            encoder_of(avro, "guarded", "value", COLUMNS, register=True)
+        assert "Correct HEADRACE_REGISTRY_USERNAME" in str(refused.value)
+        known = store(USERNAME="nobody")  # what is kept needs no registry
+        assert read(topic, known, [value]) == [{"id": "a"}]
+        store(USERNAME="writer", PASSWORD="another secret")
+        prefix = encoder_of(avro, "guarded", "value", COLUMNS, register=True).prefix
+        assert Registry(registry.url).schema(int.from_bytes(prefix[1:5], "big")) is not None
+
+
+def test_the_demos_service_registers_its_messages_and_sends_some_of_them_again(
+    registry: SchemaRegistry, kafka: Broker, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(scenes, "CRASHES", 1)
+    monkeypatch.setattr(scenes, "CRASH_AFTER", republisher.COMMIT_EVERY + 40)
+    servers = kafka.bootstrap_servers
+    create_topics(servers, {republisher.SOURCE: 2, republisher.TARGET: 2})
+    produce_history(servers, republisher.SOURCE, Stations(), days=0, records=300)
+    assert scenes.republish_once(servers, registry.url, tmp_path / "republisher.log") == 1
+    sent = delivered(servers, republisher.TARGET)
+    newest = SchemaRegistryClient({"url": registry.url}).get_latest_version("tightenings-value")
+    assert newest.schema.schema_type == "PROTOBUF"
+    assert newest.schema_id is not None
+    frame = b"\0" + newest.schema_id.to_bytes(4, "big") + b"\2\4"  # one index: the third message of its file
+    for each in sent:
+        assert each.value is not None
+        assert each.value.startswith(frame)
+        inside = Tightening.FromString(each.value[len(frame) :]).envelope.source_topic_chain
+        chain = [[entry.topic, entry.partition, entry.offset] for entry in inside]
+        assert each.chain is not None
+        assert chain == json.loads(each.chain)
+    headers = [[{"key": "x", "value": b""}]] * len(sent)  # none that tells a chain
+    columns = {
+        name: [getattr(each, name) for each in sent] for name in ("partition", "offset", "key", "value")
+    }
+    times = [each.timestamp_ms for each in sent]
+    raw = pa.table({**columns, "timestamp": times, "headers": headers})
+    made = Sequencer(RecordFormat.of(tightenings)).sequence(
+        raw, LogState(), new_guard(tightenings.replay_guard), max(times) + 1
+    )
+    assert (made.records, made.dead_letters, made.replays) == (340, 0, 40)
+    fresh = made.rows.filter(pc.invert(made.rows["replay"]))
+    assert pc.sum(pc.struct_field(fresh["value"], "count")).as_py() == scenes.tightenings(300)
 
 
 def test_a_port_that_is_taken_is_named(registry: SchemaRegistry, tmp_path: Path) -> None:

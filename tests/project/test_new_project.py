@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import os
+import re
 import subprocess
 import sys
 import tomllib
 import zipfile
+from collections import Counter
 from pathlib import Path
+from typing import Any
 
 import pytest
 from hatchling.builders.wheel import WheelBuilder
@@ -43,7 +46,10 @@ def run(installed: Path, cwd: Path, *command: str) -> str:
 
 
 @pytest.mark.spark
-def test_a_project_made_from_the_wheel_passes_its_own_tests(installed: Path, tmp_path: Path) -> None:
+@pytest.mark.broker
+def test_a_project_made_from_the_wheel_passes_its_own_tests_and_shows_an_alert(
+    installed: Path, tmp_path: Path
+) -> None:
     where = run(installed, tmp_path, "-c", "import headrace; print(headrace.__file__)")
     assert Path(where.strip()).is_relative_to(installed)
     said = run(installed, tmp_path, "-c", RUN, "new", "my_streams")
@@ -51,6 +57,12 @@ def test_a_project_made_from_the_wheel_passes_its_own_tests(installed: Path, tmp
     project = tmp_path / "my_streams"
     assert "2 passed" in run(installed, project, "-m", "pytest", "-q", "-p", "no:cacheprovider")
     assert "alerts" in run(installed, project, "-c", RUN, "describe")
+    assert (project / ".github" / "workflows" / "ci.yaml").is_file()
+    assert (project / "compose.yaml").is_file()
+    shown = run(installed, project, "-m", "my_streams.demo")
+    assert "sent 120 records" in shown
+    assert "alerts: 1 row" in shown
+    assert "Recomputed from the log: the same tables." in shown
 
 
 @pytest.mark.fast
@@ -67,6 +79,43 @@ def test_a_project_says_what_dg_and_pip_ask(tmp_path: Path) -> None:
         if path.suffix == ".py":
             compile(path.read_text(encoding="utf-8"), str(path), "exec")
     assert (project / ".gitignore").is_file()
+    assert (project / ".dockerignore").is_file()
+
+
+@pytest.mark.fast
+@pytest.mark.parametrize(
+    ("schema", "file"),
+    [("compose-spec", "compose.yaml"), ("github-workflows", ".github/workflows/ci.yaml")],
+)
+def test_ci_and_compose_are_what_their_schemas_allow(schema: str, file: str, tmp_path: Path) -> None:
+    project = make_project("my-streams", tmp_path)
+    check = Path(sys.executable).parent / "check-jsonschema"
+    command = [str(check), "--builtin-schema", f"vendor.{schema}", str(project / file)]
+    checked = subprocess.run(command, capture_output=True, text=True, check=False)
+    assert checked.returncode == 0, checked.stdout + checked.stderr
+
+
+@pytest.mark.fast
+def test_ci_runs_what_the_makefile_has(tmp_path: Path) -> None:
+    project = make_project("my-streams", tmp_path)
+    makefile = (project / "Makefile").read_text(encoding="utf-8")
+    ci = (project / ".github/workflows/ci.yaml").read_text(encoding="utf-8")
+    runs = re.findall(r"run: make (\w+)", ci)
+    assert runs == ["setup", "test", "demo"]
+    assert all(f"\n{target}: " in makefile for target in runs)
+
+
+@pytest.mark.fast
+@pytest.mark.parametrize("start_ms", [0, 59_999, 1_795_800_022_626])
+def test_the_demo_has_one_alert_whenever_it_is_run(start_ms: int, tmp_path: Path) -> None:
+    (demo,) = make_project("my-streams", tmp_path).rglob("demo.py")
+    told: dict[str, Any] = {}
+    code = demo.read_text(encoding="utf-8").partition("if __name__")[0]
+    exec("\n".join(line for line in code.splitlines() if not line.startswith("from ")), told)
+    declined = Counter(
+        (shop, at_ms // 60_000) for _, shop, value, at_ms in told["payments"](start_ms) if value["declined"]
+    )
+    assert [number for number in declined.values() if number >= 3] == [3]
 
 
 @pytest.mark.fast

@@ -13,7 +13,7 @@ from headrace.description import WindowedAggregate
 from headrace.lake.paths import Lake
 from headrace.lifecycle.backfill import verify
 from headrace.lifecycle.erasure import Erasure
-from headrace.lifecycle.rebuild import rebuild_due
+from headrace.lifecycle.rebuild import Rebuild, rebuild_due
 from headrace.lifecycle.retention import Retention
 from headrace.log.clock import SystemClock
 from headrace.nodes.bases import ReplacedRowsError
@@ -21,7 +21,7 @@ from headrace.nodes.evolution import HINTS, REBUILT, REFUSED
 from headrace.nodes.node_tables import read_logs
 from headrace.nodes.unusable_table import UnusableTable
 from headrace.observe.views import Views
-from headrace.writing.lease import LeaseHeldError
+from headrace.writing.lease import LeaseHeldError, take_lease
 from tests.runtime.line import Line, at
 
 if TYPE_CHECKING:
@@ -97,6 +97,16 @@ class DiedError(Exception):
     """A crash."""
 
 
+def swap(spark: SparkSession, lake: Lake, rebuild: Rebuild, node: Node) -> None:
+    """Swap it in under the node's lease."""
+    name = node.required_name
+    lease = take_lease(spark, lake.lease(f"node/{name}"), f"Node '{name}'", SystemClock())
+    try:
+        rebuild.swap(lease)
+    finally:
+        lease.release()
+
+
 def evolved(spark: SparkSession, lake: Lake, node: Node, dies_after: str | None = None) -> tuple[Line, bool]:
     """The node as its stream opens it, and whether it was rebuilt."""
 
@@ -109,7 +119,7 @@ def evolved(spark: SparkSession, lake: Lake, node: Node, dies_after: str | None 
         try:
             while rebuild.advance():
                 pass
-            rebuild.swap()
+            swap(spark, lake, rebuild, node)
         finally:
             rebuild.close()
     return Line(spark, lake, node), rebuild is not None
@@ -269,7 +279,7 @@ def test_a_rebuild_and_whoever_wrote_the_node_before_remember_what_they_cannot_u
     while rebuild.advance():
         pass
     assert known(lake) == [1, 3]
-    rebuild.swap()
+    swap(spark, lake, rebuild, changed)
     rebuild.close()
     assert known(lake) == [1, 3]
     line = Line(spark, lake, changed)

@@ -59,6 +59,7 @@ def test_tables_of_which_some_were_swapped_are_rebuilt_whichever_description_com
 def test_the_command_builds_as_far_as_the_log_goes_and_swaps_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
     class Built:
         left, closed = 3, False
+        records, records_before = 5, None
 
         def advance(self) -> bool:
             self.left -= 1

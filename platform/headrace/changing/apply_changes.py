@@ -47,7 +47,7 @@ from headrace.writing.redeliver import redeliver
 from headrace.writing.topic_descriptions import others_reading
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Sequence
+    from collections.abc import Callable, Iterator, Mapping, Sequence
 
     from pyspark.sql import SparkSession
 
@@ -55,6 +55,7 @@ if TYPE_CHECKING:
     from headrace.description import Node, Topic
     from headrace.lake.paths import Lake
     from headrace.log.clock import Clock
+    from headrace.writing.lease import Lease
 
 KEPT_HOURS = 168.0
 HOUR_MS = 3_600_000
@@ -113,12 +114,12 @@ class ApplyChanges:
             self._build(rebuilds, on_stage)
             differences = self._differences(rebuilds, on_stage)
             self._build(rebuilds, on_stage, again=True)  # what came while rows were compared
-            stack.enter_context(self._alone(names, ask=True))
+            leases = stack.enter_context(self._alone(names, ask=True))
             self._catch_up(rebuilds, on_stage)
             act = self._noted(differences)
             for name, rebuild in rebuilds.items():
                 on_stage(f"Swaps in {name}.")
-                rebuild.swap()
+                rebuild.swap(leases[name])
             act = self._deliver(act)
             if act.nodes:
                 write_act(self._lake, replace(act, state=DONE))
@@ -136,9 +137,8 @@ class ApplyChanges:
         self._rewrite_logs(on_stage)
         for each in self.plan.renamed:
             assert each.renamed_from is not None
-            # A stream that went on under the former name would give its sinks what the new name gives, too.
-            with self._alone([each.renamed_from, each.node], ask=False):
-                rename_node(self._lake, each.renamed_from, each.node)
+            with self._alone([each.renamed_from, each.node], ask=True) as leases:
+                rename_node(self._lake, each.renamed_from, each.node, leases.values())
         rebuilds = {}
         for node in self._changed:
             rebuilds[node.required_name] = rebuild = self._opened(node)
@@ -254,22 +254,25 @@ class ApplyChanges:
             small_files.write_json(self._lake.rebuild_rate(name), {"rows": rows, "seconds": seconds})
 
     @contextmanager
-    def _alone(self, names: Sequence[str], *, ask: bool) -> Iterator[None]:
-        """No stream writes these nodes meanwhile. In: ask  whether one that does is asked to hand them over."""
+    def _alone(self, names: Sequence[str], *, ask: bool) -> Iterator[Mapping[str, Lease]]:
+        """No stream writes these nodes meanwhile; the leases, by node.
+
+        In: ask  whether a stream that does is asked to hand them over
+        """
         patience = self._patience_seconds if ask else 0.0
         with ExitStack() as stack:
             held = handed_over(
                 self._spark, self._lake, names, self._clock, what=WHO, patience_seconds=patience, ask=ask
             )
             try:
-                stack.enter_context(held)
+                leases = stack.enter_context(held)
             except LeaseHeldError as error:
                 raise TerminalError(
                     f"{', '.join(names)}: cannot be swapped in or renamed while another process writes them.",
                     detail=str(error),
                     hint="Stop the stream and run headrace apply again: what is built stays.",
                 ) from error
-            yield
+            yield leases
 
     def _differences(
         self, rebuilds: dict[str, Rebuild], on_stage: Callable[[str], None]

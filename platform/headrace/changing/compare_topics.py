@@ -2,14 +2,14 @@
 
 Law: a log is written again under other columns only if each of its rows has a value there that follows from the row alone: a
 column that was removed, one with another name, or one of a wider type that holds every value of the narrower one. The
-decisions of the sequencer stay. A new column is null in older records.
+decisions of the sequencer stay. A new column holds in older records what `added` says; else it is null there.
 """
 
 from __future__ import annotations
 
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
@@ -38,6 +38,7 @@ class TopicChanges:
     """The changes of a topic's columns.
 
     gained   new columns of the value
+    filled   those that have a value in older records, with the value
     removed  columns that are there no more, with their types
     renamed  the former name of each column that has another one
     widened  columns of a wider type: the type before and now
@@ -49,19 +50,25 @@ class TopicChanges:
     renamed: Mapping[str, str] | None = None
     widened: Mapping[str, tuple[str, str]] | None = None
     other: tuple[str, ...] = ()
+    filled: Mapping[str, str] = field(default_factory=dict)
 
     @property
     def needs_rows(self) -> bool:
         """True if the rows of the log have to be written again."""
-        return bool(self.removed or self.renamed or self.widened)
+        return bool(self.removed or self.renamed or self.widened or self.filled)
 
     def lines(self, *, from_bytes: bool = False) -> tuple[str, ...]:
         """One line for each change that the rows of the log tell, or their bytes."""
         renamed = [f"~ {name} (was named {before})" for name, before in (self.renamed or {}).items()]
         widened = [f"~ {name}: {before} -> {now}" for name, (before, now) in (self.widened or {}).items()]
         removed = [f"- {name} (was {of})" for name, of in (self.removed or {}).items()]
-        gained = [f"+ {name}" + ("" if from_bytes else ", null in older records") for name in self.gained]
+        gained = [f"+ {name}" + ("" if from_bytes else self._in_older_records(name)) for name in self.gained]
         return (*gained, *removed, *renamed, *widened)
+
+    def _in_older_records(self, name: str) -> str:
+        return (
+            f", '{self.filled[name]}' in older records" if name in self.filled else ", null in older records"
+        )
 
 
 def columns_of(topic: Topic) -> pa.Schema:
@@ -73,14 +80,17 @@ def columns_of(topic: Topic) -> pa.Schema:
 def compare_topic(log: LakeTable, topic: Topic) -> TopicChanges:
     """The changes of a topic. In: log  is there."""
     has, needs = column_types(log, columns_of(topic), (KEY, VALUE))
-    return compare_types(has, needs, topic.renamed)
+    return compare_types(has, needs, topic.renamed, topic.added_values)
 
 
-def compare_types(has: Types, needs: Types, renamed: Mapping[str, str]) -> TopicChanges:
+def compare_types(
+    has: Types, needs: Types, renamed: Mapping[str, str], added: Mapping[str, str] | None = None
+) -> TopicChanges:
     """The changes between two sets of types.
 
     In: has, needs  the types of `key` and of `value`, each by name
         renamed     new names to former ones
+        added       values of new columns in older records
     """
     other = (
         [] if has.get(KEY) == needs.get(KEY) else [f"key: {_shown(has.get(KEY))} -> {_shown(needs.get(KEY))}"]
@@ -101,7 +111,8 @@ def compare_types(has: Types, needs: Types, renamed: Mapping[str, str]) -> Topic
     removed = {
         name: _shown(of) for name, of in before.items() if name not in now and name not in names.values()
     }
-    return TopicChanges(tuple(gained), removed, names, widened, tuple(other))
+    filled = {name: value for name, value in (added or {}).items() if name in gained}
+    return TopicChanges(tuple(gained), removed, names, widened, tuple(other), filled)
 
 
 def is_wider(before: Any, now: Any) -> bool:

@@ -212,7 +212,8 @@ class ChangePlan:
         if self.rewritten:
             nodes = ", ".join(each.node for each in self.rebuilt)
             topics = ", ".join(each.topic for each in self.rewritten)
-            return f"To write {topics} again{f' and rebuild {nodes}' if nodes else ''}: headrace apply."
+            words = f"To write {topics} again{f' and rebuild {nodes}' if nodes else ''}"
+            return f"{words}: stop the streams of {topics}, then headrace apply."
         if self.rebuilt:
             return f"To rebuild {', '.join(each.node for each in self.rebuilt)}: headrace apply."
         if self.renamed:

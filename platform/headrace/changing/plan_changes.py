@@ -16,9 +16,10 @@ from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
 from headrace.changing.compare_rules import Changes, compare_rules, nodes_read
+from headrace.changing.cut_nodes import NEW_NAME, ways_out, why_not_from_the_rest
 from headrace.changing.plan import NEW, RENAMED, UNCHANGED, ChangePlan, LogRead, NodePlan, TopicPlan
 from headrace.changing.plan_topics import RESTORE, plan_topic
-from headrace.changing.rename_node import has_to_be_renamed, why_not_renamed
+from headrace.changing.rename_node import why_not_renamed
 from headrace.description import OtherNodeError, is_of_kafka, is_unnamed, with_references, written_by
 from headrace.description.remarks import remarks_of
 from headrace.description.sink import CorrectableSink
@@ -28,17 +29,15 @@ from headrace.nodes.node_tables import STATE_LAYOUT
 from headrace.nodes.older_rows import why_not_since
 from headrace.nodes.opening import cut_logs
 from headrace.nodes.references import NodeAwaitedError, found_reference
+from headrace.nodes.renamed import has_to_be_renamed
 from headrace.nodes.topics import topics_of, upstream_first
 
 if TYPE_CHECKING:
     from headrace.description import Node, NodeReference, Topic
     from headrace.lake.paths import Lake
 
+NO_CHANGES = Changes()
 NO_RENAME = "Leave renamed_from out: the node is then a new one, built from the log."
-CUT_WAY_OUT = (
-    f"{RESTORE}; or give the changed node a new name: it is then built from the rest of the log. Tumbling windows can be "
-    "rebuilt from a day on that the log still holds: named(…, since=…)."
-)
 
 
 @dataclass(frozen=True)
@@ -165,7 +164,7 @@ class _Planner:
             interrupted=held.is_interrupted(described["fingerprint"]),
             sinks=tuple((sink.name, isinstance(sink, CorrectableSink)) for sink in node.sinks),
         )
-        reason, way_out = self._why_not(node)
+        reason, way_out = self._why_not(node, changes)
         if reason:
             return replace(plan, outcome=REFUSED, reason=reason, way_out=way_out)
         reads = tuple(self._reads(node, held))
@@ -176,14 +175,17 @@ class _Planner:
             plan, outcome=REBUILT, reads=reads, seconds=seconds, at_start=by_policy(node, outcome) == REBUILT
         )
 
-    def _why_not(self, node: Node) -> tuple[str, str]:
-        """Why a node cannot be folded from its whole log, and the way out; empty: it can."""
+    def _why_not(self, node: Node, changes: Changes = NO_CHANGES) -> tuple[str, str]:
+        """Why a node cannot be folded from its whole log, and the way out; empty: it can.
+
+        In: changes  from the description that its tables are of
+        """
         reason, way_out = self._why_not_read(node)
         if reason:
             return reason, way_out
         cut = cut_logs(self._lake, node) if held_node(self._lake, node.required_name) else []
         if cut:
-            return f"rows of the log of '{cut[0]}' were cut off (headrace retain)", CUT_WAY_OUT
+            return why_not_from_the_rest(cut, changes), ways_out(self._lake, node, cut, changes)
         if why := why_not_since(self._lake, node):
             return why, "Apply it once stream time has reached that day plus grace, or name an earlier day."
         return "", ""
@@ -199,7 +201,7 @@ class _Planner:
             if writer is not None and self._is_told_in_part(writer):
                 return (
                     f"rows of the logs of '{writer.required_name}' were cut off, and it would tell all anew",
-                    CUT_WAY_OUT,
+                    f"{RESTORE}; or {NEW_NAME}.",
                 )
             if is_of_kafka(topic) and self._topic_plans[topic.name].outcome == REFUSED:
                 return (

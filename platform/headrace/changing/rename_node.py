@@ -2,7 +2,8 @@
 
 Law: a fold does not depend on the node's name, so the tables of the new name are those that a node of that name would have
 built. Two things depend on it. Limits that people have set in the log stand under the name: a rename is then refused. And
-the node's log for others has the name: it is told anew, so its readers are rebuilt.
+the node's log for others has the name: it is told anew, so its readers are rebuilt. A stream that runs hands the node over,
+and does not go on under the former name.
 """
 
 from __future__ import annotations
@@ -12,11 +13,16 @@ from typing import TYPE_CHECKING, Any
 from headrace import lake as lakes
 from headrace.lake import kinds, small_files
 from headrace.lifecycle.former import copy_table, plain, record_of
-from headrace.lifecycle.takeover import writers_of
+from headrace.lifecycle.takeover import take_over, writers_of
+from headrace.nodes.renamed import note_renamed
+from headrace.writing.lease import require_held
 
 if TYPE_CHECKING:
+    from collections.abc import Iterable
+
     from headrace.description import Node
     from headrace.lake.paths import Lake
+    from headrace.writing.lease import Lease
 
 
 def why_not_renamed(lake: Lake, node: Node) -> str:
@@ -29,17 +35,25 @@ def why_not_renamed(lake: Lake, node: Node) -> str:
     return f"limits of '{before}' were set in the log, and stand under that name" if limits else ""
 
 
-def has_to_be_renamed(lake: Lake, node: Node) -> bool:
-    """Whether a node has a former name with tables, and none of its own."""
-    before = node.renamed_from
-    return before is not None and _last(lake, before) is not None and _last(lake, node.required_name) is None
-
-
-def rename_node(lake: Lake, before: str, after: str) -> None:
-    """Copy the tables of a node to another name, and let it rest if it rests. The caller holds the leases of both.
+def rename_node(lake: Lake, before: str, after: str, leases: Iterable[Lease]) -> None:
+    """Copy the tables of a node to another name, and let it rest if it rests.
 
     The state goes last: before it is there, the new name has no tables, and this is done again.
+
+    In:     leases  of both names, which the caller holds
+    Raises: LeaseLostError when somebody has taken one; the node then keeps its name
     """
+    take_over(lake, before)  # a writer that was paused commits no more
+    note_renamed(lake, before, after)
+    try:
+        require_held(leases)  # whoever takes one later reads that note
+        _copy_node(lake, before, after)
+    except BaseException:
+        small_files.delete(lake.renamed(before))
+        raise
+
+
+def _copy_node(lake: Lake, before: str, after: str) -> None:
     for folder in (lake.table(after), lake.state(after), lake.openings(after)):
         small_files.delete(folder)
         lakes.forget(folder)

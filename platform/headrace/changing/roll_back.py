@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from contextlib import ExitStack
 from dataclasses import replace
+from functools import partial
 from typing import TYPE_CHECKING
 
 from headrace.changing.acts import UNDONE, Act, last_act, write_act
@@ -19,6 +20,7 @@ from headrace.lifecycle.former import bring_back, former_of
 from headrace.log.clock import SystemClock
 from headrace.spark.session import pipeline_session
 from headrace.writing.handover import PATIENCE_SECONDS, handed_over
+from headrace.writing.lease import require_held
 from headrace.writing.lease_waits import take_lease_patiently
 
 if TYPE_CHECKING:
@@ -53,16 +55,18 @@ def roll_back(
         )
     names = [each.node for each in act.nodes]
     with ExitStack() as stack:
-        stack.enter_context(
+        held = stack.enter_context(
             handed_over(session, lake, names, clock, what=WHO, patience_seconds=patience_seconds)
         )
+        leases = [*held.values()]
         for each in act.nodes:
             for kind in ("rebuild", "backfill"):
                 folder, writer = lake.lease(f"{kind}/{each.node}"), f"Rollback of '{each.node}'"
-                stack.callback(take_lease_patiently(session, folder, writer, clock).release)
+                leases.append(take_lease_patiently(session, folder, writer, clock))
+                stack.callback(leases[-1].release)
         back = _required(lake, act)
         for name in reversed(back):
-            bring_back(lake, name)
+            bring_back(lake, name, partial(require_held, leases))
         write_act(lake, replace(act, state=UNDONE))
     return back
 

@@ -16,6 +16,7 @@ from headrace.cli.running import run_streams
 from headrace.cli.setting_up import fetch
 from headrace.cli.status import show_status
 from headrace.cli.tailing import tail_node
+from headrace.cli.telling import take_json
 
 app.command("demo")(demo)
 app.command("demo-once")(demo_once)
@@ -38,5 +39,6 @@ app.command("tail")(tail_node)
 app.command("new")(new_project)
 app.command("fetch-jars")(fetch)
 in_groups(app)
+take_json(app)
 
 __all__ = ["app", "main"]

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-import json
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from headrace.cli.long_work import long_work
 from headrace.cli.options import DEFAULTS, Pipeline, Root
+from headrace.cli.telling import tell
 from headrace.settings import load_pipeline
 
 if TYPE_CHECKING:
@@ -15,7 +16,6 @@ if TYPE_CHECKING:
 
 
 def plan_pipeline(
-    as_json: Annotated[bool, typer.Option("--json", help="As a JSON document.")] = False,
     pipeline: Pipeline = DEFAULTS.pipeline,
     lake: Root = DEFAULTS.lake,
 ) -> None:
@@ -27,7 +27,7 @@ def plan_pipeline(
     from headrace.lake.paths import Lake
 
     plan = plan_changes(Lake(lake), load_pipeline(pipeline))
-    typer.echo(json.dumps(plan.to_json(), indent=2) if as_json else str(plan))
+    tell(plan, plan.to_json())
     if plan.refused:
         raise typer.Exit(1)
 
@@ -57,13 +57,16 @@ def apply_pipeline(
     from headrace.lake.paths import Lake
 
     act = ApplyChanges(_session(lake), Lake(lake), load_pipeline(pipeline), emit=emit, kept_hours=keep_hours)
-    if build_only:
-        act.build(on_stage=typer.echo)
-        typer.echo(
-            "Built as far as the tables before have read the logs. Run headrace apply: it goes on from here."
-        )
-    else:
-        typer.echo(str(act.run(on_stage=typer.echo)))
+    with long_work("Applies the plan.") as work:
+        if not build_only:
+            applied = act.run(on_stage=work.begin)
+        else:
+            act.build(on_stage=work.begin)
+    if not build_only:
+        tell(applied)
+        return
+    told = "Built as far as the tables before have read the logs. Run headrace apply: it goes on from here."
+    tell(told, built=[each.node for each in act.plan.rebuilt])
 
 
 def roll_pipeline_back(lake: Root = DEFAULTS.lake) -> None:
@@ -72,7 +75,7 @@ def roll_pipeline_back(lake: Root = DEFAULTS.lake) -> None:
     from headrace.lake.paths import Lake
 
     back = roll_back(_session(lake), Lake(lake))
-    typer.echo(f"{', '.join(back) or 'No node'}: the tables are those from before. Now {RESTORED}")
+    tell(f"{', '.join(back) or 'No node'}: the tables are those from before. Now {RESTORED}", nodes=back)
 
 
 def _session(lake: str) -> SparkSession:

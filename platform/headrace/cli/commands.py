@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 import datetime as dt
-import json
 import sys
+from collections.abc import Mapping
 from dataclasses import asdict
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from headrace.cli.options import DEFAULTS, AsJson, Pipeline, Root
+from headrace.cli.long_work import long_work
+from headrace.cli.options import DEFAULTS, Pipeline, Root
+from headrace.cli.telling import tell, tell_error
 from headrace.errors import HeadraceError, TransientError
 from headrace.settings import load_pipeline
 
@@ -21,11 +23,14 @@ if TYPE_CHECKING:
     from headrace.log.limits import LimitsSet
 
 MAY_GO_AWAY = 75  # EX_TEMPFAIL of sysexits.h
-EXIT_CODES = (
-    "Exit codes: 0 done; 1 a check or a comparison failed; 2 an error, which says what to do; "
-    "75 an error that may go away: try again."
-)
-app = typer.Typer(no_args_is_help=True, rich_markup_mode="rich", help=__doc__, epilog=EXIT_CODES)
+EXIT_CODES: Mapping[int, str] = {
+    0: "done",
+    1: "the answer is no: a check or a comparison failed, a plan refuses something, an erasure is pending, a key has no row",
+    2: "an error, which says what to do",
+    MAY_GO_AWAY: "an error that may go away: try again",
+}
+EPILOG = f"Exit codes: {'; '.join(f'{code} {meaning}' for code, meaning in EXIT_CODES.items())}."
+app = typer.Typer(no_args_is_help=True, rich_markup_mode="rich", help=__doc__, epilog=EPILOG)
 
 
 @app.command("accept-gap")
@@ -41,9 +46,10 @@ def accept_gap(
 
     lost = accept(_session(lake), Lake(lake), _topic(pipeline, topic), KafkaSettings())
     for partition, (first, end) in sorted(lost.items()):
-        typer.echo(f"Partition {partition}: offsets {first} to {end - 1} recorded as lost.")
+        told = f"Partition {partition}: offsets {first} to {end - 1} recorded as lost."
+        tell(told, topic=topic, partition=partition, first_offset=first, end_offset=end)
     if not lost:
-        typer.echo(f"Topic '{topic}' has lost nothing that its log needs.")
+        tell(f"Topic '{topic}' has lost nothing that its log needs.")
 
 
 @app.command()
@@ -62,12 +68,10 @@ def repair(
     )
     done = False
     for each in work.run():
-        typer.echo(str(each))
+        tell(each)
         done = True
     if not done:
-        typer.echo(
-            f"Topic '{topic}': nothing is lost, no node has read beyond its log, and nobody changed rows."
-        )
+        tell(f"Topic '{topic}': nothing is lost, no node has read beyond its log, and nobody changed rows.")
 
 
 @app.command("reset-guard")
@@ -84,9 +88,8 @@ def reset_guard(
 
     forgotten = reset(_session(lake), Lake(lake), _topic(pipeline, topic), root, partition)
     for number in forgotten:
-        typer.echo(
-            f"Topic '{topic}': all that was seen of {root} partition {number} is forgotten from here on."
-        )
+        told = f"Topic '{topic}': all that was seen of {root} partition {number} is forgotten from here on."
+        tell(told, topic=topic, root=root, partition=number)
 
 
 @app.command("set-limits")
@@ -105,7 +108,7 @@ def set_limits(
 
     asked = limits_asked(time_limit, max_records, max_bytes)
     entry = record(_session(lake), Lake(lake), node_named(node, pipeline), asked)
-    typer.echo(f"Node '{node}': {_limits_set(entry)}")
+    tell(f"Node '{node}': {_limits_set(entry)}", node=node, **_facts(entry))
 
 
 @app.command("set-trigger")
@@ -119,13 +122,13 @@ def set_trigger(
     from headrace.streams.trigger import set_trigger as record
 
     record(Lake(lake), stream, trigger_ms)
-    typer.echo(f"Stream '{stream}': trigger_ms {trigger_ms or 'as configured'}.")
+    told = f"Stream '{stream}': trigger_ms {trigger_ms or 'as configured'}."
+    tell(told, stream=stream, trigger_ms=trigger_ms or None)
 
 
 @app.command()
 def limits(
     node: Annotated[str, typer.Argument(help="The suppressed node.")],
-    as_json: AsJson = False,
     pipeline: Pipeline = DEFAULTS.pipeline,
     lake: Root = DEFAULTS.lake,
 ) -> None:
@@ -135,13 +138,8 @@ def limits(
     from headrace.lifecycle.live_limits import limits_known
 
     policy, entries = limits_known(_session(lake), Lake(lake), node_named(node, pipeline))
-    if as_json:
-        told = [{"ingested_at_ms": entry.ingested_at_ms, **entry.limits} for entry in entries]
-        typer.echo(json.dumps({"in_force": dict(limits_of(policy)), "set": told}))
-        return
-    typer.echo(f"In force: {limits_in_words(limits_of(policy))}.")
-    for entry in entries:
-        typer.echo(_limits_set(entry))
+    words = [f"In force: {limits_in_words(limits_of(policy))}.", *map(_limits_set, entries)]
+    tell("\n".join(words), node=node, in_force=dict(limits_of(policy)), set=[*map(_facts, entries)])
 
 
 def _limits_set(entry: LimitsSet) -> str:
@@ -149,6 +147,10 @@ def _limits_set(entry: LimitsSet) -> str:
 
     at = dt.datetime.fromtimestamp(entry.ingested_at_ms / 1000, dt.UTC)
     return f"{limits_in_words(entry.limits)} since ingested_at {at.isoformat(timespec='milliseconds')}."
+
+
+def _facts(entry: LimitsSet) -> dict[str, Any]:
+    return {"ingested_at_ms": entry.ingested_at_ms, **entry.limits}
 
 
 @app.command()
@@ -162,45 +164,40 @@ def verify(
     ] = False,
     keys: Annotated[int, typer.Option(min=1, help="With --oracle: how many keys.")] = 20,
     seed: Annotated[int, typer.Option(help="With --oracle: another seed gives other keys.")] = 0,
-    as_json: AsJson = False,
     pipeline: Pipeline = DEFAULTS.pipeline,
     lake: Root = DEFAULTS.lake,
 ) -> None:
     """Recompute a node from its log and compare, day by day. It changes nothing, and exits with 1 when a row differs."""
     from headrace.lake.paths import Lake
     from headrace.lifecycle.backfill import verify as compare
+    from headrace.lifecycle.backfill_plan import STAGES
 
     if oracle:
         if day:
             raise typer.BadParameter("--oracle compares keys, not days: leave --day out.")
-        sys.exit(0 if _verify_keys(lake, node_named(node, pipeline), keys, seed, as_json) else 1)
-    verdicts = compare(
-        _session(lake), Lake(lake), node_named(node, pipeline), [d.date() for d in day] if day else None
-    )
+        sys.exit(0 if _verify_keys(lake, node_named(node, pipeline), keys, seed) else 1)
+    described, days = node_named(node, pipeline), [d.date() for d in day] if day else None
+    with long_work("Starts Spark.", len(STAGES) - 1) as work:
+        verdicts = compare(
+            _session(lake), Lake(lake), described, days, on_stage=lambda stage: work.begin(stage.capitalize())
+        )
     for verdict in verdicts:
-        if as_json:
-            typer.echo(json.dumps(asdict(verdict), default=str))
-            continue
         word = "equal" if verdict.equal else f"{verdict.rows_differing} rows differ"
-        typer.echo(f"{verdict.what}  {verdict.rows_recomputed:>9,} rows recomputed  {word}")
-        for line in verdict.first_differences:
-            typer.echo(f"    {line}")
+        told = f"{verdict.what}  {verdict.rows_recomputed:>9,} rows recomputed  {word}"
+        tell("\n    ".join([told, *verdict.first_differences]), vars(verdict))
     sys.exit(0 if all(verdict.equal for verdict in verdicts) else 1)
 
 
-def _verify_keys(lake: str, node: Node, keys: int, seed: int, as_json: bool) -> bool:
+def _verify_keys(lake: str, node: Node, keys: int, seed: int) -> bool:
     """Say what the oracle finds; True: no row differs."""
     from headrace.lake.paths import Lake
     from headrace.lifecycle.oracle_check import verify_keys
 
-    verdict = verify_keys(_session(lake), Lake(lake), node, keys, seed)
-    if as_json:
-        typer.echo(json.dumps({**asdict(verdict), "equal": verdict.equal}, default=str))
-        return verdict.equal
+    with long_work(f"Replays {keys:,} keys through the oracle."):
+        verdict = verify_keys(_session(lake), Lake(lake), node, keys, seed)
     word = "no row differs" if verdict.equal else f"{verdict.rows_differing:,} rows differ"
-    typer.echo(f"{verdict.node}  {verdict.keys:,} keys checked  {verdict.rows_equal:,} rows equal  {word}")
-    for line in verdict.first_differences:
-        typer.echo(f"    {line}")
+    told = f"{verdict.node}  {verdict.keys:,} keys checked  {verdict.rows_equal:,} rows equal  {word}"
+    tell("\n    ".join([told, *verdict.first_differences]), vars(verdict), equal=verdict.equal)
     return verdict.equal
 
 
@@ -220,16 +217,16 @@ def rebuild(
     described = found_in(Lake(lake), node_named(node, pipeline))
     built = rebuild_due(pipeline_session(_session(lake)), described, Lake(lake), SystemClock())
     if built is None:
-        typer.echo(f"Node '{node}': its tables are those of this description.")
+        tell(f"Node '{node}': its tables are those of this description.", node=node, rebuilt=False)
         return
     try:
-        while built.advance():
-            pass
+        with long_work("Folds the log.") as work:
+            while built.advance():
+                work.reach(built.records, built.records_before, "records folded")
     finally:
         built.close()
-    typer.echo(
-        f"Node '{node}': rebuilt as far as its tables have read the log. Start its stream with this description."
-    )
+    told = f"Node '{node}': rebuilt as far as its tables have read the log. Start its stream with this description."
+    tell(told, node=node, rebuilt=True, records=built.records)
 
 
 @app.command()
@@ -252,7 +249,7 @@ def redeliver(
         _session(lake), Lake(lake), node_named(node, pipeline), days, only_missing=missing, sinks=sink or None
     )
     for each in given:
-        typer.echo(each.in_words)
+        tell(each.in_words, vars(each))
 
 
 @app.command()
@@ -267,9 +264,10 @@ def erase(
     from headrace.lifecycle.erasure import Erasure, until_vacuum
 
     nodes = load_pipeline(pipeline)
-    for done in Erasure(_session(lake), Lake(lake), nodes, _topic(pipeline, topic), key).run():
-        typer.echo(str(done))
-    typer.echo(until_vacuum())
+    with long_work("Erases the key's records."):
+        for done in Erasure(_session(lake), Lake(lake), nodes, _topic(pipeline, topic), key).run():
+            tell(done)
+    tell(until_vacuum())
 
 
 @app.command()
@@ -285,7 +283,9 @@ def retain(
 
     work = Retention(_session(lake), Lake(lake), load_pipeline(pipeline), _topic(pipeline, topic))
     before_ms = round(before.replace(tzinfo=dt.UTC).timestamp() * 1000)
-    typer.echo(str(work.run(before_ms, on_stage=typer.echo)))
+    with long_work("Looks at the log.") as shown:
+        cut = work.run(before_ms, on_stage=shown.begin)
+    tell(cut)
 
 
 @app.command()
@@ -308,7 +308,10 @@ def maintain(
     for done in work.run(compact=compact, vacuum=vacuum):
         freed = done.stored_before.bytes - done.stored_after.bytes
         files = f"{done.before.files:>6,} files became {done.after.files:,}, {freed:,} bytes freed"
-        typer.echo(f"{done.of} {done.what}: {f'left as it is. {done.skipped}' if done.skipped else files}")
+        tell(
+            f"{done.of} {done.what}: {f'left as it is. {done.skipped}' if done.skipped else files}",
+            asdict(done),
+        )
 
 
 def node_named(name: str, pipeline: str) -> Node:
@@ -343,5 +346,5 @@ def main() -> None:
     try:
         app()
     except HeadraceError as error:
-        typer.secho(str(error), fg="red", err=True)
+        tell_error(error)
         sys.exit(MAY_GO_AWAY if isinstance(error, TransientError) else 2)

@@ -3,20 +3,17 @@
 from __future__ import annotations
 
 import sys
-from typing import TypeVar
 
 import typer
-from pydantic import ValidationError
-from pydantic_settings import BaseSettings, SettingsError
+from pydantic_settings import BaseSettings
 
-from headrace.cli.options import DEFAULTS, Pipeline, Root
+from headrace.cli.options import DEFAULTS, Pipeline, Root, read_settings
+from headrace.cli.telling import tell
 from headrace.description.formats.registry_settings import RegistrySettings
-from headrace.errors import TerminalError
 from headrace.settings import KafkaSettings, Settings, SparkSettings, StreamSettings, load_pipeline
 from headrace.settings.alerts import SlackSettings, SmtpSettings
 
 config = typer.Typer(no_args_is_help=True, help="Show the settings, and try what they name.")
-S = TypeVar("S", bound=BaseSettings)
 SECTIONS: tuple[type[BaseSettings], ...] = (
     Settings,
     KafkaSettings,
@@ -33,8 +30,9 @@ def show() -> None:
     """Print every setting as a variable of the environment, with the value that holds; secrets are hidden."""
     for section in SECTIONS:
         prefix = section.model_config.get("env_prefix", "")
-        for name, value in _read(section).model_dump().items():
-            typer.echo(f"{prefix}{name}".upper() + f"={'' if value is None else value}")
+        for name, value in read_settings(section).model_dump().items():
+            variable = f"{prefix}{name}".upper()
+            tell(f"{variable}={'' if value is None else value}", variable=variable, value=value)
 
 
 @config.command()
@@ -46,28 +44,9 @@ def check(
     from headrace.preflight import check_configuration
 
     for section in SECTIONS:
-        _read(section)
+        read_settings(section)
     well = True
     for finding in check_configuration(load_pipeline(pipeline), lake):
-        typer.secho(str(finding), fg=None if finding.ok else "red")
+        tell(typer.style(str(finding), fg=None if finding.ok else "red"), {"ok": finding.ok, **vars(finding)})
         well &= finding.ok
     sys.exit(0 if well else 1)
-
-
-def _read(section: type[S]) -> S:
-    """The settings of a class.
-
-    Raises: TerminalError naming each variable whose value is wrong
-    """
-    prefix = section.model_config.get("env_prefix", "")
-    try:
-        return section()
-    except ValidationError as error:
-        wrong = "; ".join(f"{prefix}{each['loc'][0]}".upper() + f": {each['msg']}" for each in error.errors())
-    except SettingsError as error:
-        wrong = str(error)
-    raise TerminalError(
-        "A setting has a value that it does not take.",
-        detail=wrong,
-        hint="docs/settings.md says what each variable takes.",
-    )

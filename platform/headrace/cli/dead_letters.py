@@ -7,7 +7,9 @@ from typing import Annotated
 
 import typer
 
+from headrace.cli.long_work import long_work
 from headrace.cli.options import DEFAULTS, Pipeline, Root
+from headrace.cli.telling import tell
 from headrace.settings import load_pipeline
 
 
@@ -32,11 +34,11 @@ def show_dead_letters(
     spark, tables = commands._session(lake), Lake(lake)
     found = by_reason(Views(spark, tables).dead_letters(described, readers), examples)
     for each in found:
-        typer.echo(str(each))
+        tell(each)
     if not found:
-        typer.echo(f"Topic '{topic}' has no dead letters.")
+        tell(f"Topic '{topic}' has no dead letters.")
     elif again := redriven(read(spark, tables.log(topic))).count():
-        typer.echo(f"{again:,} of them stand in the log again.")
+        tell(f"{again:,} of them stand in the log again.", topic=topic, redriven=again)
 
 
 def redrive(
@@ -58,11 +60,19 @@ def redrive(
 
     corrections = None if file is None else read_corrections(file)
     work = Redrive(commands._session(lake), Lake(lake), commands._topic(pipeline, topic), KafkaSettings())
-    done = work.run(reason=reason, corrections=corrections, dry_run=dry_run)
-    typer.echo(f"{done.sent:,} dead letters {'can be' if dry_run else 'were'} sent again.")
+    with long_work("Reads the dead letters.") as shown:
+        done = work.run(
+            reason=reason,
+            corrections=corrections,
+            dry_run=dry_run,
+            on_read=lambda read: shown.reach(read, None, "dead letters read"),
+        )
+    lines = [f"{done.sent:,} dead letters {'can be' if dry_run else 'were'} sent again."]
     if done.before:
-        typer.echo(f"{done.before:,} had been sent before.")
+        lines.append(f"{done.before:,} had been sent before.")
     for why, number in sorted(done.left.items(), key=lambda each: -each[1]):
-        typer.echo(f"{number:,} still cannot be read: {why}")
-    for partition, offset in done.missing:
-        typer.echo(f"Partition {partition}, offset {offset} is no dead letter.")
+        lines.append(f"{number:,} still cannot be read: {why}")
+    lines += [
+        f"Partition {partition}, offset {offset} is no dead letter." for partition, offset in done.missing
+    ]
+    tell("\n".join(lines), {"topic": topic, "dry_run": dry_run, **vars(done)})

@@ -7,6 +7,8 @@ from typing import Annotated
 
 import typer
 
+from headrace.cli.telling import console
+
 
 def demo(
     port: Annotated[int, typer.Option(help="Port of the Dagster UI.")] = 3000,
@@ -16,10 +18,10 @@ def demo(
         bool, typer.Option(help="With a Spark cluster, the lake on S3, and Dagster's records in PostgreSQL.")
     ] = False,
 ) -> None:
-    """Run a broker, traffic, the stream and the Dagster UI on this machine until Ctrl-C."""
+    """Run a broker, a schema registry, traffic, the stream and the Dagster UI on this machine until Ctrl-C."""
     from headrace.local.demo import run_demo
 
-    run_demo(port=port, rate=rate, fresh=fresh, cluster=cluster)
+    run_demo(port=port, rate=rate, fresh=fresh, cluster=cluster, console=console())
 
 
 def demo_once(
@@ -28,4 +30,4 @@ def demo_once(
     """Run the demo once without the UI: produce, stream, backfill, check, and print the tables and the proof."""
     from headrace.local.demo_once import run_demo_once
 
-    sys.exit(0 if run_demo_once(records=records) else 1)
+    sys.exit(0 if run_demo_once(records=records, console=console()) else 1)

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 
 from headrace.cli.options import DEFAULTS, Pipeline
-from headrace.description import describe
+from headrace.cli.telling import tell
+from headrace.description import Node, describe
 from headrace.settings import load_pipeline
 
 
@@ -23,5 +24,18 @@ def describe_nodes(
         raise typer.BadParameter(
             f"no node {unknown[0]!r} in {pipeline}; there are: {', '.join(sorted(nodes))}"
         )
-    found = describe(*(nodes[name] for name in node or nodes))
-    typer.echo(found.mermaid if mermaid else str(found))
+    wanted = [nodes[name] for name in node or nodes]
+    found = describe(*wanted)
+    tell(found.mermaid if mermaid else found, nodes=[*map(_facts, wanted)], mermaid=found.mermaid)
+
+
+def _facts(node: Node) -> dict[str, Any]:
+    return {
+        "name": node.required_name,
+        "description": node.description,
+        "says": node.in_words,
+        "columns": node.columns,
+        "topics": [topic.name for topic in node.topics],
+        "sinks": [sink.name for sink in node.sinks],
+        "fingerprint": node.fingerprint(),
+    }

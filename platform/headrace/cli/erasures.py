@@ -5,9 +5,8 @@ from __future__ import annotations
 import datetime as dt
 import sys
 
-import typer
-
 from headrace.cli.options import DEFAULTS, Root
+from headrace.cli.telling import tell
 from headrace.lake.paths import Lake
 from headrace.lifecycle.pending_erasures import pending
 
@@ -17,9 +16,8 @@ def pending_erasures(lake: Root = DEFAULTS.lake) -> None:
     found = pending(Lake(lake))
     for each in found:
         at = dt.datetime.fromtimestamp(each.since_ms / 1000, dt.UTC).isoformat(timespec="seconds")
-        typer.echo(
-            f"{each.node}: pending since {at}; run `headrace erase {each.topic} …` with its pipeline's nodes, too."
-        )
+        told = f"{each.node}: pending since {at}; run `headrace erase {each.topic} …` with its pipeline's nodes, too."
+        tell(told, vars(each))
     if not found:
-        typer.echo("No erasure is pending.")
+        tell("No erasure is pending.")
     sys.exit(1 if found else 0)

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 from jinja2 import Environment, StrictUndefined
 
+from headrace.cli.telling import tell
 from headrace.errors import TerminalError
 
 if TYPE_CHECKING:
@@ -21,7 +22,7 @@ if TYPE_CHECKING:
 
 NAME = re.compile(r"[a-z][a-z0-9_-]*")
 # Names that a folder of templates cannot have.
-RENAMED = {"gitignore": ".gitignore"}
+RENAMED = {"gitignore": ".gitignore", "dockerignore": ".dockerignore", "github": ".github"}
 
 
 def new_project(
@@ -29,9 +30,9 @@ def new_project(
         str, typer.Argument(help="The project's name, as my_streams; a folder of this name is made.")
     ],
 ) -> None:
-    """Make a project: a pipeline, its tests, what Dagster loads, and a Makefile."""
+    """Make a project: a pipeline, its tests, a demo, what Dagster loads, a Makefile, CI and a compose file."""
     folder = make_project(name, Path.cwd())
-    typer.echo(f"Made {folder}. Next: cd {name} && make test, then make demo.")
+    tell(f"Made {folder}. Next: cd {name} && make test, then make demo.", project=name, folder=folder)
 
 
 def make_project(name: str, parent: Path) -> Path:
@@ -67,7 +68,7 @@ def _templates(folder: Traversable, prefix: str) -> Iterator[tuple[str, str]]:
     """Each file's place in the project, and its template."""
     for each in sorted(folder.iterdir(), key=lambda entry: entry.name):
         if each.is_dir():
-            yield from _templates(each, f"{prefix}{each.name}/")
+            yield from _templates(each, f"{prefix}{RENAMED.get(each.name, each.name)}/")
         elif each.name.endswith(".jinja"):
             name = each.name.removesuffix(".jinja")
             yield f"{prefix}{RENAMED.get(name, name)}", each.read_text(encoding="utf-8")

@@ -2,13 +2,61 @@
 
 from __future__ import annotations
 
-from typing import Annotated
+from types import SimpleNamespace
+from typing import Annotated, Any, TypeVar
 
 import typer
+from pydantic import ValidationError
+from pydantic_settings import BaseSettings, SettingsError
 
-from headrace.settings import Settings
+from headrace.errors import TerminalError
+from headrace.settings import Settings, StreamSettings
 
-Pipeline = Annotated[str, typer.Option(envvar="HEADRACE_PIPELINE", help="Module that defines the nodes.")]
-Root = Annotated[str, typer.Option("--lake", envvar="HEADRACE_LAKE", help="Root URI of all tables.")]
-AsJson = Annotated[bool, typer.Option("--json", help="For programs: one JSON object a line.")]
-DEFAULTS = Settings()
+Pipeline = Annotated[
+    str,
+    typer.Option(
+        envvar="HEADRACE_PIPELINE",
+        help="Module that defines the nodes.",
+        show_default="tool.headrace.pipeline of pyproject.toml, or assets",
+    ),
+]
+Root = Annotated[
+    str,
+    typer.Option(
+        "--lake",
+        envvar="HEADRACE_LAKE",
+        help="Root URI of all tables.",
+        show_default=".headrace/lake of the working directory",
+    ),
+]
+S = TypeVar("S", bound=BaseSettings)
+
+
+def read_settings(section: type[S], **given: Any) -> S:
+    """Read the settings of a class from the environment.
+
+    In:     given  values that are not read
+    Raises: TerminalError naming each variable whose value is wrong
+    """
+    prefix = section.model_config.get("env_prefix", "")
+    try:
+        return section(**given)
+    except ValidationError as error:
+        wrong = "; ".join(f"{prefix}{each['loc'][0]}".upper() + f": {each['msg']}" for each in error.errors())
+    except SettingsError as error:
+        wrong = str(error)
+    raise TerminalError(
+        "A setting has a value that it does not take.",
+        detail=wrong,
+        hint="docs/settings.md says what each variable takes.",
+    )
+
+
+# Typer calls a default that is a function, once a command needs it. So `--help` works where `pyproject.toml` or a variable
+# of the environment is broken, and the command that needs it says what is wrong.
+DEFAULTS = SimpleNamespace(
+    pipeline=lambda: read_settings(Settings).pipeline,
+    lake=lambda: read_settings(Settings, pipeline="not read").lake,
+    trigger_ms=lambda: read_settings(StreamSettings).trigger_ms,
+    standby=lambda: read_settings(StreamSettings).standby,
+)

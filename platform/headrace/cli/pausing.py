@@ -8,6 +8,7 @@ import typer
 
 from headrace.cli.commands import node_named
 from headrace.cli.options import DEFAULTS, Pipeline, Root
+from headrace.cli.telling import tell
 from headrace.lake.paths import Lake
 from headrace.streams.pausing import pause, resume
 
@@ -19,7 +20,8 @@ def pause_node(
 ) -> None:
     """Let one node rest while the others of its stream go on; also after a restart, until `headrace resume`."""
     pause(Lake(lake), node_named(node, pipeline).required_name)
-    typer.echo(f"Node '{node}' rests: a stream that runs follows within seconds. Its logs go on.")
+    told = f"Node '{node}' rests: a stream that runs follows within seconds. Its logs go on."
+    tell(told, node=node, paused=True)
 
 
 def resume_node(
@@ -29,4 +31,4 @@ def resume_node(
 ) -> None:
     """Let a node go on that was paused; it folds what its logs hold."""
     rested = resume(Lake(lake), node_named(node, pipeline).required_name)
-    typer.echo(f"Node '{node}' {'goes on' if rested else 'was not paused'}.")
+    tell(f"Node '{node}' {'goes on' if rested else 'was not paused'}.", node=node, was_paused=rested)

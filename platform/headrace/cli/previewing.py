@@ -7,6 +7,7 @@ from typing import Annotated
 import typer
 
 from headrace.cli.options import DEFAULTS, Pipeline, Root
+from headrace.cli.telling import tell
 from headrace.observe.preview import preview
 from headrace.settings import load_pipeline
 
@@ -26,4 +27,4 @@ def preview_node(
     nodes = {each.required_name: each for each in load_pipeline(pipeline)}
     if node not in nodes:
         raise typer.BadParameter(f"no node {node!r} in {pipeline}; there are: {', '.join(sorted(nodes))}")
-    typer.echo(str(preview(nodes[node], records, lake=lake)))
+    tell(preview(nodes[node], records, lake=lake))

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import csv
-import json
 import sys
 from enum import StrEnum
 from typing import TYPE_CHECKING, Annotated, Any
@@ -11,11 +10,10 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from headrace.cli.options import DEFAULTS, Pipeline, Root
+from headrace.cli.telling import for_programs, json_line, tell
 from headrace.settings import load_pipeline
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
-
     import pyarrow as pa
 
 
@@ -29,7 +27,7 @@ class Output(StrEnum):
 
 def answer_query(
     query: Annotated[str | None, typer.Argument(help="SQL; without it the tables are listed.")] = None,
-    output: Annotated[Output, typer.Option(help="json: one object a line.")] = Output.TABLE,
+    output: Annotated[Output, typer.Option(help="json: as --json.")] = Output.TABLE,
     rows: Annotated[int, typer.Option(min=1, help="With --output table: how many are shown.")] = 100,
     pipeline: Pipeline = DEFAULTS.pipeline,
     lake: Root = DEFAULTS.lake,
@@ -41,10 +39,10 @@ def answer_query(
     with LakeSql(Lake(lake), load_pipeline(pipeline)) as sql:
         if query is None:
             for name in sql.names:
-                typer.echo(name)
+                tell(name, table=name)
             return
         found = sql.query(query)
-    _print(found, output, rows)
+    _print(found, Output.JSON if for_programs() else output, rows)
 
 
 def get_row(
@@ -63,20 +61,20 @@ def get_row(
     row = KeyedReads(Lake(lake)).get(nodes[node], key)
     if row is None:
         sys.exit(1)
-    typer.echo(_json(row))
+    tell(json_line(row), row)
 
 
 def _print(found: pa.Table, output: Output, rows: int) -> None:
     if output is Output.JSON:
         for row in found.to_pylist():
-            typer.echo(_json(row))
+            tell(json_line(row), row)
     elif output is Output.CSV:
         writer = csv.writer(sys.stdout)
         writer.writerow(found.column_names)
         writer.writerows(row.values() for row in found.to_pylist())
     else:
         for line in _lines(found, rows):
-            typer.echo(line)
+            tell(line)
 
 
 def _lines(found: pa.Table, rows: int) -> list[str]:
@@ -91,7 +89,3 @@ def _lines(found: pa.Table, rows: int) -> list[str]:
 
 def _cell(value: Any) -> str:
     return "null" if value is None else str(value)
-
-
-def _json(row: Mapping[str, Any]) -> str:
-    return json.dumps(row, default=str, ensure_ascii=False)

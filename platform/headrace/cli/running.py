@@ -5,7 +5,8 @@ from __future__ import annotations
 import signal
 import sys
 import time
-from typing import TYPE_CHECKING, Annotated
+from dataclasses import asdict
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 from rich.console import Console
@@ -13,7 +14,8 @@ from rich.live import Live
 from rich.table import Table
 
 from headrace.cli.options import DEFAULTS, Pipeline, Root
-from headrace.settings import StreamSettings, load_pipeline
+from headrace.cli.telling import for_programs, show, tell
+from headrace.settings import load_pipeline
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -33,10 +35,10 @@ def run_streams(
     until_caught_up: Annotated[bool, typer.Option(help="End when every record of Kafka is folded.")] = False,
     trigger_ms: Annotated[
         int, typer.Option(min=1, help="Shortest time between two micro-batches.")
-    ] = StreamSettings().trigger_ms,
+    ] = DEFAULTS.trigger_ms,
     standby: Annotated[
         bool, typer.Option(help="Wait for streams that another process writes, and take over when it ends.")
-    ] = StreamSettings().standby,
+    ] = DEFAULTS.standby,
     pipeline: Pipeline = DEFAULTS.pipeline,
     lake: Root = DEFAULTS.lake,
 ) -> None:
@@ -46,11 +48,12 @@ def run_streams(
     signal.signal(signal.SIGINT, signal.default_int_handler)  # Spark's own cancels the jobs of micro-batches
     try:
         if until_caught_up:
-            Console().print(table_of(runtime.run_until_caught_up(CAUGHT_UP_WITHIN_SECONDS)))
+            statuses = runtime.run_until_caught_up(CAUGHT_UP_WITHIN_SECONDS)
+            show(table_of(statuses), *map(_facts, statuses))
         else:
             _show(runtime)
     except KeyboardInterrupt:
-        typer.echo("stopping: the streams finish their micro-batches first")
+        tell("stopping: the streams finish their micro-batches first")
     finally:
         runtime.drain()
 
@@ -77,7 +80,15 @@ def open_runtime(
     )
 
 
+def _facts(status: StreamStatus) -> dict[str, Any]:
+    return {"asset": status.asset, **asdict(status)}
+
+
 def _show(runtime: StreamRuntime) -> None:
+    while for_programs() and not runtime.jvm_ended:
+        for each in runtime.poll():
+            tell(each, _facts(each))
+        time.sleep(EVERY_SECONDS)
     with Live(console=Console(), auto_refresh=False) as live:
         while not runtime.jvm_ended:  # `drain` raises when it has
             live.update(table_of(runtime.poll()), refresh=True)

@@ -7,6 +7,7 @@ from typing import Annotated
 
 import typer
 
+from headrace.cli.telling import tell
 from headrace.local.fetch_jars import fetch_jars
 
 
@@ -16,4 +17,5 @@ def fetch(
     ] = None,
 ) -> None:
     """Fetch the jars of Spark and of the local Kafka broker, and verify the digest of each."""
-    typer.echo(f"The jars are in {fetch_jars(folder)}.")
+    found = fetch_jars(folder)
+    tell(f"The jars are in {found}.", folder=found)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import datetime as dt
-import json
 import time
 from typing import TYPE_CHECKING, Annotated
 
@@ -13,6 +12,7 @@ from rich.live import Live
 from rich.table import Table
 
 from headrace.cli.options import DEFAULTS, Pipeline, Root
+from headrace.cli.telling import for_programs, show
 from headrace.settings import load_pipeline
 
 if TYPE_CHECKING:
@@ -25,7 +25,6 @@ EVERY_SECONDS = 2.0
 
 def show_status(
     follow: Annotated[bool, typer.Option("--follow", "-f", help="Show it again every two seconds.")] = False,
-    as_json: Annotated[bool, typer.Option("--json", help="One JSON object for each log and node.")] = False,
     pipeline: Pipeline = DEFAULTS.pipeline,
     lake: Root = DEFAULTS.lake,
 ) -> None:
@@ -35,13 +34,12 @@ def show_status(
     from headrace.observe.standing import standings
 
     nodes, root, clock = load_pipeline(pipeline), Lake(lake), SystemClock()
-    if as_json:
-        for each in standings(root, nodes, clock):
-            typer.echo(json.dumps(each.to_json()))
-        return
-    if not follow:
-        Console().print(table_of(standings(root, nodes, clock)))
-        return
+    while for_programs() or not follow:
+        found = standings(root, nodes, clock)
+        show(table_of(found), *found)
+        if not follow:
+            return
+        time.sleep(EVERY_SECONDS)
     with Live(console=Console(), auto_refresh=False) as live:
         while True:
             live.update(table_of(standings(root, nodes, clock)), refresh=True)

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import json
 import time
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from headrace.cli.options import DEFAULTS, Pipeline, Root
+from headrace.cli.telling import tell
 from headrace.settings import load_pipeline
 
 if TYPE_CHECKING:
@@ -23,7 +23,6 @@ def tail_node(
     node: Annotated[str, typer.Argument(help="The node whose rows are shown.")],
     rows: Annotated[int, typer.Option("--rows", "-n", min=0, help="Rows of the last commits first.")] = 10,
     follow: Annotated[bool, typer.Option(help="Go on until Ctrl-C.")] = True,
-    as_json: Annotated[bool, typer.Option("--json", help="For programs: one JSON object a line.")] = False,
     pipeline: Pipeline = DEFAULTS.pipeline,
     lake: Root = DEFAULTS.lake,
 ) -> None:
@@ -35,16 +34,13 @@ def tail_node(
     if node not in nodes:
         raise typer.BadParameter(f"no node {node!r} in {pipeline}; there are: {', '.join(sorted(nodes))}")
     tail = Tail(Lake(lake), nodes[node])
-    _show(tail.newest(rows), as_json)
+    _show(tail.newest(rows))
     while follow:
-        _show(tail.news(), as_json)
+        _show(tail.news())
         time.sleep(EVERY_SECONDS)
 
 
-def _show(rows: Iterable[TailRow], as_json: bool) -> None:
+def _show(rows: Iterable[TailRow]) -> None:
     for each in rows:
-        if as_json:
-            typer.echo(json.dumps({"gone": each.gone, **each.row}, default=str))
-        else:
-            values = "  ".join(f"{name}={value}" for name, value in each.row.items())
-            typer.echo(f"{'-' if each.gone else '+'} {values}")
+        values = "  ".join(f"{name}={value}" for name, value in each.row.items())
+        tell(f"{'-' if each.gone else '+'} {values}", {"gone": each.gone, **each.row})

@@ -1,7 +1,7 @@
 """Aggregates whose result does not depend on how the records were grouped on the way.
 
 Law: all merge exactly. Floats are rounded to `scale` decimals one by one and accumulated as DECIMAL. Approximate ones
-approximate each record by itself, and merge what is left exactly.
+approximate each record by itself, and merge what is left exactly. Each raises DescriptionError for a column that is no name.
 """
 
 from __future__ import annotations
@@ -166,90 +166,122 @@ _EXAMPLES = {
 
 
 def count(column: str | None = None) -> Aggregate:
-    """The number of records, or of those whose `column` is not null."""
+    """Count the records of a group, or those whose `column` is not null.
+
+    Out: BIGINT
+    """
     return Aggregate("count", column, 0)
 
 
 def sum(column: str, scale: int = SCALE_DEFAULT) -> Aggregate:
-    """The exact sum of `column`; each float is first rounded to `scale` decimals."""
+    """Add the values of a number column.
+
+    In:     scale  decimals to which each float is rounded before it is added
+    Out:    BIGINT of whole numbers, DECIMAL(38, s) of decimals, else DOUBLE
+    Law:    the sum is exact, so the order of the records does not show in it
+    Raises: DescriptionError for a column that is no name, or a scale that is no number of decimals
+    """
     return Aggregate("sum", column, scale)
 
 
 def min(column: str) -> Aggregate:
-    """The lowest value of `column`."""
+    """Keep the lowest value of `column`. Out: of the column's type."""
     return Aggregate("min", column, 0)
 
 
 def max(column: str) -> Aggregate:
-    """The highest value of `column`."""
+    """Keep the highest value of `column`. Out: of the column's type."""
     return Aggregate("max", column, 0)
 
 
 def avg(column: str, scale: int = SCALE_DEFAULT) -> Aggregate:
-    """The exact sum of `column` over its count; each float is first rounded to `scale` decimals."""
+    """Divide the exact sum of `column` by the number of its values that are not null.
+
+    In:     scale  decimals to which each float is rounded before it is added
+    Out:    DOUBLE
+    Raises: DescriptionError for a column that is no name, or a scale that is no number of decimals
+    """
     return Aggregate("avg", column, scale)
 
 
 def variance(column: str, scale: int = SCALE_DEFAULT) -> Aggregate:
-    """The sample variance of `column`, null below two values; inputs have at most 15 digits, `scale` of them decimals."""
+    """Compute the sample variance of a number column.
+
+    In:     scale  decimals to which each value is rounded first; a value has at most 15 digits
+    Out:    DOUBLE; null if there are fewer than two values
+    Raises: DescriptionError for a column that is no name, or a scale that is no number of decimals
+    """
     return Aggregate("variance", column, scale)
 
 
 def stddev(column: str, scale: int = SCALE_DEFAULT) -> Aggregate:
-    """The square root of the sample variance of `column`."""
+    """Compute the square root of the sample variance: see `variance`."""
     return Aggregate("stddev", column, scale)
 
 
 def first(column: str) -> Aggregate:
-    """The value of `column`, null too, in the first record in the log's order."""
+    """Keep the value of `column` in the first record, in the log's order; null counts as a value."""
     return Aggregate("first", column, 0)
 
 
 def last(column: str) -> Aggregate:
-    """The value of `column`, null too, in the last record in the log's order."""
+    """Keep the value of `column` in the last record, in the log's order; null counts as a value."""
     return Aggregate("last", column, 0)
 
 
 def collect(column: str, max_items: int) -> Aggregate:
-    """The first `max_items` values of `column` that are not null, in the log's order, as an array."""
+    """Collect the first `max_items` values of `column` that are not null.
+
+    Out:    an array in the log's order
+    Raises: DescriptionError for a column that is no name, or a `max_items` that is no positive number
+    """
     return Aggregate("collect", column, 0, max_items)
 
 
 def max_by(value: str, by: str) -> Aggregate:
-    """The `value`, null too, in the record with the highest `by`; of several such the first in the log's order.
+    """Keep `value` of the record with the highest `by`; null counts as a value.
 
-    A record whose `by` is null does not count. NaN is the highest number.
+    The first in the log's order counts, if several records have the same `by`. A record whose `by` is null does not
+    count. NaN is the highest number.
+
+    Out:    of the type of `value`; null if no record counts
     """
     return Aggregate("max_by", value, 0, by=by)
 
 
 def min_by(value: str, by: str) -> Aggregate:
-    """The `value`, null too, in the record with the lowest `by`; of several such the first in the log's order.
-
-    A record whose `by` is null does not count. NaN is the highest number.
-    """
+    """Keep `value` of the record with the lowest `by`: see `max_by`."""
     return Aggregate("min_by", value, 0, by=by)
 
 
 def top(n: int, value: str, by: str) -> Aggregate:
-    """An array of `value`, null too, in the `n` records with the highest `by`, the highest first.
+    """Collect `value` of the `n` records with the highest `by`; null counts as a value.
 
     Records with the same `by` stand in the log's order. A record whose `by` is null does not count.
+
+    Out:    an array, the highest first; empty if no record counts
+    Raises: DescriptionError for a column that is no name, or an `n` that is no positive number
     """
     return Aggregate("top", value, 0, n, by)
 
 
 def count_distinct(column: str) -> Aggregate:
-    """The exact number of different values of `column` that are not null.
+    """Count the different values of `column` that are not null, exactly.
 
     The state holds each of them. `approx_count_distinct` holds a bounded number of bytes.
+
+    Out:    BIGINT
     """
     return Aggregate("count_distinct", column, 0)
 
 
 def approx_count_distinct(column: str, error: float = 0.02) -> Aggregate:
-    """About how many different values of `column` there are that are not null; `error`: relative standard error.
+    """Count the different values of `column` that are not null, approximately.
 
+    In:     error  the relative standard error
+    Out:    BIGINT
+    Law:    the same values give the same number, in any order and however they were grouped
+    Raises: DescriptionError for a column that is no name, or an error out of bounds
     Source: HyperLogLog (Flajolet and others, 2007) with the estimator of Ertl, "New cardinality estimation algorithms for
     HyperLogLog sketches" (2017).
     """
@@ -257,10 +289,13 @@ def approx_count_distinct(column: str, error: float = 0.02) -> Aggregate:
 
 
 def quantiles(column: str, at: Sequence[float], error: float = 0.01) -> Aggregate:
-    """An array of quantiles of the numbers in `column`, each with a relative error of at most `error`.
+    """Find quantiles of the numbers in `column`, each with a relative error of at most `error`.
 
-    Each number is rounded to the binary digits that `error` asks for. The quantiles of these are exact: of n numbers the
-    one at place ceil(q * n), from the lowest. NaN is the highest number. The result is null if there is no number.
+    In:     at  the quantiles, as [0.5, 0.99]
+    Out:    ARRAY<DOUBLE>, one value for each of `at`; null if there is no number
+    Law:    each number is rounded to the binary digits that `error` asks for. The quantiles of the rounded numbers are
+            exact: of n numbers the one at place ceil(q * n), from the lowest. NaN is the highest number
+    Raises: DescriptionError for a column that is no name, a quantile outside 0 to 1, or an error out of bounds
     """
     given: Any = at
     if isinstance(at, Sequence) and not isinstance(at, str):

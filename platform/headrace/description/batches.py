@@ -24,7 +24,7 @@ _BATCH_COLUMNS = ("batch_id", "events", "records", "opened_at", "closed_at", "cl
 
 @dataclass(frozen=True)
 class Batches(Emitting):
-    """Batches of each group's records, each delivered whole.
+    """Puts each group's records into batches, each delivered whole.
 
     Out: columns `by`, `batch_id`, `events` (array of struct of the collected columns), `records`, `opened_at`,
          `closed_at`, `closed_by` (`count`, `bytes`, `wait`, `drain`); one row per batch, written when it closes.
@@ -77,12 +77,12 @@ class Batches(Emitting):
 
     @property
     def day_column(self) -> str:
-        """A batch belongs to the day in which it was opened."""
+        """The column of the day in which a batch was opened."""
         return "opened_at"
 
     @property
     def longest_wall_wait_ms(self) -> int:
-        """A batch is open for at most `max_wait_ms`."""
+        """How long a batch may be open: `max_wait_ms`."""
         return self.max_wait_ms or 0
 
     @property

@@ -1,7 +1,7 @@
 """The code that a user's class refers to beyond its own source: functions, classes and values of its package.
 
-Law: equal wherever it is computed, for it goes by names and sources, and never by where a package is installed. What another
-package has is told by its name alone; what is reached through an object, such as `self.client.get`, is not seen.
+Law: equal wherever it is computed, for it goes by names and sources, and never by where a package is installed. A name
+stands for what another package has. Code that is reached through an object, such as `self.client.get`, is not seen.
 """
 
 from __future__ import annotations

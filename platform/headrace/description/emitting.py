@@ -25,7 +25,7 @@ class Emitting(Node, RowOperators):
     """The base of such nodes: they go on as streams."""
 
     def as_stream(self) -> Stream:
-        """The rows of the node, each once, in the order in which they become final.
+        """Go on from the node's rows as a stream: each row once, in the order in which they become final.
 
         Raises: DescriptionError when it has a sink and no name, or the type of a column is known to Spark alone
         """

@@ -31,7 +31,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class GroupedStream:
-    """A stream and the columns that it is grouped by."""
+    """A stream with the columns that it is grouped by: `window`, `aggregate`, `batch` and `process` go on from here."""
 
     stream: Stream
     by: tuple[str, ...]
@@ -42,7 +42,10 @@ class GroupedStream:
     def window(
         self, window: WindowKind, grace: Duration | None = None, clock: str = STREAM
     ) -> WindowedStream:
-        """Group by windows too; a record is late for one when stream time has reached its end (and gap) plus `grace`.
+        """Group by windows, too.
+
+        A record is late for a window when stream time has reached the window's end plus `grace`; for a session, its end
+        plus gap plus `grace`.
 
         In:     clock  "stream": windows of event time; "wall": of the time at which the log recorded each record, so that a
                        backfill repeats them. By the wall clock no record is late, and there is no grace
@@ -59,7 +62,11 @@ class GroupedStream:
         return WindowedStream(self, window, duration_ms(grace, "grace"), clock)
 
     def aggregate(self, **aggregates: Aggregate) -> RunningAggregate:
-        """One row per group, with a column for each aggregate over all its records so far."""
+        """Keep one row for each group, with a column for each aggregate over all its records so far.
+
+        In:     aggregates  by the names of their columns: `n=hr.count(), total=hr.sum("value")`
+        Raises: DescriptionError for an aggregate that its column's type does not allow
+        """
         return RunningAggregate(self.stream, self.by, tuple(aggregates.items()))
 
     def batch(
@@ -92,7 +99,7 @@ class GroupedStream:
         attempts: int = 1,
         order: str = "log",
     ) -> Processed:
-        """The rows that a user's processor forwards for the records of each group (see `hr.Processor`).
+        """Run a processor of your own over the records of each group (see `hr.Processor`); its rows are a stream.
 
         In:     processor    a class, or a `functools.partial` of one
                 output       columns of the rows that it forwards, as DDL; of several outputs by name (see `output_stream`)
@@ -128,7 +135,11 @@ class WindowedStream:
         check_grouping(self.window, self.grouped.stream, self.grouped.by)
 
     def aggregate(self, **aggregates: Aggregate) -> WindowedAggregate:
-        """One row per group and window, with a column for each aggregate."""
+        """Make one row for each group and window, with a column for each aggregate.
+
+        In:     aggregates  by the names of their columns: `n=hr.count(), total=hr.sum("value")`
+        Raises: DescriptionError for an aggregate that its column's type does not allow
+        """
         grouped, made = self.grouped, tuple(aggregates.items())
         return WindowedAggregate(
             grouped.stream, grouped.by, self.window, self.grace_ms, made, by_clock=self.clock

@@ -18,7 +18,7 @@ State = Mapping[str, Any]
 
 
 class Aggregate(ABC):
-    """An aggregate of one's own, for streams and windows.
+    """The base of aggregates of your own, for streams and windows.
 
     In:  state   DDL of what is kept of the records of a group, such as "low DOUBLE, high DOUBLE"
          result  the type of its value, such as "DOUBLE"
@@ -33,22 +33,22 @@ class Aggregate(ABC):
 
     @abstractmethod
     def init(self) -> State:
-        """The state of no records: a dict with the columns of `state`."""
+        """Give the state of no records: a dict with the columns of `state`."""
 
     @abstractmethod
     def add(self, state: Any, *values: Any) -> State:
-        """A state with one record more. In: values  of the record's columns, None where they are null."""
+        """Give a state with one record more. In: values  of the record's columns, None where they are null."""
 
     @abstractmethod
     def merge(self, one: Any, other: Any) -> State:
-        """The state of the records of both."""
+        """Give the state of the records of both states."""
 
     @abstractmethod
     def finish(self, state: Any) -> Any:
-        """The value of a state."""
+        """Give the aggregate's value for a state."""
 
     def of(self, *columns: str) -> Described:
-        """The aggregate of columns of a stream: `.aggregate(span=Span().of("value"))`.
+        """Apply it to columns of a stream: `.aggregate(span=Span().of("value"))`.
 
         Raises: DescriptionError when no column is named, or `state`, `result` and `init` do not go together
         """

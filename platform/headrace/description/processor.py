@@ -21,7 +21,7 @@ _FROZEN = "_headrace_frozen"
 
 
 class ProcessorError(TerminalError):
-    """A processor raises, or does what it may not do."""
+    """A processor raised an error, or did what a processor may not do."""
 
 
 class Record(Mapping[str, Any]):
@@ -58,22 +58,22 @@ class Record(Mapping[str, Any]):
 
     @property
     def timestamp(self) -> dt.datetime | None:
-        """Its event time."""
+        """The record's event time, in UTC."""
         return None if self._event_ms is None else moment(self._event_ms)
 
     @property
     def stream_time(self) -> dt.datetime | None:
-        """The highest event time of its partition up to and including it."""
+        """The highest event time of the record's partition, up to and including this record."""
         return None if self._stream_ms is None else moment(self._stream_ms)
 
     @property
     def ingested_at(self) -> dt.datetime:
-        """The commit time of its log commit: the wall clock, as the log recorded it."""
+        """The time of the record's log commit: the wall clock, as the log recorded it."""
         return moment(self._ingested_ms)
 
 
 class ReadOnlyStore(ABC):
-    """Entries by key that can be read: a global table, or those of the current group.
+    """Holds entries by key that can be read: a global table, or the entries of the current group.
 
     A key, or a value, of one column is that column's value. A key of several columns is a tuple. A value of several columns
     is a mapping by name. The columns of a global table's value are those that are not in its key.
@@ -81,23 +81,26 @@ class ReadOnlyStore(ABC):
 
     @abstractmethod
     def get(self, *key: Any) -> Any:
-        """The value of a key; None: there is none."""
+        """Get the value of a key; None if there is none."""
 
     @abstractmethod
     def all(self) -> Iterator[tuple[Any, Any]]:
-        """Keys and values, in the order of keys. The store may change meanwhile: what is given is as it was at the start."""
+        """Give all keys and values, in the order of keys, as they are now: later changes of the store do not show."""
 
     @abstractmethod
     def range(self, first: Any, last: Any) -> Iterator[tuple[Any, Any]]:
-        """The same from one key through another, both included."""
+        """Give keys and values from one key through another, both included: see `all`."""
 
 
 class KeyValueStore(ReadOnlyStore):
-    """Entries of the current group, by key. A value store has one entry, and `get`, `put` and `delete` take no key."""
+    """Holds the entries of the current group, by key.
+
+    A value store has one entry, and `get`, `put` and `delete` take no key.
+    """
 
     @abstractmethod
     def put(self, *key_and_value: Any) -> None:
-        """Set the value of a key; None, where a value has one column, deletes it. In: the key, then the value."""
+        """Set the value of a key: the key comes first, then the value. If a value has one column, None deletes the key."""
 
     @abstractmethod
     def delete(self, *key: Any) -> None:
@@ -105,7 +108,10 @@ class KeyValueStore(ReadOnlyStore):
 
 
 class Context(ABC):
-    """A processor gets this in `init`, and keeps as an attribute: it always stands for the current group."""
+    """Gives a processor its stores, its clocks and its output.
+
+    A processor gets it in `init` and keeps it as an attribute. It always stands for the current group.
+    """
 
     @property
     @abstractmethod
@@ -115,38 +121,43 @@ class Context(ABC):
     @property
     @abstractmethod
     def stream_time(self) -> dt.datetime | None:
-        """In `process` the record's stream time; else the stream clock of the group; None: it has none yet.
+        """The stream time: in `process` the record's, else that of the group's stream clock; None: it has none yet.
 
-        In the order of time, in `process` the record's event time or, if it came late, the stream clock.
+        With order="time", `process` sees the record's event time or, if the record came late, the stream clock.
         """
 
     @property
     @abstractmethod
     def wall_time(self) -> dt.datetime:
-        """The commit time of the current log commit."""
+        """The time of the current log commit, in UTC: the wall clock, as the log recorded it."""
 
     @abstractmethod
     def store(self, name: str) -> KeyValueStore:
-        """One of the key-value stores, or value stores, that the node was described with.
+        """Get a key-value store or a value store by its name. Raises: ProcessorError if the node has none of it.
 
-        Also a global table, whose `put` and `delete` raise; `global_table` lets a type checker refuse them.
+        It gives a global table, too, whose `put` and `delete` raise. `global_table` lets a type checker refuse them.
         """
 
     @abstractmethod
     def window_store(self, name: str) -> WindowStore:
-        """One of its window stores."""
+        """Get a window store by its name: see `store`."""
 
     @abstractmethod
     def session_store(self, name: str) -> SessionStore:
-        """One of its session stores."""
+        """Get a session store by its name: see `store`."""
 
     @abstractmethod
     def global_table(self, name: str) -> ReadOnlyStore:
-        """One of the tables that all groups read (see `hr.global_table`)."""
+        """Get a table that all groups read, by its name: see `hr.global_table`. Raises: as `store`."""
 
     @abstractmethod
     def forward(self, **columns: Any) -> None:
-        """Give a row. In: all columns of the output by name; None is null. `to`: of several outputs which."""
+        """Give a row of the output.
+
+        In:     columns  all columns of the output by name; None is null
+                to       the name of the output, if the node has several
+        Raises: ProcessorError naming a column that is missing, unknown or of another type
+        """
 
     @abstractmethod
     def schedule(
@@ -169,20 +180,20 @@ class Context(ABC):
 
     @abstractmethod
     def cancel(self, name: str) -> None:
-        """Take back the timer of a name; nothing happens if there is none."""
+        """Cancel the timer of a name; nothing happens if there is none."""
 
     def commit(self) -> None:  # noqa: B027
-        """A hint that changes nothing: each micro-batch commits whole."""
+        """Do nothing: each micro-batch commits whole. Code from Kafka Streams may go on calling it."""
 
 
 class Timer:
-    """A timer that was scheduled."""
+    """Stands for a timer that was scheduled."""
 
     def __init__(self, context: Context, name: str) -> None:
         self._context, self.name = context, name
 
     def cancel(self) -> None:
-        """Take it back from the current group."""
+        """Cancel the timer of the current group."""
         self._context.cancel(self.name)
 
 
@@ -205,10 +216,10 @@ class Frozen:
 
 
 class Processor(Frozen, ABC):
-    """A user's own operator over the records of a group.
+    """The base of operators of your own over the records of a group.
 
-    `init` is called once for each object, which stands for all groups; so it reads no store. After it no attribute can be
-    changed, and its lists, dicts and sets are read only: what is to be remembered goes into a store.
+    The engine calls `init` once for each object. An object stands for all groups, so `init` reads no store. After `init` no
+    attribute can be changed, and lists, dicts and sets in attributes are read only. A store keeps what a group remembers.
 
     Source: Kafka Streams, Processor (KIP-28, KIP-478).
     """
@@ -218,14 +229,14 @@ class Processor(Frozen, ABC):
         cls.closes = cls.close is not Processor.close
 
     def init(self, context: Context) -> None:
-        """Keep the context and stores as attributes; schedule what each group is to have from its first record on."""
+        """Keep the context and stores as attributes; schedule the timers that each group has from its first record on."""
 
     @abstractmethod
     def process(self, record: Record) -> None:
-        """Take one record of the current group; they come in the log's order."""
+        """Take one record of the current group. Records come in the log's order."""
 
     def close(self) -> None:
-        """The log records a drain. It is called for each group that has an entry in a store, or a timer."""
+        """Finish a group when the log records a drain. Called for each group that has a timer, or an entry in a store."""
 
 
 def freeze(processor: Frozen) -> None:

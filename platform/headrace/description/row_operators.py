@@ -37,18 +37,21 @@ class RowOperators(ABC):
     @property
     @abstractmethod
     def _flow(self) -> Stream:
-        """This, as a stream."""
+        """Take it as a stream."""
 
     def where(self, expression: str) -> Stream:
-        """Keep the records for which the SQL expression is true."""
+        """Keep the records for which the SQL expression is true.
+
+        Raises: DescriptionError for a column that does not exist, or an expression that depends on more than the record
+        """
         return self._flow._with_step(Where(expression))
 
     def select(self, *expressions: str) -> Stream:
-        """Keep the columns that the SQL expressions make: names, or "expression AS name"."""
+        """Keep the columns that the SQL expressions make: names, or "expression AS name". Raises: as `where`."""
         return self._flow._with_step(Select(expressions))
 
     def with_column(self, name: str, expression: str) -> Stream:
-        """Add a column made by the SQL expression, or replace the one of that name."""
+        """Add a column made by the SQL expression, or replace the one of that name. Raises: as `where`."""
         return self._flow._with_step(WithColumn(name, expression))
 
     def transform(self, function: Callable[[Any], Any], columns: str | None = None) -> Stream:
@@ -61,12 +64,12 @@ class RowOperators(ABC):
         return self._flow._with_step(Transform(function, declared))
 
     def flat_map(self, array: str, ordinal: str | None = None) -> FlatMapped:
-        """One row for each element of an array that SQL makes of the record; the other columns stay.
+        """Make one row for each element of an array that SQL makes of the record; the other columns stay.
 
         In:     array    SQL of the type ARRAY with a name, "split(text, ' ') AS word"; `explode(…) AS word` is the same
                 ordinal  the name of one more column with the element's place in the array, from 0
-        Law:    a record is taken whole or not at all. One whose array is null or empty is filtered.
-        Raises: DescriptionError when it is known to give no array, or a transform left the columns unknown
+        Law:    a record is taken whole or not at all. A record whose array is null or empty is filtered
+        Raises: DescriptionError when the expression is known to give no array, or a transform left the columns unknown
         """
         from headrace.description.flat_map import FlatMap  # both hold streams
         from headrace.description.flat_mapped import FlatMapped
@@ -74,7 +77,10 @@ class RowOperators(ABC):
         return FlatMapped(self._flow, FlatMap.of(array, self._flow.shape), ordinal)
 
     def merge(self, other: Stream | Topic) -> Stream:
-        """The records of both; their columns must have the same names, in any order."""
+        """Put the records of two streams into one, in the order of their logs.
+
+        Raises: DescriptionError when the names of their columns differ; their order does not matter
+        """
         if not isinstance(other, RowOperators):
             raise DescriptionError(f"merge: {a_value(other)} is neither a topic nor a stream.")
         from headrace.description.stream import merged  # a stream has these operators itself
@@ -82,7 +88,7 @@ class RowOperators(ABC):
         return merged(self._flow, other._flow)
 
     def branch(self, *predicates: str) -> tuple[Stream, ...]:
-        """One stream for each predicate; a record goes to the first that is true, and nowhere when none is.
+        """Make one stream for each predicate. A record goes to the first that is true, or nowhere if none is.
 
         Source: Kafka Streams, KStream.split.
         """
@@ -93,7 +99,7 @@ class RowOperators(ABC):
         return tuple(self.where(_first_true(predicates, index)) for index in range(len(predicates)))
 
     def quarantine(self, *expectations: Any) -> tuple[Stream, Stream]:
-        """Two streams: the rows that meet all expectations, and those that fail one.
+        """Split the stream into the rows that meet all expectations, and those that fail one.
 
         In:     expectations  of Great Expectations, about single rows: nulls, bounds, sets, patterns, lengths, pairs
         Out:    the first has the columns as they are. The second has one more, `failed_expectations`: the names of the
@@ -105,7 +111,10 @@ class RowOperators(ABC):
         return self.where(meets), self.where(f"NOT ({meets})").with_column(FAILED, failed)
 
     def group_by(self, *columns: str) -> GroupedStream:
-        """Group by columns; by those of the record key when none is named."""
+        """Group by columns. Without names, group by the columns of the record key.
+
+        Raises: DescriptionError for a column that does not exist, or without names when there is no one record key
+        """
         from headrace.description.grouped import GroupedStream  # a grouped stream holds a stream
 
         return GroupedStream(self._flow, columns or key_of(self._flow))
@@ -218,12 +227,12 @@ class RowOperators(ABC):
         on_error: str = "stop",
         attempts: int = 1,
     ) -> Processed:
-        """The rows that a user's processor forwards for the records of each partition; see `GroupedStream.process`."""
+        """Run a processor of your own over the records of each partition: see `GroupedStream.process`."""
         waits = stream_wait, wall_wait
         return process_groups(self._flow, (), processor, output, stores, waits, (on_error, attempts, "log"))
 
     def table(self, order_by: str = POSITION, forget_deletes_after: Duration | None = None) -> Table:
-        """The latest value of every record key; tombstones delete.
+        """Keep the latest value of every record key; a tombstone deletes its key.
 
         In:     order_by              "position": the record further on in the log; "timestamp": the one with the higher
                                       event time

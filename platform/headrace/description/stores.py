@@ -26,7 +26,7 @@ TIMES = {  # the last columns of a key
 
 @dataclass(frozen=True)
 class Store:
-    """A store of each group of a processor.
+    """Describes a store, which each group of a processor has for itself.
 
     key       the columns of a key; none: the store has one entry
     value     the columns of a value
@@ -56,7 +56,7 @@ class Store:
 
     @property
     def columns(self) -> tuple[Column, ...]:
-        """Those of the key, then those of the value."""
+        """The columns of the key, then those of the value."""
         return (*self.key, *self.value)
 
     def rules(self) -> dict[str, Any]:
@@ -75,7 +75,7 @@ def check_store_name(name: object) -> None:
 
 
 def key_value_store(name: str, key: str, value: str, *, ttl: Duration | None = None) -> Store:
-    """A store of entries by key; each group has its own.
+    """Describe a store of entries by key; each group has its own.
 
     In:     key, value  their columns as DDL, such as "visitor STRING" and "n BIGINT"
             ttl         how long an entry is there after it was put last, in stream time (see `Store`); None: for ever
@@ -87,7 +87,7 @@ def key_value_store(name: str, key: str, value: str, *, ttl: Duration | None = N
 
 
 def value_store(name: str, value: str, *, ttl: Duration | None = None) -> Store:
-    """A store of one entry for each group.
+    """Describe a store of one entry for each group.
 
     In:     value  its columns as DDL
             ttl    how long the entry is there after it was put last, in stream time (see `Store`); None: for ever
@@ -98,7 +98,7 @@ def value_store(name: str, value: str, *, ttl: Duration | None = None) -> Store:
 
 
 def window_store(name: str, key: str, value: str, *, retention: Duration) -> Store:
-    """A store of entries by key and by the time at which a window begins; each group has its own.
+    """Describe a store of entries by key and by the time at which a window begins; each group has its own.
 
     In:     key, value  their columns as DDL; key "": a group has one entry for each time
             retention   how long after its time an entry is there, in stream time (see `Store`)
@@ -108,7 +108,7 @@ def window_store(name: str, key: str, value: str, *, retention: Duration) -> Sto
 
 
 def session_store(name: str, key: str, value: str, *, retention: Duration) -> Store:
-    """A store of entries by key and by the first and the last time of a session; each group has its own.
+    """Describe a store of entries by key and by the first and the last time of a session; each group has its own.
 
     In:     key, value  their columns as DDL; key "": a group's sessions have no other key
             retention   how long after its last time an entry is there, in stream time (see `Store`)

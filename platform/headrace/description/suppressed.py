@@ -52,8 +52,8 @@ class Suppressed(Emitting):
             )
         if isinstance(self.updated, WindowedAggregate) and not isinstance(self.updated.window, TimeWindows):
             raise DescriptionError(
-                "suppress: until_time_limit follows no sliding windows: each of them is made by the records in it.",
-                hint="Write .suppress(hr.until_window_closes()), or hr.tumbling(…), hr.hopping(…) or hr.session(…).",
+                f"suppress: a {self.updated.window.in_words} is made by its records, and waits by its changes.",
+                hint="Write .suppress(hr.until_time_limit(…)), which follows them.",
             )
         refuse_regrouping(self.updated.stream, self.by, "suppress: until_time_limit")
         super().__post_init__()
@@ -128,9 +128,7 @@ def suppressed(table: Relation, policy: object) -> Suppressed:
 def _followed(table: Relation, policy: object) -> Updated:
     """The maker of the updates: the table itself if each partition has all records of its keys, else its changes."""
     match table:
-        case WindowedAggregate(window=SlidingWindows()):
-            return table  # which is refused
-        case WindowedAggregate(window=SessionWindows()):
+        case WindowedAggregate(window=SessionWindows() | SlidingWindows()):
             is_whole = False
         case WindowedAggregate() if table.clock == WALL:
             return table  # which is refused, unless it is whole

@@ -19,7 +19,7 @@ WHEN_FULL = (SPILL, EMIT_EARLY, SHUT_DOWN)
 
 @dataclass(frozen=True)
 class Bound:
-    """How much may wait in each partition.
+    """Says how much may wait in each partition.
 
     max_records  keys (with windows: keys and windows) that wait at a time; None: any number
     max_bytes    of the raw keys and values of the last record of each; None: any number
@@ -49,7 +49,7 @@ class Bound:
 
     @property
     def any(self) -> bool:
-        """Whether there is a bound at all."""
+        """True if there is a bound at all."""
         return self.max_records is not None or self.max_bytes is not None
 
     def rules(self) -> dict[str, Any]:
@@ -61,7 +61,7 @@ class Bound:
 
 @dataclass(frozen=True)
 class UntilWindowCloses:
-    """Final results only: each window once, when stream time reaches its end plus grace.
+    """Emits final results only: each window once, when stream time reaches its end plus grace.
 
     Raises: DescriptionError for a bound that would emit early: what it emits could not be final.
     """
@@ -78,7 +78,7 @@ class UntilWindowCloses:
 
 @dataclass(frozen=True)
 class UntilTimeLimit:
-    """The latest value of each key (with windows: key and window), once its wait is over.
+    """Emits the latest value of each key (with windows: key and window) when its wait is over.
 
     In:  limit_ms  how long a wait lasts: in stream time, from the timestamp of the update that opened it; by the wall clock,
                    from the commit time of its record
@@ -102,7 +102,7 @@ class UntilTimeLimit:
 
     @property
     def in_words(self) -> str:
-        """When a row leaves, for people."""
+        """Say in words when a row leaves."""
         early = ", or before when too much waits" if self.bound.when_full == EMIT_EARLY else ""
         of = "wall-clock" if self.clock == WALL else "stream"
         return f"{format_duration(self.limit_ms)} of {of} time after its first change{early}"
@@ -114,10 +114,11 @@ Policy = UntilWindowCloses | UntilTimeLimit
 def until_window_closes(
     max_records: int | None = None, max_bytes: int | None = None, when_full: str = SPILL
 ) -> UntilWindowCloses:
-    """Emit each window once, when it has closed.
+    """Emit each window once, when it has closed: when stream time has reached its end plus grace.
 
-    In: max_records, max_bytes  how much may be open in each partition after a micro-batch (see `Bound`)
-        when_full               "spill" or "shut_down"
+    In:     max_records, max_bytes  how much may be open in each partition after a micro-batch (see `Bound`)
+            when_full               "spill" or "shut_down"
+    Raises: DescriptionError for "emit_early", which could not be final, or a bound that is no positive number
     """
     return UntilWindowCloses(Bound(max_records, max_bytes, when_full))
 
@@ -132,9 +133,13 @@ def until_time_limit(
 ) -> UntilTimeLimit:
     """Emit a key's latest value when `limit` of time has passed since the first update that it has not emitted yet.
 
-    In: clock                   "stream": event time; "wall": the time at which the log recorded the records
-        max_records, max_bytes  how much may wait in each partition at any record of the log (see `Bound`)
-        when_full               "spill", "emit_early" or "shut_down"
+    In:     limit                   how long a wait lasts, such as "5 minutes"
+            clock                   "stream": event time; "wall": the time at which the log recorded the records
+            max_records, max_bytes  how much may wait in each partition at any record of the log (see `Bound`)
+            when_full               "spill", "emit_early" or "shut_down"
+    Law:    which updates leave, and when, follows from the log alone (see `headrace.fold.time_limits`)
+    Raises: DescriptionError for a limit that is no duration, a bound that is no positive number, or "emit_early" with the
+            wall clock
     """
     bound = Bound(max_records, max_bytes, when_full)
     return UntilTimeLimit(duration_ms(limit, "until_time_limit"), bound, clock)

@@ -26,7 +26,7 @@ ORDERS = (POSITION, TIMESTAMP)
 
 @dataclass(frozen=True)
 class Table(Refinable):
-    """A table: the latest value of every key; a tombstone deletes its key.
+    """Keeps the latest value of every key; a tombstone deletes its key.
 
     In:  order_by    which of two records of a key is the later one: "position", the one further on in the log;
                      "timestamp", the one with the higher event time, and of equal ones that further on in the log

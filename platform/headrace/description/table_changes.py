@@ -10,7 +10,7 @@ from headrace.description.emitting import Emitting
 from headrace.description.relation import Relation, apart, require_side
 from headrace.description.table import Table
 from headrace.description.windowed import WindowedAggregate
-from headrace.description.windows import SessionWindows
+from headrace.description.windows import SessionWindows, SlidingWindows
 from headrace.description.wording import a_value, listed
 from headrace.errors import DescriptionError
 
@@ -42,7 +42,7 @@ class TableChanges(Emitting):
                 "changes: a throttled table has the same changes as one that is not, only later.",
                 hint="Leave out .throttle(…).",
             )
-        if not is_sessions(self.changed):
+        if not grows(self.changed):
             require_side(self.changed, "changes")
         super().__post_init__()
 
@@ -83,13 +83,18 @@ class TableChanges(Emitting):
         return {"changes": self.changed.rules()}
 
 
-def is_sessions(table: object) -> TypeGuard[WindowedAggregate]:
-    """Whether a table is one of session windows that are revised as they grow."""
+def grows(table: object) -> TypeGuard[WindowedAggregate]:
+    """Whether a table is one of windows that records make, and that are revised as they grow: sessions, sliding windows."""
     return (
         isinstance(table, WindowedAggregate)
-        and isinstance(table.window, SessionWindows)
+        and isinstance(table.window, SessionWindows | SlidingWindows)
         and table.suppression is None
     )
+
+
+def is_sessions(table: object) -> TypeGuard[WindowedAggregate]:
+    """Whether these windows are sessions."""
+    return grows(table) and isinstance(table.window, SessionWindows)
 
 
 def table_of_changes(table: Relation) -> Table:

@@ -9,7 +9,7 @@ from typing import Any
 
 
 class WindowStore(ABC):
-    """Entries of the current group, by key and by the time at which a window begins.
+    """Holds the entries of the current group, by key and by the time at which a window begins.
 
     Keys and values are those of a `KeyValueStore`; a store without columns of a key is given none. An entry is there until
     the stream clock has reached its time and the retention (see `hr.window_store`).
@@ -17,7 +17,7 @@ class WindowStore(ABC):
 
     @abstractmethod
     def get(self, *key: Any, at: dt.datetime) -> Any:
-        """The value of a key and a time; None: there is none."""
+        """Get the value of a key and a time; None if there is none."""
 
     @abstractmethod
     def put(self, *key_and_value: Any, at: dt.datetime) -> None:
@@ -29,15 +29,15 @@ class WindowStore(ABC):
 
     @abstractmethod
     def fetch(self, *key: Any, first: dt.datetime, last: dt.datetime) -> Iterator[tuple[dt.datetime, Any]]:
-        """Times and values of a key from one time through another, both included, in the order of time."""
+        """Give the times and values of a key from one time through another, both included, in the order of time."""
 
     @abstractmethod
     def all(self) -> Iterator[tuple[Any, dt.datetime, Any]]:
-        """Keys, times and values, in the order of keys and then of time."""
+        """Give all keys, times and values, in the order of keys and then of time."""
 
 
 class SessionStore(ABC):
-    """Entries of the current group, by key and by the first and the last time of a session.
+    """Holds the entries of the current group, by key and by the first and the last time of a session.
 
     Keys and values are those of a `KeyValueStore`; a store without columns of a key is given none. An entry is there until
     the stream clock has reached its last time and the retention (see `hr.session_store`).
@@ -45,7 +45,7 @@ class SessionStore(ABC):
 
     @abstractmethod
     def get(self, *key: Any, start: dt.datetime, end: dt.datetime) -> Any:
-        """The value of a key and a session; None: there is none."""
+        """Get the value of a key and a session; None if there is none."""
 
     @abstractmethod
     def put(self, *key_and_value: Any, start: dt.datetime, end: dt.datetime) -> None:
@@ -59,11 +59,11 @@ class SessionStore(ABC):
     def find(
         self, *key: Any, first: dt.datetime, last: dt.datetime
     ) -> Iterator[tuple[dt.datetime, dt.datetime, Any]]:
-        """First and last times and values of the sessions of a key that end at `first` or later and begin by `last`.
+        """Find the sessions of a key that end at `first` or later and begin by `last`: first and last times, and values.
 
         They come in the order of their first times, then of their last ones.
         """
 
     @abstractmethod
     def all(self) -> Iterator[tuple[Any, dt.datetime, dt.datetime, Any]]:
-        """Keys, first and last times, and values, in the order of keys and then of time."""
+        """Give all keys, first and last times, and values, in the order of keys and then of time."""

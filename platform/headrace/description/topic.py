@@ -9,6 +9,7 @@ from datetime import datetime
 from functools import cached_property
 from typing import Any
 
+from headrace.description.added_columns import added_as_text
 from headrace.description.durations import Duration, duration_ms
 from headrace.description.event_time import EventTime, event_time
 from headrace.description.formats import Debezium, Format
@@ -28,7 +29,7 @@ _LEGAL_NAME = re.compile(r"[A-Za-z0-9._-]{1,249}")
 
 @dataclass(frozen=True, eq=False)
 class Topic(StreamOperators):
-    """A Kafka topic, described; nothing is read until a runtime is given it.
+    """Describes a Kafka topic; nothing is read until a stream or a driver runs.
 
     In: `key`, `value`: columns as DDL (`key=None`: records without a key; one STRING column: plain UTF-8);
     `timestamp`: the event time, as a column of the value or an expression over it: a field ("meta.at"), to_timestamp,
@@ -40,6 +41,7 @@ class Topic(StreamOperators):
     `format`: "json", or `hr.Avro(…)`, whose schema gives the columns, and `value` may narrow them; `key_format`: of keys;
     `options`: more settings of the Kafka client, whose values are never shown;
     `renamed`: former names of columns of the value, such as `{"celsius": "temp"}`: `headrace apply` writes the log again so;
+    `added`: values of new columns in records that the log has, such as `{"place": "hall"}`: `headrace apply` fills them in;
     `keep_raw`: the log keeps the bytes of each record, so a change of how they are read is applied to older records, too.
     Raises: DescriptionError naming the topic, the value and the fix.
     """
@@ -57,6 +59,7 @@ class Topic(StreamOperators):
     key_format: str | Format = "json"
     renamed: Mapping[str, str] = field(default_factory=dict)
     keep_raw: bool = False
+    added: Mapping[str, Any] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
         self._check_name()
@@ -88,6 +91,12 @@ class Topic(StreamOperators):
         else:
             object.__setattr__(self, "start", normalised_start(self.start, f"{self._what}: start"))
         self._check_renamed()
+        _ = self.added_values
+        if self.keep_raw and self.added:
+            raise DescriptionError(
+                f"{self._what}: with keep_raw=True a new column cannot be given a value: older records are read again.",
+                hint="Let a step do it: with_column(name, coalesce(name, value)).",
+            )
         if self.keep_raw and self.renamed:
             raise DescriptionError(
                 f"{self._what}: with keep_raw=True a column cannot be renamed: older records are read again.",
@@ -97,7 +106,7 @@ class Topic(StreamOperators):
 
     @property
     def stream(self) -> Stream:
-        """The topic's records as they are."""
+        """Take the topic's records as they are, as a stream."""
         return Stream((Branch(self, ()),), self.columns)
 
     @property
@@ -122,6 +131,11 @@ class Topic(StreamOperators):
     def event_time(self) -> EventTime | None:
         """How the event time is found in the value; None: it is Kafka's timestamp."""
         return None if self.timestamp is None else event_time(self.timestamp, self.value_columns, self._what)
+
+    @cached_property
+    def added_values(self) -> dict[str, str]:
+        """The values of `added`, each as the text that a cast to its column's type makes it of."""
+        return added_as_text(self.added, self.value_columns, self.renamed, self._what)
 
     @property
     def types(self) -> dict[str, Column]:
@@ -197,7 +211,7 @@ class Topic(StreamOperators):
         return (
             self.name, self.key_columns, self.value_columns, self.timestamp, self.format, self.key_format,
             self.idle_timeout_ms, self.start, self.max_future_ms, self.options, self.replay_guard,
-            tuple(sorted(self.renamed.items())), self.keep_raw,
+            tuple(sorted(self.renamed.items())), self.keep_raw, tuple(sorted(self.added_values.items())),
         )  # fmt: skip
 
     def __eq__(self, other: object) -> bool:

@@ -93,8 +93,9 @@ class Topology:
 
 
 def describe(*nodes: Node) -> Topology:
-    """The parts of nodes: `str()` gives text, `.mermaid` a picture.
+    """Describe nodes by their parts, from the tables back to the topics; nothing is started.
 
+    Out:    its `str()` is a tree for each node, its `.mermaid` a flow chart
     Source: Kafka Streams, Topology.describe.
     """
     return Topology(nodes)

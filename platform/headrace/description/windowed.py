@@ -16,7 +16,7 @@ from headrace.description.node import REFUSE
 from headrace.description.relation import Relation
 from headrace.description.schema import ResultColumn
 from headrace.description.since import checked_since, records_since
-from headrace.description.suppression import SHUT_DOWN, UntilTimeLimit, UntilWindowCloses
+from headrace.description.suppression import UntilTimeLimit, UntilWindowCloses
 from headrace.description.windows import END, START, SessionWindows, TimeWindows, WindowKind
 from headrace.description.wording import a_value
 from headrace.errors import DescriptionError
@@ -55,7 +55,7 @@ class WindowedAggregate(Relation):
     def __post_init__(self) -> None:
         check_window(self.window, self.grace_ms)
         check_window_clock(self.by_clock, self.window, self.grace_ms)
-        _check_suppression(self.suppression, self.window)
+        _check_suppression(self.suppression)
         by = grouping_columns(self.stream, self.by)
         _check_bounds(by)
         check_grouping(self.window, self.stream, by)
@@ -110,7 +110,7 @@ class WindowedAggregate(Relation):
         return replace(self, suppression=policy)
 
     def as_stream(self) -> Stream:
-        """The windows that are final, each once, as they close. They have to be suppressed.
+        """Go on from the final windows as a stream: each window once, when it closes. They have to be suppressed.
 
         Raises: DescriptionError when it is not, or the type of a column is known to Spark alone
         """
@@ -123,15 +123,15 @@ class WindowedAggregate(Relation):
         return stream_of(self)
 
     def where(self, expression: str) -> Stream:
-        """The final windows for which the SQL expression is true: see `as_stream`."""
+        """Keep the final windows for which the SQL expression is true: see `as_stream`."""
         return self.as_stream().where(expression)
 
     def select(self, *expressions: str) -> Stream:
-        """Columns that SQL expressions make of the windows that are final: see `as_stream`."""
+        """Keep the columns that SQL expressions make of the final windows: see `as_stream`."""
         return self.as_stream().select(*expressions)
 
     def with_column(self, name: str, expression: str) -> Stream:
-        """The windows that are final with one more column: see `as_stream`."""
+        """Add a column to the final windows: see `as_stream`."""
         return self.as_stream().with_column(name, expression)
 
     @property
@@ -180,17 +180,17 @@ class WindowedAggregate(Relation):
 
     @property
     def longest_wall_wait_ms(self) -> int:
-        """By the wall clock the size of a window."""
+        """The size of a window by the wall clock; 0: windows of event time do not wait for it."""
         return self.window.wait_ms if self.by_clock == WALL else 0
 
     @property
     def clock(self) -> str:
-        """As described."""
+        """The clock of the windows, as described."""
         return self.by_clock
 
     @property
     def wall_waits(self) -> tuple[WallWait, ...]:
-        """By the wall clock until each end of a window."""
+        """Windows by the wall clock wait for each end of a window."""
         if self.by_clock != WALL:
             return ()
         assert isinstance(self.window, TimeWindows)
@@ -269,13 +269,8 @@ def _check_bounds(by: tuple[str, ...]) -> None:
             )
 
 
-def _check_suppression(policy: object, window: WindowKind) -> None:
+def _check_suppression(policy: object) -> None:
     if policy is not None and not isinstance(policy, UntilWindowCloses):
         raise DescriptionError(
             f"suppress: {a_value(policy)} is no policy.", hint="Write hr.until_window_closes()."
-        )
-    if policy is not None and policy.bound.when_full == SHUT_DOWN and not isinstance(window, TimeWindows):
-        raise DescriptionError(
-            f"suppress: '{SHUT_DOWN}' counts tumbling and hopping windows, and this is a {window.in_words}.",
-            hint="Write when_full='spill': what is open is a table, memory does not bound it.",
         )

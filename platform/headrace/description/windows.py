@@ -118,21 +118,37 @@ WindowKind = TimeWindows | SessionWindows | SlidingWindows
 
 
 def tumbling(size: Duration) -> TimeWindows:
-    """Windows that follow one another without overlap: each record is in exactly one."""
+    """Describe windows that follow one another without overlap: each record is in exactly one.
+
+    In:     size  a duration, such as "2 minutes"; windows are aligned to 1970-01-01T00:00:00Z
+    Raises: DescriptionError for a size that is no positive duration
+    """
     size_ms = duration_ms(size, "window size")
     return TimeWindows(size_ms, size_ms)
 
 
 def hopping(size: Duration, advance: Duration) -> TimeWindows:
-    """Windows of `size` that start every `advance`, so that they overlap when `advance` is shorter."""
+    """Describe windows of `size` that start every `advance`.
+
+    They overlap if `advance` is shorter than `size`: then each record is in several.
+
+    Raises: DescriptionError for a size or an advance that is no positive duration, or an advance beyond the size
+    """
     return TimeWindows(duration_ms(size, "window size"), duration_ms(advance, "window advance"))
 
 
 def session(gap: Duration) -> SessionWindows:
-    """Windows that follow a group's activity: a session ends where no event comes for longer than `gap`."""
+    """Describe windows that follow a group's activity: a session ends where no event comes for longer than `gap`.
+
+    Raises: DescriptionError for a gap that is no positive duration
+    """
     return SessionWindows(duration_ms(gap, "session gap"))
 
 
 def sliding(time_difference: Duration) -> SlidingWindows:
-    """Windows in which the first and the last record are at most `time_difference` apart, wherever records lie."""
+    """Describe windows whose first and last record are at most `time_difference` apart.
+
+    Law:    see `SlidingWindows`: records decide where the windows lie
+    Raises: DescriptionError for a difference that is no positive duration
+    """
     return SlidingWindows(duration_ms(time_difference, "time difference"))

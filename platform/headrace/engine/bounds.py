@@ -19,11 +19,13 @@ from headrace.engine.operators import NodeOperator
 from headrace.errors import TerminalError
 from headrace.fold.bounds import Sizes, judge
 from headrace.fold.contract import Times
+from headrace.fold.open_sizes import SIZES
+from headrace.fold.sessions import Sessions
+from headrace.fold.sliding import SlidingWindows
 from headrace.fold.time_limits import TimeLimit
 from headrace.fold.time_limits.count_waiting import WAITING
 from headrace.fold.time_limits.limits_in_force import limits_of_node
 from headrace.fold.windows import Windows
-from headrace.fold.windows.fold_windows import SIZES
 
 LimitRows = Iterable[tuple[int, str]]  # see `Times.limits`
 
@@ -37,7 +39,7 @@ def judged(
         sizes  how much waited before it
     """
     match operator.kernel:
-        case Windows(bounded=True):
+        case Windows(bounded=True) | SlidingWindows(bounded=True) | Sessions(bounded=True):
             policy, _ = _last_policy(operator, times.limits)
             name = operator.node.required_name
             return judge(sizes, found.outputs.get(SIZES, ()), lambda _: policy.bound, name, "open windows")
@@ -53,7 +55,7 @@ def standing_limits(operator: NodeOperator, rows: LimitRows) -> Sequence[tuple[i
     match operator.kernel:
         case TimeLimit():
             return operator.kernel.standing_limits(rows)
-        case Windows(bounded=True):
+        case Windows(bounded=True) | SlidingWindows(bounded=True) | Sessions(bounded=True):
             _, altered = _last_policy(operator, rows)
             entry = {"node": operator.node.required_name, "limits": dict(altered)}
             return [(0, json.dumps(entry, sort_keys=True))] if altered else []

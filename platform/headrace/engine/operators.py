@@ -166,6 +166,8 @@ def _kernel(
             return Relations.of(node, inputs, changes=changes, computed=computed)
         case TableChanges(changed=WindowedAggregate(window=SessionWindows()) as sessions):
             return SessionChanges.of(sessions, inputs[RESULT])
+        case TableChanges(changed=WindowedAggregate(window=SlidingWindows()) as windows):
+            return sliding.SlidingChanges.of(windows, inputs[RESULT])
         case TableChanges():
             return Relations.of(node.changed, inputs, computed=computed, appended=True)
         case WindowedAggregate(window=TimeWindows(), suppression=None) if changes:

@@ -55,7 +55,8 @@ def judge(
     for at_ms, found in sorted(by_commit.items()):
         for topic, partition, records, size in sorted(found):
             known = sizes.get((topic, partition), (0, 0))
-            sizes[topic, partition] = (known[0] + records, known[1] + size)
+            # What was open before the bound was described was not counted, and is not taken away.
+            sizes[topic, partition] = (max(0, known[0] + records), max(0, known[1] + size))
         refusal = refusal or _refusal(sizes, bound_at(at_ms), name, what)
     return {place: size for place, size in sizes.items() if size != (0, 0)}, refusal
 

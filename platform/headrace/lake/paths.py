@@ -21,6 +21,7 @@ class Lake:
     `readers/<log or node>/<name>/<node>.json` what a node of any pipeline asks of a log that it reads ·
     `unusable/<node>/<fingerprint>` the records for which a step of the node raises ·
     `paused/<node>.json` the nodes that a person lets rest · `paused/<node>.handover` those that a stream is asked for ·
+    `renamed/<node>.json` the name that a node has now ·
     `triggers/<stream>.json` how often a stream's queries work, if that was set · `leases/…` who writes.
     """
 
@@ -135,6 +136,10 @@ class Lake:
     def paused(self, node: str) -> str:
         """The file that says that a node rests."""
         return f"{self.root}/paused/{node}.json"
+
+    def renamed(self, node: str) -> str:
+        """The file that says under which name a node goes on that has had this one."""
+        return f"{self.root}/renamed/{node}.json"
 
     def handover(self, node: str) -> str:
         """The file by which somebody asks a running stream for a node; beside the pauses, so one listing finds both."""

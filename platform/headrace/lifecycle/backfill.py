@@ -323,10 +323,15 @@ class Backfill:
 
 
 def verify(
-    spark: SparkSession, lake: Lake, node: Node, days: Sequence[dt.date] | None = None
+    spark: SparkSession,
+    lake: Lake,
+    node: Node,
+    days: Sequence[dt.date] | None = None,
+    *,
+    on_stage: Callable[[str], None] = lambda stage: None,
 ) -> list[DayVerdict]:
-    """Recompute and compare; change nothing."""
-    return Backfill(spark, lake, node, days).run(swap=False)
+    """Recompute and compare; change nothing. In: see `Backfill.run`."""
+    return Backfill(spark, lake, node, days).run(swap=False, on_stage=on_stage)
 
 
 def _ms(day: dt.date) -> int:

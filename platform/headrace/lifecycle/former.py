@@ -37,11 +37,13 @@ class Former:
 
     fingerprint    of the description by which they were written; replaced_by: of the one that came
     kept_until_ms  they are deleted by the next maintenance after this moment
+    batch          the last micro-batch that they hold; None: an older version of Headrace has kept them
     """
 
     fingerprint: str
     replaced_by: str
     kept_until_ms: int
+    batch: int | None = None
 
 
 def former_of(lake: Lake, name: str) -> Former | None:
@@ -60,12 +62,14 @@ def keep_former(lake: Lake, name: str, replaced_by: str, kept_until_ms: int) -> 
     if commit is None:
         return
     written_by, known = commit.record["fingerprint"], former_of(lake, name)
-    former = Former(written_by, replaced_by, kept_until_ms)
+    batch = commit.record.get("progress", {}).get("batch", 0)
+    former = Former(written_by, replaced_by, kept_until_ms, batch)
     stored = small_files.read_json(lake.description(name))
     half_swapped = stored is not None and stored["fingerprint"] != written_by
     if not half_swapped:
         _copy(lake, name, stored, commit.record)
-    elif known is None or known.fingerprint != written_by:  # nobody has kept what was replaced already
+    elif known is None or (known.fingerprint, known.batch) not in ((written_by, batch), (written_by, None)):
+        # Nobody has kept what was replaced already, or it has gone on since.
         drop_former(lake, name)
         return
     small_files.write_json(_note(lake, name), asdict(former))
@@ -137,8 +141,10 @@ def _is_read(lake: Lake, given: str) -> bool:
     return any(f'"{given}"' in json.dumps(small_files.read_json(lake.description(name))) for name in names)
 
 
-def bring_back(lake: Lake, name: str) -> None:
-    """Put the tables that are kept in the place of the node's, and keep them no longer. The caller holds the node's leases.
+def bring_back(lake: Lake, name: str, require_held: Callable[[], object]) -> None:
+    """Put the tables that are kept in the place of the node's, and keep them no longer.
+
+    In: require_held  raises when the caller does not hold the node's leases any more
 
     A crash on the way is noticed as one of a rebuild is, and this may be done again.
     """
@@ -146,11 +152,13 @@ def bring_back(lake: Lake, name: str) -> None:
     state = lakes.last_commit(lakes.open_table(beside.state(name)), f"node/{name}")
     assert state is not None
     stored = small_files.read_json(beside.description(name))
+    writers = take_over(lake, name)
+    require_held()  # behind the fence: this process may have been paused
     if stored is not None:
         small_files.write_json(lake.description(name), stored)
+        require_held()  # whoever takes a lease later reads these rules
     _bring_back_plan(lake, beside, name)
     told = small_files.read_json(f"{lake.former(name)}/results.json") or {}
-    writers = take_over(lake, name)
     replace_results(writers, name, lakes.open_table(beside.table(name)), told)
     replace_table(writers.state, lakes.open_table(beside.state(name)), plain(state.record))
     drop_former(lake, name)

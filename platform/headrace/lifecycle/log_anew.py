@@ -4,7 +4,7 @@ Law: the log is the one that the described topic would have had from the beginni
 it have another fingerprint then. So no stream takes their tables for those of the new log: `headrace apply` rebuilds them.
 
 Nothing may write meanwhile. The rows are written beside the log and put in its place in one commit; a crash before it leaves
-the log as it was.
+the log as it was. The log is fenced before it is read, so that commit is refused if somebody has appended since.
 """
 
 from __future__ import annotations
@@ -32,6 +32,7 @@ from headrace.sequence.formats import RecordFormat
 from headrace.sequence.log_columns import ERASED, SKIPPING
 from headrace.spark.lake_rows import read
 from headrace.spark.session import pipeline_session
+from headrace.writing.lease import require_held
 from headrace.writing.lease_waits import nothing_writes
 
 if TYPE_CHECKING:
@@ -64,11 +65,12 @@ def make_log_anew(
             TerminalError, before anything is changed, when rows were erased, or have no bytes
     """
     spark, uri, beside = pipeline_session(spark), lake.log(topic.name), lake.log_beside(topic.name)
-    with nothing_writes(spark, lake, topic, nodes_below(topic, nodes), clock):
+    with nothing_writes(spark, lake, topic, nodes_below(topic, nodes), clock) as leases:
         _require_bytes(spark, uri, topic)
         small_files.delete(beside)
         lakes.forget(beside)
         log, writer = lakes.open_table(uri), f"log/{topic.name}"
+        appender = lakes.TableWriter(log, lakes.APPENDER, carries=[writer])  # before any row is read
         store = SchemaStore(uri, topic)
 
         def learn(asked: Collection[tuple[str, int]]) -> RecordFormat:
@@ -84,7 +86,8 @@ def make_log_anew(
         record = {"writer": writer, **after, **GuardStore(uri).entry(anew.guard)}
         maintainer = lakes.TableWriter(log, lakes.MAINTAINER, carries=[writer])
         with rewritable(maintainer, {**lakes.carried(log, [writer]), "writer": f"anew/{writer}"}):
-            replace_table(maintainer, made, record)
+            require_held(leases.values())
+            replace_table(appender, made, record)
     small_files.delete(beside)
     lakes.forget(beside)
 

@@ -78,6 +78,15 @@ def standing(lake: Lake, node: Node) -> Mapping[str, int] | None:
     return dict(progress["upto_ms"])
 
 
+def place(lake: Lake, node: Node) -> tuple[Any, ...] | None:
+    """What a node's tables have reached, whoever has written them: two are equal if nobody has committed in between."""
+    commit = _written(lake, node)
+    if commit is None:
+        return None
+    known = (commit.record.get("fingerprint"), commit.record.get("progress"), commit.record.get("batch"))
+    return (*known, standing(lake, node), _batch_given(lake, node.required_name))
+
+
 def keep_standing(lake: Lake, node: Node) -> None:
     """Note where a node's tables stand, before a swap takes away what tells it: the swap may be broken off."""
     commit, upto_ms = _written(lake, node), standing(lake, node)

@@ -2,11 +2,13 @@
 
 Until the swap the old tables stay as they are, and whoever wrote them may go on. The rebuild reads as far as they have read,
 and no further (see `meeting_point`). A swap, in this order:
-  1. the new rules are noted beside the state: from here on nobody takes the tables for those of the old description; the
-     node's table of records that it cannot use gains what the rebuild has found;
-  2. the tables are taken over, so that nobody who wrote them before commits any more;
-  3. the results are replaced, in one commit; Delta keeps the versions before;
-  4. the state is replaced, in one commit with the new fingerprint and progress: the node is the new one.
+  1. the tables are taken over, so that nobody who wrote them before commits any more. Only then the rebuild looks again: it
+     must hold its leases, and the tables must stand where they stood. A process that was paused may have lost both;
+  2. the new rules are noted beside the state: from here on nobody takes the tables for those of the old description. The
+     leases are looked at once more: whoever takes one later reads the new rules;
+  3. the node's table of records that it cannot use gains what the rebuild has found;
+  4. the results are replaced, in one commit; Delta keeps the versions before;
+  5. the state is replaced, in one commit with the new fingerprint and progress: the node is the new one.
 A crash on the way is noticed when the node is opened (see `evolution`), and the swap is done again.
 """
 
@@ -29,11 +31,13 @@ from headrace.lifecycle.meeting_point import (
     is_beyond,
     keep_standing,
     meeting_point,
+    place,
     standing,
 )
 from headrace.lifecycle.takeover import take_over
 from headrace.nodes.evolution import REBUILT, REFUSED, OtherDescriptionError
 from headrace.nodes.node_tables import (
+    STATE_LAYOUT,
     log_is_as_described,
     read_progress,
     results_writer,
@@ -42,20 +46,23 @@ from headrace.nodes.node_tables import (
 from headrace.nodes.older_rows import keep_older_rows, mark_since, why_not_since
 from headrace.nodes.opening import cut_logs, drop_opening
 from headrace.nodes.operator_frames import operator_of
+from headrace.nodes.progress import Progress
 from headrace.nodes.unusable_table import UnusableTable
-from headrace.writing.lease import LeaseHeldError, take_lease
+from headrace.writing.lease import LeaseHeldError, require_held, take_lease
 from headrace.writing.lease_waits import take_lease_patiently
 from headrace.writing.node_runner import NodeRunner
 from headrace.writing.redeliver import can_be_put_right, put_right
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
+    from collections.abc import Callable, Iterable, Mapping
 
     from pyspark.sql import SparkSession
 
     from headrace.description import Node
     from headrace.lake.paths import Lake
+    from headrace.lifecycle.takeover import TakenOver
     from headrace.log.clock import Clock
+    from headrace.writing.lease import Lease
 
 logger = structlog.get_logger(__name__)
 
@@ -137,6 +144,19 @@ class Rebuild:
         return self.runner.advance()
 
     @property
+    def records(self) -> int:
+        """How many records it has folded."""
+        return sum(self.runner.progress.totals().values())
+
+    @property
+    def records_before(self) -> int | None:
+        """How many the tables have folded that it is to replace; None: an older version of Headrace wrote them."""
+        held = self._held
+        if held is None or held.get("layout") != STATE_LAYOUT:
+            return None
+        return sum(Progress.from_json(held["progress"]).totals().values())
+
+    @property
     def beside(self) -> Lake:
         """Where its tables lie."""
         return self._beside
@@ -147,48 +167,69 @@ class Rebuild:
         before_ms = standing(self._lake, self._node)
         return before_ms is not None and is_behind(before_ms, self.runner.progress.upto_ms, self._topics)
 
-    def swap(self) -> None:
-        """Put it in the place of the node's tables. The caller holds the node's lease.
+    def swap(self, mine: Lease) -> None:
+        """Put it in the place of the node's tables.
 
-        Raises: TransientError while it is behind them
+        In:     mine  the node's lease, which the caller holds
+        Raises: TransientError while it is behind them, or when somebody has written them meanwhile; LeaseLostError when
+                somebody has taken a lease. Nothing is swapped then
         """
+        stood = place(self._lake, self._node)
         if self.is_behind:
             raise TransientError(
                 f"Node '{self._node.required_name}': its rebuild has read less than the tables that it is to replace.",
                 hint="It goes on when the logs that it reads go on.",
             )
-        spark, lake, name = self._spark, self._lake, self._node.required_name
+        lake, name = self._lake, self._node.required_name
         folder, clock = lake.lease(f"backfill/{name}"), self._clock
-        lease = take_lease_patiently(spark, folder, f"Swap of '{name}'", clock, PATIENCE_SECONDS)
+        lease = take_lease_patiently(self._spark, folder, f"Swap of '{name}'", clock, PATIENCE_SECONDS)
+        leases = (mine, self._lease, lease)
         try:
             if not self.runner.operator.appended:
                 self.runner.maintain()  # the base then says how far it goes
             self.keep_older_rows()  # sinks keep them, too
             if self._correct:
                 self._correct_sinks()
-            self._lease.check()
+            require_held(leases)
             self._on_step("before swap")
             if self._kept_until_ms is not None:
                 keep_former(lake, name, self._node.fingerprint(), self._kept_until_ms)
                 self._on_step("after kept")
+            writers = take_over(lake, name)
+            self._require_unmoved(stood, leases)
             keep_standing(lake, self._node)
-            write_description(spark, lake, self._node)
-            if small_files.read_json(lake.opening(name)) is not None:  # of the description before
-                drop_former(lake, name)  # nobody can go back to it without its balance
-                drop_opening(lake, name)
-            small_files.delete(lake.plan(name))
-            UnusableTable(spark, lake, self._node).gain(UnusableTable(spark, self._beside, self._node))
-            writers, signed = take_over(lake, name), results_writer(self._node)
-            results = writers.maintainer if signed.startswith("fold/") else writers.appender
-            self._replace(self._beside.table(name), results, signed)
-            mark_since(self._node, results)
-            self._on_step("after results")
-            self._replace(self._beside.state(name), writers.state, f"node/{name}")
+            write_description(self._spark, lake, self._node)
+            self._on_step("after rules")
+            self._require_unmoved(stood, leases)
+            self._replace_tables(writers)
         finally:
             lease.release()
         small_files.delete(lake.former_parts(name))
         drop_standing(lake, self._node)
         self._remove()
+
+    def _require_unmoved(self, stood: object, leases: Iterable[Lease]) -> None:
+        """Called behind the fence: whoever wrote the tables before this moment has left a trace here."""
+        require_held(leases)
+        if place(self._lake, self._node) != stood:
+            raise TransientError(
+                f"Node '{self._node.required_name}': another process has written its tables during the swap.",
+                hint="Nothing is swapped in, and what is built stays. Run headrace apply again; a stream tries by itself.",
+            )
+
+    def _replace_tables(self, writers: TakenOver) -> None:
+        spark, lake, name = self._spark, self._lake, self._node.required_name
+        if small_files.read_json(lake.opening(name)) is not None:  # of the description before
+            drop_former(lake, name)  # nobody can go back to it without its balance
+            drop_opening(lake, name)
+        UnusableTable(spark, lake, self._node).gain(UnusableTable(spark, self._beside, self._node))
+        signed = results_writer(self._node)
+        results = writers.maintainer if signed.startswith("fold/") else writers.appender
+        self._replace(self._beside.table(name), results, signed)
+        mark_since(self._node, results)
+        self._on_step("after results")
+        small_files.delete(lake.plan(name))  # of the description before; `keep_standing` noted what it tells
+        self._replace(self._beside.state(name), writers.state, f"node/{name}")
 
     def _remove(self) -> None:
         """Delete what is built so far."""

@@ -17,7 +17,7 @@ from __future__ import annotations
 import json
 import time
 import uuid
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from itertools import islice
@@ -96,16 +96,18 @@ class Redrive:
         reason: str | None = None,
         corrections: Mapping[Place, Correction] | None = None,
         dry_run: bool = False,
+        on_read: Callable[[int], None] = lambda letters: None,
     ) -> Redriven:
         """Send what can be read now.
 
         In:     reason       of dead letters whose reason holds this text; None: of all
                 corrections  by partition and offset: these alone are sent, as corrected
                 dry_run      send nothing
+                on_read      called with the number of dead letters that were looked at so far
         Raises: TransientError when Kafka does not take a record; RegistryAwayError
         """
         done, found, left = self._sent_before(), set[Place](), dict[str, int]()
-        sent = before = 0
+        sent = before = looked_at = 0
         letters = self._letters(reason, corrections)
         while some := list(islice(letters, ROWS_MAX)):
             found |= {letter.place for letter in some}
@@ -121,6 +123,8 @@ class Redrive:
             if not dry_run:
                 self._send(readable)
             sent += len(readable)
+            looked_at += len(some)
+            on_read(looked_at)
         return Redriven(sent, before, left, sorted(set(corrections or ()) - found))
 
     def _letters(

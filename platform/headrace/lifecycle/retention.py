@@ -1,6 +1,6 @@
 """Retention: rows of a log that are older than a date are cut off, and every node keeps its balance at the cut.
 
-Law: no table changes. Each node that reads the topic first writes its opening balance (see `runtime.opening`); what the
+Law: no table changes. Each node that reads the topic first writes its opening balance (see `nodes.opening`); what the
 rest of the log leads to from there is what the whole log would have led to. So backfills, checks and books go on from
 the balance, and a node that has no balance yet is not left without rows: the cut is refused.
 
@@ -31,7 +31,7 @@ from headrace.lake.alter import rewritable
 from headrace.lifecycle.forsaken_logs import may_read
 from headrace.log.clock import SystemClock
 from headrace.log.commit_row import is_commit_row
-from headrace.nodes.cuts import note_cut
+from headrace.nodes.cuts import day_after, note_cut
 from headrace.nodes.node_tables import base_of, frontier_ms, read_progress, undescribed
 from headrace.nodes.opening import read_opening, stand, write_opening
 from headrace.nodes.operator_frames import operator_of
@@ -132,7 +132,7 @@ class Retention:
             unknown = tuple(undescribed(self._spark, self._lake, self._described))
             rows = self._delete(at_ms)
             self._forget_unusable(at_ms)
-            return Cut(self._topic.name, at_ms, rows, names, unknown, _day_after(highest_ms))
+            return Cut(self._topic.name, at_ms, rows, names, unknown, day_after(highest_ms))
 
     def _last_commit_before(self, before_ms: int) -> int | None:
         """The last commit to be cut; never the log's last."""
@@ -241,11 +241,6 @@ class Retention:
         """Rows that say what people did stay; the chain of commits begins after the cut."""
         older = F.col("ingested_at") <= F.timestamp_millis(F.lit(through_ms))
         return older & ((F.col("kind") != CONTROL) | is_commit_row())
-
-
-def _day_after(ms: int | None) -> dt.date | None:
-    """The first UTC day that begins after a moment."""
-    return None if ms is None else dt.datetime.fromtimestamp(ms / 1000, dt.UTC).date() + dt.timedelta(days=1)
 
 
 def _moment(ms: int) -> str:

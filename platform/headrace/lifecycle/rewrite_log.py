@@ -1,10 +1,12 @@
-"""A topic's log, written again under other columns: removed, renamed, of a wider type, or new and null in older records.
+"""A topic's log, written again under other columns: removed, renamed, of a wider type, or new.
 
 Law: each row of the log stays, with all that the sequencer decided about it; the columns of its value follow from the row
-alone. So progress, opening balances and the tables of nodes that read none of these columns are those of the new log, too.
+alone, or from the description: a new one holds what `added` says, else it is null. So progress, opening balances and the
+tables of nodes that read none of these columns are those of the new log, too.
 
 Nothing may write meanwhile: the leases of the log, of its nodes and of their backfills are held. The rows are written beside
-the log, and put in its place in one commit; a crash before it leaves the log as it was.
+the log, and put in its place in one commit; a crash before it leaves the log as it was. The log is fenced before it is read:
+if a process that was paused has lost its lease, and records were appended since, that commit is refused.
 """
 
 from __future__ import annotations
@@ -24,6 +26,7 @@ from headrace.sequence.log_columns import SKIPPING, log_schema
 from headrace.spark.lake_rows import append_rows, read
 from headrace.spark.one_task import table_schema
 from headrace.spark.session import pipeline_session
+from headrace.writing.lease import require_held
 from headrace.writing.lease_waits import nothing_writes
 
 if TYPE_CHECKING:
@@ -58,12 +61,13 @@ def rewrite_log(
     Raises: LeaseHeldError while a stream, backfill, rebuild or maintenance of these tables runs
     """
     spark, uri, beside = pipeline_session(spark), lake.log(topic.name), lake.log_beside(topic.name)
-    with nothing_writes(spark, lake, topic, nodes_below(topic, nodes), clock):
+    with nothing_writes(spark, lake, topic, nodes_below(topic, nodes), clock) as leases:
         small_files.delete(beside)
         lakes.forget(beside)
         log, writer = lakes.open_table(uri), f"log/{topic.name}"
+        appender = lakes.TableWriter(log, lakes.APPENDER, carries=[writer])  # before any row is read
         snapshot, schema = log.snapshot(), log_schema(topic)
-        rows = with_columns(read(spark, uri, log.version), schema, renamed)
+        rows = with_columns(read(spark, uri, log.version), schema, renamed, topic.added_values)
         files = max(1, snapshot.bytes // FILE_BYTES)
         rows = rows.repartitionByRange(int(files), "ingested_at", "partition", "offset")
         rows = rows.sortWithinPartitions("ingested_at", "partition", "offset")
@@ -73,21 +77,28 @@ def rewrite_log(
         record = {**lakes.carried(log, [writer]), "writer": f"rewrite/{writer}"}
         maintainer = lakes.TableWriter(log, lakes.MAINTAINER, carries=[writer])
         with rewritable(maintainer, record):
-            replace_table(maintainer, made, record)
+            require_held(leases.values())
+            replace_table(appender, made, record)
     small_files.delete(beside)
     lakes.forget(beside)
     return snapshot.rows
 
 
-def with_columns(rows: DataFrame, schema: T.StructType, renamed: Mapping[str, str]) -> DataFrame:
-    """The rows of a log in the columns of another description. In: renamed  new names of columns to former ones."""
+def with_columns(
+    rows: DataFrame, schema: T.StructType, renamed: Mapping[str, str], added: Mapping[str, str]
+) -> DataFrame:
+    """The rows of a log in the columns of another description.
+
+    In: renamed  new names of columns to former ones
+        added    values of new columns, as texts that are cast
+    """
     value, before = schema["value"].dataType, rows.schema["value"].dataType
     assert isinstance(value, T.StructType)
     assert isinstance(before, T.StructType)
 
     def field(of: T.StructField) -> Expr:
         name = renamed.get(of.name, of.name)
-        found = F.col("value").getField(name) if name in before.names else F.lit(None)
+        found = F.col("value").getField(name) if name in before.names else F.lit(added.get(of.name))
         return found.cast(of.dataType).alias(of.name)
 
     fields = F.struct(*(field(of) for of in value.fields)) if value.fields else F.lit(None).cast(value)

@@ -23,6 +23,8 @@ from headrace.local.brokers import Brokers
 from headrace.local.demo_cluster import beyond_one_machine
 from headrace.local.postgres import Postgres
 from headrace.local.report import served_report
+from headrace.local.schema_registry import SchemaRegistry
+from headrace.local.tightening_message import REGISTRY
 from headrace.local.topics import create_topics
 from headrace.nodes.topics import topics_of
 from headrace.settings import Settings, load_pipeline
@@ -43,14 +45,17 @@ LOCATION = "/locations/__repository__@headrace"
 GRAPH, SENSOR = f"{LOCATION}/asset-groups/demo", f"{LOCATION}/sensors/keep_streams_running"
 
 
-def run_demo(*, port: int, rate: float, fresh: bool, cluster: bool = False) -> None:
+def run_demo(
+    *, port: int, rate: float, fresh: bool, cluster: bool = False, console: Console | None = None
+) -> None:
     """Start everything in order, show progress, and stop everything in the opposite order on Ctrl-C.
 
     In: port     of the Dagster UI, on loopback; `rate` live records per second; `fresh` forgets an earlier demo
         cluster  whether there are three brokers, a Spark cluster computes, the lake lies on S3 and Dagster keeps its
                  records in PostgreSQL
+        console  where progress is shown; None: the terminal
     """
-    console = Console()
+    console = console or Console()
     home = project_root() / ".headrace" / ("demo-cluster" if cluster else "demo")
     _require_free(port)
     if fresh:
@@ -61,14 +66,18 @@ def run_demo(*, port: int, rate: float, fresh: bool, cluster: bool = False) -> N
         console.print("starting three Kafka brokers" if cluster else "starting a Kafka broker")
         broker: Broker | Brokers = Brokers(home / "kafka") if cluster else Broker(home / "kafka")
         stack.enter_context(broker)
-        console.print("starting a PostgreSQL server")
+        console.print("starting a PostgreSQL server, and a schema registry")
+        registry = SchemaRegistry(home / "registry")
+        stack.callback(registry.stop)
+        registry.start()
         database = stack.enter_context(Postgres(home / "postgres"))
         _fill(console, broker.bootstrap_servers)
-        stack.enter_context(scenes.live(broker.bootstrap_servers, rate, home / "republisher.log"))
+        addresses = broker.bootstrap_servers, registry.wait_ready().url
+        stack.enter_context(scenes.live(*addresses, rate, home / "republisher.log"))
         console.print("starting Dagster: webserver, daemon and code location (half a minute)")
         report = stack.enter_context(served_report(home / "docs", port + 1))
         metrics_port = os.environ.setdefault("HEADRACE_METRICS_PORT", str(port + 2))
-        environment = _environment(home, broker.bootstrap_servers, database.dsn, report)
+        environment = _environment(home, *addresses, database.dsn, report)
         if cluster:
             environment |= beyond_one_machine(console, stack, home, database.dsn)
         dagster = lifeline.spawn(
@@ -90,7 +99,7 @@ def run_demo(*, port: int, rate: float, fresh: bool, cluster: bool = False) -> N
         )
         stack.callback(_stop, console, dagster, port)
         _wait_for_ui(dagster, port, home / "dagster.log")
-        console.print(_invitation(port, home, report, metrics_port), soft_wrap=True)
+        console.print(_invitation(port, home, report, metrics_port, registry.url), soft_wrap=True)
         _show_progress(console, dagster)
 
 
@@ -109,7 +118,7 @@ def _fill(console: Console, bootstrap: str) -> None:
         console.print(f"produced {records:,} records to '{topic}'")
 
 
-def _environment(home: Path, bootstrap: str, dsn: str, report: str) -> dict[str, str]:
+def _environment(home: Path, bootstrap: str, registry: str, dsn: str, report: str) -> dict[str, str]:
     dagster_home = home / "dagster"
     dagster_home.mkdir(exist_ok=True)
     shutil.copyfile(project_root() / "deploy" / "local" / "dagster.yaml", dagster_home / "dagster.yaml")
@@ -119,6 +128,7 @@ def _environment(home: Path, bootstrap: str, dsn: str, report: str) -> dict[str,
         "HEADRACE_DOCS": str(home / "docs"),
         "HEADRACE_DOCS_URL": report,
         "HEADRACE_KAFKA_BOOTSTRAP_SERVERS": bootstrap,
+        REGISTRY: registry,
         DSN_VARIABLE: dsn,
         "HEADRACE_SENSOR": "running",
         "HEADRACE_PARTITIONS_START": _partitions_start(home),
@@ -155,7 +165,7 @@ def _tail(log: Path) -> str:
     return "\n".join(log.read_text(errors="replace").splitlines()[-15:]) if log.exists() else ""
 
 
-def _invitation(port: int, home: Path, report: str, metrics_port: str) -> str:
+def _invitation(port: int, home: Path, report: str, metrics_port: str, registry: str) -> str:
     base = f"http://127.0.0.1:{port}"
     return f"""
 [bold]Open {base}[/]   What to look at, with pictures: docs/tour.md
@@ -176,6 +186,8 @@ def _invitation(port: int, home: Path, report: str, metrics_port: str) -> str:
     {report}
   the same figures as on the assets' pages, for Prometheus
     http://127.0.0.1:{metrics_port}/metrics
+  the schema of the tightenings, as the registry has it
+    {registry}/subjects/tightenings-value/versions/latest
 
 Everything lies below {home}. Ctrl-C stops all of it; the next start goes on from here.
 """

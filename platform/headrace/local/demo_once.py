@@ -18,6 +18,8 @@ from headrace.local import scenes
 from headrace.local.broker import Broker
 from headrace.local.postgres import Postgres
 from headrace.local.republisher import SOURCE, TARGET
+from headrace.local.schema_registry import SchemaRegistry
+from headrace.local.tightening_message import REGISTRY
 from headrace.local.topics import create_topics
 from headrace.nodes.topics import topics_of
 from headrace.observe.views import Views
@@ -42,24 +44,26 @@ if TYPE_CHECKING:
 SHOWN = 5
 
 
-def run_demo_once(*, records: int) -> bool:
+def run_demo_once(*, records: int, console: Console | None = None) -> bool:
     """Run the demo in `.headrace/demo-once`, made anew.
 
     In:  records  how many readings to produce; the other topics get their share
+         console  where progress and tables are shown; None: the terminal
     Out: whether every check passed, every backfill equals the stream and the totals are exact
     """
-    console = Console()
+    console = console or Console()
     folder = Path.cwd() / ".headrace" / "demo-once"
     shutil.rmtree(folder, ignore_errors=True)
     folder.mkdir(parents=True)
     lake, docs = Lake(f"file:{folder / 'lake'}"), str(folder / "docs")
     nodes = load_pipeline(Settings().pipeline)
     with (
-        console.status("starting a Kafka broker and a PostgreSQL server") as status,
+        console.status("starting a Kafka broker, a PostgreSQL server and a schema registry") as status,
         Broker(folder / "kafka") as broker,
         Postgres(folder / "postgres") as database,
+        SchemaRegistry(folder / "registry") as registry,
     ):
-        os.environ[DSN_VARIABLE] = database.dsn
+        os.environ |= {DSN_VARIABLE: database.dsn, REGISTRY: registry.url}
         create_topics(
             broker.bootstrap_servers, dict.fromkeys({*topics_of(nodes), *scenes.TOPICS}, scenes.PARTITIONS)
         )
@@ -68,7 +72,7 @@ def run_demo_once(*, records: int) -> bool:
         for topic, number in written.items():
             console.print(f"[bold]1. produced[/]   {number:,} records to '{topic}'")
         status.update("republishing, with crashes")
-        crashes = scenes.republish_once(broker.bootstrap_servers, folder / "republisher.log")
+        crashes = scenes.republish_once(broker.bootstrap_servers, registry.url, folder / "republisher.log")
         console.print(f"                sent on to '{TARGET}' by a service that was killed {crashes} times")
         status.update("starting Spark")
         spark = pipeline_session(build_session(spark_conf(spark_jars())))

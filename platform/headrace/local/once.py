@@ -77,7 +77,8 @@ def _send(bootstrap: str, records: Iterable[tuple[str, str, dict[str, Any], int]
 
 def _rows(node: Node, views: Views) -> Table:
     frame = views.read(node)
-    shown = Table(title=f"{node.required_name}: {frame.count():,} rows", title_justify="left")
+    rows = frame.count()
+    shown = Table(title=f"{node.required_name}: {rows:,} row{'' if rows == 1 else 's'}", title_justify="left")
     for column in frame.columns:
         shown.add_column(column)
     for row in frame.orderBy(*node.identity).limit(ROWS_SHOWN).collect():

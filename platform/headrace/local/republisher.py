@@ -2,8 +2,9 @@
 
 It consumes `stations`, keeps what `tightenings` is about, and appends its own input to the source chain, so that
 a replay guard downstream knows what it has seen. The chain stands in a header and in the message itself: services that
-cannot set headers do the latter. It commits its offsets now and then, as such services do; killed in
-between, it starts again from the last commit.
+cannot set headers do the latter. The messages are Protobuf, and their schema is in a registry.
+
+It commits its offsets now and then, as such services do; killed in between, it starts again from the last commit.
 """
 
 from __future__ import annotations
@@ -18,9 +19,11 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 from confluent_kafka import Consumer, KafkaError, Producer
 
+from headrace.description.formats import Protobuf
 from headrace.description.source_chain import source_chain
 from headrace.local import lifeline
 from headrace.local.tightening_message import Tightening
+from headrace.sinks.encoding.protobuf_rows import registered_message
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -32,7 +35,12 @@ SOURCE, TARGET, GROUP = "stations", "tightenings", "republisher"
 HEADER = "source-chain"
 COMMIT_EVERY = 200
 RESTART_SECONDS = 1.0
-COMMAND = (sys.executable, "-m", "headrace.local.republisher")
+
+
+def command(bootstrap: str, registry: str) -> list[str]:
+    """The command that runs it as a process."""
+    addresses = ["--bootstrap", bootstrap, "--registry", registry]
+    return [sys.executable, "-m", "headrace.local.republisher", *addresses]
 
 
 def chained(message: Message) -> bytes:
@@ -53,13 +61,23 @@ def tightening(report: Mapping[str, Any], chain: bytes) -> bytes:
     return content
 
 
-def republish(bootstrap: str, *, crash_after: int | None, until_end: bool) -> int:
+def framing(registry: str) -> bytes:
+    """The bytes before each message: they name its schema, which is registered unless the registry has it.
+
+    Raises: RegistryAwayError
+    """
+    described = Protobuf(Tightening, registry=registry)
+    return registered_message(described, TARGET, "value", f"republisher: '{TARGET}'", register=True)
+
+
+def republish(bootstrap: str, registry: str, *, crash_after: int | None, until_end: bool) -> int:
     """Consume, transform and produce in order.
 
     In:  crash_after  SIGKILL itself after so many records, committed or not; None: never
          until_end    end when the source has nothing more
     Out: the records sent on
     """
+    frame = framing(registry)
     consumer = Consumer(
         {
             "bootstrap.servers": bootstrap,
@@ -93,7 +111,7 @@ def republish(bootstrap: str, *, crash_after: int | None, until_end: bool) -> in
         producer.produce(
             TARGET,
             key=message.key(),
-            value=tightening({name: report[name] for name in ("customer", "screw", "count")}, chain),
+            value=frame + tightening({name: report[name] for name in ("customer", "screw", "count")}, chain),
             timestamp=message.timestamp()[1],
             headers={HEADER: chain},
         )
@@ -115,9 +133,9 @@ def republish(bootstrap: str, *, crash_after: int | None, until_end: bool) -> in
 class Republisher:
     """The service as a child process, started again whenever it has crashed, until the block ends."""
 
-    def __init__(self, bootstrap: str, log: Path, *, crash_after: int) -> None:
+    def __init__(self, bootstrap: str, registry: str, log: Path, *, crash_after: int) -> None:
         """In: crash_after  records in each life."""
-        self._command = [*COMMAND, "--bootstrap", bootstrap, "--crash-after", str(crash_after)]
+        self._command = [*command(bootstrap, registry), "--crash-after", str(crash_after)]
         self._log = log
         self._over = threading.Event()
         self.crashes = 0
@@ -144,6 +162,7 @@ class Republisher:
 
 
 def main(
+    registry: Annotated[str, typer.Option(help="Address of the schema registry.")],
     bootstrap: Annotated[str, typer.Option(help="Kafka, as host:port.")] = "127.0.0.1:9092",
     crash_after: Annotated[
         int | None, typer.Option(min=1, help="SIGKILL itself after so many records.")
@@ -151,7 +170,7 @@ def main(
     until_end: Annotated[bool, typer.Option(help="End when the source has nothing more.")] = False,
 ) -> None:
     """Send the records of `stations` on to `tightenings`."""
-    sent = republish(bootstrap, crash_after=crash_after, until_end=until_end)
+    sent = republish(bootstrap, registry, crash_after=crash_after, until_end=until_end)
     typer.echo(f"{sent} records sent on to '{TARGET}'.")
 
 

@@ -75,18 +75,18 @@ def tightenings(reports: int) -> int:
     return sum(json.loads(stations.read(0).value or b"")["count"] for _ in range(reports))
 
 
-def republish_once(bootstrap: str, log: Path) -> int:
+def republish_once(bootstrap: str, registry: str, log: Path) -> int:
     """Run the republisher to the end of its source, killed on the way; how often it was."""
     for crashes in range(CRASHES + 1):
         fate = ["--crash-after", str(CRASH_AFTER)] if crashes < CRASHES else []
-        command = [*republisher.COMMAND, "--bootstrap", bootstrap, "--until-end", *fate]
+        command = [*republisher.command(bootstrap, registry), "--until-end", *fate]
         if lifeline.spawn(command, log=log).wait() == 0:
             return crashes
     raise TransientError("The republisher did not come to the end of its source.", hint=f"Read {log}.")
 
 
 @contextmanager
-def live(bootstrap: str, rate: float, log: Path) -> Iterator[None]:
+def live(bootstrap: str, registry: str, rate: float, log: Path) -> Iterator[None]:
     """Traffic on every topic, and the republisher with its crashes, until the block ends."""
     stop = threading.Event()
     threads = [
@@ -99,7 +99,7 @@ def live(bootstrap: str, rate: float, log: Path) -> Iterator[None]:
         for scene in SCENES
     ]
     with ExitStack() as stack:
-        stack.enter_context(Republisher(bootstrap, log, crash_after=CRASH_AFTER))
+        stack.enter_context(Republisher(bootstrap, registry, log, crash_after=CRASH_AFTER))
         for thread in threads:
             thread.start()
         try:

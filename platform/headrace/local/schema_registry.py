@@ -74,7 +74,7 @@ class SchemaRegistry(LocalServer):
         atexit.register(self.stop)
         return self
 
-    def wait_ready(self, timeout_s: float = 60.0) -> Self:
+    def wait_ready(self, timeout_s: float = 120.0) -> Self:
         """Return when the registry answers.
 
         Raises: RegistryFailed when it has ended or does not answer in time.

@@ -14,6 +14,7 @@ from typing import Any
 from google.protobuf import descriptor_pb2, message_factory
 from google.protobuf.descriptor_pool import DescriptorPool
 
+REGISTRY = "DEMO_REGISTRY"  # the variable with the address of the registry that has this schema
 _Field = descriptor_pb2.FieldDescriptorProto
 _SCALARS = {"string": _Field.TYPE_STRING, "int32": _Field.TYPE_INT32, "int64": _Field.TYPE_INT64}
 _MESSAGES = {

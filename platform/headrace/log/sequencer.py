@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING
 
 from headrace import lake
 from headrace.errors import TerminalError, TransientError
-from headrace.lake import kinds
+from headrace.log.added_columns import log_table
 from headrace.log.commit_row import CommitRow, write_commit_row
 from headrace.log.deadlines import Deadlines, waits_now
 from headrace.log.decision_rows import Decision, write_decisions
@@ -23,13 +23,13 @@ from headrace.log.guard import GuardStore
 from headrace.log.limits import limits_entry
 from headrace.log.moves import anywhere, completion, ends_entry, moved, passed_over
 from headrace.log.promise import read_promise, write_promise
-from headrace.log.raw_records import RAW_COLUMN, keeping_raw
+from headrace.log.raw_records import keeping_raw
 from headrace.log.record_writer import Records, RecordWriter
 from headrace.log.recovery import commits_during, recover
 from headrace.log.resets import control_entry
 from headrace.log.ticks import due_ticks
 from headrace.log.topic_identity import require_known_topic
-from headrace.sequence.log_columns import CONTROL, DRAIN, SKIPPING, TICK, log_schema
+from headrace.sequence.log_columns import CONTROL, DRAIN, TICK, log_schema
 from headrace.sequence.log_state import LastRow, LogState, PartitionState
 from headrace.spark.one_task import table_schema
 
@@ -86,7 +86,7 @@ class Sequencer:
         self._schema = table_schema(log_schema(topic))
         self._records = RecordWriter(topic, path, self._schema)
         self._lock = threading.Lock()
-        table = lake.create(path, self._schema, kinds.log(SKIPPING), grows="value", adds=(RAW_COLUMN,))
+        table = log_table(path, topic, self._schema)
         self._table = lake.TableWriter(table, lake.APPENDER, carries=[self._writer])
         self._guard_store = GuardStore(path)
         state, self._guard = recover(spark, path, topic, self._writer, self._guard_store)

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import datetime as dt
 from typing import TYPE_CHECKING
 
 from headrace.lake import small_files
 
 if TYPE_CHECKING:
+    from collections.abc import Iterable
+
     from headrace.description import Topic
     from headrace.lake.paths import Lake
 
@@ -18,6 +21,20 @@ def note_cut(lake: Lake, topic: Topic, through_ms: int, highest_event_ms: int | 
     highest_ms = max(times, default=None)
     small_files.write_json(lake.cut(topic.name), {"through_ms": through_ms, "highest_event_ms": highest_ms})
     return highest_ms
+
+
+def first_day_held(lake: Lake, topics: Iterable[str]) -> dt.date | None:
+    """The first UTC day of which no record was cut off these logs; None: that is not known, or no record was."""
+    cuts = [small_files.read_json(lake.cut(topic)) for topic in topics]
+    noted = [cut["highest_event_ms"] for cut in cuts if cut is not None]
+    if len(noted) < len(cuts):
+        return None  # cut by an earlier version, which did not note it
+    return day_after(max((at for at in noted if at is not None), default=None))
+
+
+def day_after(ms: int | None) -> dt.date | None:
+    """The first UTC day that begins after a moment."""
+    return None if ms is None else dt.datetime.fromtimestamp(ms / 1000, dt.UTC).date() + dt.timedelta(days=1)
 
 
 def holds_since(lake: Lake, topic: str, since_ms: int) -> bool:

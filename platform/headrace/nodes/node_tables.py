@@ -15,6 +15,7 @@ from headrace.engine.log_slices import LogSlice
 from headrace.engine.state_layout import TABLE
 from headrace.errors import TerminalError
 from headrace.lake import last_commit, open_table, require_own_rows, small_files
+from headrace.log.added_columns import added_columns_due
 from headrace.log.commit_row import without_commit_rows
 from headrace.log.promise import read_promise
 from headrace.log.raw_records import decoded_by
@@ -204,7 +205,9 @@ def log_is_as_described(lake: Lake, topic: Topic) -> bool:
     raw = commit.record.get("after", {}).get("raw")
     if topic.keep_raw and raw is not None and raw["decoded"] != decoded_by(topic):
         return False
-    # Columns may come, and are null in older rows. Where others are there in their place, they have another name.
+    if added_columns_due(log, topic):
+        return False
+    # Other columns may come, and are null in older rows. Where others are there in their place, they have another name.
     has = {field.name for field in log.schema.field("value").type}
     described = {column.name for column in topic.value_columns}
     return not (has - described and described - has)

@@ -20,7 +20,7 @@ TEXT_MAX = 120  # bytes of a key or a value that are shown
 
 @dataclass(frozen=True)
 class Example:
-    """One dead letter. `key` and `value` as people read them; None: there is none."""
+    """Holds one dead letter. `key` and `value` are written as people read them; None: there is none."""
 
     partition: int
     offset: int
@@ -32,9 +32,9 @@ class Example:
 
 @dataclass(frozen=True)
 class DeadLetters:
-    """Those of one reason; numbers in it are written as `#`.
+    """Holds the dead letters of one reason, in which numbers are written as `#`.
 
-    node      that cannot use them; None: they are dead for every node
+    node      the node that cannot use them; None: they are dead for every node
     examples  the newest
     """
 
@@ -57,7 +57,7 @@ class DeadLetters:
 
 
 def by_reason(dead: DataFrame, examples: int) -> list[DeadLetters]:
-    """The dead letters grouped, those with most records first.
+    """Group dead letters by their reasons; the reason with most records comes first.
 
     In: dead  as `Views.dead_letters` gives them
     """
@@ -106,7 +106,7 @@ def _examples(rows: Sequence[Row]) -> Iterator[Example]:
 
 
 def shown(content: bytes | None) -> str | None:
-    """Bytes as people read them: text in quotes, other bytes as hexadecimal numbers, long ones cut short."""
+    """Write bytes as people read them: text in quotes, other bytes as hexadecimal numbers, long ones cut short."""
     if content is None:
         return None
     cut = bytes(content[:TEXT_MAX])

@@ -47,7 +47,7 @@ MEANINGS: Mapping[str, str] = {
 
 
 def numbers(status: StreamStatus, wall: float, price_per_hour: float | None = None) -> dict[str, Number]:
-    """The figures of a query, by the names of `MEANINGS`; unknown ones are left out.
+    """Give the figures of a query, by the names of `MEANINGS`; unknown ones are left out.
 
     In: wall            seconds since 1970
         price_per_hour  of the machines of the run, in any currency; None: costs are not known

@@ -43,7 +43,7 @@ NOT_THERE = -1
 
 @dataclass(frozen=True)
 class KeysOfFile:
-    """Where the keys of one file of a base are.
+    """Holds where the keys of one file of a base are.
 
     keys  of its rows, in their order
     ends  for each group of rows, how many rows the file has through it
@@ -61,7 +61,7 @@ class KeysOfFile:
             return cls(file.metadata, file.read([KEY])[KEY].cast(pa.binary()), np.cumsum(groups))
 
     def row(self, uri: str, size: int, key: bytes) -> pa.Table | None:
-        """The row of a key; None: the file has none."""
+        """Read the row of a key; None: the file has none."""
         place = pc.index(self.keys, pa.scalar(key, self.keys.type)).as_py()
         if place == NOT_THERE:
             return None
@@ -80,7 +80,7 @@ class KeyedReads:
         self._keys: ByteCache[str, KeysOfFile] = ByteCache(KEYS_BYTES_MAX)
 
     def get(self, node: Node, key: Any) -> dict[str, Any] | None:
-        """The current row of a key of a node whose results are revised: totals, tables, joins, groups of tables.
+        """Read the current row of a key. The node's results are revised: totals, a table, a join, groups of a table.
 
         In:     key  the values of the columns that tell its rows apart (`node.identity`): a mapping by name, a sequence in
                      their order, or the value itself where there is one; texts are read as the column's type
@@ -127,7 +127,7 @@ class KeyedReads:
 
 
 def key_values(node: Node, key: Any) -> dict[str, Any]:
-    """The values of a node's key by column.
+    """Give the values of a node's key by column.
 
     Raises: DescriptionError
     """

@@ -32,7 +32,7 @@ STATES = ("running", "paused", "waiting", "restarting", "failed", "stopped", "en
 
 
 class MetricsEndpoint(Collector):
-    """Serves while entered, if `HEADRACE_METRICS_PORT` is set; on loopback unless `HEADRACE_METRICS_HOST` says otherwise.
+    """Serves metrics while entered, if `HEADRACE_METRICS_PORT` is set: on loopback, or on `HEADRACE_METRICS_HOST`.
 
     Law: a scrape reads what the last poll said; it asks neither Spark nor Kafka.
     """
@@ -48,11 +48,11 @@ class MetricsEndpoint(Collector):
         self._close: Callable[[], None] = lambda: None
 
     def see(self, statuses: Sequence[StreamStatus]) -> None:
-        """Take in what a poll said."""
+        """Keep the statuses of a poll for the next scrape."""
         self._statuses, self._wall = tuple(statuses), time.time()
 
     def collect(self) -> Iterator[Metric]:
-        """The metrics, each with the label `asset`."""
+        """Give the metrics, each with the label `asset`."""
         shown = [
             (status.asset, numbers(status, self._wall, self._price_per_hour)) for status in self._statuses
         ]

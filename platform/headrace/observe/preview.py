@@ -25,7 +25,7 @@ CELL_MAX = 40  # letters of a value that are shown
 
 @dataclass(frozen=True)
 class Stage:
-    """One step of a description, and its rows.
+    """Holds one step of a description, and its rows.
 
     title    what the step does
     columns  of its rows; of a stream the partition and the offset of each record first
@@ -58,7 +58,7 @@ class Stage:
 
 @dataclass(frozen=True)
 class Preview:
-    """The steps of a description with their rows, from its topics to its result. Its text is a small table for each."""
+    """Holds the steps of a description with their rows, from its topics to its result; its text is a table for each step."""
 
     stages: tuple[Stage, ...]
 

@@ -55,7 +55,7 @@ FOLDER = "extensions/*/*.duckdb_extension"
 
 
 class LakeSql:
-    """Answers queries. One thread asks at a time."""
+    """Answers SQL over the tables of a lake. One thread asks at a time."""
 
     def __init__(self, lake: Lake, nodes: Sequence[Node]) -> None:
         """Start DuckDB in this process; no table is opened before a query names it.
@@ -85,14 +85,14 @@ class LakeSql:
 
     @property
     def names(self) -> list[str]:
-        """The names that a query may use, of tables that are there."""
+        """List the names that a query may use: those of tables that exist."""
         nodes = [name for name in self._nodes if open_table(self._lake.table(name)).exists]
         windows = [f"{OPEN}.{name}" for name in nodes if isinstance(self._nodes[name], WindowedAggregate)]
         logs = [f"{LOGS}.{_quoted(n)}" for n in self._topics if open_table(self._lake.log(n)).exists]
         return [*map(_quoted, nodes), *windows, *logs]
 
     def query(self, text: str) -> pa.Table:
-        """The rows of a query, as of now.
+        """Answer a query as of now.
 
         Raises: TerminalError when DuckDB refuses the query; the errors of the tables that it names
         """

@@ -22,7 +22,7 @@ class _Seen:
 
 
 class StallWatch:
-    """The progress of each query, and when it last changed. Times in seconds of one clock."""
+    """Watches the progress of each query, and when it last changed. Times in seconds of one clock."""
 
     def __init__(self, patience_seconds: float = PATIENCE_SECONDS, *, began: float | None = None) -> None:
         """Nothing is known before the first statuses.
@@ -45,7 +45,7 @@ class StallWatch:
         }
 
     def verdicts(self, now: float) -> dict[str, str | None]:
-        """For each asset what is wrong and what to do, in a few sentences; None: it advances."""
+        """Judge each asset: what is wrong and what to do, in a few sentences; None: it advances."""
         unseen = 0.0 if self._looked_at is None else now - self._looked_at
         if unseen > max(self._patience_seconds, min(2 * self._look_seconds, FIRST_PATIENCE_SECONDS)):
             hung = (

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Standing:
-    """A log or a node as of its last commit. Times in ms since 1970; None: nothing is known yet.
+    """Says where a log or a node stands, as of its last commit. Times in ms since 1970; None: nothing is known yet.
 
     asset       `log/<topic>` or `stream/<node>`
     running     True if a process holds its lease
@@ -44,12 +44,12 @@ class Standing:
     paused: bool = False
 
     def to_json(self) -> dict[str, Any]:
-        """The fields by their names."""
+        """Give the fields by their names."""
         return asdict(self)
 
 
 def standings(lake: Lake, nodes: Sequence[Node], clock: Clock) -> list[Standing]:
-    """Where the logs and nodes of a pipeline stand: the logs first, then each node after those that it reads."""
+    """Look where the logs and nodes of a pipeline stand: the logs first, then each node after those that it reads."""
     logs = {name: _log(lake, name, clock) for name in topics_of(nodes)}
     shown = [node for node in upstream_first(nodes) if not is_unnamed(node.required_name)]
     return [*logs.values(), *(_node(lake, node.required_name, logs, clock) for node in shown)]

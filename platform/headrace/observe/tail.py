@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class TailRow:
-    """A row that a commit has made, changed or removed.
+    """Holds a row that a commit has made, changed or removed.
 
     gone  True if the row of this content is no longer in the table
     row   the node's columns by name
@@ -53,7 +53,7 @@ class Tail:
         self._version = table.version
 
     def newest(self, rows: int) -> list[TailRow]:
-        """Some rows of the files that the last commits added, the newest last."""
+        """Read some rows of the files that the last commits added, the newest last."""
         found: list[TailRow] = []
         version = self._version
         while len(found) < rows and (commit := read_commit(self._uri, version)) is not None:
@@ -63,7 +63,7 @@ class Tail:
         return found[-rows:] if rows else []
 
     def news(self) -> Iterator[TailRow]:
-        """The rows of the commits since the last call: first those that are gone, then those that came."""
+        """Read the rows of the commits since the last call: first those that are gone, then those that came."""
         while (commit := read_commit(self._uri, self._version + 1)) is not None:
             self._version += 1
             if not commit.changes_data:

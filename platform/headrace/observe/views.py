@@ -35,28 +35,29 @@ if TYPE_CHECKING:
 
 
 class Views:
-    """Reads what a node has written, as of its last micro-batch."""
+    """Reads the tables of a lake through Spark, each as of its node's last micro-batch."""
 
     def __init__(self, spark: SparkSession, lake: Lake) -> None:
-        """Read below this lake, with this session or one beside it that has the settings results depend on."""
+        """Read this lake, with this session, or with one beside it that has the settings results depend on."""
         self._spark, self._lake = pinned(spark), lake
         self._keyed = KeyedReads(lake)
 
     def read(self, node: Node) -> DataFrame:
-        """The node's results: final windows if suppressed, else every window as of now; the current totals.
+        """Read the node's results.
 
-        Out: the columns of the node's table; one row for each of its identities
+        Out: the columns of the node's table; one row for each of its identities. Suppressed windows are final; others
+             are as of now. Totals, tables and joins are the current rows
         """
         node = found_in(self._lake, node)
         held, progress = snapshot(self._spark, self._lake, node)
         return without_internal(operator_of(node).read(held, progress))
 
     def get(self, node: Node, key: Any) -> dict[str, Any] | None:
-        """The current row of one key, without Spark (see `KeyedReads.get`)."""
+        """Read the current row of one key, without Spark (see `KeyedReads.get`)."""
         return self._keyed.get(node, key)
 
     def open_windows(self, node: WindowedAggregate) -> DataFrame:
-        """The windows that are not closed yet, with their values so far; columns and grain as `read`.
+        """Read the windows that are not closed yet, with their values so far; columns and grain as `read`.
 
         Raises: DescriptionError when the node has no windows.
         """
@@ -66,12 +67,12 @@ class Views:
         return without_internal(windows)
 
     def updates(self, node: Node) -> DataFrame:
-        """Raw updates, conflated per micro-batch: what each row was worth after each that touched it.
+        """Read the node's raw updates: each row as it was after each micro-batch that touched it.
 
-        Out: the columns of `read`, `__batch` (micro-batch; null on the last word about a closed window); to fold them
-             take each identity's row with the highest `__batch`, nulls last. For suppressed windows, upkeep puts the
-             updates of many micro-batches together.
-        Law: they fold to the same rows however the log was cut; the rows in between depend on the cuts.
+        Out: the columns of `read`, and `__batch`: the micro-batch, or null for the final row of a closed window. To fold
+             the updates, take each identity's row with the highest `__batch`, where null is the highest. For suppressed
+             windows, upkeep puts the updates of many micro-batches together
+        Law: the updates fold to the same rows however the log was cut; the rows in between depend on the cuts
         """
         node = found_in(self._lake, node)
         held, progress = snapshot(self._spark, self._lake, node)
@@ -79,14 +80,14 @@ class Views:
         return updates.select(*(F.col(quote(name)) for name in (*node.columns, "__batch")))
 
     def late(self, node: Node) -> DataFrame:
-        """Late records: one row for each record and closed window (see `late_records`)."""
+        """Read the late records: one row for each record and closed window (see `late_records`)."""
         node = found_in(self._lake, node)
         return operator_of(node).late(*self._logs(node))
 
     def store(self, node: Node, store: str) -> DataFrame:
-        """The entries of a processor's store, as of the node's last micro-batch.
+        """Read the entries of a processor's store.
 
-        Out:    the columns of the group, of the key and of the value; one row per entry
+        Out:    the columns of the group, of the key and of the value; one row for each entry
         Raises: DescriptionError when the node has no such store.
         """
         node = found_in(self._lake, node)
@@ -95,7 +96,12 @@ class Views:
         return operator_of(node).entries(held.state, store, progress)
 
     def dead_letters(self, topic: Topic, nodes: Iterable[Node] = ()) -> DataFrame:
-        """Records that the topic, or one of these nodes (then named in `node`), could not use; one row each."""
+        """Read the records that the topic could not use, and those that single nodes could not use.
+
+        In:  nodes  the nodes whose own dead letters are wanted, too
+        Out: topic, partition, offset, timestamp, reason, key, value, headers, ingested_at, node; one row for each record
+             and, where `node` is not null, for each node that cannot use it
+        """
         log = read_table(self._spark, self._lake.log(topic.name))
         frames = [log_dead_letters(log)]
         for node in all_found_in(self._lake, [*nodes]):
@@ -124,11 +130,12 @@ class Views:
         return reduce(lambda left, right: left.unionByName(right), frames)
 
     def ledger(self, node: Node) -> DataFrame:
-        """Where every record that Kafka delivered ended up.
+        """Read the fate of every record that Kafka delivered.
 
-        Out: topic, partition, fate, records; one row for each fate and partition (of `erased` only if something was)
-        Law: over the fates, `records` sums to the records delivered. `open` is counted in the state table; `used` is
-             what was kept and is no longer open, to be compared with what the results say (see the checks).
+        Out: topic, partition, fate, records; one row for each fate and partition. `erased` has a row only if records were
+             erased
+        Law: over the fates, `records` sums to the records delivered. `open` is counted in the state table. `used` counts
+             the records that were kept and are no longer open; the checks compare it with the results
         """
         node = found_in(self._lake, node)
         held, progress = snapshot(self._spark, self._lake, node)
@@ -142,9 +149,12 @@ class Views:
         return local_frame(self._spark, rows, "topic STRING, partition INT, fate STRING, records BIGINT")
 
     def recompute(self, node: Node) -> DataFrame:
-        """The node's results, folded from the log beside its tables, as far as the stream has read it.
+        """Fold the node's results from its log, beside its tables, as far as the stream has read it.
 
-        Where rows of the log were cut off, from the opening balance and the rest; what was final at the cut is that.
+        Where rows of the log were cut off, the fold begins with the opening balance, and rows that were final at the cut
+        come from the table.
+
+        Out: columns and grain as `read`
         """
         node = found_in(self._lake, node)
         progress, operator = read_progress(self._spark, self._lake, node), operator_of(node)
@@ -169,7 +179,7 @@ class Views:
 
 
 def fates_of(node: Node, held: Held, progress: Progress) -> Mapping[tuple[str, int], Mapping[str, int]]:
-    """For each topic and partition the records that met each fate, as of a snapshot."""
+    """Count, for each topic and partition, the records of each fate as of a snapshot."""
     open_rows = None if held.state is None else operator_of(node).open_records(held.state, progress)
     still: Counter[tuple[str, int]] = Counter()
     for row in [] if open_rows is None else open_rows.collect():
@@ -184,5 +194,5 @@ def fates_of(node: Node, held: Held, progress: Progress) -> Mapping[tuple[str, i
 
 
 def without_internal(frame: DataFrame) -> DataFrame:
-    """Only the columns that belong to users."""
+    """Drop the columns that are not for users."""
     return frame.select(*(F.col(quote(name)) for name in frame.columns if not name.startswith("__")))

@@ -14,10 +14,11 @@ from headrace.description import Join, Refined, RunningAggregate, Table, TableAg
 from headrace.description.feeds import LEFT, RESULT, RIGHT, ROWS, below, leaves_of
 from headrace.description.join import LEFT as LEFT_JOIN
 from headrace.description.join import OUTER
-from headrace.description.table_changes import is_sessions
-from headrace.oracle import sessions, windows
+from headrace.description.table_changes import grows
+from headrace.oracle import windows
 from headrace.oracle.aggregates import Group, Total, usable
 from headrace.oracle.fates import LATE, USED, refused, refused_by_table
+from headrace.oracle.growing_windows import changed_windows
 from headrace.oracle.log import AT_THE_END, Log, Pair, Place, Results, Row, Values
 from headrace.oracle.tables import latest, shown
 from headrace.oracle.values import Identity, identity, moment, plain
@@ -66,8 +67,8 @@ def changes(node: Relation, log: Log) -> dict[tuple[Identity, int], Change]:
 
 def changed_rows(node: TableChanges, log: Log) -> Results:
     """Each change as a row: what the key is worth after the commit, or nulls beside the key; and the fates of records."""
-    if is_sessions(node.changed):
-        return sessions.changed_rows(node, node.changed, log)
+    if grows(node.changed):
+        return changed_windows(node, node.changed, log)
     found = relation(node.changed, log)
     found.rows = []
     for (_, at_ms), (before, after) in changes(node.changed, log).items():

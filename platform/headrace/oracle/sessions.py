@@ -14,10 +14,10 @@ from headrace.description import SessionWindows
 from headrace.oracle.aggregates import Group
 from headrace.oracle.fates import LATE, OPEN, USED, refused
 from headrace.oracle.log import Log, Partition, Results, Row, Values, reached
-from headrace.oracle.values import Identity, identity, moment
+from headrace.oracle.values import Identity, identity
 
 if TYPE_CHECKING:
-    from headrace.description import TableChanges, WindowedAggregate
+    from headrace.description import WindowedAggregate
 
 
 @dataclass
@@ -60,29 +60,6 @@ def sessions(node: WindowedAggregate, log: Log) -> Results:
             for row in session.rows:
                 found.met(row, OPEN if final_at is None else USED)
             found.windowed(window, final_at)
-    return found
-
-
-def changed_rows(node: TableChanges, of: WindowedAggregate, log: Log) -> Results:
-    """Each change of a session as a row: what it is worth after a log commit whose records have joined it; its key alone if
-    it is there no more under its bounds.
-    """
-    found = sessions(of, log)
-    found.rows, found.open = [], []
-    before: dict[tuple[Identity, int], Values] = {}
-    for at_ms in sorted({row.at_ms for row in log.rows if row.fate is None}):
-        told = sessions(of, log.through(at_ms))
-        rows = [*told.rows, *told.open]
-        now = {(identity(row[n] for n in of.identity), row["__partition"]): row for row in rows}
-        for key in {*before, *now}:
-            then, after = before.get(key), now.get(key)
-            if then and after and then["__records"] == after["__records"]:
-                continue
-            shown = after or {name: value for name, value in (then or {}).items() if name in of.identity}
-            own = {"__deleted": after is None, "__sequence": at_ms, "__ingested_at": moment(at_ms)}
-            columns = {name: value for name, value in shown.items() if name in of.columns}
-            found.rows.append(dict.fromkeys(node.columns) | columns | own)
-        before = now
     return found
 
 

@@ -54,7 +54,8 @@ def _of_group(node: WindowedAggregate, rows: list[Row], times: list[tuple[int, i
         group = Group(node.by, node.aggregates)
         for row in entered:
             group.add(row)
-        window = group.window(end - difference, end) | {"__timestamp": group.event_ms}
+        window = group.window(end - difference, end)
+        window |= {"__timestamp": group.event_ms, "__records": group.records}
         found.windowed(window, reached(times, end + grace))
     for row in rows:
         own, last = max(row.time_ms, difference), row.time_ms + difference

@@ -32,11 +32,11 @@ class AdvanceReporter:
         self._reported: dict[str, str | None] = {}
 
     def see(self, statuses: Sequence[StreamStatus]) -> None:
-        """Take in what a poll said."""
+        """Keep the statuses of a poll."""
         self._watch.see(statuses, time.monotonic())
 
     def report(self) -> None:
-        """Judge now; called by the heartbeat."""
+        """Judge now; the heartbeat calls this."""
         for asset, wrong in self._watch.verdicts(time.monotonic()).items():
             known = self._reported.get(asset, "")
             if wrong is not None and known:
@@ -50,7 +50,7 @@ class AdvanceReporter:
 
 
 def advancing_checks(pipeline: Pipeline) -> dg.AssetChecksDefinition:
-    """The check of every log and running query of a pipeline, to be executed by itself."""
+    """Make the check of every log and running query of a pipeline, to be executed by itself."""
     keys = pipeline.streaming_keys
 
     @dg.multi_asset_check(

@@ -1,4 +1,4 @@
-"""Where alerts go: a channel of Slack, or mail. What sends them is a sensor (see `alerts`)."""
+"""Where alerts go: a channel of Slack, or mail. A sensor sends them (see `alerts`)."""
 
 from __future__ import annotations
 
@@ -15,16 +15,16 @@ from headrace.settings.alerts import SlackSettings, SmtpSettings
 
 @runtime_checkable
 class AlertChannel(Protocol):
-    """A way to people; one of your own has such a method."""
+    """Takes alerts to people. A channel of your own has this method."""
 
     def send(self, subject: str, lines: Sequence[str]) -> None:
-        """Deliver a message, or raise: then it is sent again with the sensor's next look."""
+        """Deliver a message, or raise an error: then the sensor sends it again when it looks next."""
         ...
 
 
 @dataclass(frozen=True)
 class SlackAlerts:
-    """A channel of Slack, by `dagster-slack`; the token comes from HEADRACE_SLACK_TOKEN. In: channel  such as "#data"."""
+    """Sends alerts to a channel of Slack, such as "#data"; HEADRACE_SLACK_TOKEN holds the token."""
 
     channel: str
 
@@ -56,7 +56,7 @@ def _escaped(text: str) -> str:
 
 @dataclass(frozen=True)
 class EmailAlerts:
-    """Mail, by the server that HEADRACE_SMTP_… names. In: to  addresses."""
+    """Sends alerts by mail, through the server that HEADRACE_SMTP_… names. In: to  addresses."""
 
     to: Sequence[str]
 

@@ -28,7 +28,7 @@ OF_ASSETS = "__ASSET_JOB"  # Dagster's job of runs that are launched on the page
 
 @dataclass
 class Cursor:
-    """How far failures were told to a channel.
+    """Holds how far failures were told to a channel.
 
     told     failed runs, the newest first; None: nobody has looked yet
     failing  the checks that fail, as people read them
@@ -39,23 +39,23 @@ class Cursor:
 
     @classmethod
     def of(cls, document: Mapping[str, Any]) -> Cursor:
-        """From what `to_json` gave."""
+        """Read the document that `to_json` made."""
         return cls(document.get("told"), set(document.get("failing", ())))
 
     def to_json(self) -> dict[str, Any]:
-        """As a JSON document."""
+        """Write it as a JSON document."""
         return {"told": self.told, "failing": sorted(self.failing)}
 
 
 def cursors_of(text: str | None, channels: int) -> list[Cursor]:
-    """The cursor of each channel, from the text that Dagster keeps of them."""
+    """Read the cursor of each channel from the text that Dagster keeps."""
     known = json.loads(text).get("channels", ()) if text else ()
     return [Cursor.of(known[number] if number < len(known) else {}) for number in range(channels)]
 
 
 @dataclass(frozen=True)
 class News:
-    """What is to be told, and the cursor after it."""
+    """Holds the news to tell, and the cursor after it."""
 
     lines: Sequence[str]
     cursor: Cursor
@@ -68,7 +68,7 @@ def alert_sensor(
     channels: Sequence[AlertChannel],
     default_status: dg.DefaultSensorStatus,
 ) -> dg.SensorDefinition:
-    """The sensor of one pipeline. In: jobs  whose failures are told."""
+    """Make the sensor of alerts of one pipeline. In: jobs  those whose failed runs it tells."""
 
     @dg.sensor(
         name=name,
@@ -111,7 +111,7 @@ def _in_words(sent: int, refused: Sequence[Exception]) -> str:
 
 
 def news(instance: dg.DagsterInstance, pipeline: Pipeline, jobs: Sequence[str], cursor: Cursor) -> News:
-    """What has failed, and what has recovered, since a cursor."""
+    """Find the failures and recoveries since a cursor."""
     own = {*pipeline.streaming_keys, *pipeline.table_keys}
     runs, told = _failed_runs(instance, jobs, own, cursor.told)
     checks, failing = _checks(instance, pipeline, cursor.failing)
@@ -160,7 +160,7 @@ def _checks(
 
 
 def _said(record: Any) -> str:
-    """What the check says of itself."""
+    """Give the check's own sentence."""
     entry = record.event and record.event.dagster_event
     evaluation = entry and entry.event_specific_data
     return str(getattr(evaluation, "description", None) or "")[:SAID_MAX]

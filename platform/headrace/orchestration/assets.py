@@ -28,7 +28,7 @@ TABLE_NAME, STORAGE_KIND, URI = "dagster/table_name", "dagster/storage_kind", "d
 
 
 def streaming_assets(pipeline: Pipeline) -> dg.AssetsDefinition:
-    """Every log and running query of a pipeline: one run hosts those selected."""
+    """Make the assets of every log and running query of a pipeline: one run hosts those that are selected."""
     specs = [_log_spec(topic, pipeline) for topic in pipeline.own_topics]
     specs += [_stream_spec(node, pipeline) for node in pipeline.nodes]
 
@@ -46,7 +46,7 @@ def streaming_assets(pipeline: Pipeline) -> dg.AssetsDefinition:
 
 
 def table_asset(node: Node, pipeline: Pipeline) -> dg.AssetsDefinition:
-    """A node's result table; materializing days of it is a backfill."""
+    """Make the asset of a node's result table; to materialize days of it is a backfill."""
 
     @dg.multi_asset(
         name=op_name("recompute", node.required_name),

@@ -19,7 +19,7 @@ DAYS_SHOWN, DAYS_NAMED = 60, 10
 
 
 class BackfillConfig(dg.Config):
-    """The settings of a backfill: its work on days that differ."""
+    """Holds the settings of a backfill: whether it replaces the rows that differ."""
 
     swap: bool = Field(
         default=True, description="Replace the rows that differ; false: compare only, change nothing."
@@ -62,7 +62,7 @@ def backfill(
 
 
 def in_words(verdicts: Sequence[DayVerdict], sinks: Sequence[SinkVerdict] = ()) -> str:
-    """Whether the log gives what the table held, what was done, also of sinks, and the rows that differ first."""
+    """Say whether the table was what its log gives, what was done, also in sinks, and which rows differ first."""
     different = [verdict for verdict in verdicts if not verdict.equal]
     if not different:
         rows = sum(verdict.rows_stored for verdict in verdicts)
@@ -82,7 +82,7 @@ def in_words(verdicts: Sequence[DayVerdict], sinks: Sequence[SinkVerdict] = ()) 
 
 
 def as_table(verdicts: Sequence[DayVerdict]) -> str:
-    """The days as a Markdown table, the last ones when there are many."""
+    """Write the days as a Markdown table; of many days, the last ones."""
     head = "| day | verdict | rows from the log | rows in the table | rows that differ |"
     return "\n".join([head, "| --- | --- | --: | --: | --: |", *map(_row, verdicts[-DAYS_SHOWN:])])
 

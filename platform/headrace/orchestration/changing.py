@@ -17,7 +17,7 @@ from headrace.orchestration.resources import LakeResource, session
 
 
 class ApplyConfig(dg.Config):
-    """How changes are applied."""
+    """Holds the settings of an apply."""
 
     emit: str = Field(
         default=NOTHING,
@@ -29,7 +29,7 @@ class ApplyConfig(dg.Config):
 
 
 def change_jobs(pipeline: Pipeline, suffix: str) -> Sequence[dg.JobDefinition]:
-    """The jobs that plan, apply and undo changes of descriptions."""
+    """Make the jobs that plan, apply and undo changes of descriptions."""
 
     @dg.op(name=op_name("plan", pipeline.name), out=dg.Out(dg.Nothing))
     def plan(context: dg.OpExecutionContext, lake: LakeResource) -> None:
@@ -96,7 +96,7 @@ def change_jobs(pipeline: Pipeline, suffix: str) -> Sequence[dg.JobDefinition]:
 
 
 def as_table(plan: ChangePlan) -> str:
-    """The plan as a Markdown table."""
+    """Write the plan as a Markdown table."""
     head = "| node | outcome | details |\n| --- | --- | --- |"
     rows = [
         f"| {each.node} | {HEADS[each.outcome]} | {'<br>'.join(str(each).splitlines()[1:]).replace('|', '&#124;')} |"

@@ -22,7 +22,7 @@ SEVERITIES = {"error": dg.AssetCheckSeverity.ERROR, "warn": dg.AssetCheckSeverit
 
 
 def checks_of(pipeline: Pipeline) -> list[dg.AssetChecksDefinition]:
-    """The checks of every log, running query and table of a pipeline."""
+    """Make the checks of every log, running query and table of a pipeline."""
     tables = [_log_checks(topic, pipeline) for topic in pipeline.own_topics]
     tables += [_node_checks(node, pipeline) for node in pipeline.nodes]
     return [*tables, advancing_checks(pipeline)]
@@ -108,7 +108,7 @@ def _selected(
 
 
 def as_asset_check(result: CheckResult, key: dg.AssetKey, lake: LakeResource) -> dg.AssetCheckResult:
-    """The result in Dagster's words: the sentence as description, the page and the numbers as metadata."""
+    """Turn a result into Dagster's: the sentence is its description, the page and the numbers are its metadata."""
     page = {} if result.report is None else {"report": lake.page(result.report)}
     return dg.AssetCheckResult(
         asset_key=key,

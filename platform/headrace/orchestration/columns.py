@@ -46,7 +46,7 @@ RAW_TIMESTAMP = ("raw_timestamp", "BIGINT", "Kafka's timestamp, in ms.")
 
 
 def log_table_schema(topic: Topic) -> TableSchema:
-    """The columns of a topic's log."""
+    """Describe the columns of a topic's log."""
     structs = {"key": _struct(topic.key_columns), "value": _struct(topic.value_columns)}
     present = [entry for entry in LOG_COLUMNS if entry[0] != "key" or topic.key_columns]
     if topic.keep_raw:
@@ -55,7 +55,7 @@ def log_table_schema(topic: Topic) -> TableSchema:
 
 
 def result_table_schema(node: Node) -> TableSchema:
-    """The columns of a node's results."""
+    """Describe the columns of a node's results."""
     return TableSchema([TableColumn(c.name, c.type, c.meaning) for c in node.result_columns])
 
 

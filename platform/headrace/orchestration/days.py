@@ -34,7 +34,7 @@ DAY_MS = 86_400_000
 
 
 def last_complete_day(node: Node, closed_ms: int | None, read_ms: int | None = None) -> dt.date | None:
-    """The latest UTC day with all its windows or batches closed.
+    """Find the latest UTC day with all its windows or batches closed.
 
     In:  closed_ms  every window with end + grace at or before it is closed; None: none is
          read_ms    commit time through which the log is folded; None: nothing is
@@ -64,7 +64,7 @@ def last_complete_day(node: Node, closed_ms: int | None, read_ms: int | None = N
 def rows_by_day(
     spark: SparkSession, lake: Lake, node: Node, *, after: dt.date | None, through: dt.date
 ) -> dict[dt.date, int]:
-    """Rows of results for each day from the first that has any; days without rows in between count 0."""
+    """Count the rows of results of each day, from the first that has any; days without rows in between count 0."""
     assert node.day_column is not None
     day = F.to_date(node.day_column)
     stored = read(spark, lake.table(node.required_name)).where(day <= F.lit(through))

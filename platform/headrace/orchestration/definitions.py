@@ -54,7 +54,7 @@ def build_definitions(
     stale_after: Duration = "1 hour",
     logs_elsewhere: Sequence[str] = (),
 ) -> dg.Definitions:
-    """For every topic and node the assets, checks, jobs, sensor and schedule that run and watch them.
+    """Make the assets, checks, jobs, sensors and schedules that run and watch topics and nodes.
 
     In: partitions_start  first day of the result tables, YYYY-MM-DD
         lake_root         where the tables lie, a URI; default $HEADRACE_LAKE
@@ -68,12 +68,14 @@ def build_definitions(
         spark             more of Spark's configuration
         thresholds        by asset, `log/<topic>` or the node's name: how much is too much, and how bad that is
         logs_elsewhere    topics that another pipeline reads, too, whose call defines their logs as assets: in this code
-                          location or in another one. Of all the runs one writes such a log, and another goes on when it ends
+                          location or in another one. One of all the runs writes such a log; another goes on when it ends
         owners            likewise: teams and e-mail addresses, beside those of a node's description
         alerts            who is told about checks and runs that fail: `SlackAlerts`, `EmailAlerts`, or channels of your own
         alerts_running    whether the sensor that tells them starts switched on
         stale_after       when logs and streams count as stale if they have reported nothing; after half of it as a warning.
                           A running stream reports every ten minutes, also without records. 0: never
+
+    Raises: DescriptionError naming the value and the fix
     """
     warnings.filterwarnings("ignore", "Parameter `backfill_policy`", category=dg.BetaWarning)
     pipeline = pipeline_of(

@@ -14,7 +14,7 @@ from headrace.orchestration.resources import LakeResource, session
 
 
 class ErasureConfig(dg.Config):
-    """Whose records go."""
+    """Holds the topic and the key whose records go."""
 
     topic: str = Field(description="The topic whose records are erased, by its name.")
     key: str = Field(
@@ -24,7 +24,7 @@ class ErasureConfig(dg.Config):
 
 
 def erasure_job(pipeline: Pipeline, name: str) -> dg.JobDefinition:
-    """The job that erases a key's records; the stream may run."""
+    """Make the job that erases a key's records; the stream may run."""
 
     @dg.op(name=op_name("erase", pipeline.name), out=dg.Out(dg.Nothing))
     def erase(
@@ -58,7 +58,7 @@ def erasure_job(pipeline: Pipeline, name: str) -> dg.JobDefinition:
 
 
 def as_table(done: Sequence[Erased]) -> str:
-    """The tables as a Markdown table."""
+    """Write what was done to each table as a Markdown table."""
     head = "| asset | table | rows | |\n| --- | --- | --: | --- |"
     return "\n".join([head, *(f"| {d.of} | {d.what} | {_number(d)} | {d.note} |" for d in done)])
 

@@ -14,7 +14,7 @@ LOOK_EVERY_SECONDS = 15
 def first_checks_sensor(
     name: str, pipeline: Pipeline, quality: AssetJob, default_status: dg.DefaultSensorStatus
 ) -> dg.SensorDefinition:
-    """The sensor of one pipeline.
+    """Make the sensor that runs all checks once after the first data.
 
     In: quality  the job that runs every check
     """

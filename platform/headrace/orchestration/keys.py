@@ -37,7 +37,7 @@ def stream_key(node: Node) -> AssetKey:
 
 
 def stream_named(node: str) -> AssetKey:
-    """The same, by the node's name."""
+    """Give the key of a running query by the node's name: see `stream_key`."""
     return AssetKey([STREAM, f"{node}{SUFFIX}"])
 
 

@@ -20,7 +20,7 @@ from headrace.streams.trigger import set_trigger
 
 
 class LimitsConfig(dg.Config):
-    """Which limits change; those that are not given stay as they are."""
+    """Holds the limits that change; those that are not given stay as they are."""
 
     node: str = Field(
         description="The name of the suppressed node, or of one that reads a suppressed step without a name."
@@ -33,7 +33,7 @@ class LimitsConfig(dg.Config):
 
 
 def limits_job(pipeline: Pipeline, name: str) -> dg.JobDefinition:
-    """The job that sets limits of a suppression, whether its stream runs or not."""
+    """Make the job that sets limits of a suppression, whether its stream runs or not."""
 
     @dg.op(name=op_name("record_limits", pipeline.name), out=dg.Out(dg.Nothing))
     def record(
@@ -78,7 +78,7 @@ def limits_job(pipeline: Pipeline, name: str) -> dg.JobDefinition:
 
 
 class TriggerConfig(dg.Config):
-    """How often the queries of a stream work."""
+    """Holds how often the queries of a stream work."""
 
     trigger_ms: int = Field(
         description="The shortest time between two micro-batches of a query; 0: as the stream run's configuration says."
@@ -86,7 +86,7 @@ class TriggerConfig(dg.Config):
 
 
 def trigger_job(pipeline: Pipeline, name: str) -> dg.JobDefinition:
-    """The job that sets the trigger interval of a stream, whether it runs or not."""
+    """Make the job that sets the trigger interval of a stream, whether it runs or not."""
 
     @dg.op(name=op_name("record_trigger", pipeline.name), out=dg.Out(dg.Nothing))
     def record(
@@ -111,14 +111,14 @@ def trigger_job(pipeline: Pipeline, name: str) -> dg.JobDefinition:
 
 
 class PauseConfig(dg.Config):
-    """Which node rests, or goes on."""
+    """Holds which node rests, or goes on."""
 
     node: str = Field(description="The name of the node.")
     paused: bool = Field(default=True, description="True: the node rests; False: it goes on.")
 
 
 def pause_job(pipeline: Pipeline, name: str) -> dg.JobDefinition:
-    """The job that lets one node of a stream rest, or go on, whether the stream runs or not."""
+    """Make the job that lets one node of a stream rest, or go on, whether the stream runs or not."""
 
     @dg.op(name=op_name("record_pause", pipeline.name), out=dg.Out(dg.Nothing))
     def record(

@@ -36,7 +36,7 @@ NONE: Sources = frozenset()
 
 
 def column_lineage(node: Node) -> TableColumnLineage | None:
-    """The lineage of a node's columns; None: nothing is known."""
+    """Trace a node's columns to those that they are made of; None: nothing is known."""
     made = _of_node(node)
     known = {name: made[name] for name in node.columns if made.get(name)}
     if not known:

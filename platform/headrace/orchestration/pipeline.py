@@ -75,11 +75,11 @@ class Pipeline:
                 )
 
     def thresholds_of(self, key: AssetKey) -> Thresholds:
-        """How much is too much for a log or a table."""
+        """Give the thresholds of a log or a table."""
         return self.thresholds.get(key.to_user_string(), DEFAULT_THRESHOLDS)
 
     def owners_of(self, key: AssetKey, described: Sequence[str] = ()) -> list[str]:
-        """The owners of a log or table, those in its description first."""
+        """Give the owners of a log or table, those in its description first."""
         return [*described, *self.owners.get(key.to_user_string(), ())]
 
     @property

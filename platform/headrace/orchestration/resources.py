@@ -20,7 +20,7 @@ DOCS, DOCS_URL = "HEADRACE_DOCS", "HEADRACE_DOCS_URL"
 
 
 class LakeResource(ConfigurableResource["LakeResource"]):
-    """Where the tables lie (a URI), and where the quality pages are written (a local folder).
+    """Says where the tables lie (a URI), and where the quality pages are written (a local folder).
 
     docs      None: $HEADRACE_DOCS, or `quality/` beside the tables of a local lake
     docs_url  under which address that folder is served; None: $HEADRACE_DOCS_URL, or checks show the path
@@ -50,7 +50,7 @@ class LakeResource(ConfigurableResource["LakeResource"]):
         return named or f"{local_path(self.root)}/quality"
 
     def page(self, path: str) -> MetadataValue:
-        """A link to a page in the folder, or its path when the folder is not served."""
+        """Link to a page in the folder, or give its path when the folder is not served."""
         url = self.docs_url or os.environ.get(DOCS_URL)
         if url is None:
             return MetadataValue.path(path)

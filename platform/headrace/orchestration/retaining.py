@@ -14,7 +14,7 @@ from headrace.orchestration.resources import LakeResource, session
 
 
 class RetentionConfig(dg.Config):
-    """The settings of a cut."""
+    """Holds the topic, and the date before which rows of its log go."""
 
     topic: str = Field(description="The topic whose log is cut, by its name.")
     before: str = Field(
@@ -23,7 +23,7 @@ class RetentionConfig(dg.Config):
 
 
 def retention_job(pipeline: Pipeline, name: str) -> dg.JobDefinition:
-    """The job that cuts off a log's older rows; the stream may run."""
+    """Make the job that cuts off a log's older rows; the stream may run."""
 
     @dg.op(name=op_name("retain", pipeline.name), out=dg.Out(dg.Nothing))
     def retain(

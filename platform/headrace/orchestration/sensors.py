@@ -51,7 +51,7 @@ ACTIVE = (
 def keep_running_sensor(
     pipeline: Pipeline, job: AssetJob, default_status: DefaultSensorStatus
 ) -> SensorDefinition:
-    """The sensor of one stream run. In: job  of that run, one of the pipeline's `runs`."""
+    """Make the sensor that keeps one stream run going. In: job  of that run, one of the pipeline's `runs`."""
 
     @sensor(
         name=f"keep_{job.name}_running",
@@ -101,7 +101,7 @@ def supervise(
 
 
 def backoff_seconds(failures: int) -> float:
-    """How long to wait after so many failures in a row."""
+    """Say how long to wait after so many failures in a row."""
     return min(BACKOFF_SECONDS * 2.0 ** min(failures - 1, 30), BACKOFF_SECONDS_MAX)
 
 

@@ -39,7 +39,7 @@ TRIGGER_READ_EVERY_SECONDS = 5.0
 
 
 class StreamConfig(dg.Config):
-    """How a stream run behaves; every value has a default that serves.
+    """Holds how a stream run behaves; every value has a default that serves.
 
     A value that differs from these defaults holds for the run. For the rest the environment decides (see `StreamSettings`).
     """
@@ -73,7 +73,7 @@ class StreamConfig(dg.Config):
 
 
 def settings_of(config: StreamConfig, stream: str) -> StreamSettings:
-    """The settings of a stream's run: those of the environment, and before them what a person has set for this run."""
+    """Read the settings of a stream's run: those of this run come before those of the environment."""
     names = ("trigger_ms", "rotate_after_hours", "drain_timeout_seconds")
     given, default = config.model_dump(include=set(names)), StreamConfig().model_dump()
     changed = {name: given[name] for name in names if given[name] != default[name]}
@@ -132,7 +132,7 @@ def _start_spark(
 
 
 class Reported:
-    """Of which queries a run reports: of all, or, where another run may have them, of those that it has had itself."""
+    """Chooses the queries that a run reports: all, or, where another run may have them, those that it has had itself."""
 
     def __init__(self, *, stands_by: bool, tell: Callable[[str], None]) -> None:
         """It has had none. In: tell  is told when others begin or cease to have some."""
@@ -141,7 +141,7 @@ class Reported:
         self._waiting: list[str] = []
 
     def of(self, statuses: Sequence[StreamStatus]) -> list[StreamStatus]:
-        """The statuses to report: not of what waits, for the run that has it reports that."""
+        """Give the statuses to report. A query that waits is left out: the run that has it reports it."""
         if not self._stands_by:
             return [*statuses]
         waiting = [each.asset for each in statuses if each.state == "waiting"]

@@ -15,7 +15,7 @@ MIB = 1024 * 1024
 
 
 class MaintenanceConfig(dg.Config):
-    """The settings of a maintenance run."""
+    """Holds the settings of a maintenance run."""
 
     compact: bool = Field(default=True, description="Pack small files into larger ones.")
     vacuum: bool = Field(default=True, description="Delete files that left the newest version long ago.")
@@ -25,7 +25,7 @@ class MaintenanceConfig(dg.Config):
 
 
 def maintenance_job(pipeline: Pipeline, name: str) -> dg.JobDefinition:
-    """The job that maintains every log and table of a pipeline; it may run beside the stream and backfills."""
+    """Make the job that maintains every log and table of a pipeline; streams and backfills may run meanwhile."""
 
     @dg.op(name=op_name("maintain", pipeline.name), out=dg.Out(dg.Nothing))
     def maintain(
@@ -60,7 +60,7 @@ def maintenance_job(pipeline: Pipeline, name: str) -> dg.JobDefinition:
 
 
 def in_words(done: Upkept) -> str:
-    """The work on a table, in one sentence."""
+    """Say what was done to a table, in one sentence."""
     if done.skipped is not None:
         return f"{done.of}, {done.what}: left as it is. {done.skipped}"
     freed = done.stored_before.bytes - done.stored_after.bytes
@@ -73,7 +73,7 @@ def in_words(done: Upkept) -> str:
 
 
 def figures(done: Sequence[Upkept]) -> dict[str, int | str]:
-    """The figures that the asset's page shows and plots: sums over its tables."""
+    """Sum the figures of an asset's tables, as its page shows and plots them."""
     skipped = " ".join(dict.fromkeys(each.skipped for each in done if each.skipped))
     return {
         "files before": sum(each.before.files for each in done),
@@ -85,7 +85,7 @@ def figures(done: Sequence[Upkept]) -> dict[str, int | str]:
 
 
 def as_table(done: Sequence[Upkept]) -> str:
-    """The tables as a Markdown table."""
+    """Write what was done to each table as a Markdown table."""
     head = "| asset | table | files | files after | MiB on disk | MiB after | |\n| --- | --- | --: | --: | --: | --: | --- |"
     return "\n".join([head, *map(_row, done)])
 

@@ -44,12 +44,29 @@ class Settings(BaseSettings):
 
 
 def pipeline_of_project(folder: Path) -> str:
-    """The module that `pyproject.toml` names under `tool.headrace.pipeline`; else `assets`."""
+    """The module that `pyproject.toml` names under `tool.headrace.pipeline`; else `assets`.
+
+    Raises: TerminalError when the file cannot be read, or the entry is no name.
+    """
     described = folder / "pyproject.toml"
     if not described.is_file():
         return "assets"
-    tools = tomllib.loads(described.read_text(encoding="utf-8")).get("tool", {})
-    return str(tools.get("headrace", {}).get("pipeline", "assets"))
+    try:
+        found = tomllib.loads(described.read_text(encoding="utf-8"))
+        named = found.get("tool", {}).get("headrace", {}).get("pipeline", "assets")
+    except (OSError, UnicodeDecodeError, tomllib.TOMLDecodeError, AttributeError) as error:
+        raise _unreadable(described, str(error)) from error
+    if not isinstance(named, str) or not named:
+        raise _unreadable(described, f"tool.headrace.pipeline is {named!r}, which is no module's name.")
+    return named
+
+
+def _unreadable(described: Path, detail: str) -> TerminalError:
+    return TerminalError(
+        f"{described} cannot be read, and it says which module defines the pipeline.",
+        detail=detail,
+        hint="Mend the file, or name the module with --pipeline or HEADRACE_PIPELINE.",
+    )
 
 
 def load_pipeline(module: str) -> list[Node]:

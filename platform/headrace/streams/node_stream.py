@@ -198,10 +198,10 @@ class NodeStream(SwappableLoop):
             if not rebuild.advance():
                 if rebuild.is_behind:
                     return  # a node that it reads is rebuilt, too, and has not come so far yet
-                rebuild.swap()
+                assert self._lease is not None
+                rebuild.swap(self._lease)
                 rebuild.close()
                 self._rebuild = None
-                assert self._lease is not None
                 on_step = partial(self._before_commit, self._lease)
                 self.runner, self.has_run = self._new_runner(on_step), True
                 return

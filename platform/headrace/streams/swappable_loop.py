@@ -8,6 +8,7 @@ The process has one description of the node for as long as it lives. The loop ha
 | its own description | goes on |
 | another one, and were its own before | waits: it has no code to go on with, and never takes tables back |
 | another one, and never were its own | does what `on_change` says, for its code may be the newer; once applied it goes on |
+| given up for those of another name, or not copied to the new one yet | waits (see `headrace.nodes.renamed`) |
 """
 
 from __future__ import annotations
@@ -17,6 +18,7 @@ from typing import TYPE_CHECKING
 from headrace.lake import open_table
 from headrace.nodes.evolution import OtherDescriptionError
 from headrace.nodes.node_tables import read_progress
+from headrace.nodes.renamed import why_not_by_this_name
 from headrace.streams.reading_loop import ReadingLoop
 from headrace.streams.stream_status import measured
 from headrace.writing.handover import HandoverWait, WaitsError
@@ -58,17 +60,19 @@ class SwappableLoop(ReadingLoop):
     def require_free(self) -> None:
         """Called before the node's lease is taken.
 
-        Raises: WaitsError while the node is handed over, or its tables have become another description's
+        Raises: WaitsError while the node is handed over, or its tables have become another description's, or another name's
         """
         self._handover.check()
+        self._require_own_name()
         self._require_own_tables()
 
     def require_own_tables(self) -> None:
         """Called under the lease: tables may have been swapped just before it was free.
 
-        Raises: WaitsError when the tables were those of this process, and are another description's now
+        Raises: WaitsError when the tables were those of this process, and are another description's or name's now
         """
         self._handover.over()
+        self._require_own_name()
         # This process may know a maintainer from before a swap, whose rows are gone.
         open_table(self._lake.table(self.name)).maintainer = None
         self._require_own_tables()
@@ -79,6 +83,10 @@ class SwappableLoop(ReadingLoop):
             return False
         applied, _ = measured(self._applied)
         return bool(applied)
+
+    def _require_own_name(self) -> None:
+        if why := why_not_by_this_name(self._lake, self.node):
+            raise WaitsError(why)
 
     def _require_own_tables(self) -> None:
         if self.has_run and not self._has_own_tables():

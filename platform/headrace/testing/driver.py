@@ -64,7 +64,7 @@ class SimulatedCrashError(Exception):
 
 
 class TestDriver:
-    """Runs nodes in one process: `pipe` records, `cut` micro-batches, `crash`, and read what came of it.
+    """Runs nodes in one process: a test pipes records, cuts micro-batches, crashes them, and reads the tables.
 
     The clock starts now and moves only when told. Everything lies in a temporary folder until `close`.
     """
@@ -120,10 +120,11 @@ class TestDriver:
         partition: int = 0,
         headers: Mapping[str, bytes | str] | None = None,
     ) -> int:
-        """Add one record to a topic's partition; it is processed at the next `cut`. Its offset is returned.
+        """Add one record to a topic's partition; the next `cut` processes it.
 
-        In: key    text for a one-column STRING key, else a dict (sent as JSON); bytes as they come; None
-            value  a dict (sent as JSON), bytes as they come, malformed ones too; None is a tombstone
+        In:  key    text for a one-column STRING key; a dict, sent as JSON; bytes, sent as they are; None
+             value  a dict, sent as JSON; bytes or text, sent as they are, malformed or not; None: a tombstone
+        Out: the record's offset
         """
         return self._named(self._piped, "topic", topic).add(
             key, value, timestamp_ms, partition, headers or {}
@@ -132,7 +133,7 @@ class TestDriver:
     def cut(self, nodes: Collection[str] | None = None) -> None:
         """End the micro-batch here: run every sequencer (ticks due included) and every node to the end.
 
-        In: nodes  only these run, the others catch up at a later cut: the same log, cut differently. None: all
+        In: nodes  these alone run, and the others catch up at a later cut: the same log, cut differently. None: all
         """
         asked = set(self._nodes) if nodes is None else {self._node(name).required_name for name in nodes}
         running = [name for name in self._nodes if name in asked]
@@ -148,7 +149,7 @@ class TestDriver:
         self._run(running)
 
     def drain(self) -> None:
-        """Stop on purpose and go on: what was piped is processed, then every open batch closes, `closed_by` drain."""
+        """Process what was piped, then close every open batch (`closed_by` "drain"), as a stream that is stopped does."""
         self.cut([])
         for name in sorted(batched_topics(list(self._nodes.values()))):
             self._sequencers[name].drain()
@@ -156,9 +157,9 @@ class TestDriver:
         self._run(list(self._nodes))
 
     def complete(self, topic: str) -> None:
-        """Say that a topic is read to where it ended at the first start (see `complete_first` of `lookup`).
+        """Declare a topic complete: `lookup(…, complete_first=True)` waits for that.
 
-        A stream asks Kafka where that is. Here it is what was piped so far. Nodes see it at the next `cut`.
+        Here it ends with the records that were piped so far. Nodes see it at the next `cut`.
         """
         self.cut([])
         self._named(self._sequencers, "topic", topic).read_first_to({})
@@ -171,9 +172,11 @@ class TestDriver:
             self._sequencers[name].promise(through_ms)
 
     def crash(self, step: str, node: str | None = None) -> None:
-        """Let the nodes' next micro-batch die at a commit step; a restart follows, and the cut still ends.
+        """Let the next micro-batch die at a commit step. A restart follows, and the cut goes on to its end.
 
-        In: node  the node that dies. None: the first that comes to that step
+        In:     step  "before outputs", "after outputs" or "after state"
+                node  the node that dies. None: the first that comes to that step
+        Raises: DescriptionError for a step or a node that there is not
         """
         if step not in STEPS:
             raise DescriptionError(
@@ -182,11 +185,11 @@ class TestDriver:
         self._armed.append((step, None if node is None else self._node(node).required_name))
 
     def reset_guard(self, topic: str, root_topic: str, root_partition: int | None = None) -> list[int]:
-        """Let a topic's replay guard forget a root, as `headrace reset-guard` does (see `Sequencer.reset_guard`)."""
+        """Let a replay guard forget a root topic, as `headrace reset-guard` does. Out: the partitions forgotten."""
         return self._named(self._sequencers, "topic", topic).reset_guard(root_topic, root_partition)
 
     def erase(self, topic: str, key: str) -> list[Erased]:
-        """Erase a key's records, as `headrace erase` does (see `runtime.erasure`); what was done to each table."""
+        """Erase a key's records, as `headrace erase` does. Out: what was done, table by table."""
         erasure = Erasure(
             self.spark, self._lake, list(self._nodes.values()), self._named(self._topics, "topic", topic), key
         )
@@ -203,14 +206,17 @@ class TestDriver:
         max_records: int | None = None,
         max_bytes: int | None = None,
     ) -> None:
-        """Set limits of a suppressed node, in force from here on, as `headrace set-limits` does (0: no such bound)."""
+        """Set limits of a suppressed node, as `headrace set-limits` does. They are in force from here on.
+
+        In: None leaves a limit as it is; 0 removes a bound
+        """
         described = suppressed_at(self._node(node))
         limits = limits_asked(time_limit, max_records, max_bytes)
         acceptable(self.spark, self._lake, described, limits)
         self._sequencers[limits_topic(described).name].set_limits(described.required_name, limits)
 
     def retain(self, topic: str, before_ms: int) -> Cut:
-        """Cut off a log's older rows, as `headrace retain` does (see `runtime.retention`)."""
+        """Cut off the log commits before a moment, as `headrace retain` does (see `lifecycle.retention`)."""
         described = self._named(self._topics, "topic", topic)
         try:
             return Retention(self.spark, self._lake, list(self._nodes.values()), described).run(before_ms)
@@ -223,48 +229,48 @@ class TestDriver:
         return self._clock.now_ms()
 
     def advance_wall_clock(self, duration: str) -> None:
-        """Move the clock; what this makes due happens at the next `cut`."""
+        """Move the clock by a duration, such as "2 minutes". The next `cut` does what is due by then."""
         latest = max((s.state.ingested_at_ms for s in self._sequencers.values()), default=0)
         self._clock.set(max(self._clock.now_ms(), latest) + duration_ms(duration, "advance_wall_clock"))
 
     def read(self, node: str) -> DataFrame:
-        """The node's results (see `Views.read`)."""
+        """Read the node's results (see `Views.read`)."""
         return self._views.read(self._node(node))
 
     def updates(self, node: str) -> DataFrame:
-        """The node's raw updates, conflated per micro-batch (see `Views.updates`)."""
+        """Read the node's raw updates, one row for each identity and micro-batch (see `Views.updates`)."""
         return self._views.updates(self._node(node))
 
     def late(self, node: str) -> DataFrame:
-        """The node's late records, one row for each record and closed window (see `Views.late`)."""
+        """Read the node's late records, one row for each record and closed window (see `Views.late`)."""
         return self._views.late(self._node(node))
 
     def store(self, node: str, store: str) -> DataFrame:
-        """The entries of a processor's store (see `Views.store`)."""
+        """Read the entries of a processor's store (see `Views.store`)."""
         return self._views.store(self._node(node), store)
 
     def ledger(self, node: str) -> DataFrame:
-        """Where every record ended up: topic, partition, fate, records (see `Views.ledger`)."""
+        """Read the fates of all records: topic, partition, fate, records (see `Views.ledger`)."""
         return self._views.ledger(self._node(node))
 
     def backfill(self, node: str) -> DataFrame:
-        """The node's results recomputed from the log in one go (see `Views.recompute`)."""
+        """Recompute the node's results from the log in one go (see `Views.recompute`)."""
         return self._views.recompute(self._node(node))
 
     def verify(self, node: str, keys: int = 20) -> KeysVerdict:
-        """Compare the rows of some keys with what the oracle makes of the log, record by record (see `verify_keys`).
+        """Compare the rows of some keys with those of the oracle, which replays the log record by record.
 
-        A function of yours that depends on the clock, on chance, or on where a batch ends, is found so.
+        It finds a function of yours that depends on the clock, on chance, or on where a batch ends.
         """
         return verify_keys(self.spark, self._lake, self._node(node), keys)
 
     def dead_letters(self, topic: str) -> DataFrame:
-        """The topic's records that could not be used, with the reason (see `Views.dead_letters`)."""
+        """Read the topic's records that could not be used, with the reason (see `Views.dead_letters`)."""
         described = self._named(self._topics, "topic", topic)
         return self._views.dead_letters(described, [n for n in self._nodes.values() if described in n.topics])
 
     def log(self, topic: str) -> DataFrame:
-        """The topic's log, without the rows by which its commits form a chain."""
+        """Read the topic's log, without the control rows that chain its commits."""
         path = self._lake.log(self._named(self._topics, "topic", topic).name)
         return without_commit_rows(read(self.spark, path))
 

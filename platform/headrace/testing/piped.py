@@ -43,7 +43,7 @@ class PipedTopic:
     def add(
         self, key: Bytes, value: Bytes, timestamp_ms: int, partition: int, headers: Mapping[str, bytes | str]
     ) -> int:
-        """Append one record to a partition; its offset."""
+        """Append one record to a partition. Out: its offset."""
         self._require_bytes("key", key, self.topic.key_format)
         self._require_bytes("value", value, self.topic.format)
         offset = self._next_offset[partition]
@@ -56,7 +56,7 @@ class PipedTopic:
         return offset
 
     def take(self, spark: SparkSession) -> DataFrame | None:
-        """All records added since the last call, in their order in one task, a row each as `KAFKA`; None: there are none."""
+        """Take the records since the last call: in their order, in one task, a row each as `KAFKA`; None: there are none."""
         rows, self._rows = self._rows, []
         return local_frame(spark, rows, KAFKA).coalesce(1) if rows else None
 

@@ -47,7 +47,7 @@ CORRECTIONS = (
 
 @dataclass(frozen=True)
 class Made:
-    """A row that the kit makes: identity, content, and whether it says that the identity is gone."""
+    """Holds a row that the kit makes: identity, content, and whether it says that the identity is gone."""
 
     claim: str
     number: int
@@ -57,7 +57,7 @@ class Made:
 
 
 class SinkKit:
-    """Tries a sink against the protocol.
+    """Tries a sink of your own against the protocol of sinks, claim by claim.
 
     In:     sink       it delivers the columns claim STRING, number BIGINT (these two are the identity), version BIGINT,
                        text STRING and items ARRAY<STRUCT<name STRING, n BIGINT>>
@@ -90,7 +90,7 @@ class SinkKit:
 
     @property
     def claims(self) -> tuple[str, ...]:
-        """The claims that can be tried with what the kit was given."""
+        """List the claims that the kit can try with what it was given."""
         return (
             "every_row_arrives",
             "a_second_delivery_changes_nothing",
@@ -107,7 +107,7 @@ class SinkKit:
         )
 
     def run(self) -> tuple[str, ...]:
-        """Try every claim; their names."""
+        """Try every claim. Out: their names."""
         try:
             for claim in self.claims:
                 self.check(claim)

@@ -28,7 +28,7 @@ from headrace.spark.jvm import java_class
 from headrace.writing.processes import born, is_gone, process_space, runs
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Iterable, Mapping
 
     from pyspark.sql import SparkSession
 
@@ -189,6 +189,12 @@ def take_lease(
         lease.release()
         raise
     return lease.keep()
+
+
+def require_held(leases: Iterable[Lease]) -> None:
+    """Raises: LeaseLostError when one of them was taken over, or given back."""
+    for lease in leases:
+        lease.check()
 
 
 def held_since_ms(folder: str, clock: Clock) -> int | None:

@@ -124,6 +124,24 @@ def session_change_subjects() -> list[Subject]:
     return made
 
 
+def sliding_change_subjects() -> list[Subject]:
+    """The changes of sliding windows, commit by commit; those of two topics have records of both."""
+    made = []
+    for of, stream, difference, grace in (
+        (1, T, 5 * SECOND, 3 * SECOND),
+        (2, T.merge(U), 3 * SECOND, 0),
+        (3, T, 1_500, 12 * SECOND),
+        (4, T.merge(U), 4 * SECOND, 2 * SECOND),
+    ):
+        windows = stream.group_by("key").window(hr.sliding(difference), grace=grace)
+        made.append(
+            Subject(
+                f"sliding_changes_{difference}", windows.aggregate(**TOTALS[of]).changes().named("changes")
+            )
+        )
+    return made
+
+
 def stream_subjects() -> list[Subject]:
     return [
         Subject(f"stream_of_{number}", stream.named("stream"))

@@ -1,11 +1,9 @@
-"""What the law of every operator leaves out of windows: bounds, updates, and the making of many windows a few at a time."""
+"""What the law of every operator leaves out of windows: updates, and the making of many windows a few at a time."""
 
 from __future__ import annotations
 
-import json
 import os
 from dataclasses import replace
-from decimal import Decimal
 from typing import Any
 
 import pyarrow as pa
@@ -15,8 +13,7 @@ from hypothesis import strategies as st
 
 import headrace as hr
 from headrace import oracle
-from headrace.description import Bound, WindowedAggregate
-from headrace.fold.bounds import judge
+from headrace.description import WindowedAggregate
 from headrace.fold.windows import merge_panes
 from tests.laws.kernel.harness import run
 from tests.laws.kernel.logs import SECOND, Sequenced, World, worlds
@@ -71,64 +68,6 @@ def test_what_windows_were_worth_after_each_micro_batch(
     wanted = oracle.results(reading.node, reading.log)
     still = {(row["key"], row["window_start"]) for row in wanted.open}
     same_rows([row for window, row in latest.items() if window in still], wanted.open)
-
-
-@EXAMPLES
-@given(worlds(whole, pa.int64(), ("t", "u")), plans(), SHAPES, st.integers(1, 6))
-def test_what_is_open_after_each_commit_is_judged_alike_in_any_cut(
-    world: World, plan: Plan, shape: tuple[int, int, int], most: int
-) -> None:
-    described = node(shape, T.merge(U), max_records=most, when_full="shut_down")
-    reading = Reading(described, world)
-    found = run(reading.operator.steps, reading, plan, per_bucket=["open_sizes"])
-    bound = Bound(most, None, "shut_down")
-    sizes: Any = {}
-    refusals = []
-    for table in found.outputs["open_sizes"]:
-        sizes, refusal = judge(sizes, [table], lambda at_ms: bound, "n", "open windows")
-        refusals += [str(refusal)] if refusal else []
-    history = [open_sizes(reading, at_ms) for at_ms in world.commits()]
-    assert sizes == (history[-1] if history else {})
-    over = [each for each in history if any(records > most for records, _ in each.values())]
-    assert bool(over) == bool(refusals)
-    if over:
-        partition, records = min(
-            (place, records) for place, (records, _) in over[0].items() if records > most
-        )
-        assert f"{records:,} records of open windows would wait in partition {partition[1]};" in refusals[0]
-
-
-def open_sizes(reading: Reading, at_ms: int) -> dict[tuple[str, int], tuple[int, int]]:
-    """Windows that are open after a commit, each partition's by themselves, and the bytes of their rows as JSON."""
-    rows = [row for row in reading.log.plain["result"] if row["__ingested_ms"] <= at_ms]
-    clocks = [(at, times) for at, times in reading.log.commits if at <= at_ms]
-    found: dict[tuple[str, int], tuple[int, int]] = {}
-    for place in {(row["__topic"], row["__partition"]) for row in rows}:
-        mine = [row for row in rows if (row["__topic"], row["__partition"]) == place]
-        still = oracle.results(reading.node, oracle.Log({"result": mine}, clocks)).open
-        if still:
-            found[place] = len(still), sum(len(text_of(row).encode()) for row in still)
-    return found
-
-
-def text_of(row: dict[str, Any]) -> str:
-    """The row of an open window as JSON; its bounds have as many letters as any."""
-    moment = "2023-01-01T00:00:00.000Z"
-    shown = {"key": row["key"], "window_start": moment, "window_end": moment}
-    shown |= {name: row[name] for name in TOTALS if row[name] is not None}
-    text = json.dumps(shown, separators=(",", ":"), ensure_ascii=False)
-    mean = row["mean"]
-    return text if mean is None else text.replace(f":{json.dumps(mean)}}}", f":{java(mean)}}}")
-
-
-def java(value: float) -> str:
-    """As Java writes a double: with an exponent below 0.001 and from ten million."""
-    if value == 0 or 1e-3 <= abs(value) < 1e7:
-        return repr(value)
-    sign, digits, exponent = Decimal(repr(value)).normalize().as_tuple()
-    assert isinstance(exponent, int)
-    rest = "".join(map(str, digits[1:])) or "0"
-    return f"{'-' * sign}{digits[0]}.{rest}E{len(digits) + exponent - 1}"
 
 
 @pytest.mark.parametrize("sizes", [(1,), (2,), (1000,)])

@@ -66,6 +66,8 @@ def chains() -> dict[str, Node]:
     }
     sessions = W.group_by("key").window(hr.session(2 * SECOND), grace=3 * SECOND).aggregate(n=hr.count())
     found |= {f"sessions, {when}": sessions.suppress(limit) for when, limit in limits.items()}
+    sliding = W.group_by("value").window(hr.sliding(2 * SECOND), grace=3 * SECOND).aggregate(n=hr.count())
+    found |= {f"sliding windows, {when}": sliding.suppress(limit) for when, limit in limits.items()}
     right = OTHERS.table()
     totals = OTHERS.group_by("key").aggregate(n=hr.count(), total=hr.sum("other"))
     names = right.join(totals, on="key").select("other AS found")

@@ -13,7 +13,9 @@ from functools import cached_property, lru_cache
 from typing import TYPE_CHECKING, Any
 
 from headrace.description.formats.avro_resolution import unresolvable
-from headrace.description.formats.avro_types import SchemaError, parse_schema
+from headrace.description.formats.avro_types import parse_schema
+from headrace.description.formats.json_schema_changes import changed_property
+from headrace.description.formats.protobuf_changes import changed_field
 from headrace.errors import DescriptionError, TerminalError, TransientError
 
 if TYPE_CHECKING:
@@ -40,12 +42,12 @@ class RegisteredSchema:
     references: tuple[str, ...] = ()
 
     def to_json(self) -> dict[str, Any]:
-        """As a JSON document."""
+        """Write it as a JSON document."""
         return {"kind": self.kind, "text": self.text, "references": [*self.references]}
 
     @classmethod
     def from_json(cls, document: Mapping[str, Any]) -> RegisteredSchema:
-        """The schema from what `to_json` gave."""
+        """Read the document that `to_json` wrote."""
         return cls(document["kind"], document["text"], tuple(document["references"]))
 
 
@@ -57,14 +59,14 @@ class Registry:
         self.url, self._settings = url, settings
 
     def schema(self, schema_id: int) -> RegisteredSchema | None:
-        """The schema of an id; None: the registry does not have it.
+        """Ask for the schema of an id; None: the registry does not have it.
 
         Raises: RegistryAwayError
         """
         return self._asked(f"schema {schema_id}", lambda client: client.get_schema(schema_id))
 
     def of_subject(self, subject: str, version: int | None = None) -> RegisteredSchema | None:
-        """The newest schema of a subject, or a version of it; None: the registry does not have it.
+        """Ask for the newest schema of a subject, or a version of it; None: the registry does not have it.
 
         Raises: RegistryAwayError
         """
@@ -74,7 +76,7 @@ class Registry:
         return self._asked(what, lambda client: client.get_version(subject, version).schema)
 
     def register(self, subject: str, kind: str, text: str, used: Sequence[tuple[str, str, int]] = ()) -> int:
-        """The id of a schema, which is registered unless the subject has it.
+        """Register a schema unless the subject has it. Out: its id.
 
         In:     used  schemas that it uses: name, subject and version
         Raises: SchemaRefusedError naming the incompatible field, where that is known; RegistryAwayError
@@ -119,13 +121,15 @@ class Registry:
 
     def _why_refused(self, subject: str, kind: str, text: str) -> str | None:
         """Which field is incompatible with the newest schema; None: that is not known."""
-        if kind != "AVRO" or (newest := self.of_subject(subject)) is None or newest.kind != kind:
+        newest = self.of_subject(subject)
+        if newest is None:
             return None
+        if newest.kind != kind:
+            return f"its schemas are {newest.kind}, and this one is {kind}"
         try:
-            old, new = parse_schema(newest.text, newest.references), parse_schema(text)
-        except SchemaError:  # such as one that holds itself
+            return _incompatible(newest, text)
+        except ValueError:  # such as one that holds itself
             return None
-        return unresolvable(old, new) or unresolvable(new, old)
 
     def _asked(self, what: str, ask: Any) -> RegisteredSchema | None:
         found = self._answer(what, lambda: ask(self._client))
@@ -189,6 +193,19 @@ def _schema(kind: str, text: str, used: Sequence[tuple[str, str, int]]) -> Any:
     from confluent_kafka.schema_registry import Schema, SchemaReference
 
     return Schema(text, kind, [SchemaReference(*each) for each in used])
+
+
+def _incompatible(newest: RegisteredSchema, text: str) -> str | None:
+    """Raises: ValueError for a schema that cannot be compared."""
+    match newest.kind:
+        case "AVRO":
+            old, new = parse_schema(newest.text, newest.references), parse_schema(text)
+            return unresolvable(old, new) or unresolvable(new, old)
+        case "PROTOBUF":
+            return changed_field(newest.text, text)
+        case "JSON":
+            return changed_property(newest.text, text)
+    return None
 
 
 def _checked(kind: str, text: object, references: tuple[str, ...]) -> RegisteredSchema:

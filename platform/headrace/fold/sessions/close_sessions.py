@@ -7,7 +7,7 @@ from collections.abc import Sequence
 import numpy as np
 
 from headrace.fold.contract import Clock, Times
-from headrace.fold.segments import NO_TIME
+from headrace.fold.segments import HIGHEST, NO_TIME
 
 Place = tuple[str, int]  # topic and partition
 
@@ -20,13 +20,13 @@ def stream_times(clock: Clock, of: Sequence[Place]) -> np.ndarray:
 def closing_commits(
     deadline_ms: np.ndarray, partition: np.ndarray, of: Sequence[Place], times: Times
 ) -> np.ndarray:
-    """The commit time at which each session closes.
+    """The commit time at which each session closes; HIGHEST: it does not in this micro-batch.
 
-    In:     deadline_ms  last event plus gap plus grace; the partition's stream time reaches it in this micro-batch
+    In:     deadline_ms  last event plus gap plus grace
             partition    of each session its partition's place in `of`
     Law:    the first commit after which the partition's stream time has reached the deadline.
     """
-    at_ms = np.array([ms for ms, _ in times.commits], np.int64)
+    at_ms = np.array([*(ms for ms, _ in times.commits), HIGHEST], np.int64)
     found = np.empty(len(deadline_ms), np.int64)
     for number in np.flatnonzero(np.bincount(partition, minlength=len(of))).tolist():
         mine = np.flatnonzero(partition == number)

@@ -12,7 +12,6 @@ import pyarrow.compute as pc
 
 from headrace.description import SessionWindows
 from headrace.fold.aggregates import Aggregates
-from headrace.fold.columns import int64, moments
 from headrace.fold.contract import (
     BATCH,
     DELETED,
@@ -29,32 +28,40 @@ from headrace.fold.contract import (
 )
 from headrace.fold.fates import LATE, decide_by_group, is_kept, tally_of, with_column
 from headrace.fold.keys import distinct_hashes
+from headrace.fold.open_sizes import SIZES, shuts_down
+from headrace.fold.sessions.bound_sessions import size_changes_of_sessions
 from headrace.fold.sessions.close_sessions import closing_commits
 from headrace.fold.sessions.late_records import late_records
 from headrace.fold.sessions.mark_raises import MarkRaises
 from headrace.fold.sessions.merge_sessions import Merged, merge_sessions
 from headrace.fold.sessions.open_sessions import (
+    OPEN,
     closing_range,
     is_closed,
     not_deleted,
     open_at,
     places_of,
+    results,
     state_table,
     tombstones,
 )
-from headrace.fold.sessions.shape import END, RECORDS, SEQUENCE, START, TIMESTAMP, Shape
+from headrace.fold.sessions.shape import END, RECORDS, SEQUENCE, Shape
 
 if TYPE_CHECKING:
     from headrace.description import WindowedAggregate
 
-OPEN, RESULTS = "open_sessions", "results"
+RESULTS = "results"
 
 
 @dataclass(frozen=True)
 class Sessions:
-    """Session windows of one node."""
+    """Session windows of one node.
+
+    bounded  whether it has to stop when too much is open (see `bound_sessions`)
+    """
 
     shape: Shape
+    bounded: bool = False
 
     @classmethod
     def of(cls, node: WindowedAggregate, inputs: pa.Schema) -> Sessions:
@@ -62,13 +69,14 @@ class Sessions:
         assert isinstance(node.window, SessionWindows)
         by = pa.schema([inputs.field(name) for name in node.by])
         aggregates = Aggregates.of(node.aggregates, inputs)
-        return cls(Shape(by, node.window.gap_ms, node.longest_wait_ms, aggregates, inputs))
+        shape = Shape(by, node.window.gap_ms, node.longest_wait_ms, aggregates, inputs)
+        return cls(shape, shuts_down(node))
 
     @property
     def steps(self) -> tuple[Step, ...]:
         """The fold; without grace the step that marks what raises stream time comes first."""
         first = (MarkRaises(self.shape),) if self.shape.graceless else ()
-        return (*first, FoldSessions(self.shape))
+        return (*first, FoldSessions(self.shape, bounded=self.bounded))
 
     def decide(self, rows: pa.Table) -> pa.Table:
         """Keep every record that has a group and usable inputs; which of these are late, only the fold can tell."""
@@ -103,13 +111,15 @@ class FoldSessions(Step):
 
     State: `open_sessions`, one row for each.
     Out:   `results`, one row per session that closes
+           `open_sizes`, if it is bounded (see `size_changes_of_sessions`)
     """
 
     scope = Scope.GROUP_AND_PARTITION
 
-    def __init__(self, shape: Shape) -> None:
-        """In: shape  of the node."""
+    def __init__(self, shape: Shape, *, bounded: bool = False) -> None:
+        """In: see `Sessions`."""
         self.shape = shape
+        self.inner = FoldSessions(shape) if bounded else None
         self.keys = shape.keys
         self.state: Mapping[str, StateTable] = {OPEN: state_table(shape)}
 
@@ -128,6 +138,9 @@ class FoldSessions(Step):
             return Folded()
         decided = decide_by_group(rows, self.shape.by.names, self.shape.aggregates)
         kept = np.flatnonzero(is_kept(decided))
+        outputs = {}
+        if self.inner is not None:
+            outputs[SIZES] = size_changes_of_sessions(self.inner, rows, known, times)
         known = open_at(known, self.shape.wait_ms, times.before).select(self.shape.state.names[:-1])
         found = merge_sessions(_taken(decided, kept), known, self.shape)
         sessions = found.sessions
@@ -141,7 +154,7 @@ class FoldSessions(Step):
             ]
         )
         return Folded(
-            outputs={RESULTS: self._closed(sessions.filter(pa.array(closed)), times)},
+            outputs={RESULTS: self._closed(sessions.filter(pa.array(closed)), times)} | outputs,
             changes={OPEN: gained},
             tally=tally_of(_judged(decided, kept, found)),
         )
@@ -150,19 +163,6 @@ class FoldSessions(Step):
         partition, places = places_of(closed)
         at_ms = closing_commits(closed[END].to_numpy() + self.shape.wait_ms, partition, places, times)
         return results(closed, self.shape).append_column(SEQUENCE, pa.array(at_ms))
-
-
-def results(sessions: pa.Table, shape: Shape) -> pa.Table:
-    """Sessions with their values.
-
-    Out: group columns, `window_start`, `window_end`, the aggregates; the topic, the partition, KEY, HASH; the event time
-         (the last event) and how many records there are. One row per session
-    """
-    bounds = {"window_start": moments(int64(sessions[START])), "window_end": moments(int64(sessions[END]))}
-    group = {name: sessions[name] for name in shape.group_columns}
-    columns = {name: group.pop(name) for name in shape.by.names} | bounds
-    columns |= shape.aggregates.finish(sessions)
-    return pa.table(columns | group | {TIMESTAMP: sessions[END], RECORDS: sessions[RECORDS]})
 
 
 def _taken(rows: pa.Table, places: np.ndarray) -> pa.Table:

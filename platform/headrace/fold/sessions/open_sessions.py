@@ -6,12 +6,14 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from headrace.fold.columns import int64
+from headrace.fold.columns import int64, moments
 from headrace.fold.contract import BATCH, DELETED, HASH, KEY, PARTITION, TOPIC, Clock, StateTable
 from headrace.fold.keys import Groups, combined, group, groups_of
 from headrace.fold.segments import NO_TIME
 from headrace.fold.sessions.close_sessions import Place, stream_times
-from headrace.fold.sessions.shape import END, START, Shape
+from headrace.fold.sessions.shape import END, RECORDS, START, TIMESTAMP, Shape
+
+OPEN = "open_sessions"
 
 
 class Merge:
@@ -50,6 +52,19 @@ def open_at(rows: pa.Table, wait_ms: int, clock: Clock) -> pa.Table:
     """Of merged state rows the sessions that are open at a clock."""
     there = ~rows[DELETED].fill_null(False).to_numpy(zero_copy_only=False)
     return rows.filter(pa.array(there & ~is_closed(rows, wait_ms, clock)))
+
+
+def results(sessions: pa.Table, shape: Shape) -> pa.Table:
+    """Sessions with their values.
+
+    Out: group columns, `window_start`, `window_end`, the aggregates; the topic, the partition, KEY, HASH; the event time
+         (the last event) and how many records there are. One row per session
+    """
+    bounds = {"window_start": moments(int64(sessions[START])), "window_end": moments(int64(sessions[END]))}
+    group = {name: sessions[name] for name in shape.group_columns}
+    columns = {name: group.pop(name) for name in shape.by.names} | bounds
+    columns |= shape.aggregates.finish(sessions)
+    return pa.table(columns | group | {TIMESTAMP: sessions[END], RECORDS: sessions[RECORDS]})
 
 
 def is_closed(rows: pa.Table, wait_ms: int, clock: Clock) -> np.ndarray:

@@ -19,7 +19,6 @@ from headrace.fold.changes.collect import RESULTS, appended_changes
 from headrace.fold.changes.deltas import AFTER, BEFORE, SIGN
 from headrace.fold.columns import int64
 from headrace.fold.contract import (
-    BATCH,
     EVENT,
     INGESTED,
     KEY,
@@ -35,9 +34,10 @@ from headrace.fold.contract import (
 )
 from headrace.fold.fates import decide_by_group, sum_tallies
 from headrace.fold.keys import combined, group, with_keys
-from headrace.fold.sessions.fold_sessions import OPEN, FoldSessions, Sessions, results
+from headrace.fold.sessions.each_commit import each_commit
+from headrace.fold.sessions.fold_sessions import FoldSessions, Sessions
 from headrace.fold.sessions.mark_raises import MarkRaises
-from headrace.fold.sessions.open_sessions import open_at
+from headrace.fold.sessions.open_sessions import OPEN, open_at, results
 from headrace.fold.sessions.shape import RECORDS, TIMESTAMP, Shape
 
 if TYPE_CHECKING:
@@ -91,30 +91,16 @@ class FoldSessionChanges(Step):
     def fold(self, rows: pa.Table, state: Mapping[str, pa.Table], times: Times) -> Folded:
         """See the class."""
         table, wait_ms = self.state[OPEN], self.shape.wait_ms
-        held, clock_before = state.get(OPEN, table.empty()), times.before
-        batch = int(int64(held[BATCH]).max(initial=0))
         nothing = results(table.empty(), self.shape)
-        came, tallies, shown = (
-            [table.empty()],
-            list[pa.Table](),
-            [self._changed(nothing, nothing, rows.slice(0, 0))],
-        )
-        at_ms = int64(rows[INGESTED])
-        for at, clock in times.commits:
-            mine = rows.filter(pa.array(at_ms == at))
-            if mine.num_rows:  # what only closes changes nothing
-                one, batch = (
-                    self.inner.fold(mine, {OPEN: held}, Times(clock_before, clock, [(at, clock)])),
-                    batch + 1,
-                )
-                came.append(_of_batch(one.changes[OPEN], batch))
-                then = results(open_at(held, wait_ms, clock_before), self.shape)
-                held = table.merge(pa.concat_tables([held, came[-1]]))
-                now = results(open_at(held, wait_ms, clock), self.shape)
-                closed = one.outputs[RESULTS].select(now.column_names)
-                shown.append(self._changed(then, pa.concat_tables([now, closed]), mine))
-                tallies += [] if one.tally is None else [one.tally]
-            clock_before = clock
+        came, tallies = [table.empty()], list[pa.Table]()
+        shown = [self._changed(nothing, nothing, rows.slice(0, 0))]
+        for each in each_commit(self.inner, rows, state.get(OPEN, table.empty()), times):
+            then = results(open_at(each.then, wait_ms, each.before), self.shape)
+            now = results(open_at(each.now, wait_ms, each.clock), self.shape)
+            closed = each.folded.outputs[RESULTS].select(now.column_names)
+            shown.append(self._changed(then, pa.concat_tables([now, closed]), each.rows))
+            came.append(each.came)
+            tallies += [] if each.folded.tally is None else [each.folded.tally]
         gained = table.merge(pa.concat_tables(came)).select(table.schema.names)
         return Folded(
             outputs={RESULTS: pa.concat_tables(shown)}, changes={OPEN: gained}, tally=sum_tallies(tallies)
@@ -148,7 +134,3 @@ class FoldSessionChanges(Step):
         columns |= {EVENT: rows[TIMESTAMP], INGESTED: pa.array(at_ms), OFFSET: pa.array(offset)}
         # Sessions of one group in two partitions stand alone, also if their bounds are the same.
         return appended_changes(with_keys(pa.table(columns), [*key, TOPIC, PARTITION]), key, values)
-
-
-def _of_batch(rows: pa.Table, batch: int) -> pa.Table:
-    return rows.append_column(BATCH, pa.array(np.full(rows.num_rows, batch, np.int32)))

@@ -17,5 +17,6 @@ Source: KIP-450, Kafka Streams' KStreamSlidingWindowAggregate.java. Kafka Stream
 """
 
 from headrace.fold.sliding.fold_sliding import SlidingWindows
+from headrace.fold.sliding.sliding_changes import SlidingChanges
 
-__all__ = ["SlidingWindows"]
+__all__ = ["SlidingChanges", "SlidingWindows"]

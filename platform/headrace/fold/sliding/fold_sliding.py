@@ -25,7 +25,10 @@ from headrace.fold.contract import (
     Times,
 )
 from headrace.fold.fates import KEPT, LATE, TALLY, is_kept, sum_tallies, tally_of
+from headrace.fold.open_sizes import SIZES, shuts_down
 from headrace.fold.segments import HIGHEST, NO_TIME
+from headrace.fold.sliding.after_commits import touching
+from headrace.fold.sliding.bound_sliding import BoundedSliding
 from headrace.fold.sliding.late_records import late_records
 from headrace.fold.sliding.make_windows import enters_none, make_windows
 from headrace.fold.sliding.merge_points import (
@@ -46,9 +49,13 @@ POINTS, RESULTS = "points", "results"
 
 @dataclass(frozen=True)
 class SlidingWindows:
-    """Sliding windows of one node."""
+    """Sliding windows of one node.
+
+    bounded  whether it has to stop when too much is open (see `bound_sliding`)
+    """
 
     shape: Shape
+    bounded: bool = False
 
     @classmethod
     def of(cls, node: WindowedAggregate, inputs: pa.Schema) -> SlidingWindows:
@@ -57,12 +64,13 @@ class SlidingWindows:
         by = pa.schema([inputs.field(name) for name in node.by])
         topics = tuple(topic.name for topic in node.topics)
         aggregates = Aggregates.of(node.aggregates, inputs)
-        return cls(Shape(by, node.window.difference_ms, node.grace_ms, topics, aggregates, inputs))
+        shape = Shape(by, node.window.difference_ms, node.grace_ms, topics, aggregates, inputs)
+        return cls(shape, shuts_down(node))
 
     @property
     def steps(self) -> tuple[Step, ...]:
         """One fold by group."""
-        return (FoldSliding(self.shape),)
+        return (FoldSliding(self.shape, bounded=self.bounded),)
 
     def decide(self, rows: pa.Table) -> pa.Table:
         """See `Shape.decide`."""
@@ -95,52 +103,73 @@ class FoldSliding(Step):
 
     State: `points`, partial aggregates by group, event time, first open end and partition; rows add up.
     Out:   `results`, one row per window that closes
+           `open_sizes`, if it is bounded (see `BoundedSliding.changes`)
     """
 
     scope = Scope.GROUP
 
-    def __init__(self, shape: Shape) -> None:
-        """In: shape  of the node."""
+    def __init__(self, shape: Shape, *, bounded: bool = False) -> None:
+        """In: see `SlidingWindows`."""
         self.shape = shape
+        self.bounded = BoundedSliding(shape) if bounded else None
         self.keys = shape.keys
         points = StateTable(shape.state, (POINT, HASH), MergePoints(shape), POINT, Expired(shape))
         self.state: Mapping[str, StateTable] = {POINTS: points}
 
     def needs(self, rows: pa.Table, times: Times) -> Mapping[str, Needs]:
-        """The points that lie in windows which close, or make them; and those that tell which records entered none."""
+        """The points that lie in windows which close, or make them; and those that tell which records entered none.
+
+        If it is bounded, also those of the windows that are touched.
+        """
         first_ms, last_ms = self._closing(times)
-        if last_ms < first_ms:
-            return {}
-        return {POINTS: Needs(times=(first_ms - 2 * self.shape.difference_ms - 1, last_ms))}
+        need = None
+        if first_ms <= last_ms:
+            need = Needs(times=(first_ms - 2 * self.shape.difference_ms - 1, last_ms))
+        if self.bounded is not None:
+            decided = self.shape.decide(rows)
+            need = touching(decided.filter(pa.array(is_kept(decided))), self.shape, need)
+        return {} if need is None else {POINTS: need}
 
     def fold(self, rows: pa.Table, state: Mapping[str, pa.Table], times: Times) -> Folded:
         """See the package."""
         decided = self.shape.decide(rows)
-        points = points_of(decided.filter(pa.array(is_kept(decided))), self.shape)
-        first_ms, last_ms = self._closing(times)
-        closes = last_ms >= first_ms
-        near = self._near(points, state, first_ms, last_ms) if closes else points.slice(0, 0)
-        closed = merge_windows(near, self.shape, first_ms, last_ms)
-        tallies = [tally_of(decided)]
-        if closes:
-            tallies.append(self._entered_none(near, first_ms, last_ms))
-        needed = self.shape.is_needed(points[POINT].to_numpy(), times.after)
+        kept = decided.filter(pa.array(is_kept(decided)))
+        points = points_of(kept, self.shape)
+        near = self.near(points, state, times)
+        closed = merge_windows(near, self.shape, *self._closing(times))
+        outputs = {RESULTS: closed.append_column(SEQUENCE, self._closing_commits(closed, times))}
+        if self.bounded is not None:
+            held = state[POINTS] if POINTS in state else self.state[POINTS].empty()
+            outputs[SIZES] = self.bounded.changes(kept, held, times)
         return Folded(
-            outputs={RESULTS: closed.append_column(SEQUENCE, self._closing_commits(closed, times))},
-            changes={POINTS: points.filter(pa.array(needed))},
-            tally=sum_tallies(tallies),
+            outputs=outputs,
+            changes={POINTS: self.gained(points, times)},
+            tally=self.tally(decided, near, times),
         )
 
-    def _closing(self, times: Times) -> tuple[int, int]:
-        """First and last end of the windows that close in a micro-batch; the last before the first: none does."""
-        return self.shape.first_open_ms(times.before), self.shape.first_open_ms(times.after) - 1
-
-    def _near(self, points: pa.Table, state: Mapping[str, pa.Table], first_ms: int, last_ms: int) -> pa.Table:
-        """New and known points that matter to windows which close."""
+    def near(self, points: pa.Table, state: Mapping[str, pa.Table], times: Times) -> pa.Table:
+        """New and known points that matter to windows which close; none if none does. In: points  the new ones."""
+        first_ms, last_ms = self._closing(times)
+        if last_ms < first_ms:
+            return points.slice(0, 0)
         known = [state[POINTS].select(self.shape.state.names)] if POINTS in state else []
         both = pa.concat_tables([points, *known])
         at = both[POINT].to_numpy()
         return both.filter(pa.array((at >= first_ms - 2 * self.shape.difference_ms - 1) & (at <= last_ms)))
+
+    def gained(self, points: pa.Table, times: Times) -> pa.Table:
+        """The new points that may still matter."""
+        return points.filter(pa.array(self.shape.is_needed(points[POINT].to_numpy(), times.after)))
+
+    def tally(self, decided: pa.Table, near: pa.Table, times: Times) -> pa.Table | None:
+        """The fates of these records, and of those held that turn out late. In: near  see there."""
+        first_ms, last_ms = self._closing(times)
+        late = [self._entered_none(near, first_ms, last_ms)] if first_ms <= last_ms else []
+        return sum_tallies([tally_of(decided), *late])
+
+    def _closing(self, times: Times) -> tuple[int, int]:
+        """First and last end of the windows that close in a micro-batch; the last before the first: none does."""
+        return self.shape.first_open_ms(times.before), self.shape.first_open_ms(times.after) - 1
 
     def _closing_commits(self, closed: pa.Table, times: Times) -> pa.Array:
         """The commit time that closed each window."""

@@ -49,17 +49,27 @@ class Expired:
         return pa.array(~self.shape.is_needed(rows[POINT].to_numpy(), after))
 
 
-def points_of(kept: pa.Table, shape: Shape) -> pa.Table:
-    """Aggregate the records of each point. In: kept rows with KEY. Out: rows of the state."""
+def points_of(kept: pa.Table, shape: Shape, batch: np.ndarray | None = None) -> pa.Table:
+    """Aggregate the records of each point.
+
+    In:     kept   rows with KEY
+            batch  of each row what also tells points apart; None: nothing else does
+    Out:    rows of the state; with BATCH if that tells them apart
+    """
     event_ms, from_ms = int64(kept[EVENT]), shape.first_open_ends(kept)
     groups = _same_point(kept, event_ms, from_ms)
+    if batch is not None:
+        groups = combined(groups.codes, batch)
     first = kept.select([KEY, HASH, TOPIC, PARTITION]).take(pa.array(groups.first))
     columns = group_columns(kept, shape.by.names, groups.first)
     columns |= {name: first[name] for name in first.column_names}
     columns |= {POINT: pa.array(event_ms[groups.first]), FROM: pa.array(from_ms[groups.first])}
     columns[RECORDS] = pa.array(np.bincount(groups.codes, minlength=len(groups)).astype(np.int64))
     columns |= shape.aggregates.partials(kept, groups.codes, len(groups))
-    return pa.table(columns).select(shape.state.names).cast(shape.state)
+    points = pa.table(columns).select(shape.state.names).cast(shape.state)
+    if batch is None:
+        return points
+    return points.append_column(BATCH, pa.array(batch[groups.first].astype(np.int32)))
 
 
 def in_order(points: pa.Table) -> tuple[pa.Table, Points]:

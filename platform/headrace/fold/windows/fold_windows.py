@@ -10,7 +10,6 @@ from typing import TYPE_CHECKING
 import numpy as np
 import pyarrow as pa
 
-from headrace.description.suppression import SHUT_DOWN
 from headrace.fold.columns import int64
 from headrace.fold.contract import (
     HASH,
@@ -25,6 +24,7 @@ from headrace.fold.contract import (
     Times,
 )
 from headrace.fold.fates import is_kept, tally_of
+from headrace.fold.open_sizes import SIZES, shuts_down
 from headrace.fold.segments import NO_TIME
 from headrace.fold.windows.assign_windows import assign_windows, late_records
 from headrace.fold.windows.bound_open import Bounded
@@ -41,7 +41,7 @@ from headrace.fold.windows.shape import END, PANE, RECORDS, SEQUENCE, Shape
 if TYPE_CHECKING:
     from headrace.description import WindowedAggregate
 
-PANES, RESULTS, SIZES = "panes", "results", "open_sizes"
+PANES, RESULTS = "panes", "results"
 
 
 @dataclass(frozen=True)
@@ -59,9 +59,7 @@ class Windows:
     @classmethod
     def of(cls, node: WindowedAggregate, inputs: pa.Schema) -> Windows:
         """The operator of a node. In: inputs  schema of the rows: the stream's columns and ROW_COLUMNS."""
-        policy = node.suppression
-        bounded = policy is not None and policy.bound.when_full == SHUT_DOWN
-        return cls(Shape.of(node, inputs), policy is not None, bounded)
+        return cls(Shape.of(node, inputs), node.suppression is not None, shuts_down(node))
 
     @property
     def ordered(self) -> bool:

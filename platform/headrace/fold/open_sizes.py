@@ -1,0 +1,96 @@
+"""How much is open in each partition after each log commit: for a suppression that shuts down when too much is.
+
+Law: what is open after a commit is a function of the log through that commit. A window of a group counts once in each
+partition that has records of it, with the bytes of its row as JSON, made of that partition's records alone.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import numpy as np
+import pyarrow as pa
+
+from headrace.description.suppression import SHUT_DOWN
+from headrace.fold.aggregates.kind import whole
+from headrace.fold.bounds import BYTES, RECORDS, SIZE_CHANGES
+from headrace.fold.contract import INGESTED, PARTITION, TOPIC
+from headrace.fold.segments import HIGHEST, NO_TIME, begins
+
+if TYPE_CHECKING:
+    from headrace.description import WindowedAggregate
+
+SIZES = "open_sizes"
+BEFORE = NO_TIME  # as a commit time: before the micro-batch
+
+
+def shuts_down(node: WindowedAggregate) -> bool:
+    """Whether a node has to stop when too much is open."""
+    return node.suppression is not None and node.suppression.bound.when_full == SHUT_DOWN
+
+
+@dataclass(frozen=True)
+class Versions:
+    """What windows were worth, one after the other, in any order.
+
+    places     of each version TOPIC and PARTITION
+    window     the number of the window that it is of
+    since_ms   the commit that made it; BEFORE: it was there before the micro-batch
+    closes_ms  the commit that closes the window; HIGHEST: none of the micro-batch does
+    size       bytes of the window's row
+    gone       whether the window is there no more under its bounds; None: they all are there
+    """
+
+    places: pa.Table
+    window: np.ndarray
+    since_ms: np.ndarray
+    closes_ms: np.ndarray
+    size: np.ndarray
+    gone: np.ndarray | None = None
+
+
+def size_changes(of: Versions) -> pa.Table:
+    """How the size of each partition's buffer changes with each log commit.
+
+    Out: as `SIZE_CHANGES`
+    Law: a version counts from its commit on, until the next one of its window, or until the window closes. A window that its
+         first commit closes was never open after one.
+    """
+    order = np.lexsort((of.since_ms, of.window))
+    since_ms, ends = of.since_ms[order], np.append(begins(of.window[order])[1:], True)
+    until_ms = np.append(since_ms[1:], HIGHEST)
+    until_ms[ends] = HIGHEST
+    until_ms = np.minimum(until_ms, of.closes_ms[order])
+    counts = since_ms < until_ms
+    if of.gone is not None:
+        counts &= ~of.gone[order]
+    comes, goes = (np.flatnonzero(counts & moves) for moves in (since_ms != BEFORE, until_ms != HIGHEST))
+    at_ms = np.concatenate([since_ms[comes], until_ms[goes]])
+    signs = np.repeat(np.array([1, -1]), [len(comes), len(goes)])
+    row = order[np.concatenate([comes, goes])]
+    found = pa.table(
+        {
+            INGESTED: pa.array(at_ms),
+            **{name: whole(of.places[name].take(pa.array(row))) for name in (TOPIC, PARTITION)},
+            RECORDS: pa.array(signs),
+            BYTES: pa.array(signs * of.size[row]),
+        }
+    )
+    names = [INGESTED, TOPIC, PARTITION]
+    summed = found.group_by(names, use_threads=False).aggregate([(RECORDS, "sum"), (BYTES, "sum")])
+    renamed = summed.rename_columns({f"{RECORDS}_sum": RECORDS, f"{BYTES}_sum": BYTES})
+    return renamed.select(SIZE_CHANGES.names).cast(SIZE_CHANGES)
+
+
+def closing_commits(
+    deadline_ms: np.ndarray, at_ms: Sequence[int], reached: Sequence[int | None]
+) -> np.ndarray:
+    """The first commit after which a clock has come to each deadline; HIGHEST: none of these.
+
+    In: at_ms  the commits, rising; reached: the clock after each of them, which does not fall; None: there is none yet
+    """
+    clock_ms = np.array([NO_TIME if ms is None else ms for ms in reached], np.int64)
+    found: np.ndarray = np.array([*at_ms, HIGHEST], np.int64)[np.searchsorted(clock_ms, deadline_ms)]
+    return found

@@ -1,0 +1,125 @@
+"""The changes of sliding windows: what a window is worth after each log commit whose records entered it, or made it.
+
+Law (L31): records only ever make windows and enter them, so no window goes. A log commit changes a window if one of its
+records enters it, or if it makes the window of records before it. A window that closes does not change. The place of a
+change is that of the group's last record in the commit.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import numpy as np
+import pyarrow as pa
+
+from headrace.fold.changes.collect import RESULTS, appended_changes
+from headrace.fold.changes.deltas import AFTER, SIGN
+from headrace.fold.changes.ordering import PLACE, last_of_each, places
+from headrace.fold.columns import int64
+from headrace.fold.contract import (
+    EVENT,
+    INGESTED,
+    KEY,
+    Folded,
+    Needs,
+    Scope,
+    StateTable,
+    Step,
+    Times,
+)
+from headrace.fold.fates import is_kept
+from headrace.fold.keys import combined, group, with_keys
+from headrace.fold.open_sizes import BEFORE
+from headrace.fold.sliding.after_commits import touching, windows_after_commits
+from headrace.fold.sliding.fold_sliding import POINTS, FoldSliding, SlidingWindows
+from headrace.fold.sliding.merge_points import points_of
+from headrace.fold.sliding.shape import TIMESTAMP, Shape
+
+if TYPE_CHECKING:
+    from headrace.description import WindowedAggregate
+
+START, END = "window_start", "window_end"
+
+
+@dataclass(frozen=True)
+class SlidingChanges:
+    """The changes of the sliding windows of one node."""
+
+    shape: Shape
+    ordered = True  # a window has records of all topics
+
+    @classmethod
+    def of(cls, node: WindowedAggregate, inputs: pa.Schema) -> SlidingChanges:
+        """The operator of the changes of a node. In: see `SlidingWindows.of`."""
+        return cls(SlidingWindows.of(node, inputs).shape)
+
+    @property
+    def steps(self) -> tuple[Step, ...]:
+        """One fold by group."""
+        return (FoldSlidingChanges(self.shape),)
+
+    def decide(self, rows: pa.Table) -> pa.Table:
+        """See `Shape.decide`."""
+        return self.shape.decide(rows)
+
+
+class FoldSlidingChanges(Step):
+    """All log commits of a micro-batch at once. State: that of `FoldSliding`.
+
+    Out: `results` (see `appended_changes`), one row per group, window and commit that changes it
+    """
+
+    scope = Scope.GROUP
+
+    def __init__(self, shape: Shape) -> None:
+        """In: shape  of the node."""
+        self.shape, self.inner = shape, FoldSliding(shape)
+        self.keys = shape.keys
+        self.state: Mapping[str, StateTable] = self.inner.state
+
+    def needs(self, rows: pa.Table, times: Times) -> Mapping[str, Needs]:
+        """See `touching`, and `FoldSliding`."""
+        kept = self._kept(self.shape.decide(rows))
+        need = touching(kept, self.shape, self.inner.needs(rows, times).get(POINTS))
+        return {} if need is None else {POINTS: need}
+
+    def fold(self, rows: pa.Table, state: Mapping[str, pa.Table], times: Times) -> Folded:
+        """See the class."""
+        decided = self.shape.decide(rows)
+        kept = self._kept(decided)
+        points = points_of(kept, self.shape)
+        return Folded(
+            outputs={RESULTS: self._changed(kept, state, times)},
+            changes={POINTS: self.inner.gained(points, times)},
+            tally=self.inner.tally(decided, self.inner.near(points, state, times), times),
+        )
+
+    def _kept(self, decided: pa.Table) -> pa.Table:
+        return decided.filter(pa.array(is_kept(decided)))
+
+    def _changed(self, kept: pa.Table, state: Mapping[str, pa.Table], times: Times) -> pa.Table:
+        """The windows that records change, after each commit."""
+        shown, at_ms = windows_after_commits(kept, self._held(kept, state), self.shape, times.before)
+        changed = at_ms != BEFORE
+        return self._shown(shown.filter(pa.array(changed)), at_ms[changed], kept)
+
+    def _held(self, kept: pa.Table, state: Mapping[str, pa.Table]) -> pa.Table:
+        """The points that were there before, of groups that have records now."""
+        table = self.state[POINTS]
+        held = state[POINTS].select(table.schema.names) if POINTS in state else table.schema.empty_table()
+        keys = group(pa.chunked_array([*kept[KEY].chunks, *held[KEY].chunks], pa.binary())).codes
+        return held.filter(pa.array(np.isin(keys[kept.num_rows :], keys[: kept.num_rows])))
+
+    def _shown(self, windows: pa.Table, at_ms: np.ndarray, kept: pa.Table) -> pa.Table:
+        """Changes with their places, as the node gives them. In: at_ms  of each window its commit."""
+        count = windows.num_rows
+        keys = group(pa.chunked_array([*windows[KEY].chunks, *kept[KEY].chunks], pa.binary())).codes
+        both = combined(keys, np.concatenate([at_ms, int64(kept[INGESTED])])).codes
+        cause = last_of_each(both[count:], np.argsort(places(kept)))[both[:count]]
+        key, values = (*self.keys, START), [END, *(field.name for field in self.shape.aggregates.results)]
+        columns = {name: windows[name] for name in (*key, *values)} | {EVENT: windows[TIMESTAMP]}
+        columns |= {SIGN: pa.array(np.full(count, AFTER, np.int8))}
+        columns |= {name: kept[name].take(pa.array(cause)) for name in PLACE}
+        return appended_changes(with_keys(pa.table(columns), key), key, values)

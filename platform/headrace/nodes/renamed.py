@@ -1,0 +1,65 @@
+"""Names that nodes have had: who may write the tables of a former name, and those of a new one.
+
+Law: a node's log is folded for its sinks under one name. Once a node is renamed, no stream goes on from the tables of its
+former name, and no stream begins the tables of the new one from nothing.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from headrace import lake as lakes
+from headrace.lake import small_files
+
+if TYPE_CHECKING:
+    from headrace.description import Node
+    from headrace.lake.paths import Lake
+
+
+def has_to_be_renamed(lake: Lake, node: Node) -> bool:
+    """Whether a node has a former name with tables, and none of its own."""
+    before = node.renamed_from
+    return (
+        before is not None
+        and _written_by(lake, before) is not None
+        and _written_by(lake, node.required_name) is None
+    )
+
+
+def note_renamed(lake: Lake, before: str, after: str) -> None:
+    """Give up the tables of a former name, as they are now, from this moment on."""
+    entry = {"to": after, "fingerprint": _written_by(lake, before)}
+    small_files.write_json(lake.renamed(before), entry)
+
+
+def renamed_to(lake: Lake, name: str) -> str | None:
+    """The name under which a node goes on from the tables of this one; None: under this one.
+
+    Tables that another description has written since are a new node's.
+    """
+    found = small_files.read_json(lake.renamed(name))
+    given_up = found is not None and found["fingerprint"] == _written_by(lake, name)
+    return str(found["to"]) if found is not None and given_up else None
+
+
+def why_not_by_this_name(lake: Lake, node: Node) -> str:
+    """Why a stream may not write a node under its name, and what to do; empty: it may."""
+    name = node.required_name
+    if (other := renamed_to(lake, name)) is not None:
+        return (
+            f"Node '{name}' waits: headrace apply has renamed it to '{other}'. Restart the run with the code that says so. "
+            f"To let it run under this name, too, remove {lake.renamed(name)}."
+        )
+    if has_to_be_renamed(lake, node):
+        return (
+            f"Node '{name}' waits: it goes on from the tables of '{node.renamed_from}' once headrace apply has copied them. "
+            "Without renamed_from it is a new node, built from the log."
+        )
+    return ""
+
+
+def _written_by(lake: Lake, name: str) -> str | None:
+    """The description by which a node's state was last written; None: there is none."""
+    state = lakes.open_table(lake.state(name))
+    commit = lakes.last_commit(state, f"node/{name}") if state.exists else None
+    return None if commit is None else str(commit.record["fingerprint"])

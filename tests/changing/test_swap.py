@@ -1,0 +1,158 @@
+"""A swap looks again behind the fence: a process that was paused may have lost the node. No Spark, and no rows."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any, cast
+
+import pytest
+
+import headrace as hr
+from headrace import lake as lakes
+from headrace.changing.plan_changes import held_node
+from headrace.errors import TransientError
+from headrace.lake import small_files
+from headrace.lake.fence import FencedError
+from headrace.lake.paths import Lake
+from headrace.lifecycle import rebuild as rebuilds
+from headrace.lifecycle.rebuild import Rebuild
+from headrace.log.clock import ManualClock
+from headrace.nodes.operator_frames import operator_of
+from headrace.nodes.progress import Progress
+from headrace.writing.lease import LeaseLostError
+from headrace.writing.node_runner import state_record
+from tests.changing.held import NO_SPARK, hold
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from pathlib import Path
+
+    from headrace.writing.lease import Lease
+
+pytestmark = pytest.mark.fast
+
+READINGS = hr.Topic("readings", key="sensor_id STRING", value="value DOUBLE")
+WINDOWS = READINGS.group_by("sensor_id").window(hr.tumbling("1 minute"), grace="0 s")
+BEFORE: Any = WINDOWS.aggregate(n=hr.count()).named("finals")
+AFTER: Any = WINDOWS.aggregate(n=hr.count(), total=hr.sum("value")).named("finals")
+STOOD = Progress(batch=1, upto_ms={"readings": 20})
+WENT_ON = Progress(batch=2, upto_ms={"readings": 30})
+PLAN = {"batch": 2, "upto_ms": {"readings": 30}}
+
+
+class Held:
+    """A lease, until another process takes it."""
+
+    def __init__(self) -> None:
+        self.is_lost = False
+
+    def check(self) -> None:
+        if self.is_lost:
+            raise LeaseLostError("This writer's lease was taken over.")
+
+    def release(self) -> None:
+        """Nothing is written."""
+
+
+class Built:
+    """What a rebuild has folded."""
+
+    def __init__(self) -> None:
+        self.operator, self.progress = operator_of(AFTER), STOOD
+
+
+class Unused:
+    """A node's table of records that it cannot use: there are none."""
+
+    def __init__(self, *_: object) -> None:
+        """It holds nothing."""
+
+    def gain(self, other: object) -> None:
+        """There is nothing to gain."""
+
+
+class Paused:
+    """A rebuild that has caught up, the leases of its swap, and what happens while it is paused."""
+
+    def __init__(self, lake: Lake, monkeypatch: pytest.MonkeyPatch) -> None:
+        self.lake, self.leases = lake, {name: Held() for name in ("node", "rebuild", "backfill")}
+        self.at, self.meanwhile = "", cast("Callable[[], object]", None)
+        hold(lake, BEFORE, progress=STOOD)
+        small_files.write_json(lake.plan("finals"), PLAN)
+        hold(
+            replace(lake, nodes=f"{lake.rebuilds('finals')}/{AFTER.fingerprint()[:12]}"),
+            AFTER,
+            progress=STOOD,
+        )
+        monkeypatch.setattr(rebuilds, "take_lease", lambda *_, **__: self.leases["rebuild"])
+        monkeypatch.setattr(rebuilds, "take_lease_patiently", lambda *_, **__: self.leases["backfill"])
+        monkeypatch.setattr(rebuilds, "NodeRunner", lambda *_, **__: Built())
+        monkeypatch.setattr(rebuilds, "UnusableTable", Unused)
+
+    def swap(self) -> None:
+        """Swap it in."""
+        rebuild = Rebuild(
+            NO_SPARK, AFTER, self.lake, ManualClock(0), on_step=self._step, correct=False, kept_until_ms=9
+        )
+        rebuild.swap(cast("Lease", self.leases["node"]))
+
+    def _step(self, step: str) -> None:
+        if step == self.at:
+            self.meanwhile()
+
+    def commit(self) -> None:
+        """Let another process of the description before end its micro-batch."""
+        state = lakes.TableWriter(lakes.open_table(self.lake.state("finals")), lakes.APPENDER)
+        state.append([], state_record(BEFORE, WENT_ON))
+
+    @property
+    def stands(self) -> tuple[str, int, bool]:
+        """By which description the state was written last, how far, and whether the rules beside it are the same."""
+        held = held_node(self.lake, "finals")
+        commit = lakes.last_commit(lakes.open_table(self.lake.state("finals")), "node/finals")
+        assert held is not None
+        assert commit is not None
+        return held.written_by, commit.record["progress"]["batch"], held.rules is not None
+
+
+@pytest.fixture
+def paused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Paused:
+    return Paused(Lake(f"file:{tmp_path}"), monkeypatch)
+
+
+def test_tables_that_stand_where_they_stood_are_replaced(paused: Paused) -> None:
+    before = lakes.TableWriter(lakes.open_table(paused.lake.state("finals")), lakes.APPENDER)
+    paused.swap()
+    assert paused.stands == (AFTER.fingerprint(), 1, True)
+    assert small_files.read_json(paused.lake.plan("finals")) is None
+    assert small_files.read_json(paused.lake.standing("finals")) is None
+    with pytest.raises(FencedError):
+        before.append([], state_record(BEFORE, WENT_ON))
+
+
+@pytest.mark.parametrize(
+    ("at", "rules"), [("before swap", True), ("after kept", True), ("after rules", False)]
+)
+def test_what_another_process_has_committed_meanwhile_is_not_swapped_over(
+    paused: Paused, at: str, rules: bool
+) -> None:
+    """Its sinks have rows of log commits that the rebuild would give again."""
+    paused.at, paused.meanwhile = at, paused.commit
+    with pytest.raises(TransientError, match="another process has written its tables during the swap"):
+        paused.swap()
+    assert paused.stands == (BEFORE.fingerprint(), 2, rules)
+    assert small_files.read_json(paused.lake.plan("finals")) == PLAN, "its micro-batch can be repeated"
+    with pytest.raises(TransientError, match="has read less"):
+        paused.swap()
+
+
+@pytest.mark.parametrize("name", ["node", "rebuild", "backfill"])
+@pytest.mark.parametrize(("at", "rules"), [("after kept", True), ("after rules", False)])
+def test_whoever_has_lost_a_lease_swaps_nothing_in(paused: Paused, name: str, at: str, rules: bool) -> None:
+    paused.at, paused.meanwhile = at, lambda: setattr(paused.leases[name], "is_lost", True)
+    with pytest.raises(LeaseLostError):
+        paused.swap()
+    assert paused.stands == (BEFORE.fingerprint(), 1, rules)
+    paused.at, paused.leases[name].is_lost = "", False
+    paused.swap()
+    assert paused.stands == (AFTER.fingerprint(), 1, True)
