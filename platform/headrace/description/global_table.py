@@ -71,7 +71,7 @@ class GlobalTable:
 
 
 def global_table(name: str, table: Relation) -> GlobalTable:
-    """Let all groups of a processor read a table, by `context.global_table(name)`.
+    """Describe a table that all groups of a processor read, by `context.global_table(name)`.
 
     In:     table  of any kind; of joins, aggregates and tables after steps the rows that the log commits before leave. Every
                    micro-batch reads it whole, and each bucket holds it in memory: it is for tables of some megabytes
