@@ -2,13 +2,19 @@
 
 from __future__ import annotations
 
+import gzip
+from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
+import pyarrow as pa
 import pytest
 
 import headrace as hr
+from headrace.lifecycle import redrive
 from headrace.lifecycle.redrive import Letter, reasons_of, unsendable
 from headrace.log.schema_store import SchemaStore
+from headrace.sequence import gunzip
 
 pytestmark = pytest.mark.fast
 
@@ -29,6 +35,30 @@ def test_a_letter_with_a_malformed_source_chain_would_be_dead_again(tmp_path: Pa
     assert value == "malformed value: not a JSON object"
     assert moment == "timestamp: the record timestamp is null"
     assert reasons_of(topic, store, []) == []
+
+
+def test_compressed_letters_are_read_in_pieces_that_are_bounded_without_compression(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    topic = hr.Topic("t", value="n INT", format=hr.Json(gzip=True))
+    large = gzip.compress(b'{"n": 1' + b" " * 2_000 + b"}")
+    letters = [
+        Letter((0, at), None, value, [], 5) for at, value in enumerate([b"?", large, large[:-9], large])
+    ]
+    sizes: list[int] = []
+    unpack = gunzip.in_pieces
+
+    def counted(*given: Any) -> Iterator[pa.Table]:
+        for piece in unpack(*given):
+            sizes.append(int(gunzip.unpacked_sizes(piece["value"]).sum()))
+            yield piece
+
+    monkeypatch.setattr(redrive, "in_pieces", counted)
+    monkeypatch.setattr(redrive, "UNPACKED_BYTES_MAX", 2_100)
+    found = reasons_of(topic, SchemaStore(f"file:{tmp_path}", topic), letters)
+    no_object, damaged = "malformed value: not a JSON object", "malformed value: its gzip is cut short"
+    assert found == [no_object, None, damaged, None]
+    assert len(sizes) >= 3
 
 
 @pytest.mark.parametrize(

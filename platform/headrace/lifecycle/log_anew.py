@@ -45,6 +45,9 @@ if TYPE_CHECKING:
     from headrace.log.clock import Clock
 
 ROWS_MAX = 200_000  # that are read, and written to one file, at once; whole commits
+GROUP_BYTES = (
+    32 << 20
+)  # of rows that are written at once; compressed records may hold far more than they take
 
 
 def make_log_anew(
@@ -143,19 +146,18 @@ def _stretches(commits: Sequence[tuple[int, int]], rows_max: int) -> Iterator[tu
 
 
 def _commits(rows: pa.Table, anew: Resequencer, decoded: Mapping[str, Any]) -> Iterator[pa.Table]:
-    """Commit by commit, made anew. The rows are sorted by commit time."""
+    """Commit by commit, made anew. In: rows  by commit time, partition and offset."""
     times = rows["__at"].to_numpy()
     begins = [0, *(np.flatnonzero(np.diff(times)) + 1).tolist()]
     for begin, end in zip(begins, [*begins[1:], len(times)], strict=True):
-        yield anew.take(rows.slice(begin, end - begin).combine_chunks(), decoded)
+        yield from anew.take(rows.slice(begin, end - begin).combine_chunks(), decoded)
 
 
-def _written(commits: Iterator[pa.Table], schema: pa.Schema, folder: str) -> Iterator[NewFile]:
-    """One file with these commits."""
+def _written(tables: Iterator[pa.Table], schema: pa.Schema, folder: str) -> Iterator[NewFile]:
+    """One file with these rows."""
     file = DataFileWriter(folder, schema, ENCODING)
     try:
-        rows = pa.concat_tables([schema.empty_table(), *commits]).combine_chunks()
-        if rows.num_rows:
+        for rows in _joined(tables):
             columns = {name: rows[name].combine_chunks() for name in rows.column_names}
             file.write(columns, rows.num_rows)
             file.bound_numbers({name: columns[name] for name in SKIPPING if name != "kind"})
@@ -167,3 +169,16 @@ def _written(commits: Iterator[pa.Table], schema: pa.Schema, folder: str) -> Ite
     report = file.close()
     if report is not None:
         yield NewFile(**report)
+
+
+def _joined(tables: Iterator[pa.Table]) -> Iterator[pa.Table]:
+    """The same rows in fewer tables, each a group of rows in the file."""
+    waiting, size = list[pa.Table](), 0
+    for table in tables:
+        waiting.append(table)
+        size += table.nbytes
+        if size >= GROUP_BYTES:
+            yield pa.concat_tables(waiting)
+            waiting, size = [], 0
+    if sum(table.num_rows for table in waiting):
+        yield pa.concat_tables(waiting)

@@ -5,8 +5,8 @@ once, with a header that names the dead letter (`HEADER`: topic, partition, offs
 stands. So the books balance, and results follow as of any record: one for a window that has closed is late, and a replay
 guard may refuse it.
 
-Sent is only what the topic's description can read now. Kafka's other consumers get the records, too. What was sent is
-noted below the log, so a second run sends it no more; a run that was broken off may send some twice.
+Sent is only what the topic's description can read now. Kafka's other consumers get the records, too. Headrace notes below
+the log which letters it has sent, so a second run does not send them again; a run that was broken off may send some twice.
 
 Two kinds of letters stay although they can be read: one that is longer than the topic takes, and one whose event time is
 Kafka's timestamp 0 (1970-01-01 00:00:00.000), because Kafka's client takes 0 for the present.
@@ -29,10 +29,12 @@ from pyspark.sql import functions as F
 
 from headrace.errors import TransientError
 from headrace.lake import small_files
+from headrace.log.record_task import UNPACKED_BYTES_MAX
 from headrace.log.schema_store import SchemaStore
 from headrace.log.views import REDRIVEN as HEADER
 from headrace.log.views import redriven
 from headrace.sequence.formats import RecordFormat
+from headrace.sequence.gunzip import in_pieces
 from headrace.sequence.log_columns import DEAD_LETTER, ERASED
 from headrace.sequence.log_rows import HEADERS
 from headrace.sequence.log_state import LogState
@@ -222,7 +224,12 @@ def reasons_of(topic: Topic, store: SchemaStore, letters: Sequence[Letter]) -> l
     """
     if not letters:
         return []
-    records = _records(letters)
+    compressed = RecordFormat.of(topic, store.known).compressed
+    pieces = in_pieces(_records(letters), compressed, UNPACKED_BYTES_MAX)
+    return [why for piece in pieces for why in _reasons(topic, store, piece)]
+
+
+def _reasons(topic: Topic, store: SchemaStore, records: pa.Table) -> list[str | None]:
     while True:
         sequencer = Sequencer(RecordFormat.of(topic, store.known))
         decoded = sequencer.read(records, LogState(), int(time.time() * 1000)).decoded

@@ -9,7 +9,7 @@ partitions that it leaves alone or, if there are none, by as much time as it did
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Callable, Collection, Generator, Iterator, Mapping
 from dataclasses import replace
 
 import numpy as np
@@ -17,14 +17,17 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from headrace.log.commit_row import PREFIX, CommitRow
+from headrace.log.record_task import UNPACKED_BYTES_MAX
 from headrace.log.resets import ACTION as RESET
 from headrace.sequence.formats import RecordFormat
+from headrace.sequence.gunzip import in_pieces
 from headrace.sequence.log_columns import DEAD_LETTER, RECORD, TICK
 from headrace.sequence.log_rows import rows_of
 from headrace.sequence.log_state import LogState
 from headrace.sequence.replays.chains_in_values import without_chains
+from headrace.sequence.replays.exact import ExactGuard
 from headrace.sequence.replays.guards import new_guard
-from headrace.sequence.sequence_records import Sequencer
+from headrace.sequence.sequence_records import Read, Sequencer, judge
 
 MILLI = 1_000
 
@@ -40,7 +43,7 @@ class Resequencer:
         In: of     as the records are to be read now
             learn  gives the same with more schemas of registries; None: none is asked
         """
-        self._sequencer, self._learn = Sequencer(of), learn
+        self._sequencer, self._learn, self._compressed = Sequencer(of), learn, of.compressed
         self.schema = self._sequencer.schema
         self.state, self.guard = LogState(), new_guard(of.guard)
         self._before = LogState()
@@ -50,38 +53,51 @@ class Resequencer:
         """True while the stream times are those of the log that is read."""
         return _stream_times(self.state) == _stream_times(self._before)
 
-    def take(self, rows: pa.Table, decoded: Mapping[str, object]) -> pa.Table:
-        """The rows of the next commit, its commit row among them.
+    def take(self, rows: pa.Table, decoded: Mapping[str, object]) -> Iterator[pa.Table]:
+        """The rows of the next commit, its commit row among them; all have to be taken.
 
-        In: rows     of one log commit, of all kinds, in the columns of the log that is read
-            decoded  how the records are read now, as the state says it
+        In:  rows     of one log commit, of all kinds, in the columns of the log that is read, by partition and offset
+             decoded  how the records are read now, as the state says it
+        Out: tables of neighbours; in none are compressed records that hold more than `UNPACKED_BYTES_MAX`, unless one
+             record alone does
         """
         commit = _commit_row(rows)
         kinds = rows["kind"].to_numpy(zero_copy_only=False)
         records = np.isin(kinds, (RECORD, DEAD_LETTER))
-        state, found = self.state, []
+        state = self.state
         if records.any():
-            raw, at_ms = _raw(rows.filter(pa.array(records))), commit.after.ingested_at_ms
-            self._know_schemas(raw, at_ms)
-            made = self._sequencer.sequence(raw, state, self.guard, at_ms)
-            found.append(made.rows)
-            state, self.guard = made.state, made.guard
+            raw = _raw(rows.filter(pa.array(records)))
+            state = yield from self._sequenced(raw, commit.after.ingested_at_ms)
         times = _stream_times(state) | self._moved_by_ticks(rows, kinds, commit)
         highest = state.highest_event_ms
         self.state = _with_times(commit.after, times, highest, decoded)
         self._before = commit.after
         self._reset(rows)
         said = replace(commit, after=self.state)
-        found.append(self._decisions(rows.filter(pa.array(~records)), said))
-        return pa.concat_tables(found)
+        yield self._decisions(rows.filter(pa.array(~records)), said)
 
-    def _know_schemas(self, raw: pa.Table, at_ms: int) -> None:
-        """Learn the schemas that records name."""
-        while self._learn is not None:
-            asked = self._sequencer.read(raw, self.state, at_ms).decoded.asked
-            if not asked:
-                break
-            self._sequencer = Sequencer(self._learn(asked))
+    def _sequenced(self, raw: pa.Table, at_ms: int) -> Generator[pa.Table, None, LogState]:
+        """The rows of a commit's records; returns the state after them."""
+        state, lowest_ms, before = self.state, self.state.lowest_stream_ms(), self.guard
+        guard = before.unbounded() if isinstance(before, ExactGuard) else before
+        for piece in in_pieces(raw, self._compressed, UNPACKED_BYTES_MAX):
+            read = self._read(piece, state, at_ms)
+            replay, guard = judge(read.chains, read.alive, guard)
+            columns, ends = self._sequencer.finish(read, replay, state, at_ms, lowest_ms)
+            yield rows_of(self.schema, columns, len(replay))
+            state = state.after(at_ms, ends)
+        if isinstance(before, ExactGuard) and isinstance(guard, ExactGuard):
+            guard = guard.bounded(before.gaps_max)
+        self.guard = guard
+        return state
+
+    def _read(self, raw: pa.Table, state: LogState, at_ms: int) -> Read:
+        """Read records, with the schemas that they name."""
+        while True:
+            read = self._sequencer.read(raw, state, at_ms)
+            if self._learn is None or not read.decoded.asked:
+                return read
+            self._sequencer = Sequencer(self._learn(read.decoded.asked))
 
     def _moved_by_ticks(self, rows: pa.Table, kinds: np.ndarray, commit: CommitRow) -> dict[int, int]:
         """The stream times to which the ticks of a commit move partitions."""

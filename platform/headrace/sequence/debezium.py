@@ -5,8 +5,10 @@ Law: what becomes of a record is a function of its bytes. Each operation has one
   d          (deleted) a tombstone: its row is null
   others     t (truncated) and what is no envelope: a dead letter
 A row with a value that PostgreSQL did not send, because it is long and did not change, is a dead letter, too: it would
-replace the value by a placeholder.
-Source: Debezium 2.7 and 3.x, reference of the PostgreSQL connector, "Data change events".
+replace the value by a placeholder. Of an array of texts the placeholder is an element, of an array of integers it is the
+numbers of the placeholder's bytes.
+Source: Debezium 2.7 and 3.x, reference of the PostgreSQL connector, "Data change events"; its class
+UnchangedToastedPlaceholder.
 """
 
 from __future__ import annotations
@@ -82,11 +84,46 @@ class DebeziumReader:
 
     def _refuse_unavailable(self, columns: dict[str, pa.Array], reasons: Reasons) -> None:
         for name, column in columns.items():
-            if pa.types.is_string(column.type) or pa.types.is_binary(column.type):
-                sign = UNAVAILABLE if pa.types.is_string(column.type) else UNAVAILABLE.encode()
-                marks = _marks(pc.equal(column, pa.scalar(sign, column.type)))
-                why = f"malformed value: {name} was not sent, for it did not change; its table needs REPLICA IDENTITY FULL"
-                reasons.add(marks, why)
+            why = f"malformed value: {name} was not sent, for it did not change; its table needs REPLICA IDENTITY FULL"
+            reasons.add(_unavailable(column), why)
+
+
+def _unavailable(column: pa.Array) -> np.ndarray:
+    """Which values are, or hold, Debezium's placeholder."""
+    of = column.type
+    if pa.types.is_string(of) or pa.types.is_binary(of):
+        sign = UNAVAILABLE if pa.types.is_string(of) else UNAVAILABLE.encode()
+        return _marks(pc.equal(column, pa.scalar(sign, of)))
+    if pa.types.is_struct(of):
+        inside = [_unavailable(part) for part in column.flatten()]
+        found: np.ndarray = np.any(np.column_stack(inside), axis=1)
+        return found
+    if pa.types.is_map(of):
+        return _within(column, _unavailable(column.keys) | _unavailable(column.items))
+    if pa.types.is_list(of):
+        if pa.types.is_integer(of.value_type):
+            return _spelt(column)
+        return _within(column, _unavailable(column.values))
+    return np.zeros(len(column), bool)
+
+
+def _within(lists: pa.ListArray, inner: np.ndarray) -> np.ndarray:
+    """Which lists, or maps, hold one of the marked elements. In: inner  of all elements, whoever has them."""
+    before, ends = np.concatenate([[0], np.cumsum(inner)]), lists.offsets.to_numpy()
+    found: np.ndarray = (before[ends[1:]] > before[ends[:-1]]) & _marks(lists.is_valid())
+    return found
+
+
+def _spelt(lists: pa.ListArray) -> np.ndarray:
+    """Which lists of integers are the bytes of the placeholder, one after the other."""
+    sign, ends = np.frombuffer(UNAVAILABLE.encode(), np.uint8), lists.offsets.to_numpy()
+    found: np.ndarray = (np.diff(ends) == len(sign)) & _marks(lists.is_valid())
+    rows = np.flatnonzero(found)
+    if len(rows):
+        places = ends[rows][:, None] + np.arange(len(sign))
+        numbers = lists.values.fill_null(0).to_numpy(zero_copy_only=False)[places]
+        found[rows] = (numbers == sign).all(axis=1)
+    return found
 
 
 def unwrapped_keys(read: ReadPart) -> ReadPart:

@@ -54,12 +54,19 @@ def in_pieces(records: pa.Table, columns: Collection[str], bytes_max: int) -> It
     if not columns or not records.num_rows:
         yield records
         return
-    ends = np.cumsum(sum(unpacked_sizes(records[name]) for name in columns))
+    sizes = np.sum([unpacked_sizes(records[name]) for name in columns], axis=0)
+    for begin, rows in stretches(sizes, bytes_max):
+        yield records.slice(begin, rows)
+
+
+def stretches(sizes: np.ndarray, size_max: int) -> Iterator[tuple[int, int]]:
+    """Where stretches of neighbours begin that are not larger than a bound, and how many they are; a larger one is alone."""
+    ends = np.cumsum(sizes)
     begin = 0
     while begin < len(ends):
         before = ends[begin - 1] if begin else 0
-        end = max(begin + 1, int(np.searchsorted(ends, before + bytes_max, side="right")))
-        yield records.slice(begin, end - begin)
+        end = max(begin + 1, int(np.searchsorted(ends, before + size_max, side="right")))
+        yield begin, end - begin
         begin = end
 
 

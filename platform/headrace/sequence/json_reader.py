@@ -15,7 +15,7 @@ import pyarrow.compute as pc
 
 from headrace.sequence.encodings import JsonBytes
 from headrace.sequence.framing import unframed
-from headrace.sequence.gunzip import gunzipped
+from headrace.sequence.gunzip import gunzipped, stretches
 from headrace.sequence.parse.json_columns import ObjectReader
 from headrace.sequence.parse.letters import letters_of
 from headrace.sequence.parse.strict_json import BLANKS, DOES_NOT_FIT, Malformed
@@ -25,6 +25,9 @@ from headrace.sequence.reasons import Reasons
 
 NOT_UTF8, NOT_AN_OBJECT = "not UTF-8", "not a JSON object"
 ROWS_MAX, BYTES_MAX = 1 << 16, 4 << 20  # of texts that are read at once
+LINES_MAX = (
+    1_000_000  # of one record, and of those that are split at once; an empty line takes many bytes in memory
+)
 
 
 class JsonReader:
@@ -62,6 +65,16 @@ class JsonReader:
         """Records of several lines: a list of objects for each; lines of white space count for nothing."""
         texts, not_utf8 = texts_of(raw)
         reasons.add(not_utf8, f"malformed {self._what}: {NOT_UTF8}")
+        ends = pc.count_substring(texts, "\n").fill_null(0).to_numpy(zero_copy_only=False)
+        many = ends > LINES_MAX
+        reasons.add(many, f"malformed {self._what}: it has more than {LINES_MAX:,} lines")
+        if many.any():
+            texts, ends = pc.if_else(pa.array(many), pa.scalar(None, pa.string()), texts), ends * ~many
+        parts = [self._split(texts.slice(at, n), at, reasons) for at, n in stretches(ends, LINES_MAX)]
+        return pa.concat_arrays(parts) if parts else pa.array([], self._type)
+
+    def _split(self, texts: pa.Array, begin: int, reasons: Reasons) -> pa.StructArray:
+        """The same of some of the texts. In: begin  the place of the first of them."""
         lists = pc.split_pattern(texts, "\n")
         lines, whose = lists.flatten(), pc.list_parent_indices(lists).to_numpy()
         number = np.arange(len(lines)) - (np.cumsum(counts := _lengths(lists)) - counts)[whose]
@@ -72,8 +85,10 @@ class JsonReader:
         words = of_lines.as_column()
         for row in np.flatnonzero(of_lines.dead).tolist():
             said = words[row].as_py().removeprefix(f"malformed {self._what}: ")
-            reasons.add_one(int(whose[row]), f"malformed {self._what}: line {number[row] + 1}: {said}")
-        ends = np.concatenate([[0], np.cumsum(np.bincount(whose, minlength=len(raw)))])
+            reasons.add_one(
+                begin + int(whose[row]), f"malformed {self._what}: line {number[row] + 1}: {said}"
+            )
+        ends = np.concatenate([[0], np.cumsum(np.bincount(whose, minlength=len(texts)))])
         null = pa.array(~_valid(texts))
         found = pa.ListArray.from_arrays(
             pa.array(ends, pa.int32()), structs, type=self._type.field(0).type, mask=null

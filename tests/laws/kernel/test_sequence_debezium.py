@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import io
 import json
+from random import Random
 from typing import Any
 
 import fastavro
@@ -64,6 +65,10 @@ def envelope(op: str | None, after: Any, **more: Any) -> bytes:
     return json.dumps({"before": None, "after": after, "op": op, "ts_ms": 9, **more}).encode()
 
 
+SIGN = "__debezium_unavailable_value"
+NESTED = (
+    "tags ARRAY<STRING>, ids ARRAY<BIGINT>, attributes MAP<STRING, STRING>, parts ARRAY<STRUCT<a: BINARY>>"
+)
 ROW = {"id": 1, "name": "a", "photo": "AAEC"}
 ODD: dict[str, tuple[bytes, str | None]] = {
     "a created row": (envelope("c", ROW), None),
@@ -88,19 +93,59 @@ ODD: dict[str, tuple[bytes, str | None]] = {
         envelope("u", ROW | {"photo": "X19kZWJleml1bV91bmF2YWlsYWJsZV92YWx1ZQ=="}),
         "photo was not sent",
     ),
+    "a long array of texts that did not change": (envelope("u", ROW | {"tags": [SIGN]}), "tags was not sent"),
+    "a long array of numbers that did not change": (
+        envelope("u", ROW | {"ids": [*SIGN.encode()]}),
+        "ids was not sent",
+    ),
+    "a long map that did not change": (
+        envelope("u", ROW | {"attributes": {SIGN: SIGN}}),
+        "attributes was not sent",
+    ),
+    "arrays and a map that were sent": (
+        envelope("u", ROW | {"tags": ["a", None], "ids": [*SIGN.encode()][1:], "attributes": {"a": None}}),
+        None,
+    ),
 }
 
 
 @pytest.mark.parametrize("name", ODD)
 def test_each_envelope_has_its_outcome(name: str) -> None:
     value, why = ODD[name]
-    of = hr.Topic("t", key="id INT", value="id INT, name STRING NOT NULL, photo BINARY", format=hr.Debezium())
+    of = hr.Topic(
+        "t", key="id INT", value=f"id INT, name STRING NOT NULL, photo BINARY, {NESTED}", format=hr.Debezium()
+    )
     read = decoded(of, [(b'{"id": 1}', value), (b'{"payload": {"id": 1}}', None)])
     reason, _ = read.reasons.as_column().to_pylist()
     assert (reason is None) == (why is None), reason
     assert (why or "") in (reason or "")
     assert read.keys is not None
     assert read.keys.to_pylist() == [{"id": 1}, {"id": 1}]
+
+
+def test_a_placeholder_within_a_value_makes_its_own_record_a_dead_letter_alone() -> None:
+    random, of = Random(7), hr.Topic("t", key="id INT", value=f"id INT, {NESTED}", format=hr.Debezium())
+    choices: dict[str, list[Any]] = {
+        "tags": [None, [], [SIGN], ["a"], [None, SIGN], [SIGN + "s"]],
+        "ids": [None, [], [*SIGN.encode()], [7, None], [*SIGN.encode()[:-1], None], [*SIGN.encode(), 0]],
+        "attributes": [None, {}, {"a": SIGN}, {SIGN: None}, {"a": "b", "c": None}],
+        "parts": [
+            None,
+            [None],
+            [{"a": "AAEC"}, {"a": "X19kZWJleml1bV91bmF2YWlsYWJsZV92YWx1ZQ=="}],
+            [{"a": None}],
+        ],
+    }
+    unsent = {"tags": (2, 4), "ids": (2,), "attributes": (2, 3), "parts": (2,)}
+    picked = [{name: random.randrange(len(some)) for name, some in choices.items()} for _ in range(200)]
+    rows = [{name: choices[name][at] for name, at in each.items()} for each in picked]
+    values = [envelope("u", None if n % 9 == 8 else {"id": n, **row}) for n, row in enumerate(rows)]
+    read = decoded(of, [(b'{"id": %d}' % n, value) for n, value in enumerate(values)])
+    for n, (each, why) in enumerate(zip(picked, read.reasons.as_column().to_pylist(), strict=True)):
+        first = next((name for name, at in each.items() if at in unsent[name]), None)
+        wanted = "its after is null" if n % 9 == 8 else first and f"{first} was not sent"
+        assert (why is None) == (wanted is None), (n, why)
+        assert (wanted or "") in (why or "")
 
 
 SCHEMA = {

@@ -107,7 +107,10 @@ def test_each_line_is_read_as_it_would_be_alone(random: Random) -> None:
     ]
     ends = [random.choice(["\n", "\r\n", "\n\n \n"]) for _ in records]
     values = [end.join([*lines, ""]).encode() for end, lines in zip(ends, records, strict=True)]
-    for lines, value in zip(records, found(topic, *values), strict=True):
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(json_reader, "LINES_MAX", 12)  # no record has more, and together they often do
+        read = found(topic, *values)
+    for lines, value in zip(records, read, strict=True):
         items = [told(line) for line in lines if line.strip()]
         if None in items:
             assert "malformed value: line " in value, (lines, value)
@@ -167,6 +170,17 @@ def test_a_bad_line_is_named() -> None:
         {"items": []},
         {"items": [{"n": 7}]},
         "malformed value: not UTF-8",
+    ]
+
+
+def test_a_record_of_too_many_lines_is_refused() -> None:
+    topic = hr.Topic("t", value="items ARRAY<STRUCT<n: INT>>", format=hr.Json(lines=True, gzip=True))
+    most = b'{"n": 1}' + b"\n" * json_reader.LINES_MAX
+    assert found(topic, most, gzip.compress(most + b"\n"), b'{"n": 2}', None) == [
+        {"items": [{"n": 1}]},
+        "malformed value: it has more than 1,000,000 lines",
+        {"items": [{"n": 2}]},
+        None,
     ]
 
 
