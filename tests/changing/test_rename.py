@@ -76,6 +76,74 @@ def test_whoever_has_lost_the_lease_renames_nothing(tmp_path: Path) -> None:
     assert has_to_be_renamed(lake, TOTALS.named("sums", renamed_from="totals"))
 
 
+def went_on(lake: Lake) -> None:
+    """Let a stream end a micro-batch under the new name."""
+    state = lakes.TableWriter(lakes.open_table(lake.state("sums")), lakes.APPENDER)
+    state.append([], state_record(TOTALS.named("sums"), Progress(batch=2)))
+
+
+def reached(lake: Lake) -> int:
+    """The last micro-batch under the new name."""
+    commit = lakes.last_commit(lakes.open_table(lake.state("sums")), "node/sums")
+    assert commit is not None
+    return int(commit.record["progress"]["batch"])
+
+
+def test_a_node_that_another_process_has_renamed_meanwhile_is_not_taken_back(tmp_path: Path) -> None:
+    """Both had planned it, and the second one got the leases once a stream ran under the new name."""
+    lake = Lake(f"file:{tmp_path}")
+    hold(lake, TOTALS)
+    rename_node(lake, "totals", "sums", ())
+    went_on(lake)
+    rename_node(lake, "totals", "sums", ())
+    assert reached(lake) == 2
+    assert renamed_to(lake, "totals") == "sums"
+
+
+@pytest.mark.parametrize("at", [1, 2, 3])
+def test_a_rename_that_was_paused_puts_nothing_over_what_came_since(tmp_path: Path, at: int) -> None:
+    """Its leases expire just after it has looked at them, and another process renames the node."""
+    lake = Lake(f"file:{tmp_path}")
+    hold(lake, TOTALS)
+
+    class Expires:
+        checks = 0
+
+        def check(self) -> None:
+            self.checks += 1
+            if self.checks == at:
+                rename_node(lake, "totals", "sums", ())
+                went_on(lake)
+            elif self.checks > at:
+                Lost().check()
+
+    with pytest.raises((FencedError, LeaseLostError)):
+        rename_node(lake, "totals", "sums", [cast("Lease", Expires())])
+    assert reached(lake) == 2
+    assert renamed_to(lake, "totals") == "sums", "the former name stays given up"
+
+
+def test_a_rename_that_was_broken_off_is_done_again(tmp_path: Path) -> None:
+    lake = Lake(f"file:{tmp_path}")
+    hold(lake, TOTALS)
+
+    class Breaks:
+        checks = 0
+
+        def check(self) -> None:
+            self.checks += 1
+            if self.checks == 3:
+                raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        rename_node(lake, "totals", "sums", [cast("Lease", Breaks())])
+    assert renamed_to(lake, "totals") is None, "a stream of the former name goes on"
+    assert has_to_be_renamed(lake, TOTALS.named("sums", renamed_from="totals"))
+    rename_node(lake, "totals", "sums", ())
+    assert reached(lake) == 1
+    assert not why_not_by_this_name(lake, TOTALS.named("sums", renamed_from="totals"))
+
+
 def test_a_writer_that_was_paused_commits_nothing_under_the_former_name(tmp_path: Path) -> None:
     lake = Lake(f"file:{tmp_path}")
     hold(lake, TOTALS)

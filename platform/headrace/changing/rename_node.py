@@ -8,19 +8,22 @@ and does not go on under the former name.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from functools import partial
+from typing import TYPE_CHECKING
 
 from headrace import lake as lakes
 from headrace.lake import kinds, small_files
+from headrace.lake.swap import replace_table
 from headrace.lifecycle.former import copy_table, plain, record_of
 from headrace.lifecycle.takeover import take_over, writers_of
-from headrace.nodes.renamed import note_renamed
+from headrace.nodes.renamed import forget_renamed, note_renamed
 from headrace.writing.lease import require_held
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Callable, Iterable, Mapping
 
     from headrace.description import Node
+    from headrace.lake import LakeTable
     from headrace.lake.paths import Lake
     from headrace.writing.lease import Lease
 
@@ -36,33 +39,60 @@ def why_not_renamed(lake: Lake, node: Node) -> str:
 
 
 def rename_node(lake: Lake, before: str, after: str, leases: Iterable[Lease]) -> None:
-    """Copy the tables of a node to another name, and let it rest if it rests.
+    """Copy the tables of a node to another name, and let it rest if it rests. If another process has done so, do nothing.
 
-    The state goes last: before it is there, the new name has no tables, and this is done again.
+    The state goes last: before it is there, the new name has no tables, and this is done again. Results and state are
+    written behind a fence. So a process that was paused puts nothing over what a stream has written under the new name.
 
     In:     leases  of both names, which the caller holds
-    Raises: LeaseLostError when somebody has taken one; the node then keeps its name
+    Raises: LeaseLostError or FencedError when somebody has taken the node; then this process renames nothing
     """
+    if _last(lake, after) is not None:
+        return
+    held = partial(require_held, [*leases])
     take_over(lake, before)  # a writer that was paused commits no more
-    note_renamed(lake, before, after)
+    note = note_renamed(lake, before, after)
     try:
-        require_held(leases)  # whoever takes one later reads that note
-        _copy_node(lake, before, after)
+        held()  # whoever takes one later reads that note
+        _copy_node(lake, before, after, held)
     except BaseException:
-        small_files.delete(lake.renamed(before))
+        forget_renamed(lake, before, note)
         raise
 
 
-def _copy_node(lake: Lake, before: str, after: str) -> None:
-    for folder in (lake.table(after), lake.state(after), lake.openings(after)):
-        small_files.delete(folder)
-        lakes.forget(folder)
+def _copy_node(lake: Lake, before: str, after: str, held: Callable[[], object]) -> None:
+    """In: held  raises when somebody has taken a lease."""
     commit = _last(lake, before)
     assert commit is not None
+    results, state = lakes.open_table(lake.table(before)), lakes.open_table(lake.state(before))
+    _make(lake.table(after), results, kinds.RESULTS)
+    _make(lake.state(after), state, kinds.state(()))
+    writers = take_over(lake, after)
+    held()  # behind the fence
+    _copy_beside(lake, before, after, held)
+    replace_table(writers.appender, results, {"writer": "renamed"})
+    for one, other in zip(writers_of(before), writers_of(after), strict=True):
+        if (told := record_of(lake, before, one)) is not None:
+            writers.appender.append([], {**told, "writer": other})
+    replace_table(writers.state, state, {**plain(commit.record), "writer": f"node/{after}"})
+
+
+def _make(uri: str, like: LakeTable, settings: Mapping[str, str]) -> None:
+    """Make an empty table, unless a rename that was broken off has left one."""
+    if not lakes.exists(uri):
+        lakes.create(uri, like.schema, settings)
+
+
+def _copy_beside(lake: Lake, before: str, after: str, held: Callable[[], object]) -> None:
+    """Copy what lies beside results and state."""
+    small_files.delete(lake.openings(after))
+    lakes.forget(lake.openings(after))
     _copy_balance(lake, before, after)
     for kind in ("unusable", "refused"):
         for name in small_files.names(f"{lake.root}/{kind}/{before}"):
+            held()
             _copy(f"{lake.root}/{kind}/{before}/{name}", f"{lake.root}/{kind}/{after}/{name}", "copied")
+    held()
     if (paused := small_files.read_json(lake.paused(before))) is not None:
         small_files.write_json(lake.paused(after), paused)
     stored = small_files.read_json(lake.description(before))
@@ -70,14 +100,6 @@ def _copy_node(lake: Lake, before: str, after: str) -> None:
         small_files.write_json(lake.description(after), stored)
     if (plan := small_files.read_json(lake.plan(before))) is not None:  # results may hold what it plans
         small_files.write_json(lake.plan(after), plan)
-    results = lakes.open_table(lake.table(before))
-    copy_table(results, lake.table(after), kinds.RESULTS, {"writer": "renamed"})
-    made = lakes.TableWriter(lakes.open_table(lake.table(after)), lakes.APPENDER)
-    for one, other in zip(writers_of(before), writers_of(after), strict=True):
-        if (told := record_of(lake, before, one)) is not None:
-            made.append([], {**told, "writer": other})
-    record: dict[str, Any] = {**plain(commit.record), "writer": f"node/{after}"}
-    copy_table(lakes.open_table(lake.state(before)), lake.state(after), kinds.state(()), record)
 
 
 def _copy_balance(lake: Lake, before: str, after: str) -> None:

@@ -6,12 +6,15 @@ former name, and no stream begins the tables of the new one from nothing.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
+from uuid import uuid4
 
 from headrace import lake as lakes
 from headrace.lake import small_files
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
+
     from headrace.description import Node
     from headrace.lake.paths import Lake
 
@@ -26,10 +29,17 @@ def has_to_be_renamed(lake: Lake, node: Node) -> bool:
     )
 
 
-def note_renamed(lake: Lake, before: str, after: str) -> None:
-    """Give up the tables of a former name, as they are now, from this moment on."""
-    entry = {"to": after, "fingerprint": _written_by(lake, before)}
+def note_renamed(lake: Lake, before: str, after: str) -> Mapping[str, Any]:
+    """Give up the tables of a former name, as they are now, from this moment on. Out: the note; no other is equal to it."""
+    entry = {"to": after, "fingerprint": _written_by(lake, before), "token": uuid4().hex}
     small_files.write_json(lake.renamed(before), entry)
+    return entry
+
+
+def forget_renamed(lake: Lake, before: str, note: Mapping[str, Any]) -> None:
+    """Take a note back, unless another process has noted a rename since."""
+    if small_files.read_json(lake.renamed(before)) == note:
+        small_files.delete(lake.renamed(before))
 
 
 def renamed_to(lake: Lake, name: str) -> str | None:
