@@ -18,6 +18,7 @@ from headrace.lake.fence import FencedError
 from headrace.lifecycle.backfill import verify
 from headrace.lifecycle.oracle_check import verify_keys
 from headrace.lifecycle.retention import Retention
+from headrace.lifecycle.rewrite_log import rewrite_log
 from headrace.log.clock import SystemClock
 from headrace.nodes.evolution import REBUILT
 from headrace.quality.books import open_books
@@ -82,12 +83,21 @@ def test_a_log_is_written_again_under_other_columns_and_goes_on(living: Living) 
         if step == "after rows":
             Living(living.spark, living.folder, first).commit((4, "a", 9))
 
+    def erased(step: str) -> None:
+        """As an erasure does."""
+        if step == "after rows":
+            lakes.TableWriter(lakes.open_table(living.lake.log("readings")), lakes.MAINTAINER)
+
+    with pytest.raises(FencedError, match="a newer maintainer"):
+        ApplyChanges(living.spark, living.lake, after, on_step=erased).run()
     with pytest.raises(FencedError, match="a newer appender"):
         ApplyChanges(living.spark, living.lake, after, on_step=appended).run()
     living.fold(before)
     old = living.tables(before)
     told = apply(living, after, ("after rows",))
     assert told.startswith("topic readings: its log was written again\nnode totals: ")
+    # As another apply does that had planned the same.
+    rewrite_log(living.spark, living.lake, now, {"celsius": "value"}, after, SystemClock())
     assert living.tables(after) == living.tables_anew(after) == old
     living = Living(living.spark, living.folder, now)
     living.commit((5, "a", 7), name="celsius")

@@ -11,6 +11,7 @@ import pyarrow as pa
 
 from headrace.lake import small_files
 from headrace.lake.alter import set_property
+from headrace.lake.fence import FencedError
 from headrace.lake.snapshot import stats_json
 from headrace.lake.table import no_hooks, properties
 from headrace.lake.tables import open_table
@@ -24,10 +25,14 @@ if TYPE_CHECKING:
 SKIPPING = "delta.dataSkippingStatsColumns"  # of which columns Delta keeps bounds goes with the columns
 
 
-def replace_table(writer: TableWriter, source: LakeTable, record: Mapping[str, Any]) -> int | None:
+def replace_table(
+    writer: TableWriter, source: LakeTable, record: Mapping[str, Any], *, beside: TableWriter | None = None
+) -> int | None:
     """Let a table hold what another holds now. The files are copied first, so the commit itself takes a moment.
 
-    Out: the version that holds the commit
+    In:     beside  a writer of the other role that was there before anything was read; what a newer one did would be undone
+    Out:    the version that holds the commit
+    Raises: FencedError when a newer writer has taken the table over
     """
     from deltalake.transaction import AddAction, RemoveAction
 
@@ -41,6 +46,11 @@ def replace_table(writer: TableWriter, source: LakeTable, record: Mapping[str, A
         added.append(AddAction(new, file.size, {}, now_ms, True, stats_json(file, schema.names, times)))
 
     def replace(whole: Mapping[str, Any], table: DeltaTable) -> None:
+        if beside is not None and writer.epochs.get(beside.role, 0) > beside.epoch:
+            raise FencedError(
+                f"{writer.uri}: a newer {beside.role} has taken the table over, and may have changed its rows.",
+                hint="Nothing was replaced. Run it again.",
+            )
         table.create_write_transaction(
             added,
             mode="overwrite",

@@ -117,6 +117,11 @@ class TableWriter:
         return self._judged
 
     @property
+    def role(self) -> str:
+        """Of this writer."""
+        return self._fence.role
+
+    @property
     def epoch(self) -> int:
         """The epoch of this writer."""
         return self._fence.epoch

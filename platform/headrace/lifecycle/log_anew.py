@@ -4,7 +4,7 @@ Law: the log is the one that the described topic would have had from the beginni
 it have another fingerprint then. So no stream takes their tables for those of the new log: `headrace apply` rebuilds them.
 
 Nothing may write meanwhile. The rows are written beside the log and put in its place in one commit; a crash before it leaves
-the log as it was. The log is fenced before it is read, so that commit is refused if somebody has appended since.
+the log as it was. The log is fenced before it is read, so that commit is refused if somebody has appended or erased since.
 """
 
 from __future__ import annotations
@@ -74,6 +74,7 @@ def make_log_anew(
         lakes.forget(beside)
         log, writer = lakes.open_table(uri), f"log/{topic.name}"
         appender = lakes.TableWriter(log, lakes.APPENDER, carries=[writer])  # before any row is read
+        maintainer = lakes.TableWriter(log, lakes.MAINTAINER, carries=[writer])
         store = SchemaStore(uri, topic)
 
         def learn(asked: Collection[tuple[str, int]]) -> RecordFormat:
@@ -87,10 +88,9 @@ def make_log_anew(
         on_step("after rows")
         after = {"ingested_at_ms": anew.state.ingested_at_ms, "after": anew.state.to_json()}
         record = {"writer": writer, **after, **GuardStore(uri).entry(anew.guard)}
-        maintainer = lakes.TableWriter(log, lakes.MAINTAINER, carries=[writer])
         with rewritable(maintainer, {**lakes.carried(log, [writer]), "writer": f"anew/{writer}"}):
             require_held(leases.values())
-            replace_table(appender, made, record)
+            replace_table(appender, made, record, beside=maintainer)
     small_files.delete(beside)
     lakes.forget(beside)
 

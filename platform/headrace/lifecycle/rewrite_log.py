@@ -6,7 +6,7 @@ tables of nodes that read none of these columns are those of the new log, too.
 
 Nothing may write meanwhile: the leases of the log, of its nodes and of their backfills are held. The rows are written beside
 the log, and put in its place in one commit; a crash before it leaves the log as it was. The log is fenced before it is read:
-if a process that was paused has lost its lease, and records were appended since, that commit is refused.
+if a process that was paused has lost its leases, and records were appended or erased since, that commit is refused.
 """
 
 from __future__ import annotations
@@ -66,6 +66,7 @@ def rewrite_log(
         lakes.forget(beside)
         log, writer = lakes.open_table(uri), f"log/{topic.name}"
         appender = lakes.TableWriter(log, lakes.APPENDER, carries=[writer])  # before any row is read
+        maintainer = lakes.TableWriter(log, lakes.MAINTAINER, carries=[writer])
         snapshot, schema = log.snapshot(), log_schema(topic)
         rows = with_columns(read(spark, uri, log.version), schema, renamed, topic.added_values)
         files = max(1, snapshot.bytes // FILE_BYTES)
@@ -75,10 +76,9 @@ def rewrite_log(
         append_rows(lakes.TableWriter(made, lakes.APPENDER), rows, {"writer": "rewrite"})
         on_step("after rows")
         record = {**lakes.carried(log, [writer]), "writer": f"rewrite/{writer}"}
-        maintainer = lakes.TableWriter(log, lakes.MAINTAINER, carries=[writer])
         with rewritable(maintainer, record):
             require_held(leases.values())
-            replace_table(appender, made, record)
+            replace_table(appender, made, record, beside=maintainer)
     small_files.delete(beside)
     lakes.forget(beside)
     return snapshot.rows
@@ -89,7 +89,7 @@ def with_columns(
 ) -> DataFrame:
     """The rows of a log in the columns of another description.
 
-    In: renamed  new names of columns to former ones
+    In: renamed  new names of columns to former ones; a column that has its new name already keeps its values
         added    values of new columns, as texts that are cast
     """
     value, before = schema["value"].dataType, rows.schema["value"].dataType
@@ -97,7 +97,7 @@ def with_columns(
     assert isinstance(before, T.StructType)
 
     def field(of: T.StructField) -> Expr:
-        name = renamed.get(of.name, of.name)
+        name = of.name if of.name in before.names else renamed.get(of.name, of.name)
         found = F.col("value").getField(name) if name in before.names else F.lit(added.get(of.name))
         return found.cast(of.dataType).alias(of.name)
 
