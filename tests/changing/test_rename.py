@@ -13,11 +13,14 @@ from headrace.description import OtherNodeError
 from headrace.lake import small_files
 from headrace.lake.fence import FencedError
 from headrace.lake.paths import Lake
+from headrace.lifecycle.forsaken_logs import drop_registrations, may_read
+from headrace.log.clock import SystemClock
 from headrace.nodes.progress import Progress
 from headrace.nodes.references import Generations, found_in
 from headrace.nodes.renamed import has_to_be_renamed, renamed_to, why_not_by_this_name
 from headrace.writing.lease import LeaseLostError
 from headrace.writing.node_runner import state_record
+from headrace.writing.readers import asked_by, readers_of, register
 from tests.changing.held import hold, hold_log
 from tests.scenarios.chained import COUNTS
 
@@ -151,6 +154,17 @@ def test_a_writer_that_was_paused_commits_nothing_under_the_former_name(tmp_path
     rename_node(lake, "totals", "sums", ())
     with pytest.raises(FencedError):
         paused.append([], state_record(TOTALS, Progress(batch=2)))
+
+
+def test_retention_does_not_wait_for_the_former_name(tmp_path: Path) -> None:
+    """Nobody runs it any more, so it would read no further, and no row could ever be cut off."""
+    lake = Lake(f"file:{tmp_path}")
+    hold(lake, TOTALS)
+    register(lake, READINGS, "totals", asked_by(READINGS, [TOTALS]))
+    assert may_read(lake, "totals", "readings", SystemClock())
+    rename_node(lake, "totals", "sums", ())
+    assert drop_registrations(lake, SystemClock()) == ["totals of readings"]
+    assert readers_of(lake, "readings") == []
 
 
 def test_readers_of_the_former_name_are_told_the_new_one(tmp_path: Path) -> None:

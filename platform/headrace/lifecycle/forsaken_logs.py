@@ -1,7 +1,8 @@
 """What nodes that read others leave behind: registrations of readers, and logs of former generations.
 
 Laws:
-- a registration is removed only if the node runs nowhere, and was last written by a description that does not read the log;
+- a registration is removed only if the node runs nowhere, and was last written by a description that does not read the log,
+  or goes on under another name;
 - a log of a former generation is removed only if no node in the lake was last written by a description that reads it, the
   tables of that generation are not kept for a rollback, and nothing was written to it for as long as files are kept.
 """
@@ -15,6 +16,7 @@ from headrace import lake as lakes
 from headrace.description import is_unnamed
 from headrace.lake import small_files
 from headrace.lifecycle.former import former_of
+from headrace.nodes.renamed import renamed_to
 from headrace.writing.lease import held_since_ms
 from headrace.writing.readers import SUFFIX, readers_of
 
@@ -43,6 +45,8 @@ def may_read(lake: Lake, reader: str, log: str, clock: Clock) -> bool:
     said = small_files.read_json(lake.description(reader))
     if said is None or held_since_ms(lake.lease(f"node/{reader}"), clock) is not None:
         return True
+    if renamed_to(lake, reader) is not None:
+        return False
     return f'"topic": "{log}' + ("" if log.endswith("@") else '"') in json.dumps(said["rules"])
 
 
