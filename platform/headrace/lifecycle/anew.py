@@ -11,6 +11,8 @@ from typing import TYPE_CHECKING
 
 from headrace import lake as lakes
 from headrace.engine.state_layout import TABLE
+from headrace.errors import TransientError
+from headrace.lifecycle.meeting_point import is_behind
 from headrace.nodes.bound_operator import bound
 from headrace.nodes.node_tables import read_progress, settled_ms
 from headrace.nodes.opening import copy_state, read_opening, stand
@@ -52,15 +54,25 @@ class Anew:
 def write_state_anew(spark: SparkSession, lake: Lake, node: Node, standing: Standing | None = None) -> Anew:
     """Write the state as a fold of the whole log leaves it; current results are all in the base already.
 
-    It reaches as far as before, and not beyond the end of a log.
+    It reaches as far as before, and not beyond the end of a log. The state is fenced before its progress is read: a process
+    that was paused, and has lost its leases, does not take a node back.
 
-    In: standing  what the log leads to as far as that, if the caller has folded it; None: it is folded here
+    In:     standing  what the log leads to as far as that, if the caller has folded it; None: it is folded here
+    Raises: TransientError or FencedError when another process has written the state since; nothing is written then
     """
+    name = node.required_name
+    table = lakes.open_table(lake.state(name))
+    writer = lakes.TableWriter(table, lakes.APPENDER, carries=[f"node/{name}"], mends=True)
     known = read_progress(spark, lake, node)
     upto_ms = {
         topic.name: min(known.upto_ms.get(topic.name, 0), settled_ms(spark, lake, topic))
         for topic in node.topics
     }
+    if standing is not None and is_behind(upto_ms, standing.progress.upto_ms, upto_ms):
+        raise TransientError(
+            f"Node '{name}': another process has written its state meanwhile.",
+            hint="Its state stays as it is. Run it again: it does what is missing.",
+        )
     now = standing or stand(spark, lake, node, upto_ms, read_opening(spark, lake, node))
     progress = replace(now.progress, batch=max(known.batch, now.progress.batch))
     kept = bound(spark, node).operator.kept
@@ -69,11 +81,9 @@ def write_state_anew(spark: SparkSession, lake: Lake, node: Node, standing: Stan
         for path, file in now.source.files.items()
         if not any(file.may_have(TABLE, table, table) for table in kept)
     }
-    table, record = lakes.open_table(lake.state(node.required_name)), state_record(node, progress)
-    writer = lakes.TableWriter(table, lakes.APPENDER, carries=[record["writer"]], mends=True)
     before = table.snapshot()
     added = copy_state(replace(now.source, files=files), table.uri)
     forgotten = UnusableTable(spark, lake, node).hold(now.unusable)
-    writer.replace(before.files, added, record, changes_data=True)
+    writer.replace(before.files, added, state_record(node, progress), changes_data=True)
     now.release()
     return Anew(before.rows, table.snapshot().rows, forgotten)
