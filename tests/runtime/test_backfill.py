@@ -7,7 +7,7 @@ import shutil
 import threading
 import time
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import pytest
 from delta.tables import DeltaTable
@@ -16,10 +16,11 @@ from pyspark.sql import functions as F
 import headrace as hr
 from headrace import lake as lakes
 from headrace.errors import TerminalError
+from headrace.lake import small_files
 from headrace.lake.paths import Lake
 from headrace.lifecycle.backfill import Backfill, verify
 from headrace.observe.views import Views
-from headrace.writing.lease import LeaseHeldError
+from headrace.writing.lease import LeaseHeldError, LeaseLostError
 from headrace.writing.node_runner import NodeRunner
 from tests.broker.harness import rows_of
 from tests.broker.pipeline import counts_of
@@ -316,6 +317,23 @@ def test_two_backfills_of_a_node_at_once_are_refused(line: Line) -> None:
     assert len(refused) == 4
     assert refused[0].startswith("Backfill of 'reading_counts' is already being written by process ")
     assert all(v.equal for v in backfill(line))
+
+
+def test_a_backfill_that_has_lost_its_lease_while_it_was_paused_swaps_nothing(
+    line: Line, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It looks at the lease behind the fence: what another process has swapped in since stays."""
+    tamper(line)
+    before, real = results(line), lakes.TableWriter
+
+    def paused(table: lakes.LakeTable, role: str, **more: Any) -> lakes.TableWriter:
+        small_files.write_json(f"{line.lake.lease('backfill/reading_counts')}/99.claim.json", {})
+        return real(table, role, **more)
+
+    monkeypatch.setattr(lakes, "TableWriter", paused)
+    with pytest.raises(LeaseLostError):
+        backfill(line)
+    assert results(line) == before
 
 
 def test_a_hopping_window_that_began_the_day_before_is_found_without_its_row(

@@ -164,7 +164,7 @@ class Backfill:
                     if correct and self.node.sinks:
                         self.sinks = self._correct_sinks(recomputed, differing)
                         held.check()
-                    self._swap(recomputed, differing)
+                    self._swap(recomputed, differing, held)
             finally:
                 differing.unpersist()
         finally:
@@ -299,8 +299,11 @@ class Backfill:
         right = right_rows_of_results(node, after, differing, through_ms)
         return correct_sinks(self._lake, node, right, through_ms)
 
-    def _swap(self, recomputed: DataFrame, differing: DataFrame) -> None:
-        """One MERGE: every copy of a differing window goes, the recomputed one comes."""
+    def _swap(self, recomputed: DataFrame, differing: DataFrame, held: Lease) -> None:
+        """One MERGE: every copy of a differing window goes, the recomputed one comes.
+
+        In: held  the lease of the node's backfills, which is looked at behind the fence: this process may have been paused
+        """
         identity = [*self._operator.identity]
         windows = differing.select(*(F.col(quote(name)) for name in identity)).distinct()
         come = rows_of(recomputed, windows, identity).withColumn("__insert", F.lit(True))
@@ -314,12 +317,9 @@ class Backfill:
         if self._whole:  # as if all of the state's changes had been folded (see `Bases`)
             folded = {"batch": self.progress.batch, "upto_ms": dict(self.progress.upto_ms)}
             record = {"writer": writer, **folded}
-        exchange(
-            lakes.TableWriter(table, lakes.MAINTAINER, carries=[writer], mends=True),
-            changes,
-            identity,
-            record,
-        )
+        maintainer = lakes.TableWriter(table, lakes.MAINTAINER, carries=[writer], mends=True)
+        held.check()
+        exchange(maintainer, changes, identity, record)
 
 
 def verify(
