@@ -11,6 +11,7 @@ from pyspark.sql import functions as F
 import headrace as hr
 from headrace import lake as lakes
 from headrace.errors import TerminalError
+from headrace.lake.fence import FencedError
 from headrace.lifecycle import repair
 from headrace.lifecycle.backfill import Backfill
 from headrace.lifecycle.repair import Repair
@@ -241,8 +242,18 @@ def test_a_log_that_was_complete_with_the_lost_commit_is_so_again(
     assert control_rows(read(session, log), COMPLETE) == []
     monkeypatch.setattr(KafkaTopic, "topic_id", lambda _: None)
     monkeypatch.setattr(KafkaTopic, "earliest", lambda _, partitions: dict.fromkeys(partitions, 0))
-    monkeypatch.setattr(repair, "read_offsets", lambda *_: sent[1])
     work = Repair(session, lake, [TOTALS], READINGS, KafkaSettings(bootstrap_servers="localhost:1"))
+
+    def taken_over(*_: object) -> object:
+        """As another repair does while this one is paused: records would come back twice."""
+        lakes.TableWriter(lakes.open_table(log), lakes.MAINTAINER)
+        return sent[1]
+
+    monkeypatch.setattr(repair, "read_offsets", taken_over)
+    with pytest.raises(FencedError):
+        [*work.run()]
+    remove_strays(log)
+    monkeypatch.setattr(repair, "read_offsets", lambda *_: sent[1])
     assert "1 records read from Kafka" in str(next(iter([*work.run()])))
     ((at_ms, said),) = control_rows(read(session, log), COMPLETE)
     (row,) = read(session, log).where("offset = 1").select(F.unix_millis("ingested_at").alias("ms")).collect()

@@ -13,7 +13,8 @@ refused. Then a lost commit of the log comes back
    with it (see `Sequencer.read_first_to`), that is said again.
 
 No commit is put back before it is known that all can be, and nothing may write meanwhile: the leases of the
-log, of its nodes and of their backfills are held throughout. If it is broken off, run it again.
+log, of its nodes and of their backfills are held throughout. If it is broken off, run it again. It looks again behind the
+fence, so a repair that was paused puts nothing back a second time.
 """
 
 from __future__ import annotations
@@ -25,7 +26,7 @@ from pyspark.sql import functions as F
 
 from headrace import lake as lakes
 from headrace.description import output_name, with_unnamed
-from headrace.errors import TerminalError
+from headrace.errors import TerminalError, TransientError
 from headrace.lake import small_files
 from headrace.lake.undo import FilesGoneError, undo_foreign
 from headrace.lifecycle.anew import settled, write_state_anew
@@ -112,18 +113,22 @@ class Repair:
         """Repair; says of one gap and one node after the other what was done.
 
         Raises: LeaseHeldError, before anything is changed, while a stream, backfill, rebuild or maintenance runs;
-                TerminalError, before a commit is put back, when Kafka lacks what is gone, or is another topic
+                TerminalError, before a commit is put back, when Kafka lacks what is gone, or is another topic;
+                TransientError or FencedError when another process repairs the log, too
         """
         with nothing_writes(self._spark, self._lake, self._topic, self._nodes, self._clock) as backfills:
             log = f"log/{self._topic.name}"
             undone = [*_undone(self._path, log, log)]
             yield from undone
-            gaps = read_chain(read(self._spark, self._path), at_most=GAPS_MAX).gaps
+            gaps = self._gaps()
             stray = StrayCommits(self._path, self._topic) if gaps else None
             found = [(gap, stray.between(gap) if stray is not None else None) for gap in gaps]
             self._require_in_kafka([gap for gap, files in found if files is None])
-            for gap, files in found:
-                yield self._put_back(gap, files)
+            if found:
+                maintainer = lakes.TableWriter(lakes.open_table(self._path), lakes.MAINTAINER, carries=[log])
+                self._require_still(gaps)
+                for gap, files in found:
+                    yield self._put_back(gap, files, maintainer)
             # A node that folded a log which others had changed may have passed over rows, or taken others.
             since_ms = 0 if undone else min((gap.after_ms for gap in gaps), default=None)
             anew: set[str] = set()
@@ -209,13 +214,23 @@ class Repair:
                 hint="No commit was put back. Restore the table's files from a backup, or read the topic into a new lake.",
             )
 
-    def _put_back(self, gap: Gap, files: Sequence[NewFile] | None) -> Repaired:
+    def _gaps(self) -> Sequence[Gap]:
+        return read_chain(read(self._spark, self._path), at_most=GAPS_MAX).gaps
+
+    def _require_still(self, gaps: Sequence[Gap]) -> None:
+        """Called behind the fence: another repair has left a trace here, if this process was paused."""
+        if self._gaps() != gaps:
+            raise TransientError(
+                f"Topic '{self._topic.name}': another process has put commits back into its log meanwhile.",
+                hint="Run it again: it does what is missing.",
+            )
+
+    def _put_back(self, gap: Gap, files: Sequence[NewFile] | None, maintainer: lakes.TableWriter) -> Repaired:
         """Commit what is gone between two commits, in one commit."""
         writer, table = f"log/{self._topic.name}", lakes.open_table(self._path)
         records = 0
         if files is None:
             files, records = self._from_kafka(gap)
-        maintainer = lakes.TableWriter(table, lakes.MAINTAINER, carries=[writer])
         maintainer.append(files, {"writer": f"repair/{writer}", **lakes.carried(table, [writer])})
         source = f"{records:,} records read from Kafka" if records else "from files that no version named"
         what = ", ".join(gap.stretches) or "no record"
