@@ -59,6 +59,7 @@ SECTIONS: Mapping[str, tuple[str, ...]] = {
     "Processors": (
         *("Processor", "Timer", "Context", "Record", "KeyValueStore", "key_value_store", "value_store"),
         *("WindowStore", "window_store", "SessionStore", "session_store", "processor"),
+        *("global_table", "ReadOnlyStore"),
         *("BatchProcessor", "BatchContext", "BatchStore", "ProcessorError"),
     ),
     "Sinks": ("KafkaSink", "PostgresSink", "Sink", "CorrectableSink", "Delivery"),

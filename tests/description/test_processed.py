@@ -98,6 +98,55 @@ def test_what_alters_its_rows_alters_its_fingerprint() -> None:
     assert counted().fingerprint() == counted().fingerprint()
 
 
+def test_a_global_table_is_read_record_by_record_as_of_the_log() -> None:
+    words = hr.Topic("words", key="word STRING", value="language STRING, weight DOUBLE")
+    table = hr.global_table("words", words.table())
+    node = counted(stores=[COUNT, table]).named("word_counts")
+    assert [store.name for store in node.stores] == ["count"]
+    assert [topic.name for topic in node.topics] == ["lines", "words"]
+    assert (
+        node.in_words == "One row for each that CountWords forwards, by word, with the global tables words."
+    )
+    assert "latest row by word, by position" in str(hr.describe(node))
+    others = [
+        counted(),
+        counted(stores=[COUNT, hr.global_table("words", words.table("timestamp"))]),
+        counted(stores=[COUNT, hr.global_table("others", words.table())]),
+    ]
+    assert len({each.fingerprint() for each in (node, *others)}) == 4
+    assert node.fingerprint() == counted(stores=[table, COUNT]).fingerprint()
+    with refused("there are two stores 'count'"):
+        counted(stores=[COUNT, hr.global_table("count", words.table())])
+    with refused("global table 'words' is read record by record, as of the log; CountWords has order 'time'"):
+        counted(stores=[COUNT, table], order="time")
+    with refused("CountWords sets records apart that the table, which reads the same topic, takes"):
+        lines = LINES.group_by("word").aggregate(n=hr.count())
+        counted(stores=[hr.global_table("lines", LINES.table())], on_error="dead_letter")
+    counted(stores=[hr.global_table("lines", lines)], on_error="dead_letter")
+    with refused("Tables takes tables of records", "stream.lookup(table, on='…')"):
+        counted(Tables, stores=[table])
+    with refused("told is a function"):
+        counted(hr.processor(told, state="n INT"), stores=[table])
+    with refused("process: stores is not a list of stores"):
+        counted(stores=table)
+
+
+def told(key: Any, records: Any, state: Any) -> Any:
+    yield {"word": LIMIT, "n": 3}
+
+
+def test_a_global_table_has_a_name_and_a_key_with_an_order() -> None:
+    words = hr.Topic("words", key="word STRING", value="weight DOUBLE, language STRING")
+    with refused("'My words' is not a name"):
+        hr.global_table("My words", words.table())
+    with refused("global table 'words': ", "is no table", "topic.table()"):
+        hr.global_table("words", words)  # type: ignore[arg-type]
+    with refused("a table with forget_deletes_after takes no late records"):
+        hr.global_table("words", words.table("timestamp", forget_deletes_after="1 day"))
+    with refused("key column 'weight' is DOUBLE, which has no plain order"):
+        hr.global_table("words", words.group_by("weight").aggregate(n=hr.count()))
+
+
 def test_what_is_no_processor_is_refused() -> None:
     with refused("process: ", "is no class of hr.Processor"):
         counted(lambda: None)

@@ -25,6 +25,7 @@ from headrace.description.durations import Duration, duration_ms, format_duratio
 from headrace.description.expressions import Expression, parse_expression
 from headrace.description.flat_map import FlatMap
 from headrace.description.flat_mapped import FlatMapped
+from headrace.description.global_table import GlobalTable, global_table
 from headrace.description.grouped import GroupedStream, WindowedStream
 from headrace.description.join import Join
 from headrace.description.lookup import Lookup
@@ -40,7 +41,15 @@ from headrace.description.node_reference import (
     with_references,
 )
 from headrace.description.processed import Processed
-from headrace.description.processor import Context, KeyValueStore, Processor, ProcessorError, Record, Timer
+from headrace.description.processor import (
+    Context,
+    KeyValueStore,
+    Processor,
+    ProcessorError,
+    ReadOnlyStore,
+    Record,
+    Timer,
+)
 from headrace.description.refined import Refined
 from headrace.description.regrouped import GroupedTable, TableAggregate
 from headrace.description.relation import Relation
@@ -88,17 +97,17 @@ from headrace.description.windows import (
 
 __all__ = [
     "Aggregate", "BatchContext", "BatchProcessor", "BatchStore", "Batches", "Bound", "Branch", "Column", "Context",
-    "Duration", "Expression", "FlatMap", "FlatMapped", "GroupedStream", "GroupedTable", "Join", "KeyValueStore",
-    "Lookup", "NamedStream", "Node", "NodeOutput", "NodeReference", "OtherNodeError", "Processed", "Processor",
-    "ProcessorError", "Record", "Refined", "Relation", "ReplayGuard", "ResultColumn", "RunningAggregate", "Seed",
-    "Select", "SessionStore", "SessionWindows", "SlidingWindows", "Step", "Store", "Stream", "StreamJoin", "Suppressed",
-    "Table", "TableAggregate", "TableChanges", "TimeWindows", "Timer", "Topic", "Topology", "Transform",
-    "UntilTimeLimit", "UntilWindowCloses", "Where", "WindowStore", "WindowedAggregate", "WindowedStream",
-    "WithColumn", "approx_count_distinct", "avg", "collect", "count", "count_distinct", "describe", "duration_ms",
-    "first", "format_duration", "from_files", "from_table", "hopping",
-    "is_decimal", "is_floating", "is_integral", "is_numeric", "is_of_kafka",
-    "is_unnamed", "key_value_store", "last", "max", "max_by", "min", "min_by", "output_name", "output_of",
-    "parse_ddl", "parse_expression", "quantiles", "quote", "references_of", "session", "session_store", "sliding",
-    "stddev", "sum", "to_ddl", "top", "tumbling", "until_time_limit", "until_window_closes", "value_store",
-    "variance", "window_store", "with_references", "with_unnamed", "written_by",
+    "Duration", "Expression", "FlatMap", "FlatMapped", "GlobalTable", "GroupedStream", "GroupedTable", "Join",
+    "KeyValueStore", "Lookup", "NamedStream", "Node", "NodeOutput", "NodeReference", "OtherNodeError", "Processed",
+    "Processor", "ProcessorError", "ReadOnlyStore", "Record", "Refined", "Relation", "ReplayGuard", "ResultColumn",
+    "RunningAggregate", "Seed", "Select", "SessionStore", "SessionWindows", "SlidingWindows", "Step", "Store",
+    "Stream", "StreamJoin", "Suppressed", "Table", "TableAggregate", "TableChanges", "TimeWindows", "Timer", "Topic",
+    "Topology", "Transform", "UntilTimeLimit", "UntilWindowCloses", "Where", "WindowStore", "WindowedAggregate",
+    "WindowedStream", "WithColumn", "approx_count_distinct", "avg", "collect", "count", "count_distinct", "describe",
+    "duration_ms", "first", "format_duration", "from_files", "from_table", "global_table", "hopping", "is_decimal",
+    "is_floating", "is_integral", "is_numeric", "is_of_kafka", "is_unnamed", "key_value_store", "last", "max",
+    "max_by", "min", "min_by", "output_name", "output_of", "parse_ddl", "parse_expression", "quantiles", "quote",
+    "references_of", "session", "session_store", "sliding", "stddev", "sum", "to_ddl", "top", "tumbling",
+    "until_time_limit", "until_window_closes", "value_store", "variance", "window_store", "with_references",
+    "with_unnamed", "written_by",
 ]  # fmt: skip

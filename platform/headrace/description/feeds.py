@@ -65,6 +65,8 @@ def feeds_of(node: Node) -> dict[str, Feed]:
                 RECORDS: Feed(node.stream),
                 VERSIONS: _feed(node.right) if node.prior is None else Feed(node.right.stream),
             }
+        case Processed():
+            return {RESULT: _feed(node)} | {table_feed(each.name): _feed(each.table) for each in node.tables}
         case StreamJoin():
             return {LEFT: Feed(node.left), RIGHT: Feed(node.right)}
         case Suppressed():
@@ -74,6 +76,11 @@ def feeds_of(node: Node) -> dict[str, Feed]:
         case TableChanges():
             return feeds_of(node.changed)
     return {RESULT: _feed(node)}
+
+
+def table_feed(name: str) -> str:
+    """The feed of a processor's global table."""
+    return f"table_{name}"
 
 
 def leaves_of(node: Relation, part: str = RESULT) -> dict[str, Relation]:

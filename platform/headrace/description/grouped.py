@@ -22,6 +22,7 @@ from headrace.errors import DescriptionError
 
 if TYPE_CHECKING:
     from headrace.description.aggregates import Aggregate
+    from headrace.description.global_table import GlobalTable
     from headrace.description.processed import Makes, Processed
     from headrace.description.stores import Store
     from headrace.description.stream import Stream
@@ -91,7 +92,7 @@ class GroupedStream:
         processor: Makes,
         *,
         output: str | Mapping[str, str],
-        stores: Sequence[Store] = (),
+        stores: Sequence[Store | GlobalTable] = (),
         stream_wait: Duration | None = None,
         wall_wait: Duration | None = None,
         on_error: str = "stop",
@@ -103,7 +104,7 @@ class GroupedStream:
         In:     processor    a class, or a `functools.partial` of one
                 output       columns of the rows that it forwards, as DDL; of several outputs by name (see `output_stream`)
                 stores       of `hr.key_value_store`, `hr.value_store`, `hr.window_store` and `hr.session_store`; each group
-                             has its own
+                             has its own; and of `hr.global_table`, which all groups read
                 stream_wait  the longest interval of its timers by the stream clock; nodes that read it are as far behind
                 wall_wait    the longest interval of its timers by the wall clock; a silent log ticks so long after a record
                 on_error     "stop": the node stops when `process` raises; "dead_letter": the record is set apart, and what

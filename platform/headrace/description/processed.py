@@ -12,6 +12,7 @@ from headrace.description.called_code import called_by
 from headrace.description.code_identity import identity_of
 from headrace.description.emitting import Emitting
 from headrace.description.fingerprint import rules_of
+from headrace.description.global_table import GlobalTable, check_tables_of
 from headrace.description.grouping import grouping_columns, require_known_columns
 from headrace.description.outputs import OUTPUT, Outputs, columns_of, named_outputs, selection, table_of
 from headrace.description.processor import Frozen, Processor
@@ -48,6 +49,7 @@ class Processed(Emitting):
          order           "log": records come in the log's order; "time": each once the stream clock has reached its event
                          time, by event time, topic, partition and offset. One that comes after its moment is processed in
                          its own commit, and is marked
+         tables          that all groups read, as of the log: a record finds what the records before it leave
     Out: the columns of `output`; of several the column `output` and those of all. A row is never revised.
          Its event time is that of the record that it was forwarded for, the
          time of the timer's clock, or the commit time of the drain
@@ -55,7 +57,8 @@ class Processed(Emitting):
          time has reached; the group's records, by topic, partition and offset; timers that the stream clock has reached;
          `close`, if the commit has a drain. Timers of one clock go by when they were due, then by name. Each is called once
          in a commit, however many intervals have passed. The stream clock of a group is the lowest stream time of the
-         partitions of all topics after the commit; without `by`, that of its partition.
+         partitions of all the stream's topics after the commit; without `by`, that of its partition. A log commit of a
+         global table's topic is one, too, and moves no stream clock.
     Source: Kafka Streams, Processor API (KIP-28, KIP-138).
     """
 
@@ -69,6 +72,7 @@ class Processed(Emitting):
     on_error: str = STOP
     attempts: int = 1
     order: str = LOG
+    tables: tuple[GlobalTable, ...] = ()
 
     def __post_init__(self) -> None:
         _check_processor(self.processor)
@@ -78,6 +82,7 @@ class Processed(Emitting):
         stores = _stores_of(self.processor, self.stores)
         object.__setattr__(self, "stores", _checked_stores(stores, self.group_names))
         self._check_form()
+        check_tables_of(self)
         if (outputs := named_outputs(self.output)) is not None:
             object.__setattr__(self, "output", outputs)
         assert self.output_columns
@@ -98,8 +103,14 @@ class Processed(Emitting):
 
     @property
     def topics(self) -> tuple[Topic, ...]:
-        """The topics of the stream."""
-        return self.stream.topics
+        """The topics of the stream, then those of global tables."""
+        read = (topic for table in self.tables for topic in table.topics)
+        return tuple(dict.fromkeys((*self.stream.topics, *read)))
+
+    @property
+    def shares_topics(self) -> bool:
+        """Whether a global table reads a topic of the stream, or of another one."""
+        return len(self.topics) < len(self.stream.topics) + sum(len(each.topics) for each in self.tables)
 
     @property
     def group_names(self) -> tuple[str, ...]:
@@ -180,22 +191,28 @@ class Processed(Emitting):
     def in_words(self) -> str:
         """One sentence for people."""
         scope = f"by {listed(self.by)}" if self.by else "by partition"
-        return f"One row for each that {self.processor_name} forwards, {scope}."
+        reads = f", with the global tables {listed(each.name for each in self.tables)}" if self.tables else ""
+        return f"One row for each that {self.processor_name} forwards, {scope}{reads}."
 
     def rules(self) -> dict[str, Any]:
-        """The stream, the groups, the processor's code, the output, the stores, and the waits."""
-        in_time = {"order": TIME} if self.order == TIME else {}
-        return in_time | {
-            "process": rules_of(self.stream, self.stream.columns or ()),
-            "columns": self.stream.columns,
-            "by": self.by,
-            "processor": _identity(self.processor),
-            "output": to_ddl(self.output_columns) if isinstance(self.output, str) else self.output,
-            "stores": [store.rules() for store in self.stores],
-            "stream_wait_ms": self.stream_wait_ms,
-            "wall_wait_ms": self.wall_wait_ms,
-            "on_error": self.on_error,
-        }
+        """The stream, the groups, the processor's code, the output, the stores and global tables, and the waits."""
+        in_time: dict[str, Any] = {"order": TIME} if self.order == TIME else {}
+        read = {"tables": [table.rules() for table in self.tables]} if self.tables else {}
+        return (
+            in_time
+            | read
+            | {
+                "process": rules_of(self.stream, self.stream.columns or ()),
+                "columns": self.stream.columns,
+                "by": self.by,
+                "processor": _identity(self.processor),
+                "output": to_ddl(self.output_columns) if isinstance(self.output, str) else self.output,
+                "stores": [store.rules() for store in self.stores],
+                "stream_wait_ms": self.stream_wait_ms,
+                "wall_wait_ms": self.wall_wait_ms,
+                "on_error": self.on_error,
+            }
+        )
 
     def _check_form(self) -> None:
         """A function and a vectorised processor have no timers, and no entries that end by themselves."""

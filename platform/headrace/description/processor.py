@@ -72,24 +72,16 @@ class Record(Mapping[str, Any]):
         return moment(self._ingested_ms)
 
 
-class KeyValueStore(ABC):
-    """Holds the entries of the current group, by key.
+class ReadOnlyStore(ABC):
+    """Holds entries by key that can be read: a global table, or the entries of the current group.
 
     A key, or a value, of one column is that column's value. A key of several columns is a tuple. A value of several columns
-    is a mapping by name. A value store has one entry, and `get`, `put` and `delete` take no key.
+    is a mapping by name. The columns of a global table's value are those that are not in its key.
     """
 
     @abstractmethod
     def get(self, *key: Any) -> Any:
         """Get the value of a key; None if there is none."""
-
-    @abstractmethod
-    def put(self, *key_and_value: Any) -> None:
-        """Set the value of a key: the key comes first, then the value. If a value has one column, None deletes the key."""
-
-    @abstractmethod
-    def delete(self, *key: Any) -> None:
-        """Remove a key; nothing happens if it is not there."""
 
     @abstractmethod
     def all(self) -> Iterator[tuple[Any, Any]]:
@@ -98,6 +90,21 @@ class KeyValueStore(ABC):
     @abstractmethod
     def range(self, first: Any, last: Any) -> Iterator[tuple[Any, Any]]:
         """Give keys and values from one key through another, both included: see `all`."""
+
+
+class KeyValueStore(ReadOnlyStore):
+    """Holds the entries of the current group, by key.
+
+    A value store has one entry, and `get`, `put` and `delete` take no key.
+    """
+
+    @abstractmethod
+    def put(self, *key_and_value: Any) -> None:
+        """Set the value of a key: the key comes first, then the value. If a value has one column, None deletes the key."""
+
+    @abstractmethod
+    def delete(self, *key: Any) -> None:
+        """Remove a key; nothing happens if it is not there."""
 
 
 class Context(ABC):
@@ -126,7 +133,10 @@ class Context(ABC):
 
     @abstractmethod
     def store(self, name: str) -> KeyValueStore:
-        """Get a key-value store or a value store by its name. Raises: ProcessorError if the node has none of it."""
+        """Get a key-value store or a value store by its name. Raises: ProcessorError if the node has none of it.
+
+        It gives a global table, too, whose `put` and `delete` raise. `global_table` lets a type checker refuse them.
+        """
 
     @abstractmethod
     def window_store(self, name: str) -> WindowStore:
@@ -135,6 +145,10 @@ class Context(ABC):
     @abstractmethod
     def session_store(self, name: str) -> SessionStore:
         """Get a session store by its name: see `store`."""
+
+    @abstractmethod
+    def global_table(self, name: str) -> ReadOnlyStore:
+        """Get a table that all groups read, by its name: see `hr.global_table`. Raises: as `store`."""
 
     @abstractmethod
     def forward(self, **columns: Any) -> None:

@@ -19,6 +19,7 @@ from headrace.errors import DescriptionError
 if TYPE_CHECKING:
     from headrace.description.emitting import Emitting
     from headrace.description.flat_mapped import FlatMapped
+    from headrace.description.global_table import GlobalTable
     from headrace.description.grouped import GroupedStream
     from headrace.description.lookup import Lookup
     from headrace.description.named_stream import NamedStream
@@ -220,7 +221,7 @@ class RowOperators(ABC):
         processor: Makes,
         *,
         output: str | Mapping[str, str],
-        stores: Sequence[Store] = (),
+        stores: Sequence[Store | GlobalTable] = (),
         stream_wait: Duration | None = None,
         wall_wait: Duration | None = None,
         on_error: str = "stop",
@@ -295,7 +296,7 @@ def process_groups(
     by: tuple[str, ...],
     processor: Makes,
     output: str | Mapping[str, str],
-    stores: Sequence[Store],
+    stores: Sequence[Store | GlobalTable],
     waits: tuple[Duration | None, Duration | None],
     rest: tuple[str, int, str],
 ) -> Processed:
@@ -305,10 +306,17 @@ def process_groups(
         waits  by stream and wall clock
         rest   on_error, attempts and order
     """
+    from headrace.description.global_table import GlobalTable  # its table may be made of such a node
     from headrace.description.processed import Processed  # it is such a node itself
 
+    tables = (
+        tuple(each for each in stores if isinstance(each, GlobalTable))
+        if isinstance(stores, Sequence)
+        else ()
+    )
+    own: Any = [each for each in stores if not isinstance(each, GlobalTable)] if tables else stores
     stream_ms, wall_ms = (
         None if wait is None else duration_ms(wait, name)
         for name, wait in zip(("stream_wait", "wall_wait"), waits, strict=True)
     )
-    return Processed(stream, by, processor, output, stores, stream_ms, wall_ms, *rest)
+    return Processed(stream, by, processor, output, own, stream_ms, wall_ms, *rest, tables)

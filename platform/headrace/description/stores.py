@@ -45,11 +45,7 @@ class Store:
     lives_ms: int | None = None
 
     def __post_init__(self) -> None:
-        if not (isinstance(self.name, str) and len(self.name) <= NAME_MAX and NAME.fullmatch(self.name)):
-            raise DescriptionError(
-                f"store: {a_value(self.name)} is not a name in lower-case letters, digits and single underscores.",
-                hint="Write for example hr.key_value_store('counts', 'word STRING', 'n BIGINT').",
-            )
+        check_store_name(self.name)
         refuse_repeats([column.name for column in self.columns], f"store '{self.name}'")
         for column in self.key:
             if is_floating(column.type) or "<" in column.type:
@@ -67,6 +63,15 @@ class Store:
         """Name and columns; its kind, and how long entries live, where that matters."""
         of_time = {"kind": self.kind, "lives_ms": self.lives_ms} if self.lives_ms is not None else {}
         return {"store": self.name, "key": to_ddl(self.key), "value": to_ddl(self.value), **of_time}
+
+
+def check_store_name(name: object) -> None:
+    """Raises: DescriptionError when it is no name of a store."""
+    if not (isinstance(name, str) and len(name) <= NAME_MAX and NAME.fullmatch(name)):
+        raise DescriptionError(
+            f"store: {a_value(name)} is not a name in lower-case letters, digits and single underscores.",
+            hint="Write for example hr.key_value_store('counts', 'word STRING', 'n BIGINT').",
+        )
 
 
 def key_value_store(name: str, key: str, value: str, *, ttl: Duration | None = None) -> Store:

@@ -18,6 +18,7 @@ from headrace.description.named_stream import NamedStream
 from headrace.description.node import Node
 from headrace.description.node_output import written_by
 from headrace.description.node_reference import NodeReference
+from headrace.description.processed import Processed
 from headrace.description.refined import Refined
 from headrace.description.regrouped import TableAggregate
 from headrace.description.running import RunningAggregate
@@ -185,6 +186,8 @@ def _inputs(node: Node) -> Iterator[Part]:
             yield from _of_stream(value)
         elif isinstance(value, Node):
             yield from _operators(value)
+    if isinstance(node, Processed):
+        yield from (part for each in node.tables for part in _operators(each.table))
 
 
 def _windows(node: WindowedAggregate) -> str:

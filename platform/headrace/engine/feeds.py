@@ -31,7 +31,7 @@ from headrace.description import (
     TableChanges,
     quote,
 )
-from headrace.description.feeds import LEFT, RECORDS, Feed, feeds_of, leaves_of
+from headrace.description.feeds import LEFT, RECORDS, Feed, feeds_of, leaves_of, table_feed
 from headrace.description.record_metadata import HEADERS
 from headrace.description.source_chain import SOURCE_CHAIN
 from headrace.engine.log_slices import LogSlice, Origin
@@ -321,7 +321,8 @@ def _columns_read(node: Node, feed: str) -> Sequence[str]:
         case NamedStream():
             return node.columns
         case Processed():
-            return node.stream.columns or ()
+            tables = {table_feed(each.name): each.table.columns for each in node.tables}
+            return tables.get(feed, node.stream.columns or ())
         case FlatMapped():
             assert node.stream.columns is not None
             return node.stream.columns

@@ -104,7 +104,7 @@ class NodeOperator:
 def rows_for(kernel: Any, feeds: Mapping[str, pa.Table]) -> pa.Table:
     """The rows of all feeds as the first step of a kernel takes them."""
     match kernel:
-        case Relations():
+        case Relations() | Processors():
             return kernel.packed(feeds)
         case LookupInLog() | LookupInTime():
             return kernel.decide(feeds[RECORDS], feeds[VERSIONS])
@@ -194,7 +194,7 @@ def _kernel(
         case NamedStream():
             return Records.of(node)
         case Processed():
-            return Processors.of(node, inputs[RESULT], fields_of)
+            return Processors.of(node, inputs, fields_of)
         case FlatMapped():
             return FlatMaps.of(node, inputs[RESULT])
     raise AssertionError(f"a node of another kind: {type(node)}")

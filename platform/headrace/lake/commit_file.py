@@ -49,7 +49,7 @@ class CommitFile:
 
     @property
     def operation(self) -> str:
-        """What its writer calls it."""
+        """The name that its writer has for it."""
         return str(self._info.get("operation", ""))
 
     @property

@@ -1,4 +1,4 @@
-"""What a new writer has to know of a table's history: the epochs that were taken, and that nobody else changed rows since.
+"""A table's history as a new writer needs it: the epochs that were taken, and that nobody else changed rows since.
 
 Law: the newest fenced commit names, for each role, the newest epoch taken at or before its version (L29). So one commit
 tells all, however much of the history before it was cleaned.

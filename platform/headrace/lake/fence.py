@@ -52,7 +52,7 @@ class UnknownOutcomeError(TransientError):
 
 
 class Verdict(Enum):
-    """What a taken version means for the writer that wanted it."""
+    """The meaning of a taken version for the writer that wanted it."""
 
     OWN = "the commit went through, its answer was lost"
     OVERTAKEN = "a newer writer of the role has taken over"
@@ -75,7 +75,7 @@ class Fence:
     taken: bool = True
 
     def entry(self, token: str) -> dict[str, Any]:
-        """What a commit record says of its writer."""
+        """Give the part of a commit record that tells its writer."""
         return {
             "role": self.role,
             "epoch": self.epoch,

@@ -136,7 +136,7 @@ def reaching(uri: str) -> Iterator[None]:
 
 
 def _named(uri: str, said: str) -> HeadraceError:
-    """What a store said, as an error of ours. Its whole answer is left out: it names the key that was used."""
+    """Turn a store's error into ours. Its whole answer is left out: it names the key that was used."""
     code, status = re.search(r"<Code>(\w+)</Code>", said), re.search(r"status code: (\d+)", said)
     why = code[1] if code else f"HTTP {status[1]}" if status else None
     if code and code[1] == "NoSuchBucket":

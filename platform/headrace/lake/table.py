@@ -39,7 +39,7 @@ class VersionTakenError(Exception):
 
 @dataclass(frozen=True)
 class Change:
-    """What a commit does to the files of a table.
+    """The changes that a commit makes to the files of a table.
 
     added         files that lie in the table's folder
     removed       files of the newest snapshot, by name

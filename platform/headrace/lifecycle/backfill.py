@@ -1,7 +1,7 @@
 """Backfill: recompute from the log beside the stream's results, compare, and swap in only what differs.
 
-Law: the recomputation is the stream's own fold, of the whole log through the node's frontier, beside the node's tables. What
-is equal is left alone; one MERGE changes just the differing rows, so that readers of the change feed see no more.
+Law: the recomputation is the stream's own fold, of the whole log through the node's frontier, beside the node's tables.
+Equal rows are left alone; one MERGE changes just the differing rows, so that readers of the change feed see no more.
 
 - appended results are compared by day. The stream only appends rows that lie beyond the frontier, which the swap never
   touches. If such a commit comes first, the merge is done again on the newer version, at most twenty times. The stream

@@ -72,7 +72,7 @@ class FoldedAside:
                 pass
 
     def standing(self, node: Node) -> Standing:
-        """What the logs of a node lead to where its tables stand.
+        """The rows and the state to which the logs of a node lead where its tables stand.
 
         Raises: TransientError when it was not folded so far
         """

@@ -108,7 +108,7 @@ def _written(lake: Lake, node: Node) -> lakes.Commit | None:
 
 
 def _identity(commit: lakes.Commit) -> list[Any]:
-    """What tells one state of a node from another."""
+    """The identity of a state of a node, by which another one is told from it."""
     return [commit.record["fingerprint"], commit.record["progress"].get("batch", 0)]
 
 

@@ -230,6 +230,8 @@ class _Check:
                 plain[RESULT] = feeds.of_keys(RESULT, keys, before=True)
             case Relation() | TableChanges():
                 self._gather(_relation(node), RESULT, keys, plain)
+            case Processed():
+                plain = {name: feeds.of_keys(name, None) for name in feeds.frames}
             case _:
                 plain[RESULT] = feeds.of_keys(RESULT, keys, controls=True)
         through_ms = operator_of(node).frontier_ms(self.progress)

@@ -253,7 +253,7 @@ class Rebuild:
         return None if commit is None else commit.record
 
     def _drop_outdated_log(self) -> None:
-        """What an earlier generation of the same description gave; logs may have been mended since."""
+        """Remove the log that an earlier generation of the same description gave; logs may have been mended since."""
         if self._held is not None and self._held["fingerprint"] != self._node.fingerprint():
             uri = self._lake.log(output_name(self._node))
             small_files.delete(uri)

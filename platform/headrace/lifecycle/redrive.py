@@ -5,8 +5,8 @@ once, with a header that names the dead letter (`HEADER`: topic, partition, offs
 stands. So the books balance, and results follow as of any record: one for a window that has closed is late, and a replay
 guard may refuse it.
 
-Sent is only what the topic's description can read now. Kafka's other consumers get the records, too. What was sent is
-noted below the log, so a second run sends it no more; a run that was broken off may send some twice.
+Sent is only what the topic's description can read now. Kafka's other consumers get the records, too. Headrace notes below
+the log which letters it has sent, so a second run does not send them again; a run that was broken off may send some twice.
 
 Two kinds of letters stay although they can be read: one that is longer than the topic takes, and one whose event time is
 Kafka's timestamp 0 (1970-01-01 00:00:00.000), because Kafka's client takes 0 for the present.

@@ -4,8 +4,8 @@ Law: no table changes. Each node that reads the topic first writes its opening b
 rest of the log leads to from there is what the whole log would have led to. So backfills, checks and books go on from
 the balance, and a node that has no balance yet is not left without rows: the cut is refused.
 
-What is kept of the older rows: control rows, which say what people did. What is open at the cut, such as the events of an
-open batch, is in the balance. The last log commit always stays: the sequencer goes on from it.
+Control rows of the older part stay: they say what people did. The balance holds all that is open at the cut, such as the
+events of an open batch. The last log commit always stays: the sequencer goes on from it.
 
 Streams may run: what a balance stands for was read long ago, and the log's writer only adds rows. No backfill or rebuild
 runs meanwhile, for it might have read a part of what goes. Current results have to be in their table as far as the cut; a
@@ -231,7 +231,7 @@ class Retention:
         return None if row is None else row["ms"]
 
     def _forget_unusable(self, through_ms: int) -> None:
-        """What the nodes could not use of these rows is in their balances, and nobody folds it again."""
+        """Forget the rows that the nodes could not use: they are in their balances, and nobody folds them again."""
         older = F.unix_millis("ingested_at") <= F.lit(through_ms)
         for node in self._nodes:
             UnusableTable(self._spark, self._lake, node).forget((F.col("topic") == self._topic.name) & older)

@@ -31,7 +31,7 @@ class Brokers:
 
     @property
     def bootstrap_servers(self) -> str:
-        """What clients connect to: all of them, so that any may be away."""
+        """The addresses of all members, for clients: any member may be away."""
         return ",".join(member.bootstrap_servers for member in self.members)
 
     def wait_ready(self, timeout_s: float = 90.0) -> Self:

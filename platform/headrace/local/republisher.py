@@ -54,7 +54,7 @@ def chained(message: Message) -> bytes:
 
 
 def tightening(report: Mapping[str, Any], chain: bytes) -> bytes:
-    """What is sent on of a report, as a message. In: chain  as in the header."""
+    """Write a report as the message that is sent on. In: chain  as in the header."""
     entries = [{"topic": topic, "partition": number, "offset": at} for topic, number, at in json.loads(chain)]
     made = Tightening(envelope={"source_topic_chain": entries}, **report)
     content: bytes = made.SerializeToString()

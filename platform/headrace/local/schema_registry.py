@@ -49,7 +49,7 @@ class SchemaRegistry(LocalServer):
 
     @property
     def url(self) -> str:
-        """What `registry=` of a format takes."""
+        """The address that `registry=` of a format takes."""
         if self.port is None:
             raise RegistryFailed("The registry has no port yet.", hint="Call start(), or name a port.")
         return f"http://{HOST}:{self.port}{INTERFACE}"

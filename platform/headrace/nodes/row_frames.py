@@ -17,6 +17,8 @@ from headrace.fold.contract import PARTITION, ROW_COLUMNS, TOPIC, Clock, Times
 from headrace.fold.keys import with_keys
 from headrace.fold.lookups import LookupInLog, LookupInTime
 from headrace.fold.lookups.count_fates import once
+from headrace.fold.processors import Processors
+from headrace.fold.processors.global_tables import Packing
 from headrace.fold.relations import Relations
 from headrace.fold.sessions import Sessions
 from headrace.fold.sliding import SlidingWindows
@@ -97,6 +99,8 @@ def _decide(kernel: Any, feeds: Feeds) -> pa.Table:
             return once(rows).select(ROW_COLUMNS.names)
         case StreamJoins():
             return (once(rows) if kernel.sides.shared else rows).select(ROW_COLUMNS.names)
+        case Processors(packing=Packing()):
+            return once(rows).select(ROW_COLUMNS.names)
         case Relations():
             found: pa.Table = kernel.decide(rows)
             return found

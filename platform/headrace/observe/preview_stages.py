@@ -19,6 +19,7 @@ from headrace.description import (
     Lookup,
     NamedStream,
     Node,
+    Processed,
     Refined,
     StreamJoin,
     Suppressed,
@@ -131,6 +132,10 @@ class _Stages:
             case StreamJoin():
                 yield from self._of_stream(node.left)
                 yield from self._of_stream(node.right)
+            case Processed():
+                yield from self._of_stream(node.stream)
+                for each in node.tables:
+                    yield from self.of(each.table)
             case _:
                 yield from self._of_stream(node.stream)  # type: ignore[attr-defined]
         yield from self._result(node, words_of(node))

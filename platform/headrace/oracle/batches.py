@@ -1,7 +1,7 @@
 """Batches, record by record.
 
 Law: at each log commit the deadlines that it reaches close batches first; then come its records one by one, then its drain.
-Of several topics the order is by commit time, topic, partition and offset.
+With several topics the order is by commit time, topic, partition and offset.
 """
 
 from __future__ import annotations

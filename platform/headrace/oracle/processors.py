@@ -21,6 +21,7 @@ from headrace.description.processed import LOG
 from headrace.description.processor import Context, KeyValueStore, Processor, Record, Timer, freeze
 from headrace.description.time_stores import SessionStore, WindowStore
 from headrace.oracle.fates import DEAD_LETTER, DRAIN, TICK, USED, refused
+from headrace.oracle.global_tables import Before, before_record, global_rows, note_fates_of_tables
 from headrace.oracle.log import Clocks, Log, Place, Results, Row, Values
 from headrace.oracle.one_by_one import OneByOne
 from headrace.oracle.processor_stores import (
@@ -47,8 +48,10 @@ WALL_TIMERS, RECORDS, STREAM_TIMERS, DRAINED = range(4)
 class _Context(Context):
     """User code is given this."""
 
-    def __init__(self, node: Processed) -> None:
+    def __init__(self, node: Processed, log: Log) -> None:
         self.node, self.initial = node, dict[str, Alarm]()
+        self.before: Before | None = None
+        self.tables = global_rows(self, node, log)
         self.group: Group | None = None
         self.stream_ms, self.wall_ms = NOT_BEGUN, 0
         self.forwarded: list[Values] = []
@@ -67,7 +70,10 @@ class _Context(Context):
         return moment(self.wall_ms)
 
     def store(self, name: str) -> KeyValueStore:
-        return key_value_store(self, self._described(name))
+        return self.tables[name] if name in self.tables else key_value_store(self, self._described(name))
+
+    def global_table(self, name: str) -> KeyValueStore:
+        return self.tables[name]
 
     def window_store(self, name: str) -> WindowStore:
         return window_store(self, self._described(name))
@@ -120,9 +126,9 @@ class _Context(Context):
 class _Run:
     """The groups of a node, and what was forwarded for them."""
 
-    def __init__(self, node: Processed, columns: pa.Schema | None) -> None:
+    def __init__(self, node: Processed, columns: pa.Schema | None, log: Log) -> None:
         self.node, self.columns = node, columns
-        self.context, self.found = _Context(node), Results()
+        self.context, self.found = _Context(node, log), Results()
         self.processor = self._made()
         freeze(self.processor)
         self.groups: dict[Identity, Group] = {}
@@ -138,11 +144,18 @@ class _Run:
         return made
 
     def commit(
-        self, at_ms: int, rows: list[Row], before: Mapping[Any, int], after: Mapping[Any, int]
+        self,
+        at_ms: int,
+        rows: list[Row],
+        before: Mapping[Any, int],
+        after: Mapping[Any, int],
+        *,
+        is_drained: bool,
     ) -> None:
         """One log commit. In: the stream times of partitions before and after it."""
         context = self.context
         context.wall_ms, self.before = at_ms, before
+        context.before = lambda row: row.at_ms < at_ms
         for group in self.groups.values():
             expire(self.node.stores, group, self.stream_clock(group, before))
         for group in [*self.groups.values()]:
@@ -152,10 +165,11 @@ class _Run:
             self.found.met(row, fate or self.come(row))
         for row in self.released(after):
             self.take(row)
+        context.before = lambda row: row.at_ms <= at_ms
         for group in self.groups.values():
             now = self.stream_clock(group, after)
             self.call_due(group, "stream", now, STREAM_TIMERS, at_ms, now)
-        if self.node.closes and any(row.fate == DRAIN for row in rows):
+        if self.node.closes and is_drained:
             for group in self.groups.values():
                 if any(group.stores.values()) or any(
                     alarm.due is not None for alarm in group.alarms.values()
@@ -187,6 +201,7 @@ class _Run:
         group = self.groups.setdefault(identity(own), Group(key))
         group.over_ms = self.stream_clock(group, self.before)
         stream_ms = NOT_BEGUN if row.stream_ms is None else row.stream_ms
+        self.context.before = before_record(self.node, row)
         self.enter(group, stream_ms if self.node.order == LOG else max(row.time_ms, self.lowest(self.before)))
         for name, alarm in self.context.initial.items():
             if name not in group.alarms:
@@ -232,10 +247,12 @@ class _Run:
         return self.lowest(times)
 
     def lowest(self, times: Mapping[Any, int]) -> float:
-        """The lowest stream time of all partitions, once each topic has one."""
+        """The lowest stream time of the partitions of all the stream's topics, once each topic has one."""
+        topics = {topic.name for topic in self.node.stream.topics}
         known = {topic for topic, _ in times}
-        begun = all(topic.name in known for topic in self.node.topics)
-        return min(times.values()) if begun else NOT_BEGUN
+        return (
+            min(ms for (topic, _), ms in times.items() if topic in topics) if topics <= known else NOT_BEGUN
+        )
 
     def gather(self, phase: int, at_ms: int, event_ms: int | None, row: Row | None = None) -> None:
         """Take what was forwarded as rows."""
@@ -259,11 +276,13 @@ class _Run:
 def processed(node: Processed, log: Log) -> Results:
     """The rows that a processor forwards."""
     columns = None if log.schemas is None else log.schemas[RESULT]
-    run, before, first = _Run(node, columns), dict[Any, int](), 0
+    run, before, first = _Run(node, columns, log), dict[Any, int](), 0
+    drains = {row.at_ms for rows in log.feeds.values() for row in rows if row.fate == DRAIN}
     for at_ms, after in _commits(node, log):
         last = bisect_right(log.rows, at_ms, first, key=lambda row: row.at_ms)
-        run.commit(at_ms, log.rows[first:last], before, after)
+        run.commit(at_ms, log.rows[first:last], before, after, is_drained=at_ms in drains)
         before, first = dict(after), last
+    note_fates_of_tables(node, log, run.found)
     return run.found
 
 
@@ -272,7 +291,9 @@ def _commits(node: Processed, log: Log) -> Clocks:
     if log.clocks is not None:
         return log.clocks
     nodes = {topic.name for topic in node.topics if not is_of_kafka(topic)}
-    told = {row.at_ms for row in log.rows if row.topic not in nodes or row.fate == TICK}
+    told = {
+        row.at_ms for rows in log.feeds.values() for row in rows if row.topic not in nodes or row.fate == TICK
+    }
     return [(at_ms, after) for at_ms, after in log.commits if at_ms in told]
 
 

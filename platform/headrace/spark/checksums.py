@@ -30,7 +30,7 @@ LOW_BITS = 32  # of a hash are summed apart from the others, so that no sum over
 
 @dataclass(frozen=True)
 class Checksum:
-    """What is compared of some rows. sums  of the low and the high bits of their hashes."""
+    """Stands for some rows in a comparison. sums  of the low and the high bits of their hashes."""
 
     rows: int
     sums: tuple[int, ...]

@@ -33,7 +33,7 @@ ROWS_MAX = 100_000  # of one group of rows in a file
 
 @dataclass(frozen=True)
 class WriteRows:
-    """What a task does with its rows: it writes them to one file of a table, and reports it."""
+    """The work of a task: it writes its rows to one file of a table, and reports the file."""
 
     target: Target
 

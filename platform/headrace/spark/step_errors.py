@@ -82,7 +82,7 @@ def _is_of_machines(cause: JavaObject) -> bool:
 
 
 def _message(cause: JavaObject) -> str:
-    """What an exception says; nothing, if it only says which task failed."""
+    """Give the words of an exception; none, if it only says which task failed."""
     said = str(cause.getMessage() or "")
     if said.startswith("Job aborted"):
         return ""

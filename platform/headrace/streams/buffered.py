@@ -1,4 +1,4 @@
-"""What waits in a suppression's buffer, under the names of Kafka Streams' metrics."""
+"""The content of a suppression's buffer, under the names of Kafka Streams' metrics."""
 
 from __future__ import annotations
 

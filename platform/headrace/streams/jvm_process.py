@@ -73,7 +73,7 @@ class JvmProcess:
         self._let_go.set()
 
     def error(self) -> JvmEndedError:
-        """What queries of this JVM end with."""
+        """The error with which queries of this JVM end."""
         at = self._noticed_at or datetime.now(UTC)
         return JvmEndedError(
             f"Spark's JVM (process {self.pid}) has ended.",

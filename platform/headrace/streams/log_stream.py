@@ -232,7 +232,7 @@ class LogStream(SharedLog):
         )
 
     def input_rows_per_second(self, lag: int) -> float | None:
-        """What came into the topic, averaged over the last half minute; None until there are two looks at it.
+        """The records that came into the topic each second, over the last half minute; None until there are two looks at it.
 
         In: lag  as of now
         """

@@ -39,7 +39,7 @@ def paused_nodes(lake: Lake) -> frozenset[str]:
 
 @dataclass(frozen=True)
 class Wishes:
-    """What people and commands ask of a running stream.
+    """The requests of people and commands to a running stream.
 
     paused  the nodes that are to rest
     asked   the nodes that somebody asks the stream for

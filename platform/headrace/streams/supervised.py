@@ -1,4 +1,4 @@
-"""What logs and nodes have in common: each is opened, watched, and opened again with back-off after a failure.
+"""The common part of logs and nodes: each is opened, watched, and opened again with back-off after a failure.
 
 Two kinds stand on it: `supervised_query` hosts a streaming query of Spark, `supervised_loop` a plain loop.
 """

@@ -33,6 +33,6 @@ def set_trigger(lake: Lake, stream: str, trigger_ms: int) -> None:
 
 
 def trigger_set(lake: Lake, stream: str) -> int | None:
-    """What is set for a stream; None: nothing is."""
+    """Read the interval that is set for a stream; None: none is."""
     content = small_files.read_json(lake.trigger(stream))
     return None if content is None else int(content["trigger_ms"])

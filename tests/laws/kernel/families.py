@@ -10,6 +10,7 @@ import pyarrow as pa
 from hypothesis import strategies as st
 
 from tests.laws.kernel.aggregate_subjects import DISTINCT, RANKED, VALUE, item_and_rank, subjects_with
+from tests.laws.kernel.global_table_subjects import global_table_subjects
 from tests.laws.kernel.logs import Choose, World, worlds
 from tests.laws.kernel.ordered_subjects import ordered_subjects
 from tests.laws.kernel.processor_subjects import processor_subjects
@@ -98,6 +99,11 @@ def families() -> list[Family]:
         Family("processors", processor_subjects(), processed_worlds),
         Family("stores that forget", store_subjects(), processed_worlds),
         Family("processors of outputs and of time", ordered_subjects(), processed_worlds),
+        Family(
+            "processors that read tables",
+            global_table_subjects(),
+            referring("positions", "tickers", "exchanges", controls=("drain", "control")),
+        ),
         Family("batches", batch_subjects(), worlds(whole, pa.int64(), ("t", "u"), log_commits=(2, 3), **drained)),  # type: ignore[arg-type]
         Family("time limits", limit_subjects(), worlds(whole, pa.int64(), controls=("set_limits",), limits=limits_set())),
         Family("aggregates of users", own_subjects(), worlds(whole, pa.int64(), controls=()), 2),

@@ -21,6 +21,7 @@ from hypothesis import strategies as st
 import headrace as hr
 from headrace.description import Node, NodeOutput, WindowedAggregate, is_of_kafka, with_unnamed
 from tests.laws.kernel.chained import ChainedReading, TopicLog, log_of, logs_of
+from tests.laws.kernel.global_table_subjects import Finds
 from tests.laws.kernel.harness import run
 from tests.laws.kernel.logs import SECOND, World, worlds
 from tests.laws.kernel.plans import ONE_GO, Plan, plans
@@ -99,6 +100,18 @@ def processed(draw: st.DrawFn, stream: Stream, other: Stream) -> Any:
     return grouped.process(Count, output=output, stores=[store])
 
 
+def looked_up(draw: st.DrawFn, stream: Stream, other: Stream) -> Any:
+    """Of the table, or of the changes of a table, that another stream makes."""
+    grouped = stream.group_by("key") if draw(st.booleans()) else stream
+    table = draw(
+        st.sampled_from([other.table(), other.group_by("key").aggregate(value=hr.max("value"), n=hr.count())])
+    )
+    waits: dict[str, Any] = {"stream_wait": "3 seconds", "wall_wait": "2 seconds"}
+    return grouped.process(
+        Finds, output="key STRING, n BIGINT, found BIGINT", stores=[hr.global_table("others", table)], **waits
+    )
+
+
 def summed(draw: st.DrawFn, stream: Stream, other: Stream) -> Any:
     clock, wait = draw(st.sampled_from([("stream", "stream_wait"), ("wall", "wall_wait")]))
     output, store = (
@@ -135,6 +148,7 @@ GOING_ON: dict[str, tuple[Step, str]] = {  # each with what becomes the value of
     "merged batches": (merged, "records"),
     "flat map": (flattened, "found"),
     "processor": (processed, "n"),
+    "processor of a table": (looked_up, "found"),
 }
 ENDS: dict[str, Step] = {
     "totals": totals,
@@ -144,6 +158,7 @@ ENDS: dict[str, Step] = {
 }
 ON_RECORD_KEYS = {
     "lookup",
+    "processor of a table",
     "join of streams",
     "join of tables",
     "grouped table",

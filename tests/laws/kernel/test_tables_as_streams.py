@@ -18,9 +18,10 @@ import headrace as hr
 from headrace.description import Node, NodeOutput, with_unnamed
 from tests.laws.kernel.chained import logs_of
 from tests.laws.kernel.logs import SECOND, World, worlds
-from tests.laws.kernel.plans import plans
+from tests.laws.kernel.plans import ONE_GO, Plan, plans
 from tests.laws.kernel.subjects import T, small, topic
 from tests.laws.kernel.test_compositions import check
+from tests.laws.kernel.timelines import Records, timeline
 
 pytestmark = pytest.mark.fast
 
@@ -101,3 +102,22 @@ def test_what_is_made_of_a_table_is_what_its_oracle_makes_in_any_cuts(
         told = check(node, data.draw(plans()), logs)
         if told is not None:
             logs[NodeOutput.of(node).name] = told
+
+
+def test_which_row_of_a_key_counts_does_not_depend_on_which_of_them_a_whole_commit_has_made() -> None:
+    """The topic's row stands after that of its changes, `highest@…`, though a record of the commit would find it alone."""
+    highest = T.group_by("key").aggregate(value=hr.max("value")).changes().named("highest")
+    table = (
+        T.select("key", "value").merge(highest.select("key", "value")).select("key", "value AS other").table()
+    )
+    records: dict[str, dict[int, Records]] = {
+        "t": {1: [("a", 9, 0)], 2: [("a", 5, 0)]},
+        "w": {2: [("a", 0, 0)], 3: [("a", 1, 0)]},
+    }
+    logs = logs_of(timeline(pa.int64(), records))
+    log = check(highest, ONE_GO, logs)
+    assert log is not None
+    logs[NodeOutput.of(highest).name] = log
+    found = check(W.lookup(table, on="key").named("found"), Plan(sizes=(1,)), logs)
+    assert found is not None
+    assert [row["other"] for row in found.rows.to_pylist() if row["key"] is not None] == [5, 5]

@@ -30,6 +30,7 @@ from headrace.fold.fates import tally_of
 from headrace.fold.group_order import order_by_group
 from headrace.fold.keys import distinct_hashes, group
 from headrace.fold.lookups.answers import NOTHING, SEQUENCE, Answers
+from headrace.fold.lookups.latest import highest_so_far, in_table_order, last_of_groups
 from headrace.fold.lookups.release_records import RELEASED, RELEASED_AT, Frontier
 from headrace.fold.lookups.sides import ABSENT, RECORD, SIDE, VERSION, kept_of
 from headrace.fold.positions import POSITION, order_of, position_columns
@@ -85,12 +86,12 @@ class FindInLog(Step):
         told = np.arange(both.num_rows) < versions.num_rows
         # At one place the record comes first: it does not find what it says itself.
         place = place * 2 + told
+        in_order = self._in_order(codes[told], place[told], versions)
         if self.told_after or self.waited is not None:
             place = self._whole_commits_first(place, both, told, records[final].to_numpy(), times)
-        in_order = self._in_order(codes[told], place[told], versions)
         sequence = order_by_group(codes, place)
         found = _highest_before(sequence, codes, in_order)
-        newest = in_order[_lasts(codes[in_order])]
+        newest = in_order[last_of_groups(codes[in_order])]
         gained = newest[newest >= known.num_rows]
         results = self.answers.of(records, versions, found, final)
         if self.waited is not None:
@@ -131,11 +132,7 @@ class FindInLog(Step):
 
     def _in_order(self, codes: np.ndarray, place: np.ndarray, versions: pa.Table) -> np.ndarray:
         """The permutation that sorts versions by key, then by the order of the table."""
-        if self.by_timestamp:
-            by_time = np.lexsort((place, versions[EVENT].to_numpy()))
-            place = np.empty(len(by_time), np.int64)
-            place[by_time] = np.arange(len(by_time))
-        return order_by_group(codes, place)
+        return in_table_order(codes, place, versions[EVENT].to_numpy(), by_timestamp=self.by_timestamp)
 
     def _rows(self, versions: pa.Table, which: np.ndarray) -> pa.Table:
         """Versions as rows of the state; deleted ones without values."""
@@ -152,7 +149,7 @@ class FindInLog(Step):
         """The latest row of each key."""
         codes, place = group(rows[KEY]).codes, order_of(position_columns(rows))
         in_order = self._in_order(codes, place, rows)
-        return rows.take(pa.array(np.sort(in_order[_lasts(codes[in_order])])))
+        return rows.take(pa.array(np.sort(in_order[last_of_groups(codes[in_order])])))
 
     def _expired(self, rows: pa.Table, after: Clock) -> pa.Array:
         """Deletes; but by timestamp none, for an older record can come later."""
@@ -178,19 +175,9 @@ def _highest_before(sequence: np.ndarray, codes: np.ndarray, in_order: np.ndarra
     found = np.full(records, NOTHING)
     if not versions:
         return found
-    rank = np.full(len(codes), -1)
-    rank[in_order] = np.arange(versions)
-    # Versions of a later group rank higher than all of an earlier one, so the running maximum needs no segments.
-    best = np.maximum.accumulate(rank[sequence])
+    best = highest_so_far(sequence, in_order, len(codes))
     asks = (sequence >= versions) & (best >= 0)
     record, version = sequence[asks], in_order[best[asks]]
     same = codes[record] == codes[version]
     found[record[same] - versions] = version[same]
     return found
-
-
-def _lasts(codes: np.ndarray) -> np.ndarray:
-    """Marks of the last row of each group, of rows sorted by group."""
-    last = np.ones(len(codes), bool)
-    last[:-1] = codes[1:] != codes[:-1]
-    return last

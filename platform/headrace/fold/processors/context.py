@@ -106,8 +106,9 @@ class Group:
 class RunContext(Context):
     """The context of one object of a processor. The engine sets `group`, `cause` and the clocks before each call."""
 
-    def __init__(self, shape: Shape, forwarded: Forwarded) -> None:
-        self._shape, self._forwarded = shape, forwarded
+    def __init__(self, shape: Shape, forwarded: Forwarded, tables: Mapping[str, GroupStore]) -> None:
+        """In: tables  that all groups read."""
+        self._shape, self._forwarded, self._tables = shape, forwarded, tables
         self._stores = {
             store.name: _STORES[store.kind](store, lambda: self.stream_ms) for store in shape.stores
         }
@@ -148,7 +149,16 @@ class RunContext(Context):
 
     def store(self, name: str) -> GroupStore:
         """See the base class."""
-        return self._store(name, GroupStore, "store")
+        return self._tables[name] if name in self._tables else self._store(name, GroupStore, "store")
+
+    def global_table(self, name: str) -> GroupStore:
+        """See the base class."""
+        if name not in self._tables:
+            raise ProcessorError(
+                f"context.global_table: there is no global table {a_value(name)}; there are {listed(self._tables)}.",
+                hint="Describe it: .process(…, stores=[hr.global_table('…', topic.table())]).",
+            )
+        return self._tables[name]
 
     def window_store(self, name: str) -> GroupWindowStore:
         """See the base class."""

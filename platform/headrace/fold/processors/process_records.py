@@ -36,9 +36,11 @@ from headrace.fold.fates import (
 )
 from headrace.fold.group_order import order_by_group
 from headrace.fold.keys import distinct_hashes, group
+from headrace.fold.lookups.sides import RECORD, SIDE
 from headrace.fold.positions import order_of, position_columns
 from headrace.fold.processors.changed_state import ChangedState
 from headrace.fold.processors.context import Group
+from headrace.fold.processors.global_tables import Packing
 from headrace.fold.processors.load_groups import POSITION, TIMES, listed_records, load_groups
 from headrace.fold.processors.release import WAITING, Released, passed, release, waiting_table
 from headrace.fold.processors.run_groups import Commits, Moved, Runner
@@ -51,6 +53,7 @@ from headrace.fold.processors.state_tables import (
     lowest_ms,
     tables_of,
 )
+from headrace.fold.processors.tables_as_of import TablesAsOf
 from headrace.fold.segments import LOWEST
 
 REFUSED = "refused"  # the output with records that were set apart
@@ -64,9 +67,12 @@ class ProcessRecords(Step):
     Out:   `results`: the columns of the output, the place of each row in its log commit, TIMESTAMP (event time),
            RELEASED_AT and SEQUENCE (the commit); REFUSED, if records may be set apart: the position of each, and REASON
     Law:   L34. State is read of groups that have records, or a timer that is due; of all groups if there is a drain.
+
+    packing  of global tables, whose versions `KeepTables` shares; None: there are none
     """
 
     shape: Shape
+    packing: Packing | None = None
 
     @property
     def scope(self) -> Scope:  # type: ignore[override]
@@ -88,15 +94,18 @@ class ProcessRecords(Step):
 
     def needs(self, rows: pa.Table, times: Times) -> Mapping[str, Needs]:
         """Reminders of what is due; of partitions, which are few and have clocks of their own, all timers."""
-        topics, found = self.shape.topics, dict[str, Needs]()
-        passing = passed(times, topics)
+        found = dict[str, Needs]()
+        passing = passed(times, self.shape.topics)
         if WAITING in self.state and passing is not None:
             found[WAITING] = Needs(times=passing)
         if self._is_drained(times):
             return found
         if self.shape.by_partition:
             return {TIMERS: Needs()} if TIMERS in self.state else {}
-        for name, time_ms in ((STREAM_DUE, lowest_ms), (WALL_DUE, frontier_ms)):
+        for name, time_ms, topics in (
+            (STREAM_DUE, lowest_ms, self.shape.topics),
+            (WALL_DUE, frontier_ms, self.shape.read),
+        ):
             before_ms, after_ms = (time_ms(clock, topics) for clock in (times.before, times.after))
             if name in self.state and before_ms < after_ms:
                 found[name] = Needs(times=(before_ms + 1, after_ms))
@@ -106,14 +115,14 @@ class ProcessRecords(Step):
         """Timers and entries of the groups that are touched."""
         if self._is_drained(times):
             return dict.fromkeys(self._of_groups, Needs())
-        kept = self._kept(self.decided(rows))
+        kept = self._kept(self.decided(self._records(rows)))
         known = [int64(table[HASH]) for table in state.values()]
         hashes = np.unique(np.concatenate([distinct_hashes(kept), *known]))
         return dict.fromkeys(self._of_groups, Needs(hashes)) if len(hashes) else {}
 
     def fold(self, rows: pa.Table, state: Mapping[str, pa.Table], times: Times) -> Folded:
         """See the class."""
-        rows = self.decided(rows)
+        everything, rows = rows, self.decided(self._records(rows))
         released, waits = self._released(self._kept(rows), state, times)
         kept = released.records
         held = {name: state.get(name, self.state[name].empty()).combine_chunks() for name in self._of_groups}
@@ -131,12 +140,13 @@ class ProcessRecords(Step):
         groups = load_groups(self.shape, (kept, mine), by_table, len(same))
         at_ms = [ms for ms, _ in times.commits]
         records = listed_records(self.shape, kept, released.commit[order], released.late[order])
-        runner = Runner(self.shape, _commits(at_ms, times), records)
+        global_tables = self._tables(everything if groups else rows.slice(0, 0), kept)
+        runner = Runner(self.shape, _commits(at_ms, times), records, global_tables)
         self._run(runner, groups, mine, times)
         own = keys.take(pa.array(same.first))
-        frontier, initial = frontier_ms(times.after, self.shape.topics), frozenset(runner.initial)
+        frontier, initial = frontier_ms(times.after, self.shape.read), frozenset(runner.initial)
         outputs = {"results": runner.forwarded.table(kept, own[KEY].combine_chunks())}
-        tally = tally_of(rows)
+        tally = TALLY.empty_table() if self.packing and self.packing.is_shared else tally_of(rows)
         if self.shape.sets_apart:
             outputs[REFUSED] = refused_records(kept, runner.refused)
             tally = sum_tallies([tally, *other_fates(outputs[REFUSED])])
@@ -149,6 +159,17 @@ class ProcessRecords(Step):
     def decided(self, rows: pa.Table) -> pa.Table:
         """Complete FATE and REASON: every record that has a group is kept."""
         return decide_by_group(rows, self.shape.by)
+
+    def _records(self, rows: pa.Table) -> pa.Table:
+        """The rows without the versions of global tables."""
+        return rows if self.packing is None else rows.filter(pc.equal(rows[SIDE], RECORD))
+
+    def _tables(self, rows: pa.Table, records: pa.Table) -> TablesAsOf | None:
+        """The global tables; None: there are none. In: all rows; the records in their order."""
+        if self.packing is None:
+            return None
+        versions = rows.filter(pc.not_equal(rows[SIDE], RECORD)).select(self.packing.rows.names)
+        return TablesAsOf(self.packing, versions, records)
 
     @property
     def _of_groups(self) -> list[str]:

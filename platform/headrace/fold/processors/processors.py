@@ -2,12 +2,17 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 
 import pyarrow as pa
 
 from headrace.description import Processed
+from headrace.description.feeds import RESULT
 from headrace.fold.contract import Step
+from headrace.fold.lookups.count_fates import CountFates
+from headrace.fold.processors.global_tables import Packing
+from headrace.fold.processors.keep_tables import KeepTables
 from headrace.fold.processors.process_batches import ProcessBatches
 from headrace.fold.processors.process_records import ProcessRecords
 from headrace.fold.processors.shape import AsFields, Shape
@@ -17,21 +22,31 @@ from headrace.fold.processors.shape import AsFields, Shape
 class Processors:
     """The rows that a processor forwards (L34).
 
+    packing  of its global tables; None: it reads none
     ordered  an increment takes all topics through one commit time
     """
 
     shape: Shape
+    packing: Packing | None = None
     ordered = True
 
     @classmethod
-    def of(cls, node: Processed, inputs: pa.Schema, fields: AsFields) -> Processors:
-        """The operator of a node. In: the schema of its rows; what makes Arrow's fields of declared columns."""
-        return cls(Shape.of(node, inputs, fields))
+    def of(cls, node: Processed, inputs: Mapping[str, pa.Schema], fields: AsFields) -> Processors:
+        """The operator of a node. In: the schema of each feed; what makes Arrow's fields of declared columns."""
+        shape = Shape.of(node, inputs[RESULT], fields)
+        return cls(shape, Packing.of(node, shape.by, inputs))
 
     @property
     def steps(self) -> tuple[Step, ...]:
-        """One."""
-        return (ProcessBatches(self.shape) if self.shape.vectorised else ProcessRecords(self.shape),)
+        """One; before it one that keeps global tables; first count, where two of the inputs read the same topic."""
+        if self.packing is None:
+            return (ProcessBatches(self.shape) if self.shape.vectorised else ProcessRecords(self.shape),)
+        counting = (CountFates(),) if self.packing.is_shared else ()
+        return (*counting, KeepTables(self.packing), ProcessRecords(self.shape, self.packing))
+
+    def packed(self, feeds: Mapping[str, pa.Table]) -> pa.Table:
+        """The rows of all feeds, as the first step takes them; with global tables they are decided."""
+        return feeds[RESULT] if self.packing is None else self.packing.packed(feeds)
 
     def decide(self, rows: pa.Table) -> pa.Table:
         """Complete FATE and REASON: every record that has a group is kept. Row by row; no row is dropped."""

@@ -20,6 +20,7 @@ from headrace.fold.processors.forwarded import (
     Forwarded,
 )
 from headrace.fold.processors.shape import Shape
+from headrace.fold.processors.tables_as_of import TablesAsOf
 from headrace.fold.segments import LOWEST
 
 
@@ -74,13 +75,15 @@ class Records:
 class Runner:
     """One object of a processor, and the rows that it forwards."""
 
-    def __init__(self, shape: Shape, commits: Commits, records: Records) -> None:
-        """Make the object, and call its `init`."""
-        self._shape, self._commits, self._records = shape, commits, records
+    def __init__(
+        self, shape: Shape, commits: Commits, records: Records, tables: TablesAsOf | None = None
+    ) -> None:
+        """Make the object, and call its `init`. In: tables  that all groups read."""
+        self._shape, self._commits, self._records, self._tables = shape, commits, records, tables
         self.forwarded = Forwarded(shape)
         self._before_ms = LOWEST  # the stream clock before the current log commit
         self.refused: dict[int, str] = {}  # the records that were set apart by number, and why
-        self._context = RunContext(shape, self.forwarded)
+        self._context = RunContext(shape, self.forwarded, tables.stores if tables else {})
         self._processor = _made(shape, self._context)
 
     @property
@@ -142,10 +145,14 @@ class Runner:
         context.stream_ms = clock.after_ms[at - 1] if at else clock.before_ms
         context.expire(context.stream_ms)
         self._before_ms = context.stream_ms
+        if self._tables:
+            self._tables.before_commit(at_ms)
         self._call_timers(group, WALL, at_ms, Cause(at_ms, WALL_TIMERS, at_ms, -1, group.number))
         for number in mine:
             self._process(group, number, at_ms)
         context.stream_ms = after_ms = clock.after_ms[at]
+        if self._tables:
+            self._tables.after_commit(at_ms)
         self._call_timers(group, STREAM, after_ms, Cause(at_ms, STREAM_TIMERS, after_ms, -1, group.number))
         if self._shape.closes and at in self._commits.drains and group.holds:
             context.cause = Cause(at_ms, DRAINED, at_ms, -1, group.number)
@@ -181,6 +188,8 @@ class Runner:
     def _stand_at(self, group: Group, number: int, at_ms: int) -> None:
         """Let the context stand at a record."""
         context = self._context
+        if self._tables:
+            self._tables.at_record(number)
         _, event_ms, stream_ms = (column[number] for column in self._records.times_ms)
         now_ms = max(event_ms or 0, self._before_ms) if self._shape.by_time is not None else stream_ms
         context.wall_ms, context.stream_ms = at_ms, LOWEST if now_ms is None else now_ms

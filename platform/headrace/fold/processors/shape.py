@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import datetime as dt
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 import pyarrow as pa
@@ -58,7 +58,8 @@ class Shape:
     columns         of a record
     by              columns of the rows that make a group: the user's, or topic and partition
     group           the columns of a group, as users call them
-    topics          whose clocks are the group's; none: that of its own partition is
+    topics          of the stream: whose clocks are the group's, if that of its own partition is not
+    read            all topics that an increment reads: those of global tables, too
     output          the columns of its rows
     outputs         of several outputs their columns by name; empty: there is one alone
     stream_wait_ms  the longest interval of timers by the stream clock; None: there are none
@@ -77,8 +78,9 @@ class Shape:
     by: tuple[str, ...]
     group: tuple[pa.Field, ...]
     topics: tuple[str, ...]
+    read: tuple[str, ...]
     output: tuple[pa.Field, ...]
-    outputs: Mapping[str, frozenset[str]]
+    outputs: Mapping[str, frozenset[str]] = field(hash=False)
     stores: tuple[StoreShape, ...]
     stream_wait_ms: int | None
     wall_wait_ms: int | None
@@ -100,6 +102,7 @@ class Shape:
             tuple(node.stream.columns or ()),
             by,
             tuple(group),
+            tuple(topic.name for topic in node.stream.topics),
             tuple(topic.name for topic in node.topics),
             tuple(fields(node.output_columns)),
             {name: frozenset(each.name for each in of) for name, of in node.outputs.items()},

@@ -56,7 +56,7 @@ def tables_of(shape: Shape) -> dict[str, StateTable]:
         found[STREAM_DUE] = StateTable(reminder, (DUE, HASH), _once, DUE, is_over)
     if shape.wall_wait_ms is not None:
         found[WALL_DUE] = StateTable(
-            reminder, (DUE, HASH), _once, DUE, partial(_wall_is_over, topics=shape.topics)
+            reminder, (DUE, HASH), _once, DUE, partial(_wall_is_over, topics=shape.read)
         )
     return found
 

@@ -78,7 +78,7 @@ class ProtobufRows:
 
 
 def registered_message(of: Protobuf, topic: str, part: str, what: str, *, register: bool) -> bytes:
-    """What stands before each message: nothing, or the magic byte, the id of its schema and the message's indexes.
+    """Give the bytes before each message: none, or the magic byte, the id of its schema and the message's indexes.
 
     Raises: TerminalError; RegistryAwayError
     """
@@ -182,7 +182,7 @@ def _put_map(field: FieldDescriptor) -> Put:
 
 
 def _filler(message: Descriptor) -> Put:
-    """What puts a value into a message of a type."""
+    """Choose how a value is put into a message of a type."""
     if message.full_name in WRAPPERS:
         return lambda part, value: setattr(part, "value", int(value) if "Int" in message.name else value)
     if message.full_name == TIMESTAMP:

@@ -28,7 +28,7 @@ def _python_values(structs: pa.StructArray) -> list[Any]:
 
 
 def _change(of: pa.DataType) -> Change | None:
-    """What makes plain values of a type; None: they are plain already."""
+    """Choose how values of a type become plain ones; None: they are plain already."""
     if pa.types.is_struct(of):
         changes = {field.name: change for field in of if (change := _change(field.type)) is not None}
         if not changes:

@@ -1,0 +1,114 @@
+"""Tables that all groups of a processor read, and none writes."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from headrace.description.processor_function import ProcessorFunction
+from headrace.description.relation import Relation
+from headrace.description.schema import is_floating
+from headrace.description.stores import check_store_name
+from headrace.description.table import Table
+from headrace.description.wording import a_value
+from headrace.errors import DescriptionError
+
+if TYPE_CHECKING:
+    from headrace.description.processed import Processed
+    from headrace.description.topic import Topic
+
+
+@dataclass(frozen=True)
+class GlobalTable:
+    """A table that every group of a processor reads as a store.
+
+    A record finds the table that the records before it in the logs leave, as in a lookup as of the log. A timer by the wall
+    clock finds the table before its log commit, a timer by the stream clock and `close` the table after it.
+
+    Source: Kafka Streams, GlobalKTable and Topology.addGlobalStore (KIP-99).
+    """
+
+    name: str
+    table: Table
+
+    def __post_init__(self) -> None:
+        check_store_name(self.name)
+        if not isinstance(self.table, Table):
+            raise DescriptionError(
+                f"{self._what}: {a_value(self.table)} is no table.",
+                hint=f"Write hr.global_table('{self.name}', topic.table()).",
+            )
+        if self.table.forget_deletes_ms is not None:
+            raise DescriptionError(
+                f"{self._what}: a table with forget_deletes_after takes no late records, and a processor reads all rows.",
+                hint="Leave it out.",
+            )
+        for name in self.table.key:
+            known = self.table.shape.type_of(name)
+            if known is not None and (is_floating(known.type) or "<" in known.type):
+                raise DescriptionError(
+                    f"{self._what}: key column '{name}' is {known.type}, which has no plain order.",
+                    hint="Let the key be a text, a whole number, a decimal, a date or a time.",
+                )
+
+    @property
+    def topics(self) -> tuple[Topic, ...]:
+        """The topics of the table."""
+        return self.table.topics
+
+    @property
+    def told_after(self) -> tuple[str, ...]:
+        """Those whose rows follow from a whole log commit: they stand after all records of that commit."""
+        return tuple(topic.name for topic in self.topics if topic.tells_changes)
+
+    def rules(self) -> dict[str, Any]:
+        """Name and table."""
+        return {"global_table": self.name, "table": self.table.rules()}
+
+    @property
+    def _what(self) -> str:
+        return f"global table '{self.name}'"
+
+
+def global_table(name: str, table: Relation) -> GlobalTable:
+    """Describe a table that all groups of a processor read, by `context.global_table(name)`.
+
+    In:     table  of any kind; of joins, aggregates and tables after steps the rows that the log commits before leave. Every
+                   micro-batch reads it whole, and each bucket holds it in memory: it is for tables of some megabytes
+    Raises: DescriptionError for what is no name or no table, and for a key without an order
+    """
+    from headrace.description.table_changes import table_of_changes  # its table may read a processor's rows
+
+    if isinstance(table, Relation) and not isinstance(table, Table):
+        table = table_of_changes(table)
+    return GlobalTable(name, table)
+
+
+def check_tables_of(node: Processed) -> None:
+    """Raises: DescriptionError when the global tables of a processor do not go together with the rest of it."""
+    from headrace.description.processed import SET_APART, TIME  # it has these tables
+
+    names = [*(store.name for store in node.stores), *(table.name for table in node.tables)]
+    twice = next((name for name in names if names.count(name) > 1), None)
+    if twice is not None:
+        raise DescriptionError(f"process: there are two stores '{twice}'.")
+    before = "Look its rows up before: stream.lookup(table, on='…'"
+    for table in node.tables:
+        shared = not {*table.topics}.isdisjoint(node.stream.topics)
+        apart = node.on_error == SET_APART and shared
+        for which, words, hint in (
+            (isinstance(node.processor, ProcessorFunction), "is a function", f"{before})."),
+            (node.is_vectorised, "takes tables of records", f"{before})."),
+            (node.order == TIME, "has order 'time'", f"{before}, as_of='event')."),
+            (
+                apart,
+                "sets records apart that the table, which reads the same topic, takes",
+                "Write on_error='stop'.",
+            ),
+        ):
+            if which:
+                raise DescriptionError(
+                    f"process: global table '{table.name}' is read record by record, as of the log; "
+                    f"{node.processor_name} {words}.",
+                    hint=hint,
+                )

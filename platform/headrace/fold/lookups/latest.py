@@ -1,0 +1,43 @@
+"""Which version of a table's row counts: at the end, or before some place of the logs.
+
+In all functions `codes` are the numbers of groups (keys), and versions are numbered as rows are.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from headrace.fold.group_order import order_by_group
+
+
+def in_table_order(
+    codes: np.ndarray, place: np.ndarray, event_ms: np.ndarray, *, by_timestamp: bool
+) -> np.ndarray:
+    """The permutation that sorts versions by key, then by the order of the table: the last one of a key counts."""
+    if by_timestamp:
+        by_time = np.lexsort((place, event_ms))
+        place = np.empty(len(by_time), np.int64)
+        place[by_time] = np.arange(len(by_time))
+    return order_by_group(codes, place)
+
+
+def last_of_groups(codes: np.ndarray) -> np.ndarray:
+    """Marks of the last row of each group. In: codes  of rows sorted by group."""
+    last = np.ones(len(codes), bool)
+    last[:-1] = codes[1:] != codes[:-1]
+    return last
+
+
+def highest_so_far(sequence: np.ndarray, in_order: np.ndarray, rows: int) -> np.ndarray:
+    """At each place the rank of the highest version, of its key or of one before; -1: there is none yet.
+
+    In:  sequence  rows by key, then as they follow one another; some may be no versions
+         in_order  the versions by key and the table's order
+         rows      how many rows there are
+    Law: versions of a later key rank higher than all of an earlier one. So the running maximum needs no segments, and is
+         of the key itself wherever a version of the key stands at the place or before.
+    """
+    rank = np.full(rows, -1)
+    rank[in_order] = np.arange(len(in_order))
+    found: np.ndarray = np.maximum.accumulate(rank[sequence])
+    return found
