@@ -9,14 +9,17 @@ import pytest
 import headrace as hr
 from headrace import lake as lakes
 from headrace.changing.rename_node import rename_node
+from headrace.description import OtherNodeError
 from headrace.lake import small_files
 from headrace.lake.fence import FencedError
 from headrace.lake.paths import Lake
 from headrace.nodes.progress import Progress
+from headrace.nodes.references import Generations, found_in
 from headrace.nodes.renamed import has_to_be_renamed, renamed_to, why_not_by_this_name
 from headrace.writing.lease import LeaseLostError
 from headrace.writing.node_runner import state_record
-from tests.changing.held import hold
+from tests.changing.held import hold, hold_log
+from tests.scenarios.chained import COUNTS
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -80,3 +83,23 @@ def test_a_writer_that_was_paused_commits_nothing_under_the_former_name(tmp_path
     rename_node(lake, "totals", "sums", ())
     with pytest.raises(FencedError):
         paused.append([], state_record(TOTALS, Progress(batch=2)))
+
+
+def test_readers_of_the_former_name_are_told_the_new_one(tmp_path: Path) -> None:
+    """Nothing comes under the former name any more: who reads on would wait for ever, and not know why."""
+    lake = Lake(f"file:{tmp_path}")
+    schema = "sensor STRING, window_start TIMESTAMP, window_end TIMESTAMP, n BIGINT"
+    old, new = (hr.node(name, schema=schema).where("n < 4").named("alerts") for name in ("counts", "tallies"))
+    hold(lake, COUNTS)
+    rename_node(lake, "counts", "tallies", ())
+    with pytest.raises(OtherNodeError, match=r"goes on as 'tallies', .*\n?.*hr\.node\('tallies', …\)"):
+        Generations(lake).of(old)
+    for reader in (old, new):
+        hold_log(lake, found_in(lake, reader).topics[0], 10)
+    generations = Generations(lake)
+    remark = generations.outdated(generations.of(old))
+    assert "Node 'counts' goes on as 'tallies'" in str(remark)
+    assert "hr.node('tallies', …)" in str(remark)
+    assert generations.outdated(generations.of(new)) is None
+    small_files.delete(lake.renamed("counts"))  # a person lets it run under the former name, too
+    assert generations.outdated(generations.of(old)) is None

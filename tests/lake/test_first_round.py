@@ -52,15 +52,17 @@ def lake(tmp_path: Path) -> Lake:
 
 def test_its_log_goes_on_and_its_nodes_are_rebuilt_from_it(spark: SparkSession, lake: Lake) -> None:
     session = pipeline_session(spark, interpreted=True)
-    for node, before in ((COUNTS, 10), (TOTALS, 2)):
+    for node, before, records in ((COUNTS, 10, 12), (TOTALS, 2, 13)):  # the log goes on in between
         version = lakes.open_table(lake.state(node.required_name)).version
         with pytest.raises(OtherDescriptionError, match="an older version of Headrace"):
             Line(session, lake, node)
         assert lakes.open_table(lake.state(node.required_name)).version == version
         rebuild = rebuild_due(session, node, lake, SystemClock())
         assert rebuild is not None
+        assert rebuild.records_before is None, "tables of another layout do not tell it"
         while rebuild.advance():
             pass
+        assert rebuild.records == records
         lease = take_lease(session, lake.lease(f"node/{node.required_name}"), "A node", SystemClock())
         rebuild.swap(lease)
         lease.release()

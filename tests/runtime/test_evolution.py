@@ -185,7 +185,9 @@ def test_a_rebuild_that_has_read_an_erased_key_begins_again(spark: SparkSession,
     changed = plain.suppress(LIMIT)
     rebuild = rebuild_due(spark, changed, lake, SystemClock())
     assert rebuild is not None
+    assert (rebuild.records, rebuild.records_before) == (0, 1)
     assert rebuild.advance()
+    assert (rebuild.records, rebuild.records_before) == (1, 1)
     with pytest.raises(LeaseHeldError, match="Rebuild of 'kept' is already being written"):
         list(Erasure(spark, lake, [plain], NARROW, "s1").run())
     rebuild.close()

@@ -102,3 +102,73 @@ def test_a_record_sent_again_is_known_behind_nodes_without_state(drive: Drive) -
     for node in (upper, words):
         name = node.required_name
         assert sorted(driver.backfill(name).collect()) == sorted(driver.read(name).collect()), name
+
+
+class Republished:
+    """A sink that is the topic `checked`: what it is given is piped into the driver, in order, also what it had before."""
+
+    name = "checked"
+
+    def __init__(self) -> None:
+        self.rows: list[tuple[str, int, str]] = []
+
+    def deliver(self, rows: DataFrame, delivery: Delivery) -> None:
+        found = rows.orderBy("__sequence", "__place").collect()
+        self.rows += [(row["screw"], row["turns"], row["__chain"]) for row in found]
+
+    def send(self, driver: TestDriver, again: int) -> None:
+        """Send the rows that came since; and those before, from a number on, as a producer does that had not committed."""
+        for screw, turns, chain in self.rows[again:]:
+            driver.pipe(
+                "checked",
+                key=screw,
+                value={"turns": turns},
+                headers={"source-chain": chain},
+                timestamp_ms=MINUTE // 6,
+            )
+
+
+def test_tightenings_that_are_sent_again_count_once_two_hops_behind_their_orders(drive: Drive) -> None:
+    """Orders of a service, tightened, checked by a node without state, and counted by the minute."""
+    tightenings = hr.Topic(
+        "tightenings", key="screw STRING", value="turns INT", idle_timeout=None, replay_guard=None
+    )
+    checked = hr.Topic(
+        "checked", key="screw STRING", value="turns INT", idle_timeout=None, replay_guard=hr.ReplayGuard()
+    )
+    republished = Republished()
+    good = tightenings.where("turns > 0").to(republished).named("good_tightenings")
+    turns = (
+        checked.group_by("screw")
+        .window(hr.tumbling("1 minute"), grace="0 minutes")
+        .aggregate(n=hr.count(), total=hr.sum("turns"))
+        .suppress(hr.until_window_closes())
+        .named("screw_turns")
+    )
+    driver = drive(good, turns)
+
+    def tighten(*orders: int) -> None:
+        for order in orders:
+            chain = hr.source_chain(None, "orders", 0, order)
+            driver.pipe(
+                "tightenings",
+                key="a",
+                value={"turns": order},
+                headers={"source-chain": chain},
+                timestamp_ms=MINUTE,
+            )
+        driver.cut()
+
+    tighten(1, 2)
+    republished.send(driver, 0)
+    tighten(1, 2, 3, 0, 4)  # the service crashed after order 2, and began again; order 0 came to nothing
+    assert [json.loads(chain)[0] for *_, chain in republished.rows] == [
+        ["orders", 0, order] for order in (1, 2, 1, 2, 3, 4)
+    ]
+    assert {len(json.loads(chain)) for *_, chain in republished.rows} == {3}
+    republished.send(driver, 1)
+    driver.pipe("checked", key="a", value={"turns": 0}, timestamp_ms=MINUTE)
+    driver.cut()
+    assert [(row["n"], row["total"]) for row in driver.read("screw_turns").collect()] == [(4, 1 + 2 + 3 + 4)]
+    assert fates(driver.ledger("screw_turns")) == {"used": 4, "replay": 3, "open": 1}
+    assert driver.backfill("screw_turns").collect() == driver.read("screw_turns").collect()

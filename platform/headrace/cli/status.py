@@ -55,7 +55,7 @@ def table_of(found: Sequence[Standing]) -> Table:
         )
         shown.add_row(
             each.asset,
-            "paused" if each.paused else "running" if each.running else "stopped",
+            _state(each),
             f"{each.commits:,}",
             _time(each.through_ms),
             _time(each.stream_ms),
@@ -63,6 +63,11 @@ def table_of(found: Sequence[Standing]) -> Table:
             counts,
         )
     return shown
+
+
+def _state(of: Standing) -> str:
+    state = "paused" if of.paused else "running" if of.running else "stopped"
+    return f"{state}, waits for {', '.join(of.waits_for)}" if of.waits_for else state
 
 
 def _time(at_ms: int | None) -> str:

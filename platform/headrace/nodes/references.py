@@ -20,6 +20,7 @@ from headrace.description import (
 )
 from headrace.errors import DescriptionError, TransientError
 from headrace.lake import small_files
+from headrace.nodes.renamed import renamed_to
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -100,6 +101,11 @@ def require_logs(lake: Lake, node: Node) -> None:
     for reference in references_of(node):
         if lakes.exists(lake.log(reference.name)):
             continue
+        if (after := renamed_to(lake, reference.node)) is not None:
+            raise OtherNodeError(
+                f"Node '{reference.node}' goes on as '{after}', and nobody has read it under its former name.",
+                hint=f"Read hr.node('{after}', …) instead.",
+            )
         if small_files.read_json(lake.opening(reference.node)) is not None:
             raise OtherNodeError(
                 f"Node '{reference.node}' cannot be read: rows of its logs were cut off before anybody read it.",
@@ -130,8 +136,13 @@ class Generations:
         return found
 
     def outdated(self, node: Node) -> TransientError | None:
-        """A remark on a node that reads a generation which is not written any more; None: it reads none."""
+        """A remark on a node that reads a generation or a name which is not written any more; None: it reads none."""
         for reference in references_of(node):
+            if (after := renamed_to(self._lake, reference.node)) is not None:
+                return TransientError(
+                    f"Node '{reference.node}' goes on as '{after}': nothing comes under its former name any more.",
+                    hint=f"Read hr.node('{after}', …) instead, and start this stream again.",
+                )
             said = small_files.read_json(self._lake.description(reference.node)) or {}
             if not said.get("fingerprint", reference.generation).startswith(reference.generation):
                 return TransientError(

@@ -76,7 +76,7 @@ class ProgressReporter:
         self._context, self._versions, self._checks = context, versions, checks
         self._observe, self._materialize = Throttle(observe), Throttle(materialize)
         self._materialize_checked = Throttle(Cadence(materialize.settled, materialize.settled))
-        self._states: dict[str, tuple[str, int]] = {}
+        self._states: dict[str, tuple[str, int, tuple[str, ...]]] = {}
         self._price_per_hour = Settings().price_per_hour
 
     def report(self, statuses: Sequence[StreamStatus], *, now: float, wall: float) -> None:
@@ -117,7 +117,7 @@ class ProgressReporter:
         materialize(self._context, event, self._checks.get(key, ()))
 
     def _log_change(self, status: StreamStatus) -> None:
-        before, seen = self._states.get(status.asset), (status.state, status.failures)
+        before, seen = self._states.get(status.asset), (status.state, status.failures, status.waits_for)
         if seen == before:
             return
         self._states[status.asset] = seen
@@ -132,7 +132,8 @@ class ProgressReporter:
         elif status.state == "waiting":
             log.warning(f"{status.asset}: {status.error}")
         else:
-            log.info(f"{status.asset} is {status.state}.")
+            waits = f", and waits until {', '.join(status.waits_for)} is complete" if status.waits_for else ""
+            log.info(f"{status.asset} is {status.state}{waits}.")
 
 
 def figures(status: StreamStatus, wall: float, price_per_hour: float | None = None) -> dict[str, Any]:
@@ -141,6 +142,7 @@ def figures(status: StreamStatus, wall: float, price_per_hour: float | None = No
         "state": status.state,
         **numbers(status, wall, price_per_hour),
         "error": status.error,
+        "waits_for": ", ".join(status.waits_for) or None,
     }
     if "stream_time_seconds" in shown:
         shown["stream_time"] = MetadataValue.timestamp(shown.pop("stream_time_seconds"))

@@ -39,6 +39,8 @@ class StreamStatus:
     limits          of a suppressed node those in force as of its progress
     trigger_seconds the shortest time between two micro-batches
     tried_again     False once only a person can start it again
+    waits_for       of a lookup with `complete_first` the topics of its table that are not read to where they ended at the
+                    first start: its records wait until they are
     """
 
     kind: str
@@ -63,6 +65,7 @@ class StreamStatus:
     limits: Mapping[str, float] = field(default_factory=dict)
     trigger_seconds: float | None = None
     tried_again: bool = True
+    waits_for: tuple[str, ...] = ()
 
     @property
     def asset(self) -> str:
@@ -72,7 +75,8 @@ class StreamStatus:
     def with_step(self, step: StreamStatus) -> StreamStatus:
         """The status of a node that reads a step without a name: what is wrong with the step is told as its own."""
         lags = [lag for lag in (self.lag_seconds, step.lag_seconds) if lag is not None]
-        late = replace(self, lag_seconds=max(lags, default=None))
+        waits_for = tuple(dict.fromkeys((*self.waits_for, *step.waits_for)))
+        late = replace(self, lag_seconds=max(lags, default=None), waits_for=waits_for)
         if step.error is None:
             return late
         return replace(
@@ -98,6 +102,7 @@ class StreamStatus:
             state_bytes=None,
             state_bytes_read=None,
             buffer={},
+            waits_for=(),
         )
 
 
