@@ -101,7 +101,7 @@ def test_the_changed_field_of_a_message_is_named(was: str, now: str, why: str | 
 
 
 @pytest.mark.parametrize(
-    "text", ["message M { string id 1; }", "message M { string id = x; }", "message M", "AAAA"]
+    "text", ["message M { string id 1; }", "message M { string id = x; }", "message M", "message M {", "AAAA"]
 )
 def test_what_is_no_schema_raises_a_value_error(text: str) -> None:
     with pytest.raises(ValueError):  # noqa: PT011

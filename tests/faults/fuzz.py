@@ -2,17 +2,16 @@
 
     python tests/faults/fuzz.py BOOTSTRAP LAKE TOPIC --seed 7 --records 10000
 
-Each record is generated with no regard to what becomes of it; the oracles say that. It prints `judged` and a verdict.
+The seed decides about the format. Each record is generated with no regard to what becomes of it; the oracles say that. It prints `judged` and a verdict.
 """
 
 from __future__ import annotations
 
 import argparse
 import json
-import sys
 import time
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import asdict, dataclass
 from random import Random
 from typing import TYPE_CHECKING, Any
@@ -26,12 +25,12 @@ from headrace.spark.jars import spark_jars
 from headrace.spark.kafka import KafkaSettings
 from headrace.spark.session import build_session, spark_conf
 from headrace.streams.stream_runtime import StreamRuntime
+from tests.faults.fuzz_formats import FORMATS, read_json
 from tests.faults.traffic import CHAIN, NOON_MS, YEAR_2100_MS
 from tests.faults.verdict import Delivered, Verdict, delivered, judge_node
 from tests.faults.victim import CONF
-from tests.laws.kernel.json_texts import COLUMNS, an_object
+from tests.laws.kernel.json_texts import an_object
 from tests.laws.kernel.test_sequence_json import ddl, exactly
-from tests.oracle import json_oracle
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -40,7 +39,6 @@ if TYPE_CHECKING:
 
 PARTITIONS = 3
 KEY: dict[str, Any] = {"k": "STRING", "n": "INT"}
-BLANKS = " \t\r\n"
 # The last moment that a timestamp can be written for, and the first that is beyond.
 TIMES_MS = (
     1,
@@ -53,6 +51,7 @@ TIMES_MS = (
     253_402_300_799_999,
     253_402_300_800_000,
 )
+PLAIN_KEY = b'{"k": "a", "n": 1}'
 BYTES = (
     b"",
     b"{",
@@ -96,21 +95,27 @@ class Fuzzed:
     timestamp_ms: int
 
 
-def node_of(topic: str) -> Node:
+def format_of(seed: int) -> str:
+    """The format of a trial."""
+    return [*FORMATS][seed % len(FORMATS)]
+
+
+def node_of(topic: str, form: str) -> Node:
     """Counts of each key, of whatever can be read."""
-    columns = ", ".join(f"`{name}` {ddl(of)}" for name, of in COLUMNS.items())
+    columns = ", ".join(f"`{name}` {ddl(of)}" for name, of in FORMATS[form].columns.items())
     readings = hr.Topic(
         topic,
         key="k STRING, n INT",
         value=columns,
+        format=FORMATS[form].format,
         idle_timeout=None,
         replay_guard=hr.ReplayGuard(mode="exact"),
     )
     counts = readings.group_by("k", "n").aggregate(rows=hr.count(), latest=hr.last("l"), longest=hr.max("s"))
-    return counts.named("fuzzed")
+    return counts.named(f"fuzzed_{form}")
 
 
-def records(random: Random, number: int) -> Iterator[Fuzzed]:
+def records(random: Random, number: int, form: str) -> Iterator[Fuzzed]:
     """So many records of the grammar."""
     for _ in range(number):
         headers: list[tuple[str, str | bytes | None]] = []
@@ -121,15 +126,15 @@ def records(random: Random, number: int) -> Iterator[Fuzzed]:
             headers = [("", b"\xff"), ("other", None), (CHAIN.upper(), b"[")]
         yield Fuzzed(
             random.randrange(PARTITIONS),
-            _text(random, KEY, plain=b'{"k": "a", "n": 1}'),
-            _text(random, COLUMNS, plain=b'{"s": "a", "l": 7}'),
+            _bytes(random, an_object(random, KEY).encode("utf-8", "surrogatepass"), PLAIN_KEY),
+            _bytes(random, FORMATS[form].make(random), FORMATS[form].plain),
             headers,
             random.choice(TIMES_MS),
         )
 
 
-def _text(random: Random, columns: dict[str, Any], plain: bytes) -> bytes | None:
-    """A text of the grammar; some have bytes changed, some are cut, some are other things."""
+def _bytes(random: Random, made: bytes, plain: bytes) -> bytes | None:
+    """What was made of the grammar; some have bytes changed, some are cut, some are other things."""
     draw = random.random()
     if draw < 0.3:
         return plain
@@ -137,19 +142,18 @@ def _text(random: Random, columns: dict[str, Any], plain: bytes) -> bytes | None
         return None
     if draw < 0.46:
         return random.choice(BYTES)
-    text = an_object(random, columns).encode("utf-8", "surrogatepass")
-    if draw < 0.6 and text:
-        at = random.randrange(len(text))
-        text = random.choice(
-            [text[:at], text[:at] + bytes([random.randrange(256)]) + text[at + 1 :], text + text[at:]]
+    if draw < 0.6 and made:
+        at = random.randrange(len(made))
+        return random.choice(
+            [made[:at], made[:at] + bytes([random.randrange(256)]) + made[at + 1 :], made + made[at:]]
         )
-    return text
+    return made
 
 
-def produce(bootstrap: str, topic: str, random: Random, number: int) -> None:
+def produce(bootstrap: str, topic: str, random: Random, number: int, form: str) -> None:
     """Send so many records, and return when the broker has all of them."""
     producer = Producer({"bootstrap.servers": bootstrap, "linger.ms": 20, "acks": "all"})
-    for record in records(random, number):
+    for record in records(random, number, form):
         while True:
             try:
                 producer.produce(
@@ -167,23 +171,10 @@ def produce(bootstrap: str, topic: str, random: Random, number: int) -> None:
     assert left == 0, f"{left} records are not on the broker"
 
 
-def read_by(raw: bytes | None, columns: dict[str, Any]) -> dict[str, Any] | str | None:
-    """What the oracle reads; a text when it is malformed."""
-    if raw is None:
-        return None
-    try:
-        text = raw.decode()
-    except UnicodeDecodeError:
-        return "not UTF-8"
-    trimmed = text.strip(BLANKS)
-    if not (trimmed.startswith("{") and trimmed.endswith("}")):
-        return "not an object"
-    return json_oracle.read(text, columns)
-
-
-def wanted(sent: Delivered, now_ms: int) -> tuple[str, Any, Any]:
+def wanted(sent: Delivered, now_ms: int, form: str) -> tuple[str, Any, Any]:
     """The kind of the log's row, its key and its value."""
-    key, value = read_by(sent.key, KEY), read_by(sent.value, COLUMNS)
+    key = None if sent.key is None else read_json(sent.key, KEY)
+    value = None if sent.value is None else FORMATS[form].read(sent.value)
     late = sent.timestamp_ms > now_ms
     chain = None if sent.chain is None else sent.chain.decode()
     if isinstance(key, str) or isinstance(value, str) or late or chain in NO_CHAINS:
@@ -191,20 +182,34 @@ def wanted(sent: Delivered, now_ms: int) -> tuple[str, Any, Any]:
     return "record", exactly(key), exactly(value)
 
 
-def fuzzed(spark: SparkSession, lake: Lake, bootstrap: str, topic: str, seed: int, number: int) -> Verdict:
-    """Send records, run the stream until it has caught up, and judge: each is in the log once, as the oracles have it."""
-    node = node_of(topic)
-    produce(bootstrap, topic, Random(seed), number)
+def fuzzed(
+    spark: SparkSession, lake: Lake, bootstrap: str, topics: Mapping[str, str], seed: int, number: int
+) -> Verdict:
+    """Send records, run the stream until it has caught up, and judge: each is in the log once, as the oracles have it.
+
+    In: topics  by the name of their format; each gets so many records
+    """
+    nodes = {form: node_of(topic, form) for form, topic in topics.items()}
+    for form, topic in topics.items():
+        produce(bootstrap, topic, Random(seed), number, form)
     runtime = StreamRuntime(
-        spark, lake, [node], kafka=KafkaSettings(bootstrap_servers=bootstrap), trigger_ms=100
+        spark, lake, [*nodes.values()], kafka=KafkaSettings(bootstrap_servers=bootstrap), trigger_ms=100
     )
     runtime.run_until_caught_up(600, poll_seconds=0.1)
     runtime.drain()
-    sys.setrecursionlimit(20_000)  # the oracle goes down with the nesting of a text
-    verdict, now_ms = Verdict(), time.time_ns() // 1_000_000 + 3_600_000
-    sent = delivered(bootstrap, topic)
-    verdict.records = len(sent)
-    expected = Counter(repr((s.partition, s.offset, *wanted(s, now_ms))) for s in sent)
+    verdict = Verdict()
+    for form, topic in topics.items():
+        _judge_log(verdict, spark, lake, bootstrap, topic, form)
+        judge_node(verdict, spark, lake, nodes[form])
+    return verdict
+
+
+def _judge_log(
+    verdict: Verdict, spark: SparkSession, lake: Lake, bootstrap: str, topic: str, form: str
+) -> None:
+    now_ms, sent = time.time_ns() // 1_000_000 + 3_600_000, delivered(bootstrap, topic)
+    verdict.records += len(sent)
+    expected = Counter(repr((s.partition, s.offset, *wanted(s, now_ms, form))) for s in sent)
     log = spark.read.format("delta").load(spark_uri(lake.log(topic))).where("offset IS NOT NULL")
     rows = log.select("partition", "offset", "kind", "key", "value").toArrow().to_pylist()
     found = Counter(
@@ -215,8 +220,6 @@ def fuzzed(spark: SparkSession, lake: Lake, bootstrap: str, topic: str, seed: in
         for row in rows
     )
     verdict.compare(f"log of {topic}", expected, found)
-    judge_node(verdict, spark, lake, node)
-    return verdict
 
 
 def main() -> None:
@@ -227,8 +230,9 @@ def main() -> None:
     parser.add_argument("--seed", type=int, required=True)
     parser.add_argument("--records", type=int, required=True)
     given = parser.parse_args()
+    topics = {format_of(given.seed): given.topic}
     spark = build_session(spark_conf(spark_jars(), lake=given.lake) | CONF, "fuzz")
-    found = fuzzed(spark, Lake(given.lake), given.bootstrap, given.topic, given.seed, given.records)
+    found = fuzzed(spark, Lake(given.lake), given.bootstrap, topics, given.seed, given.records)
     print("judged " + json.dumps(asdict(found)), flush=True)
 
 

@@ -1,25 +1,36 @@
-"""Malformed records of a grammar through a real broker: each is in the log once, as the oracles read it, and no stream ends."""
+"""Malformed records of a grammar, in five formats through a real broker: each is in the log once, as the oracles read it, and no stream ends."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
+from random import Random
 from typing import TYPE_CHECKING
 
 import pytest
 
 from headrace.lake.paths import Lake
 from headrace.local.broker import Broker
-from tests.faults.fuzz import PARTITIONS, fuzzed
+from tests.faults.fuzz import PARTITIONS, format_of, fuzzed, records
+from tests.faults.fuzz_formats import FORMATS
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-pytestmark = pytest.mark.broker
 
-
+@pytest.mark.broker
 def test_whatever_bytes_a_record_holds_it_is_in_the_log_once_as_the_oracle_reads_it(
     spark: SparkSession, lake: Lake, kafka: Broker, new_topic: Callable[[int], str]
 ) -> None:
-    found = fuzzed(spark, lake, kafka.bootstrap_servers, new_topic(PARTITIONS), seed=34, number=3_000)
+    topics = {form: new_topic(PARTITIONS) for form in FORMATS}
+    found = fuzzed(spark, lake, kafka.bootstrap_servers, topics, seed=34, number=1_000)
     assert found.words == []
-    assert found.records == 3_000
+    assert found.records == 1_000 * len(FORMATS)
+
+
+@pytest.mark.fast
+@pytest.mark.parametrize("form", FORMATS)
+def test_many_records_of_each_format_can_be_read_and_many_cannot(form: str) -> None:
+    made = [record.value for record in records(Random(34), 1_000, form) if record.value is not None]
+    dead = sum(isinstance(FORMATS[form].read(value), str) for value in made)
+    assert 100 < dead < len(made) - 300
+    assert {format_of(seed) for seed in range(len(FORMATS))} == {*FORMATS}

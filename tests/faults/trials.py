@@ -164,7 +164,7 @@ def disk_full(setting: Setting) -> Outcome:
 
 
 def malformed(setting: Setting) -> Outcome:
-    """Ten thousand records of a grammar."""
+    """Ten thousand records of a grammar, in the format that the seed decides about."""
     topic = f"fuzzed-{setting.seed}-{setting.servers.number()}"
     create_topics(setting.servers.broker.bootstrap_servers, {topic: PARTITIONS})
     place = setting.place(())

@@ -150,6 +150,21 @@ def test_an_incompatible_schema_is_refused_by_the_name_of_its_field(registry: Sc
     encoder_of(hr.Avro(schema=NEW, registry=registry.url), "strict", "value", COLUMNS, register=True)
 
 
+def test_an_incompatible_json_schema_is_refused_by_the_name_of_its_property(registry: SchemaRegistry) -> None:
+    client = SchemaRegistryClient({"url": registry.url})
+    properties = {"id": {"type": "string"}, "n": {"type": ["null", "string"]}}
+    text = json.dumps({"type": "object", "properties": properties})
+    client.register_schema("objects-value", Schema(text, "JSON"))
+    client.set_compatibility("objects-value", "BACKWARD")
+    changed = {"type": "object", "properties": {**properties, "n": {"type": "integer"}}}
+    with pytest.raises(SchemaRefusedError) as told:
+        encoder_of(
+            hr.JsonSchema(schema=changed, registry=registry.url), "objects", "value", COLUMNS, register=True
+        )
+    why = "property 'n' is integer, and was null or string"
+    assert f"subject 'objects-value' refuses the schema: {why}" in str(told.value)
+
+
 def test_protobuf_and_json_are_registered_too(registry: SchemaRegistry, tmp_path: Path) -> None:
     made = compiled(
         message("Other"), message("Sum", field("id", 1, Field.TYPE_STRING), field("n", 2, Field.TYPE_INT32))

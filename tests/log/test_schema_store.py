@@ -234,3 +234,23 @@ def test_a_refusal_is_told_also_where_the_other_schema_cannot_be_decoded() -> No
     with pytest.raises(SchemaRefusedError, match="subject 'orders-value' refuses the schema") as refused:
         asked.register("orders-value", "AVRO", json.dumps(SCHEMA))
     assert "the schema is incompatible" in str(refused.value)
+
+
+def test_a_refused_message_is_told_with_its_field() -> None:
+    class Client:
+        def register_schema(self, subject: str, schema: Any) -> int:
+            raise SchemaRegistryError(409, 409, "the schema is incompatible")
+
+        def get_latest_version(self, subject: str) -> Any:
+            text = 'syntax = "proto3"; message M { string id = 1; int32 n = 2; }'
+            newest = SimpleNamespace(schema_type="PROTOBUF", schema_str=text, references=[])
+            return SimpleNamespace(schema=newest)
+
+    asked = registries.Registry("http://registry:8081")
+    vars(asked)["_client"] = Client()
+    with pytest.raises(SchemaRefusedError, match=r"refuses the schema: field 'M\.n' has number 3, and had 2"):
+        asked.register("orders-value", "PROTOBUF", "message M { string id = 1; int32 n = 3; }")
+    with pytest.raises(SchemaRefusedError, match="its schemas are PROTOBUF, and this one is JSON"):
+        asked.register("orders-value", "JSON", "{}")
+    with pytest.raises(SchemaRefusedError, match="see its own words"):
+        asked.register("orders-value", "PROTOBUF", "message M {")

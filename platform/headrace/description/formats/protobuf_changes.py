@@ -114,6 +114,8 @@ def _read_body(tokens: Iterator[str], above: str, found: Messages) -> None:
             _skip(tokens, ";")
         elif token != ";":
             _read_field([token, *_until(tokens, ";")], found.get(above.rstrip(".")))
+    if above:
+        raise ValueError(f"the text ends within message '{above.rstrip('.')}'")
 
 
 def _read_field(tokens: list[str], fields: Fields | None) -> None:
