@@ -319,10 +319,8 @@ def test_two_backfills_of_a_node_at_once_are_refused(line: Line) -> None:
     assert all(v.equal for v in backfill(line))
 
 
-def test_a_backfill_that_has_lost_its_lease_while_it_was_paused_swaps_nothing(
-    line: Line, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """It looks at the lease behind the fence: what another process has swapped in since stays."""
+def test_a_backfill_that_lost_its_lease_swaps_nothing(line: Line, monkeypatch: pytest.MonkeyPatch) -> None:
+    """It looks behind the fence, for it may have been paused."""
     tamper(line)
     before, real = results(line), lakes.TableWriter
 

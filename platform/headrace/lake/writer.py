@@ -118,7 +118,7 @@ class TableWriter:
 
     @property
     def role(self) -> str:
-        """Of this writer."""
+        """The role of this writer."""
         return self._fence.role
 
     @property
