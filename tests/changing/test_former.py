@@ -62,6 +62,7 @@ def test_a_micro_batch_that_a_crash_had_interrupted_is_planned_as_before(lake: L
     if plan is not None:
         small_files.write_json(lake.plan("totals"), plan)
     keep_former(lake, "totals", AFTER.fingerprint(), 10)
+    hold(lake, AFTER, progress=Progress(batch=9))
     small_files.write_json(lake.plan("totals"), {"batch": 10, "upto_ms": {"readings": 9}})
     bring_back(lake, "totals", held)
     assert small_files.read_json(lake.plan("totals")) == plan
@@ -85,6 +86,23 @@ def test_of_a_swap_that_was_broken_off_nothing_is_kept_once_the_node_has_gone_on
     stored = {"fingerprint": AFTER.fingerprint(), "rules": {}, "remarks": {}}
     small_files.write_json(lake.description("totals"), stored)
     keep_former(lake, "totals", AFTER.fingerprint(), 20)
+    assert former_of(lake, "totals") is None
+
+
+@pytest.mark.parametrize("noted", [False, True])
+def test_tables_that_a_swap_kept_and_did_not_replace_stay_as_they_are(lake: Lake, noted: bool) -> None:
+    """The swap was broken off, and the node went on: brought back, it would give sinks the same rows again."""
+    hold(lake, BEFORE, progress=Progress(batch=8))
+    small_files.write_json(lake.plan("totals"), {"batch": 9, "upto_ms": {"readings": 9}})
+    if noted:  # by a process that was paused, and lost its leases to the one that went on
+        stored = {"fingerprint": AFTER.fingerprint(), "rules": {}, "remarks": {}}
+        small_files.write_json(lake.description("totals"), stored)
+    bring_back(lake, "totals", held)
+    assert progress(lake) == (BEFORE.fingerprint(), 8)
+    assert small_files.read_json(lake.plan("totals")) == {"batch": 9, "upto_ms": {"readings": 9}}
+    found = held_node(lake, "totals")
+    assert found is not None
+    assert found.rules == BEFORE.rules() | {"by": ["sensor_id"]}
     assert former_of(lake, "totals") is None
 
 

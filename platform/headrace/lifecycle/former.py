@@ -146,7 +146,8 @@ def bring_back(lake: Lake, name: str, require_held: Callable[[], object]) -> Non
 
     In: require_held  raises when the caller does not hold the node's leases any more
 
-    A crash on the way is noticed as one of a rebuild is, and this may be done again.
+    A crash on the way is noticed as one of a rebuild is, and this may be done again. An act that was broken off may have
+    kept tables that it did not replace. These stay as they are, for the node may have gone on since.
     """
     beside = _beside(lake, name)
     state = lakes.last_commit(lakes.open_table(beside.state(name)), f"node/{name}")
@@ -154,14 +155,31 @@ def bring_back(lake: Lake, name: str, require_held: Callable[[], object]) -> Non
     stored = small_files.read_json(beside.description(name))
     writers = take_over(lake, name)
     require_held()  # behind the fence: this process may have been paused
+    is_replaced = _is_replaced(lake, name)
     if stored is not None:
         small_files.write_json(lake.description(name), stored)
         require_held()  # whoever takes a lease later reads these rules
+    if not is_replaced:
+        drop_former(lake, name)
+        return
     _bring_back_plan(lake, beside, name)
     told = small_files.read_json(f"{lake.former(name)}/results.json") or {}
     replace_results(writers, name, lakes.open_table(beside.table(name)), told)
     replace_table(writers.state, lakes.open_table(beside.state(name)), plain(state.record))
     drop_former(lake, name)
+
+
+def _is_replaced(lake: Lake, name: str) -> bool:
+    """Whether a swap may have replaced some of a node's tables since they were kept."""
+    former = former_of(lake, name)
+    commit = lakes.last_commit(lakes.open_table(lake.state(name)), f"node/{name}")
+    if former is None or commit is None or commit.record["fingerprint"] != former.fingerprint:
+        return True
+    stored = small_files.read_json(lake.description(name))
+    if stored is not None and stored["fingerprint"] == former.fingerprint:
+        return False  # a swap notes its rules before it replaces anything
+    # It looks at the tables again afterwards, so nothing was replaced if they have gone on.
+    return former.batch in (None, commit.record.get("progress", {}).get("batch", 0))
 
 
 def _bring_back_plan(lake: Lake, beside: Lake, name: str) -> None:
