@@ -229,3 +229,32 @@ def test_no_log_commit_reads_no_state() -> None:
     rows, times = reading.increment({}, {"orders": 0, "rates": 0})
     (keeps, _) = reading.operator.steps
     assert keeps.needs(rows, times) == {}
+
+
+def test_versions_of_other_tables_do_not_move_what_stands_in_one() -> None:
+    banks = hr.Topic("banks", key="bank STRING", value="city STRING, founded BIGINT")
+    made_of_two = ORDERS.group_by("id").process(
+        Converts,
+        output="id STRING, what STRING",
+        stores=[hr.global_table("rates", RATES.table()), hr.global_table("banks", banks.table())],
+        stream_wait="1 second",
+        wall_wait="1 second",
+    )
+    came: dict[str, dict[int, Records]] = {
+        "orders": {3: [order("a", "eur", 10, 0)], 4: [order("z", "usd", 1, 5)]},
+        "rates": {1: [rate("eur", 2, 0), rate("usd", 3, 0)]},
+        "banks": {2: [rate(name, 1, 0) for name in "abcdefgh"]},
+    }
+    rows = told(made_of_two.named("converted"), timeline(VALUE, came))
+    assert rows == ["a 20", "a wall eur=2 usd=3", "z 3", "a stream eur=2 usd=3"]
+
+
+def test_a_delete_by_timestamp_is_remembered_against_older_versions_that_come_later() -> None:
+    logs = world(
+        {5: [order("a", "eur", 10, 0)]},
+        {1: [rate("eur", 2, 5)], 2: [rate("eur", 0, 9)], 4: [rate("eur", 3, 7)]},
+    )
+    reading = Reading(node(RATES.table("timestamp").where("rate > 0")), logs)
+    for seed in range(12):  # upkeep comes by chance
+        (row,) = run(reading.operator.steps, reading, Plan(sizes=(1,), seed=seed)).rows()
+        assert row["what"] == "None"
