@@ -42,7 +42,7 @@ class Progress:
     buffer: Mapping[str, Mapping[str, int]] = field(default_factory=dict)
     limits: Limits = field(default_factory=dict)
     sizes: Mapping[str, Mapping[str, Sequence[int]]] = field(default_factory=dict)
-    complete: Sequence[str] = ()
+    complete: Sequence[str] = field(default_factory=list)
 
     @property
     def clock(self) -> Clock:

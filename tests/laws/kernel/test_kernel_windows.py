@@ -85,5 +85,16 @@ def test_a_record_that_is_late_for_its_first_window_enters_the_next_one_alone(si
     assert (counts[0], counts[5]) == (2, 2)
 
 
+@pytest.mark.parametrize("shape", [(10, 10, 0), (10, 5, 0)])
+def test_a_row_of_a_moment_before_1970_enters_no_window(shape: tuple[int, int, int]) -> None:
+    """A topic refuses such records; a node that is read may give one, of a timer that stream time calls early."""
+    commits = [Commit(1_000_000 + at, [Arrival(0, "a", at * SECOND, at)]) for at in (-12, -1, 3, 30)]
+    world = World([Sequenced("t", sequence(commits, None, 0))], pa.int64())
+    verdict = Verdict(Reading(node(shape), world))
+    verdict.check(ONE_GO)
+    verdict.check_late()
+    assert [*verdict.wanted.fates.values()] == ["late", "late", "used", "open"]
+
+
 def test_frontiers_cut_whole_commits() -> None:
     assert frontiers(World([], pa.float64()), ONE_GO) == []

@@ -40,8 +40,9 @@ class Entered:
         panes, (event_ms, stream_ms) = shape.panes, shape.times(rows)
         last = panes.last_start(event_ms)
         if panes.tumbling:  # each event is in one window
-            late = last + panes.wait_ms <= stream_ms
-            return cls(last, last, last + late * panes.advance_ms, last)
+            # A node that is read may give rows of a moment before 1970, where no window starts.
+            late = (last < 0) | (last + panes.wait_ms <= stream_ms)
+            return cls(last, np.maximum(last, 0), last + late * panes.advance_ms, last)
         first = panes.first_start(event_ms)
         start = np.maximum(first, panes.first_open_start(stream_ms))
         return cls(panes.pane(event_ms), first, start, last)
