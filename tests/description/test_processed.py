@@ -117,15 +117,15 @@ def test_a_global_table_is_read_record_by_record_as_of_the_log() -> None:
     assert node.fingerprint() == counted(stores=[table, COUNT]).fingerprint()
     with refused("there are two stores 'count'"):
         counted(stores=[COUNT, hr.global_table("count", words.table())])
-    with refused("global table 'words' is read record by record, as of the log; CountWords has order 'time'"):
+    with refused("global table 'words': it is read as of the log, and order is 'time'"):
         counted(stores=[COUNT, table], order="time")
-    with refused("CountWords sets records apart that the table, which reads the same topic, takes"):
+    with refused("it reads a topic of the stream, too, so it would keep records that on_error='dead_letter'"):
         lines = LINES.group_by("word").aggregate(n=hr.count())
         counted(stores=[hr.global_table("lines", LINES.table())], on_error="dead_letter")
     counted(stores=[hr.global_table("lines", lines)], on_error="dead_letter")
-    with refused("Tables takes tables of records", "stream.lookup(table, on='…')"):
+    with refused("Tables takes tables of records, and cannot read it", "stream.lookup(table, on='…')"):
         counted(Tables, stores=[table])
-    with refused("told is a function"):
+    with refused("global table 'words': the function told cannot read it"):
         counted(hr.processor(told, state="n INT"), stores=[table])
     with refused("process: stores is not a list of stores"):
         counted(stores=table)

@@ -92,7 +92,12 @@ def test_a_descriptor_is_the_same_as_its_text() -> None:
         ("string sku = 1;", "bytes sku = 1;", "field 'Order.Line.sku' is bytes, and was string"),
         ("message Other", "message Another", "message 'Other' is not in it"),
         ("string id = 1;", "string id = 1; bool b = 7;", "field 'Order.b' is new"),
-        ("// Orders.", "// Another remark.", None),
+        ("// Orders.", "// Another remark, in größeren letters.", None),
+        (
+            "string id = 1; /* of the shop; } */\n  repeated",
+            "string name = 1;",
+            "field 'Order.lines' is Line, and was repeated Line",
+        ),
     ],
 )
 def test_the_changed_field_of_a_message_is_named(was: str, now: str, why: str | None) -> None:
@@ -101,7 +106,15 @@ def test_the_changed_field_of_a_message_is_named(was: str, now: str, why: str | 
 
 
 @pytest.mark.parametrize(
-    "text", ["message M { string id 1; }", "message M { string id = x; }", "message M", "message M {", "AAAA"]
+    "text",
+    [
+        "message M { string id 1; }",
+        "message M { string id = x; }",
+        "message M { optional id = 1; }",
+        "message M",
+        "message M {",
+        "AAAA",
+    ],
 )
 def test_what_is_no_schema_raises_a_value_error(text: str) -> None:
     with pytest.raises(ValueError):  # noqa: PT011
@@ -138,3 +151,19 @@ def test_the_changed_property_of_a_schema_is_named(was: str, now: str, why: str 
     text = json.dumps(OBJECT)
     assert text.count(was) == 1
     assert changed_property(text, text.replace(was, now)) == why
+
+
+@pytest.mark.parametrize(
+    ("was", "now", "why"),
+    [
+        ({"oneOf": [{"type": "null"}, {"type": "integer"}]}, {"type": "integer"}, None),
+        ({}, {"type": "integer"}, "property 'n' is integer, and was anything"),
+        ({"type": "integer", "required": True}, {"type": "string"}, "property 'n' is string, and was integer"),
+        ({"type": "integer"}, {"type": "integer", "required": True, "enum": 5}, None),
+        ({"type": "object", "properties": ["a"]}, {"type": "object", "properties": {"a": {}}}, "property 'n.a' is new"),
+    ],
+)  # fmt: skip
+def test_keywords_of_other_forms_say_nothing(was: Any, now: Any, why: str | None) -> None:
+    """`required` was a boolean in draft 3; and what else says which values there are is no "anything"."""
+    before, after = (json.dumps({"type": "object", "properties": {"n": n}}) for n in (was, now))
+    assert changed_property(before, after) == why

@@ -53,19 +53,20 @@ def log_of(keys: str, last_control: bool = False) -> World:
     return World([Sequenced("t", sequence(commits, None, 60_000), controls)], pa.int64())
 
 
+def opened(node: Any, folder: Path) -> NodeState:
+    """The state of a node whose tables lie in a folder."""
+    operator = operator_of(node.named("it"), {"result": COLUMNS})
+    uris = {"results": str(folder / "results")}
+    return NodeState(NodeTables.create(operator, str(folder / "state"), uris))
+
+
 @pytest.mark.parametrize("node", NODES.values(), ids=NODES)
 @pytest.mark.parametrize("buckets", [1, 3])
 def test_a_full_stream_commits_nothing_until_its_bound_is_raised(
     tmp_path: Path, node: Any, buckets: int
 ) -> None:
-    operator = operator_of(node.named("it"), {"result": COLUMNS})
     how = Distribution(buckets=buckets)
-
-    def opened() -> NodeState:
-        uris = {"results": str(tmp_path / "results")}
-        return NodeState(NodeTables.create(operator, str(tmp_path / "state"), uris))
-
-    state, world = opened(), log_of("abc")
+    state, world = opened(node, tmp_path), log_of("abc")
     rows, times = world.increment({}, {"t": 2_000})
     found = state.fold(rows, times, how)
     assert found is not None
@@ -81,7 +82,7 @@ def test_a_full_stream_commits_nothing_until_its_bound_is_raised(
     found = state.fold(rows, times, how)
     assert found is not None
     state.commit(found, times)
-    again = opened()
+    again = opened(node, tmp_path)
     assert again.progress == state.progress
     assert [json.loads(said) for _, said in again.progress.limits] == [json.loads(RAISED)]
     rows, times = log_of("abcd", last_control=True).increment({"t": 9_000}, {"t": 10_000})
@@ -99,3 +100,25 @@ def test_windows_that_were_open_before_the_bound_was_described_leave_no_debt() -
     sizes, refused = judge({}, [table], lambda at_ms: BOUND, "it", "open windows")
     assert sizes == {("t", 0): (3, 30)}
     assert "3 records of open windows would wait" in str(refused)
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_a_bound_that_was_away_for_a_while_counts_no_windows_that_have_closed_meanwhile(
+    tmp_path: Path, kind: str
+) -> None:
+    """A node may spill and shut down in turns: neither alters its rows, so it goes on from its state."""
+    counts = TOPIC.group_by("key").window(KINDS[kind], grace=0).aggregate(n=hr.count())
+    spills, world = counts.suppress(hr.until_window_closes()), log_of("abcd")
+
+    def fold(node: Any, after_ms: int, upto_ms: int) -> NodeState:
+        state = opened(node, tmp_path)
+        rows, times = world.increment({"t": after_ms} if after_ms else {}, {"t": upto_ms})
+        found = state.fold(rows, times)
+        assert found is not None
+        state.commit(found, times)
+        return state
+
+    assert fold(NODES[kind], 0, 2_000).progress.sizes.keys() == {("t", 0)}
+    assert fold(spills, 2_000, 3_000).progress.sizes == {}
+    ((records, _),) = fold(NODES[kind], 3_000, 10_000).progress.sizes.values()
+    assert records == 1  # the one of `d`

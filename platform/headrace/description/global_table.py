@@ -97,18 +97,26 @@ def check_tables_of(node: Processed) -> None:
         shared = not {*table.topics}.isdisjoint(node.stream.topics)
         apart = node.on_error == SET_APART and shared
         for which, words, hint in (
-            (isinstance(node.processor, ProcessorFunction), "is a function", f"{before})."),
-            (node.is_vectorised, "takes tables of records", f"{before})."),
-            (node.order == TIME, "has order 'time'", f"{before}, as_of='event')."),
+            (
+                isinstance(node.processor, ProcessorFunction),
+                f"the function {node.processor_name} cannot read it",
+                f"{before}).",
+            ),
+            (
+                node.is_vectorised,
+                f"{node.processor_name} takes tables of records, and cannot read it",
+                f"{before}).",
+            ),
+            (
+                node.order == TIME,
+                "it is read as of the log, and order is 'time'",
+                f"{before}, as_of='event').",
+            ),
             (
                 apart,
-                "sets records apart that the table, which reads the same topic, takes",
+                "it reads a topic of the stream, too, so it would keep records that on_error='dead_letter' refuses",
                 "Write on_error='stop'.",
             ),
         ):
             if which:
-                raise DescriptionError(
-                    f"process: global table '{table.name}' is read record by record, as of the log; "
-                    f"{node.processor_name} {words}.",
-                    hint=hint,
-                )
+                raise DescriptionError(f"process: global table '{table.name}': {words}.", hint=hint)

@@ -35,8 +35,10 @@ def judged(
 ) -> tuple[Sizes, TerminalError | None]:
     """How much waits after an increment, and why the stream has to stop before it commits anything.
 
-    In: times  with the limits that were set before the increment
-        sizes  how much waited before it
+    In:  times  with the limits that were set before the increment
+         sizes  how much waited before it
+    Out: no sizes without a bound that needs them. Nothing would be taken away from them as windows close, so a bound that is
+         described again would count windows that are gone
     """
     match operator.kernel:
         case Windows(bounded=True) | SlidingWindows(bounded=True) | Sessions(bounded=True):
@@ -46,8 +48,8 @@ def judged(
         case TimeLimit():
             waiting = found.outputs.get(WAITING)
             refusal = operator.kernel.refusal(pa.concat_tables(waiting), times) if waiting else None
-            return sizes, refusal
-    return sizes, None
+            return {}, refusal
+    return {}, None
 
 
 def standing_limits(operator: NodeOperator, rows: LimitRows) -> Sequence[tuple[int, str]]:

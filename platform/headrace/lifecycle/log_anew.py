@@ -45,6 +45,7 @@ if TYPE_CHECKING:
     from headrace.log.clock import Clock
 
 ROWS_MAX = 200_000  # that are read, and written to one file, at once; whole commits
+BYTES_MAX = 256 << 20  # of their keys and values, as Kafka had them
 GROUP_BYTES = (
     32 << 20
 )  # of rows that are written at once; compressed records may hold far more than they take
@@ -125,8 +126,9 @@ def _files(
     """The files of the new log, each of whole commits in order."""
     log, decoded = read(spark, uri, version), decoded_by(topic)
     assert decoded is not None
-    times = log.groupBy(F.unix_micros("ingested_at").alias("at")).count().orderBy("at").collect()
-    for first, last in _stretches([(row["at"], row["count"]) for row in times], rows_max):
+    sizes = F.count("*").alias("rows"), F.coalesce(F.sum("size_bytes"), F.lit(0)).alias("bytes")
+    commits = log.groupBy(F.unix_micros("ingested_at").alias("at")).agg(*sizes).orderBy("at").collect()
+    for first, last in stretches_of([(row["at"], row["rows"], row["bytes"]) for row in commits], rows_max):
         at = F.unix_micros("ingested_at")
         between = (F.col("ingested_at") >= F.timestamp_micros(F.lit(first))) & (
             F.col("ingested_at") <= F.timestamp_micros(F.lit(last))
@@ -135,14 +137,19 @@ def _files(
         yield from _written(_commits(rows, anew, decoded), anew.schema, folder)
 
 
-def _stretches(commits: Sequence[tuple[int, int]], rows_max: int) -> Iterator[tuple[int, int]]:
-    """The first and the last commit time of stretches with about so many rows, of the times and rows of commits."""
-    first, held = None, 0
-    for number, (at, rows) in enumerate(commits):
-        first, held = at if first is None else first, held + rows
-        if held >= rows_max or number == len(commits) - 1:
+def stretches_of(
+    commits: Sequence[tuple[int, int, int]], rows_max: int = ROWS_MAX, bytes_max: int = BYTES_MAX
+) -> Iterator[tuple[int, int]]:
+    """The first and the last commit time of stretches, each of which ends with the commit that fills it.
+
+    In: commits  the time of each, its rows and their bytes
+    """
+    first, rows, size = None, 0, 0
+    for number, (at, more_rows, more_bytes) in enumerate(commits):
+        first, rows, size = at if first is None else first, rows + more_rows, size + more_bytes
+        if rows >= rows_max or size >= bytes_max or number == len(commits) - 1:
             yield first, at
-            first, held = None, 0
+            first, rows, size = None, 0, 0
 
 
 def _commits(rows: pa.Table, anew: Resequencer, decoded: Mapping[str, Any]) -> Iterator[pa.Table]:

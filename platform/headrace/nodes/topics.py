@@ -153,9 +153,12 @@ def _of_kafka(topic: Topic) -> list[Topic]:
 
 
 def topics_beside(topic: Topic, nodes: Sequence[Node]) -> frozenset[str]:
-    """The other topics of nodes that wait for stream time: what came in those may wait for this one's."""
-    waiting = (node for node in nodes if topic in node.topics and node.longest_wait_ms)
-    return frozenset(other.name for node in waiting for other in node.topics if other != topic)
+    """The other topics of Kafka from which nodes follow that wait for stream time: their records may wait for this topic.
+
+    Such a node may read this topic through other nodes, and those may not wait themselves, as a lookup as of the log.
+    """
+    waiting = [node for node in nodes_below(topic, nodes) if node.longest_wait_ms]
+    return frozenset(other.name for other in topics_below(waiting) if other.name != topic.name)
 
 
 def longest_wait_ms(topic: Topic, nodes: Sequence[Node], beyond: Mapping[str, int] | None = None) -> int:

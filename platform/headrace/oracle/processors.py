@@ -15,14 +15,13 @@ from typing import TYPE_CHECKING, Any
 from headrace.description.batch_processor import BatchProcessor
 from headrace.description.durations import duration_ms
 from headrace.description.feeds import RESULT
-from headrace.description.node_reference import is_of_kafka
 from headrace.description.outputs import OUTPUT, TO
 from headrace.description.processed import LOG
 from headrace.description.processor import Context, KeyValueStore, Processor, Record, Timer, freeze
 from headrace.description.time_stores import SessionStore, WindowStore
-from headrace.oracle.fates import DEAD_LETTER, DRAIN, TICK, USED, refused
+from headrace.oracle.fates import DEAD_LETTER, DRAIN, USED, refused
 from headrace.oracle.global_tables import Before, before_record, global_rows, note_fates_of_tables
-from headrace.oracle.log import Clocks, Log, Place, Results, Row, Values
+from headrace.oracle.log import Log, Place, Results, Row, Values
 from headrace.oracle.one_by_one import OneByOne
 from headrace.oracle.processor_stores import (
     NOT_BEGUN,
@@ -278,23 +277,12 @@ def processed(node: Processed, log: Log) -> Results:
     columns = None if log.schemas is None else log.schemas[RESULT]
     run, before, first = _Run(node, columns, log), dict[Any, int](), 0
     drains = {row.at_ms for rows in log.feeds.values() for row in rows if row.fate == DRAIN}
-    for at_ms, after in _commits(node, log):
+    for at_ms, after in log.commits:
         last = bisect_right(log.rows, at_ms, first, key=lambda row: row.at_ms)
         run.commit(at_ms, log.rows[first:last], before, after, is_drained=at_ms in drains)
         before, first = dict(after), last
     note_fates_of_tables(node, log, run.found)
     return run.found
-
-
-def _commits(node: Processed, log: Log) -> Clocks:
-    """The log commits. A row of another node may have left between two of them (L32): the second one brings it."""
-    if log.clocks is not None:
-        return log.clocks
-    nodes = {topic.name for topic in node.topics if not is_of_kafka(topic)}
-    told = {
-        row.at_ms for rows in log.feeds.values() for row in rows if row.topic not in nodes or row.fate == TICK
-    }
-    return [(at_ms, after) for at_ms, after in log.commits if at_ms in told]
 
 
 def _next(due: float, interval_ms: int, now_ms: int) -> int:

@@ -183,7 +183,9 @@ def log_of(operator: NodeOperator, found: Outcome, read: Mapping[str, TopicLog])
     given = pa.table(columns)
     ticks = _ticks(output, stream, given.schema)
     place = (output.name, 0)
-    clocks = [(at, {} if ms is None else {place: ms}) for at, ms in stream]
+    # A row that left between two commits is a commit of its own to those that read it, at which no time moves.
+    between = {at: _before(stream, at) for at in rows[SEQUENCE].to_pylist()}
+    clocks = [(at, {} if ms is None else {place: ms}) for at, ms in sorted((between | dict(stream)).items())]
     return TopicLog(pa.concat_tables([given, ticks]).combine_chunks(), clocks)
 
 

@@ -20,6 +20,8 @@ from hypothesis import strategies as st
 
 import headrace as hr
 from headrace.description import Node, NodeOutput, WindowedAggregate, is_of_kafka, with_unnamed
+from headrace.engine.clocks import times_of
+from headrace.fold.contract import Clock
 from tests.laws.kernel.chained import ChainedReading, TopicLog, log_of, logs_of
 from tests.laws.kernel.global_table_subjects import Finds
 from tests.laws.kernel.harness import run
@@ -27,6 +29,7 @@ from tests.laws.kernel.logs import SECOND, World, worlds
 from tests.laws.kernel.plans import ONE_GO, Plan, plans
 from tests.laws.kernel.processor_subjects import Count, Sums
 from tests.laws.kernel.subjects import T, U, small
+from tests.laws.kernel.timelines import Records, timeline
 from tests.laws.kernel.verdict import PER_BUCKET, Verdict
 
 pytestmark = pytest.mark.fast
@@ -208,6 +211,37 @@ def test_a_pipeline_gives_what_its_oracles_give_and_tells_the_same_to_its_reader
         if streamed is not None:
             event(f"rows through {type(node).__name__}: {min(streamed.rows.num_rows // 5 * 5, 20)}")
             logs[NodeOutput.of(node).name] = streamed
+
+
+def test_clocks_are_those_that_the_engine_reads_also_where_rows_leave_between_two_commits() -> None:
+    waits = T.group_by("key").aggregate(value=hr.max("value"))
+    calm = waits.suppress(hr.until_time_limit("1500 ms", clock="wall"))
+    told = (
+        calm.as_stream()
+        .group_by("key")
+        .process(
+            partial(Sums, "1 second", "wall"),
+            output="at TIMESTAMP, key BIGINT, value BIGINT, stream TIMESTAMP",
+            stores=[hr.key_value_store("sums", "k BIGINT", "n BIGINT")],
+            wall_wait="1 second",
+        )
+    )
+    came: dict[int, Records] = {1: [("a", 1, 0)], 2: [("b", 2, 0)], 4: [("a", 3, 0)], 9: [("a", 3, 0)]}
+    logs = logs_of(timeline(pa.int64(), {"t": came}))
+    *before, last = with_unnamed([told.named("sums")])
+    for node in before:
+        log = check(node, ONE_GO, logs)
+        assert log is not None
+        logs[NodeOutput.of(node).name] = log
+    reading = ChainedReading(last, logs)
+    upto = dict.fromkeys(reading.topics, 9_000)
+    _, times = reading.increment({}, upto)
+    read = times_of([*reading.feeds.values()], Clock(), upto, [])
+    assert [at for at, _ in read.commits] == [1_000, 2_000, 2_500, 3_500, 4_000, 5_500, 9_000]
+    assert [(at, dict(clock.stream_ms)) for at, clock in times.commits] == [
+        (at, dict(clock.stream_ms)) for at, clock in read.commits
+    ]
+    check(last, Plan(sizes=(1,), buckets=(2,)), logs)
 
 
 def check(node: Node, plan: Plan, logs: dict[str, TopicLog]) -> TopicLog | None:

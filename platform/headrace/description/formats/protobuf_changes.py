@@ -6,9 +6,9 @@ Source: Protocol Buffers, Language Specification (proto 2 and 3); Confluent, "Pr
 from __future__ import annotations
 
 import base64
-import binascii
 import re
 from collections.abc import Iterator, Mapping
+from operator import itemgetter
 from typing import Any
 
 # A field as its name and its type; of the names of types the last part.
@@ -19,6 +19,7 @@ _COMMENTS = ("//", "/*")
 _BLOCKS = ("enum", "service", "extend")
 _STATEMENTS = ("syntax", "edition", "package", "import", "option", "reserved", "extensions")
 _LABELS = ("optional", "required")
+CHANGED, GONE, RENAMED, NEW = range(4)  # changes, those first that are the likeliest to be refused
 
 
 def changed_field(before: str, now: str) -> str | None:
@@ -27,7 +28,8 @@ def changed_field(before: str, now: str) -> str | None:
     Raises: ValueError for a text that is no schema
     """
     old, new = messages_of(before), messages_of(now)
-    return next(_changes(old, new), None) or next(_additions(old, new), None)
+    found = [*_changes(old, new), *_additions(old, new)]
+    return min(found, key=itemgetter(0), default=(None, None))[1]
 
 
 def messages_of(text: str) -> Messages:
@@ -38,7 +40,7 @@ def messages_of(text: str) -> Messages:
     found: Messages = {}
     try:
         content = base64.b64decode(text, validate=True)
-    except binascii.Error:
+    except ValueError:  # also for letters that base 64 does not have
         tokens = (token for token in _TOKEN.findall(text) if not token.startswith(_COMMENTS))
         _read_body(tokens, "", found)
         return found
@@ -52,30 +54,32 @@ def messages_of(text: str) -> Messages:
     return found
 
 
-def _changes(old: Messages, new: Messages) -> Iterator[str]:
+def _changes(old: Messages, new: Messages) -> Iterator[tuple[int, str]]:
     for message, fields in old.items():
         if message not in new:
-            yield f"message '{message}' is not in it"
+            yield GONE, f"message '{message}' is not in it"
             continue
         numbers = {name: number for number, (name, _) in new[message].items()}
         for number, (name, of) in fields.items():
             what = f"field '{message}.{name}'"
+            if number not in new[message] and name in numbers:
+                yield CHANGED, f"{what} has number {numbers[name]}, and had {number}"
+                continue
             if number not in new[message]:
-                again = f"has number {numbers.get(name)}, and had {number}"
-                yield f"{what} {again if name in numbers else f'with number {number} is not in it'}"
+                yield GONE, f"{what} with number {number} is not in it"
                 continue
             name_now, of_now = new[message][number]
             if of_now != of:
-                yield f"{what} is {of_now}, and was {of}"
+                yield CHANGED, f"{what} is {of_now}, and was {of}"
             elif name_now != name:
-                yield f"{what} is named '{name_now}' now"
+                yield RENAMED, f"{what} is named '{name_now}' now"
 
 
-def _additions(old: Messages, new: Messages) -> Iterator[str]:
+def _additions(old: Messages, new: Messages) -> Iterator[tuple[int, str]]:
     for message, fields in new.items():
         for number, (name, _) in fields.items():
             if number not in old.get(message, {}):
-                yield f"field '{message}.{name}' is new"
+                yield NEW, f"field '{message}.{name}' is new"
 
 
 def _describe(messages: Any, above: str, found: Messages) -> None:
@@ -123,6 +127,8 @@ def _read_field(tokens: list[str], fields: Fields | None) -> None:
     if fields is None or at < 2 or at + 1 >= len(tokens):
         raise ValueError(f"no field: {' '.join(tokens)[:80]}")
     words = [_last(each) for each in tokens[: at - 1] if each not in _LABELS]
+    if not words:
+        raise ValueError(f"no type: {' '.join(tokens)[:80]}")
     of = "".join(words) if words[0] == "map" else " ".join(words)
     fields[int(tokens[at + 1], 0)] = tokens[at - 1], of
 
