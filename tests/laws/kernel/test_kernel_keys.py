@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 import os
+import re
 from datetime import UTC
 from functools import cmp_to_key
 from itertools import combinations, pairwise, product
@@ -127,7 +128,7 @@ def test_a_key_depends_on_the_values_alone(values: pa.Array, data: st.DataObject
 def test_canonical_values_have_the_same_bytes(values: pa.Array) -> None:
     assert canonical(values).type == values.type
     assert encode(canonical(values)).equals(encode(values))
-    assert "-0.0" not in str(canonical(values).to_pylist())
+    assert re.search(r"-0\.0(?!\d)", str(canonical(values).to_pylist())) is None  # of decimals there is -0.05
 
 
 def test_maps_are_sets_of_entries() -> None:
