@@ -50,9 +50,9 @@ def seconds_without(
     state, log = (
         open_table(path) for path in (world.lake.state("reading_counts"), world.lake.log(world.topic))
     )
+    versions = [state.version, log.version]  # read before: the other may be there within the second
     active.process.send_signal(signal.SIGKILL)
     died = time.monotonic()
-    versions = [state.version, log.version]
     produce(broker, world.topic, [reading(p, m) for m in range(minute, minute + 5) for p in (0, 1)])
     # The first commit of a new writer is its fence.
     while state.version < versions[0] + 2 or log.version < versions[1] + 2:
