@@ -30,7 +30,13 @@ from headrace.fold.fates import tally_of
 from headrace.fold.group_order import order_by_group
 from headrace.fold.keys import distinct_hashes, group
 from headrace.fold.lookups.answers import NOTHING, SEQUENCE, Answers
-from headrace.fold.lookups.latest import highest_so_far, in_table_order, last_of_groups
+from headrace.fold.lookups.latest import (
+    deletes_to_forget,
+    highest_so_far,
+    in_table_order,
+    last_of_groups,
+    latest_rows,
+)
 from headrace.fold.lookups.release_records import RELEASED, RELEASED_AT, Frontier
 from headrace.fold.lookups.sides import ABSENT, RECORD, SIDE, VERSION, kept_of
 from headrace.fold.positions import POSITION, order_of, position_columns
@@ -86,7 +92,8 @@ class FindInLog(Step):
         told = np.arange(both.num_rows) < versions.num_rows
         # At one place the record comes first: it does not find what it says itself.
         place = place * 2 + told
-        in_order = self._in_order(codes[told], place[told], versions)
+        event_ms = versions[EVENT].to_numpy()
+        in_order = in_table_order(codes[told], place[told], event_ms, by_timestamp=self.by_timestamp)
         if self.told_after or self.waited is not None:
             place = self._whole_commits_first(place, both, told, records[final].to_numpy(), times)
         sequence = order_by_group(codes, place)
@@ -130,10 +137,6 @@ class FindInLog(Step):
         found[order] = np.arange(len(order))
         return found
 
-    def _in_order(self, codes: np.ndarray, place: np.ndarray, versions: pa.Table) -> np.ndarray:
-        """The permutation that sorts versions by key, then by the order of the table."""
-        return in_table_order(codes, place, versions[EVENT].to_numpy(), by_timestamp=self.by_timestamp)
-
     def _rows(self, versions: pa.Table, which: np.ndarray) -> pa.Table:
         """Versions as rows of the state; deleted ones without values."""
         rows = versions.take(pa.array(which))
@@ -147,14 +150,10 @@ class FindInLog(Step):
 
     def _merge(self, rows: pa.Table) -> pa.Table:
         """The latest row of each key."""
-        codes, place = group(rows[KEY]).codes, order_of(position_columns(rows))
-        in_order = self._in_order(codes, place, rows)
-        return rows.take(pa.array(np.sort(in_order[last_of_groups(codes[in_order])])))
+        return latest_rows(rows, by_timestamp=self.by_timestamp)
 
     def _expired(self, rows: pa.Table, after: Clock) -> pa.Array:
-        """Deletes; but by timestamp none, for an older record can come later."""
-        never = pa.array(np.zeros(rows.num_rows, bool))
-        return never if self.by_timestamp else rows[DELETED].combine_chunks()
+        return deletes_to_forget(rows, by_timestamp=self.by_timestamp)
 
 
 def _side(rows: pa.Table, side: int, columns: Sequence[str]) -> pa.Table:

@@ -6,8 +6,12 @@ In all functions `codes` are the numbers of groups (keys), and versions are numb
 from __future__ import annotations
 
 import numpy as np
+import pyarrow as pa
 
+from headrace.fold.contract import DELETED, EVENT, KEY
 from headrace.fold.group_order import order_by_group
+from headrace.fold.keys import group
+from headrace.fold.positions import order_of, position_columns
 
 
 def in_table_order(
@@ -41,3 +45,22 @@ def highest_so_far(sequence: np.ndarray, in_order: np.ndarray, rows: int) -> np.
     rank[in_order] = np.arange(len(in_order))
     found: np.ndarray = np.maximum.accumulate(rank[sequence])
     return found
+
+
+def newest_of(versions: pa.Table, *, by_timestamp: bool) -> np.ndarray:
+    """The numbers of the versions that count, one of each KEY."""
+    codes, place = group(versions[KEY]).codes, order_of(position_columns(versions))
+    in_order = in_table_order(codes, place, versions[EVENT].to_numpy(), by_timestamp=by_timestamp)
+    newest: np.ndarray = in_order[last_of_groups(codes[in_order])]
+    return newest
+
+
+def latest_rows(rows: pa.Table, *, by_timestamp: bool) -> pa.Table:
+    """The latest row of each KEY."""
+    return rows.take(pa.array(np.sort(newest_of(rows, by_timestamp=by_timestamp))))
+
+
+def deletes_to_forget(rows: pa.Table, *, by_timestamp: bool) -> pa.Array:
+    """Marks of deletes, which a state need not keep; but by timestamp none, for an older record can come later."""
+    never = pa.array(np.zeros(rows.num_rows, bool))
+    return never if by_timestamp else rows[DELETED].combine_chunks()

@@ -11,8 +11,6 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from headrace.fold.contract import (
-    DELETED,
-    EVENT,
     HASH,
     KEY,
     Clock,
@@ -24,10 +22,8 @@ from headrace.fold.contract import (
     Times,
 )
 from headrace.fold.fates import tally_of
-from headrace.fold.keys import group
-from headrace.fold.lookups.latest import in_table_order, last_of_groups
+from headrace.fold.lookups.latest import deletes_to_forget, latest_rows, newest_of
 from headrace.fold.lookups.sides import ABSENT, RECORD, SIDE, kept_of
-from headrace.fold.positions import order_of, position_columns
 from headrace.fold.processors.global_tables import OWN, Packing, TableShape
 
 
@@ -49,7 +45,10 @@ class KeepTables(Step):
         """For each table the latest row of each key, with its place; DELETED where it deletes its key."""
         return {
             each.state: StateTable(
-                each.kept, (HASH, KEY), partial(_latest, of=each), expired=partial(_expired, of=each)
+                each.kept,
+                (HASH, KEY),
+                partial(latest_rows, by_timestamp=each.by_timestamp),
+                expired=partial(_expired, by_timestamp=each.by_timestamp),
             )
             for each in self.packing.tables
         }
@@ -67,7 +66,9 @@ class KeepTables(Step):
             came = kept_of(rows, each.side, [KEY, HASH, *map(each.among, each.versions.names)])
             came = _without_values(each, came.rename_columns(known.column_names))
             versions = pa.concat_tables([known, came])
-            newest = _newest(versions, each) if came.num_rows else np.zeros(0, np.int64)
+            newest = np.zeros(0, np.int64)
+            if came.num_rows:
+                newest = newest_of(versions, by_timestamp=each.by_timestamp)
             gained = versions.take(pa.array(newest[newest >= known.num_rows], pa.int64()))
             changes[each.state] = gained.rename_columns(each.kept.names).cast(each.kept)
             shared.append(self.packing.versions(each, versions.select(each.versions.names)))
@@ -87,20 +88,5 @@ def _without_values(of: TableShape, versions: pa.Table) -> pa.Table:
     return versions
 
 
-def _newest(versions: pa.Table, of: TableShape) -> np.ndarray:
-    """The numbers of the rows that count, one of each KEY."""
-    codes, place = group(versions[KEY]).codes, order_of(position_columns(versions))
-    in_order = in_table_order(codes, place, versions[EVENT].to_numpy(), by_timestamp=of.by_timestamp)
-    newest: np.ndarray = in_order[last_of_groups(codes[in_order])]
-    return newest
-
-
-def _latest(rows: pa.Table, *, of: TableShape) -> pa.Table:
-    """The latest row of each key."""
-    return rows.take(pa.array(np.sort(_newest(rows, of))))
-
-
-def _expired(rows: pa.Table, after: Clock, *, of: TableShape) -> pa.Array:
-    """Deletes; but by timestamp none, for an older record can come later."""
-    never = pa.array(np.zeros(rows.num_rows, bool))
-    return never if of.by_timestamp else rows[DELETED].combine_chunks()
+def _expired(rows: pa.Table, after: Clock, *, by_timestamp: bool) -> pa.Array:
+    return deletes_to_forget(rows, by_timestamp=by_timestamp)
