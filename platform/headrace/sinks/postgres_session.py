@@ -21,7 +21,8 @@ if TYPE_CHECKING:
 
 CONNECT_SECONDS = 5
 LOCK_WAIT = "60s"  # for what a task of a killed process may still hold; longer than such a session lasts
-SILENT_SECONDS, SPEAKS_EVERY_SECONDS = 20, 4
+SILENT_SECONDS = 20
+SPEAKS_EVERY_SECONDS = 4.0
 # By class of SQLSTATE: data exceptions, violated constraints, raised by a trigger, a view's check, too large for an index.
 REFUSING = ("22", "23", "P0", "44", "54")
 PASSING = (
