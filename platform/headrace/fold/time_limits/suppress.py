@@ -55,7 +55,7 @@ class TimeLimit:
         return self.shape.updates.decide(rows)
 
     def worth(self, state: pa.Table) -> pa.Table:
-        """What each entry that is remembered is worth. In: merged rows of the state `entries`."""
+        """The values of each remembered entry. In: merged rows of the state `entries`."""
         return pa.table(self.shape.updates.shown(state))
 
     def open_records(self, state: pa.Table) -> pa.Table:
@@ -67,7 +67,7 @@ class TimeLimit:
         return refusal(self.shape.name, self.shape.in_force(times).last, waiting)
 
     def standing_limits(self, rows: Iterable[tuple[int, str]]) -> list[tuple[int, str]]:
-        """What stands for these rows of `Times.limits` in the next micro-batch."""
+        """The rows that stand for these rows of `Times.limits` in the next micro-batch."""
         return standing(in_force(self.shape.policy, self.shape.name, rows), self.shape.name)
 
 
