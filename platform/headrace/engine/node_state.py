@@ -153,7 +153,7 @@ class NodeState:
         return compact_state(self.tables.state, maintainer, layout, clock, [self._writer], runs_max=runs_max)
 
     def _outputs_ahead(self) -> dict[str, tuple[Mapping[str, int], int]]:
-        """Of each output whose last commit is ahead of the state: through where, and its BATCH."""
+        """For each output whose last commit is ahead of the state: the commit times through which it goes, and its BATCH."""
         ahead = {}
         for name, table in self.tables.outputs.items():
             last = last_commit(table, self._writer)

@@ -73,13 +73,13 @@ OF_SESSIONS = "which records were late for a session is told with the sessions b
 
 @dataclass(frozen=True)
 class FoldedIncrement:
-    """What an increment leads to, in files that no commit names yet.
+    """The result of one increment, in files that no commit names yet.
 
-    results           appended results; state: what the state gains, current results among it
-    changes           of current results each change, if the node has sinks (see `bound_operator.tells_changes`)
-    apart             which records the node cannot use
-    refused           why a stream has to stop before it commits any of this; one that only computes may go on
-    state_bytes_read  of the state's files (see `state_parquet`)
+    results           appended results; state: the new rows of the state, with current results
+    changes           each change of current results, if the node has sinks (see `bound_operator.tells_changes`)
+    apart             the records that the node cannot use
+    refused           why a stream must stop before it commits any of this; a fold that only computes may go on
+    state_bytes_read  bytes read of the state's files (see `state_parquet`)
     """
 
     results: Sequence[NewFile]
@@ -294,7 +294,7 @@ class OperatorFrames:
         return changed_rows(self.node, changes)
 
     def compacted(self, state: DataFrame, folded: int) -> DataFrame:
-        """Of current results the rows to put into the base, and DELETED; one row for each identity that has changed.
+        """The rows of current results to put into the base, with DELETED; one row for each identity that has changed.
 
         In: folded  the micro-batch through which changes are in the base
         """
@@ -335,7 +335,7 @@ def _limits(name: str, times: Times) -> list[Limits]:
 
 
 def _buffer(progress: Progress, found: FoldResult) -> Mapping[str, Mapping[str, int]]:
-    """What waits in each partition after an increment; none where nothing can."""
+    """The records and bytes that wait in each partition after an increment; empty for an operator without waits."""
     buffer = dict(progress.buffer)
     for rows in found.outputs.get(WAITING, ()):
         for row in rows.sort_by("__ingested_ms").to_pylist():  # one row per partition and commit

@@ -35,16 +35,16 @@ class InForce:
         return self.changes[-1][1] if self.changes else self.begun
 
     def at(self, ingested_ms: np.ndarray) -> tuple[np.ndarray, list[UntilTimeLimit]]:
-        """Of rows by their commit time the number of the policy in force, and the policies by number."""
+        """For the commit time of each row the number of the policy in force; and the policies by number."""
         begins = np.array([ms for ms, _ in self.changes], np.int64)
         number = np.searchsorted(begins, ingested_ms, side="right")
         return number, [self.begun, *(policy for _, policy in self.changes)]
 
 
 def in_force(described: UntilTimeLimit, node: str, rows: Iterable[tuple[int, str]]) -> InForce:
-    """What is in force over a stretch of the log.
+    """The limits in force over a stretch of the log.
 
-    In: node  whose limits are asked for; rows: see `Times.limits`
+    In: node  the name of the node; rows: see `Times.limits`
     """
     begun: UntilTimeLimit = described
     now, changes = described, []
@@ -68,7 +68,7 @@ def limits_of_node(said: str, node: str) -> Mapping[str, int | None] | None:
 
 
 def standing(rows: Iterable[tuple[int, str]], node: str) -> list[tuple[int, str]]:
-    """What stands for control rows in the next stretch, as `Times.limits` has it: the node's, but few of them.
+    """The few rows that stand for the control rows of a node, for `Times.limits` of the next stretch.
 
     Law: under every policy that the node may be described with, the same is in force after these as after all.
     """

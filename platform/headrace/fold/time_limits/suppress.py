@@ -53,7 +53,7 @@ class TimeLimit:
         return self.shape.updates.decide(rows)
 
     def worth(self, state: pa.Table) -> pa.Table:
-        """What each entry that is remembered is worth. In: merged rows of the state `entries`."""
+        """The values of each remembered entry. In: merged rows of the state `entries`."""
         return pa.table(self.shape.updates.shown(state))
 
     def open_records(self, state: pa.Table) -> pa.Table:
