@@ -61,7 +61,7 @@ class Expected:
 
 
 def log(
-    records: int, *, keys: int = 5_000, windows: int = 500, seed: int = 2
+    records: int, *, keys: int = 5_000, windows: int = 500, seed: int = 2, partitions: int = PARTITIONS
 ) -> Iterator[tuple[int, str, int, int]]:
     """Partition, key, value and event time in ms; a fifth of the records lie up to three minutes back.
 
@@ -73,16 +73,16 @@ def log(
     back_ms = np.where(rng.random(records) < 0.2, rng.integers(0, 180_001, records), 0)
     event_ms = np.maximum(event_ms - back_ms, BASE_MS)
     for s, v, ms in zip(sensor.tolist(), value.tolist(), event_ms.tolist(), strict=True):
-        yield s % PARTITIONS, f"s{s}", v, ms
-    for partition in range(PARTITIONS):
+        yield s % partitions, f"s{s}", v, ms
+    for partition in range(partitions):
         yield partition, f"__flush{partition}", 0, BASE_MS + (windows + 10) * WINDOW_MS
 
 
-def expected(records: int) -> Expected:
+def expected(records: int, *, partitions: int = PARTITIONS) -> Expected:
     """What the final windows of `log(records)` are, in plain Python: stream time by partition, grace of one window."""
-    stream_ms = dict.fromkeys(range(PARTITIONS), 0)
+    stream_ms = dict.fromkeys(range(partitions), 0)
     seen, late, total, used = set(), 0, 0, 0
-    for partition, key, value, ms in log(records):
+    for partition, key, value, ms in log(records, partitions=partitions):
         stream_ms[partition] = max(stream_ms[partition], ms)
         start = ms - ms % WINDOW_MS
         if start + 2 * WINDOW_MS <= stream_ms[partition]:
@@ -93,10 +93,12 @@ def expected(records: int) -> Expected:
     return Expected(len(seen), used, total, late)
 
 
-def sent(records: int, *, chains: bool) -> Iterator[tuple[int, str, int, int, dict[str, str]]]:
+def sent(
+    records: int, *, chains: bool, keys: int = 5_000, partitions: int = PARTITIONS
+) -> Iterator[tuple[int, str, int, int, dict[str, str]]]:
     """The log as it is produced, with headers: with chains each record names a root, and 5 % of them come again."""
     recent: deque[tuple[int, str, int, int, dict[str, str]]] = deque(maxlen=REPLAYED)
-    for number, record in enumerate(log(records)):
+    for number, record in enumerate(log(records, keys=keys, partitions=partitions)):
         root = json.dumps([["roots", number % ROOT_PARTITIONS, number // ROOT_PARTITIONS]])
         recent.append((*record, {"source-chain": root} if chains else {}))
         yield recent[-1]
@@ -116,13 +118,16 @@ def produce(
     chains: bool = False,
     topic: str = "readings",
     encode: Callable[[str, int], bytes] = as_json,
+    keys: int = 5_000,
+    partitions: int = PARTITIONS,
 ) -> int:
     """Write the log to its topic; how many records that were."""
     producer = Producer(
         {"bootstrap.servers": bootstrap, "linger.ms": 20, "queue.buffering.max.messages": 500_000}
     )
     number = 0
-    for number, (partition, key, value, ms, headers) in enumerate(sent(records, chains=chains), start=1):
+    log_sent = sent(records, chains=chains, keys=keys, partitions=partitions)
+    for number, (partition, key, value, ms, headers) in enumerate(log_sent, start=1):
         payload = encode(key, value)
         while True:
             try:
