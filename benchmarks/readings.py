@@ -123,7 +123,12 @@ def produce(
 ) -> int:
     """Write the log to its topic; how many records that were."""
     producer = Producer(
-        {"bootstrap.servers": bootstrap, "linger.ms": 20, "queue.buffering.max.messages": 500_000}
+        {
+            "bootstrap.servers": bootstrap,
+            "linger.ms": 20,
+            "queue.buffering.max.messages": 500_000,
+            "enable.idempotence": True,  # a retry keeps the order, from which follows which records are late
+        }
     )
     number = 0
     log_sent = sent(records, chains=chains, keys=keys, partitions=partitions)
