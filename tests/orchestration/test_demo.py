@@ -56,12 +56,13 @@ class Screen:
         )
 
     def looks(self, *standings: Standing) -> list[str]:
-        """What is printed, without the time of day."""
+        """The lines that are printed, without colours and the time of day."""
         begun = len(self.file.getvalue())
         for each in standings:
             self.shown.show(each)
             self.now += 10
-        return re.findall(r"\d\d:\d\d:\d\d  (.*)", self.file.getvalue()[begun:])
+        plain = re.sub(r"\x1b\[[0-9;?]*[A-Za-z]", "", self.file.getvalue()[begun:])
+        return re.findall(r"\d\d:\d\d:\d\d  (.*)", plain)
 
 
 BOTH = Standing(awaited="starting: log/a, stream/b", silent=("log/a", "stream/b"))
