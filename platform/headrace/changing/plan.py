@@ -43,6 +43,7 @@ class TopicPlan:
     renamed  of such a log: the former name of each column that has another one
     reads    of such a log: how much that is
     from_bytes  of such a log: its records are read anew from the bytes that it keeps
+    from_kafka  of such a log: its records are read anew from Kafka
     """
 
     topic: str
@@ -53,6 +54,7 @@ class TopicPlan:
     renamed: Mapping[str, str] = field(default_factory=dict)
     reads: LogRead | None = None
     from_bytes: bool = False
+    from_kafka: bool = False
 
     def __str__(self) -> str:
         """A few lines."""
@@ -62,6 +64,10 @@ class TopicPlan:
             if self.from_bytes:
                 said.append(
                     f"reads {rows} anew from the bytes of their records ({size}); all nodes that read it follow"
+                )
+            elif self.from_kafka:
+                said.append(
+                    f"reads {rows} anew from Kafka ({size} in the log); all nodes that read it follow"
                 )
             else:
                 said.append(f"writes {rows} again ({size}); what was decided about each record stays")

@@ -35,6 +35,7 @@ from headrace.nodes.topics import topics_of, upstream_first
 if TYPE_CHECKING:
     from headrace.description import Node, NodeReference, Topic
     from headrace.lake.paths import Lake
+    from headrace.settings.kafka import KafkaSettings
 
 NO_CHANGES = Changes()
 NO_RENAME = "Leave renamed_from out: the node is then a new one, built from the log."
@@ -74,17 +75,19 @@ def held_node(lake: Lake, name: str) -> HeldNode | None:
     return HeldNode(commit.record["fingerprint"], commit.record.get("layout"), stored)
 
 
-def plan_changes(lake: Lake, nodes: Sequence[Node]) -> ChangePlan:
+def plan_changes(lake: Lake, nodes: Sequence[Node], kafka: KafkaSettings | None = None) -> ChangePlan:
     """The plan for a pipeline.
 
     In:     nodes  all of the pipeline
+            kafka  asked about records if a log has to be made anew from them; None: by the environment
     Raises: DescriptionError when the nodes do not fit together (see `topics_of`)
     """
-    return _Planner(lake, nodes).plan()
+    return _Planner(lake, nodes, kafka).plan()
 
 
 class _Planner:
-    def __init__(self, lake: Lake, nodes: Sequence[Node]) -> None:
+    def __init__(self, lake: Lake, nodes: Sequence[Node], kafka: KafkaSettings | None) -> None:
+        self._kafka = kafka
         self._unfound = dict[str, NodeAwaitedError | OtherNodeError]()
         self._lake, self._nodes = lake, upstream_first([self._as_in_the_lake(lake, node) for node in nodes])
         self._topics = topics_of(nodes)
@@ -254,7 +257,7 @@ class _Planner:
 
     @cached_property
     def _topic_plans(self) -> dict[str, TopicPlan]:
-        return {name: plan_topic(self._lake, topic) for name, topic in self._topics.items()}
+        return {name: plan_topic(self._lake, topic, self._kafka) for name, topic in self._topics.items()}
 
 
 def _of_unfound(name: str, held: HeldNode | None, error: NodeAwaitedError | OtherNodeError) -> NodePlan:
