@@ -17,7 +17,7 @@ def describe_nodes(
     mermaid: Annotated[bool, typer.Option(help="A picture, as a flow chart in Mermaid's language.")] = False,
     pipeline: Pipeline = DEFAULTS.pipeline,
 ) -> None:
-    """Say what nodes are made of, from their tables back to the topics. Nothing is started."""
+    """Show the steps of nodes, from their tables back to the topics. Nothing is started."""
     nodes = {each.required_name: each for each in load_pipeline(pipeline)}
     unknown = [name for name in node or () if name not in nodes]
     if unknown:

@@ -126,7 +126,7 @@ def _require_readable(spark: SparkSession, uri: str, topic: Topic, *, from_kafka
     assert row is not None
     if odd := [words.format(row[name]) for name, words in ODD.items() if row[name] > 0]:
         raise TerminalError(
-            f"Topic '{topic.name}': its log cannot be made anew from the bytes of its records.",
+            f"Topic '{topic.name}': its log cannot be made again from the bytes of its records.",
             detail=f"{', and '.join(odd)}.",
             hint=WAY_OUT,
         )

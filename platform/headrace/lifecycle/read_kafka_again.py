@@ -71,7 +71,7 @@ class KafkaAgain:
             return
         places = [f"partition {wanted[0][row]} offset {wanted[1][row]}" for row in odd[:SHOWN]]
         raise TerminalError(
-            f"Topic '{self._topic.name}': its log cannot be made anew from Kafka: {why}.",
+            f"Topic '{self._topic.name}': its log cannot be made again from Kafka: {why}.",
             detail=", ".join(places) + (f", and {len(odd) - SHOWN:,} more" if len(odd) > SHOWN else ""),
             hint=WAY_OUT,
         )
