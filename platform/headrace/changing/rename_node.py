@@ -16,7 +16,9 @@ from headrace.lake import kinds, small_files
 from headrace.lake.swap import replace_table
 from headrace.lifecycle.former import copy_table, plain, record_of
 from headrace.lifecycle.takeover import take_over, writers_of
+from headrace.nodes.opening import entries_of
 from headrace.nodes.renamed import forget_renamed, note_renamed
+from headrace.nodes.state_commits import last_state_commit
 from headrace.writing.lease import require_held
 
 if TYPE_CHECKING:
@@ -31,7 +33,7 @@ if TYPE_CHECKING:
 def why_not_renamed(lake: Lake, node: Node) -> str:
     """Why a node cannot go on from the tables of its former name; empty: it can, or does not say that it had one."""
     before = node.renamed_from
-    commit = None if before is None else _last(lake, before)
+    commit = None if before is None else last_state_commit(lake, before)
     if commit is None:
         return ""
     limits = commit.record.get("progress", {}).get("limits")
@@ -47,7 +49,7 @@ def rename_node(lake: Lake, before: str, after: str, leases: Iterable[Lease]) ->
     In:     leases  of both names, which the caller holds
     Raises: LeaseLostError or FencedError when somebody has taken the node; then this process renames nothing
     """
-    if _last(lake, after) is not None:
+    if last_state_commit(lake, after) is not None:
         return
     held = partial(require_held, [*leases])
     take_over(lake, before)  # a writer that was paused commits no more
@@ -62,7 +64,7 @@ def rename_node(lake: Lake, before: str, after: str, leases: Iterable[Lease]) ->
 
 def _copy_node(lake: Lake, before: str, after: str, held: Callable[[], object]) -> None:
     """In: held  raises when somebody has taken a lease."""
-    commit = _last(lake, before)
+    commit = last_state_commit(lake, before)
     assert commit is not None
     results, state = lakes.open_table(lake.table(before)), lakes.open_table(lake.state(before))
     _make(lake.table(after), results, kinds.RESULTS)
@@ -103,19 +105,15 @@ def _copy_beside(lake: Lake, before: str, after: str, held: Callable[[], object]
 
 
 def _copy_balance(lake: Lake, before: str, after: str) -> None:
-    entry = small_files.read_json(lake.opening(before))
-    if entry is not None:
-        place = f"{entry['folder']}/state"
-        _copy(f"{lake.openings(before)}/{place}", f"{lake.openings(after)}/{place}", f"opening/{after}")
-        small_files.write_json(lake.opening(after), entry)
+    found = small_files.read_json(lake.opening(before))
+    if found is not None:
+        for entry in entries_of(found):
+            place = f"{entry['folder']}/state"
+            _copy(f"{lake.openings(before)}/{place}", f"{lake.openings(after)}/{place}", f"opening/{after}")
+        small_files.write_json(lake.opening(after), found)
 
 
 def _copy(source: str, target: str, writer: str) -> None:
     small_files.delete(target)
     lakes.forget(target)
     copy_table(lakes.open_table(source), target, kinds.state(()), {"writer": writer})
-
-
-def _last(lake: Lake, name: str) -> lakes.Commit | None:
-    state = lakes.open_table(lake.state(name))
-    return lakes.last_commit(state, f"node/{name}") if state.exists else None

@@ -1,7 +1,8 @@
 """Rebuild a node from the log beside its tables, and swap it in when it has caught up.
 
-Until the swap the old tables stay as they are, and whoever wrote them may go on. The rebuild reads as far as they have read,
-and no further (see `meeting_point`). A swap, in this order:
+Where rows of the log were cut off, and the node's balance tells what it needs of them, it begins with that (see
+`from_balance`). Until the swap the old tables stay as they are, and whoever wrote them may go on. The rebuild reads as far
+as they have read, and no further (see `meeting_point`). A swap, in this order:
   1. the tables are taken over, so that nobody who wrote them before commits any more. Only then the rebuild looks again: it
      must hold its leases, and the tables must stand where they stood. A process that was paused may have lost both;
   2. the new rules are noted beside the state: from here on nobody takes the tables for those of the old description. The
@@ -25,6 +26,7 @@ from headrace.errors import TerminalError, TransientError
 from headrace.lake import small_files
 from headrace.lake.swap import replace_table
 from headrace.lifecycle.former import drop_former, keep_former
+from headrace.lifecycle.from_balance import begin_from_balance, bring_balance, settle_balance
 from headrace.lifecycle.meeting_point import (
     drop_standing,
     is_behind,
@@ -35,6 +37,7 @@ from headrace.lifecycle.meeting_point import (
     standing,
 )
 from headrace.lifecycle.takeover import take_over
+from headrace.nodes.balance_told import balance_told, begun_from_balance, rebuild_place
 from headrace.nodes.evolution import REBUILT, REFUSED, OtherDescriptionError
 from headrace.nodes.node_tables import (
     STATE_LAYOUT,
@@ -98,7 +101,7 @@ class Rebuild:
         self._spark, self._node, self._lake, self._clock, self._on_step = spark, node, lake, clock, on_step
         self._correct, self._kept_until_ms = correct, kept_until_ms
         name = node.required_name
-        self._beside = replace(lake, nodes=f"{lake.rebuilds(name)}/{node.fingerprint()[:12]}")
+        self._beside = rebuild_place(lake, node)
         try:
             self._lease = take_lease(spark, lake.lease(f"rebuild/{name}"), f"Rebuild of '{name}'", clock)
         except LeaseHeldError as error:
@@ -118,6 +121,7 @@ class Rebuild:
     def _runner(self) -> NodeRunner:
         """It delivers nothing, but stops where sinks can be put right: at one log commit of all topics."""
         alone, for_sinks = replace(self._node, sinks=()), bool(self._node.sinks)
+        begin_from_balance(self._spark, self._lake, self._beside, self._node)
         return NodeRunner(
             self._spark,
             alone,
@@ -198,6 +202,7 @@ class Rebuild:
             writers = take_over(lake, name)
             self._require_unmoved(stood, leases)
             keep_standing(lake, self._node)
+            bring_balance(self._spark, lake, self._beside, self._node)
             write_description(self._spark, lake, self._node)
             self._on_step("after rules")
             self._require_unmoved(stood, leases)
@@ -206,6 +211,7 @@ class Rebuild:
             lease.release()
         small_files.delete(lake.former_parts(name))
         drop_standing(lake, self._node)
+        settle_balance(lake, self._beside, name)
         self._remove()
 
     def _require_unmoved(self, stood: object, leases: Iterable[Lease]) -> None:
@@ -221,7 +227,8 @@ class Rebuild:
         spark, lake, name = self._spark, self._lake, self._node.required_name
         if small_files.read_json(lake.opening(name)) is not None:  # of the description before
             drop_former(lake, name)  # nobody can go back to it without its balance
-            drop_opening(lake, name)
+            if not small_files.exists(begun_from_balance(self._beside)):
+                drop_opening(lake, name)
         UnusableTable(spark, lake, self._node).gain(UnusableTable(spark, self._beside, self._node))
         signed = results_writer(self._node)
         results = writers.maintainer if signed.startswith("fold/") else writers.appender
@@ -313,7 +320,8 @@ def _require_whole_logs(spark: SparkSession, node: Node, lake: Lake) -> None:
             f"Node '{node.required_name}': it cannot be rebuilt yet, for {why}.",
             hint="Restore the description until stream time has reached that day plus grace, or name an earlier day.",
         )
-    if cut := cut_logs(lake, node):
+    cut = cut_logs(lake, node)
+    if cut and not balance_told(lake, node).suffices:
         raise TerminalError(
             f"Node '{node.required_name}': it cannot be rebuilt, for older rows of its log were cut off.",
             detail=f"Opening balances stand for those of {', '.join(cut)}, and were struck by the old description.",
